@@ -1,0 +1,1 @@
+"""Attention, once: scores -> mask -> softmax -> mix. Every model of the package goes through it."""

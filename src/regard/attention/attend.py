@@ -1,0 +1,94 @@
+"""The one place where attention is computed: scores -> mask -> softmax -> mix."""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.attention.scores import Score
+from regard.types import Site, Watch
+
+
+class KeyValues(NamedTuple):
+    """What queries may look at, split into heads; the keys as `Score.prepare` left them."""
+
+    keys: Tensor  # (B, H, S, K)
+    values: Tensor  # (B, H, S, K')
+
+    def rows(self, sentences: Tensor) -> "KeyValues":
+        """Those of some sentences (B',) alone."""
+        return KeyValues(self.keys[sentences], self.values[sentences])
+
+
+def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
+    """Softmax over the last axis where `mask` is True; a row with nothing to see is all zeros."""
+    visible = scores.masked_fill(~mask, float("-inf"))
+    peak = visible.amax(-1, keepdim=True).nan_to_num(neginf=0.0).detach()
+    exp = (visible - peak).exp()  # the largest visible entry is exactly 1, so a sum below 1 is 0
+    return exp / exp.sum(-1, keepdim=True).clamp_min(1.0)
+
+
+def attend(
+    score: Score,
+    queries: Tensor,
+    kv: KeyValues,
+    mask: Tensor,
+    *,
+    site: Site,
+    bias: Tensor | None = None,
+    dropout: float = 0.0,
+    watch: Watch | None = None,
+) -> Tensor:
+    """The values, mixed for each query (B, H, T, K) by what it may see and likes: (B, H, T, K').
+
+    `mask` and `bias`, which is added to the scores, broadcast to (B, H, T, S). A fused kernel does
+    it where there is one for this score function and nobody watches; float64, which is for tests
+    and proofs, always takes the plain formula, so that watching changes not even the last bit.
+    """
+    factor = score.factor(queries.shape[-1])
+    if watch is None and factor is not None and queries.dtype != torch.float64:
+        return fused(queries, kv, mask, factor=factor, bias=bias, dropout=dropout)
+    return plain(score, queries, kv, mask, site=site, bias=bias, dropout=dropout, watch=watch)
+
+
+def plain(
+    score: Score,
+    queries: Tensor,
+    kv: KeyValues,
+    mask: Tensor,
+    *,
+    site: Site,
+    bias: Tensor | None = None,
+    dropout: float = 0.0,
+    watch: Watch | None = None,
+) -> Tensor:
+    """`attend` as its formula reads; `watch` sees the weights and may change them."""
+    scores = score(queries, kv.keys)  # (B, H, T, S)
+    if bias is not None:
+        scores = scores + bias
+    weights = masked_softmax(scores, mask)  # (B, H, T, S)
+    if watch is not None:
+        weights = watch(site, weights)
+    return F.dropout(weights, dropout) @ kv.values  # (B, H, T, K')
+
+
+def fused(
+    queries: Tensor,
+    kv: KeyValues,
+    mask: Tensor,
+    *,
+    factor: float,
+    bias: Tensor | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """`attend` by torch's kernel, for scores that are `factor` times a dot product."""
+    if bias is not None:
+        bias = torch.where(mask, bias, float("-inf")).to(queries.dtype)
+    return F.scaled_dot_product_attention(
+        queries,
+        *kv,
+        attn_mask=mask if bias is None else bias,
+        dropout_p=dropout,
+        scale=factor,
+    )

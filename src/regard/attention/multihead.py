@@ -1,0 +1,72 @@
+"""Attention in several subspaces at once."""
+
+from torch import Tensor, nn
+
+from regard.attention.attend import KeyValues, attend
+from regard.attention.scores import ScaledDotScore
+from regard.types import Site, Watch
+
+
+class MultiHeadAttention(nn.Module):
+    """Scaled dot-product attention in `heads` subspaces (Vaswani et al. 2017, section 3.2.2).
+
+    The projections of queries, keys and values lie in one matrix, in this order, so that
+    self-attention makes all three in one product and a memory's keys and values come in one.
+    """
+
+    def __init__(self, width: int, heads: int, *, dropout: float = 0.0, bias: bool = True) -> None:
+        super().__init__()
+        if width % heads:
+            raise ValueError(f"width must be a multiple of heads, got {width=} and {heads=}")
+        self.heads, self.dropout = heads, dropout
+        self.score = ScaledDotScore()
+        self.project = nn.Linear(width, 3 * width, bias=bias)
+        self.out = nn.Linear(width, width, bias=bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Xavier for each of the projections by itself, as if they lay apart; zero biases."""
+        for matrix in (*self.project.weight.chunk(3), self.out.weight):
+            nn.init.xavier_uniform_(matrix)
+        for bias in (self.project.bias, self.out.bias):
+            if bias is not None:
+                nn.init.zeros_(bias)
+
+    def project_all(self, x: Tensor) -> tuple[Tensor, KeyValues]:
+        """Queries, and keys and values, of one sequence `x` (B, T, D), for self-attention."""
+        queries, keys, values = self.project(x).chunk(3, dim=-1)
+        return self._split(queries), KeyValues(self._split(keys), self._split(values))
+
+    def project_queries(self, x: Tensor) -> Tensor:
+        """Queries (B, H, T, K) of `x` (B, T, D) alone."""
+        return self._split(self._slice(x, 0, 1))
+
+    def project_memory(self, memory: Tensor) -> KeyValues:
+        """Keys and values of `memory` (B, S, D): made once, kept by the caller, used each step."""
+        keys, values = self._slice(memory, 1, 3).chunk(2, dim=-1)
+        return KeyValues(self._split(keys), self._split(values))
+
+    def forward(
+        self,
+        queries: Tensor,
+        kv: KeyValues,
+        mask: Tensor,
+        *,
+        site: Site,
+        watch: Watch | None = None,
+    ) -> Tensor:
+        """What `queries` (B, H, T, K) find in `kv` where `mask` (B|1, 1, T|1, S) lets them look."""
+        p = self.dropout if self.training else 0.0
+        mixed = attend(self.score, queries, kv, mask, site=site, dropout=p, watch=watch)
+        merged: Tensor = self.out(mixed.transpose(1, 2).flatten(2))  # (B, T, D)
+        return merged
+
+    def _slice(self, x: Tensor, first: int, last: int) -> Tensor:
+        """`x` through the projections number `first` up to `last` of query, key, value."""
+        width = x.shape[-1]
+        rows = slice(first * width, last * width)
+        bias = None if self.project.bias is None else self.project.bias[rows]
+        return nn.functional.linear(x, self.project.weight[rows], bias)
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)  # (B, T, D) -> (B, H, T, K)

@@ -1,0 +1,99 @@
+"""How well a query fits a key: the part in which the papers differ.
+
+Queries are (..., T, K), keys (..., S, K), scores (..., T, S). What depends on the keys alone is
+done once by `prepare`, so that a decoder does not repeat it at each step.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+ScoreName = Literal["dot", "scaled_dot", "multiplicative", "additive"]
+
+
+class Score(nn.Module, ABC):
+    """A function of queries and prepared keys."""
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        """The keys (..., S, D) in the form that `forward` takes."""
+        return keys
+
+    def factor(self, width: int) -> float | None:
+        """The c for which the scores are c times the dot product of queries and prepared keys.
+
+        None where they are not: then no fused kernel can compute them.
+        """
+        return None
+
+    @abstractmethod
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Scores (..., T, S)."""
+
+
+class DotScore(Score):
+    """q · k (Luong et al. 2015, *dot*)."""
+
+    def factor(self, width: int) -> float:
+        return 1.0
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        return queries @ keys.mT  # (..., T, S)
+
+
+class ScaledDotScore(Score):
+    """q · k / √K: of unit variance when queries and keys are (Vaswani et al. 2017, equation 1)."""
+
+    def factor(self, width: int) -> float:
+        return 1 / math.sqrt(width)
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        return queries @ keys.mT * self.factor(queries.shape[-1])  # (..., T, S)
+
+
+class MultiplicativeScore(DotScore):
+    """qᵀ W k (Luong et al. 2015, *general*): a dot product with the keys turned by W."""
+
+    def __init__(self, query_width: int, key_width: int) -> None:
+        super().__init__()
+        self.turn = nn.Linear(key_width, query_width, bias=False)
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        turned: Tensor = self.turn(keys)
+        return turned
+
+
+class AdditiveScore(Score):
+    """vᵀ tanh(W q + U k) (Bahdanau et al. 2015, appendix A.1.2; Luong et al. 2015, *concat*)."""
+
+    def __init__(self, query_width: int, key_width: int, hidden: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(query_width, hidden, bias=False)
+        self.key = nn.Linear(key_width, hidden, bias=False)
+        self.energy = nn.Linear(hidden, 1, bias=False)
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        prepared: Tensor = self.key(keys)
+        return prepared
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        pairs = self.query(queries)[..., :, None, :] + keys[..., None, :, :]  # (..., T, S, hidden)
+        scores: Tensor = self.energy(torch.tanh(pairs)).squeeze(-1)  # (..., T, S)
+        return scores
+
+
+def build_score(name: ScoreName, query_width: int, key_width: int, hidden: int) -> Score:
+    """The score function called `name`; `hidden` is the width inside the additive one."""
+    if name in ("dot", "scaled_dot") and query_width != key_width:
+        raise ValueError(f"{name} needs queries as wide as keys, got {query_width=} {key_width=}")
+    match name:
+        case "dot":
+            return DotScore()
+        case "scaled_dot":
+            return ScaledDotScore()
+        case "multiplicative":
+            return MultiplicativeScore(query_width, key_width)
+        case "additive":
+            return AdditiveScore(query_width, key_width, hidden)

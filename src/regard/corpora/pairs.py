@@ -1,0 +1,31 @@
+"""What a corpus is to the rest of the package."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from regard.types import GoldAlignment
+
+SplitName = Literal["train", "valid", "test"]
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Pairs in up to three splits; each may be read again and again, and is never held whole."""
+
+    name: str
+    languages: tuple[str, str]
+    """ISO 639 codes of source and target, or "und" where the text is of no language."""
+    splits: Mapping[SplitName, Callable[[], Iterator[Pair]]]
+    """A call starts reading at the first pair. A split that is missing is to be cut from train."""
+    gold: Mapping[SplitName, Callable[[], Iterator[GoldAlignment]]] = field(default_factory=dict)
+    """Gold alignments, one for each pair of the split, where the corpus has them."""
+    origin: str = ""
+    """Where it comes from and under which licence, for the model's card."""

@@ -1,0 +1,29 @@
+"""Everything this package raises on purpose."""
+
+
+class RegardError(Exception):
+    """Base of all of them: the command line prints its message without a traceback."""
+
+
+class SettingsError(RegardError):
+    """A setting or an option does not exist, does not fit, or would do nothing."""
+
+
+class CorpusError(RegardError):
+    """A file of examples cannot be read, or holds what it should not."""
+
+
+class TextError(RegardError):
+    """Text cannot become tokens, or a tokenizer cannot be made or read."""
+
+
+class RunError(RegardError):
+    """A run folder is missing, damaged, in use, or of another making."""
+
+
+class TrainingError(RegardError):
+    """Training cannot go on: the loss is not a number, the disk is full."""
+
+
+class SearchError(RegardError):
+    """A search is asked for something that this model or input cannot give."""

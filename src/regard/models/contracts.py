@@ -1,0 +1,86 @@
+"""What every model family promises, so that training, search and the recorder never ask which.
+
+A search keeps K hypotheses for each of B sentences: a grid (B, K). A decoder's state holds what
+belongs to the source once per sentence and what belongs to a hypothesis once per cell of the grid.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.types import Memory, Padded, Watch
+
+
+class State(Protocol):
+    """Where a decoder is, for a grid (B, K) of hypotheses; a value, never changed in place."""
+
+    def keep(self, sentences: Tensor) -> Self:
+        """The state of `sentences` (B',) alone: finished sentences leave the batch."""
+        ...
+
+    def branch(self, parents: Tensor) -> Self:
+        """The state in which cell (b, k) continues hypothesis `parents[b, k]` of b; (B, K')."""
+        ...
+
+
+StateT = TypeVar("StateT", bound=State)
+
+
+class Decoder(Protocol[StateT]):
+    """All that a search sees of a model, or of several posing as one."""
+
+    def step(
+        self, tokens: Tensor, state: StateT, *, watch: Watch | None = None
+    ) -> tuple[Tensor, StateT]:
+        """Logits (B, K, V) of what follows `tokens` (B, K), and the state after them."""
+        ...
+
+
+class Model(nn.Module, ABC, Generic[StateT]):
+    """An encoder, a decoder and an output layer; each family fills in the five methods.
+
+    A model is also a `Decoder`. Teacher forcing and stepping must agree: tests/models holds every
+    registered family to that, and to the other demands of the contract.
+    """
+
+    limit: int | None = None
+    """The longest source or target, in tokens, that the model can take; None: any."""
+
+    @abstractmethod
+    def encode(self, source: Padded, *, watch: Watch | None = None) -> Memory:
+        """What the decoder may know of `source` (B, S)."""
+
+    @abstractmethod
+    def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Tensor:
+        """Features (B, T, D) for `logits`, of all positions of a given target (B, T) at once."""
+
+    @abstractmethod
+    def logits(self, features: Tensor) -> Tensor:
+        """The output layer: (..., D) -> (..., V). Apart, so that a loss may skip padding."""
+
+    @abstractmethod
+    def start(self, memory: Memory) -> StateT:
+        """The state before the first token: a grid (B, 1)."""
+
+    @abstractmethod
+    def step(
+        self, tokens: Tensor, state: StateT, *, watch: Watch | None = None
+    ) -> tuple[Tensor, StateT]:
+        """Logits (B, K, V) of what follows `tokens` (B, K), and the state after them."""
+
+    def forward(self, source: Padded, target: Padded, *, watch: Watch | None = None) -> Tensor:
+        """Logits (B, T, V) under teacher forcing."""
+        memory = self.encode(source, watch=watch)
+        return self.logits(self.decode(target, memory, watch=watch))
+
+
+AnyModel = Model[Any]
+"""A model of whichever family."""
+
+
+def take(cells: Tensor, parents: Tensor) -> Tensor:
+    """Cells (B, K, ...) picked within each sentence by `parents` (B, K'): (B, K', ...)."""
+    sentences = torch.arange(cells.shape[0], device=cells.device)[:, None]  # (B, 1)
+    return cells[sentences, parents]

@@ -1,0 +1,50 @@
+"""What every tokenizer promises: text <-> ids, without loss."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class Tokenizer(ABC):
+    """A vocabulary and a way to cut text into its pieces.
+
+    Ids never hold BOS, EOS or PAD: those belong to batches. `decode(encode(text))` is the
+    normalised text whenever no piece is unknown.
+    """
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Ids run from 0 to `size` - 1, the four special ones first."""
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, normalised as the settings say."""
+
+    @abstractmethod
+    def sample(self, texts: Sequence[str], seed: int) -> list[list[int]]:
+        """The ids of each text, cut at random (subword regularisation).
+
+        The answer depends on the texts and the seed alone. Tokenizers that can cut a text in one
+        way only answer as `encode` does.
+        """
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text that the ids spell; special ids are left out, UNK shows as `⁇`."""
+
+    @abstractmethod
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Each id as a reader may see it, with `▁` for a space."""
+
+    @abstractmethod
+    def words(self, ids: Sequence[int]) -> list[int | None]:
+        """For each id, the number of its word in `decode(ids).split()`; None for a mere space."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A short hash that changes when any answer of the tokenizer may."""
+
+    @abstractmethod
+    def save(self, folder: Path, name: str) -> None:
+        """Write `name`.* into `folder`, from where `text.build.load_tokenizer` reads it."""

@@ -1,0 +1,95 @@
+"""The nouns that cross folders.
+
+Axis letters, the same in every file: B sentences of a batch, T target or query positions,
+S source or key positions, H heads, D model width, K hypotheses of a sentence (in search) or head
+width (in attention), V vocabulary. A mask is boolean and True means *may look* or *is real*.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol, Self
+
+from torch import Tensor, device
+
+
+class Padded(NamedTuple):
+    """Sentences of unlike length in one rectangle."""
+
+    ids: Tensor  # (B, S) token ids
+    mask: Tensor  # (B, S) True where a token is real; each row is some True, then some False
+
+    def to(self, where: device, *, non_blocking: bool = False) -> "Padded":
+        return Padded(*(x.to(where, non_blocking=non_blocking) for x in self))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Pairs to learn from. Source and labels end in EOS; the target begins with BOS."""
+
+    source: Padded  # (B, S)
+    target: Padded  # (B, T) what the decoder is given
+    labels: Tensor  # (B, T) what it should answer; PAD where the target is not real
+    num_tokens: int
+    """Real target positions, counted when the batch was made, so that no device is asked."""
+
+    def to(self, where: device, *, non_blocking: bool = False) -> Self:
+        return type(self)(
+            self.source.to(where, non_blocking=non_blocking),
+            self.target.to(where, non_blocking=non_blocking),
+            self.labels.to(where, non_blocking=non_blocking),
+            self.num_tokens,
+        )
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What an encoder made of the source: all that a decoder ever sees of it."""
+
+    states: Tensor  # (B, S, D)
+    mask: Tensor  # (B, S)
+    extras: tuple[Tensor, ...] = ()
+    """What else this family's decoder asks for, such as a last hidden state; each (B, ...)."""
+
+
+class Site(NamedTuple):
+    """The place in a model where an attention happens."""
+
+    part: Literal["encoder", "decoder", "cross"]
+    layer: int
+    step: int | None = None
+    """The target position being decoded; None when all positions are computed at once."""
+
+
+class Watch(Protocol):
+    """The recorder's hook: sees every attention of a forward pass, and may change it.
+
+    `weights` is (B, H, T, S); in a step of a search T counts the hypotheses of each sentence.
+    The answer, of the same shape, is what the values are mixed with. Giving a watch makes every
+    attention take the plain formula; giving none costs nothing.
+    """
+
+    def __call__(self, site: Site, weights: Tensor, /) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One answer of a search."""
+
+    tokens: tuple[int, ...]
+    """Token ids without BOS and EOS."""
+    score: float
+    """What the search ranked it by: the log-probability after the penalties."""
+    log_probability: float
+    """Sum of the natural logarithms of the probabilities of its tokens, EOS included."""
+    finished: bool
+    """Whether it ended in EOS, rather than at the length limit."""
+
+
+Link = tuple[int, int]
+"""A source word and a target word that belong together, counted from 0; words as `str.split`."""
+
+
+class GoldAlignment(NamedTuple):
+    """What people (or a grammar) say belongs together in one pair of sentences."""
+
+    sure: frozenset[Link]
+    possible: frozenset[Link]  # holds the sure ones too
