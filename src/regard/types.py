@@ -23,20 +23,24 @@ class Padded(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs to learn from. Source and labels end in EOS; the target begins with BOS."""
+    """Pairs to learn from, with their M real target positions told apart from the padding."""
 
-    source: Padded  # (B, S)
-    target: Padded  # (B, T) what the decoder is given
-    labels: Tensor  # (B, T) what it should answer; PAD where the target is not real
-    num_tokens: int
-    """Real target positions, counted when the batch was made, so that no device is asked."""
+    source: Padded  # (B, S) each row ends in EOS
+    target: Padded  # (B, T) what the decoder is given: each row begins with BOS
+    places: Tensor  # (M,) where the real positions lie in the flattened (B * T)
+    labels: Tensor  # (M,) what the decoder should answer there; EOS at each row's last
+
+    @property
+    def num_tokens(self) -> int:
+        """M, known without asking a device."""
+        return self.labels.shape[0]
 
     def to(self, where: device, *, non_blocking: bool = False) -> Self:
         return type(self)(
             self.source.to(where, non_blocking=non_blocking),
             self.target.to(where, non_blocking=non_blocking),
+            self.places.to(where, non_blocking=non_blocking),
             self.labels.to(where, non_blocking=non_blocking),
-            self.num_tokens,
         )
 
 
