@@ -1,0 +1,1 @@
+"""Hypotheses -> numbers, each with the signature that says how it was computed."""

@@ -1,0 +1,137 @@
+"""Metrics as sums over lines, so that a score is cheap for any choice of lines.
+
+Resampling, comparing and cutting by length all score one set of lines again and again: what a
+metric must know of each line is counted once, and a score is computed from the sum of the counts.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.metrics.base import Metric as SacreMetric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from regard.errors import CorpusError, SettingsError
+
+MetricName = Literal["bleu", "chrf", "chrf++", "ter", "exact"]
+BleuTokenizer = Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab"]
+Counts = NDArray[np.float64]
+
+
+class Metric(ABC):
+    """A number from 0 to 100 (TER may exceed it) for lines and their references."""
+
+    name: str
+    lower_is_better = False
+
+    @abstractmethod
+    def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
+        """What the metric must know of each of N lines: (N, C)."""
+
+    @abstractmethod
+    def value(self, total: Counts) -> float:
+        """The score of lines whose counts sum to `total` (C,)."""
+
+    @abstractmethod
+    def signature(self, resamples: int, seed: int) -> str:
+        """How the number was made, for others to make it again; 0 resamples: no interval."""
+
+
+class SacreBleuMetric(Metric):
+    """One of sacrebleu's metrics.
+
+    Its public calls score a whole corpus; the counts come from the two methods that its own
+    significance test is built on. A test holds the scores equal to those of the public calls.
+    """
+
+    def __init__(self, name: str, metric: SacreMetric, *, lower_is_better: bool = False) -> None:
+        self.name, self.lower_is_better = name, lower_is_better
+        metric.num_refs = 1  # its signature asks for it, and would know only after the first count
+        self._metric = metric
+
+    def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
+        check_lines(hypotheses=hypotheses, references=references)
+        counts = self._metric._extract_corpus_statistics(hypotheses, [references])
+        return np.array(counts, dtype=np.float64)
+
+    def value(self, total: Counts) -> float:
+        return float(self._metric._compute_score_from_stats(total.tolist()).score)
+
+    def signature(self, resamples: int, seed: int) -> str:
+        signature = self._metric.get_signature()
+        if resamples:
+            signature.update("bs", resamples)
+            signature.update("seed", seed)
+        return str(signature)
+
+
+class ExactMatch(Metric):
+    """The percentage of lines equal to their reference.
+
+    White space at the ends is ignored, and any run of it inside a line counts as one space.
+    """
+
+    def __init__(self, *, lowercase: bool = False) -> None:
+        self.name, self._lowercase = "exact", lowercase
+
+    def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
+        check_lines(hypotheses=hypotheses, references=references)
+        equal = [
+            self._plain(hypothesis) == self._plain(reference)
+            for hypothesis, reference in zip(hypotheses, references, strict=True)
+        ]
+        return np.stack([np.array(equal, dtype=np.float64), np.ones(len(equal))], axis=1)  # (N, 2)
+
+    def value(self, total: Counts) -> float:
+        return 100 * float(total[0] / total[1])
+
+    def signature(self, resamples: int, seed: int) -> str:
+        drawn = f"bs:{resamples}|seed:{seed}|" if resamples else ""
+        return f"nrefs:1|{drawn}case:{'lc' if self._lowercase else 'mixed'}|space:collapsed"
+
+    def _plain(self, line: str) -> list[str]:
+        return (line.lower() if self._lowercase else line).split()
+
+
+def build_metric(name: MetricName, tokenize: BleuTokenizer, *, lowercase: bool) -> Metric:
+    """The metric called `name`; only BLEU cuts its lines as `tokenize` says.
+
+    TER ignores case either way, as tercom does; its signature says so.
+    """
+    match name:
+        case "bleu":
+            return SacreBleuMetric("BLEU", _bleu(tokenize, lowercase=lowercase))
+        case "chrf":
+            return SacreBleuMetric("chrF2", CHRF(lowercase=lowercase))
+        case "chrf++":
+            return SacreBleuMetric("chrF2++", CHRF(word_order=2, lowercase=lowercase))
+        case "ter":
+            return SacreBleuMetric("TER", TER(), lower_is_better=True)
+        case "exact":
+            return ExactMatch(lowercase=lowercase)
+
+
+def check_lines(**lists: Sequence[object]) -> None:
+    """Raise `CorpusError` unless the lists, named as the user knows them, pair up line by line."""
+    lengths = {name.replace("_", " "): len(lines) for name, lines in lists.items()}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{length} {name}" for name, length in lengths.items())
+        raise CorpusError(f"lines must pair up, found {found}; is one of the files cut short?")
+    if 0 in lengths.values():
+        raise CorpusError(f"there is nothing to measure: no {' and no '.join(lengths)}")
+
+
+def _bleu(tokenize: BleuTokenizer, *, lowercase: bool) -> BLEU:
+    try:
+        # `force` silences a warning that the text looks tokenized, which "none" says it is.
+        return BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+    except RuntimeError as error:  # what sacrebleu raises where MeCab is not installed
+        language = tokenize.partition("-")[0]
+        raise SettingsError(
+            f"tokenize: {tokenize!r} needs packages that are not installed; "
+            f"pip install 'sacrebleu[{language}]' brings them"
+        ) from error

@@ -1,0 +1,50 @@
+"""Word alignments as lines of text: `0-0 1-2`, source word before target word."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from regard.errors import CorpusError
+from regard.types import GoldAlignment, Link
+
+LINK = re.compile(r"([0-9]+)([-p])([0-9]+)")
+
+
+def read_pharaoh(
+    lines: Iterable[str], *, counted_from: Literal[0, 1] = 0, name: str = "alignment"
+) -> Iterator[GoldAlignment]:
+    """One alignment for each line; an empty line is an alignment without links.
+
+    `1-2` is a sure link, `1p2` a possible one; a link that is written both ways is sure. The
+    links come back counted from 0. `name` is what errors call the file.
+    """
+    for number, line in enumerate(lines, start=1):
+        sure, possible = set(), set()
+        for word in line.split():
+            match = LINK.fullmatch(word)
+            if match is None:
+                raise CorpusError(
+                    f"{name}:{number}: {word!r} is not a link; "
+                    "write source-target, as in 0-0 or, where merely possible, 0p0"
+                )
+            link = int(match[1]) - counted_from, int(match[3]) - counted_from
+            if min(link) < 0:
+                raise CorpusError(
+                    f"{name}:{number}: {word!r} in a file whose words are counted from 1; "
+                    "is it counted from 0?"
+                )
+            possible.add(link)
+            if match[2] == "-":
+                sure.add(link)
+        yield GoldAlignment(frozenset(sure), frozenset(possible))
+
+
+def write_pharaoh(
+    links: Iterable[Link], possible: Iterable[Link] = (), *, counted_from: Literal[0, 1] = 0
+) -> str:
+    """The line of an alignment, in the order of the source; `possible` may repeat sure links."""
+    sure = set(links)
+    return " ".join(
+        f"{source + counted_from}{'-' if (source, target) in sure else 'p'}{target + counted_from}"
+        for source, target in sorted(sure.union(possible))
+    )

@@ -1,0 +1,62 @@
+"""BLEU, chrF, TER and exact match, with signatures and confidence intervals."""
+
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+from pydantic import Field, NonNegativeInt
+
+from regard.evaluation.metrics import BleuTokenizer, Counts, Metric, MetricName, build_metric
+from regard.evaluation.resampling import Interval, interval, resample
+from regard.settings import Settings
+
+
+class ScoreSettings(Settings):
+    """How translations are scored."""
+
+    metrics: Annotated[tuple[MetricName, ...], Field(min_length=1)] = ("bleu", "chrf", "ter")
+    """The metrics, in the order in which they are reported."""
+    tokenize: BleuTokenizer = "13a"
+    """How BLEU cuts lines into words, by sacrebleu's names; `none` for text cut at spaces."""
+    lowercase: bool = False
+    """Whether case is ignored; TER always ignores it."""
+    resamples: NonNegativeInt = 1000
+    """Bootstrap resamples behind confidence intervals and comparisons; 0: no intervals."""
+    seed: NonNegativeInt = 12345
+    """Seed of the resampling; 12345 is sacrebleu's own."""
+
+
+class Score(NamedTuple):
+    """One number, and how it came about."""
+
+    name: str
+    value: float
+    signature: str
+    interval: Interval | None = None
+
+
+def score(
+    hypotheses: Sequence[str], references: Sequence[str], settings: ScoreSettings | None = None
+) -> list[Score]:
+    """The scores of `hypotheses` against one reference each, in the order of the settings."""
+    settings = settings or ScoreSettings()
+    scores = []
+    for metric in build_metrics(settings):
+        scores.append(score_counts(metric, metric.count(hypotheses, references), settings))
+    return scores
+
+
+def build_metrics(settings: ScoreSettings) -> list[Metric]:
+    """The metrics that the settings name."""
+    return [
+        build_metric(name, settings.tokenize, lowercase=settings.lowercase)
+        for name in settings.metrics
+    ]
+
+
+def score_counts(metric: Metric, counts: Counts, settings: ScoreSettings) -> Score:
+    """The score of the lines that `counts` (N, C) were taken from."""
+    signature = metric.signature(settings.resamples, settings.seed)
+    around = None
+    if settings.resamples:
+        around = interval(resample(metric, counts, settings.resamples, settings.seed))
+    return Score(metric.name, metric.value(counts.sum(0)), signature, around)

@@ -1,0 +1,93 @@
+"""Whether one system beats another, or the test set was merely kind (Koehn 2004)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.errors import SettingsError
+from regard.evaluation.metrics import Metric, check_lines
+from regard.evaluation.resampling import Interval, interval, resample
+from regard.evaluation.scores import ScoreSettings, build_metrics
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two systems on the same lines, by one metric. Swapping them flips every sign, not `p_value`.
+
+    An interval holds 95% of the resampled values.
+    """
+
+    name: str
+    signature: str
+    first: float
+    second: float
+    first_mean: float
+    """Over the resamples, as `second_mean`."""
+    second_mean: float
+    delta: float
+    """`second` - `first`; under TER a negative one is a gain."""
+    interval: Interval
+    """Of the difference."""
+    wins: float
+    """The share of resamples that the second system wins, ties counted half (Koehn 2004)."""
+    p_value: float
+    """How often a difference at least this large would come about between equals; two-sided."""
+    resamples: int
+    seed: int
+
+
+def compare(
+    first: Sequence[str],
+    second: Sequence[str],
+    references: Sequence[str],
+    settings: ScoreSettings,
+) -> list[Comparison]:
+    """Paired bootstrap resampling of two systems' translations of the same lines, by each metric.
+
+    Each resample draws lines with replacement and scores both systems on them. For the p-value the
+    differences are shifted to mean 0, as if the systems were equal (Efron and Tibshirani 1993,
+    section 16.4); it counts the real difference as one of them, so it is never 0.
+    """
+    if settings.resamples < 100:
+        raise SettingsError(
+            f"resamples: a comparison needs at least 100, got {settings.resamples}; 1000 is usual"
+        )
+    check_lines(first=first, second=second, references=references)
+    return [
+        _compare(metric, (first, second), references, settings)
+        for metric in build_metrics(settings)
+    ]
+
+
+def _compare(
+    metric: Metric,
+    systems: tuple[Sequence[str], Sequence[str]],
+    references: Sequence[str],
+    settings: ScoreSettings,
+) -> Comparison:
+    counts = [metric.count(system, references) for system in systems]  # each (N, C)
+    first, second = (metric.value(lines.sum(0)) for lines in counts)
+    drawn = [resample(metric, lines, settings.resamples, settings.seed) for lines in counts]
+    differences = drawn[1] - drawn[0]  # (R,)
+    gains = -differences if metric.lower_is_better else differences
+    return Comparison(
+        name=metric.name,
+        signature=metric.signature(settings.resamples, settings.seed),
+        first=first,
+        second=second,
+        first_mean=float(drawn[0].mean()),
+        second_mean=float(drawn[1].mean()),
+        delta=second - first,
+        interval=interval(differences),
+        wins=float((np.sign(gains).mean() + 1) / 2),
+        p_value=_p_value(differences, second - first),
+        resamples=settings.resamples,
+        seed=settings.seed,
+    )
+
+
+def _p_value(differences: NDArray[np.float64], delta: float) -> float:
+    chance = np.abs(differences - differences.mean())
+    return float((np.sum(chance >= abs(delta)) + 1) / (len(differences) + 1))

@@ -1,0 +1,104 @@
+import importlib.util
+import logging
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU, CHRF, TER
+
+from regard.errors import CorpusError, SettingsError
+from regard.evaluation.metrics import build_metric
+
+HYPOTHESES = ["Jane visits Africa in September", "the blue  house .", "", "He does not sleep"]
+REFERENCES = ["Jane visits Africa in September .", "The blue house.", "why ?", "He does not sleep"]
+DIRECT = {
+    "bleu": BLEU(),
+    "chrf": CHRF(),
+    "chrf++": CHRF(word_order=2),
+    "ter": TER(),
+}
+
+
+def scored(name, hypotheses, references, tokenize="13a", lowercase=False):
+    metric = build_metric(name, tokenize, lowercase=lowercase)
+    return metric.value(metric.count(hypotheses, references).sum(0))
+
+
+@pytest.mark.parametrize("name", sorted(DIRECT))
+def test_scores_are_those_of_sacrebleu(name):
+    want = DIRECT[name].corpus_score(HYPOTHESES, [REFERENCES])
+    metric = build_metric(name, "13a", lowercase=False)
+    counts = metric.count(HYPOTHESES, REFERENCES)
+    assert metric.value(counts.sum(0)) == pytest.approx(want.score, abs=1e-12)
+    assert 0 < want.score < 100
+    assert metric.name == want.name
+    assert metric.signature(0, 1) == str(DIRECT[name].get_signature())
+
+
+@pytest.mark.parametrize("name", sorted(DIRECT))
+def test_counts_of_some_lines_score_those_lines(name):
+    metric = build_metric(name, "13a", lowercase=False)
+    some = metric.count(HYPOTHESES, REFERENCES)[[1, 3]].sum(0)
+    want = DIRECT[name].corpus_score(HYPOTHESES[1::2], [REFERENCES[1::2]]).score
+    assert metric.value(some) == pytest.approx(want, abs=1e-12)
+
+
+@pytest.mark.parametrize("tokenize", ["13a", "none", "intl", "char", "zh"])
+def test_bleu_cuts_lines_as_asked(tokenize):
+    hypotheses, references = ["这是一个好 test-case."], ["这是一个坏 test-case!"]
+    want = BLEU(tokenize=tokenize).corpus_score(hypotheses, [references]).score
+    assert scored("bleu", hypotheses, references, tokenize) == pytest.approx(want, abs=1e-12)
+    assert f"tok:{tokenize}" in build_metric("bleu", tokenize, lowercase=False).signature(0, 1)
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf", "exact"])
+def test_case_counts_unless_told_otherwise(name):
+    lines, shouted = ["a small blue house"], ["A SMALL BLUE HOUSE"]
+    assert scored(name, lines, shouted) == 0
+    assert scored(name, lines, shouted, lowercase=True) == pytest.approx(100)
+    assert "case:lc" in build_metric(name, "13a", lowercase=True).signature(0, 1)
+
+
+def test_exact_match_is_the_share_of_equal_lines_and_sees_one_kind_of_space():
+    hypotheses = [" a  b ", "a b", "ab", "a\tb\n"]
+    assert scored("exact", hypotheses, ["a b", "a c", "a b", "a b"]) == 50
+    metric = build_metric("exact", "13a", lowercase=False)
+    assert metric.signature(0, 7) == "nrefs:1|case:mixed|space:collapsed"
+    assert metric.signature(9, 7) == "nrefs:1|bs:9|seed:7|case:mixed|space:collapsed"
+
+
+def test_only_ter_is_better_when_lower():
+    names = "bleu", "chrf", "chrf++", "ter", "exact"
+    lower = [name for name in names if build_metric(name, "13a", lowercase=False).lower_is_better]
+    assert lower == ["ter"]
+
+
+def test_tokenized_text_is_warned_of_unless_declared(caplog):
+    lines = ["a house ."] * 100
+    with caplog.at_level(logging.WARNING, logger="sacrebleu"):
+        scored("bleu", lines, lines, "none")
+        assert not caplog.records
+        scored("bleu", lines, lines, "13a")
+        assert "forgot to detokenize" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["bleu", "exact"])
+def test_lines_must_pair_up(name):
+    with pytest.raises(CorpusError, match=r"found 2 hypotheses, 3 references; is one of the files"):
+        scored(name, ["a", "b"], ["a", "b", "c"])
+
+
+def test_nothing_cannot_be_measured():
+    with pytest.raises(CorpusError, match="nothing to measure: no hypotheses and no references"):
+        scored("bleu", [], [])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("MeCab") is not None, reason="MeCab is installed")
+def test_a_missing_tokenizer_says_what_to_install():
+    with pytest.raises(SettingsError, match=r"'ja-mecab' needs .* pip install 'sacrebleu\[ja\]'"):
+        build_metric("bleu", "ja-mecab", lowercase=False)
+
+
+def test_counts_have_a_row_for_each_line():
+    counts = build_metric("bleu", "13a", lowercase=False).count(HYPOTHESES, REFERENCES)
+    assert counts.shape == (4, 10)  # two lengths, and matches and totals of four orders
+    assert counts.dtype == np.float64

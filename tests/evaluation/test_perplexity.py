@@ -1,0 +1,109 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from regard.batching.collate import collate
+from regard.errors import CorpusError
+from regard.evaluation.perplexity import perplexity
+from regard.models.contracts import Model
+from regard.types import Memory
+
+V = 7
+SOURCES = [[4, 5], [5], [6, 6, 4]]
+TARGETS = [[5, 4, 6], [], [6]]
+
+
+class Bigram(Model):
+    """Predicts from the last token alone; says whether it was asked in training mode."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(V, V)
+        self.dropout = nn.Dropout(0.9)
+        self.rows = 0
+
+    def encode(self, source, *, watch=None):
+        return Memory(torch.zeros(*source.ids.shape, 1), source.mask)
+
+    def decode(self, target, memory, *, watch=None):
+        return self.dropout(self.table(target.ids))
+
+    def logits(self, features):
+        self.rows += len(features)
+        return features
+
+    def start(self, memory):
+        raise NotImplementedError
+
+    def step(self, tokens, state, *, watch=None):
+        raise NotImplementedError
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return Bigram()
+
+
+def by_hand(model):
+    """Over the sentences one by one, in Python's numbers."""
+    logp = model.table.weight.detach().double().log_softmax(-1)
+    nats = [
+        -logp[last, token].item()
+        for target in TARGETS
+        for last, token in zip([2, *target], [*target, 3], strict=True)
+    ]
+    return math.exp(sum(nats) / len(nats)), len(nats)
+
+
+def test_equals_the_formula_whatever_the_batches(model):
+    want, count = by_hand(model)
+    one = perplexity(model, [collate(SOURCES, TARGETS)])
+    three = perplexity(model, (collate([s], [t]) for s, t in zip(SOURCES, TARGETS, strict=True)))
+    assert one.num_tokens == three.num_tokens == count == 7
+    assert one.value == pytest.approx(want, rel=1e-6)
+    assert three.value == pytest.approx(want, rel=1e-6)
+
+
+def test_padding_never_reaches_the_output_layer(model):
+    found = perplexity(model, [collate(SOURCES, TARGETS)])
+    assert model.rows == found.num_tokens < 3 * 4
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_mode_is_restored_and_no_gradient_kept(model, training):
+    model.train(training)
+    perplexity(model, [collate(SOURCES, TARGETS)])
+    assert model.training is model.dropout.training is training
+    assert model.table.weight.grad is None
+
+
+def test_mode_is_restored_after_an_error(model):
+    model.train()
+    with pytest.raises(IndexError):
+        perplexity(model, [collate(SOURCES, [[V + 9], [], []])])
+    assert model.training
+
+
+def test_half_precision_is_computed_in_single(model):
+    want, _ = by_hand(model.bfloat16())
+    assert perplexity(model, [collate(SOURCES, TARGETS)]).value == pytest.approx(want, rel=1e-5)
+
+
+def test_a_hopeless_model_is_infinitely_surprised(model):
+    with torch.no_grad():
+        model.table.weight.zero_()[:, 1] = 1e6
+    assert perplexity(model, [collate(SOURCES, TARGETS)]).value == math.inf
+
+
+def test_a_broken_model_does_not_pass_for_a_bad_one(model):
+    with torch.no_grad():
+        model.table.weight.fill_(math.nan)
+    assert math.isnan(perplexity(model, [collate(SOURCES, TARGETS)]).value)
+
+
+def test_nothing_has_no_perplexity(model):
+    with pytest.raises(CorpusError, match="at least one pair of sentences, found none"):
+        perplexity(model, [])

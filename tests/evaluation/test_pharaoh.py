@@ -1,0 +1,43 @@
+import pytest
+
+from regard.errors import CorpusError
+from regard.evaluation.pharaoh import read_pharaoh, write_pharaoh
+
+
+def test_sure_possible_and_empty_lines():
+    first, second = read_pharaoh(["2-1 0p0 0-3\n", "\n"])
+    assert first.sure == {(2, 1), (0, 3)}
+    assert first.possible == {(2, 1), (0, 3), (0, 0)}
+    assert second.sure == second.possible == frozenset()
+
+
+def test_counting_from_one():
+    (found,) = read_pharaoh(["1-1 10p2"], counted_from=1)
+    assert found.possible == {(0, 0), (9, 1)}
+    assert found.sure == {(0, 0)}
+
+
+def test_a_link_written_both_ways_is_sure():
+    (found,) = read_pharaoh(["1p2 1-2"])
+    assert found.sure == found.possible == {(1, 2)}
+
+
+def test_written_in_order_and_read_back():
+    sure, possible = {(10, 0), (2, 5), (2, 3)}, {(2, 3), (0, 1)}
+    assert write_pharaoh(sure) == "2-3 2-5 10-0"
+    line = write_pharaoh(sure, possible, counted_from=1)
+    assert line == "1p2 3-4 3-6 11-1"
+    (back,) = read_pharaoh([line], counted_from=1)
+    assert back == (sure, sure | possible)
+    assert write_pharaoh([]) == ""
+
+
+@pytest.mark.parametrize("bad", ["1", "1-", "a-b", "1_2", "1-2-3", "-1-2", "１-２"])
+def test_what_is_no_link_is_named_with_its_line(bad):
+    with pytest.raises(CorpusError, match=f"^gold.talp:2: '{bad}' is not a link; write"):
+        list(read_pharaoh(["0-0", f"0-0 {bad}"], name="gold.talp"))
+
+
+def test_counted_from_zero_by_mistake():
+    with pytest.raises(CorpusError, match="gold:1: '3-0' in a file whose words are counted from 1"):
+        list(read_pharaoh(["3-0"], counted_from=1, name="gold"))
