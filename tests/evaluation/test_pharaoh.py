@@ -1,7 +1,8 @@
 import pytest
 
 from regard.errors import CorpusError
-from regard.evaluation.pharaoh import read_pharaoh, write_pharaoh
+from regard.evaluation.pharaoh import format_links, format_pharaoh, read_pharaoh
+from regard.types import GoldAlignment
 
 
 def test_sure_possible_and_empty_lines():
@@ -23,13 +24,17 @@ def test_a_link_written_both_ways_is_sure():
 
 
 def test_written_in_order_and_read_back():
-    sure, possible = {(10, 0), (2, 5), (2, 3)}, {(2, 3), (0, 1)}
-    assert write_pharaoh(sure) == "2-3 2-5 10-0"
-    line = write_pharaoh(sure, possible, counted_from=1)
+    sure, possible = frozenset({(10, 0), (2, 5), (2, 3)}), frozenset({(2, 3), (0, 1)})
+    line = format_pharaoh(GoldAlignment(sure, possible), counted_from=1)
     assert line == "1p2 3-4 3-6 11-1"
     (back,) = read_pharaoh([line], counted_from=1)
     assert back == (sure, sure | possible)
-    assert write_pharaoh([]) == ""
+
+
+def test_predicted_links_are_sure():
+    assert format_links({(10, 0), (2, 5), (2, 3)}) == "2-3 2-5 10-0"
+    assert format_links([(0, 0)], counted_from=1) == "1-1"
+    assert format_links([]) == ""
 
 
 @pytest.mark.parametrize("bad", ["1", "1-", "a-b", "1_2", "1-2-3", "-1-2", "１-２"])

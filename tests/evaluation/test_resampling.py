@@ -5,7 +5,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from regard.evaluation.metrics import build_metric
 from regard.evaluation.resampling import interval, resample
 
-WORDS = "the a blue old house river sees crosses Jane Paul".split()
+WORDS = ["the", "a", "blue", "old", "house", "river", "sees", "crosses", "Jane", "Paul"]
 
 
 def lines(seed, count=30):

@@ -8,7 +8,7 @@ from regard.errors import CorpusError, SettingsError
 from regard.evaluation.scores import ScoreSettings
 from regard.evaluation.significance import compare
 
-WORDS = np.array("the a blue old house river sees crosses Jane Paul in on".split())
+WORDS = np.array(["the", "a", "blue", "old", "house", "river", "sees", "crosses", "Jane", "Paul"])
 SETTINGS = ScoreSettings(metrics=("bleu", "chrf", "ter", "exact"), resamples=200)
 
 

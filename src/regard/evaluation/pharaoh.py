@@ -39,12 +39,15 @@ def read_pharaoh(
         yield GoldAlignment(frozenset(sure), frozenset(possible))
 
 
-def write_pharaoh(
-    links: Iterable[Link], possible: Iterable[Link] = (), *, counted_from: Literal[0, 1] = 0
-) -> str:
-    """The line of an alignment, in the order of the source; `possible` may repeat sure links."""
-    sure = set(links)
+def format_pharaoh(alignment: GoldAlignment, *, counted_from: Literal[0, 1] = 0) -> str:
+    """The line of an alignment, in the order of the source."""
     return " ".join(
-        f"{source + counted_from}{'-' if (source, target) in sure else 'p'}{target + counted_from}"
-        for source, target in sorted(sure.union(possible))
+        f"{source + counted_from}{'-' if (source, target) in alignment.sure else 'p'}"
+        f"{target + counted_from}"
+        for source, target in sorted(alignment.sure | alignment.possible)
     )
+
+
+def format_links(links: Iterable[Link], *, counted_from: Literal[0, 1] = 0) -> str:
+    """The line of links that are all sure, as a prediction is."""
+    return format_pharaoh(GoldAlignment(frozenset(links), frozenset()), counted_from=counted_from)
