@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 ORDER = [
-    {"errors", "settings", "types"},
+    {"errors", "files", "settings", "types"},
     {"text", "attention"},
     {"corpora", "layers"},
     {"batching", "models"},

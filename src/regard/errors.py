@@ -22,7 +22,11 @@ class RunError(RegardError):
 
 
 class TrainingError(RegardError):
-    """Training cannot go on: the loss is not a number, the disk is full."""
+    """Training cannot go on: the loss is not a number."""
+
+
+class StorageError(RegardError):
+    """A file cannot be written: the disk is full, or closed to us."""
 
 
 class SearchError(RegardError):

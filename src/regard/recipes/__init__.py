@@ -1,0 +1,1 @@
+"""YAML -> settings -> objects: the one place where the folders are wired together."""

@@ -1,0 +1,165 @@
+"""YAML -> `Recipe`, refusing what it does not know and saying what it may have meant."""
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from regard.errors import SettingsError
+from regard.recipes.schema import Recipe
+
+Raw = dict[str, Any]
+
+
+def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe in the file `name`, or of that name on the shelf, with `a.b=c` overrides."""
+    file = find_recipe(str(name))
+    return read_recipe(file.read_text(encoding="utf-8"), overrides, where=file.name)
+
+
+def read_recipe(text: str, overrides: Sequence[str] = (), *, where: str) -> Recipe:
+    """The recipe that `text` spells; `where` is what messages call it."""
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{where}: not YAML: {error}") from None
+    if not isinstance(raw, dict):
+        raise SettingsError(f"{where}: a recipe is a mapping of settings, got {_kind(raw)}")
+    return make_recipe(raw, overrides, where=where)
+
+
+def make_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> Recipe:
+    """The recipe of plain values, with `a.b=c` overrides."""
+    for override in overrides:
+        raw = _override(raw, override)
+    try:
+        return Recipe.model_validate(raw)
+    except ValidationError as error:
+        raise SettingsError("\n".join(_explain(error, raw, where))) from None
+
+
+def dump_recipe(recipe: Recipe) -> str:
+    """The recipe as YAML, every default written out."""
+    plain = json.loads(recipe.model_dump_json())
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+
+
+def find_recipe(name: str) -> Traversable:
+    """The file called `name`, or else the recipe of that name on the shelf."""
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        if not path.is_file():
+            raise SettingsError(f"{name}: no such recipe file")
+        return path
+    shelf = shelf_recipes()
+    if name not in shelf:
+        near = difflib.get_close_matches(name, shelf, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "`regard recipes` lists them"
+        raise SettingsError(f"{name}: no recipe of that name on the shelf; {hint}")
+    return shelf[name]
+
+
+def shelf_recipes() -> dict[str, Traversable]:
+    """The recipes that come with the package, by name."""
+    folder = resources.files("regard.recipes") / "shelf"
+    found = {f.name.removesuffix(".yaml"): f for f in folder.iterdir() if f.name.endswith(".yaml")}
+    return dict(sorted(found.items()))
+
+
+def _override(raw: Raw, override: str) -> Raw:
+    """`raw` with one `a.b=c` put in; the value is read as YAML."""
+    key, equals, value = override.partition("=")
+    if not equals or not key:
+        raise SettingsError(f"--set {override}: expected KEY=VALUE, such as training.steps=1000")
+    try:
+        parsed = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise SettingsError(f"--set {override}: {value!r} is not a YAML value") from None
+    return _put(raw, key.split("."), parsed, override)
+
+
+def _put(raw: Raw, keys: list[str], value: Any, override: str) -> Raw:
+    first, *rest = keys
+    if not rest:
+        return {**raw, first: value}
+    inner = raw.get(first) or {}
+    if not isinstance(inner, dict):
+        raise SettingsError(f"--set {override}: {first} is a single value, not a group")
+    return {**raw, first: _put(inner, rest, value, override)}
+
+
+def _explain(error: ValidationError, raw: Raw, where: str) -> Iterator[str]:
+    """A line for each mistake: where it is, what was found, what was expected."""
+    for mistake in error.errors(include_url=False):
+        place = _place(mistake["loc"], raw)
+        match mistake["type"]:
+            case "extra_forbidden":
+                yield f"{where}: {place}: unknown key; {_suggest(mistake['loc'], raw)}"
+            case "missing":
+                yield f"{where}: {place}: missing"
+            case "union_tag_not_found" | "union_tag_invalid":
+                yield f"{where}: {place}.family: {mistake['msg']}"
+            case _:
+                found = "" if isinstance(mistake["input"], dict) else f", got {mistake['input']!r}"
+                message = mistake["msg"].removeprefix("Value error, ")
+                yield f"{where}: {place}: {message}{found}" if place else f"{where}: {message}"
+
+
+def _place(location: Sequence[int | str], raw: Raw) -> str:
+    """The dotted key; pydantic adds the tag of a union, which is no key of the file."""
+    return ".".join(str(part) for part in _keys(location, raw))
+
+
+def _keys(location: Sequence[int | str], raw: Any) -> Iterator[int | str]:
+    *outer, last = location or [""]
+    for part in outer:
+        if isinstance(raw, Mapping) and part not in raw:
+            continue
+        raw = raw[part] if isinstance(raw, Mapping | list) else None
+        yield part
+    yield last
+
+
+def _suggest(location: Sequence[int | str], raw: Raw) -> str:
+    """Which known key an unknown one is close to, or all that there are."""
+    *outer, wrong = location
+    schema = Recipe.model_json_schema()
+    known = _known_keys(schema, schema, list(outer))
+    near = difflib.get_close_matches(str(wrong), known, n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"known keys here: {', '.join(known)}"
+
+
+def _known_keys(schema: Raw, node: Raw, path: list[int | str]) -> list[str]:
+    """The keys of the group at `path` of a JSON schema."""
+    node = _resolve(schema, node)
+    if not path:
+        return list(node.get("properties", {}))
+    first, *rest = path
+    if first in node.get("properties", {}):
+        return _known_keys(schema, node["properties"][first], rest)
+    tags = node.get("discriminator", {}).get("mapping", {})
+    if first in tags:
+        return _known_keys(schema, {"$ref": tags[first]}, rest)
+    for option in node.get("anyOf", []):
+        found = _known_keys(schema, option, path)
+        if found:
+            return found
+    return []
+
+
+def _resolve(schema: Raw, node: Raw) -> Raw:
+    while "$ref" in node:
+        node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
+    return node
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else type(value).__name__

@@ -1,0 +1,223 @@
+"""A corpus -> cleaned splits as text -> tokenizers -> tokens on disk, each made once."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from regard.corpora.build import CorpusSettings, build_corpus
+from regard.corpora.cleaning import CleaningReport, clean
+from regard.corpora.pairs import Corpus, Pair, SplitName
+from regard.corpora.splits import split_corpus, without_leaks
+from regard.corpora.store import (
+    TokenChunk,
+    TokenPair,
+    TokenStore,
+    fingerprint,
+    store_matches,
+    write_store,
+)
+from regard.errors import CorpusError
+from regard.evaluation.pharaoh import format_pharaoh
+from regard.files import whole_file, write_whole
+from regard.recipes.run_folder import RunFolder
+from regard.recipes.schema import Recipe
+from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizers
+
+SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
+CHUNK = 4096
+"""Pairs tokenised at a time."""
+GOLD = "test.gold.txt"
+"""Gold alignments of the test split, where the corpus has them."""
+
+Note = Callable[[str], None]
+"""Tells a person what is being done."""
+
+
+class Sides(NamedTuple):
+    """The two files of a split."""
+
+    source: Path
+    target: Path
+
+
+@dataclass(frozen=True)
+class Data:
+    """The cleaned splits of a run."""
+
+    folder: Path
+    languages: tuple[str, str]
+    pairs: dict[SplitName, int]
+    digest: str
+    """SHA-256 of the texts of all splits: the data hash of a receipt."""
+    origin: str
+    report: CleaningReport
+
+    def sides(self, split: SplitName) -> Sides:
+        return split_files(self.folder, split)
+
+    def read(self, split: SplitName) -> Iterator[Pair]:
+        """The pairs of a split."""
+        return _read_text(self.sides(split))
+
+
+def split_files(folder: Path, split: SplitName) -> Sides:
+    """Where the cleaned sides of a split lie."""
+    return Sides(folder / f"{split}.source.txt", folder / f"{split}.target.txt")
+
+
+def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
+    """Clean and split the recipe's corpus into `folder`, unless that was done before."""
+    mark, known = _mark(recipe.corpus), folder.data / "prepared.json"
+    if known.exists():
+        saved = json.loads(known.read_text(encoding="utf-8"))
+        if saved["mark"] == mark:
+            return _read(saved, folder.data)
+    note(f"reading and cleaning {recipe.corpus.label}")
+    report, digest = CleaningReport(), hashlib.sha256()
+    corpus = _cleaned(build_corpus(recipe.corpus), recipe.corpus, folder.data, report)
+    held_out = {name: corpus.splits[name] for name in SPLITS[1:]}
+    counts: dict[SplitName, int] = {}
+    for name, read in held_out.items():
+        counts[name] = _write(split_files(folder.data, name), read(), digest)
+    train = without_leaks(corpus.splits["train"](), _chain(held_out.values()), report)
+    counts["train"] = _write(split_files(folder.data, "train"), train, digest)
+    if not counts["train"] or not counts["valid"]:
+        raise CorpusError(
+            f"{recipe.corpus.label}: nothing left to learn from: {counts['train']} pairs to train "
+            f"on and {counts['valid']} to validate with after cleaning; see corpus.cleaning and "
+            "corpus.split"
+        )
+    for file in cleaned_files(folder.data):
+        file.unlink()
+    if "test" in corpus.gold:
+        lines = "".join(f"{format_pharaoh(gold)}\n" for gold in corpus.gold["test"]())
+        write_whole(folder.data / GOLD, lines.encode())
+    saved = {
+        "mark": mark,
+        "languages": corpus.languages,
+        "pairs": counts,
+        "digest": digest.hexdigest(),
+        "origin": corpus.origin,
+        "report": report.to_json(),
+    }
+    write_whole(known, json.dumps(saved, ensure_ascii=False, indent=1).encode())
+    return _read(saved, folder.data)
+
+
+def _cleaned(
+    corpus: Corpus, settings: CorpusSettings, folder: Path, report: CleaningReport
+) -> Corpus:
+    """The corpus with its training pairs cleaned, on disk, and the missing splits cut from them.
+
+    The pairs are read from their origin once, which may be a pipe. Held-out splits that came with
+    the corpus stay as they are: a score should not depend on what we find clean.
+    """
+    files = cleaned_files(folder)
+    _write(files, clean(corpus.splits["train"](), settings.cleaning, corpus.languages, report))
+    return split_corpus(
+        replace(corpus, splits={**corpus.splits, "train": partial(_read_text, files)}),
+        settings.split,
+    )
+
+
+def cleaned_files(folder: Path) -> Sides:
+    """Where the cleaned pairs lie until they are split."""
+    return Sides(folder / "cleaned.source.txt", folder / "cleaned.target.txt")
+
+
+def _read(saved: dict[str, Any], folder: Path) -> Data:
+    return Data(
+        folder=folder,
+        languages=(saved["languages"][0], saved["languages"][1]),
+        pairs=saved["pairs"],
+        digest=saved["digest"],
+        origin=saved["origin"],
+        report=CleaningReport.from_json(saved["report"]),
+    )
+
+
+def _mark(settings: CorpusSettings) -> str:
+    """A hash that changes when the settings or the files that they name do."""
+    stats = []
+    for files in (settings.train, settings.valid, settings.test):
+        for name in (files.source, files.target, files.data) if files else ():
+            if name and name != "-" and os.path.exists(name):
+                stat = os.stat(name)
+                stats.append(f"{name} {stat.st_size} {stat.st_mtime_ns}")
+    return fingerprint(settings.model_dump_json(), *stats)
+
+
+def _chain(splits: Iterable[Callable[[], Iterator[Pair]]]) -> Iterator[Pair]:
+    return (pair for read in splits for pair in read())
+
+
+def _read_text(files: Sides) -> Iterator[Pair]:
+    """Pairs of two files of our own writing."""
+    with files.source.open("rb") as sources, files.target.open("rb") as targets:
+        for source, target in zip(sources, targets, strict=True):
+            yield Pair(source.decode()[:-1], target.decode()[:-1])
+
+
+def _write(files: Sides, pairs: Iterable[Pair], digest: "hashlib._Hash | None" = None) -> int:
+    """Write pairs as two files of lines, add them to a digest, and count them."""
+    count = 0
+    with whole_file(files.source) as sources, whole_file(files.target) as targets:
+        for pair in pairs:
+            count += 1
+            lines = [f"{side}\n".encode() for side in pair]
+            sources.write(lines[0])
+            targets.write(lines[1])
+            if digest is not None:
+                digest.update(lines[0] + lines[1])
+    return count
+
+
+def prepare_tokenizers(recipe: Recipe, data: Data, folder: RunFolder, note: Note) -> Tokenizers:
+    """The run's tokenizers, learned from its training pairs unless that was done before."""
+    mark, known = fingerprint(data.digest, recipe.text.model_dump_json()), folder.data / "text.mark"
+    if known.exists() and known.read_text() == mark:
+        return load_tokenizers(folder.path)
+    note("learning the vocabulary")
+    sources = lambda: (pair.source for pair in data.read("train"))  # noqa: E731
+    targets = lambda: (pair.target for pair in data.read("train"))  # noqa: E731
+    tokenizers = train_tokenizers(sources, targets, recipe.text)
+    save_tokenizers(tokenizers, folder.path)
+    write_whole(known, mark.encode())
+    return tokenizers
+
+
+def prepare_store(
+    data: Data, split: SplitName, tokenizers: Tokenizers, note: Note, *, with_text: bool = False
+) -> TokenStore:
+    """The tokens of a split, made unless they are there already."""
+    marks = [tokenizer.fingerprint() for tokenizer in tokenizers]
+    mark = fingerprint(data.digest, split, *marks, str(with_text))
+    path = data.folder / f"{split}.arrow"
+    if not store_matches(path, mark):
+        note(f"tokenising {data.pairs[split]:,} pairs of {split}")
+        write_store(path, _chunks(data.read(split), tokenizers), mark, with_text=with_text)
+    return TokenStore.open(path, mark)
+
+
+def _chunks(pairs: Iterator[Pair], tokenizers: Tokenizers) -> Iterator[TokenChunk]:
+    while chunk := list(islice(pairs, CHUNK)):
+        yield TokenChunk(*encode_pairs(chunk, tokenizers), chunk)
+
+
+def encode_pairs(pairs: Sequence[Pair], tokenizers: Tokenizers) -> Iterator[list[list[int]]]:
+    """The ids of the sources, then of the targets."""
+    yield tokenizers.source.encode([pair.source for pair in pairs])
+    yield tokenizers.target.encode([pair.target for pair in pairs])
+
+
+def sample_pairs(tokenizers: Tokenizers, pairs: Sequence[Pair], seed: int) -> list[TokenPair]:
+    """The ids of pairs, cut at random by `seed`."""
+    sources = tokenizers.source.sample([pair.source for pair in pairs], seed)
+    targets = tokenizers.target.sample([pair.target for pair in pairs], seed + 1)
+    return [TokenPair(*ids) for ids in zip(sources, targets, strict=True)]

@@ -1,0 +1,135 @@
+"""A run is a folder: what is in it, who may write to it, how it is read."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from regard.errors import RunError
+from regard.files import write_whole
+from regard.models.build import build_model
+from regard.models.contracts import AnyModel
+from regard.recipes.load import dump_recipe, read_recipe
+from regard.recipes.schema import Recipe
+from regard.text.build import Tokenizers, load_tokenizers
+from regard.training.checkpoints import load_weights
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where the parts of a run lie."""
+
+    path: Path
+
+    @property
+    def recipe(self) -> Path:
+        """The recipe, every default written out."""
+        return self.path / "recipe.yaml"
+
+    @property
+    def data(self) -> Path:
+        """The cleaned splits as text, and their tokens."""
+        return self.path / "data"
+
+    @property
+    def card(self) -> Path:
+        """What a reader should know of the model."""
+        return self.path / "card.md"
+
+    def weights(self, name: str) -> Path:
+        """The weights called `name`: model, best, last, average; or those in a file."""
+        if name == "model":
+            return self.path / "model.safetensors"
+        if name in ("best", "last", "average"):
+            return self.path / "weights" / f"{name}.safetensors"
+        return Path(name)
+
+    def exists(self) -> bool:
+        """Whether a run was begun here."""
+        return self.recipe.exists()
+
+    def save_recipe(self, recipe: Recipe) -> None:
+        write_whole(self.recipe, dump_recipe(recipe).encode())
+
+    def load_recipe(self) -> Recipe:
+        if not self.path.exists():
+            raise RunError(f"{self.path}: no such folder")
+        if not self.recipe.is_file():
+            raise RunError(f"{self.path}: not a run: it holds no recipe.yaml")
+        return read_recipe(self.recipe.read_text(encoding="utf-8"), where=str(self.recipe))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from training here; the lock dies with the process."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be written: {error.strerror}") from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.read(handle, 20).decode() or "unknown"
+            os.close(handle)
+            raise RunError(
+                f"{self.path}: in use by another process (number {owner}); wait for it, stop it, "
+                "or train in another folder with --out"
+            ) from None
+        try:
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
+            yield
+        finally:
+            os.close(handle)
+
+
+class Run(NamedTuple):
+    """A trained model with all that it needs to be used."""
+
+    recipe: Recipe
+    tokenizers: Tokenizers
+    model: AnyModel
+    folder: RunFolder
+
+
+def load_run(path: Path | str, *, device: torch.device, weights: str = "model") -> Run:
+    """The run in a folder, ready to translate on `device`."""
+    folder = RunFolder(Path(path))
+    recipe = folder.load_recipe()
+    file = folder.weights(weights)
+    if not file.is_file():
+        raise RunError(
+            f"{path}: holds no weights {file.name} yet: its training has not reached a validation; "
+            f"go on with: regard train --resume --out {path}"
+        )
+    tokenizers = load_tokenizers(folder.path)
+    model = new_model(recipe, tokenizers)
+    try:
+        model.load_state_dict(load_weights(file))
+    except RuntimeError as error:
+        raise RunError(f"{file}: does not fit the model of {folder.recipe}: {error}") from None
+    return Run(recipe, tokenizers, model.to(device).eval(), folder)
+
+
+def new_model(recipe: Recipe, tokenizers: Tokenizers) -> AnyModel:
+    """The recipe's model with its first weights, as torch's seed has them."""
+    source, target = tokenizers
+    return build_model(recipe.model, source.size, target.size, joint=source is target)
+
+
+def pick_device(name: str) -> torch.device:
+    """The device called `name`; "auto" is a GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise RunError(f"device {name!r} cannot be used here: {reason}; try cpu or auto") from None
+    return device

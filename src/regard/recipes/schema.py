@@ -1,0 +1,23 @@
+"""The shape of a recipe: nothing but the settings classes of the folders below, nested."""
+
+from regard.corpora.build import CorpusSettings
+from regard.decoding.search import DecodingSettings
+from regard.models.build import ModelSettings
+from regard.models.transformer import TransformerSettings
+from regard.settings import Settings
+from regard.text.build import TextSettings
+from regard.training.loop import TrainingSettings
+
+
+class Recipe(Settings):
+    """One run, whole: what it learns from, what it is, how it learns and how it is used."""
+
+    name: str
+    """What the run is called; `runs/NAME` is where it goes unless told otherwise."""
+    about: str = ""
+    """What the recipe is for, in a sentence or two."""
+    corpus: CorpusSettings
+    text: TextSettings = TextSettings()
+    model: ModelSettings = TransformerSettings(preset="small")
+    training: TrainingSettings = TrainingSettings()
+    decoding: DecodingSettings = DecodingSettings()

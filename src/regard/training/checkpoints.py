@@ -1,0 +1,91 @@
+"""Tensors on disk: written whole or not at all, and recognised when damaged. No pickle."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import safetensors.torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from regard.errors import RunError
+from regard.files import write_whole
+
+NAME = re.compile(r"step-(\d+)-([0-9a-f]{16})\.safetensors")
+
+
+class Checkpoint(NamedTuple):
+    """All that is needed to go on as if nothing had happened."""
+
+    tensors: dict[str, Tensor]
+    progress: dict[str, Any]
+
+
+def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
+    """Write the weights of a model."""
+    write_whole(path, safetensors.torch.save(_plain(weights)))
+
+
+def load_weights(path: Path) -> dict[str, Tensor]:
+    """The weights of a model, on the CPU."""
+    try:
+        return safetensors.torch.load_file(path)
+    except FileNotFoundError:
+        raise RunError(f"{path}: no such file; has the run been trained?") from None
+    except (SafetensorError, OSError) as error:
+        raise RunError(f"{path}: damaged or not a safetensors file: {error}") from None
+
+
+def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: int) -> Path:
+    """Write a checkpoint and remove all but the newest `keep`.
+
+    A digest of the content is part of the file's name, so that a file says of itself whether it
+    is whole.
+    """
+    metadata = {"progress": json.dumps(checkpoint.progress)}
+    content = safetensors.torch.save(_plain(checkpoint.tensors), metadata=metadata)
+    path = folder / f"step-{step:09d}-{_digest(content)}.safetensors"
+    write_whole(path, content)
+    for old in list_checkpoints(folder)[keep:]:
+        old.unlink(missing_ok=True)
+    for leftover in folder.glob(".*.part"):
+        leftover.unlink(missing_ok=True)
+    return path
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """Checkpoints, newest first."""
+    return sorted((p for p in folder.glob("step-*") if NAME.fullmatch(p.name)), reverse=True)
+
+
+class Found(NamedTuple):
+    """The newest whole checkpoint, and the damaged ones that were passed over."""
+
+    checkpoint: Checkpoint | None
+    damaged: list[Path]
+
+
+def find_checkpoint(folder: Path) -> Found:
+    """Read the newest checkpoint that is whole."""
+    damaged: list[Path] = []
+    for path in list_checkpoints(folder):
+        match = NAME.fullmatch(path.name)
+        assert match is not None
+        if _digest(path.read_bytes()) != match.group(2):
+            damaged.append(path)
+            continue
+        with safe_open(path, framework="pt") as file:
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            return Found(Checkpoint(tensors, json.loads(file.metadata()["progress"])), damaged)
+    return Found(None, damaged)
+
+
+def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=8).hexdigest()

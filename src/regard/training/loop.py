@@ -1,0 +1,397 @@
+"""The one training loop."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import torch
+from pydantic import Field, NonNegativeInt, PositiveInt
+from torch import Tensor
+
+from regard.batching.stream import Placed, Position, ahead
+from regard.errors import RunError, TrainingError
+from regard.models.contracts import AnyModel
+from regard.settings import Settings
+from regard.training.average import MovingAverage, average_weights
+from regard.training.checkpoints import (
+    Checkpoint,
+    find_checkpoint,
+    save_checkpoint,
+    save_weights,
+)
+from regard.training.loss import batch_loss
+from regard.training.metrics import Metrics
+from regard.training.optimizer import (
+    OptimizerSettings,
+    ScheduleSettings,
+    build_optimizer,
+    learning_rate,
+)
+
+START = Position(0, 0)
+AHEAD = 16
+"""Batches prepared before they are needed."""
+
+
+class ValidationSettings(Settings):
+    """When and how the model is tried on held-out pairs."""
+
+    every: PositiveInt = 500
+    """Steps between two validations."""
+    by: Literal["bleu", "chrf", "exact", "loss"] = "bleu"
+    """What decides which weights are best: a score of decoded text, or the loss on given text."""
+    sentences: PositiveInt = 500
+    """At most so many held-out sentences are decoded each time (the loss is taken over all)."""
+    patience: PositiveInt | None = None
+    """Stop after so many validations in a row without a new best; null never stops early."""
+
+
+class TrainingSettings(Settings):
+    """How a model is trained."""
+
+    steps: PositiveInt = 10_000
+    """Updates of the weights."""
+    seed: NonNegativeInt = 1
+    """Decides the first weights, the order of the pairs and what dropout drops."""
+    batch_tokens: PositiveInt = 4096
+    """Positions in a batch: pairs times the longer side, padding included."""
+    accumulate: PositiveInt = 1
+    """Batches whose gradients are summed into one step."""
+    max_tokens: PositiveInt = 256
+    """Pairs with a side of more tokens are left out of training, and counted."""
+    label_smoothing: float = Field(default=0.1, ge=0, lt=1)
+    """Share of each label that goes to all other tokens alike."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """What the products are computed in; the weights themselves stay float32."""
+    compile: bool = False
+    """Compile the loss with torch.compile: minutes of waiting first, then faster on a GPU."""
+    optimizer: OptimizerSettings = OptimizerSettings()
+    schedule: ScheduleSettings = ScheduleSettings()
+    validation: ValidationSettings = ValidationSettings()
+    moving_average: float = Field(default=0.0, ge=0, lt=1)
+    """Decay of an exponential moving average of the weights, which is then what is validated and
+    kept, such as 0.999; 0 keeps the weights as they are."""
+    average: PositiveInt = 1
+    """How many of the best validated weights are averaged into the final model."""
+    log_every: PositiveInt = 50
+    """Steps between two lines of metrics."""
+    save_every: PositiveInt = 500
+    """Steps between two checkpoints to resume from."""
+    keep: int = Field(default=2, ge=2)
+    """Checkpoints kept: at least two, so that a damaged one has one before it."""
+
+
+class Reporter(Protocol):
+    """Whoever shows a person how it goes."""
+
+    def logged(self, step: int, numbers: Mapping[str, float]) -> None: ...
+    def validated(self, step: int, numbers: Mapping[str, float], *, best: bool) -> None: ...
+    def noted(self, message: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands, beside its tensors."""
+
+    step: int = 0
+    position: Position = START
+    best: tuple[tuple[float, int], ...] = ()
+    """Value (the higher the better) and step of the best validated weights, best first."""
+    validated: int = 0
+    """The step of the last validation."""
+    stale: int = 0
+    """Validations since the last new best."""
+    seconds: float = 0.0
+    threads: int = 0
+    """Threads of torch: with another number, sums are taken in another order."""
+
+    @classmethod
+    def read(cls, raw: Mapping[str, Any]) -> "Progress":
+        best = tuple((float(value), int(step)) for value, step in raw["best"])
+        return cls(**{**raw, "position": Position(*raw["position"]), "best": best})
+
+    def write(self) -> dict[str, Any]:
+        return {**self.__dict__, "position": list(self.position), "best": list(self.best)}
+
+
+Batches = Callable[[Position], Iterator[Placed]]
+Validate = Callable[[AnyModel], Mapping[str, float]]
+StopAsked = Callable[[], bool]
+
+
+def fit(
+    model: AnyModel,
+    batches: Batches,
+    validate: Validate,
+    settings: TrainingSettings,
+    *,
+    folder: Path,
+    width: int,
+    reporter: Reporter,
+    stop_asked: StopAsked,
+) -> Progress:
+    """Train `model` in `folder`, from its newest checkpoint if there is one.
+
+    `batches` streams from a position; `validate` scores a model in evaluation mode; `width` is the
+    model's, for the paper's schedule. Killed at any moment and called again, it ends with the same
+    weights, bit for bit on a CPU with as many threads.
+    """
+    training = _Training(model, settings, folder, width=width, reporter=reporter)
+    training.resume()
+    stream = ahead(batches(training.progress.position), AHEAD)
+    with closing(training.metrics), closing(stream):
+        while not training.done():
+            training.update(stream)
+            training.after_update(validate)
+            if stop_asked():
+                training.save()
+                break
+        else:
+            training.finish(validate)
+    return training.progress
+
+
+class _Training:
+    """The things that change while a model is trained."""
+
+    def __init__(
+        self,
+        model: AnyModel,
+        settings: TrainingSettings,
+        folder: Path,
+        *,
+        width: int,
+        reporter: Reporter,
+    ) -> None:
+        self.model, self.settings, self.folder, self.width = model, settings, folder, width
+        self.reporter, self.progress = reporter, Progress(threads=torch.get_num_threads())
+        self.parameters = dict(model.named_parameters())
+        self.device = next(iter(self.parameters.values())).device
+        self.optimizer = build_optimizer(model, settings.optimizer)
+        self.moving = (
+            MovingAverage(list(self.parameters.values()), settings.moving_average)
+            if settings.moving_average
+            else None
+        )
+        self.loss = torch.compile(batch_loss, dynamic=True) if settings.compile else batch_loss
+        self.metrics: Metrics
+        self.clock, self.tokens = time.perf_counter(), 0
+        self.totals = torch.zeros(2, device=self.device, dtype=torch.float64)
+
+    # -- going on ---------------------------------------------------------------------------
+
+    def resume(self) -> None:
+        """Take up the newest whole checkpoint, if there is one."""
+        found = find_checkpoint(self.folder / "checkpoints")
+        for path in found.damaged:
+            self.reporter.noted(f"{path} is damaged; the checkpoint before it is used")
+        if found.checkpoint is not None:
+            self._restore(found.checkpoint)
+        self.metrics = Metrics(self.folder, self.progress.step)
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        self.progress = Progress.read(checkpoint.progress)
+        threads = torch.get_num_threads()
+        if self.progress.threads != threads:
+            self.reporter.noted(
+                f"begun with {self.progress.threads} threads, resumed with {threads}: "
+                "the weights will differ in their last bits from an unbroken run's"
+            )
+            self.progress = replace(self.progress, threads=threads)
+        tensors = checkpoint.tensors
+        try:
+            self._load(tensors)
+        except (KeyError, RuntimeError) as error:
+            raise RunError(
+                f"{self.folder}: the checkpoint does not fit the model of the recipe ({error}); "
+                "train in another folder"
+            ) from None
+
+    def _load(self, tensors: Mapping[str, Tensor]) -> None:
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                parameter.copy_(tensors[f"model.{name}"])
+            for shadow, name in zip(self._shadow(), self.parameters, strict=False):
+                shadow.copy_(tensors[f"moving.{name}"])
+        for name, parameter in self.parameters.items():
+            self.optimizer.state[parameter] = {
+                kind: tensors[f"{kind}.{name}"].to(self.device)
+                for kind in ("step", "exp_avg", "exp_avg_sq")
+            }
+        torch.set_rng_state(tensors["rng.cpu"])
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(tensors["rng.cuda"], self.device)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        tensors = {f"model.{name}": p for name, p in self.parameters.items()}
+        for shadow, name in zip(self._shadow(), self.parameters, strict=False):
+            tensors[f"moving.{name}"] = shadow
+        for name, parameter in self.parameters.items():
+            for kind, tensor in self.optimizer.state[parameter].items():
+                tensors[f"{kind}.{name}"] = tensor
+        tensors["rng.cpu"] = torch.get_rng_state()
+        if self.device.type == "cuda":
+            tensors["rng.cuda"] = torch.cuda.get_rng_state(self.device)
+        return tensors
+
+    def _shadow(self) -> list[Tensor]:
+        return self.moving.shadow if self.moving else []
+
+    # -- one step ---------------------------------------------------------------------------
+
+    def done(self) -> bool:
+        patience = self.settings.validation.patience
+        gave_up = patience is not None and self.progress.stale >= patience
+        return gave_up or self.progress.step >= self.settings.steps
+
+    def update(self, stream: Iterator[Placed]) -> None:
+        """One step of the optimizer, over `accumulate` batches."""
+        self.model.train()
+        placed = [next(stream) for _ in range(self.settings.accumulate)]
+        tokens = sum(one.batch.num_tokens for one in placed)
+        for batch, _ in placed:
+            with self._autocast():
+                loss = self.loss(
+                    self.model,
+                    batch.to(self.device, non_blocking=True),
+                    self.settings.label_smoothing,
+                )
+            (loss.smoothed / tokens).backward()
+            self.totals += torch.stack([loss.smoothed.detach(), loss.surprise])
+        if self.settings.optimizer.clip_norm:
+            torch.nn.utils.clip_grad_norm_(
+                self.parameters.values(), self.settings.optimizer.clip_norm
+            )
+        step = self.progress.step + 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._learning_rate(step)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.moving:
+            self.moving.update(list(self.parameters.values()), step)
+        self.tokens += tokens
+        self.progress = replace(self.progress, step=step, position=placed[-1].after)
+
+    def _autocast(self) -> torch.autocast:
+        enabled = self.settings.precision == "bfloat16"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled)
+
+    def _learning_rate(self, step: int) -> float:
+        s = self.settings
+        return learning_rate(
+            step, s.optimizer.learning_rate, s.schedule, width=self.width, steps=s.steps
+        )
+
+    # -- between steps ----------------------------------------------------------------------
+
+    def after_update(self, validate: Validate) -> None:
+        """Log, validate and save where it is time to; nothing else asks the device anything."""
+        step, s = self.progress.step, self.settings
+        if step % s.log_every == 0:
+            self._log()
+        if step % s.validation.every == 0:
+            self._check_finite()
+            self._validate(validate)
+        if step % s.save_every == 0:
+            self._check_finite()
+            self.save()
+
+    def _log(self) -> None:
+        self._check_finite()
+        smoothed, surprise = (self.totals / self.tokens).tolist()
+        seconds = time.perf_counter() - self.clock
+        numbers = {
+            "loss": smoothed,
+            "perplexity": math.exp(min(surprise, 700)),
+            "learning_rate": self._learning_rate(self.progress.step),
+            "tokens_per_second": self.tokens / seconds,
+            "epoch": self.progress.position.epoch,
+        }
+        self._add_time()
+        self.metrics.add("train", self.progress.step, numbers)
+        self.reporter.logged(self.progress.step, numbers)
+        self.totals.zero_()
+        self.tokens = 0
+
+    def _add_time(self) -> None:
+        now = time.perf_counter()
+        self.progress = replace(self.progress, seconds=self.progress.seconds + now - self.clock)
+        self.clock = now
+
+    def _check_finite(self) -> None:
+        if not self.totals.isfinite().all():
+            raise TrainingError(
+                f"step {self.progress.step}: the loss is not a number. Checkpoints before it are "
+                "whole. Try a lower training.optimizer.learning_rate, a longer "
+                "training.schedule.warmup, a training.optimizer.clip_norm of 1 or less, or "
+                "training.precision float32"
+            )
+
+    def _validate(self, validate: Validate) -> None:
+        """Score the weights, and keep them when they are among the best."""
+        step, by = self.progress.step, self.settings.validation.by
+        with self._validated_weights():
+            self.model.eval()
+            numbers = validate(self.model)
+            value = -numbers["loss"] if by == "loss" else numbers[by]
+            new_best = not self.progress.best or value > self.progress.best[0][0]
+            ranked = sorted([*self.progress.best, (value, step)], key=lambda one: (-one[0], one[1]))
+            kept = tuple(ranked[: self.settings.average])
+            if (value, step) in kept:
+                save_weights(self._kept(step), self.model.state_dict())
+            if new_best:
+                save_weights(self.folder / "model.safetensors", self.model.state_dict())
+        for _, gone in ranked[self.settings.average :]:
+            self._kept(gone).unlink(missing_ok=True)
+        stale = 0 if new_best else self.progress.stale + 1
+        self.progress = replace(self.progress, best=kept, validated=step, stale=stale)
+        self.metrics.add("valid", step, numbers)
+        self.reporter.validated(step, numbers, best=new_best)
+        self.clock = time.perf_counter()
+
+    @contextmanager
+    def _validated_weights(self) -> Iterator[None]:
+        """The moving average in the place of the weights, for as long as it takes."""
+        if not self.moving:
+            yield
+            return
+        own = [p.detach().clone() for p in self.parameters.values()]
+        self._put(self.moving.shadow)
+        try:
+            yield
+        finally:
+            self._put(own)
+
+    def _put(self, values: list[Tensor]) -> None:
+        with torch.no_grad():
+            for parameter, value in zip(self.parameters.values(), values, strict=True):
+                parameter.copy_(value)
+
+    def _kept(self, step: int) -> Path:
+        return self.folder / "weights" / f"step-{step:09d}.safetensors"
+
+    def save(self) -> None:
+        """Write a checkpoint to resume from."""
+        checkpoint = Checkpoint(self._tensors(), self.progress.write())
+        save_checkpoint(
+            self.folder / "checkpoints", self.progress.step, checkpoint, keep=self.settings.keep
+        )
+
+    def finish(self, validate: Validate) -> None:
+        """Leave the best, the last and the averaged weights, and the one of them that is used."""
+        if self.progress.validated < self.progress.step:
+            self._check_finite()
+            self._validate(validate)
+        self.save()
+        weights = self.folder / "weights"
+        with self._validated_weights():
+            save_weights(weights / "last.safetensors", self.model.state_dict())
+        best = [self._kept(step) for _, step in self.progress.best]
+        save_weights(weights / "best.safetensors", average_weights(best[:1]))
+        average = average_weights(best)
+        save_weights(weights / "average.safetensors", average)
+        save_weights(self.folder / "model.safetensors", average)

@@ -1,0 +1,37 @@
+"""How wrong the model is."""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.models.contracts import AnyModel
+from regard.types import Batch
+
+
+class Loss(NamedTuple):
+    """Sums over the target tokens of a batch."""
+
+    smoothed: Tensor  # () what is minimised
+    surprise: Tensor  # () negative log-likelihood in nats: its mean is the log of the perplexity
+
+
+def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> Loss:
+    """Cross-entropy of (M, V) with (M,) when `smoothing` of each label goes to all V alike.
+
+    Label smoothing as Szegedy et al. 2016, which Vaswani et al. 2017 use with 0.1.
+    """
+    logp = F.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
+    surprise = F.nll_loss(logp, labels, reduction="sum")
+    if smoothing == 0:
+        return Loss(surprise, surprise.detach())
+    uniform = -logp.mean(-1).sum()
+    return Loss((1 - smoothing) * surprise + smoothing * uniform, surprise.detach())
+
+
+def batch_loss(model: AnyModel, batch: Batch, smoothing: float) -> Loss:
+    """The loss of a batch; the output layer sees its real positions alone."""
+    features = model.decode(batch.target, model.encode(batch.source))  # (B, T, D)
+    logits = model.logits(features.flatten(0, 1)[batch.places])  # (M, V)
+    return smoothed_cross_entropy(logits, batch.labels, smoothing)

@@ -1,0 +1,77 @@
+"""Adam, and how fast it goes at each step."""
+
+import math
+from typing import Literal
+
+import torch
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
+from torch import nn
+
+from regard.settings import Settings
+
+
+class ScheduleSettings(Settings):
+    """How the learning rate rises and falls."""
+
+    shape: Literal["paper", "inverse_sqrt", "cosine", "constant"] = "inverse_sqrt"
+    """After the warm-up: fall with 1/√step, along a half cosine to `floor`, or not at all.
+    `paper` is Vaswani et al. 2017, equation 3: an inverse square root whose peak is
+    `learning_rate` / √(width x warmup), so that `learning_rate` is a factor, usually 1."""
+    warmup: NonNegativeInt = 4000
+    """Steps over which the rate rises in a straight line to its peak."""
+    floor: NonNegativeFloat = 0.0
+    """Share of the peak at which the cosine ends."""
+
+
+class OptimizerSettings(Settings):
+    """Adam (Kingma and Ba 2015), or AdamW when there is weight decay."""
+
+    learning_rate: PositiveFloat = 5e-4
+    """The peak of the schedule."""
+    betas: tuple[float, float] = (0.9, 0.98)
+    """Decay of the running mean of gradients and of their squares."""
+    epsilon: PositiveFloat = 1e-9
+    """Keeps the division by the root of the squares finite."""
+    weight_decay: NonNegativeFloat = 0.0
+    """Decoupled decay of matrices (never of biases and norms); 0 is plain Adam."""
+    clip_norm: NonNegativeFloat = Field(default=1.0)
+    """Gradients with a longer norm are cut to this; 0 never cuts."""
+
+
+def learning_rate(
+    step: int, peak: float, schedule: ScheduleSettings, *, width: int, steps: int
+) -> float:
+    """The rate of step number `step`, from 1, of `steps`, for a model of `width`."""
+    warmup = max(1, schedule.warmup)
+    if schedule.shape == "paper":
+        peak = peak / math.sqrt(width * warmup)
+    rise = min(1.0, step / warmup)
+    match schedule.shape:
+        case "paper" | "inverse_sqrt":
+            return peak * rise * math.sqrt(warmup / max(step, warmup))
+        case "cosine":
+            gone = min(1.0, max(0, step - warmup) / max(1, steps - warmup))
+            return peak * rise * (schedule.floor + (1 - schedule.floor) * _half_cosine(gone))
+        case "constant":
+            return peak * rise
+
+
+def _half_cosine(gone: float) -> float:
+    return (1 + math.cos(math.pi * gone)) / 2
+
+
+def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.optim.Optimizer:
+    """An Adam over the model's parameters, in the order of their names' appearance."""
+    matrices = [p for p in model.parameters() if p.ndim > 1]
+    vectors = [p for p in model.parameters() if p.ndim <= 1]
+    groups = [
+        {"params": matrices, "weight_decay": settings.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]],
+        lr=settings.learning_rate,
+        betas=settings.betas,
+        eps=settings.epsilon,
+        fused=True,
+    )
