@@ -20,10 +20,18 @@ class KeyValues(NamedTuple):
         """Those of some sentences (B',) alone."""
         return KeyValues(self.keys[sentences], self.values[sentences])
 
+    def append(self, later: "KeyValues") -> "KeyValues":
+        """These, and `later` ones of the same sentences behind them."""
+        return KeyValues(*(torch.cat(pair, dim=2) for pair in zip(self, later, strict=True)))
+
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Softmax over the last axis where `mask` is True; a row with nothing to see is all zeros."""
-    visible = scores.masked_fill(~mask, float("-inf"))
+    """Softmax over the last axis where `mask` is True; a row with nothing to see is all zeros.
+
+    Half precision is summed, and answered, in float32.
+    """
+    wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    visible = wide.masked_fill(~mask, float("-inf"))
     peak = visible.amax(-1, keepdim=True).nan_to_num(neginf=0.0).detach()
     exp = (visible - peak).exp()  # the largest visible entry is exactly 1, so a sum below 1 is 0
     return exp / exp.sum(-1, keepdim=True).clamp_min(1.0)
@@ -70,7 +78,7 @@ def plain(
     weights = masked_softmax(scores, mask)  # (B, H, T, S)
     if watch is not None:
         weights = watch(site, weights)
-    return F.dropout(weights, dropout) @ kv.values  # (B, H, T, K')
+    return F.dropout(weights, dropout).to(kv.values.dtype) @ kv.values  # (B, H, T, K')
 
 
 def fused(

@@ -1,8 +1,10 @@
 """Attention in several subspaces at once."""
 
+import torch
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend
+from regard.attention.cache import Paths, recall
 from regard.attention.scores import ScaledDotScore
 from regard.types import Site, Watch
 
@@ -56,10 +58,25 @@ class MultiHeadAttention(nn.Module):
         watch: Watch | None = None,
     ) -> Tensor:
         """What `queries` (B, H, T, K) find in `kv` where `mask` (B|1, 1, T|1, S) lets them look."""
-        p = self.dropout if self.training else 0.0
-        mixed = attend(self.score, queries, kv, mask, site=site, dropout=p, watch=watch)
-        merged: Tensor = self.out(mixed.transpose(1, 2).flatten(2))  # (B, T, D)
-        return merged
+        mixed = attend(self.score, queries, kv, mask, site=site, dropout=self._p, watch=watch)
+        return self._merge(mixed)
+
+    def recall(
+        self,
+        queries: Tensor,
+        cells: KeyValues,
+        paths: Paths,
+        *,
+        site: Site,
+        watch: Watch | None = None,
+    ) -> Tensor:
+        """What each hypothesis, with `queries` (B, H, K, ·), finds in the cells of its own past."""
+        mixed = recall(self.score, queries, cells, paths, site=site, dropout=self._p, watch=watch)
+        return self._merge(mixed)
+
+    @property
+    def _p(self) -> float:
+        return self.dropout if self.training else 0.0
 
     def _slice(self, x: Tensor, first: int, last: int) -> Tensor:
         """`x` through the projections number `first` up to `last` of query, key, value."""
@@ -69,4 +86,8 @@ class MultiHeadAttention(nn.Module):
         return nn.functional.linear(x, self.project.weight[rows], bias)
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)  # (B, T, D) -> (B, H, T, K)
+        return torch.unflatten(x, -1, (self.heads, -1)).transpose(1, 2)  # (B, T, D) -> (B, H, T, K)
+
+    def _merge(self, mixed: Tensor) -> Tensor:
+        merged: Tensor = self.out(mixed.transpose(1, 2).flatten(2))  # (B, H, T, K) -> (B, T, D)
+        return merged

@@ -1,0 +1,1 @@
+"""Parts that models are made of: vectors in, vectors out."""

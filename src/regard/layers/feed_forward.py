@@ -1,0 +1,61 @@
+"""What is done to each position by itself."""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+ActivationName = Literal["relu", "gelu", "swiglu"]
+
+
+class FeedForward(nn.Module):
+    """Two linear layers with a bend between: D -> hidden -> D (Vaswani et al. 2017, section 3.3).
+
+    SwiGLU (Shazeer 2020) bends by a gate, silu(W x) ∘ V x, and so has a third matrix.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        hidden: int,
+        activation: ActivationName,
+        *,
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.activation: ActivationName = activation
+        self.matrices = 2 if activation == "swiglu" else 1
+        self.inner = nn.Linear(width, self.matrices * hidden, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+        self.outer = nn.Linear(hidden, width, bias=bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Xavier for each matrix by itself; zero biases."""
+        for matrix in (*self.inner.weight.chunk(self.matrices), self.outer.weight):
+            nn.init.xavier_uniform_(matrix)
+        for bias in (self.inner.bias, self.outer.bias):
+            if bias is not None:
+                nn.init.zeros_(bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., D)"""
+        out: Tensor = self.outer(self.dropout(self._bend(self.inner(x))))
+        return out
+
+    def _bend(self, x: Tensor) -> Tensor:
+        match self.activation:
+            case "relu":
+                return F.relu(x)
+            case "gelu":
+                return F.gelu(x)
+            case "swiglu":
+                gate, value = x.chunk(2, dim=-1)
+                return F.silu(gate) * value
+
+
+def maxout(x: Tensor) -> Tensor:
+    """The larger of each pair of neighbours (Goodfellow et al. 2013): (..., 2 D) -> (..., D)."""
+    return torch.unflatten(x, -1, (-1, 2)).amax(-1)

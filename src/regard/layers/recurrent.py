@@ -1,0 +1,209 @@
+"""Recurrent layers with one bias per gate, for a whole sequence or for one step."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+CellName = Literal["lstm", "gru"]
+Reading = Literal["forward", "backward", "both"]
+
+Hidden = tuple[Tensor, ...]
+"""What is carried from step to step, each (..., D): an LSTM's h and c, a GRU's h.
+
+Of a stack of L layers: the L of h, then the L of c; `hidden[i::L]` is that of layer i.
+"""
+
+GATES = {"lstm": 4, "gru": 3}
+CLOSED = 1e4
+"""A gate's sigmoid is exactly 0 or 1 at this distance from 0, also in half precision."""
+
+
+class Passed(NamedTuple):
+    """What a layer made of a sequence."""
+
+    outputs: Tensor  # (B, T, D)
+    hidden: Hidden  # after the last position, each (B, D)
+
+
+class RecurrentLayer(nn.Module):
+    """An LSTM (Hochreiter and Schmidhuber 1997, with forget gate) or a GRU (Cho et al. 2014).
+
+    torch's kernels run it, which know a second bias that adds nothing; it is held at zero. Their
+    GRU is not the letter of Cho's, nor of Bahdanau's: its candidate is tanh(W x + r ∘ (U h)) where
+    theirs is tanh(W x + U (r ∘ h)), so that one product serves all gates; and its update gate z
+    keeps the old state, z ∘ h + (1 - z) ∘ candidate, where Bahdanau's takes the new one.
+
+    The weights' precision is kept under autocast: a state to which each step adds a little would
+    lose it in bfloat16.
+    """
+
+    def __init__(self, cell: CellName, inputs: int, width: int) -> None:
+        super().__init__()
+        self.cell, self.width = cell, width
+        rows = GATES[cell] * width
+        self.weight_ih = nn.Parameter(torch.empty(rows, inputs))
+        self.weight_hh = nn.Parameter(torch.empty(rows, width))
+        self.bias = nn.Parameter(torch.empty(rows))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Xavier for the inputs, orthogonal for the state, an LSTM's forget gate held open."""
+        for from_input, from_state in zip(
+            self.weight_ih.chunk(GATES[self.cell]),
+            self.weight_hh.chunk(GATES[self.cell]),
+            strict=True,
+        ):
+            nn.init.xavier_uniform_(from_input)
+            nn.init.orthogonal_(from_state)
+        nn.init.zeros_(self.bias)
+        if self.cell == "lstm":
+            nn.init.ones_(self.bias.chunk(4)[1])
+
+    def blank(self, rows: int) -> Hidden:
+        """The state before anything was read, each (rows, D)."""
+        return (self.bias.new_zeros(rows, self.width),) * (2 if self.cell == "lstm" else 1)
+
+    def forward(self, x: Tensor, hidden: Hidden, *, mask: Tensor | None = None) -> Passed:
+        """`x` (B, T, inputs) read from the left, by torch's kernel for whole sequences.
+
+        Where `mask` (B, T) is False nothing is read: an LSTM's c and a GRU's h stay as they are,
+        so that `hidden` is that of the last real position, save an LSTM's h, and padding may come
+        first as well as last. The outputs at such positions mean nothing.
+        """
+        x, weight = x.to(self.bias.dtype), cast(Tensor, self.weight_ih)
+        if mask is not None:
+            x, weight = self._with_padding_gate(x, mask)
+        weights = [weight, self.weight_hh, self.bias, torch.zeros_like(self.bias)]
+        if x.is_cuda:
+            weights = _side_by_side(weights)
+        first = [h.to(x.dtype)[None] for h in hidden]  # each (1, B, D)
+        with torch.autocast(x.device.type, enabled=False):
+            # has_biases, num_layers, dropout, train, bidirectional, batch_first
+            options = (True, 1, 0.0, self.training, False, True)
+            if self.cell == "lstm":
+                outputs, *last = torch.lstm(x, first, weights, *options)
+            else:
+                outputs, *last = torch.gru(x, first[0], weights, *options)
+        return Passed(outputs, tuple(h[0] for h in last))
+
+    def step(self, x: Tensor, hidden: Hidden) -> Hidden:
+        """The state after one more input: `x` (N, inputs), each of `hidden` (N, D)."""
+        x, old = x.to(self.bias.dtype), [h.to(self.bias.dtype) for h in hidden]
+        weights = (self.weight_ih, self.weight_hh, self.bias, torch.zeros_like(self.bias))
+        with torch.autocast(x.device.type, enabled=False):
+            if self.cell == "lstm":
+                return torch.lstm_cell(x, old, *weights)
+            return (torch.gru_cell(x, old[0], *weights),)
+
+    def _with_padding_gate(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """`x` with a flag on padding, and weights by which the flag holds the state.
+
+        It shuts the input gate and opens the forget gate, or opens the update gate. The kernel
+        thus needs no lengths, for which the host would have to wait for the device.
+        """
+        spare = 8  # columns, of which one is used: tensor cores want widths in eights
+        flag = nn.functional.pad((~mask)[..., None].to(x.dtype), (0, spare - 1))  # (B, T, 8)
+        hold = x.new_zeros(GATES[self.cell], self.width, spare)
+        if self.cell == "lstm":  # input, forget, candidate, output
+            hold[0, :, 0] = -CLOSED
+        hold[1, :, 0] = CLOSED  # forget; or of reset, update, candidate
+        return torch.cat([x, flag], -1), torch.cat([self.weight_ih, hold.flatten(0, 1)], -1)
+
+
+def _side_by_side(weights: Sequence[Tensor]) -> list[Tensor]:
+    """The weights in one buffer, in this order: cuDNN would warn, and do it, if they were not."""
+    flat = torch.cat([w.flatten() for w in weights])
+    parts = torch.split(flat, [w.numel() for w in weights])
+    return [part.view_as(w) for part, w in zip(parts, weights, strict=True)]
+
+
+class RecurrentDecoder(nn.Module):
+    """A stack of layers read from the left, with dropout between them."""
+
+    def __init__(
+        self, cell: CellName, inputs: int, width: int, *, layers: int = 1, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        widths = [inputs, *[width] * (layers - 1)]
+        stack = nn.ModuleList(RecurrentLayer(cell, i, width) for i in widths)
+        self.layers = cast(Sequence[RecurrentLayer], stack)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, hidden: Hidden) -> Tensor:
+        """The top layer's h at each position of `x`: (B, T, inputs) -> (B, T, D)."""
+        for number, layer in enumerate(self.layers):
+            x = layer(self.dropout(x) if number else x, hidden[number :: len(self.layers)]).outputs
+        return x
+
+    def step(self, x: Tensor, hidden: Hidden) -> Hidden:
+        """The state after one more input: `x` (B, K, inputs), each of `hidden` (B, K, D)."""
+        grid = x.shape[:2]
+        x, hidden = x.flatten(0, 1), tuple(h.flatten(0, 1) for h in hidden)  # (B * K, D)
+        new: list[Hidden] = []
+        for number, layer in enumerate(self.layers):
+            x = self.dropout(x) if number else x
+            new.append(layer.step(x, hidden[number :: len(self.layers)]))
+            x = new[-1][0]
+        return tuple(torch.unflatten(h, 0, grid) for kind in zip(*new, strict=True) for h in kind)
+
+    def top(self, hidden: Hidden) -> Tensor:
+        """The top layer's h in a state."""
+        return hidden[len(self.layers) - 1]
+
+
+class RecurrentEncoder(nn.Module):
+    """A stack of layers that read a padded source, with dropout between them.
+
+    `backward` reads the source from its end (Sutskever et al. 2014). `both` gives half of the
+    width to either direction and puts their states side by side, in each layer.
+    """
+
+    def __init__(
+        self,
+        cell: CellName,
+        inputs: int,
+        width: int,
+        *,
+        layers: int = 1,
+        reading: Reading = "forward",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if reading == "both" and width % 2:
+            raise ValueError(f"reading both ways needs an even width, got {width}")
+        widths = [inputs, *[width] * (layers - 1)]
+        self.layers = nn.ModuleList(_ReadingLayer(cell, i, width, reading) for i in widths)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Passed:
+        """The top layer's h for `x` (B, S, inputs), and where the reading of all layers ended."""
+        last: list[Hidden] = []
+        for number, layer in enumerate(self.layers):
+            x, hidden = layer(self.dropout(x) if number else x, mask)  # (B, S, D)
+            last.append(hidden)
+        return Passed(x, tuple(h for kind in zip(*last, strict=True) for h in kind))
+
+
+class _ReadingLayer(nn.Module):
+    def __init__(self, cell: CellName, inputs: int, width: int, reading: Reading) -> None:
+        super().__init__()
+        width = width // 2 if reading == "both" else width
+        self.onward = RecurrentLayer(cell, inputs, width) if reading != "backward" else None
+        self.back = RecurrentLayer(cell, inputs, width) if reading != "forward" else None
+
+    def forward(self, x: Tensor, mask: Tensor) -> Passed:
+        parts = []
+        if self.onward is not None:
+            outputs, hidden = self.onward(x, self.onward.blank(len(x)), mask=mask)
+            rows, ends = torch.arange(len(x), device=x.device), mask.sum(1) - 1  # (B,)
+            parts.append(Passed(outputs, (outputs[rows, ends], *hidden[1:])))
+        if self.back is not None:
+            outputs, hidden = self.back(x.flip(1), self.back.blank(len(x)), mask=mask.flip(1))
+            parts.append(Passed(outputs.flip(1), hidden))  # padding came first: it ends well
+        if len(parts) == 1:
+            return parts[0]
+        both = zip(*(part.hidden for part in parts), strict=True)
+        outputs = torch.cat([part.outputs for part in parts], -1)  # (B, S, D)
+        return Passed(outputs, tuple(torch.cat(pair, -1) for pair in both))

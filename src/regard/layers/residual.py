@@ -1,0 +1,30 @@
+"""What goes around each sub-layer of a Transformer."""
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+NormPlace = Literal["post", "pre"]
+
+
+class Residual(nn.Module):
+    """A way past a sub-layer f, dropout behind it, and a norm on the one side or the other.
+
+    `post`: norm(x + f(x)) (Vaswani et al. 2017). `pre`: x + f(norm(x)), which trains without
+    warm-up and in deeper stacks (Xiong et al. 2020).
+    """
+
+    def __init__(self, width: int, place: NormPlace, dropout: float) -> None:
+        super().__init__()
+        self.first = place == "pre"
+        self.norm = nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+
+    def enter(self, x: Tensor) -> Tensor:
+        """What the sub-layer is given for `x` (..., D)."""
+        return self.norm(x) if self.first else x
+
+    def leave(self, x: Tensor, y: Tensor) -> Tensor:
+        """What comes out, where the sub-layer made `y` of `x`."""
+        x = x + self.dropout(y)
+        return x if self.first else self.norm(x)

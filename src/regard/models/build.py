@@ -1,0 +1,60 @@
+"""Settings -> model, by a plain table."""
+
+from typing import Annotated, Any, NamedTuple, Protocol
+
+from pydantic import Field
+
+from regard.errors import SettingsError
+from regard.models.contracts import AnyModel
+from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderSettings
+from regard.models.luong import Luong, LuongSettings
+from regard.models.rnnsearch import RnnSearch, RnnSearchSettings
+from regard.models.transformer import Transformer, TransformerSettings
+from regard.settings import Settings
+
+ModelSettings = Annotated[
+    EncoderDecoderSettings | RnnSearchSettings | LuongSettings | TransformerSettings,
+    Field(discriminator="family"),
+]
+"""The settings of whichever family; `family` says which."""
+
+
+class Construct(Protocol):
+    """A model's class, as a function of its settings and of the sizes of its vocabularies."""
+
+    def __call__(self, settings: Any, source_size: int, target_size: int, /) -> AnyModel: ...
+
+
+class Family(NamedTuple):
+    """How a kind of model is set and made."""
+
+    settings: type[Settings]
+    construct: Construct
+
+
+FAMILIES: dict[str, Family] = {
+    "rnn": Family(EncoderDecoderSettings, EncoderDecoder),
+    "rnnsearch": Family(RnnSearchSettings, RnnSearch),
+    "luong": Family(LuongSettings, Luong),
+    "transformer": Family(TransformerSettings, Transformer),
+}
+"""Every family, in the order of their years."""
+
+
+def build_model(
+    settings: ModelSettings, source_size: int, target_size: int, *, joint: bool
+) -> AnyModel:
+    """A fresh model, its weights drawn from torch's generator: the same seed, the same model.
+
+    `joint` says whether source and target have one vocabulary.
+    """
+    if joint and source_size != target_size:
+        raise ValueError(f"a joint vocabulary has one size, got {source_size=} {target_size=}")
+    shared = isinstance(settings, TransformerSettings) and settings.embeddings == "shared"
+    if shared and not joint:
+        raise SettingsError(
+            f"embeddings 'shared' needs one vocabulary for both languages, but there are two, of "
+            f"{source_size} and {target_size} tokens; make the vocabulary joint, or set the "
+            "model's embeddings to 'target'"
+        )
+    return FAMILIES[settings.family].construct(settings, source_size, target_size)

@@ -1,0 +1,81 @@
+"""The encoder-decoder without attention: the whole source through one vector."""
+
+from typing import Literal
+
+from pydantic import Field, NonNegativeInt, PositiveInt
+from torch import Tensor, nn
+
+from regard.layers.embeddings import build_embedding
+from regard.layers.recurrent import CellName, Reading, RecurrentDecoder, RecurrentEncoder
+from regard.models.contracts import Model
+from regard.models.recurrent_state import RecurrentState
+from regard.settings import Settings
+from regard.types import Memory, Padded, Watch
+
+
+class EncoderDecoderSettings(Settings):
+    """A recurrent encoder whose last state starts a recurrent decoder."""
+
+    family: Literal["rnn"] = "rnn"
+    """Which model this is."""
+    cell: CellName = "lstm"
+    """The recurrent cell (`lstm`: Sutskever et al. 2014; `gru`: Cho et al. 2014)."""
+    layers: PositiveInt = 1
+    """Recurrent layers in the encoder, and as many in the decoder."""
+    width: PositiveInt = 256
+    """Units of each layer; of the two directions together where the source is read both ways."""
+    embedding: NonNegativeInt = 256
+    """Width of the token vectors; 0 means one-hot vectors, which suit small alphabets."""
+    reading: Reading = "forward"
+    """How the source is read; `backward` puts its beginning next to that of the target."""
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """On token vectors, between layers and before the output layer."""
+
+
+class EncoderDecoder(Model[RecurrentState]):
+    """p(y | x) where all that the decoder learns of x is the encoder's last state."""
+
+    def __init__(
+        self, settings: EncoderDecoderSettings, source_size: int, target_size: int
+    ) -> None:
+        super().__init__()
+        cell, width = settings.cell, settings.width
+        layers, dropout = settings.layers, settings.dropout
+        self.dropout = nn.Dropout(dropout)
+        self.source = build_embedding(source_size, settings.embedding)
+        self.encoder = RecurrentEncoder(
+            cell,
+            settings.embedding or source_size,
+            width,
+            layers=layers,
+            reading=settings.reading,
+            dropout=dropout,
+        )
+        self.target = build_embedding(target_size, settings.embedding)
+        self.decoder = RecurrentDecoder(
+            cell, settings.embedding or target_size, width, layers=layers, dropout=dropout
+        )
+        self.output = nn.Linear(width, target_size)
+
+    def encode(self, source: Padded, *, watch: Watch | None = None) -> Memory:
+        read = self.encoder(self.dropout(self.source(source.ids)), source.mask)
+        return Memory(read.outputs, source.mask, read.hidden)
+
+    def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Tensor:
+        x = self.dropout(self.target(target.ids))  # (B, T, D)
+        features: Tensor = self.dropout(self.decoder(x, memory.extras))  # (B, T, D)
+        return features
+
+    def logits(self, features: Tensor) -> Tensor:
+        logits: Tensor = self.output(features)
+        return logits
+
+    def start(self, memory: Memory) -> RecurrentState:
+        return RecurrentState(tuple(h[:, None] for h in memory.extras))  # each (B, 1, D)
+
+    def step(
+        self, tokens: Tensor, state: RecurrentState, *, watch: Watch | None = None
+    ) -> tuple[Tensor, RecurrentState]:
+        cells = self.decoder.step(self.dropout(self.target(tokens)), state.cells)
+        features = self.dropout(self.decoder.top(cells))  # (B, K, D)
+        return self.logits(features), RecurrentState(cells)

@@ -1,0 +1,155 @@
+"""Attention behind a stacked LSTM (Luong, Pham and Manning 2015)."""
+
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from pydantic import Field, PositiveInt
+from torch import Tensor, nn
+
+from regard.attention.attend import KeyValues, attend
+from regard.attention.scores import ScoreName, build_score
+from regard.attention.windows import WindowName, build_window
+from regard.layers.embeddings import build_embedding
+from regard.layers.recurrent import Reading, RecurrentDecoder, RecurrentEncoder
+from regard.models.contracts import Model
+from regard.models.recurrent_state import AttentiveState
+from regard.settings import Settings
+from regard.types import Memory, Padded, Site, Watch
+
+SCORES: dict[str, ScoreName] = {
+    "dot": "dot",
+    "general": "multiplicative",
+    "concat": "additive",
+}
+"""Our names of the paper's score functions."""
+
+
+class LuongSettings(Settings):
+    """Luong's attention; the paper's sizes are 4 layers, width 1000, embedding 1000."""
+
+    family: Literal["luong"] = "luong"
+    """Which model this is."""
+    layers: PositiveInt = 2
+    """Recurrent layers in the encoder, and as many in the decoder."""
+    width: PositiveInt = 256
+    """Units of each layer; of the two directions together where the source is read both ways."""
+    embedding: PositiveInt = 256
+    """Width of the token vectors."""
+    reading: Reading = "forward"
+    """How the source is read; the paper reads it backward."""
+    score: Literal["dot", "general", "concat"] = "general"
+    """How well a decoder state fits a source state."""
+    attention: WindowName = "global"
+    """Whether a step sees the whole source, a window at its own position, or one it predicts."""
+    reach: PositiveInt = 10
+    """Words that a window reaches to either side, the paper's D."""
+    input_feeding: bool = True
+    """Whether each step is told what the last one attended to."""
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """On token vectors, between layers and before the output layer."""
+
+
+class Luong(Model[AttentiveState]):
+    """A decoder that takes a step first, then looks, and speaks from both.
+
+        h_t = LSTM([E y_{t-1}; s̃_{t-1}], h_{t-1})      without input feeding: E y_{t-1} alone
+        c_t = Σ_s a_t(s) h̄_s
+        s̃_t = tanh(W_c [c_t; h_t])
+        p(y_t) = softmax(W_s s̃_t)
+
+    Without input feeding nothing attended to comes back into the LSTM, so teacher forcing runs it
+    over the whole target and then attends from all positions at once.
+    """
+
+    def __init__(self, settings: LuongSettings, source_size: int, target_size: int) -> None:
+        super().__init__()
+        width, embedding = settings.width, settings.embedding
+        layers, dropout = settings.layers, settings.dropout
+        self.width, self.input_feeding = width, settings.input_feeding
+        self.dropout = nn.Dropout(dropout)
+        self.source = build_embedding(source_size, embedding)
+        self.encoder = RecurrentEncoder(
+            "lstm", embedding, width, layers=layers, reading=settings.reading, dropout=dropout
+        )
+        self.target = build_embedding(target_size, embedding)
+        inputs = embedding + (width if settings.input_feeding else 0)
+        self.decoder = RecurrentDecoder("lstm", inputs, width, layers=layers, dropout=dropout)
+        self.score = build_score(SCORES[settings.score], width, width, hidden=width)
+        self.window = build_window(settings.attention, width, settings.reach)
+        self.combine = nn.Linear(2 * width, width, bias=False)  # W_c
+        self.output = nn.Linear(width, target_size)
+
+    def encode(self, source: Padded, *, watch: Watch | None = None) -> Memory:
+        read = self.encoder(self.dropout(self.source(source.ids)), source.mask)
+        return Memory(read.outputs, source.mask, read.hidden)
+
+    def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Tensor:
+        x, state = self.dropout(self.target(target.ids)), self.start(memory)  # (B, T, E)
+        if not self.input_feeding:
+            hidden = self.decoder(x, memory.extras)  # (B, T, D)
+            positions = torch.arange(x.shape[1], device=x.device)
+            features = self._look(hidden, positions, state, Site("cross", 0), watch)  # (B, T, D)
+        else:
+            columns = []
+            for column in x.split(1, dim=1):  # (B, 1, E)
+                feature, state = self._advance(column, state, watch)
+                columns.append(feature)
+            features = torch.cat(columns, 1)  # (B, T, D)
+        dropped: Tensor = self.dropout(features)
+        return dropped
+
+    def logits(self, features: Tensor) -> Tensor:
+        logits: Tensor = self.output(features)
+        return logits
+
+    def start(self, memory: Memory) -> AttentiveState:
+        cells = tuple(h[:, None] for h in memory.extras)  # each (B, 1, D)
+        if self.input_feeding:
+            cells = (*cells, torch.zeros_like(cells[0]))  # s̃_0
+        keys = self.score.prepare(memory.states)  # (B, S, D)
+        return AttentiveState(cells, KeyValues(keys[:, None], memory.states[:, None]), memory.mask)
+
+    def step(
+        self, tokens: Tensor, state: AttentiveState, *, watch: Watch | None = None
+    ) -> tuple[Tensor, AttentiveState]:
+        x = self.dropout(self.target(tokens))  # (B, K, E)
+        features, state = self._advance(x, state, watch)
+        return self.logits(self.dropout(features)), state
+
+    def _advance(
+        self, x: Tensor, state: AttentiveState, watch: Watch | None
+    ) -> tuple[Tensor, AttentiveState]:
+        """s̃_t (B, K, D) for `x` (B, K, E), the vectors of y_{t-1}, and the state after it."""
+        hidden = state.cells
+        if self.input_feeding:
+            hidden, fed = state.cells[:-1], state.cells[-1]
+            x = torch.cat([x, fed], -1)  # (B, K, E + D)
+        cells = self.decoder.step(x, hidden)
+        position = torch.tensor([state.position], device=x.device)
+        site = Site("cross", 0, state.position)
+        features = self._look(self.decoder.top(cells), position, state, site, watch)
+        if self.input_feeding:
+            cells = (*cells, features)
+        return features, replace(state, cells=cells, position=state.position + 1)
+
+    def _look(
+        self,
+        hidden: Tensor,
+        positions: Tensor,
+        state: AttentiveState,
+        site: Site,
+        watch: Watch | None,
+    ) -> Tensor:
+        """s̃ (B, T, D) of the decoder states `hidden` (B, T, D) at target `positions` (T,)."""
+        view = self.window(hidden, positions, state.real)
+        context = attend(
+            self.score,
+            hidden[:, None],  # (B, 1, T, D)
+            state.memory,
+            view.mask,
+            site=site,
+            bias=view.bias,
+            watch=watch,
+        )[:, 0]  # (B, T, D)
+        return torch.tanh(self.combine(torch.cat([context, hidden], -1)))

@@ -1,0 +1,37 @@
+"""Where recurrent decoders are in a search."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from torch import Tensor
+
+from regard.attention.attend import KeyValues
+from regard.layers.recurrent import Hidden
+from regard.models.contracts import take
+
+
+@dataclass(frozen=True)
+class RecurrentState:
+    """The state of a decoder that carries all it knows in vectors of fixed size."""
+
+    cells: Hidden  # each (B, K, D)
+
+    def keep(self, sentences: Tensor) -> Self:
+        return replace(self, cells=tuple(x[sentences] for x in self.cells))
+
+    def branch(self, parents: Tensor) -> Self:
+        return replace(self, cells=tuple(take(x, parents) for x in self.cells))
+
+
+@dataclass(frozen=True)
+class AttentiveState(RecurrentState):
+    """The state of a recurrent decoder that can look back at the source."""
+
+    memory: KeyValues  # (B, 1, S, D)
+    real: Tensor  # (B, S)
+    position: int = 0
+    """Of the token that comes next."""
+
+    def keep(self, sentences: Tensor) -> Self:
+        kept = super().keep(sentences)
+        return replace(kept, memory=self.memory.rows(sentences), real=self.real[sentences])

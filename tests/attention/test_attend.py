@@ -1,0 +1,156 @@
+import numpy as np
+import pytest
+import torch
+
+from regard.attention.attend import KeyValues, attend, fused, masked_softmax, plain
+from regard.attention.scores import AdditiveScore, DotScore, ScaledDotScore
+from regard.types import Site
+
+B, H, T, S, K, KV = 2, 3, 4, 5, 8, 6
+HERE = Site("cross", 0)
+
+
+def some(dtype=torch.float64, *, seed=0):
+    """Queries, keys and values, and a mask whose very first row sees nothing."""
+    torch.manual_seed(seed)
+    queries = torch.randn(B, H, T, K, dtype=dtype)
+    kv = KeyValues(torch.randn(B, H, S, K, dtype=dtype), torch.randn(B, H, S, KV, dtype=dtype))
+    mask = torch.rand(B, 1, T, S) < 0.6
+    mask[..., 0] = True
+    mask[0, 0, 0] = False
+    return queries, kv, mask
+
+
+def test_masked_softmax_is_the_softmax_of_what_is_visible():
+    torch.manual_seed(0)
+    scores = torch.randn(T, S, dtype=torch.float64)
+    mask = torch.tensor([[1, 1, 0, 0, 1], [0, 0, 0, 0, 1], [1, 1, 1, 1, 1], [0, 1, 1, 0, 0]]).bool()
+    weights = masked_softmax(scores, mask)
+    for row in range(T):
+        exp = np.exp(scores[row, mask[row]].numpy())
+        np.testing.assert_allclose(weights[row, mask[row]], exp / exp.sum(), rtol=1e-14)
+    assert (weights[~mask] == 0).all()
+
+
+def test_masked_softmax_gives_zeros_and_no_gradient_where_there_is_nothing_to_see():
+    scores = torch.randn(2, S, requires_grad=True)
+    mask = torch.tensor([[False] * S, [True] * S])
+    weights = masked_softmax(scores, mask)
+    (weights * torch.arange(S)).sum().backward()
+    assert (weights[0] == 0).all()
+    assert (scores.grad[0] == 0).all()
+    assert scores.grad.isfinite().all()
+    assert (scores.grad[1] != 0).any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_hidden_scores_cannot_poison_weights_or_gradients(dtype):
+    scores = torch.tensor([[6e4, 0.0, 1.0]], dtype=dtype, requires_grad=True)
+    weights = masked_softmax(scores, torch.tensor([[False, True, True]]))
+    weights[0, 1].backward()
+    assert weights[0, 0] == 0
+    assert scores.grad.isfinite().all()
+    assert scores.grad[0, 0] == 0
+    assert scores.grad[0, 1] != 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_summed_in_float32(dtype):
+    scores = torch.zeros(1, 3000, dtype=dtype)
+    weights = masked_softmax(scores, torch.ones(1, 3000, dtype=torch.bool))
+    torch.testing.assert_close(weights, torch.full((1, 3000), 1 / 3000))
+
+
+def test_large_scores_do_not_overflow():
+    weights = masked_softmax(torch.tensor([[1e30, 1e30, -1e30]]), torch.ones(1, 3).bool())
+    assert weights.tolist() == [[0.5, 0.5, 0.0]]
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 3e-2), (torch.float16, 4e-3)],
+)
+@pytest.mark.parametrize("score", [DotScore(), ScaledDotScore()])
+def test_fused_equals_plain_in_values_and_gradients(score, dtype, tolerance, biased):
+    queries, kv, mask = some(dtype)
+    bias = torch.randn(B, 1, T, S, dtype=dtype) if biased else None
+    parts = [x.requires_grad_() for x in (queries, *kv, *([] if bias is None else [bias]))]
+    slow = plain(score, queries, kv, mask, site=HERE, bias=bias)
+    fast = fused(queries, kv, mask, factor=score.factor(K), bias=bias)
+    assert (fast[0, :, 0] == 0).all(), "a row with nothing to see"
+    torch.testing.assert_close(fast, slow, atol=tolerance, rtol=tolerance)
+    pull = torch.randn_like(slow)
+    wanted = torch.autograd.grad(slow, parts, pull)
+    found = torch.autograd.grad(fast, parts, pull)
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, atol=4 * tolerance, rtol=4 * tolerance)
+
+
+def test_plain_is_the_formula():
+    queries, kv, mask = some()
+    found = plain(ScaledDotScore(), queries, kv, mask, site=HERE)
+    q, k, v = (x.numpy() for x in (queries, *kv))
+    exp = np.exp(q @ k.swapaxes(-1, -2) / np.sqrt(K)) * mask.numpy()
+    total = exp.sum(-1, keepdims=True)
+    np.testing.assert_allclose(found, exp / np.where(total, total, 1) @ v, atol=1e-12)
+
+
+def test_bias_is_added_to_the_scores():
+    queries, kv, mask = some()
+    bias = torch.randn(B, 1, T, S, dtype=torch.float64)
+    seen = []
+    plain(
+        DotScore(), queries, kv, mask, site=HERE, bias=bias, watch=lambda _, w: seen.append(w) or w
+    )
+    torch.testing.assert_close(seen[0], masked_softmax(queries @ kv.keys.mT + bias, mask))
+
+
+def test_watch_sees_the_site_and_changes_what_is_mixed():
+    queries, kv, mask = some(torch.float32)
+    sites = []
+
+    def look_at_the_last(site, weights):
+        sites.append(site)
+        assert weights.shape == (B, H, T, S)
+        return torch.nn.functional.one_hot(torch.full((B, H, T), S - 1), S).float()
+
+    mixed = attend(ScaledDotScore(), queries, kv, mask, site=HERE, watch=look_at_the_last)
+    assert sites == [HERE]
+    torch.testing.assert_close(mixed, kv.values[:, :, -1:].expand(-1, -1, T, -1))
+
+
+def test_a_watch_that_only_looks_changes_not_a_bit_in_float64():
+    queries, kv, mask = some()
+    free = attend(ScaledDotScore(), queries, kv, mask, site=HERE)
+    watched = attend(ScaledDotScore(), queries, kv, mask, site=HERE, watch=lambda _, w: w)
+    assert torch.equal(free, watched)
+
+
+def test_scores_that_are_no_dot_product_take_the_plain_formula():
+    queries, kv, mask = some(torch.float32)
+    score = AdditiveScore(K, K, hidden=7)
+    kv = KeyValues(score.prepare(kv.keys), kv.values)
+    found = attend(score, queries, kv, mask, site=HERE)
+    torch.testing.assert_close(found, plain(score, queries, kv, mask, site=HERE))
+
+
+@pytest.mark.parametrize("watch", [None, lambda _, w: w], ids=["fused", "plain"])
+def test_dropout_drops_weights_and_makes_up_for_it(watch):
+    torch.manual_seed(0)
+    many, p = 4000, 0.25
+    queries, keys = torch.zeros(1, 1, many, K), torch.zeros(1, 1, 1, K)
+    kv, mask = KeyValues(keys, torch.ones(1, 1, 1, 1)), torch.ones(1, 1, 1, 1).bool()
+    mixed = attend(DotScore(), queries, kv, mask, site=HERE, dropout=p, watch=watch)
+    torch.testing.assert_close(mixed.unique(), torch.tensor([0, 1 / (1 - p)]))
+    assert abs((mixed == 0).float().mean() - p) < 0.05
+
+
+def test_key_values_pick_sentences_and_grow():
+    _, kv, _ = some()
+    picked = kv.rows(torch.tensor([1, 1, 0]))
+    assert torch.equal(picked.keys, kv.keys[[1, 1, 0]])
+    assert torch.equal(picked.values, kv.values[[1, 1, 0]])
+    grown = kv.append(KeyValues(kv.keys[:, :, :2], kv.values[:, :, :2]))
+    assert grown.keys.shape == (B, H, S + 2, K)
+    assert torch.equal(grown.values[:, :, S:], kv.values[:, :, :2])

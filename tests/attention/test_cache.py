@@ -1,0 +1,90 @@
+import pytest
+import torch
+
+from regard.attention.attend import KeyValues, plain
+from regard.attention.cache import Paths, recall
+from regard.attention.scores import AdditiveScore, ScaledDotScore
+from regard.types import Site
+
+B, H, D, DV = 2, 3, 8, 4
+WIDTHS = [1, 4, 2, 5, 3]
+HERE = Site("decoder", 0, len(WIDTHS) - 1)
+
+
+def searched(dtype, *, seed=0):
+    """Cells and paths after a search of changing width, and each path's own keys and values."""
+    torch.manual_seed(seed)
+    paths = Paths.empty(B, where=torch.device("cpu"))
+    cells = KeyValues(torch.empty(B, H, 0, D, dtype=dtype), torch.empty(B, H, 0, DV, dtype=dtype))
+    own = [[KeyValues(cells.keys[b], cells.values[b])] for b in range(B)]  # (H, t, D) of each
+    for width in WIDTHS:
+        parents = torch.randint(paths.slots.shape[1], (B, width))
+        paths = paths.branch(parents).grow()
+        keys = torch.randn(B, H, width, D, dtype=dtype)
+        values = torch.randn(B, H, width, DV, dtype=dtype)
+        cells = cells.append(KeyValues(keys, values))
+        for b in range(B):
+            own[b] = [
+                KeyValues(
+                    torch.cat([own[b][parent].keys, keys[b, :, k, None]], 1),
+                    torch.cat([own[b][parent].values, values[b, :, k, None]], 1),
+                )
+                for k, parent in enumerate(parents[b])
+            ]
+    return cells, paths, own
+
+
+def test_paths_name_the_cells_that_were_passed():
+    paths = Paths.empty(1, where=torch.device("cpu")).branch(torch.tensor([[0, 0]])).grow()
+    assert paths.slots.tolist() == [[[0], [1]]]
+    paths = paths.branch(torch.tensor([[1, 0, 1]])).grow()
+    assert paths.slots.tolist() == [[[1, 2], [0, 3], [1, 4]]]
+    assert paths.mask.int().tolist() == [[[[0, 1, 1, 0, 0], [1, 0, 0, 1, 0], [0, 1, 0, 0, 1]]]]
+    assert paths.length == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("score", [ScaledDotScore(), AdditiveScore(D, D, D)], ids=["dot", "add"])
+def test_each_hypothesis_sees_its_own_past(score, watched, dtype):
+    score = score.to(dtype)
+    cells, paths, own = searched(dtype)
+    queries = torch.randn(B, H, WIDTHS[-1], D, dtype=dtype)
+    watch = (lambda _, weights: weights) if watched else None
+    found = recall(score, queries, cells, paths, site=HERE, watch=watch)
+    for b in range(B):
+        for k in range(WIDTHS[-1]):
+            wanted = plain(
+                score, queries[b, :, k : k + 1], own[b][k], torch.ones(1).bool(), site=HERE
+            )
+            torch.testing.assert_close(found[b, :, k : k + 1], wanted)
+
+
+def test_a_watch_sees_positions_and_not_cells_and_may_change_them():
+    cells, paths, own = searched(torch.float32)
+    queries = torch.randn(B, H, WIDTHS[-1], D)
+
+    def look_at_the_first(site, weights):
+        assert site == HERE
+        assert weights.shape == (B, H, WIDTHS[-1], len(WIDTHS))
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+        return torch.eye(len(WIDTHS))[0].expand_as(weights)
+
+    found = recall(ScaledDotScore(), queries, cells, paths, site=HERE, watch=look_at_the_first)
+    wanted = torch.stack([torch.stack([kv.values[:, 0] for kv in row], 1) for row in own])
+    torch.testing.assert_close(found, wanted)
+
+
+def test_keep_picks_sentences():
+    cells, paths, _ = searched(torch.float64)
+    queries, rows = torch.randn(B, H, WIDTHS[-1], D, dtype=torch.float64), torch.tensor([1])
+    found = recall(ScaledDotScore(), queries[rows], cells.rows(rows), paths.keep(rows), site=HERE)
+    wanted = recall(ScaledDotScore(), queries, cells, paths, site=HERE)[rows]
+    assert torch.equal(found, wanted)
+
+
+def test_no_hypothesis_shares_a_position_with_two_cells():
+    _, paths, _ = searched(torch.float32)
+    assert (paths.mask.sum(-1) == len(WIDTHS)).all()
+    spread = torch.zeros(B, WIDTHS[-1], sum(WIDTHS), dtype=torch.bool).scatter(2, paths.slots, True)
+    assert torch.equal(paths.mask[:, 0], spread)

@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+import torch
+
+from regard.attention.positions import (
+    LearnedPositions,
+    SinusoidPositions,
+    build_positions,
+    sinusoid,
+)
+
+T, D = 50, 12
+
+
+def test_sinusoid_is_the_formula():
+    wanted = np.empty((T, D))
+    for p in range(T):
+        for i in range(D // 2):
+            wanted[p, 2 * i] = np.sin(p / 10000 ** (2 * i / D))
+            wanted[p, 2 * i + 1] = np.cos(p / 10000 ** (2 * i / D))
+    found = sinusoid(torch.arange(T), D)
+    assert found.dtype == torch.float32
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_distance_of_two_sinusoids_depends_on_their_offset_alone():
+    waves = sinusoid(torch.arange(T), D)
+    for offset in (1, 7, 20):
+        distances = (waves[offset:] - waves[:-offset]).norm(dim=-1)
+        torch.testing.assert_close(distances, distances[:1].expand_as(distances))
+    assert (waves[1:] - waves[:1]).norm(dim=-1).min() > 0.1
+
+
+def test_sinusoids_begin_anywhere():
+    torch.testing.assert_close(sinusoid(torch.arange(7, 9), D), sinusoid(torch.arange(T), D)[7:9])
+
+
+def test_sinusoid_takes_an_odd_width():
+    waves = sinusoid(torch.arange(T), 5)
+    assert waves.shape == (T, 5)
+    np.testing.assert_allclose(waves[:, 4], np.sin(np.arange(T) / 10000 ** (4 / 5)), atol=1e-6)
+
+
+def test_sinusoids_have_no_parameters():
+    positions = build_positions("sinusoid", D, 0)
+    assert isinstance(positions, SinusoidPositions)
+    assert not positions.state_dict()
+    assert positions(torch.arange(T)).shape == (T, D)
+
+
+def test_learned_positions_are_rows_of_a_table():
+    positions = build_positions("learned", D, T)
+    assert isinstance(positions, LearnedPositions)
+    assert torch.equal(positions(torch.tensor([3, 0])), positions.table.weight[[3, 0]])
+    with pytest.raises(IndexError):
+        positions(torch.tensor([T]))
