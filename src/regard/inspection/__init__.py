@@ -1,0 +1,1 @@
+"""Weights -> pictures: recording attention, changing it, reading alignments off it, drawing it."""

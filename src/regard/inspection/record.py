@@ -1,0 +1,176 @@
+"""What a model attends to while it is told the right answer, and what if it could not."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from regard.errors import SettingsError
+from regard.models.contracts import AnyModel
+from regard.text.special import BOS, EOS, SPECIAL_PIECES
+from regard.text.tokenizer import Tokenizer
+from regard.types import Padded, Site, Watch
+
+Part = Literal["encoder", "decoder", "cross"]
+PARTS: tuple[Part, ...] = get_args(Part)
+
+
+class Axis(NamedTuple):
+    """What stands along one side of a map of attention."""
+
+    pieces: tuple[str, ...]
+    """One for each row or column, specials among them."""
+    words: tuple[str, ...]
+    word_of: tuple[int | None, ...]
+    """For each piece the number of its word; None for a special or a mere space."""
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """How the pieces of one sentence attend, in every layer and head of one part of a model.
+
+    A row of cross or decoder attention is named by the piece that the decoder answers there, not
+    by the one it was given: the last is `</s>`.
+    """
+
+    part: Part
+    layers: Tensor  # (L, H, T, S)
+    rows: Axis  # T
+    columns: Axis  # S
+
+    def pick(self, layer: int | None = None, head: int | None = None) -> Tensor:
+        """One map (T, S); None stands for the average over layers or heads."""
+        num_layers, num_heads = self.layers.shape[:2]
+        for name, wish, count in (("layer", layer, num_layers), ("head", head, num_heads)):
+            if wish is not None and not 0 <= wish < count:
+                raise SettingsError(
+                    f"{name}: {self.part} attention has {count}, counted from 0; got {wish}"
+                )
+        heads = self.layers.mean(0) if layer is None else self.layers[layer]  # (H, T, S)
+        return heads.mean(0) if head is None else heads[head]  # (T, S)
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """The attention of a batch; all on the CPU."""
+
+    source: Padded  # (B, S)
+    target: Padded  # (B, T), each row begins with BOS
+    weights: Mapping[tuple[Part, int], Tensor]
+    """By part and layer, each (B, H, T, S)."""
+
+    def attention(
+        self, sentence: int, source: Tokenizer, target: Tokenizer, part: Part = "cross"
+    ) -> Attention:
+        """The attention of one sentence, its padding cut off and its pieces named."""
+        numbers = sorted(layer for there, layer in self.weights if there == part)
+        if not numbers:
+            parts = ", ".join(sorted({there for there, _ in self.weights}))
+            raise SettingsError(f"part: no {part} attention was recorded, found {parts or 'none'}")
+        source_ids = _real(self.source, sentence)
+        given = _real(self.target, sentence)
+        answers = [*given[1:], EOS]
+        rows = name_axis(source_ids, source) if part == "encoder" else name_axis(answers, target)
+        columns = name_axis(given, target) if part == "decoder" else name_axis(source_ids, source)
+        size = len(rows.pieces), len(columns.pieces)
+        layers = torch.stack([self.weights[part, layer][sentence] for layer in numbers])
+        return Attention(part, layers[..., : size[0], : size[1]].float(), rows, columns)
+
+
+class Recorder:
+    """A watch that keeps the weights of a pass and changes nothing.
+
+    It is for teacher forcing, all positions at once or one after the other. In a search the rows
+    are hypotheses, which move: record the finished one instead, which gives the same weights.
+    """
+
+    def __init__(self, parts: Collection[Part] = PARTS) -> None:
+        self._parts = parts
+        self._seen: dict[tuple[Part, int], list[Tensor]] = {}
+
+    def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
+        if site.part in self._parts:
+            kept = weights.detach().to("cpu", copy=True)
+            self._seen.setdefault((site.part, site.layer), []).append(kept)
+        return weights
+
+    def weights(self) -> dict[tuple[Part, int], Tensor]:
+        """What was seen, by part and layer: each (B, H, T, S)."""
+        return {place: torch.cat(seen, dim=-2) for place, seen in self._seen.items()}
+
+
+class Silenced(NamedTuple):
+    """A watch that lets one head see nothing: its weights become 0."""
+
+    part: Part
+    layer: int
+    head: int
+
+    def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
+        if (site.part, site.layer) != (self.part, self.layer):
+            return weights
+        heads = weights.shape[1]
+        if not 0 <= self.head < heads:
+            raise SettingsError(
+                f"head: {self.part} layer {self.layer} has {heads}, counted from 0; got {self.head}"
+            )
+        return weights.index_fill(1, torch.tensor([self.head], device=weights.device), 0.0)
+
+
+def chain(*watches: Watch) -> Watch:
+    """A watch that hands the weights from one watch to the next."""
+
+    def watch(site: Site, weights: Tensor, /) -> Tensor:
+        for each in watches:
+            weights = each(site, weights)
+        return weights
+
+    return watch
+
+
+@torch.inference_mode()
+def record(
+    model: AnyModel,
+    source: Padded,
+    target: Padded,
+    *,
+    parts: Collection[Part] = PARTS,
+    change: Watch | None = None,
+) -> Recording:
+    """What `model` attends to in `source` (B, S) while it is told `target` (B, T).
+
+    The source ends in EOS and the target begins with BOS. What `change` makes of the weights is
+    what is mixed with and recorded.
+    """
+    where = next(model.parameters()).device
+    recorder = Recorder(parts)
+    watch = recorder if change is None else chain(change, recorder)
+    was_training = model.training
+    model.eval()
+    try:
+        memory = model.encode(source.to(where), watch=watch)
+        model.decode(target.to(where), memory, watch=watch)
+    finally:
+        model.train(was_training)
+    cpu = torch.device("cpu")
+    return Recording(source.to(cpu), target.to(cpu), recorder.weights())
+
+
+def name_axis(ids: Sequence[int], tokenizer: Tokenizer) -> Axis:
+    """The pieces and words of `ids`, which may begin with BOS and end in EOS."""
+    first = int(ids[:1] == [BOS])
+    last = len(ids) - int(ids[-1:] == [EOS])
+    inner = ids[first:last]
+    before, after = [SPECIAL_PIECES[BOS]] * first, [SPECIAL_PIECES[EOS]] * (len(ids) - last)
+    return Axis(
+        pieces=(*before, *tokenizer.pieces(inner), *after),
+        words=tuple(tokenizer.decode(inner).split()),
+        word_of=(*(None for _ in before), *tokenizer.words(inner), *(None for _ in after)),
+    )
+
+
+def _real(padded: Padded, sentence: int) -> list[int]:
+    ids: list[int] = padded.ids[sentence][padded.mask[sentence]].tolist()
+    return ids

@@ -1,0 +1,129 @@
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+import torch
+from matplotlib import colormaps
+from PIL import Image
+
+from regard.errors import SettingsError
+from regard.inspection.plot import COLOURS, plot_attention, plot_grid, plot_map, save_figure
+from regard.inspection.record import Attention, Axis
+
+ROWS, COLUMNS = ["Jane", "visits", "Africa"], ["Jane", "visite", "l'", "Afrique"]
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def attention(layers=2, heads=3, rows=3, columns=4):
+    torch.manual_seed(0)
+    names = [Axis(tuple(f"w{n}" for n in range(size)), (), ()) for size in (rows, columns)]
+    return Attention("cross", torch.rand(layers, heads, rows, columns).softmax(-1), *names)
+
+
+def words_of(path):
+    return ["".join(text.itertext()).strip() for text in ET.parse(path).iter(f"{SVG}text")]
+
+
+def pixels(path):
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB")).astype(int)
+
+
+def test_png_is_a_picture_of_the_weights(tmp_path):
+    save_figure(plot_map(torch.eye(3, 4), ROWS, COLUMNS), tmp_path / "map.png")
+    picture = pixels(tmp_path / "map.png")
+    darkest = (255 * np.array(colormaps[COLOURS](1.0)[:3])).round().astype(int)
+    share = (np.abs(picture - darkest).sum(-1) < 10).mean()
+    assert 0.02 < share < 0.5  # three cells of twelve, and the labels around them
+    assert (picture[:5] == 255).all()  # a white edge: nothing is cut off
+    assert (picture[:, -5:] == 255).all()
+
+
+def test_svg_keeps_words_as_text_and_formulas_as_words(tmp_path):
+    columns = ["$x^2$", "<&>", "l'", "猫👍"]
+    save_figure(plot_map(torch.eye(3, 4), ROWS, columns, title="a $b$ c_d"), tmp_path / "map.svg")
+    words = words_of(tmp_path / "map.svg")
+    assert set(words) >= {*ROWS, *columns, "a $b$ c_d"}
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_the_same_figure_is_the_same_file(tmp_path, ending):
+    paths = tmp_path / f"one.{ending}", tmp_path / f"two.{ending}"
+    for path in paths:
+        save_figure(plot_map(torch.eye(3, 4), ROWS, COLUMNS, title="t"), path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_the_source_is_on_top_and_the_first_row_too():
+    axes = plot_map(torch.eye(3, 4), ROWS, COLUMNS).axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == COLUMNS
+    assert [label.get_text() for label in axes.get_yticklabels()] == ROWS
+    assert axes.xaxis.get_ticks_position() == "top"
+    assert axes.yaxis_inverted()
+
+
+def test_cells_are_square_and_the_figure_grows_with_the_sentence():
+    small = plot_map(torch.rand(3, 4), ROWS, COLUMNS).get_size_inches()
+    large = plot_map(torch.rand(6, 8), ROWS * 2, COLUMNS * 2).get_size_inches()
+    assert small[0] / 4 == pytest.approx(small[1] / 3)
+    assert large == pytest.approx(2 * small)
+    words = ["w"] * 400
+    assert plot_map(torch.rand(400, 400), words, words).get_size_inches() == pytest.approx([40, 40])
+
+
+def test_one_layer_and_head_or_the_average():
+    looked = attention()
+    axes = plot_attention(looked, layer=1, head=2).axes[0]
+    drawn = axes.collections[0].get_array().reshape(3, 4)
+    np.testing.assert_allclose(drawn, looked.layers[1, 2])
+    axes = plot_attention(looked).axes[0]
+    drawn = axes.collections[0].get_array().reshape(3, 4)
+    np.testing.assert_allclose(drawn, looked.layers.mean((0, 1)), rtol=1e-5)
+    with pytest.raises(SettingsError, match="layer: cross attention has 2"):
+        plot_attention(looked, layer=2)
+
+
+def test_grid_shows_every_head_of_every_layer_on_one_scale(tmp_path):
+    looked = attention()
+    figure = plot_grid(looked, title="all of them")
+    assert len(figure.axes) == 2 * 3 + 1
+    drawn = [axes.collections[0] for axes in figure.axes[:6]]
+    np.testing.assert_allclose(drawn[5].get_array().reshape(3, 4), looked.layers[1, 2])
+    assert {cells.get_clim() for cells in drawn} == {(0, float(looked.layers.max()))}
+    save_figure(figure, tmp_path / "grid.svg")
+    words = words_of(tmp_path / "grid.svg")
+    assert {"head 0", "head 1", "head 2", "layer 0", "layer 1", "all of them"} <= set(words)
+    assert words.count("w3") == 3  # named above each head of the first layer
+    assert words.count("w1") == 3 + 2  # and beside each layer
+
+
+def test_grid_of_long_sentences_leaves_the_names_out_and_the_file_small(tmp_path):
+    save_figure(plot_grid(attention(2, 3, 50, 60)), tmp_path / "grid.svg")
+    assert "w1" not in words_of(tmp_path / "grid.svg")
+    assert (tmp_path / "grid.svg").stat().st_size < 500_000
+
+
+def test_half_precision_and_zeros_can_be_drawn(tmp_path):
+    save_figure(plot_map(torch.zeros(1, 1).bfloat16(), ["a"], ["b" * 60]), tmp_path / "map.png")
+    picture = pixels(tmp_path / "map.png")
+    assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 5
+
+
+def test_colours_darken_with_the_weight():
+    red, green, blue = np.array([colormaps[COLOURS](step / 50)[:3] for step in range(51)]).T
+    light = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    assert (np.diff(light) < 0).all()
+
+
+def test_endings_that_cannot_be_drawn_are_named(tmp_path):
+    with pytest.raises(
+        SettingsError, match=r"map\.bmp: cannot draw '\.bmp'; .* \.png, \.svg, \.pdf"
+    ):
+        save_figure(plot_map(torch.eye(3, 4), ROWS, COLUMNS), tmp_path / "map.bmp")
+
+
+def test_weights_must_fit_their_words():
+    with pytest.raises(ValueError, match=r"rows by columns, \(4, 3\), got \(3, 4\)"):
+        plot_map(torch.eye(3, 4), COLUMNS, ROWS)
+    with pytest.raises(ValueError, match=r"got \(0, 4\)"):
+        plot_map(torch.zeros(0, 4), [], COLUMNS)
