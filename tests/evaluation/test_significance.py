@@ -79,5 +79,5 @@ def test_values_means_and_repeatability():
 def test_errors_say_what_is_wrong():
     with pytest.raises(SettingsError, match="needs at least 100, got 99"):
         compare(["a"], ["a"], ["a"], ScoreSettings(resamples=99))
-    with pytest.raises(CorpusError, match="1 first, 2 second, 1 references"):
+    with pytest.raises(CorpusError, match="1 first translations, 2 second translations, 1 ref"):
         compare(["a"], ["a", "b"], ["a"], SETTINGS)

@@ -4,10 +4,10 @@ from torch import nn
 
 from regard.batching.collate import pad, pad_source
 from regard.errors import SettingsError
-from regard.inspection.record import Attention, Axis, Recorder, Silenced, chain, record
+from regard.inspection.record import Attention, Axis, Recorder, Silenced, chain, name_axis, record
 from regard.models.build import FAMILIES
 from regard.models.contracts import Model
-from regard.text.special import BOS
+from regard.text.special import BOS, EOS
 from regard.text.tokenizer import Tokenizer
 from regard.types import Memory, Site
 
@@ -136,6 +136,14 @@ def test_a_decoder_looks_at_what_it_was_given():
     encoder = recording.attention(1, Halves(), Halves(), "encoder")
     assert encoder.rows == encoder.columns == Axis(("▁8", "</s>"), ("8",), (0, None))
     assert encoder.layers.shape == (L, H, 2, 2)
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_specials_belong_to_no_word(kind):
+    axis = name_axis(kind([BOS, 4, 5, EOS]), Halves())
+    assert axis == Axis(("<s>", "▁4", "5", "</s>"), ("45",), (None, 0, 0, None))
+    assert name_axis(kind([EOS]), Halves()) == Axis(("</s>",), (), (None,))
+    assert name_axis(kind([]), Halves()) == Axis((), (), ())
 
 
 def test_a_part_that_is_not_there_is_named():

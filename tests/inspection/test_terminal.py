@@ -154,10 +154,13 @@ Africa  .  . +++***
 
 
 def test_long_words_are_cut_and_odd_ones_made_harmless():
-    got = printed(heat_map(torch.ones(2, 1), ["x" * 50, "a\tb\x1b"], ["[bold]" + "y" * 50]))
+    rows = ["x" * 50, "a\tb\x1b", "می\u200cروم", "1\u00a0000"]
+    got = printed(heat_map(torch.ones(4, 1), rows, ["[bold]" + "y" * 50]))
     assert got.splitlines()[0].endswith("╭ [bold]" + "y" * 17 + "…")
     assert "x" * 25 + "… ███" in got
-    assert "a�b� ███" in got
+    assert " a�b� ███" in got
+    assert " میروم ███" in got
+    assert " 1 000 ███" in got
 
 
 def test_nothing_looked_at_divides_by_nothing():

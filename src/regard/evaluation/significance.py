@@ -54,7 +54,7 @@ def compare(
         raise SettingsError(
             f"resamples: a comparison needs at least 100, got {settings.resamples}; 1000 is usual"
         )
-    check_lines(first=first, second=second, references=references)
+    check_lines(first_translations=first, second_translations=second, references=references)
     return [
         _compare(metric, (first, second), references, settings)
         for metric in build_metrics(settings)

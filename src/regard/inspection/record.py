@@ -101,7 +101,8 @@ class Recorder:
         return {place: torch.cat(seen, dim=-2) for place, seen in self._seen.items()}
 
 
-class Silenced(NamedTuple):
+@dataclass(frozen=True)
+class Silenced:
     """A watch that lets one head see nothing: its weights become 0."""
 
     part: Part
@@ -160,8 +161,8 @@ def record(
 
 def name_axis(ids: Sequence[int], tokenizer: Tokenizer) -> Axis:
     """The pieces and words of `ids`, which may begin with BOS and end in EOS."""
-    first = int(ids[:1] == [BOS])
-    last = len(ids) - int(ids[-1:] == [EOS])
+    first = int(len(ids) > 0 and ids[0] == BOS)
+    last = len(ids) - int(len(ids) > 0 and ids[-1] == EOS)
     inner = ids[first:last]
     before, after = [SPECIAL_PIECES[BOS]] * first, [SPECIAL_PIECES[EOS]] * (len(ids) - last)
     return Axis(

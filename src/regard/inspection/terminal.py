@@ -1,5 +1,6 @@
 """A map of attention in the terminal: in colour where there is colour, in shades where not."""
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -99,7 +100,7 @@ class _Paint:
 
     def label(self, word: str, width: int) -> str:
         """The word in at most `width` cells, with nothing in it that would move the cursor."""
-        shown = "".join(letter if letter.isprintable() else "�" for letter in word)
+        shown = "".join(_harmless(letter) for letter in word)
         if self.glyphs is ASCII:
             shown = shown.encode("ascii", "replace").decode()
         if cell_len(shown) <= width:
@@ -155,6 +156,16 @@ def _panels(heads: Sequence[str], room: int) -> Iterator[slice]:
 def _ready(before: str, line: Text) -> Text:
     """A line that is cut rather than wrapped."""
     return Text.assemble(before, line, no_wrap=True, overflow="crop")
+
+
+def _harmless(letter: str) -> str:
+    """The letter, if it stands for itself: joiners are dropped and control characters shown."""
+    category = unicodedata.category(letter)
+    if category[0] == "Z":
+        return " "
+    if category == "Cf":
+        return ""
+    return "�" if category[0] == "C" else letter
 
 
 def _colour(part: float) -> ColorTriplet:
