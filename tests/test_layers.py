@@ -4,7 +4,8 @@ import ast
 from pathlib import Path
 
 ORDER = [
-    {"errors", "files", "settings", "types"},
+    {"errors", "settings", "types"},
+    {"files"},
     {"text", "attention"},
     {"corpora", "layers"},
     {"batching", "models"},

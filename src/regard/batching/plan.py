@@ -20,8 +20,7 @@ def plan_epoch(
     chance = np.random.default_rng([seed, epoch])
     shuffled = chance.permutation(len(source))  # decides which of equally long rows meet
     batches = list(_cut(_by_length(source, target, shuffled), source, target, budget))
-    chance.shuffle(batches)  # type: ignore[arg-type]  # numpy shuffles any sequence in place
-    return batches
+    return [batches[place] for place in chance.permutation(len(batches))]
 
 
 def plan_once(source: NDArray[np.int32], target: NDArray[np.int32], *, budget: int) -> list[Rows]:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.batching.collate import collate
 from regard.batching.plan import plan_epoch, plan_once
 from regard.corpora.pairs import Pair
-from regard.corpora.store import TokenPair, TokenStore
+from regard.corpora.store import Lengths, TokenPair, TokenStore
 from regard.types import Batch
 
 T = TypeVar("T")
@@ -39,20 +40,23 @@ def training_batches(
     *,
     budget: int,
     seed: int,
+    max_tokens: int,
     sample: SampleTokens | None = None,
 ) -> Iterator[Placed]:
     """Batches from `start` on, for ever: the same ones whenever it is asked with the same seed.
 
-    With `sample`, the tokens of each batch are cut afresh from the stored text; the batch's place
-    in the stream is the seed of that too.
+    Pairs with a side of more than `max_tokens` tokens are left out. With `sample`, the tokens of
+    each batch are cut afresh from the stored text; the batch's place in the stream is the seed of
+    that too.
     """
     lengths = store.lengths()
-    source, target = lengths.source + 1, lengths.target + 1  # with EOS or BOS
+    fitting = np.flatnonzero(fits(lengths, max_tokens))
+    source, target = lengths.source[fitting] + 1, lengths.target[fitting] + 1  # with EOS or BOS
     epoch, first = start
     while True:
         plan = plan_epoch(source, target, budget=budget, seed=seed, epoch=epoch)
         for number in range(first, len(plan)):
-            rows = plan[number]
+            rows = fitting[plan[number]]
             if sample is None:
                 pairs: Sequence[TokenPair] = store.take(rows)
             else:
@@ -62,6 +66,11 @@ def training_batches(
             after = Position(epoch + 1, 0) if last else Position(epoch, number + 1)
             yield Placed(collate(*zip(*pairs, strict=True)), after)
         epoch, first = epoch + 1, 0
+
+
+def fits(lengths: Lengths, max_tokens: int) -> NDArray[np.bool_]:
+    """Which pairs have no side of more than `max_tokens` tokens, EOS or BOS not counted."""
+    return np.maximum(lengths.source, lengths.target) <= max_tokens
 
 
 def held_out_batches(store: TokenStore, *, budget: int) -> Iterator[Batch]:

@@ -121,7 +121,7 @@ def _keys(location: Sequence[int | str], raw: Any) -> Iterator[int | str]:
     for part in outer:
         if isinstance(raw, Mapping) and part not in raw:
             continue
-        raw = raw[part] if isinstance(raw, Mapping | list) else None
+        raw = raw[part] if isinstance(raw, Mapping) else None
         yield part
     yield last
 

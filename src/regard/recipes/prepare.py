@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from regard.corpora.build import CorpusSettings, build_corpus
 from regard.corpora.cleaning import CleaningReport, clean
@@ -22,7 +22,7 @@ from regard.corpora.store import (
     store_matches,
     write_store,
 )
-from regard.errors import CorpusError
+from regard.errors import CorpusError, RunError
 from regard.evaluation.pharaoh import format_pharaoh
 from regard.files import whole_file, write_whole
 from regard.recipes.run_folder import RunFolder
@@ -32,8 +32,8 @@ from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers, trai
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 CHUNK = 4096
 """Pairs tokenised at a time."""
-GOLD = "test.gold.txt"
-"""Gold alignments of the test split, where the corpus has them."""
+PREPARED = "prepared.json"
+"""What was read, cleaned and split; written when all of it was."""
 
 Note = Callable[[str], None]
 """Tells a person what is being done."""
@@ -61,6 +61,14 @@ class Data:
     def sides(self, split: SplitName) -> Sides:
         return split_files(self.folder, split)
 
+    def held_out(self) -> SplitName:
+        """The split to score on: test, or valid where there is no test."""
+        return "test" if self.pairs["test"] else "valid"
+
+    def gold(self, split: SplitName) -> Path:
+        """The gold alignments of a held-out split, if the corpus has them."""
+        return gold_file(self.folder, split)
+
     def read(self, split: SplitName) -> Iterator[Pair]:
         """The pairs of a split."""
         return _read_text(self.sides(split))
@@ -71,13 +79,16 @@ def split_files(folder: Path, split: SplitName) -> Sides:
     return Sides(folder / f"{split}.source.txt", folder / f"{split}.target.txt")
 
 
+def gold_file(folder: Path, split: SplitName) -> Path:
+    """Where the gold alignments of a split lie, if there are any."""
+    return folder / f"{split}.gold.txt"
+
+
 def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
     """Clean and split the recipe's corpus into `folder`, unless that was done before."""
-    mark, known = _mark(recipe.corpus), folder.data / "prepared.json"
-    if known.exists():
-        saved = json.loads(known.read_text(encoding="utf-8"))
-        if saved["mark"] == mark:
-            return _read(saved, folder.data)
+    mark, known = _mark(recipe.corpus), folder.data / PREPARED
+    if known.exists() and json.loads(known.read_text(encoding="utf-8"))["mark"] == mark:
+        return load_data(folder)
     note(f"reading and cleaning {recipe.corpus.label}")
     report, digest = CleaningReport(), hashlib.sha256()
     corpus = _cleaned(build_corpus(recipe.corpus), recipe.corpus, folder.data, report)
@@ -95,9 +106,9 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
         )
     for file in cleaned_files(folder.data):
         file.unlink()
-    if "test" in corpus.gold:
-        lines = "".join(f"{format_pharaoh(gold)}\n" for gold in corpus.gold["test"]())
-        write_whole(folder.data / GOLD, lines.encode())
+    for name in held_out.keys() & corpus.gold.keys():
+        lines = "".join(f"{format_pharaoh(gold)}\n" for gold in corpus.gold[name]())
+        write_whole(gold_file(folder.data, name), lines.encode())
     saved = {
         "mark": mark,
         "languages": corpus.languages,
@@ -107,7 +118,7 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
         "report": report.to_json(),
     }
     write_whole(known, json.dumps(saved, ensure_ascii=False, indent=1).encode())
-    return _read(saved, folder.data)
+    return load_data(folder)
 
 
 def _cleaned(
@@ -131,9 +142,14 @@ def cleaned_files(folder: Path) -> Sides:
     return Sides(folder / "cleaned.source.txt", folder / "cleaned.target.txt")
 
 
-def _read(saved: dict[str, Any], folder: Path) -> Data:
+def load_data(folder: RunFolder) -> Data:
+    """The data that a run was trained with."""
+    known = folder.data / PREPARED
+    if not known.exists():
+        raise RunError(f"{folder.path}: its data are gone: {known} is missing")
+    saved = json.loads(known.read_text(encoding="utf-8"))
     return Data(
-        folder=folder,
+        folder=folder.data,
         languages=(saved["languages"][0], saved["languages"][1]),
         pairs=saved["pairs"],
         digest=saved["digest"],
@@ -165,12 +181,12 @@ def _read_text(files: Sides) -> Iterator[Pair]:
 
 
 def _write(files: Sides, pairs: Iterable[Pair], digest: "hashlib._Hash | None" = None) -> int:
-    """Write pairs as two files of lines, add them to a digest, and count them."""
+    """Write pairs, without spaces at their ends, as two files; digest them and count them."""
     count = 0
     with whole_file(files.source) as sources, whole_file(files.target) as targets:
         for pair in pairs:
             count += 1
-            lines = [f"{side}\n".encode() for side in pair]
+            lines = [f"{side.strip()}\n".encode() for side in pair]
             sources.write(lines[0])
             targets.write(lines[1])
             if digest is not None:
@@ -207,13 +223,11 @@ def prepare_store(
 
 def _chunks(pairs: Iterator[Pair], tokenizers: Tokenizers) -> Iterator[TokenChunk]:
     while chunk := list(islice(pairs, CHUNK)):
-        yield TokenChunk(*encode_pairs(chunk, tokenizers), chunk)
-
-
-def encode_pairs(pairs: Sequence[Pair], tokenizers: Tokenizers) -> Iterator[list[list[int]]]:
-    """The ids of the sources, then of the targets."""
-    yield tokenizers.source.encode([pair.source for pair in pairs])
-    yield tokenizers.target.encode([pair.target for pair in pairs])
+        yield TokenChunk(
+            tokenizers.source.encode([pair.source for pair in chunk]),
+            tokenizers.target.encode([pair.target for pair in chunk]),
+            chunk,
+        )
 
 
 def sample_pairs(tokenizers: Tokenizers, pairs: Sequence[Pair], seed: int) -> list[TokenPair]:

@@ -1,0 +1,1 @@
+"""Text -> text: a saved model as a function."""

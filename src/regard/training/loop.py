@@ -227,7 +227,7 @@ class _Training:
             torch.cuda.set_rng_state(tensors["rng.cuda"], self.device)
 
     def _tensors(self) -> dict[str, Tensor]:
-        tensors = {f"model.{name}": p for name, p in self.parameters.items()}
+        tensors: dict[str, Tensor] = {f"model.{name}": p for name, p in self.parameters.items()}
         for shadow, name in zip(self._shadow(), self.parameters, strict=False):
             tensors[f"moving.{name}"] = shadow
         for name, parameter in self.parameters.items():
@@ -260,7 +260,7 @@ class _Training:
                     batch.to(self.device, non_blocking=True),
                     self.settings.label_smoothing,
                 )
-            (loss.smoothed / tokens).backward()
+            torch.autograd.backward(loss.smoothed / tokens)
             self.totals += torch.stack([loss.smoothed.detach(), loss.surprise])
         if self.settings.optimizer.clip_norm:
             torch.nn.utils.clip_grad_norm_(

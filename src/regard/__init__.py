@@ -1,0 +1,31 @@
+"""regard: train, measure and look inside attention models, on your own data.
+
+>>> import regard
+>>> translator = regard.load("runs/travel")
+>>> translator("Jane visite l'Afrique en septembre.").text  # doctest: +SKIP
+'Jane visits Africa in September.'
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.errors import RegardError
+    from regard.serving.translator import Answer, Translator, load
+
+__version__ = "0.1.0"
+__all__ = ["Answer", "RegardError", "Translator", "__version__", "load"]
+
+_HOMES = {
+    "Answer": "regard.serving.translator",
+    "RegardError": "regard.errors",
+    "Translator": "regard.serving.translator",
+    "load": "regard.serving.translator",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, fetched when first asked for: torch takes a second to import."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,139 @@
+"""`regard align`."""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from regard.cli import options
+from regard.cli.console import note, print_json
+from regard.corpora.pairs import Pair
+from regard.corpora.readers import FilesSettings, read_lines, read_pairs
+from regard.errors import SettingsError
+from regard.evaluation.alignment_error import AlignmentScore, score_alignments
+from regard.evaluation.pharaoh import format_links, read_pharaoh
+from regard.inspection.alignment import AlignmentSettings
+from regard.recipes.prepare import Data, load_data
+from regard.recipes.run_folder import Run, load_run, pick_device
+from regard.serving.aligning import align_pairs, choose_alignment
+
+app = typer.Typer()
+
+CHOSEN_ON = 200
+"""Pairs of the validation split that the best head is chosen on."""
+
+
+@app.command()
+def command(
+    model: options.Model,
+    source: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Source sentences; otherwise the run's own test split."),
+    ] = None,
+    target: Annotated[str | None, typer.Option(metavar="FILE", help="Their translations.")] = None,
+    gold: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Gold alignments, one line each: 0-0 1p2 (p: possible)."),
+    ] = None,
+    gold_from: Annotated[
+        int, typer.Option(min=0, max=1, help="Whether the gold counts words from 0 or 1.")
+    ] = 0,
+    layer: Annotated[
+        int | None, typer.Option(min=0, help="A layer, from 0; otherwise the average.")
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(min=0, help="A head, from 0; otherwise the average.")
+    ] = None,
+    shift: Annotated[
+        bool,
+        typer.Option(
+            "--shift", help="Read a word where it is given to the decoder, not where it is made."
+        ),
+    ] = False,
+    choose: Annotated[
+        bool,
+        typer.Option(
+            "--choose",
+            help="Choose layer, head and shift by their error on the run's validation pairs, for "
+            "which the corpus must have gold alignments.",
+        ),
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print the error rate alone, no alignments.")
+    ] = False,
+    device: options.Device = "auto",
+    json: options.Json = False,
+) -> None:
+    """Align words by attention; with gold, measure the alignment error rate.
+
+    Prints a line in Pharaoh's format for each pair: 0-0 1-2 says that source word 0 belongs to
+    target word 0 and source word 1 to target word 2, words as spaces divide them.
+
+    Examples:
+
+      regard align runs/travel --source a.fr --target a.en > a.align
+
+      regard align runs/travel --choose --quiet
+    """
+    if (source is None) != (target is None):
+        raise SettingsError("--source and --target go together")
+    if choose and (layer is not None or head is not None or shift):
+        raise SettingsError("--choose finds --layer, --head and --shift by itself: drop them")
+    run = load_run(model, device=pick_device(device))
+    settings = AlignmentSettings(layer=layer, head=head, shift=shift)
+    if choose:
+        settings = choose_on_valid(run)
+    if source is not None and target is not None:
+        pairs = read_pairs(FilesSettings(source=source, target=target), ("und", "und"))
+    else:
+        data = load_data(run.folder)
+        pairs = data.read("test")
+        gold = gold or _known_gold(data)
+    links = []
+    for found in align_pairs(run, pairs, settings):
+        links.append(found)
+        if not quiet and not json:
+            print(format_links(found))
+    counted: Literal[0, 1] = 1 if gold_from else 0
+    score = None
+    if gold is not None:
+        truth = list(read_pharaoh(read_lines(gold), counted_from=counted, name=gold))
+        score = score_alignments(links, truth)
+        note(_describe(score, len(links)))
+    if json:
+        print_json(
+            {
+                "settings": settings.model_dump(),
+                "alignments": [sorted(found) for found in links],
+                "score": score._asdict() if score else None,
+            }
+        )
+
+
+def _known_gold(data: Data) -> str | None:
+    path = data.gold("test")
+    return str(path) if path.exists() else None
+
+
+def choose_on_valid(run: Run) -> AlignmentSettings:
+    """The head that errs least on some validation pairs."""
+    data = load_data(run.folder)
+    path: Path = data.gold("valid")
+    if not path.exists():
+        raise SettingsError(
+            f"--choose: the corpus of {run.folder.path} has no gold alignments to choose by"
+        )
+    pairs: Iterator[Pair] = islice(data.read("valid"), CHOSEN_ON)
+    truth = list(islice(read_pharaoh(read_lines(path), name=str(path)), CHOSEN_ON))
+    choice = choose_alignment(run, list(pairs), truth)
+    note(f"chose {choice.settings} with an error of {choice.error:.1%} on {len(truth)} pairs")
+    return choice.settings
+
+
+def _describe(score: AlignmentScore, pairs: int) -> str:
+    return (
+        f"alignment error rate {score.error_rate:.1%} (precision {score.precision:.1%}, "
+        f"recall {score.recall:.1%}) on {pairs:,} pairs"
+    )

@@ -1,0 +1,47 @@
+"""`regard average`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.console import note
+from regard.errors import RunError, SettingsError
+from regard.recipes.run_folder import RunFolder
+from regard.training.average import average_weights
+from regard.training.checkpoints import save_weights
+
+app = typer.Typer()
+
+
+@app.command()
+def command(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run's folder.")],
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="Weights; otherwise all kept in the run."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where to; otherwise weights/average.safetensors."),
+    ] = None,
+) -> None:
+    """Average the weights of several checkpoints into one model.
+
+    A run keeps the weights of its best validations, as many as training.average says, in its folder
+    weights. Use the result with --weights average, or --weights FILE.
+
+    Example:
+
+      regard average runs/travel && regard evaluate runs/travel --weights average
+    """
+    folder = RunFolder(Path(model))
+    folder.load_recipe()
+    kept = files or sorted((folder.path / "weights").glob("step-*.safetensors"))
+    if not kept:
+        raise RunError(f"{model}: its folder weights holds none yet; name files to average")
+    if output is not None and output.suffix != ".safetensors":
+        raise SettingsError(f"--output {output}: the file's name should end in .safetensors")
+    destination = output or folder.weights("average")
+    save_weights(destination, average_weights(kept))
+    note(f"averaged {len(kept)} sets of weights into {destination}")

@@ -1,0 +1,28 @@
+"""What all commands say, and how."""
+
+import json
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+out = Console(highlight=False, soft_wrap=True)
+"""Answers: stdout."""
+err = Console(stderr=True, highlight=False)
+"""Everything else: stderr, so that answers can be piped."""
+
+
+def note(message: str) -> None:
+    """Tell the person something, beside the answer."""
+    err.print(f"[dim]{escape(message)}[/dim]", soft_wrap=True)
+
+
+def complain(message: str) -> None:
+    """Say what went wrong."""
+    err.print(f"[bold red]error:[/bold red] {escape(message)}", soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """One line of JSON, for a machine to read."""
+    print(json.dumps(value, ensure_ascii=False), file=sys.stdout)

@@ -1,0 +1,134 @@
+"""`regard demo`."""
+
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from regard.cli import options
+from regard.cli.align import CHOSEN_ON, choose_on_valid
+from regard.cli.console import note, out
+from regard.cli.progress import TerminalReporter
+from regard.cli.tables import plain_table, scores_table
+from regard.corpora.readers import read_lines
+from regard.evaluation.alignment_error import AlignmentScore, score_alignments
+from regard.evaluation.pharaoh import read_pharaoh
+from regard.inspection.alignment import AlignmentSettings
+from regard.inspection.plot import save_figure
+from regard.recipes.assemble import train
+from regard.recipes.load import load_recipe
+from regard.recipes.prepare import Data, load_data
+from regard.recipes.run_folder import RunFolder, pick_device
+from regard.serving.aligning import align_pairs
+from regard.serving.scoring import finish_run
+from regard.serving.translator import Translator, load
+from regard.training.interrupts import StopRequests
+
+app = typer.Typer()
+
+RECIPE = "travel"
+SENTENCE = "Jane visite l'Afrique en septembre."
+SHOWN = 8
+"""Held-out sentences whose translations are printed."""
+
+
+@app.command()
+def command(
+    out_folder: options.Out = Path("runs/demo"),
+    device: options.Device = "auto",
+    settings: options.Settings = None,
+    sentence: Annotated[
+        str, typer.Option(metavar="TEXT", help="The French sentence to look into.")
+    ] = SENTENCE,
+) -> None:
+    """Train a small translator, read its translations and see what it attends to.
+
+    Learns to translate French sentences about travel, which a grammar of our own makes, into
+    English; takes a few minutes on two cores and needs no network. Run again, it goes on where it
+    stopped.
+    """
+    folder = RunFolder(out_folder or Path("runs/demo"))
+    recipe = load_recipe(RECIPE, settings or [])
+    out.rule(f"[bold]1. Train[/bold]  {recipe.about}", align="left")
+    where = pick_device(device)
+    with StopRequests() as stop, TerminalReporter(recipe.training.steps) as reporter:
+        progress = train(recipe, folder, device=where, reporter=reporter, stop_asked=stop)
+    if stop.received is not None:
+        note(f"stopped at step {progress.step}; all is saved: run the same again to go on")
+        sys.exit(128 + stop.received)
+    scores = finish_run(folder, progress, where)
+    translator, data = load(folder.path, device=device), load_data(folder)
+
+    out.rule("[bold]2. Translate[/bold]  sentences it never saw", align="left")
+    _print_translations(translator, data)
+    out.print(scores_table(scores.scores, title=scores.title))
+
+    out.rule("[bold]3. Look[/bold]  what each word attended to", align="left")
+    best, measured = _alignment(translator, data)
+    _look(translator, sentence, best, folder)
+    out.print(
+        f"Each English word, linked to the French word it looks at most, errs in "
+        f"[bold]{measured.error_rate:.1%}[/bold] of links (alignment error rate against the "
+        f"grammar's own alignments, {data.pairs['test']:,} sentences)."
+    )
+    out.rule("[bold]4. Go on[/bold]", align="left")
+    _print_next(folder)
+
+
+def _print_translations(translator: Translator, data: Data) -> None:
+    pairs = list(islice(data.read("test"), SHOWN))
+    answers = translator.translate([pair.source for pair in pairs])
+    table = plain_table("", "French", "English")
+    for pair, answer in zip(pairs, answers, strict=True):
+        right = answer.text == pair.target
+        mark = "[green]✓[/green]" if right else "[red]✗[/red]"
+        told = "" if right else f"\n[dim]{escape(pair.target)}[/dim]"
+        table.add_row(mark, escape(pair.source), escape(answer.text) + told)
+    out.print(table)
+
+
+def _alignment(translator: Translator, data: Data) -> tuple[AlignmentSettings, AlignmentScore]:
+    """The head that aligns best on validation pairs, and how it does on the test pairs."""
+    run = translator.runs[0]
+    settings = choose_on_valid(run)
+    gold = data.gold("test")
+    truth = read_pharaoh(read_lines(gold), name=str(gold))
+    return settings, score_alignments(align_pairs(run, data.read("test"), settings), truth)
+
+
+def _look(
+    translator: Translator, sentence: str, best: AlignmentSettings, folder: RunFolder
+) -> None:
+    answer = translator(sentence, look=True)
+    out.print(f"{escape(answer.source)}  →  [bold]{escape(answer.text)}[/bold]")
+    if answer.attention is None:
+        return
+    out.print(answer.attention.show(layer=best.layer, head=best.head))
+    for name, grid in (("attention.png", False), ("heads.png", True)):
+        figure = answer.attention.plot(
+            layer=None if grid else best.layer, head=None if grid else best.head, grid=grid
+        )
+        save_figure(figure, folder.path / name)
+    where = "average" if best.layer is None else f"layer {best.layer}"
+    where += "" if best.head is None else f", head {best.head}"
+    out.print(
+        f"[dim]{where}, chosen on {CHOSEN_ON} validation pairs; drawn in "
+        f"{folder.path}/attention.png, every head in {folder.path}/heads.png[/dim]"
+    )
+
+
+def _print_next(folder: RunFolder) -> None:
+    path = folder.path
+    lines = (
+        (f'echo "Paul aime la mer." | regard translate {path}', "translate with it"),
+        (f'regard look {path} "Elle ne la visite pas." --all', "every layer and head"),
+        ("regard train --source a.fr --target a.en", "train on your own files"),
+        ("regard recipes", "what else is on the shelf"),
+    )
+    table = plain_table("type", "to")
+    for typed, purpose in lines:
+        table.add_row(f"[bold]{escape(typed)}[/bold]", purpose)
+    out.print(table)

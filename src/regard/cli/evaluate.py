@@ -1,0 +1,183 @@
+"""`regard evaluate`."""
+
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+
+from regard.cli import options
+from regard.cli.console import note, out, print_json
+from regard.cli.searching import search_settings
+from regard.cli.tables import plain_table, scores_table
+from regard.corpora.readers import read_lines
+from regard.errors import SettingsError
+from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_length
+from regard.evaluation.metrics import BleuTokenizer
+from regard.evaluation.perplexity import Perplexity
+from regard.evaluation.scores import Score, ScoreSettings, score
+from regard.evaluation.significance import Comparison, compare
+from regard.files import write_whole
+from regard.recipes.prepare import load_data
+from regard.recipes.run_folder import RunFolder
+from regard.serving.scoring import translator_perplexity
+from regard.serving.translator import Translator, load
+
+app = typer.Typer()
+
+
+@app.command()
+def command(
+    model: options.Model,
+    source: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Source sentences; otherwise the run's own test split."),
+    ] = None,
+    reference: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Their translations by people.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Another model: is the difference more than chance?"),
+    ] = None,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Hypotheses kept at each step; 1 is greedy search.")
+    ] = None,
+    tokenize: Annotated[
+        str, typer.Option(metavar="NAME", help=f"For BLEU: {', '.join(get_args(BleuTokenizer))}.")
+    ] = "13a",
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
+    by_length: Annotated[
+        bool, typer.Option("--by-length", help="Also score by the length of the source.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the translations here as well.")
+    ] = None,
+    weights: options.Weights = "model",
+    device: options.Device = "auto",
+    json: options.Json = False,
+) -> None:
+    """Score a model: BLEU, chrF, TER with signatures; compare it with another.
+
+    Every score comes with sacreBLEU's signature and a 95% interval from 1,000 bootstrap resamples;
+    --against adds a paired bootstrap test on the same sentences (Koehn 2004).
+
+    Examples:
+
+      regard evaluate runs/travel
+
+      regard evaluate runs/mine --source test.en --reference test.de --against runs/other
+    """
+    sources, references = _sentences(model, source, reference)
+    if tokenize not in get_args(BleuTokenizer):
+        raise SettingsError(
+            f"--tokenize {tokenize}: unknown; there are {', '.join(get_args(BleuTokenizer))}"
+        )
+    settings = ScoreSettings.model_validate(
+        {
+            "metrics": ("bleu", "chrf", "ter", "exact"),
+            "tokenize": tokenize,
+            "lowercase": lowercase,
+        }
+    )
+    translator = load(model, device=device, weights=weights)
+    texts = _translate(translator, sources, beam)
+    if output is not None:
+        write_whole(output, "".join(f"{text}\n" for text in texts).encode())
+    scores = score(texts, references, settings)
+    surprise = translator_perplexity(translator, sources, references)
+    groups = []
+    if by_length:
+        plain = settings.model_copy(update={"resamples": 0})
+        groups = score_by_length(sources, texts, references, LengthSettings(), plain)
+    comparisons: list[Comparison] = []
+    if against is not None:
+        others = _translate(load(against, device=device), sources, beam)
+        comparisons = compare(others, texts, references, settings)
+    if json:
+        print_json(_as_json(len(texts), scores, surprise, groups, comparisons))
+        return
+    out.print(scores_table(scores, title=f"{model} on {len(texts):,} sentences"))
+    out.print(
+        f"perplexity  {surprise.value:.3f}  [dim]per token, {surprise.num_tokens:,} tokens[/]"
+    )
+    _print_groups(groups)
+    _print_comparisons(comparisons, model, against or "")
+
+
+def _sentences(
+    model: str, source: str | None, reference: str | None
+) -> tuple[list[str], list[str]]:
+    """The sentences to translate and their references: the files given, or the run's test split."""
+    if (source is None) != (reference is None):
+        raise SettingsError("--source and --reference go together")
+    if source is not None and reference is not None:
+        return list(read_lines(source)), list(read_lines(reference))
+    data = load_data(RunFolder(Path(model)))
+    split = data.held_out()
+    note(f"no --source given: the {split} split of the run, {data.pairs[split]:,} pairs")
+    pairs = list(data.read(split))
+    return [pair.source for pair in pairs], [pair.target for pair in pairs]
+
+
+def _translate(translator: Translator, sources: list[str], beam: int | None) -> list[str]:
+    settings = search_settings(translator.settings, beam=beam)
+    return [answer.text for answer in translator.translate(sources, settings)]
+
+
+def _print_groups(groups: list[LengthGroup]) -> None:
+    if not groups:
+        return
+    names = [one.name for one in groups[0].scores]
+    table = plain_table(
+        "words", "sentences", *names, title="by length of the source", right=("sentences", *names)
+    )
+    for group in groups:
+        values = [f"{one.value:.2f}" for one in group.scores]
+        table.add_row(f"{group.shortest}–{group.longest}", f"{group.count:,}", *values)
+    out.print(table)
+
+
+def _print_comparisons(comparisons: list[Comparison], model: str, against: str) -> None:
+    if not comparisons:
+        return
+    columns = ("score", model, against, "difference", "95% interval", "p")
+    table = plain_table(*columns, title="paired bootstrap", right=columns[1:4])
+    for one in comparisons:
+        table.add_row(
+            one.name,
+            f"{one.second:.2f}",
+            f"{one.first:.2f}",
+            f"{one.delta:+.2f}",
+            f"{one.interval.low:+.2f} … {one.interval.high:+.2f}",
+            f"{one.p_value:.4f}{' *' if one.p_value < 0.05 else ''}",
+        )
+    out.print(table)
+    out.print("[dim]* differs from chance at p < 0.05[/dim]")
+
+
+def _as_json(
+    sentences: int,
+    scores: list[Score],
+    surprise: Perplexity,
+    groups: list[LengthGroup],
+    comparisons: list[Comparison],
+) -> dict[str, Any]:
+    return {
+        "sentences": sentences,
+        "scores": [_score_json(one) for one in scores],
+        "perplexity": surprise._asdict(),
+        "by_length": [
+            {
+                "shortest": group.shortest,
+                "longest": group.longest,
+                "sentences": group.count,
+                **{one.name: one.value for one in group.scores},
+            }
+            for group in groups
+        ],
+        "against": [{**vars(one), "interval": list(one.interval)} for one in comparisons],
+    }
+
+
+def _score_json(one: Score) -> dict[str, Any]:
+    return {**one._asdict(), "interval": list(one.interval) if one.interval else None}

@@ -1,0 +1,115 @@
+"""`regard look`."""
+
+from pathlib import Path
+from typing import Annotated, get_args
+
+import typer
+
+from regard.cli import options
+from regard.cli.console import note, out
+from regard.errors import SettingsError
+from regard.inspection.look import Look
+from regard.inspection.plot import save_figure
+from regard.inspection.record import Part, Silenced
+from regard.serving.translator import load
+
+app = typer.Typer()
+
+
+@app.command()
+def command(
+    model: options.Model,
+    sentence: Annotated[str, typer.Argument(help="What to translate and look into.")],
+    part: Annotated[
+        str,
+        typer.Option(
+            metavar="PART",
+            help="cross: the translation looking at the sentence; encoder: the sentence at "
+            "itself; decoder: the translation at itself.",
+        ),
+    ] = "cross",
+    layer: Annotated[
+        int | None, typer.Option(min=0, help="A layer, from 0; otherwise the average.")
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(min=0, help="A head, from 0; otherwise the average.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every layer and head: a grid in the picture.")
+    ] = False,
+    pieces: Annotated[
+        bool, typer.Option("--pieces", help="Show the model's own tokens, not whole words.")
+    ] = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LAYER.HEAD",
+            help="Silence this head of the part, or, given LAYER alone, all its heads, and show "
+            "what becomes of the translation; may be repeated.",
+        ),
+    ] = None,
+    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a PNG.")] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw an SVG.")] = None,
+    beam: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept at each step.")] = None,
+    weights: options.Weights = "model",
+    device: options.Device = "auto",
+) -> None:
+    """Show what a model attends to when it translates a sentence.
+
+    The map in the terminal has a row for each word of the translation and a column for each word of
+    the sentence: the brighter, the more that word was looked at. --png and --svg draw the same.
+
+    Examples:
+
+      regard look runs/travel "Jane visite l'Afrique en septembre."
+
+      regard look runs/travel "Jane visite l'Afrique en septembre." --all --png heads.png
+    """
+    if part not in get_args(Part):
+        raise SettingsError(f"--part {part}: there are {', '.join(get_args(Part))}")
+    if every and (layer is not None or head is not None):
+        raise SettingsError("--all shows every layer and head: drop --layer and --head, or --all")
+    translator = load(model, device=device, weights=weights)
+    answer = translator(sentence, beam=beam, look=True)
+    for message in answer.notes:
+        note(message)
+    if answer.attention is None:
+        raise SettingsError("the sentence is blank: there is nothing to look at")
+    out.print(f"[bold]{answer.text}[/bold]")
+    silenced = [_silenced(asked, part) for asked in without or ()]
+    look = answer.attention
+    if silenced:
+        changed = translator.translate([sentence], look=True, without=silenced)[0]
+        out.print(f"[dim]without {', '.join(without or ())}:[/dim] [bold]{changed.text}[/bold]")
+        look = changed.attention or look
+    _show(look, part, layer, head, every=every, words=not pieces)  # type: ignore[arg-type]
+    for file, suffix in ((png, ".png"), (svg, ".svg")):
+        if file is None:
+            continue
+        if file.suffix != suffix:
+            raise SettingsError(f"--{suffix[1:]} {file}: the file's name should end in {suffix}")
+        figure = look.plot(part, layer=layer, head=head, words=not pieces, grid=every)  # type: ignore[arg-type]
+        save_figure(figure, file)
+        note(f"drew {file}")
+
+
+def _show(
+    look: Look, part: Part, layer: int | None, head: int | None, *, every: bool, words: bool
+) -> None:
+    if not every:
+        out.print(look.show(part, layer=layer, head=head, words=words))
+        return
+    layers, heads = look.attention(part).layers.shape[:2]
+    for one in range(layers):
+        for other in range(heads):
+            out.print(f"[dim]layer {one}, head {other}[/dim]")
+            out.print(look.show(part, layer=one, head=other, words=words))
+
+
+def _silenced(asked: str, part: str) -> Silenced:
+    """`3.5` -> head 5 of layer 3; `3` -> all of layer 3."""
+    numbers = asked.split(".")
+    if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
+        raise SettingsError(f"--without {asked}: expected LAYER.HEAD or LAYER, such as 3.5")
+    head = int(numbers[1]) if len(numbers) == 2 else None
+    return Silenced(part, int(numbers[0]), head)  # type: ignore[arg-type]

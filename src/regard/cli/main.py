@@ -1,0 +1,96 @@
+"""The command `regard`: which commands there are, and what becomes of their errors."""
+
+import os
+import sys
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from regard import __version__
+from regard.cli.console import complain
+from regard.errors import RegardError
+
+COMMANDS = {
+    "demo": "Train a small translator, read its translations and see what it attends to.",
+    "train": "Train a model from a recipe, or from your own files.",
+    "translate": "Translate lines: from a file or stdin to stdout, one line for each.",
+    "evaluate": "Score a model: BLEU, chrF, TER with signatures; compare it with another.",
+    "look": "Show what a model attends to when it translates a sentence.",
+    "align": "Align words by attention; with gold, measure the alignment error rate.",
+    "doctor": "Examine a corpus before training: what is wrong with it, what it will take.",
+    "average": "Average the weights of several checkpoints into one model.",
+    "corpora": "List the corpora that can be used by name, and look into them.",
+    "recipes": "List and print the recipes on the shelf, and the schema of their settings.",
+}
+"""Name -> what it does. The commands themselves import torch, which takes a second: too long for
+`regard --help`."""
+
+
+class Signboards(TyperGroup):
+    """A group whose commands show their help line, and are imported when they are given."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, open_command(str(name)), rest
+
+
+def open_command(name: str) -> Any:
+    """The command called `name`, from its own file."""
+    command = typer.main.get_command(import_module(f"regard.cli.{name}").app)
+    command.name = name
+    return command
+
+
+app = typer.Typer(
+    name="regard",
+    cls=Signboards,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Begin with [bold]regard demo[/bold]. Each command answers --help.",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"regard {__version__}")
+        raise typer.Exit
+
+
+@app.callback(help="Attention models for translation: train, translate, measure, look inside.")
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _signboard() -> None:
+    """Stands for a command until it is given."""
+
+
+for _name, _help in COMMANDS.items():
+    app.command(_name, help=_help)(_signboard)
+
+
+def main() -> None:
+    """Run the command line; what a user can cause ends in one message and a non-zero exit code.
+
+    1 is an error of the user's making, 2 a wrong option, 130 an interrupt.
+    """
+    try:
+        app()
+    except RegardError as error:
+        complain(str(error))
+        sys.exit(1)
+    except KeyboardInterrupt:
+        complain("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        # whoever read our output has gone; Python would complain once more when it closes stdout
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

@@ -1,0 +1,28 @@
+"""Arguments and options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="A run's folder, such as runs/travel.")]
+Device = Annotated[
+    str, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; auto takes a GPU if there is one.")
+]
+Weights = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="Which weights: model, best, last, average, or a file."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, for a machine to read.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a setting of the recipe, such as training.steps=1000; may be repeated.",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="DIR", help="The run's folder; otherwise runs/NAME."),
+]

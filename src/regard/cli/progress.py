@@ -1,0 +1,90 @@
+"""A training run as a person sees it: a live line in a terminal, a few plain ones in a pipe."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from regard.cli.console import err
+from regard.cli.tables import cleaning_table
+from regard.models.contracts import AnyModel
+from regard.recipes.assemble import Prepared
+
+SHOWN = {"loss": ".3f", "perplexity": ".2f", "bleu": ".2f", "chrf": ".2f", "exact": ".1f"}
+"""Metrics of a validation line, and how they are written."""
+
+
+class TerminalReporter:
+    """Writes to stderr; in a terminal with a live line below, in a pipe without."""
+
+    def __init__(self, steps: int, *, console: Console = err) -> None:
+        self._console = console
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[numbers]}"),
+            TextColumn("[dim]left[/dim]"),
+            TimeRemainingColumn(elapsed_when_finished=True),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task("preparing", total=steps, numbers="", visible=False)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def noted(self, message: str) -> None:
+        self._console.print(f"[dim]{escape(message)}[/dim]", soft_wrap=True)
+
+    def prepared(self, prepared: Prepared, model: AnyModel) -> None:
+        data, (source, target) = prepared.data, prepared.tokenizers
+        counts = ", ".join(f"{count:,} {split}" for split, count in data.pairs.items())
+        vocabulary = (
+            f"{source.size:,} shared"
+            if source is target
+            else f"{source.size:,} and {target.size:,}"
+        )
+        parameters = sum(p.numel() for p in model.parameters())
+        self._console.print(f"pairs       {counts}", soft_wrap=True)
+        if data.report.dropped:
+            self._console.print(cleaning_table(data.report))
+        if prepared.too_long:
+            self._console.print(f"            {prepared.too_long:,} with too many tokens left out")
+        self._console.print(f"vocabulary  {vocabulary}")
+        self._console.print(f"parameters  {parameters:,}")
+
+    def logged(self, step: int, numbers: Mapping[str, float]) -> None:
+        shown = (
+            f"loss {numbers['loss']:.3f}  perplexity {numbers['perplexity']:.2f}  "
+            f"{numbers['tokens_per_second']:,.0f} tokens/s"
+        )
+        self._progress.update(
+            self._task, description="training", completed=step, numbers=shown, visible=True
+        )
+
+    def validated(self, step: int, numbers: Mapping[str, float], *, best: bool) -> None:
+        values = "  ".join(f"{name} {numbers[name]:{how}}" for name, how in SHOWN.items())
+        mark = " [green]best so far[/green]" if best else ""
+        self._console.print(f"step {step:>7,}  {values}{mark}", soft_wrap=True)

@@ -1,0 +1,42 @@
+"""Numbers as tables for the terminal."""
+
+from rich.markup import escape
+from rich.table import Table
+
+from regard.corpora.cleaning import CleaningReport
+from regard.evaluation.scores import Score
+
+
+def plain_table(*columns: str, title: str = "", right: tuple[str, ...] = ()) -> Table:
+    """A table without lines; the columns of `right` hold numbers."""
+    table = Table(
+        title=title or None,
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        header_style="dim",
+        padding=(0, 2, 0, 0),
+    )
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return table
+
+
+def scores_table(scores: list[Score], *, title: str) -> Table:
+    """Scores, with their intervals and signatures."""
+    table = plain_table(
+        "score", "value", "95% interval", "signature", title=title, right=("value",)
+    )
+    for one in scores:
+        span = f"{one.interval.low:.2f} … {one.interval.high:.2f}" if one.interval else ""
+        table.add_row(one.name, f"{one.value:.2f}", span, f"[dim]{escape(one.signature)}[/dim]")
+    return table
+
+
+def cleaning_table(report: CleaningReport) -> Table:
+    """What was dropped, and why."""
+    table = plain_table("dropped", "share", "why", "for example", right=("dropped", "share"))
+    for row in report.rows():
+        table.add_row(f"{row.count:,}", f"{row.share:.2%}", row.reason, escape(row.example))
+    return table

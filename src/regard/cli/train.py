@@ -1,0 +1,172 @@
+"""`regard train`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from regard.cli import options
+from regard.cli.console import note, out, print_json
+from regard.cli.progress import TerminalReporter
+from regard.cli.tables import scores_table
+from regard.errors import RunError, SettingsError
+from regard.recipes.assemble import train
+from regard.recipes.load import find_recipe, make_recipe
+from regard.recipes.run_folder import RunFolder, pick_device
+from regard.recipes.schema import Recipe
+from regard.serving.scoring import finish_run
+from regard.training.interrupts import StopRequests
+
+app = typer.Typer()
+
+OWN = "own"
+"""The recipe on the shelf for a corpus of one's own."""
+RESUMABLE = ("training", "decoding", "name", "about")
+"""Groups of settings that may change when a run is resumed."""
+
+
+@app.command()
+def command(
+    recipe: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RECIPE]",
+            help="A recipe of the shelf (`regard recipes`) or a YAML file. With files of your own "
+            "it says how to train on them; without RECIPE that is the recipe `own`.",
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Pairs to learn from: .tsv, .csv or .tmx, also .gz."),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Source sentences, one on each line.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Their translations, line by line.")
+    ] = None,
+    valid: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE[,FILE]",
+            help="Held-out pairs to validate with: one file of pairs, or source,target. "
+            "Otherwise some are cut from the training pairs.",
+        ),
+    ] = None,
+    test: Annotated[
+        str | None,
+        typer.Option(metavar="FILE[,FILE]", help="Held-out pairs for the final scores, likewise."),
+    ] = None,
+    languages: Annotated[
+        str | None, typer.Option(metavar="SRC-TGT", help="The languages, such as en-de.")
+    ] = None,
+    out_folder: options.Out = None,
+    settings: options.Settings = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was stopped or killed.")
+    ] = False,
+    device: options.Device = "auto",
+    json: options.Json = False,
+) -> None:
+    """Train a model from a recipe, or from your own files.
+
+    The run's folder then holds the model, its tokenizer, the cleaned data, the metrics and a card
+    with the scores on the held-out test pairs. Ctrl-C saves and stops; --resume goes on exactly
+    where it stopped, also after a crash.
+
+    Examples:
+
+      regard train travel
+
+      regard train --source train.en --target train.de --languages en-de --out runs/mine
+
+      regard train --data memory.tmx --languages en-fr --set training.steps=20000
+
+      regard train --resume --out runs/mine
+    """
+    given = {"data": data, "source": source, "target": target}
+    files = {name: file for name, file in given.items() if file is not None}
+    corpus = _own_corpus(files, valid, test, languages)
+    wanted = _resumed(recipe, out_folder, settings or []) if resume else None
+    if wanted is None:
+        wanted = _new(recipe, corpus, settings or [])
+    folder = RunFolder(out_folder or Path("runs") / wanted.name)
+    if not resume and folder.exists():
+        raise RunError(
+            f"{folder.path}: holds a run already; go on with it by --resume, "
+            "or train elsewhere with --out"
+        )
+    where = pick_device(device)
+    with StopRequests() as stop:
+        with TerminalReporter(wanted.training.steps) as reporter:
+            progress = train(wanted, folder, device=where, reporter=reporter, stop_asked=stop)
+        if stop.received is not None:
+            note(
+                f"stopped at step {progress.step}; all is saved. Go on with: "
+                f"regard train --resume --out {folder.path}"
+            )
+            sys.exit(128 + stop.received)
+    scores = finish_run(folder, progress, where)
+    if json:
+        print_json({"run": str(folder.path), "step": progress.step, "scores": scores.to_json()})
+        return
+    out.print(scores_table(scores.scores, title=scores.title))
+    note(f"the model is in {folder.path}; its card: {folder.card}")
+    note(f'try: regard translate {folder.path} < FILE   or   regard look {folder.path} "…"')
+
+
+def _own_corpus(
+    files: dict[str, str], valid: str | None, test: str | None, languages: str | None
+) -> dict[str, Any] | None:
+    """The `corpus` group of a recipe for files given on the command line."""
+    held_out = {"valid": valid, "test": test}
+    if not files:
+        if valid or test or languages:
+            raise SettingsError("--valid, --test and --languages go with --data or --source")
+        return None
+    corpus: dict[str, Any] = {"train": files}
+    for name, value in held_out.items():
+        if value is not None:
+            parts = value.split(",")
+            corpus[name] = dict(zip(("source", "target"), parts, strict=False))
+            if len(parts) == 1:
+                corpus[name] = {"data": value}
+    if languages is not None:
+        pair = languages.split("-")
+        if len(pair) != 2:
+            raise SettingsError(f"--languages {languages}: expected two codes, such as en-de")
+        corpus["languages"] = pair
+    return corpus
+
+
+def _new(name: str | None, corpus: dict[str, Any] | None, overrides: list[str]) -> Recipe:
+    if name is None and corpus is None:
+        raise SettingsError(
+            "nothing to train on: give a recipe (`regard recipes` lists them), --data FILE, or "
+            "--source FILE and --target FILE"
+        )
+    file = find_recipe(name or OWN)
+    raw = yaml.safe_load(file.read_text(encoding="utf-8"))
+    if corpus is not None:
+        kept = {k: v for k, v in raw.get("corpus", {}).items() if k in ("cleaning", "split")}
+        raw = {**raw, "corpus": kept | corpus}
+    return make_recipe(raw, overrides, where=file.name)
+
+
+def _resumed(name: str | None, out_folder: Path | None, overrides: list[str]) -> Recipe:
+    """The recipe saved in the run's folder; only how it is trained on may be overridden."""
+    if out_folder is None and name is None:
+        raise SettingsError("--resume needs the run's folder: --out DIR, or the recipe's name")
+    folder = RunFolder(out_folder or Path("runs") / str(name))
+    saved = folder.load_recipe()
+    raw = yaml.safe_load(folder.recipe.read_text(encoding="utf-8"))
+    changed = make_recipe(raw, overrides, where=str(folder.recipe))
+    for group in Recipe.model_fields:
+        if group not in RESUMABLE and getattr(saved, group) != getattr(changed, group):
+            raise SettingsError(
+                f"--resume cannot change {group}: the run in {folder.path} was begun with another; "
+                "train a new run with --out"
+            )
+    return changed

@@ -1,0 +1,68 @@
+"""Any number of sentences -> hypotheses: batched by length, answered in order."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from regard.batching.collate import pad_source
+from regard.decoding.batches import plan_batches
+from regard.decoding.ensemble import Ensemble, EnsembleState
+from regard.decoding.search import DecodingSettings, search
+from regard.models.contracts import AnyModel, Decoder, State
+from regard.types import Hypothesis, Watch
+
+
+class Member(NamedTuple):
+    """A model, and the sentences to translate in its own tokens."""
+
+    model: AnyModel
+    sources: Sequence[Sequence[int]]
+
+
+def search_many(
+    members: Sequence[Member],
+    settings: DecodingSettings,
+    *,
+    budget: int,
+    prefix: Sequence[int] = (),
+    forbidden: Sequence[Sequence[int]] = (),
+    watch: Watch | None = None,
+) -> list[list[Hypothesis]]:
+    """The n best answers to each sentence, in the order given, by one model or several together.
+
+    At most `budget` positions, counted once for each hypothesis, are searched at a time. All
+    answers begin with `prefix` and none holds a phrase that is `forbidden`.
+    """
+    first = members[0]
+    lengths = [len(ids) + 1 for ids in first.sources]  # with EOS
+    width = settings.n_best if settings.sampling else settings.beam.size
+    where = next(first.model.parameters()).device
+    answers: dict[int, list[Hypothesis]] = {}
+    for places in plan_batches(lengths, budget, width):
+        decoder, state = _begin(members, places)
+        found = search(
+            decoder,
+            state,
+            torch.tensor([lengths[place] for place in places], device=where),
+            settings,
+            prefixes=[prefix] * len(places) if prefix else None,
+            forbidden=forbidden,
+            numbers=places,
+            watch=watch,
+        )
+        answers.update(zip(places, found, strict=True))
+    return [answers[place] for place in range(len(lengths))]
+
+
+@torch.inference_mode()
+def _begin(members: Sequence[Member], places: Sequence[int]) -> tuple[Decoder[Any], State]:
+    """A decoder and its state before the first token, for the sentences at `places`."""
+    states = []
+    for model, sources in members:
+        where = next(model.parameters()).device
+        memory = model.encode(pad_source([sources[place] for place in places]).to(where))
+        states.append(model.start(memory))
+    if len(members) == 1:
+        return members[0].model, states[0]
+    return Ensemble([model for model, _ in members]), EnsembleState(tuple(states))

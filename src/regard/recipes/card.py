@@ -1,0 +1,60 @@
+"""A page about a model: what it is, what it learned from, how good it is, how it was made."""
+
+import platform
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from regard import __version__
+from regard.corpora.pairs import SplitName
+from regard.evaluation.scores import Score
+from regard.files import write_whole
+from regard.recipes.prepare import Data
+from regard.recipes.run_folder import Run
+from regard.training.loop import Progress
+
+
+def write_card(
+    run: Run, data: Data, progress: Progress, scores: Sequence[Score], *, split: SplitName
+) -> None:
+    """Write the run's `card.md`."""
+    write_whole(run.folder.card, "\n".join(_card(run, data, progress, scores, split)).encode())
+
+
+def _card(
+    run: Run, data: Data, progress: Progress, scores: Sequence[Score], split: SplitName
+) -> Iterator[str]:
+    recipe, (source, target) = run.recipe, data.languages
+    training = recipe.training
+    parameters = sum(p.numel() for p in run.model.parameters())
+    yield f"# {recipe.name}: {source} → {target}\n"
+    if recipe.about:
+        yield f"{recipe.about}\n"
+    yield f"| score on {data.pairs[split]:,} {split} sentences | value | signature |"
+    yield "|---|---:|---|"
+    for one in scores:
+        yield f"| {one.name} | {one.value:.2f} | `{one.signature}` |"
+    yield "\n## Data\n"
+    yield f"{data.origin or 'Files of the trainer.'}\n"
+    yield f"SHA-256 of the cleaned texts: `{data.digest}`.\n"
+    counts = ", ".join(f"{count:,} {name}" for name, count in data.pairs.items())
+    yield f"Pairs: {counts}. Dropped from training, of {data.report.total:,}:\n"
+    yield "| why | pairs | share |\n|---|---:|---:|"
+    for row in data.report.rows():
+        yield f"| {row.reason} | {row.count:,} | {row.share:.2%} |"
+    yield "\n## Model\n"
+    yield f"{recipe.model.family}, {parameters:,} parameters; `recipe.yaml` has every setting.\n"
+    yield "## Training\n"
+    yield f"- steps: {progress.step:,} in {progress.seconds:,.0f} s; seed: {training.seed}"
+    best = ", ".join(str(step) for _, step in progress.best)
+    yield f"- weights: of step {best}, best by {training.validation.by} on the validation pairs"
+    yield f"- regard {__version__}, torch {torch.__version__}, {platform.machine()}, {_device(run)}"
+    yield "\n## Use\n"
+    yield "```\nregard translate DIR < FILE\n```\n"
+
+
+def _device(run: Run) -> str:
+    where = next(run.model.parameters()).device
+    if where.type == "cuda":
+        return torch.cuda.get_device_name(where)
+    return f"CPU, {torch.get_num_threads()} threads"

@@ -1,0 +1,52 @@
+"""Pairs of sentences -> word alignments, by what a model attends to when it is told the target."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from regard.batching.collate import pad, pad_source
+from regard.corpora.pairs import Pair
+from regard.errors import SettingsError
+from regard.evaluation.alignment_error import score_alignments
+from regard.inspection.alignment import AlignmentSettings, Choice, align, choose
+from regard.inspection.record import Attention, Part, record
+from regard.recipes.run_folder import Run
+from regard.text.special import BOS
+from regard.types import GoldAlignment, Link
+
+CROSS: tuple[Part, ...] = ("cross",)
+CHUNK = 64
+"""Pairs recorded together."""
+
+
+def attend_pairs(run: Run, pairs: Iterable[Pair]) -> Iterator[Attention]:
+    """The cross attention of each pair, in order."""
+    source, target = run.tokenizers
+    rest = iter(pairs)
+    while chunk := list(islice(rest, CHUNK)):
+        recording = record(
+            run.model,
+            pad_source(source.encode([pair.source.strip() for pair in chunk])),
+            pad(target.encode([pair.target.strip() for pair in chunk]), first=BOS),
+            parts=CROSS,
+        )
+        if not recording.weights:
+            raise SettingsError(
+                f"{run.folder.path}: a model of the family {run.recipe.model.family} without "
+                "attention to the source has nothing to align by"
+            )
+        for number in range(len(chunk)):
+            yield recording.attention(number, source, target)
+
+
+def align_pairs(
+    run: Run, pairs: Iterable[Pair], settings: AlignmentSettings
+) -> Iterator[frozenset[Link]]:
+    """The links of each pair, in order."""
+    return (align(attention, settings) for attention in attend_pairs(run, pairs))
+
+
+def choose_alignment(run: Run, pairs: Sequence[Pair], gold: Sequence[GoldAlignment]) -> Choice:
+    """The layer, head and shift whose links err least on pairs with gold alignments."""
+    return choose(
+        list(attend_pairs(run, pairs)), lambda links: score_alignments(links, gold).error_rate
+    )

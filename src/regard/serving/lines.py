@@ -1,0 +1,77 @@
+"""A line as people write it -> what a model can read, and what to say about it."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from regard.text.special import UNK
+from regard.text.tokenizer import Tokenizer
+
+BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+SENTENCE_ENDS = (".", "!", "?", ";", "…", "。", "！", "？", "؟", "।")
+
+
+class Line(NamedTuple):
+    """A line ready to be translated, in one piece or in several."""
+
+    parts: list[list[int]]
+    """Token ids; none for a blank line, several for one that is longer than the model can take."""
+    notes: list[str]
+    """What a person should know of it."""
+
+
+def read_line(text: str, tokenizer: Tokenizer, limit: int) -> Line:
+    """The tokens of `text`, in parts of at most `limit`."""
+    notes = []
+    plain = "".join(" " if _is_control(letter) else letter for letter in text)
+    if plain != text:
+        count = sum(map(_is_control, text))
+        notes.append(f"holds control characters ({count}), which were taken for spaces")
+    plain = plain.strip()
+    if not plain:
+        return Line([], notes)
+    ids = tokenizer.encode([plain])[0]
+    unknown = _count_unknown(ids, tokenizer)
+    if unknown:
+        notes.append(f"{unknown} of its {len(ids)} tokens are not in the model's vocabulary")
+    parts = split_long(ids, tokenizer, limit)
+    if len(parts) > 1:
+        notes.append(
+            f"{len(ids)} tokens are more than the model was trained for ({limit}); "
+            f"translated in {len(parts)} parts"
+        )
+    return Line(parts, notes)
+
+
+def split_long(ids: Sequence[int], tokenizer: Tokenizer, limit: int) -> list[list[int]]:
+    """`ids` in parts of at most `limit`, cut behind a sentence or a word where one ends in time."""
+    if len(ids) <= limit:
+        return [list(ids)]
+    words, pieces = tokenizer.words(ids), tokenizer.pieces(ids)
+    parts, first = [], 0
+    while len(ids) - first > limit:
+        last = _best_cut(words, pieces, first, first + limit)
+        parts.append(list(ids[first:last]))
+        first = last
+    return [*parts, list(ids[first:])]
+
+
+def _best_cut(words: Sequence[int | None], pieces: Sequence[str], first: int, last: int) -> int:
+    """The best place to cut in (first, last]."""
+    between = [place for place in range(first + 1, last + 1) if words[place] != words[place - 1]]
+    late = [place for place in between if place - first > (last - first) // 2]
+    ends = [place for place in late if pieces[place - 1].endswith(SENTENCE_ENDS)]
+    return max(ends or between or [last])
+
+
+def _is_control(letter: str) -> bool:
+    return letter != "\t" and unicodedata.category(letter) == "Cc"
+
+
+def _count_unknown(ids: Sequence[int], tokenizer: Tokenizer) -> int:
+    pieces = tokenizer.pieces(ids)
+    return sum(
+        token == UNK or BYTE.fullmatch(piece) is not None
+        for token, piece in zip(ids, pieces, strict=True)
+    )

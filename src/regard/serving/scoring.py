@@ -1,0 +1,78 @@
+"""What a finished run gets: scores on its held-out pairs, and a card."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from regard.batching.collate import collate
+from regard.corpora.pairs import SplitName
+from regard.evaluation.perplexity import Perplexity, perplexity
+from regard.evaluation.scores import Score, ScoreSettings, score
+from regard.files import write_whole
+from regard.recipes.card import write_card
+from regard.recipes.prepare import Data, load_data
+from regard.recipes.run_folder import RunFolder, load_run
+from regard.serving.translator import Translator
+from regard.training.loop import Progress
+
+BATCH = 64
+"""Pairs whose perplexity is measured together."""
+
+
+class Scores(NamedTuple):
+    """How a model does on sentences that it never saw."""
+
+    split: SplitName
+    sentences: int
+    scores: list[Score]
+
+    @property
+    def title(self) -> str:
+        return f"{self.sentences:,} held-out sentences ({self.split})"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "split": self.split,
+            "sentences": self.sentences,
+            **{one.name: {"value": one.value, "signature": one.signature} for one in self.scores},
+        }
+
+
+def finish_run(folder: RunFolder, progress: Progress, device: torch.device) -> Scores:
+    """Score the run on its test pairs, or its validation pairs if it has none; write a card."""
+    run = load_run(folder.path, device=device)
+    data = load_data(folder)
+    scores = score_held_out(Translator([run]), data)
+    write_whole(folder.path / "scores.json", json.dumps(scores.to_json(), indent=1).encode())
+    write_card(run, data, progress, scores.scores, split=scores.split)
+    return scores
+
+
+def score_held_out(translator: Translator, data: Data) -> Scores:
+    """The scores of a run on the test pairs that were kept from it."""
+    split = data.held_out()
+    pairs = list(data.read(split))
+    texts = [answer.text for answer in translator.translate([pair.source for pair in pairs])]
+    settings = ScoreSettings(metrics=("bleu", "chrf", "ter", "exact"))
+    return Scores(split, len(pairs), score(texts, [pair.target for pair in pairs], settings))
+
+
+def translator_perplexity(
+    translator: Translator, sources: Sequence[str], references: Sequence[str]
+) -> Perplexity:
+    """How surprised the first model of a translator is by the references."""
+    run = translator.runs[0]
+    source, target = run.tokenizers
+    ids = zip(
+        source.encode([text.strip() for text in sources]),
+        target.encode([text.strip() for text in references]),
+        strict=True,
+    )
+    ordered = sorted(ids, key=lambda pair: max(map(len, pair)))
+    batches = (
+        collate(*zip(*ordered[first : first + BATCH], strict=True))
+        for first in range(0, len(ordered), BATCH)
+    )
+    return perplexity(run.model, batches)

@@ -1,0 +1,200 @@
+"""A saved model as a function of text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from regard.batching.collate import pad, pad_source
+from regard.decoding.beam import BeamSettings
+from regard.decoding.many import Member, search_many
+from regard.decoding.search import DecodingSettings
+from regard.errors import SearchError
+from regard.inspection.look import Look
+from regard.inspection.record import PARTS, Silenced, chain, record
+from regard.recipes.run_folder import Run, load_run, pick_device
+from regard.serving.lines import Line, read_line
+from regard.text.special import BOS
+from regard.types import Hypothesis, Watch
+
+BUDGET = 16_384
+"""Positions searched at a time, counted once for each hypothesis."""
+
+
+class Candidate(NamedTuple):
+    """One of the n best translations of a line."""
+
+    text: str
+    score: float
+    """What the search ranked it by: log-probability after the penalties; of parts, the sum."""
+    log_probability: float
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The translation of one line, and how it came about."""
+
+    source: str
+    candidates: tuple[Candidate, ...]
+    """The n best, the best first."""
+    notes: tuple[str, ...] = ()
+    """What was odd about the line."""
+    attention: Look | None = None
+    """What was attended to, if asked for; of a line in several parts, that of the first."""
+
+    @property
+    def text(self) -> str:
+        """The best translation."""
+        return self.candidates[0].text
+
+    @property
+    def score(self) -> float:
+        """Its score."""
+        return self.candidates[0].score
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the translation, and the map if there is one."""
+        picture = self.attention._repr_svg_() if self.attention else ""
+        text = self.text.replace("&", "&amp;").replace("<", "&lt;")
+        return f"<p>{text}</p>{picture}"
+
+
+class Translator:
+    """One model, or several with one target vocabulary that vote, as a function of text."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        if not runs:
+            raise ValueError("a translator needs at least one run")
+        targets = {run.tokenizers.target.fingerprint(): run.folder.path for run in runs}
+        if len(targets) > 1:
+            raise SearchError(
+                "models that translate together must share one target vocabulary; these do not: "
+                + ", ".join(map(str, targets.values()))
+            )
+        self.runs = tuple(runs)
+        self.target = runs[0].tokenizers.target
+        self.settings = runs[0].recipe.decoding
+        self.limit = min(
+            min(run.recipe.training.max_tokens, run.model.limit or 1 << 30) - 1 for run in runs
+        )
+
+    def __call__(
+        self,
+        text: str,
+        *,
+        beam: int | None = None,
+        look: bool = False,
+        settings: DecodingSettings | None = None,
+    ) -> Answer:
+        """The translation of one line; `look` keeps what was attended to."""
+        settings = settings or self.settings
+        if beam is not None:
+            changed = settings.beam.model_copy(update={"size": beam})
+            settings = settings.model_copy(update={"beam": BeamSettings(**changed.model_dump())})
+        return self.translate([text], settings, look=look)[0]
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        settings: DecodingSettings | None = None,
+        *,
+        prefix: str = "",
+        forbidden: Sequence[str] = (),
+        look: bool = False,
+        without: Sequence[Silenced] = (),
+    ) -> list[Answer]:
+        """The translation of each text, in order: N in, N out.
+
+        A line break in a text, or in what a model makes of it, becomes a space. Answers begin with
+        `prefix` and hold none of the `forbidden` words. The heads of `without` are silenced.
+        """
+        watch: Watch | None = chain(*without) if without else None
+        lines = [
+            [read_line(text, run.tokenizers.source, self.limit) for text in texts]
+            for run in self.runs
+        ]
+        self._check_parts(lines)
+        members = [
+            Member(run.model, [part for line in own for part in line.parts])
+            for run, own in zip(self.runs, lines, strict=True)
+        ]
+        found = iter(
+            search_many(
+                members,
+                self._fitting(settings or self.settings),
+                budget=BUDGET,
+                prefix=self.target.encode([prefix])[0] if prefix else (),
+                forbidden=[ids for ids in self.target.encode(list(forbidden)) if ids],
+                watch=watch,
+            )
+        )
+        answers = []
+        for text, line in zip(texts, lines[0], strict=True):
+            hypotheses = [next(found) for _ in line.parts]
+            attention = self._look(line, hypotheses, watch) if look and line.parts else None
+            answers.append(self._answer(text, line, hypotheses, attention))
+        return answers
+
+    def _check_parts(self, lines: Sequence[Sequence[Line]]) -> None:
+        """Models that cut an over-long line in unlike places cannot vote on its parts."""
+        for same in zip(*lines, strict=True):
+            if len({len(line.parts) for line in same}) > 1:
+                raise SearchError(
+                    "a line is too long for models with unlike source vocabularies to translate "
+                    f"together: more than {self.limit} tokens; shorten it, or use one model"
+                )
+
+    def _fitting(self, settings: DecodingSettings) -> DecodingSettings:
+        """The settings, with answers no longer than the models can write."""
+        limits = [run.model.limit for run in self.runs if run.model.limit is not None]
+        longest = min([settings.rules.max_length, *limits])
+        rules = settings.rules.model_copy(update={"max_length": longest})
+        return settings.model_copy(update={"rules": rules})
+
+    def _answer(
+        self, text: str, line: Line, parts: Sequence[Sequence[Hypothesis]], look: Look | None
+    ) -> Answer:
+        """The n-th best of a line in parts is made of the n-th best of each."""
+        if not parts:
+            return Answer(text, (Candidate("", 0.0, 0.0),), tuple(line.notes))
+        notes = list(line.notes)
+        if not all(hypotheses[0].finished for hypotheses in parts):
+            notes.append("its translation reached the length limit and may be cut short")
+        candidates = []
+        for rank in range(min(len(hypotheses) for hypotheses in parts)):
+            chosen = [hypotheses[rank] for hypotheses in parts]
+            written = " ".join(self.target.decode(one.tokens) for one in chosen)
+            candidates.append(
+                Candidate(
+                    " ".join(written.splitlines()),
+                    sum(one.score for one in chosen),
+                    sum(one.log_probability for one in chosen),
+                )
+            )
+        return Answer(text, tuple(candidates), tuple(notes), look)
+
+    def _look(
+        self, line: Line, hypotheses: Sequence[Sequence[Hypothesis]], watch: Watch | None
+    ) -> Look:
+        """What the first model attended to in the first part: told its answer, it does the same."""
+        run = self.runs[0]
+        recording = record(
+            run.model,
+            pad_source(line.parts[:1]),
+            pad([hypotheses[0][0].tokens], first=BOS),
+            change=watch,
+        )
+        recorded = [part for part in PARTS if any(part == there for there, _ in recording.weights)]
+        source, target = run.tokenizers
+        return Look({part: recording.attention(0, source, target, part) for part in recorded})
+
+
+def load(
+    path: str | Path, *others: str | Path, device: str = "auto", weights: str = "model"
+) -> Translator:
+    """The translator in a run's folder; with `others`, an ensemble."""
+    where = pick_device(device)
+    return Translator([load_run(one, device=where, weights=weights) for one in (path, *others)])
