@@ -1,0 +1,23 @@
+"""Which sentences to search for together."""
+
+from collections.abc import Sequence
+
+
+def plan_batches(lengths: Sequence[int], budget: int, width: int = 1) -> list[list[int]]:
+    """Places in `lengths` of the sentences of each batch: of like length, the longest first.
+
+    A batch of B sentences, padded to the longest, S, and searched with `width` hypotheses each, has
+    B S `width` <= `budget`; a sentence that is too long for that is alone in its batch. The longest
+    come first, so that if memory does not suffice, this is known at once.
+    """
+    if budget < 1 or width < 1:
+        raise ValueError(f"budget and width must be positive, got {budget=} and {width=}")
+    batches: list[list[int]] = []
+    room = 0
+    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+        if room < 1:
+            room = budget // (max(1, lengths[place]) * width)
+            batches.append([])
+        batches[-1].append(place)
+        room -= 1
+    return batches

@@ -1,0 +1,67 @@
+"""Many decoders posing as one."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from regard.errors import SearchError
+from regard.models.contracts import Decoder, State
+from regard.types import Watch
+
+
+@dataclass(frozen=True)
+class EnsembleState:
+    """Where each member is; they may be of unlike families."""
+
+    members: tuple[State, ...]
+
+    def keep(self, sentences: Tensor) -> Self:
+        return type(self)(tuple(member.keep(sentences) for member in self.members))
+
+    def branch(self, parents: Tensor) -> Self:
+        return type(self)(tuple(member.branch(parents) for member in self.members))
+
+
+class Ensemble:
+    """A decoder whose probabilities are the mean of its members'.
+
+    The members may be of unlike families but must share one target vocabulary. `weights` says how
+    much each counts, in any unit; none: all alike. A watch sees the attention of all members.
+    """
+
+    def __init__(
+        self, decoders: Sequence[Decoder[Any]], weights: Sequence[float] | None = None
+    ) -> None:
+        weights = [1.0] * len(decoders) if weights is None else weights
+        if not decoders or len(weights) != len(decoders):
+            raise ValueError(
+                f"expected decoders and a weight for each, got {len(decoders)} decoders and "
+                f"{len(weights)} weights"
+            )
+        if min(weights) <= 0:
+            raise ValueError(f"weights must be positive, got {list(weights)}")
+        self._decoders = tuple(decoders)
+        self._shares = [math.log(weight / sum(weights)) for weight in weights]
+
+    def step(
+        self, tokens: Tensor, state: EnsembleState, *, watch: Watch | None = None
+    ) -> tuple[Tensor, EnsembleState]:
+        """Logarithms (B, K, V) of the mean probabilities, and the states of all members."""
+        pairs = zip(self._decoders, state.members, strict=True)
+        steps = [decoder.step(tokens, member, watch=watch) for decoder, member in pairs]
+        sizes = [logits.shape[-1] for logits, _ in steps]
+        if len(set(sizes)) > 1:
+            raise SearchError(
+                f"the models of an ensemble must share one target vocabulary; theirs hold {sizes} "
+                "ids: choose models that were trained with the same tokenizer"
+            )
+        parts = [
+            logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32)) + share
+            for (logits, _), share in zip(steps, self._shares, strict=True)
+        ]
+        mean = torch.stack(parts).logsumexp(0)  # (B, K, V)
+        return mean, EnsembleState(tuple(member for _, member in steps))

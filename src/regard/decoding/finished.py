@@ -1,0 +1,73 @@
+"""Answers found so far."""
+
+import math
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, device
+
+from regard.errors import SearchError
+from regard.models.contracts import take
+from regard.text.special import BOS, PAD
+from regard.types import Hypothesis
+
+
+class Finished(NamedTuple):
+    """The N best answers to each of B sentences, the best first; a value.
+
+    They stay on the device until their sentence leaves the search.
+    """
+
+    scores: Tensor  # (B, N); -inf: the place is free
+    log_probs: Tensor  # (B, N)
+    tokens: Tensor  # (B, N, 1 + t) BOS, what was said, PAD
+    ended: Tensor  # (B, N) whether it ended in EOS, rather than at the limit
+
+    @classmethod
+    def free(cls, sentences: int, places: int, where: device) -> "Finished":
+        """Free places (B, N)."""
+        nothing = torch.full((sentences, places), float("-inf"), device=where)
+        tokens = torch.full((sentences, places, 1), BOS, device=where)
+        return cls(nothing, nothing, tokens, torch.ones_like(nothing, dtype=torch.bool))
+
+    def keep(self, sentences: Tensor) -> "Finished":
+        """Those of `sentences` (B',) alone."""
+        return Finished(*(x[sentences] for x in self))
+
+    def add(self, new: "Finished") -> "Finished":
+        """The best of both; of equal ones, those that were there before."""
+        return self._merge(new, self.scores)
+
+    def fill(self, new: "Finished") -> "Finished":
+        """These, and the best of `new` (B, M) in the places that are still free."""
+        taken = self.scores.masked_fill(self.scores > float("-inf"), float("inf"))
+        return self._merge(new, taken)
+
+    def hypotheses(self, most: int) -> list[list[Hypothesis]]:
+        """What the search answers for each sentence: at most `most`, the best first."""
+        columns = (x[:, :most].tolist() for x in self)
+        return [
+            [_hypothesis(*place) for place in zip(*row, strict=True) if place[0] != -math.inf]
+            for row in zip(*columns, strict=True)
+        ]
+
+    def _merge(self, new: "Finished", ranks: Tensor) -> "Finished":
+        """As many of both as there are places, by `ranks` (B, N) and by the scores of `new`."""
+        ranks = torch.cat([ranks, new.scores], 1)  # (B, N + M)
+        order = ranks.sort(dim=1, descending=True, stable=True).indices  # (B, N + M)
+        best = order[:, : self.scores.shape[1]]  # (B, N)
+        longer = new.tokens.shape[-1] - self.tokens.shape[-1]
+        mine = self._replace(tokens=F.pad(self.tokens, (0, longer), value=PAD))
+        pairs = zip(mine, new, strict=True)
+        return Finished(*(take(torch.cat(pair, 1), best) for pair in pairs))
+
+
+def _hypothesis(score: float, log_prob: float, tokens: list[int], ended: bool) -> Hypothesis:
+    if math.isnan(score):
+        raise SearchError(
+            "the model's output is not a number (NaN): its weights are damaged, or overflow in "
+            "the precision in use; try float32"
+        )
+    said = tuple(token for token in tokens[1:] if token != PAD)
+    return Hypothesis(said, score, log_prob, ended)

@@ -1,0 +1,127 @@
+"""The one search loop: step, narrow, choose, set aside what ended, go on with the rest."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from regard.decoding.finished import Finished
+from regard.decoding.grid import Candidates, Grid
+from regard.decoding.penalties import MeanAttention, Penalties
+from regard.decoding.rules import Rules
+from regard.models.contracts import Decoder, StateT, take
+from regard.text.special import EOS
+from regard.types import Hypothesis, Watch
+
+Stop = Literal["safe", "size", "limit"]
+
+
+class Chooser(Protocol):
+    """The part in which searches differ: how the hypotheses go on."""
+
+    @property
+    def start(self) -> int:
+        """Cells for each sentence before the first step."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """The most cells for each sentence after it."""
+        ...
+
+    def __call__(self, log_probs: Tensor, grid: Grid) -> Candidates:
+        """Ways to go on, given the log-probabilities (B, K, V) of each next token.
+
+        It may write into them. An EOS counts if it is among the first `width`; there are enough
+        others behind it to fill the grid, or none that are possible.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a batch is to be searched."""
+
+    choose: Chooser
+    rules: Rules
+    penalties: Penalties
+    n_best: int
+    stop: Stop
+
+    @property
+    def places(self) -> int:
+        """Answers to each sentence that are worth remembering."""
+        return self.choose.width if self.stop == "size" else self.n_best
+
+    def settled(self, finished: Finished, grid: Grid) -> Tensor:
+        """Whether each sentence (B,) is done.
+
+        Safe: nothing that grows out of the grid can score above the last of the n best answers, so
+        none of these will ever be replaced: going on would not change the result. A grid whose
+        cells are all empty is the case of a bound of -inf.
+        """
+        bound = self.penalties.bound(grid)  # (B,)
+        if self.stop == "limit":
+            return bound == float("-inf")
+        safe = finished.scores[:, self.n_best - 1] >= bound  # (B,)
+        return safe if self.stop == "safe" else safe | (finished.scores[:, -1] > float("-inf"))
+
+
+def explore(
+    decoder: Decoder[StateT], state: StateT, plan: Plan, watch: Watch | None
+) -> list[list[Hypothesis]]:
+    """The n best answers to each sentence of `state`, a grid (B, 1), in order."""
+    limits, where = plan.rules.limits, plan.penalties.lengths.device
+    grid = Grid.start(len(limits), plan.choose.start, where)
+    if plan.choose.start > 1:
+        state = state.branch(torch.zeros_like(grid.tokens[..., 0]))
+    finished = Finished.free(len(limits), plan.places, where)
+    attention = MeanAttention(watch) if plan.penalties.beta else None
+    rows = list(range(len(limits)))  # grid.rows, known to the host
+    answers: dict[int, list[Hypothesis]] = {}
+    while True:
+        logits, state = decoder.step(grid.tokens[..., -1], state, watch=attention or watch)
+        precise = torch.promote_types(logits.dtype, torch.float32)
+        log_probs = plan.rules(logits.log_softmax(-1, dtype=precise), grid)  # (B, K, V)
+        if attention is not None:
+            grid = grid.cover(attention.collect())
+        ways = plan.choose(log_probs, grid)  # (B, C)
+        finished = finished.add(_ended(ways.first(plan.choose.width), grid, plan.penalties))
+        ways = ways.going_on(plan.choose.width)  # (B, K')
+        grid, parents = grid.grow(ways), ways.parents
+
+        settled = plan.settled(finished, grid).tolist()  # the one wait for the device in a step
+        over = [done or grid.length == limits[row] for row, done in zip(rows, settled, strict=True)]
+        leave = [place for place, done in enumerate(over) if done]
+        stay = [place for place, done in enumerate(over) if not done]
+        if leave:
+            gone, kept = (torch.tensor(x, dtype=torch.long, device=where) for x in (leave, stay))
+            final = finished.keep(gone).fill(_cut_short(grid.keep(gone), plan.penalties))
+            leaving = (rows[place] for place in leave)
+            answers.update(zip(leaving, final.hypotheses(plan.n_best), strict=True))
+            if not stay:
+                return [answers[row] for row in range(len(limits))]
+            rows = [rows[place] for place in stay]
+            state, grid, finished = state.keep(kept), grid.keep(kept), finished.keep(kept)
+            parents = None if parents is None else parents[kept]
+        if parents is not None:
+            state = state.branch(parents)
+
+
+def _ended(ways: Candidates, grid: Grid, penalties: Penalties) -> Finished:
+    """The hypotheses that `ways` (B, C) end; the others have a score of -inf."""
+    tokens, coverage = grid.tokens, penalties.coverage(grid)
+    if ways.parents is not None:
+        tokens = take(tokens, ways.parents)  # (B, C, 1 + t)
+        coverage = None if coverage is None else take(coverage, ways.parents)  # (B, C)
+    ends = ways.tokens == EOS  # (B, C)
+    log_probs = ways.log_probs.masked_fill(~ends, float("-inf"))
+    scores = penalties.score(log_probs, grid.length + 1, coverage)
+    return Finished(scores, log_probs, tokens, torch.ones_like(ends))
+
+
+def _cut_short(grid: Grid, penalties: Penalties) -> Finished:
+    """The hypotheses of the grid as they are, without EOS."""
+    scores = penalties.score(grid.log_probs, grid.length, penalties.coverage(grid))
+    return Finished(scores, grid.log_probs, grid.tokens, torch.zeros_like(scores, dtype=torch.bool))

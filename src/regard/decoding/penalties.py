@@ -1,0 +1,91 @@
+"""What a hypothesis is ranked by (Wu et al. 2016, section 7).
+
+score(Y) = log P(Y | X) / lp(Y) + cp(X, Y)
+lp(Y) = ((5 + |Y|) / 6)^alpha, where |Y| counts the tokens with EOS
+cp(X, Y) = beta Σ_i log min(Σ_j p_ij, 1), over the real source positions i and the steps j of Y
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from regard.decoding.grid import Grid
+from regard.errors import SearchError
+from regard.types import Site, Watch
+
+COVERAGE_FLOOR = 1e-6
+"""The least attention that a source position counts as having had, so that its logarithm is one."""
+
+
+def length_penalty(length: int, alpha: float) -> float:
+    """lp(Y) for |Y| = `length`: 1 at a length of 1, and rising with it where alpha > 0."""
+    return math.pow((5 + length) / 6, alpha)
+
+
+def coverage_penalty(coverage: Tensor, real: Tensor, beta: float) -> Tensor:
+    """cp(X, Y) <= 0 from the attention had (B, K, S) at `real` (B, S) positions: (B, K)."""
+    logs = coverage.clamp(COVERAGE_FLOOR, 1.0).log()  # (B, K, S)
+    return beta * logs.masked_fill(~real[:, None], 0.0).sum(-1)  # (B, K)
+
+
+class Penalties:
+    """How the hypotheses of one batch are scored, and how well they may yet score."""
+
+    def __init__(self, alpha: float, beta: float, lengths: Tensor, limits: Sequence[int]) -> None:
+        self.alpha, self.beta, self.lengths = alpha, beta, lengths
+        factors = torch.tensor([1 / length_penalty(n, alpha) for n in limits])  # (B,)
+        # Rounded towards zero, so that in any precision the bound errs upwards.
+        self._least_factors = factors.nextafter(torch.zeros(())).to(lengths.device)  # (B,)
+
+    def score(self, log_probs: Tensor, length: int, coverage: Tensor | None) -> Tensor:
+        """Scores of hypotheses (B, C) of `length` tokens with EOS, `coverage` being their cp."""
+        scores = log_probs * (1 / length_penalty(length, self.alpha))
+        return scores if coverage is None else scores + coverage
+
+    def coverage(self, grid: Grid) -> Tensor | None:
+        """cp of each cell (B, K); None where it plays no part."""
+        if grid.coverage is None:
+            return None
+        places = torch.arange(grid.coverage.shape[-1], device=self.lengths.device)  # (S,)
+        real = places < self.lengths[grid.rows, None]  # (B, S)
+        return coverage_penalty(grid.coverage, real, self.beta)
+
+    def bound(self, grid: Grid) -> Tensor:
+        """A score (B,) that nothing which grows out of the grid can exceed; -inf: all are empty.
+
+        Proof: let g <= 0 be the log-probability of a cell. Each further token adds a logarithm of
+        a probability, at most 0, so any offspring has log P <= g. Its length is at most the limit
+        L of its sentence and lp rises with the length (alpha >= 0), so log P / lp(Y) <=
+        g / lp(Y) <= g / lp(L), as g is not positive. And cp <= 0. So g / lp(L), the largest over
+        the cells, bounds them all; rounding keeps the order of what is added and multiplied.
+        """
+        return (grid.log_probs * self._least_factors[grid.rows, None]).amax(-1)
+
+
+class MeanAttention:
+    """A watch that adds up the attention which each cell pays the source during one step."""
+
+    def __init__(self, watch: Watch | None) -> None:
+        self._watch = watch
+        self._seen: list[Tensor] = []  # (B, K, S) each
+
+    def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
+        """What the watch within answers, noted if it is attention to the source."""
+        if self._watch is not None:
+            weights = self._watch(site, weights)
+        if site.part == "cross":
+            precise = torch.promote_types(weights.dtype, torch.float32)
+            self._seen.append(weights.mean(1, dtype=precise))  # (B, K, S)
+        return weights
+
+    def collect(self) -> Tensor:
+        """The mean over heads and layers (B, K, S) since it was last asked."""
+        if not self._seen:
+            raise SearchError(
+                "a coverage penalty needs attention to the source, and this model has none: "
+                "set coverage_penalty to 0"
+            )
+        seen, self._seen = self._seen, []
+        return torch.stack(seen).mean(0)

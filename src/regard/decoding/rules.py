@@ -1,0 +1,130 @@
+"""What every search obeys: how long an answer may be, and what it may and must say."""
+
+from collections.abc import Sequence
+from itertools import chain
+
+import torch
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
+from torch import Tensor
+
+from regard.decoding.filters import (
+    NEVER,
+    Filter,
+    forbid_phrases,
+    forbid_tokens,
+    min_length,
+    no_repeated_ngrams,
+)
+from regard.decoding.grid import Grid
+from regard.settings import Settings
+from regard.text.special import BOS, EOS, PAD, UNK
+
+FLOOR = -1e4
+"""The log-probability of a token that the model holds impossible and that must be said anyway."""
+
+
+class RuleSettings(Settings):
+    """What an answer may look like."""
+
+    min_length: NonNegativeInt = 0
+    """Fewest tokens of an answer, EOS not counted."""
+    max_length: PositiveInt = 256
+    """Most tokens of any answer, EOS counted; one that has no room left for EOS is unfinished."""
+    max_length_ratio: NonNegativeFloat = 2.0
+    """Most tokens of an answer for each token of its source, beyond `max_length_offset`."""
+    max_length_offset: NonNegativeInt = 20
+    """Most tokens of an answer to an empty source; `max_length` holds in any case."""
+    no_repeat_ngram: NonNegativeInt = 0
+    """An answer holds no sequence of this many tokens twice; 0: it may."""
+    allow_unknown: bool = False
+    """Whether an answer may hold the unknown token."""
+
+    @model_validator(mode="after")
+    def _leave_room(self) -> "RuleSettings":
+        if self.min_length >= self.max_length:
+            raise ValueError(
+                f"min_length {self.min_length} leaves no room for EOS within max_length "
+                f"{self.max_length}: lower the one or raise the other"
+            )
+        return self
+
+    def limit(self, source_length: int) -> int:
+        """Steps that the search may take with a source of so many tokens; 1 or more."""
+        allowed = int(self.max_length_ratio * source_length) + self.max_length_offset
+        return max(1, min(self.max_length, allowed))
+
+
+class Rules:
+    """The settings, the prefixes and the forbidden phrases of one batch, as one filter.
+
+    PAD and BOS are never said. A prefix is forced token by token, against every other rule but the
+    length limit, which cuts it. Where the rules leave a hypothesis nothing to say, it may end.
+    """
+
+    def __init__(
+        self,
+        settings: RuleSettings,
+        lengths: Tensor,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        forbidden: Sequence[Sequence[int]] = (),
+    ) -> None:
+        where, sources = lengths.device, lengths.tolist()
+        self.limits: list[int] = [settings.limit(source) for source in sources]
+        never = [PAD, BOS] if settings.allow_unknown else [PAD, BOS, UNK]
+        self.filters: list[Filter] = [forbid_tokens(never, where)]
+        if settings.no_repeat_ngram:
+            self.filters.append(no_repeated_ngrams(settings.no_repeat_ngram))
+        if forbidden:
+            if not all(forbidden):
+                raise ValueError("a forbidden phrase must hold at least one id, got an empty one")
+            self.filters.append(forbid_phrases(forbidden, where))
+        if settings.min_length:
+            self.filters.append(min_length(settings.min_length))
+        prefixes = _checked(prefixes or [()] * len(sources), len(sources))
+        longest = max(map(len, prefixes), default=0)
+        filled = [[*prefix, *[PAD] * (longest - len(prefix))] for prefix in prefixes]
+        self.prefixes = torch.tensor(filled, dtype=torch.long, device=where)  # (B, P)
+        self._ids = sorted(set(chain(*prefixes, *forbidden)))
+
+    def __call__(self, log_probs: Tensor, grid: Grid) -> Tensor:
+        """What is left of `log_probs` (B, K, V), into which it writes; some entry of each cell."""
+        self._check_ids(log_probs.shape[-1])
+        forced = self._forced(grid)  # (B, 1, 1) or None
+        must = torch.full_like(grid.tokens[..., :1], EOS)  # (B, K, 1)
+        if forced is not None:
+            must = torch.where(forced == PAD, must, forced)
+        price = log_probs.gather(-1, must).clamp_min(FLOOR)  # (B, K, 1)
+        for narrow in self.filters:
+            log_probs = narrow(log_probs, grid)
+        no_choice = log_probs.amax(-1, keepdim=True) == NEVER  # (B, K, 1)
+        if forced is not None:
+            no_choice |= forced != PAD
+            log_probs.masked_fill_(no_choice, NEVER)
+        left = torch.where(no_choice, price, log_probs.gather(-1, must))  # (B, K, 1)
+        return log_probs.scatter_(-1, must, left)
+
+    def _forced(self, grid: Grid) -> Tensor | None:
+        """What each sentence must say next (B, 1, 1), PAD: as it likes; None: all as they like."""
+        if grid.length >= self.prefixes.shape[1]:
+            return None
+        return self.prefixes[grid.rows, grid.length, None, None]
+
+    def _check_ids(self, size: int) -> None:
+        if self._ids and not 0 <= self._ids[0] <= self._ids[-1] < size:
+            raise ValueError(
+                f"ids of prefixes and forbidden phrases must lie in 0..{size - 1}, the decoder's "
+                f"vocabulary; got {self._ids[0]}..{self._ids[-1]}"
+            )
+
+
+def _checked(prefixes: Sequence[Sequence[int]], sentences: int) -> Sequence[Sequence[int]]:
+    """The prefixes, if there is one for each sentence and none holds what only batches hold."""
+    if len(prefixes) != sentences:
+        raise ValueError(f"expected {sentences} prefixes, one a sentence, got {len(prefixes)}")
+    for number, prefix in enumerate(prefixes):
+        if wrong := {PAD, BOS, EOS}.intersection(prefix):
+            raise ValueError(
+                f"prefix {number} holds the special ids {sorted(wrong)}: give the ids of its "
+                "text alone"
+            )
+    return prefixes

@@ -1,0 +1,85 @@
+"""The door to this folder: a decoder and its state -> the n best hypotheses of each sentence."""
+
+from collections.abc import Sequence
+
+import torch
+from pydantic import PositiveInt, model_validator
+from torch import Tensor
+
+from regard.decoding.beam import Beam, BeamSettings
+from regard.decoding.loop import Plan, explore
+from regard.decoding.penalties import Penalties
+from regard.decoding.rules import Rules, RuleSettings
+from regard.decoding.sampling import Sampler, SamplingSettings
+from regard.models.contracts import Decoder, StateT
+from regard.settings import Settings
+from regard.types import Hypothesis, Watch
+
+
+class DecodingSettings(Settings):
+    """How a model's answers are searched for: by a beam, or by sampling where that is set."""
+
+    n_best: PositiveInt = 1
+    """Answers to each sentence: the best of the beam, or independent samples."""
+    beam: BeamSettings = BeamSettings()
+    """Beam search, which is greedy at size 1."""
+    sampling: SamplingSettings | None = None
+    """Sampling, in place of the beam."""
+    rules: RuleSettings = RuleSettings()
+    """What either must obey."""
+
+    @model_validator(mode="after")
+    def _agree(self) -> "DecodingSettings":
+        if self.sampling is None and self.n_best > self.beam.size:
+            raise ValueError(
+                f"n_best {self.n_best} asks for more answers than a beam of size {self.beam.size} "
+                "keeps: raise beam.size or lower n_best"
+            )
+        if self.sampling is not None and self.beam != BeamSettings():
+            raise ValueError(
+                "beam and sampling exclude each other, and both are set: leave out one of them"
+            )
+        return self
+
+
+def search(
+    decoder: Decoder[StateT],
+    state: StateT,
+    lengths: Tensor,
+    settings: DecodingSettings,
+    *,
+    prefixes: Sequence[Sequence[int]] | None = None,
+    forbidden: Sequence[Sequence[int]] = (),
+    numbers: Sequence[int] | None = None,
+    watch: Watch | None = None,
+) -> list[list[Hypothesis]]:
+    """The 1 to n_best answers to each sentence, the best first; the sentences in their order.
+
+    `state` is a grid (B, 1) before its first token. `lengths` (B,) counts the real positions of
+    each source; the search runs on its device. `prefixes` are ids that each answer must begin with,
+    `forbidden` phrases of ids that none may hold. `numbers`, by default 0, 1, ..., tell the
+    sentences apart for sampling, so that no answer depends on how they are batched.
+
+    There are fewer than n_best answers only where no more exist. The decoder is given at most
+    `max_length` tokens, BOS among them.
+    """
+    if not len(lengths):
+        return []
+    with torch.inference_mode():
+        rules = Rules(settings.rules, lengths, prefixes, forbidden)
+        plan = _plan(settings, rules, lengths, numbers)
+        return explore(decoder, state, plan, watch)
+
+
+def _plan(
+    settings: DecodingSettings, rules: Rules, lengths: Tensor, numbers: Sequence[int] | None
+) -> Plan:
+    beam, num = settings.beam, settings.n_best
+    if settings.sampling is None:
+        penalties = Penalties(beam.length_penalty, beam.coverage_penalty, lengths, rules.limits)
+        return Plan(Beam(beam.size), rules, penalties, num, beam.stop)
+    numbers = range(len(lengths)) if numbers is None else numbers
+    if len(numbers) != len(lengths):
+        raise ValueError(f"expected a number for each of {len(lengths)} sentences, got {numbers}")
+    sampler = Sampler(settings.sampling, num, numbers, max(rules.limits), lengths.device)
+    return Plan(sampler, rules, Penalties(0.0, 0.0, lengths, rules.limits), num, "safe")

@@ -1,0 +1,175 @@
+"""Decoders written as tables, and searches written as loops, to hold the real ones against."""
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from regard.models.contracts import take
+from regard.text.special import BOS, EOS
+from regard.types import Hypothesis, Site
+
+FIRST_WORD = 4
+
+
+@dataclass(frozen=True)
+class Told:
+    """What each cell was told, as a number in base V."""
+
+    sentences: Tensor  # (B,)
+    codes: Tensor  # (B, K)
+
+    def keep(self, sentences: Tensor) -> Self:
+        return type(self)(self.sentences[sentences], self.codes[sentences])
+
+    def branch(self, parents: Tensor) -> Self:
+        return type(self)(self.sentences, take(self.codes, parents))
+
+
+class HistoryTable:
+    """Logits and attention of their own for each sentence and each history of < `depth` words.
+
+    Longer histories share them with others.
+    """
+
+    def __init__(self, sentences, words, depth, *, source=5, heads=2, layers=3, seed=0, sharp=1.0):
+        noise = torch.Generator().manual_seed(seed)
+        self.vocabulary, self.layers = FIRST_WORD + words, layers
+        rows = self.vocabulary ** (depth - 1)
+        self.table = sharp * torch.randn(
+            sentences, rows, self.vocabulary, dtype=torch.float64, generator=noise
+        )
+        looks = torch.randn(
+            layers, sentences, rows, heads, source, dtype=torch.float64, generator=noise
+        )
+        self.attention = (4 * looks).softmax(-1)
+        self.batches: list[int] = []
+
+    def start(self, sentences: list[int] | None = None) -> Told:
+        chosen = torch.arange(len(self.table)) if sentences is None else torch.tensor(sentences)
+        return Told(chosen, torch.zeros(len(chosen), 1, dtype=torch.long))
+
+    def step(self, tokens, state, *, watch=None):
+        assert tokens.shape == state.codes.shape
+        self.batches.append(len(tokens))
+        codes = state.codes * self.vocabulary + tokens
+        codes = codes.masked_fill(tokens == BOS, 0) % self.table.shape[1]  # (B, K)
+        if watch is not None:
+            for layer in range(self.layers):
+                weights = self.attention[layer, state.sentences[:, None], codes]  # (B, K, H, S)
+                watch(Site("cross", layer), weights.transpose(1, 2))
+                watch(Site("decoder", layer), torch.full_like(weights.transpose(1, 2), 9.0))
+        return self.table[state.sentences[:, None], codes], Told(state.sentences, codes)
+
+    def row(self, said: tuple[int, ...]) -> int:
+        code = 0
+        for token in said:
+            code = code * self.vocabulary + token
+        return code
+
+    def every(self, sentence, limit, allowed):
+        """Each hypothesis and its coverage: a generator of (tokens, log_prob, coverage, ended).
+
+        `allowed(said)` gives the tokens that may follow.
+        """
+        looks = self.attention.mean((0, 3))[sentence]  # (rows, S)
+        log_probs = self.table[sentence].log_softmax(-1)  # (rows, V)
+
+        def grow(said, total, coverage):
+            if len(said) == limit:
+                yield said, total, coverage, False
+                return
+            row = self.row(said)
+            coverage = coverage + looks[row]
+            for token in allowed(said):
+                sum_now = total + log_probs[row, token].item()
+                if token == EOS:
+                    yield said, sum_now, coverage, True
+                else:
+                    yield from grow((*said, token), sum_now, coverage)
+
+        yield from grow((), 0.0, torch.zeros(looks.shape[-1], dtype=torch.float64))
+
+    def anything(self, said):
+        return range(EOS, self.vocabulary)
+
+
+def exhaustive(decoder, sentence, limit, n_best, *, allowed=None, alpha=0.0, beta=0.0, length=5):
+    """The n best of all hypotheses by the formula, finished ones first, as a search answers."""
+    found = []
+    for said, total, coverage, ended in decoder.every(sentence, limit, allowed or decoder.anything):
+        penalty = ((5 + len(said) + ended) / 6) ** alpha
+        logs = (math.log(min(max(c, 1e-6), 1.0)) for c in coverage[:length].tolist())
+        found.append(Hypothesis(said, total / penalty + beta * sum(logs), total, ended))
+    return sorted(found, key=lambda h: (not h.finished, -h.score))[:n_best]
+
+
+def space(words, limit):
+    """Hypotheses there are, finished and unfinished."""
+    return sum(words**length for length in range(limit + 1))
+
+
+def assert_same(got: list[Hypothesis], want: list[Hypothesis]) -> None:
+    assert [(h.tokens, h.finished) for h in got] == [(h.tokens, h.finished) for h in want]
+    for mine, theirs in zip(got, want, strict=True):
+        assert math.isclose(mine.score, theirs.score, rel_tol=1e-9)
+        assert math.isclose(mine.log_probability, theirs.log_probability, rel_tol=1e-9)
+
+
+@dataclass(frozen=True)
+class Left:
+    count: Tensor  # (B, K)
+
+    def keep(self, sentences: Tensor) -> Self:
+        return type(self)(self.count[sentences])
+
+    def branch(self, parents: Tensor) -> Self:
+        return type(self)(take(self.count, parents))
+
+
+class Countdown:
+    """Says `word` until the count of its sentence is used up, then EOS, and never else."""
+
+    def __init__(self, vocabulary=6, word=4):
+        self.vocabulary, self.word = vocabulary, word
+        self.batches: list[int] = []
+
+    def start(self, counts):
+        return Left(torch.tensor(counts)[:, None])
+
+    def step(self, tokens, state, *, watch=None):
+        assert tokens.shape == state.count.shape
+        self.batches.append(len(tokens))
+        says = torch.where(state.count > 0, self.word, EOS)
+        logits = torch.full((*tokens.shape, self.vocabulary), float("-inf"))
+        return logits.scatter(-1, says[..., None], 0.0), Left(state.count - 1)
+
+
+@dataclass(frozen=True)
+class Tables:
+    tables: Tensor  # (B, V, V)
+
+    def keep(self, sentences: Tensor) -> Self:
+        return type(self)(self.tables[sentences])
+
+    def branch(self, parents: Tensor) -> Self:
+        return self
+
+
+class Markov:
+    """The logits depend on the last token alone; the table of each sentence is its state."""
+
+    def step(self, tokens, state, *, watch=None):
+        return take(state.tables, tokens), state
+
+
+def markov(*probabilities: dict[int, dict[int, float]], vocabulary=7, dtype=torch.float64):
+    """A state for `Markov`: for each sentence, last token -> next token -> probability."""
+    tables = torch.full((len(probabilities), vocabulary, vocabulary), 1e-30, dtype=dtype)
+    for sentence, table in enumerate(probabilities):
+        for last, following in table.items():
+            for token, probability in following.items():
+                tables[sentence, last, token] = probability
+    return Tables(tables.log())

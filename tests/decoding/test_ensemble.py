@@ -1,0 +1,79 @@
+import pytest
+import torch
+
+from decoding.tables import FIRST_WORD, Countdown, HistoryTable, Markov, assert_same, markov
+from regard.decoding.beam import BeamSettings
+from regard.decoding.ensemble import Ensemble, EnsembleState
+from regard.decoding.rules import RuleSettings
+from regard.decoding.search import DecodingSettings, search
+from regard.errors import SearchError
+from regard.text.special import BOS, EOS
+
+B, WORDS, LIMIT, S = 3, 3, 4, 5
+LENGTHS = torch.tensor([5, 3, 4])
+SETTINGS = DecodingSettings(
+    n_best=4,
+    beam=BeamSettings(size=4, coverage_penalty=0.2),
+    rules=RuleSettings(max_length=LIMIT, max_length_offset=LIMIT),
+)
+
+
+def test_twins_are_the_twin():
+    decoder = HistoryTable(B, WORDS, LIMIT, source=S)
+    want = search(decoder, decoder.start(), LENGTHS, SETTINGS)
+    both = Ensemble([decoder, decoder])
+    state = EnsembleState((decoder.start(), decoder.start()))
+    for mine, theirs in zip(search(both, state, LENGTHS, SETTINGS), want, strict=True):
+        assert_same(mine, theirs)
+
+
+@pytest.mark.parametrize("weights", [None, [1.0, 3.0]])
+def test_unlike_members_average_their_probabilities(weights):
+    history = HistoryTable(1, WORDS, LIMIT)
+    chain = markov({BOS: {4: 0.7, 5: 0.3}, 4: {5: 0.5, EOS: 0.5}, 5: {EOS: 1.0}})
+    both = Ensemble([history, Markov()], weights)
+    state = EnsembleState((history.start(), chain))
+    tokens = torch.tensor([[BOS]])
+    for _ in range(2):
+        apart = [
+            member.step(tokens, inner)[0].softmax(-1)
+            for member, inner in zip([history, Markov()], state.members, strict=True)
+        ]
+        logits, state = both.step(tokens, state)
+        share = 0.5 if weights is None else 0.25
+        torch.testing.assert_close(logits.exp(), share * apart[0] + (1 - share) * apart[1])
+        tokens, state = torch.tensor([[4, 5]]), state.branch(torch.tensor([[0, 0]]))
+
+
+def test_members_of_unlike_states_leave_the_batch_together():
+    history, countdown = HistoryTable(B, 2, LIMIT), Countdown(vocabulary=FIRST_WORD + 2)
+    both = Ensemble([history, countdown], [1e-6, 1.0])
+    state = EnsembleState((history.start(), countdown.start([2, 0, 1])))
+    settings = SETTINGS.model_copy(update={"beam": BeamSettings(size=2)})
+    settings = settings.model_copy(update={"n_best": 1})
+    found = search(both, state, LENGTHS, settings)
+    assert [h.tokens for (h,) in found] == [(4, 4), (), (4,)]
+    assert history.batches == countdown.batches == [3, 2, 1]
+
+
+def test_half_precision_is_averaged_in_single():
+    half = HistoryTable(1, WORDS, LIMIT)
+    half.table = half.table.bfloat16()
+    logits, _ = Ensemble([half]).step(torch.tensor([[BOS]]), EnsembleState((half.start(),)))
+    assert logits.dtype == torch.float32
+
+
+def test_vocabularies_must_agree():
+    small, large = Countdown(vocabulary=6), Countdown(vocabulary=9)
+    state = EnsembleState((small.start([1]), large.start([1])))
+    with pytest.raises(SearchError, match=r"share one target vocabulary; theirs hold \[6, 9\] ids"):
+        search(Ensemble([small, large]), state, LENGTHS[:1], DecodingSettings())
+
+
+def test_members_and_weights_must_agree():
+    with pytest.raises(ValueError, match="got 0 decoders and 0 weights"):
+        Ensemble([])
+    with pytest.raises(ValueError, match="got 1 decoders and 2 weights"):
+        Ensemble([Countdown()], [1.0, 2.0])
+    with pytest.raises(ValueError, match=r"weights must be positive, got \[1\.0, 0\.0\]"):
+        Ensemble([Countdown(), Countdown()], [1.0, 0.0])

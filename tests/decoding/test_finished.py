@@ -1,0 +1,72 @@
+import pytest
+import torch
+
+from regard.decoding.finished import Finished
+from regard.errors import SearchError
+from regard.text.special import BOS
+
+B, N = 2, 3
+CPU = torch.device("cpu")
+
+
+def answers(scores, words, ended=True):
+    """Finished (B, M) of these scores, all of which say the row's `words`."""
+    scores = torch.tensor(scores)
+    tokens = torch.tensor([[[BOS, *said]] * scores.shape[1] for said in words])
+    return Finished(scores, scores * 2, tokens, torch.full(scores.shape, ended))
+
+
+def shown(finished, most=N):
+    return [[(h.tokens, h.score, h.finished) for h in row] for row in finished.hypotheses(most)]
+
+
+def test_free_places_hold_no_answers():
+    assert Finished.free(B, N, CPU).hypotheses(N) == [[], []]
+
+
+def test_add_keeps_the_best_of_both_and_their_words():
+    never = float("-inf")
+    finished = Finished.free(B, N, CPU)
+    finished = finished.add(answers([[-3.0, -1.0], [-2.0, never]], [[4], [5]]))
+    finished = finished.add(answers([[-2.0, -4.0], [-1.0, -9.0]], [[4, 6, 7], [5, 6, 7]]))
+    assert shown(finished) == [
+        [((4,), -1.0, True), ((4, 6, 7), -2.0, True), ((4,), -3.0, True)],
+        [((5, 6, 7), -1.0, True), ((5,), -2.0, True), ((5, 6, 7), -9.0, True)],
+    ]
+    assert finished.log_probs.equal(finished.scores * 2)
+
+
+def test_of_equals_the_one_that_was_there_stays():
+    finished = Finished.free(1, 1, CPU).add(answers([[-1.0]], [[4]]))
+    assert shown(finished.add(answers([[-1.0]], [[5, 6]]))) == [[((4,), -1.0, True)]]
+
+
+def test_fill_takes_free_places_only():
+    finished = Finished.free(B, N, CPU).add(answers([[-5.0, -6.0], [-7.0, -8.0]], [[4], [5]]))
+    finished = finished.fill(answers([[-2.0, -1.0], [-3.0, -4.0]], [[4, 6], [5, 6]], ended=False))
+    assert shown(finished) == [
+        [((4,), -5.0, True), ((4,), -6.0, True), ((4, 6), -1.0, False)],
+        [((5,), -7.0, True), ((5,), -8.0, True), ((5, 6), -3.0, False)],
+    ]
+
+
+def test_keep_picks_sentences():
+    finished = Finished.free(B, N, CPU).add(answers([[-5.0], [-7.0]], [[4], [5]]))
+    assert shown(finished.keep(torch.tensor([1]))) == [[((5,), -7.0, True)]]
+
+
+def test_no_more_than_asked_for():
+    finished = Finished.free(B, N, CPU).add(answers([[-5.0, -6.0], [-7.0, -8.0]], [[4], [5]]))
+    assert [len(row) for row in finished.hypotheses(1)] == [1, 1]
+
+
+def test_precision_follows_what_comes_in():
+    new = answers([[-5.0], [-7.0]], [[4], [5]])
+    new = new._replace(scores=new.scores.double(), log_probs=new.log_probs.double())
+    assert Finished.free(B, N, CPU).add(new).scores.dtype == torch.float64
+
+
+def test_not_a_number_is_an_error():
+    finished = Finished.free(1, 2, CPU).add(answers([[-5.0, float("nan")]], [[4]]))
+    with pytest.raises(SearchError, match=r"not a number \(NaN\).*try float32"):
+        finished.hypotheses(1)

@@ -1,0 +1,73 @@
+import torch
+
+from regard.decoding.grid import Candidates, Grid
+from regard.text.special import BOS, EOS
+
+NEVER = float("-inf")
+B, K, S = 2, 3, 5
+
+
+def grown():
+    """A grid in which cell (b, k) said 10 b + k + 4."""
+    grid = Grid.start(B, K, torch.device("cpu"))
+    tokens = torch.tensor([[4, 5, 6], [14, 15, 16]])
+    return grid.grow(Candidates(-tokens.float(), tokens, None))
+
+
+def test_start_has_said_nothing():
+    grid = Grid.start(B, K, torch.device("cpu"))
+    assert grid.length == 0
+    assert grid.tokens.tolist() == [[[BOS]] * K] * B
+    assert grid.log_probs.tolist() == [[0.0] * K] * B
+
+
+def test_grow_follows_the_parents_with_words_and_coverage():
+    grid = grown().cover(torch.arange(B * K * S).float().view(B, K, S))
+    parents = torch.tensor([[2, 0, 0, 1], [1, 1, 2, 0]])
+    tokens, log_probs = torch.arange(20, 28).view(B, 4), torch.arange(-8.0, 0.0).view(B, 4)
+    after = grid.grow(Candidates(log_probs, tokens, parents))
+    assert after.length == 2
+    assert after.tokens[0].tolist() == [[BOS, 6, 20], [BOS, 4, 21], [BOS, 4, 22], [BOS, 5, 23]]
+    assert after.coverage[1, 2].tolist() == grid.coverage[1, 2].tolist()
+    assert after.coverage[0, 0].tolist() == grid.coverage[0, 2].tolist()
+    assert after.log_probs.equal(log_probs)
+
+
+def test_cover_adds_up():
+    first, second = torch.rand(2, B, K, S)
+    assert grown().cover(first).cover(second).coverage.equal(first + second)
+
+
+def test_keep_keeps_all_that_belongs_to_a_sentence():
+    grid = grown().cover(torch.rand(B, K, S))
+    kept = grid.keep(torch.tensor([1]))
+    assert kept.rows.tolist() == [1]
+    assert kept.tokens.equal(grid.tokens[1:])
+    assert kept.log_probs.equal(grid.log_probs[1:])
+    assert kept.coverage.equal(grid.coverage[1:])
+
+
+def test_going_on_passes_over_what_ends():
+    ways = Candidates(
+        torch.tensor([[-1.0, -2.0, -3.0, -4.0]]),
+        torch.tensor([[EOS, 5, EOS, 6]]),
+        torch.tensor([[0, 0, 1, 1]]),
+    )
+    live = ways.going_on(2)
+    assert live.tokens.tolist() == [[5, 6]]
+    assert live.parents.tolist() == [[0, 1]]
+    assert live.log_probs.tolist() == [[-2.0, -4.0]]
+    assert ways.going_on(3).log_probs.tolist() == [[-2.0, -4.0, NEVER]]
+
+
+def test_going_on_without_parents_leaves_the_cells_in_place():
+    ways = Candidates(torch.tensor([[-1.0, -2.0]]), torch.tensor([[EOS, 5]]), None)
+    live = ways.going_on(2)
+    assert live.parents is None
+    assert live.tokens.tolist() == [[EOS, 5]]
+    assert live.log_probs.tolist() == [[NEVER, -2.0]]
+
+
+def test_first():
+    ways = Candidates(torch.tensor([[-1.0, -2.0]]), torch.tensor([[7, 5]]), torch.tensor([[1, 0]]))
+    assert [x.tolist() for x in ways.first(1)] == [[[-1.0]], [[7]], [[1]]]

@@ -1,0 +1,59 @@
+import torch
+
+from decoding.tables import Countdown, HistoryTable
+from regard.decoding.beam import Beam
+from regard.decoding.loop import Plan, explore
+from regard.decoding.penalties import Penalties
+from regard.decoding.rules import Rules, RuleSettings
+
+B, WORDS, S = 4, 3, 5
+
+
+def plan(lengths, *, size=2, beta=0.0, limit=20, stop="safe"):
+    lengths = torch.tensor(lengths)
+    rules = Rules(RuleSettings(max_length=limit, max_length_offset=limit), lengths)
+    return Plan(Beam(size), rules, Penalties(0.6, beta, lengths, rules.limits), 1, stop)
+
+
+def test_finished_sentences_leave_the_batch_and_answers_stay_in_order():
+    decoder = Countdown()
+    found = explore(decoder, decoder.start([5, 0, 9, 2]), plan([3] * B), None)
+    assert [h.tokens for (h,) in found] == [(4,) * n for n in (5, 0, 9, 2)]
+    assert decoder.batches == [4, 3, 3, 2, 2, 2, 1, 1, 1, 1]
+
+
+def test_a_sentence_at_its_limit_leaves_too():
+    decoder = Countdown()
+    limits = RuleSettings(max_length_ratio=1.0, max_length_offset=0)
+    lengths = torch.tensor([3, 6, 4, 1])
+    rules = Rules(limits, lengths)
+    how = Plan(Beam(2), rules, Penalties(0.6, 0.0, lengths, rules.limits), 1, "safe")
+    found = explore(decoder, decoder.start([9, 2, 9, 0]), how, None)
+    assert [(len(h.tokens), h.finished) for (h,) in found] == [
+        (3, False),
+        (2, True),
+        (4, False),
+        (0, True),
+    ]
+    assert decoder.batches == [4, 3, 3, 1]
+
+
+def test_watch_sees_every_step_and_is_shared_with_the_coverage_penalty():
+    decoder = HistoryTable(1, WORDS, 3, source=S, layers=2)
+    seen = []
+
+    def watch(site, weights):
+        seen.append((site.part, tuple(weights.shape)))
+        return weights
+
+    for beta in (0.0, 0.5):
+        seen.clear()
+        explore(decoder, decoder.start(), plan([S], beta=beta, limit=3, stop="limit"), watch)
+        assert seen[:4] == [("cross", (1, 2, 1, S)), ("decoder", (1, 2, 1, S))] * 2
+        assert seen[4] == ("cross", (1, 2, 2, S))
+
+
+def test_narrow_choice_leaves_cells_empty_not_wrong():
+    decoder = Countdown()
+    found = explore(decoder, decoder.start([3]), plan([3], size=5), None)
+    assert [(h.tokens, h.log_probability) for h in found[0]] == [((4, 4, 4), 0.0)]

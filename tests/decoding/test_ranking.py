@@ -1,0 +1,29 @@
+import pytest
+import torch
+
+from regard.decoding.ranking import ranked
+
+
+@pytest.mark.parametrize(
+    ("n", "k"), [(1, 1), (7, 7), (7, 3), (64, 5), (1000, 10), (1013, 10), (999, 1)]
+)
+@pytest.mark.parametrize("kinds", [2, 300, 10**6])
+def test_is_the_beginning_of_a_stable_sort(n, k, kinds):
+    torch.manual_seed(n + k)
+    rows = torch.randint(kinds, (3, n)).float()
+    rows[0, ::2] = float("-inf")
+    want = rows.sort(dim=1, descending=True, stable=True)
+    got = ranked(rows, k)
+    assert got.values.tolist() == want.values[:, :k].tolist()
+    assert got.indices.tolist() == want.indices[:, :k].tolist()
+
+
+def test_rows_that_are_all_alike_are_taken_in_order():
+    got = ranked(torch.full((2, 500), float("-inf")), 4)
+    assert got.indices.tolist() == [[0, 1, 2, 3]] * 2
+
+
+def test_not_a_number_is_not_hidden():
+    rows = torch.zeros(1, 300)
+    rows[0, 217] = float("nan")
+    assert ranked(rows, 2).indices[0, 0] == 217
