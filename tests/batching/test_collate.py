@@ -1,0 +1,33 @@
+import torch
+
+from regard.batching.collate import collate, pad, pad_source
+from regard.text.special import BOS, EOS, PAD
+
+
+def test_source_rows_end_in_eos():
+    ids, mask = pad_source([[5, 6, 7], [8]])
+    assert ids.tolist() == [[5, 6, 7, EOS], [8, EOS, PAD, PAD]]
+    assert mask.tolist() == [[True] * 4, [True, True, False, False]]
+
+
+def test_an_empty_source_is_not_empty():
+    assert pad_source([[]]).ids.tolist() == [[EOS]]
+
+
+def test_no_rows():
+    ids, mask = pad([])
+    assert ids.shape == mask.shape == (0, 1)
+
+
+def test_labels_are_the_target_one_place_on():
+    batch = collate([[5], [6, 7]], [[9, 10, 11], [12]])
+    assert batch.target.ids.tolist() == [[BOS, 9, 10, 11], [BOS, 12, PAD, PAD]]
+    assert batch.labels.tolist() == [9, 10, 11, EOS, 12, EOS]
+    assert batch.num_tokens == 6
+
+
+def test_places_point_at_the_real_positions():
+    batch = collate([[5], [6, 7]], [[9, 10, 11], [12]])
+    given = batch.target.ids.flatten()[batch.places]
+    assert given.tolist() == [BOS, 9, 10, 11, BOS, 12]
+    torch.testing.assert_close(batch.target.mask.flatten().nonzero().squeeze(1), batch.places)

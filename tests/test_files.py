@@ -1,0 +1,42 @@
+import errno
+import os
+
+import pytest
+
+from regard.errors import StorageError
+from regard.files import storage_error, whole_file, write_whole
+
+
+def test_writes_all_and_makes_the_folder(tmp_path):
+    write_whole(tmp_path / "new" / "f.txt", b"abc")
+    assert (tmp_path / "new" / "f.txt").read_bytes() == b"abc"
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["f.txt"]
+
+
+def test_a_failure_leaves_the_old_file(tmp_path):
+    path = tmp_path / "f.txt"
+    write_whole(path, b"old")
+    with pytest.raises(RuntimeError, match="halfway"), whole_file(path) as file:
+        file.write(b"ne")
+        raise RuntimeError("halfway")
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["f.txt"]
+
+
+def test_a_full_disk_is_named(tmp_path):
+    error = storage_error(tmp_path / "f", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    assert isinstance(error, StorageError)
+    assert str(error).startswith(f"{tmp_path}/f: the disk is full")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_real_full_device(tmp_path):
+    with pytest.raises(StorageError, match="the disk is full"), whole_file(tmp_path / "f"):
+        with open("/dev/full", "wb") as full:
+            full.write(b"x" * 10_000)
+
+
+def test_a_folder_that_is_a_file(tmp_path):
+    (tmp_path / "f").write_text("")
+    with pytest.raises(StorageError, match=r"f/g: cannot be written"):
+        write_whole(tmp_path / "f" / "g", b"")

@@ -1,0 +1,23 @@
+import os
+import signal
+
+import pytest
+
+from regard.training.interrupts import StopRequests
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_first_signal_asks_politely(number):
+    before = signal.getsignal(number)
+    with StopRequests() as stop:
+        assert not stop()
+        os.kill(os.getpid(), number)
+        assert stop()
+        assert stop.received == number
+    assert signal.getsignal(number) == before
+
+
+def test_second_signal_interrupts():
+    with StopRequests(), pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)

@@ -1,0 +1,251 @@
+import json
+from functools import partial
+
+import pytest
+import torch
+
+from regard.batching.stream import training_batches
+from regard.corpora.store import TokenChunk, TokenStore, write_store
+from regard.errors import RunError, TrainingError
+from regard.models.transformer import Transformer, TransformerSettings
+from regard.training.checkpoints import list_checkpoints, load_weights
+from regard.training.loop import START, TrainingSettings, fit
+from regard.training.loss import batch_loss
+from regard.training.optimizer import build_optimizer
+
+VOCABULARY = 20
+
+
+class Silent:
+    def __init__(self):
+        self.notes, self.losses, self.validations = [], [], []
+
+    def noted(self, message):
+        self.notes.append(message)
+
+    def logged(self, step, numbers):
+        self.losses.append(numbers["loss"])
+
+    def validated(self, step, numbers, *, best):
+        self.validations.append((step, best))
+
+
+def settings(**changed):
+    plain = {
+        "steps": 12,
+        "batch_tokens": 64,
+        "schedule": {"warmup": 4},
+        "validation": {"every": 4, "by": "loss"},
+        "log_every": 3,
+        "save_every": 5,
+        "average": 2,
+    }
+    return TrainingSettings.model_validate(plain | changed)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "s.arrow"
+    draw = torch.Generator().manual_seed(0)
+    rows = [torch.randint(4, VOCABULARY, (n % 6 + 2,), generator=draw).tolist() for n in range(80)]
+    write_store(path, [TokenChunk(rows, rows)], "mark", with_text=False)
+    return TokenStore.open(path)
+
+
+def new_model(seed=1, dropout=0.1):
+    torch.manual_seed(seed)
+    plain = TransformerSettings(
+        encoder_layers=1,
+        decoder_layers=1,
+        width=16,
+        heads=2,
+        feed_forward=24,
+        dropout=dropout,
+    )
+    return Transformer(plain, VOCABULARY, VOCABULARY)
+
+
+def run(store, folder, *, stop_after=None, reporter=None, validate=None, dropout=0.1, **changed):
+    wanted = settings(**changed)
+    model = new_model(dropout=dropout)
+    steps = iter(range(1, 1000))
+
+    def weight_norm(model):
+        return {"loss": float(sum(p.detach().double().square().sum() for p in model.parameters()))}
+
+    progress = fit(
+        model,
+        partial(training_batches, store, budget=wanted.batch_tokens, seed=1, max_tokens=99),
+        validate or weight_norm,
+        wanted,
+        folder=folder,
+        width=16,
+        reporter=reporter or Silent(),
+        stop_asked=lambda: stop_after is not None and next(steps) >= stop_after,
+    )
+    return model, progress
+
+
+def same(one, other):
+    return all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("stop_after", [1, 4, 5, 7, 11])
+@pytest.mark.parametrize("changed", [{}, {"moving_average": 0.9, "accumulate": 2}])
+def test_stopped_and_resumed_equals_unbroken(store, tmp_path, stop_after, changed):
+    whole, _ = run(store, tmp_path / "whole", **changed)
+    broken, progress = run(store, tmp_path / "broken", stop_after=stop_after, **changed)
+    assert progress.step == stop_after
+    assert not same(broken, whole)
+    resumed, progress = run(store, tmp_path / "broken", **changed)
+    assert progress.step == 12
+    assert same(resumed, whole)
+    files = ["model.safetensors", "weights/best.safetensors", "weights/last.safetensors"]
+    for file in files:
+        assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "broken" / file).read_bytes()
+
+
+def test_resumed_from_the_checkpoint_before_a_damaged_one(store, tmp_path):
+    whole, _ = run(store, tmp_path / "whole")
+    run(store, tmp_path / "broken", stop_after=7)
+    newest = list_checkpoints(tmp_path / "broken" / "checkpoints")[0]
+    newest.write_bytes(newest.read_bytes()[:100])
+    reporter = Silent()
+    resumed, _ = run(store, tmp_path / "broken", reporter=reporter)
+    assert same(resumed, whole)
+    assert any("is damaged" in message for message in reporter.notes)
+
+
+def test_a_finished_run_resumed_stays_the_same(store, tmp_path):
+    run(store, tmp_path)
+    before = (tmp_path / "model.safetensors").read_bytes()
+    reporter = Silent()
+    _, progress = run(store, tmp_path, reporter=reporter)
+    assert (tmp_path / "model.safetensors").read_bytes() == before
+    assert reporter.validations == []
+    assert progress.step == 12
+
+
+def test_metrics_hold_each_step_once(store, tmp_path):
+    run(store, tmp_path, stop_after=7)
+    run(store, tmp_path)
+    records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    places = [(r["kind"], r["step"]) for r in records]
+    assert sorted(places) == sorted(
+        [("train", s) for s in (3, 6, 9, 12)] + [("valid", s) for s in (4, 8, 12)]
+    )
+
+
+def test_a_step_is_the_mean_over_the_tokens_of_all_its_batches(store, tmp_path):
+    wanted = settings(steps=1, accumulate=3, validation={"every": 9, "by": "loss"})
+    model = new_model(dropout=0.0)
+    optimizer = build_optimizer(model, wanted.optimizer)
+    optimizer.param_groups[0]["lr"] = optimizer.param_groups[1]["lr"] = 5e-4 / 4  # of warm-up 4
+    stream = training_batches(store, START, budget=64, seed=1, max_tokens=99)
+    batches = [next(stream).batch for _ in range(3)]
+    losses = [batch_loss(model, batch, 0.1).smoothed for batch in batches]
+    (sum(losses) / sum(batch.num_tokens for batch in batches)).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    found, _ = run(store, tmp_path, dropout=0.0, **wanted.model_dump())
+    for one, other in zip(found.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_the_loss_falls(store, tmp_path):
+    reporter = Silent()
+    run(store, tmp_path, steps=60, reporter=reporter, optimizer={"learning_rate": 0.01})
+    assert reporter.losses[-1] < 0.8 * reporter.losses[0]
+
+
+def test_the_best_weights_are_kept_and_averaged(store, tmp_path):
+    values = iter([3.0, 1.0, 2.0])
+    run(store, tmp_path, validate=lambda model: {"loss": next(values)})
+    kept = sorted(path.name for path in (tmp_path / "weights").glob("step-*"))
+    assert kept == ["step-000000008.safetensors", "step-000000012.safetensors"]
+    best, last, average, model = (
+        load_weights(tmp_path / name)
+        for name in (
+            "weights/best.safetensors",
+            "weights/last.safetensors",
+            "weights/average.safetensors",
+            "model.safetensors",
+        )
+    )
+    for name in best:
+        want = (best[name].double() + last[name].double()) / 2
+        torch.testing.assert_close(average[name].double(), want)
+        assert torch.equal(model[name], average[name])
+
+
+def test_patience_ends_training_early(store, tmp_path):
+    values = iter([1.0, 2.0, 3.0, 0.5])
+    changed = {"validation": {"every": 2, "by": "loss", "patience": 2}}
+    _, progress = run(store, tmp_path, validate=lambda model: {"loss": next(values)}, **changed)
+    assert progress.step == 6
+    assert progress.best[0] == (-1.0, 2)
+
+
+def test_a_score_is_better_when_higher(store, tmp_path):
+    values = iter([10.0, 30.0, 20.0])
+    changed = {"validation": {"every": 4, "by": "bleu"}, "average": 1}
+    _, progress = run(store, tmp_path, validate=lambda model: {"bleu": next(values)}, **changed)
+    assert progress.best == ((30.0, 8),)
+
+
+def test_the_moving_average_is_what_is_validated(store, tmp_path):
+    seen = []
+
+    def validate(model):
+        seen.append([p.detach().clone() for p in model.parameters()])
+        return {"loss": 1.0}
+
+    model, _ = run(store, tmp_path, validate=validate, moving_average=0.99)
+    assert not all(torch.equal(a, b) for a, b in zip(seen[-1], model.parameters(), strict=True))
+
+
+def test_a_loss_that_is_not_a_number_stops_with_advice(store, tmp_path):
+    with pytest.raises(TrainingError, match=r"not a number.*lower training\.optimizer"):
+        run(store, tmp_path, optimizer={"learning_rate": 1e30, "clip_norm": 0}, steps=30)
+    assert not list_checkpoints(tmp_path / "checkpoints")
+
+
+def test_a_checkpoint_of_another_model_is_refused(store, tmp_path):
+    run(store, tmp_path, stop_after=5)
+    wanted = settings()
+    other = Transformer(
+        TransformerSettings(encoder_layers=2, decoder_layers=1, width=16, heads=2, feed_forward=24),
+        VOCABULARY,
+        VOCABULARY,
+    )
+    with pytest.raises(RunError, match="does not fit the model"):
+        fit(
+            other,
+            partial(training_batches, store, budget=64, seed=1, max_tokens=99),
+            lambda model: {"loss": 1.0},
+            wanted,
+            folder=tmp_path,
+            width=16,
+            reporter=Silent(),
+            stop_asked=lambda: False,
+        )
+
+
+def test_bfloat16_trains(store, tmp_path):
+    reporter = Silent()
+    changed = {"precision": "bfloat16", "steps": 60, "optimizer": {"learning_rate": 0.01}}
+    model, _ = run(store, tmp_path, reporter=reporter, **changed)
+    assert reporter.losses[-1] < 0.8 * reporter.losses[0]
+    assert next(model.parameters()).dtype == torch.float32
+
+
+def test_other_threads_are_noted(store, tmp_path):
+    run(store, tmp_path, stop_after=5)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    reporter = Silent()
+    try:
+        run(store, tmp_path, reporter=reporter)
+    finally:
+        torch.set_num_threads(threads)
+    assert any(f"resumed with {threads + 1}" in message for message in reporter.notes)
