@@ -1,0 +1,294 @@
+"""Files of pairs, read as a stream: nothing is held but the line at hand."""
+
+import csv
+import gzip
+import io
+import re
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, Self
+
+from pydantic import NonNegativeInt, model_validator
+
+from regard.corpora.pairs import Pair
+from regard.corpora.tmx import read_tmx
+from regard.errors import CorpusError
+from regard.settings import Settings
+
+Format = Literal["tsv", "csv", "tmx"]
+FORMATS: tuple[Format, ...] = ("tsv", "csv", "tmx")
+STDIN = "-"
+MAX_LINE = 1 << 24
+"""Bytes: a longer line means that the file is no text of one sentence a line."""
+
+_GZIP_MAGIC, _BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
+_CHUNK = 1 << 16
+_NEWLINE = re.compile(r"\r\n?|\n")
+
+
+class FilesSettings(Settings):
+    """Where pairs are read from: two parallel text files, or one file with both sides.
+
+    Any of them may be gzipped, whatever its name, and one may be `-`, the standard input. Text is
+    UTF-8, with or without a byte order mark.
+    """
+
+    source: str | None = None
+    """A text file with one sentence a line; goes with `target`."""
+    target: str | None = None
+    """A text file with the translations, line for line."""
+    data: str | None = None
+    """One file with both sides: .tsv, .csv or .tmx, or any of them with .gz behind."""
+    format: Format | None = None
+    """How `data` is written, where its name does not say so."""
+    columns: tuple[NonNegativeInt | str, NonNegativeInt | str] = (0, 1)
+    """The columns of source and target in TSV or CSV: numbers from 0, or names of the header."""
+    header: bool = False
+    """Whether the first line of TSV or CSV is a header; names in `columns` imply it."""
+    languages: tuple[str, str] | None = None
+    """The codes of source and target in TMX, where they are not those of the corpus."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        texts = (self.source, self.target)
+        if self.data is not None and texts != (None, None):
+            raise ValueError("give either data, or source and target, not both")
+        if self.data is None and None in texts:
+            raise ValueError("give data, or both source and target")
+        if texts == (STDIN, STDIN):
+            raise ValueError("source and target cannot both be the standard input")
+        if self.data == STDIN and self.format is None:
+            raise ValueError(f"data is the standard input: give format ({', '.join(FORMATS)})")
+        self._refuse_idle()
+        return self
+
+    def _refuse_idle(self) -> None:
+        """A setting that would do nothing is a mistake."""
+        kind = "two text files" if self.data is None else self.kind()
+        table, tmx = kind in ("tsv", "csv", None), kind in ("tmx", None)
+        idle = {
+            "format": self.format is not None and self.data is None,
+            "columns": self.columns != (0, 1) and not table,
+            "header": self.header and not table,
+            "languages": self.languages is not None and not tmx,
+        }
+        if any(idle.values()):
+            names = ", ".join(name for name, is_idle in idle.items() if is_idle)
+            raise ValueError(f"{names} would have no effect: the pairs are read from {kind}")
+
+    def kind(self) -> Format | None:
+        """The format of `data`, as given or by its name; None where neither says."""
+        suffix = Path((self.data or "").removesuffix(".gz")).suffix[1:].lower()
+        return self.format or next((known for known in FORMATS if known == suffix), None)
+
+
+def read_pairs(settings: FilesSettings, languages: tuple[str, str]) -> Iterator[Pair]:
+    """The pairs of the files, in their order; `languages` are those of the corpus.
+
+    A blank line of a table is a pair of empty sentences, which cleaning counts. A line break
+    inside a CSV cell or a TMX segment becomes a space. The standard input can be read only once.
+    """
+    if settings.source is not None and settings.target is not None:
+        return _read_parallel(settings.source, settings.target)
+    assert settings.data is not None  # the settings have been validated
+    kind = settings.kind()
+    if kind is None:
+        raise CorpusError(
+            f"{settings.data}: its name ends in none of .tsv, .csv and .tmx, with or without .gz; "
+            f"rename it, or give format ({', '.join(FORMATS)})"
+        )
+    if kind == "tmx":
+        return _read_memory(settings.data, settings.languages or languages)
+    return _read_table(settings.data, kind, settings)
+
+
+def read_lines(path: str | Path) -> Iterator[str]:
+    """The lines of a text file, or of the standard input for `-`, without their ends.
+
+    A line ends in \\n or \\r\\n and nowhere else, so that counts agree with `wc` and with other
+    tools. An empty file has no lines, and is no error here.
+    """
+    name = _name(path)
+    with _open_bytes(path) as stream:
+        number = 0
+        while raw := stream.readline(MAX_LINE):
+            number += 1
+            if len(raw) == MAX_LINE:
+                raise CorpusError(
+                    f"{name}: line {number}: longer than {MAX_LINE >> 20} MiB; is this a text file "
+                    "with one sentence a line?"
+                )
+            if raw.endswith(b"\n"):
+                raw = raw[: -2 if raw.endswith(b"\r\n") else -1]
+            if number == 1:
+                raw = raw.removeprefix(_BOM)
+            try:
+                yield raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise CorpusError(f"{name}: line {number}: {_not_utf8(error)}") from None
+
+
+def _not_utf8(error: UnicodeDecodeError) -> str:
+    """What is wrong with the line, and what to do."""
+    byte = f"byte {error.start + 1} of the line is 0x{error.object[error.start]:02x}"
+    if error.object.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return f"not UTF-8 but, it seems, UTF-16 ({byte}); convert it: iconv -f UTF-16 -t UTF-8"
+    return f"not UTF-8: {byte}; convert it, from Latin-1 say: iconv -f LATIN1 -t UTF-8"
+
+
+def _read_parallel(source: str, target: str) -> Iterator[Pair]:
+    """Line n of one file with line n of the other."""
+    sides = (read_lines(source), read_lines(target))
+    count = 0
+    for left, right in zip_longest(*sides):
+        if left is None or right is None:
+            ended = 0 if left is None else 1
+            counts = [count, count]
+            counts[1 - ended] += 1 + sum(1 for _ in sides[1 - ended])
+            raise CorpusError(
+                f"{_name(source)} has {counts[0]} lines and {_name(target)} has {counts[1]}: "
+                "parallel files must have equally many; look for a line lost or broken in two"
+            )
+        count += 1
+        yield Pair(left, right)
+    if not count:
+        raise CorpusError(f"{_name(source)} and {_name(target)} are empty")
+
+
+def _read_table(path: str, kind: Literal["tsv", "csv"], settings: FilesSettings) -> Iterator[Pair]:
+    """The two columns of each row."""
+    name, columns = _name(path), settings.columns
+    rows = _csv_rows(path) if kind == "csv" else _tsv_rows(path)
+    if settings.header or any(isinstance(column, str) for column in columns):
+        places = _find_columns(columns, next(rows, (1, []))[1], name)
+    else:
+        places = [int(column) for column in columns]
+    empty = True
+    for number, row in rows:
+        empty = False
+        if len(row) > max(places):
+            yield Pair(*(_NEWLINE.sub(" ", row[place]) for place in places))
+        elif row in ([], [""]):
+            yield Pair("", "")
+        else:
+            raise CorpusError(
+                f"{name}: line {number}: column {max(places)} was asked for, counted from 0, and "
+                f"{len(row)} found; the line begins {row[0][:40]!r}"
+            )
+    if empty:
+        raise CorpusError(_empty(path))
+
+
+def _tsv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
+    """Each line with its number, cut at its tabs; quotes mean nothing."""
+    for number, line in enumerate(read_lines(path), 1):
+        yield number, line.split("\t")
+
+
+def _csv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
+    """Each row with the number of its first line."""
+    reader = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
+    while True:
+        number = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise CorpusError(
+                f"{_name(path)}: line {number}: not CSV: {error}; is a quote not closed, or not "
+                "doubled inside a quoted cell?"
+            ) from None
+        yield number, row
+
+
+def _find_columns(columns: Sequence[int | str], header: list[str], name: str) -> list[int]:
+    """The places of columns that may be given by name."""
+    for column in columns:
+        if isinstance(column, str) and header.count(column) != 1:
+            raise CorpusError(
+                f"{name}: line 1: {header.count(column) or 'no'} columns are named {column!r}; "
+                f"the header has {', '.join(map(repr, header)) or 'nothing'}"
+            )
+    return [header.index(column) if isinstance(column, str) else column for column in columns]
+
+
+def _read_memory(path: str, languages: tuple[str, str]) -> Iterator[Pair]:
+    with _open_bytes(path) as stream:
+        if not stream.peek(1):
+            raise CorpusError(_empty(path))
+        for source, target in read_tmx(stream, _name(path), languages):
+            yield Pair(_NEWLINE.sub(" ", source), _NEWLINE.sub(" ", target))
+
+
+class _Watched(io.RawIOBase):
+    """The bytes of another stream; a failure to read them tells where it was met."""
+
+    def __init__(self, stream: Any, name: str) -> None:
+        self._stream, self._name = stream, name
+        self._bytes = self._lines = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self._stream.read1(len(buffer))  # at once what there is: a pipe may be slow
+        except EOFError:
+            raise CorpusError(
+                f"{self._name}: line {self._lines + 1}: the gzip data ends too early: the file is "
+                "cut short; copy or download it again"
+            ) from None
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise CorpusError(
+                f"{self._name}: line {self._lines + 1}: the gzip data is damaged ({error}); copy "
+                "or download it again"
+            ) from None
+        except OSError as error:
+            raise CorpusError(
+                f"{self._name}: cannot be read after byte {self._bytes}: {error.strerror or error}"
+            ) from error
+        self._bytes += len(data)
+        self._lines += data.count(b"\n")
+        buffer[: len(data)] = data
+        return len(data)
+
+
+@contextmanager
+def _open_bytes(path: str | Path) -> Iterator["io.BufferedReader[_Watched]"]:
+    """The bytes of a file or of the standard input, unzipped where they are gzipped."""
+    name = _name(path)
+    with ExitStack() as stack:
+        file = sys.stdin.buffer if str(path) == STDIN else stack.enter_context(_open(path))
+        stream = io.BufferedReader(_Watched(file, name), _CHUNK)
+        if stream.peek(2)[:2] == _GZIP_MAGIC:
+            unzipped = stack.enter_context(gzip.GzipFile(fileobj=stream))
+            stream = io.BufferedReader(_Watched(unzipped, name), _CHUNK)
+        yield stream
+
+
+def _open(path: str | Path) -> BinaryIO:
+    try:
+        return open(path, "rb")
+    except FileNotFoundError:
+        reason = f"no such file (looked in {Path.cwd()})"
+    except IsADirectoryError:
+        reason = "a folder, where a file was expected"
+    except PermissionError:
+        reason = "no permission to read it"
+    except (OSError, ValueError) as error:  # a ValueError where the name holds a null byte
+        reason = f"cannot be opened: {error}"
+    raise CorpusError(f"{path}: {reason}")
+
+
+def _name(path: str | Path) -> str:
+    return "standard input" if str(path) == STDIN else str(path)
+
+
+def _empty(path: str) -> str:
+    once = "; it can be read only once" if path == STDIN else ""
+    return f"{_name(path)}: holds no pairs: it is empty{once}"
