@@ -14,7 +14,8 @@ START = Position(0, 0)
 @pytest.fixture
 def store(tmp_path):
     texts = [Pair("a" * (n % 7 + 1), "b" * (n % 5 + 1)) for n in range(60)]
-    ids = [[[4 + n] * len(side) for n, side in enumerate(column)] for column in zip(*texts)]
+    columns = zip(*texts, strict=True)
+    ids = [[[4 + n] * len(side) for n, side in enumerate(column)] for column in columns]
     write_store(tmp_path / "s.arrow", [TokenChunk(*ids, texts)], "mark", with_text=True)
     return TokenStore.open(tmp_path / "s.arrow")
 
