@@ -124,6 +124,8 @@ def test_way_out_is_finite_even_where_the_model_holds_it_impossible():
 def test_prefixes_must_be_as_many_as_sentences():
     with pytest.raises(ValueError, match="expected 2 prefixes, one a sentence, got 3"):
         Rules(RuleSettings(), LENGTHS, prefixes=[[], [], []])
+    with pytest.raises(ValueError, match="expected 2 prefixes, one a sentence, got 0"):
+        Rules(RuleSettings(), LENGTHS, prefixes=[])
 
 
 @pytest.mark.parametrize("wrong", [PAD, BOS, EOS])

@@ -49,10 +49,10 @@ class Beam:
         return self.size
 
     def __call__(self, log_probs: Tensor, grid: Grid) -> Candidates:
-        """The likeliest (B, C) of the K V ways, in whose sum with what was it writes.
+        """The likeliest (B, C) of the K V ways; it writes into `log_probs`.
 
-        Twice the size, as each hypothesis may end in one way, so that `size` others are among
-        them. Greedy search stands by its one choice: if that is EOS, it is over.
+        C is twice the size: as each hypothesis can end in one way only, `size` of them go on.
+        Greedy search stands by its one choice: if that is EOS, it is over.
         """
         vocabulary = log_probs.shape[-1]
         totals = log_probs.add_(grid.log_probs[..., None]).flatten(1)  # (B, K V)

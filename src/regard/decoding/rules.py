@@ -80,7 +80,8 @@ class Rules:
             self.filters.append(forbid_phrases(forbidden, where))
         if settings.min_length:
             self.filters.append(min_length(settings.min_length))
-        prefixes = _checked(prefixes or [()] * len(sources), len(sources))
+        prefixes = [()] * len(sources) if prefixes is None else prefixes
+        _check_prefixes(prefixes, len(sources))
         longest = max(map(len, prefixes), default=0)
         filled = [[*prefix, *[PAD] * (longest - len(prefix))] for prefix in prefixes]
         self.prefixes = torch.tensor(filled, dtype=torch.long, device=where)  # (B, P)
@@ -117,8 +118,8 @@ class Rules:
             )
 
 
-def _checked(prefixes: Sequence[Sequence[int]], sentences: int) -> Sequence[Sequence[int]]:
-    """The prefixes, if there is one for each sentence and none holds what only batches hold."""
+def _check_prefixes(prefixes: Sequence[Sequence[int]], sentences: int) -> None:
+    """An error unless there is one for each sentence and none holds what only batches hold."""
     if len(prefixes) != sentences:
         raise ValueError(f"expected {sentences} prefixes, one a sentence, got {len(prefixes)}")
     for number, prefix in enumerate(prefixes):
@@ -127,4 +128,3 @@ def _checked(prefixes: Sequence[Sequence[int]], sentences: int) -> Sequence[Sequ
                 f"prefix {number} holds the special ids {sorted(wrong)}: give the ids of its "
                 "text alone"
             )
-    return prefixes
