@@ -192,7 +192,7 @@ class TestTables:
         path = put("a.csv", '"one, ""two""\r\nthree",four\r\nfive,six\r\n')
         assert read(data=path) == [('one, "two" three', "four"), ("five", "six")]
 
-    @pytest.mark.parametrize("name", ["a.tsv.gz", "A.TSV", "a.b.tsv"])
+    @pytest.mark.parametrize("name", ["a.tsv.gz", "A.TSV.GZ", "a.b.tsv"])
     def test_format_by_name(self, put, name):
         assert read(data=put(name, "a\tb\n")) == [("a", "b")]
 

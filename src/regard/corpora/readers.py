@@ -82,7 +82,7 @@ class FilesSettings(Settings):
 
     def kind(self) -> Format | None:
         """The format of `data`, as given or by its name; None where neither says."""
-        suffix = Path((self.data or "").removesuffix(".gz")).suffix[1:].lower()
+        suffix = Path((self.data or "").lower().removesuffix(".gz")).suffix[1:]
         return self.format or next((known for known in FORMATS if known == suffix), None)
 
 
@@ -109,8 +109,8 @@ def read_pairs(settings: FilesSettings, languages: tuple[str, str]) -> Iterator[
 def read_lines(path: str | Path) -> Iterator[str]:
     """The lines of a text file, or of the standard input for `-`, without their ends.
 
-    A line ends in \\n or \\r\\n and nowhere else, so that counts agree with `wc` and with other
-    tools. An empty file has no lines, and is no error here.
+    A line ends in \\n or \\r\\n and nowhere else, so that lines count as in other tools. An empty
+    file has no lines, which is no error here.
     """
     name = _name(path)
     with _open_bytes(path) as stream:
@@ -127,9 +127,10 @@ def read_lines(path: str | Path) -> Iterator[str]:
             if number == 1:
                 raw = raw.removeprefix(_BOM)
             try:
-                yield raw.decode("utf-8")
+                line = raw.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise CorpusError(f"{name}: line {number}: {_not_utf8(error)}") from None
+            yield line
 
 
 def _not_utf8(error: UnicodeDecodeError) -> str:
@@ -146,9 +147,9 @@ def _read_parallel(source: str, target: str) -> Iterator[Pair]:
     count = 0
     for left, right in zip_longest(*sides):
         if left is None or right is None:
-            ended = 0 if left is None else 1
-            counts = [count, count]
-            counts[1 - ended] += 1 + sum(1 for _ in sides[1 - ended])
+            rest = sides[1 if left is None else 0]
+            longer = count + 1 + sum(1 for _ in rest)
+            counts = (count, longer) if left is None else (longer, count)
             raise CorpusError(
                 f"{_name(source)} has {counts[0]} lines and {_name(target)} has {counts[1]}: "
                 "parallel files must have equally many; look for a line lost or broken in two"

@@ -23,6 +23,8 @@ FEWEST_PAIRS = 10
 """In a corpus that can be cut."""
 HELD_OUT: tuple[SplitName, SplitName] = ("valid", "test")
 
+_ADVICE = "give validation and test pairs in files of their own, or ask for 0 of them"
+
 
 class SplitSettings(Settings):
     """How pairs are held out of a corpus that comes without a split for validation or test."""
@@ -121,17 +123,15 @@ def _fit(choices: dict[SplitName, _Choice], name: str, total: int) -> list[str]:
         )
     notes, largest = [], int(total * LARGEST_SHARE)
     for split, choice in choices.items():
-        if choice.size > largest:
-            notes.append(
-                f"{name}: {split} is cut to {largest} of {total} pairs, not {choice.size} as asked"
-            )
-            choice.shrink(largest)
+        asked = choice.size
+        choice.shrink(min(asked, largest))
         if not choice.total:
             raise CorpusError(f"{name}: no source sentence was found for {split}; {_ADVICE}")
+        if choice.total < asked:
+            notes.append(
+                f"{name}: {split} holds {choice.total} of {total} pairs; {asked} were asked"
+            )
     return notes
-
-
-_ADVICE = "give validation and test pairs in files of their own, or ask for 0 of them"
 
 
 def _with_splits(corpus: Corpus, choices: dict[SplitName, _Choice], seed: int) -> Corpus:
