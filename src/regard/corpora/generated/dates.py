@@ -1,0 +1,77 @@
+"""Dates as people of some forty places write them, and the same dates in ISO 8601.
+
+The formats are those of the Unicode locale data (CLDR), through Babel: "jeudi 4 mars 2021",
+"Mar 4, 2021", "2021年3月4日". The source decides the answer. Where the month is but a number, the
+place is written before the date, because "3/4/2021" is in March in one and in April in another:
+"en-US: 3/4/2021", "en-GB: 03/04/2021". Where it is a name, the name is enough: no month of our
+places is called like another month of another place, which is why Croatian is not among them
+(its October is the Poles' November). A year of two digits lies between 1969 and 2068, as POSIX
+has it.
+"""
+
+from datetime import date, timedelta
+from functools import cache
+from random import Random
+from typing import Literal, NamedTuple
+
+from babel import Locale
+from babel.dates import DateTimePattern, get_date_format
+
+from regard.corpora.generated.drawing import Example, GeneratedSettings, generated_corpus
+from regard.corpora.pairs import Corpus, Pair
+
+PLACES = (
+    "af ar bg bn ca cs da de el en-AU en-GB en-US es et eu fa fi fr he hi hu id is it ja ko lt lv "
+    "ms nb nl pl pt ro ru sk sl sv sw th tr uk vi zh"
+)
+FORMATS: tuple[Literal["full", "long", "medium", "short"], ...] = (
+    "full",
+    "long",
+    "medium",
+    "short",
+)
+SKELETONS = ("yMd", "yMMMd", "yMMMEd")
+ALL_YEARS, SHORT_YEARS = (1900, 2099), (1969, 2068)
+LOWERCASE_SHARE = 0.25
+
+
+class Spelling(NamedTuple):
+    """One way to write a date in one place."""
+
+    locale: Locale
+    pattern: DateTimePattern
+    label: str  # what is written before the date
+    years: tuple[int, int]  # the first and the last that can be read back
+
+    def write(self, day: date) -> str:
+        return self.label + self.pattern.apply(day, self.locale)
+
+
+def dates(settings: GeneratedSettings) -> Corpus:
+    """The corpus of dates; no date is in two splits, however it is written."""
+    return generated_corpus("dates", ("mul", "und"), _draw, settings, aligned=False)
+
+
+@cache
+def spellings() -> tuple[Spelling, ...]:
+    """All ways to write a date that our places know."""
+    found = []
+    for place in PLACES.split():
+        locale = Locale.parse(place, sep="-")
+        formats = [get_date_format(name, locale) for name in FORMATS]
+        formats += [locale.datetime_skeletons[name] for name in SKELETONS]
+        for text, pattern in {pattern.pattern: pattern for pattern in formats}.items():
+            plain = "MMM" in text or "月" in text  # the month has a name, or a mark
+            years = SHORT_YEARS if "yy" in text else ALL_YEARS
+            found.append(Spelling(locale, pattern, "" if plain else f"{place}: ", years))
+    return tuple(found)
+
+
+def _draw(random: Random) -> Example:
+    spelling = random.choice(spellings())
+    first, last = (date(year, 1, 1) for year in (spelling.years[0], spelling.years[1] + 1))
+    day = first + timedelta(random.randrange((last - first).days))
+    text = spelling.write(day)
+    if random.random() < LOWERCASE_SHARE:
+        text = text.lower()
+    return Example(Pair(text, day.isoformat()))
