@@ -1,0 +1,1 @@
+"""Raw text -> ids and back, without loss."""

@@ -1,0 +1,78 @@
+"""How text becomes ids."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+
+from regard.settings import Settings
+from regard.text.normalize import Form
+from regard.text.special import SPECIAL_PIECES
+
+_FOR_SUBWORDS = ("byte_fallback", "character_coverage", "sampling")
+_FOR_LISTS = ("min_count",)
+
+
+class TokenizerSettings(Settings):
+    """One tokenizer: what its pieces are and how they are learned."""
+
+    kind: Literal["bpe", "unigram", "words", "characters"] = "bpe"
+    """What a piece is: `bpe` and `unigram` cut words into learned subwords and can spell any text;
+    `words` (for scripts with spaces) and `characters` know what the training text held."""
+    size: NonNegativeInt = 8000
+    """Pieces in the vocabulary, the four special ones included. A small corpus may give fewer. For
+    `words` and `characters` the most frequent are kept, and 0 keeps all."""
+    form: Form = "nfc"
+    """Unicode form of the text: `nfc` gives é one spelling; `nfkc` also turns ﬁ into fi, ² into 2
+    and full-width letters into plain ones; `none` leaves the text alone."""
+    lowercase: bool = False
+    """Turn all letters into small ones, in the output too."""
+    byte_fallback: bool = True
+    """Spell characters that the vocabulary lacks as UTF-8 bytes, with 256 pieces of its size,
+    rather than as unknown. For `bpe` and `unigram`."""
+    character_coverage: Annotated[float, Field(ge=0.98, le=1.0)] = 0.9999
+    """Share of the training text whose characters get a piece each; the rarest, beyond it, are
+    spelled as bytes, or are unknown without `byte_fallback`. For `bpe` and `unigram`."""
+    sampling: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
+    """Cut training text at random, anew each time; 0 cuts it the same way always. For `bpe` it is
+    the share of merges left out (BPE-dropout; 0.1 is usual, more is wilder). For `unigram` it is
+    the power to which the probabilities of the cuts are raised (0.1 or 0.2 are usual, *less* is
+    wilder)."""
+    min_count: PositiveInt = 1
+    """How often a piece must occur to be known. For `words` and `characters`."""
+    max_training_texts: PositiveInt = 500_000
+    """At most so many texts, picked evenly from all, teach the vocabulary."""
+
+    @model_validator(mode="after")
+    def _refuse_what_cannot_be(self) -> Self:
+        subwords = self.kind in ("bpe", "unigram")
+        for name in _FOR_LISTS if subwords else _FOR_SUBWORDS:
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default:
+                raise ValueError(f"{name}: {value} has no effect on kind: {self.kind}; leave it out")
+        if subwords and self.size == 0:
+            raise ValueError(f"size: 0 keeps all pieces, but {self.kind} needs a size to aim at")
+        if 0 < self.size <= len(SPECIAL_PIECES):
+            raise ValueError(
+                f"size: {self.size} holds no more than the {len(SPECIAL_PIECES)} special pieces"
+            )
+        return self
+
+
+class TextSettings(Settings):
+    """The tokenizers of both sides."""
+
+    source: TokenizerSettings = TokenizerSettings()
+    target: TokenizerSettings | None = None
+    """Left out: as the source."""
+    joint: bool = True
+    """One vocabulary, learned from both sides, so that names and numbers are the same pieces in
+    both and the embeddings can be shared."""
+
+    @model_validator(mode="after")
+    def _refuse_two_in_one(self) -> Self:
+        if self.joint and self.target not in (None, self.source):
+            raise ValueError(
+                "joint: true makes one vocabulary for both sides, but target differs from source; "
+                "leave target out, or set joint: false"
+            )
+        return self
