@@ -40,7 +40,7 @@ from regard.corpora.generated.phrases import Phrase, arrange, join, say
 T = TypeVar("T")
 
 TENSES: tuple[Tense, ...] = ("present", "past", GOING, WANT, WOULD_LIKE, CAN, MUST)
-TENSE_WEIGHTS = (42, 28, 10, 5, 5, 5, 5)
+TENSE_WEIGHTS = (44, 28, 8, 5, 5, 5, 5)
 PRONOUN_WEIGHTS = tuple((2, 5, 2, 5, 4, 3)[person] for _, _, person, _ in PRONOUNS)
 """More "tu" and "nous": nothing else takes their forms of the verb."""
 
@@ -108,19 +108,19 @@ class Talk:
         draw, past = self.random.random(), tense == "past"
         if draw < 0.3:
             return say(*self.one(MONTHS), "0-0 1-1")
-        if draw < 0.5 or (tense != "present" and middle not in (NO_MIDDLE, NOT)):
+        if draw < 0.42 or (tense != "present" and middle not in (NO_MIDDLE, NOT)):
             return say(*self.one(SEASONS), "0-0 1-1")
         day, english_day = self.one(DAYS)
         if tense == "present":
-            if draw < 0.75 or middle.negative:
+            if draw < 0.7 or middle.negative:
                 return say(f"le {day}", f"on {english_day}s", "0?0 1-1")
             return say(*self.one(EVERY), "0-0 1-1")
-        if draw < 0.6:
+        if draw < 0.54:
             return say("hier", "yesterday") if past else say("demain", "tomorrow")
-        if draw < 0.75:
+        if draw < 0.7:
             french, english = ("dernier", "last") if past else ("prochain", "next")
             return say(f"{day} {french}", f"{english} {english_day}", "0-1 1-0")
-        if draw < 0.87:
+        if draw < 0.82:
             return say(*self.one(LAST if past else NEXT), "0?1 1-1 2-0")
         if not past:
             return join(say("dans", "in"), self.count())

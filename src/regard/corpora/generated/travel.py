@@ -79,7 +79,8 @@ IT = Clitic("le", "it"), Clitic("la", "it", "e")
 HIM_OR_HER = Clitic("le", "him"), Clitic("la", "her", "e")
 
 CLITIC_CHANCES = {"sight": 0.3, "thing": 0.35, "person": 0.5, "any": 0.25}
-VERB_WEIGHTS = tuple(7 if verb.with_etre else 5 for verb in VERBS)  # those have more forms
+VERB_WEIGHTS = tuple(8 if verb.with_etre else 7 if verb.kind == "person" else 6 for verb in VERBS)
+"""More of those with more forms, so that no form is rare."""
 MOVES = {"goal": "to", "origin": "from", "spot": "in", "arrival": "in", "alone": ""}
 STANDS = {
     "près de": ("près de", "near", "0-0 1?0"),
@@ -134,7 +135,7 @@ class Speaker(Talk):
             return join(self.weather(), STOP)
         tense = self.tense()
         middle = self.middle(tense)
-        if self.room(0.25):
+        if self.room(0.35):
             time = self.time(tense, middle)
             return join(time, COMMA, self.action(self.subject(), tense, middle), STOP)
         return join(self.action(self.subject(), tense, middle), STOP)
@@ -177,7 +178,7 @@ class Speaker(Talk):
         opening = say(*word.split()) if word else NOTHING
         subject = self.subject()
         order: Order = "asking"
-        if subject.person in (1, 4) and self.chance(0.6):
+        if word and subject.person in (1, 4) and self.chance(0.6):
             subject = subject._replace(phrase=say("-tu" if subject.person == 1 else "-vous", "you"))
             order = "inverted"
         gaps = {"où where": ("goal", "spot"), "que what": ("sight", "thing", "any")}
@@ -195,7 +196,7 @@ class Speaker(Talk):
         hearer = Subject(NOTHING, 4, "m")
         middle = self.one((NO_MIDDLE, NO_MIDDLE, NO_MIDDLE, NOT, NEVER))
         asked = self.action(hearer, "present", middle, order="commanding")
-        if self.chance(0.4):
+        if self.chance(0.5):
             return join(asked, STOP)
         comma, please = say(",", "", ""), say("si il vous plaît", "please")
         return join(arrange((asked, comma, please), (please, asked)), STOP)
@@ -343,7 +344,7 @@ class Speaker(Talk):
     def subject(self) -> Subject:
         """A name, a pronoun, a person, or two people."""
         draw = self.random.random()
-        if draw < 0.26:
+        if draw < 0.22:
             return self.name()
         if draw < 0.69:
             return self.pronoun()
