@@ -1,101 +1,110 @@
-"""Settings and texts -> tokenizers, and tokenizers -> files and back."""
+"""Tokenizers from text and from files."""
 
-import json
-from collections.abc import Callable, Iterable, Iterator
+import hashlib
+import random
+from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import ValidationError
-
 from regard.errors import TextError
-from regard.files import write_whole
-from regard.text.lists import ListTokenizer, train_list
-from regard.text.sentencepieces import SentencePieceTokenizer, train_sentencepiece
-from regard.text.settings import SUBWORDS, TextSettings, TokenizerSettings
+from regard.text.lists import CharacterTokenizer, ListTokenizer, WordTokenizer
+from regard.text.normalize import normalize
+from regard.text.saved import load_card, read
+from regard.text.sentencepieces import SentencePieceTokenizer
+from regard.text.settings import TextSettings, TokenizerSettings
 from regard.text.tokenizer import Tokenizer
 
-JOINT, SOURCE, TARGET = "tokenizer", "source", "target"
-"""What the files of a joint vocabulary, and of two, are called."""
+__all__ = [
+    "TextSettings",
+    "TokenizerSettings",
+    "Tokenizers",
+    "load_tokenizer",
+    "load_tokenizers",
+    "save_tokenizers",
+    "train_tokenizer",
+    "train_tokenizers",
+]
 
 Texts = Callable[[], Iterable[str]]
-"""Texts that can be read again."""
+"""A call starts reading at the first text."""
+
+LISTS: dict[str, type[ListTokenizer]] = {"words": WordTokenizer, "characters": CharacterTokenizer}
+
+JOINT, SOURCE, TARGET = "tokenizer", "source", "target"
 
 
 class Tokenizers(NamedTuple):
-    """Those of source and target: one object twice where the vocabulary is joint."""
+    """The tokenizers of both sides: one and the same where the vocabulary is joint."""
 
     source: Tokenizer
     target: Tokenizer
 
 
-def train_tokenizer(texts: Texts, settings: TokenizerSettings) -> Tokenizer:
-    """A tokenizer whose vocabulary is learned from `texts`."""
-    lessons = thin_out(texts, settings.max_training_texts)
-    if settings.kind in SUBWORDS:
-        return SentencePieceTokenizer(train_sentencepiece(lessons, settings), settings)
-    return ListTokenizer(train_list(lessons, settings), settings)
+def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
+    """A tokenizer with the vocabulary of `texts`: the same texts make the same tokenizer."""
+    picked = _pick((text for text in texts if text.strip()), settings.max_training_texts)
+    if not picked:
+        raise TextError(
+            "no text to learn a vocabulary from: there are no texts, or all are blank; "
+            "check that the corpus is the one you mean and that both sides hold text"
+        )
+    ready = (normalize(text, settings.form, lowercase=settings.lowercase) for text in picked)
+    return LISTS.get(settings.kind, SentencePieceTokenizer).learn(ready, settings)
 
 
-def thin_out(texts: Texts, most: int) -> Iterator[str]:
-    """At most `most` of the texts, evenly spread."""
-    total = sum(1 for _ in texts())
-    for number, text in enumerate(texts()):
-        if total <= most or number * most // total != (number - 1) * most // total:
-            yield text
-
-
-def train_tokenizers(sources: Texts, targets: Texts, settings: TextSettings) -> Tokenizers:
-    """The tokenizers of a pair of languages."""
+def train_tokenizers(source: Texts, target: Texts, settings: TextSettings) -> Tokenizers:
+    """The tokenizers of both sides, learned from the texts of both."""
     if settings.joint:
-        both = train_tokenizer(lambda: chain(sources(), targets()), settings.source)
+        both = train_tokenizer(chain(source(), target()), settings.source)
         return Tokenizers(both, both)
-    source, target = settings.sides
-    return Tokenizers(train_tokenizer(sources, source), train_tokenizer(targets, target))
+    return Tokenizers(
+        train_tokenizer(source(), settings.source),
+        train_tokenizer(target(), settings.target or settings.source),
+    )
 
 
-def save_tokenizers(tokenizers: Tokenizers, settings: TextSettings, folder: Path) -> None:
-    """Write the tokenizers, each with the settings that it was made with."""
-    if tokenizers.source is tokenizers.target:
-        _save(tokenizers.source, settings.source, folder, JOINT)
-        return
-    for tokenizer, side, name in zip(tokenizers, settings.sides, (SOURCE, TARGET), strict=True):
-        _save(tokenizer, side, folder, name)
+def save_tokenizers(tokenizers: Tokenizers, folder: Path) -> None:
+    """Write one tokenizer or two into `folder`, in the place of those that are there."""
+    joint = tokenizers.source is tokenizers.target
+    names = (JOINT,) if joint else (SOURCE, TARGET)
+    for tokenizer, name in zip(tokenizers, names, strict=False):
+        tokenizer.save(folder, name)
+    for name in {JOINT, SOURCE, TARGET} - {*names}:
+        for ending in ("json", "model"):
+            (folder / f"{name}.{ending}").unlink(missing_ok=True)
 
 
 def load_tokenizers(folder: Path) -> Tokenizers:
-    """The tokenizers that were saved in a folder."""
-    if (folder / f"{JOINT}.json").exists():
-        both = load_tokenizer(folder, JOINT)
-        return Tokenizers(both, both)
-    return Tokenizers(load_tokenizer(folder, SOURCE), load_tokenizer(folder, TARGET))
-
-
-def _save(tokenizer: Tokenizer, settings: TokenizerSettings, folder: Path, name: str) -> None:
-    tokenizer.save(folder, name)
-    known = {"settings": settings.model_dump(), "fingerprint": tokenizer.fingerprint()}
-    write_whole(folder / f"{name}.json", json.dumps(known, indent=1).encode())
+    """The tokenizers that `save_tokenizers` wrote into `folder`."""
+    if (folder / f"{SOURCE}.json").exists() and not (folder / f"{JOINT}.json").exists():
+        return Tokenizers(load_tokenizer(folder, SOURCE), load_tokenizer(folder, TARGET))
+    both = load_tokenizer(folder, JOINT)
+    return Tokenizers(both, both)
 
 
 def load_tokenizer(folder: Path, name: str) -> Tokenizer:
-    """The tokenizer called `name` in a folder."""
-    path = folder / f"{name}.json"
-    try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-        settings = TokenizerSettings.model_validate(known["settings"])
-        tokenizer = _load(folder, name, settings)
-        fingerprint = known["fingerprint"]
-    except FileNotFoundError as error:
-        raise TextError(f"{error.filename}: no such file: the tokenizer is not whole") from None
-    except (ValueError, KeyError, TypeError, ValidationError, RuntimeError, OSError) as error:
-        raise TextError(f"{path}: damaged, or not a tokenizer of this version: {error}") from None
-    if tokenizer.fingerprint() != fingerprint:
-        raise TextError(f"{path}: the vocabulary beside it is not the one it was saved with")
-    return tokenizer
+    """The tokenizer that was saved into `folder` under `name`."""
+    card = load_card(folder, name)
+    if card.pieces is not None:
+        return LISTS[card.settings.kind](card.pieces, card.settings)
+    path = folder / f"{name}.model"
+    model = read(path)
+    if hashlib.sha256(model).hexdigest() != card.model_sha256:
+        raise TextError(
+            f"{path}: damaged, or not the model that {name}.json was saved with; "
+            "copy both again or train again"
+        )
+    return SentencePieceTokenizer(model, card.settings)
 
 
-def _load(folder: Path, name: str, settings: TokenizerSettings) -> Tokenizer:
-    if settings.kind in SUBWORDS:
-        return SentencePieceTokenizer((folder / f"{name}.model").read_bytes(), settings)
-    content = (folder / f"{name}.vocabulary.json").read_text(encoding="utf-8")
-    return ListTokenizer(json.loads(content), settings)
+def _pick(texts: Iterable[str], limit: int) -> list[str]:
+    """At most `limit` of the texts, each as likely as any other; the same ones every time."""
+    picked: list[str] = []
+    chance = random.Random(0)
+    for before, text in enumerate(texts):
+        if before < limit:
+            picked.append(text)
+        elif (place := chance.randrange(before + 1)) < limit:
+            picked[place] = text
+    return picked

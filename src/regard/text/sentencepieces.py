@@ -1,122 +1,201 @@
-"""Subwords, by SentencePiece."""
+"""Subwords by SentencePiece (Kudo and Richardson 2018): byte-pair encoding and unigram.
+
+SentencePiece writes a space as `▁` (U+2581), so a text's own `▁` would come back as a space. It
+is hidden behind a code point that Unicode keeps for use inside programs, and that one, should a
+text hold it, behind another. With byte fallback every text then comes back as it went in.
+"""
 
 import hashlib
 import io
+import random
 import re
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
 from regard.errors import TextError
 from regard.files import write_whole
-from regard.text.normalize import escape, normalize
-from regard.text.pieces import PieceTokenizer
+from regard.text.saved import Saved, save_card
 from regard.text.settings import TokenizerSettings
 from regard.text.special import BOS, EOS, PAD, SPECIAL_PIECES, UNK
+from regard.text.table import TableTokenizer
 
-_SEED = threading.Lock()
-"""SentencePiece has one seed for the whole process."""
-_THREADS = 2
-"""A fixed number: what is learned may depend on it."""
-_RESERVED = "▅"  # SentencePiece's own mark for the unknown: it skips texts that hold it
+_ESCAPE, _UNDERSCORE, _BORDER = "\ufdd0", "\ufdd1", "\ufdd2"
+_TO_ESCAPE = re.compile(f"[{_ESCAPE}{_UNDERSCORE}]")
+_ESCAPED = re.compile(f"{_ESCAPE}([{_ESCAPE}{_UNDERSCORE}])|{_UNDERSCORE}")
+
+# A piece must not reach across a space of any kind, or `words` could not tell what it is part of.
+_OTHER_SPACE = re.compile(r"[^\S ]")
+# What the trainer keeps for itself: it would drop a word that holds one of these.
+_RESERVED = re.compile("[\0\t\u2585]")
+_LONGEST_WORD = 1000  # the trainer kills the process at 65,536 characters without a space
+
+# What training may hold. For BPE each character of each different word takes some 110 bytes: with
+# spaces between words there are seldom so many, without them a few hundred thousand sentences are.
+# For unigram each character of the text takes some 30 bytes, and a stretch that repeats itself
+# takes time square in its length, so the copies of a word are limited and mixed with others.
+_BPE_CHARACTERS = 5_000_000
+_UNIGRAM_CHARACTERS = 10_000_000
+_UNIGRAM_COPIES = 1000
+
+_MANY_TEXTS = 1000  # from here on starting threads pays
+_SEEDING = threading.Lock()
 
 
-class SentencePieceTokenizer(PieceTokenizer):
-    """Byte pair encoding, or a unigram model."""
+class SentencePieceTokenizer(TableTokenizer):
+    """A SentencePiece model, its normalisation and how wildly it samples."""
 
     def __init__(self, model: bytes, settings: TokenizerSettings) -> None:
-        self._model, self._settings = model, settings
+        """`model` is what SentencePiece writes into a `.model` file, as `learn` has it trained."""
+        self._model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        pieces = [self._processor.id_to_piece(n) for n in range(len(self._processor))]
-        first_byte = next((n for n in range(len(pieces)) if self._processor.is_byte(n)), None)
-        super().__init__(pieces, space_first=True, bytes_from=first_byte)
+        ids = range(len(SPECIAL_PIECES), self._processor.get_piece_size())
+        super().__init__(settings, [_spelling(self._processor, i) for i in ids], model)
+
+    @classmethod
+    def learn(cls, texts: Iterable[str], settings: TokenizerSettings) -> "SentencePieceTokenizer":
+        """The vocabulary of `texts`, which are normalised already: the same texts, the same model.
+
+        It is smaller than `settings.size` where the texts do not hold so many subwords.
+        """
+        counts = _count_words(texts)
+        if not counts:
+            raise TextError("the training text holds nothing to learn from; add text")
+        lines = _tallies(counts) if settings.kind == "bpe" else _copies(counts)
+        return cls(_train(lines, settings), settings)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        ids: list[list[int]] = self._processor.encode(self._ready(texts))
+        escaped = [_escape(self._normalize(text)) for text in texts]
+        num_threads = -1 if len(escaped) >= _MANY_TEXTS else 1
+        ids: list[list[int]] = self._processor.encode(
+            escaped, out_type=int, num_threads=num_threads
+        )
         return ids
 
     def sample(self, texts: Sequence[str], seed: int) -> list[list[int]]:
-        if not self._settings.sampling:
+        alpha = self.settings.sampling
+        if not alpha:
             return self.encode(texts)
-        ready = self._ready(texts)
-        # A thread's generator is made from the seed when it is first used, and never reseeded:
-        # only in a new thread does the seed decide what is drawn.
-        with _SEED, ThreadPoolExecutor(1) as fresh:
-            sentencepiece.set_random_generator_seed(seed % 0x7FFFFFFF + 1)
-            ids: list[list[int]] = fresh.submit(self._draw, ready).result()
-        return ids
+        escaped = [_escape(self._normalize(text)) for text in texts]
 
-    def _draw(self, texts: list[str]) -> list[list[int]]:
-        ids: list[list[int]] = self._processor.encode(
-            texts,
-            enable_sampling=True,
-            alpha=self._settings.sampling,
-            nbest_size=-1,
-            num_threads=1,
-        )
-        return ids
+        def cut() -> list[list[int]]:
+            return [
+                self._processor.encode(
+                    text, out_type=int, enable_sampling=True, nbest_size=-1, alpha=alpha
+                )
+                for text in escaped
+            ]
 
-    def _ready(self, texts: Sequence[str]) -> list[str]:
-        return [escape(normalize(text, self._settings)) for text in texts]
+        # SentencePiece has a random generator for each thread, which takes the seed of the process
+        # when the thread first samples and never again: so each call sets the seed and samples in
+        # a thread of its own. The seed 2**32 - 1 stands for none.
+        with _SEEDING, ThreadPoolExecutor(max_workers=1) as fresh:
+            sentencepiece.set_random_generator_seed(seed % (2**32 - 1))
+            return fresh.submit(cut).result()
 
-    def fingerprint(self) -> str:
-        known = self._settings.model_dump_json().encode()
-        return hashlib.sha256(known + self._model).hexdigest()[:32]
+    def decode(self, ids: Sequence[int]) -> str:
+        # SentencePiece puts a space before every text, so that its first word is like any other.
+        return _unescape(self._join(ids).removeprefix(" "))
 
     def save(self, folder: Path, name: str) -> None:
         write_whole(folder / f"{name}.model", self._model)
+        digest = hashlib.sha256(self._model).hexdigest()
+        save_card(Saved(version=1, settings=self.settings, model_sha256=digest), folder, name)
+
+    def _show(self, spelling: bytes) -> str:
+        return super()._show(spelling.replace(_UNDERSCORE.encode(), "▁".encode()))
 
 
-def train_sentencepiece(texts: Iterable[str], settings: TokenizerSettings) -> bytes:
-    """A SentencePiece model that spells `texts` well."""
-    learned = io.BytesIO()
+def _spelling(processor: sentencepiece.SentencePieceProcessor, i: int) -> bytes:
+    piece: str = processor.id_to_piece(i)
+    if processor.is_byte(i):
+        return bytes([int(piece[3:5], 16)])  # <0xE2>
+    return piece.replace("▁", " ").encode()
+
+
+def _escape(text: str) -> str:
+    return _TO_ESCAPE.sub(rf"{_ESCAPE}\g<0>", text).replace("▁", _UNDERSCORE)
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPED.sub(lambda found: found.group(1) or "▁", text)
+
+
+def _count_words(texts: Iterable[str]) -> Counter[str]:
+    """How often each word occurs, a word being what stands between plain spaces."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(_escape(text).split(" "))
+    taught: Counter[str] = Counter()
+    for word, count in counts.items():
+        for first in range(0, len(word), _LONGEST_WORD):
+            part = _RESERVED.sub(_BORDER, word[first : first + _LONGEST_WORD])
+            if part.strip(_BORDER):
+                taught[_OTHER_SPACE.sub(rf"{_BORDER}\g<0>{_BORDER}", part)] += count
+    return taught
+
+
+def _tallies(counts: Counter[str]) -> Iterator[str]:
+    """The most frequent words, as many as there is room for, each with its count."""
+    words = sorted(counts)
+    random.Random(0).shuffle(words)  # of equally frequent words any may be kept
+    words.sort(key=counts.__getitem__, reverse=True)
+    room = _BPE_CHARACTERS
+    for word in words:
+        room -= len(word)
+        if room < 0:
+            return
+        yield f"{word}\t{counts[word]}"
+
+
+def _copies(counts: Counter[str]) -> Iterator[str]:
+    """Each word about as often as it was counted, in a mixed order, as there is room."""
+    capped = {word: min(counts[word], _UNIGRAM_COPIES) for word in sorted(counts)}
+    characters = sum((len(word) + 1) * count for word, count in capped.items())
+    share = min(1.0, _UNIGRAM_CHARACTERS / characters)
+    copies: list[str] = []
+    wanted = 0.0
+    for word, count in capped.items():
+        wanted += count * share
+        copies += [word] * (round(wanted) - len(copies))
+    random.Random(0).shuffle(copies)
+    return iter(copies)
+
+
+def _train(lines: Iterator[str], settings: TokenizerSettings) -> bytes:
+    model = io.BytesIO()
+    options: dict[str, Any] = {
+        "model_type": settings.kind,
+        "vocab_size": settings.size,
+        "hard_vocab_limit": False,
+        "byte_fallback": settings.byte_fallback,
+        "character_coverage": settings.character_coverage,
+        "input_format": "tsv" if settings.kind == "bpe" else "text",
+        "pretokenization_delimiter": _BORDER,
+        "max_sentence_length": 16 * _LONGEST_WORD,  # in bytes, with borders
+        "normalization_rule_name": "identity",
+        "remove_extra_whitespaces": False,
+        "num_threads": 4,  # a fixed number: sums in another order would be other sums
+        "minloglevel": 2,
+    }
+    for name, i in (("pad", PAD), ("unk", UNK), ("bos", BOS), ("eos", EOS)):
+        options |= {f"{name}_id": i, f"{name}_piece": SPECIAL_PIECES[i]}
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_lessons(texts, settings),
-            model_writer=learned,
-            model_type=settings.kind,
-            vocab_size=settings.size,
-            hard_vocab_limit=False,
-            character_coverage=settings.coverage,
-            byte_fallback=settings.byte_fallback,
-            normalization_rule_name="identity",
-            remove_extra_whitespaces=False,
-            max_sentence_length=1 << 24,
-            num_threads=_THREADS,
-            minloglevel=2,
-            pad_id=PAD,
-            unk_id=UNK,
-            bos_id=BOS,
-            eos_id=EOS,
-            pad_piece=SPECIAL_PIECES[PAD],
-            unk_piece=SPECIAL_PIECES[UNK],
-            bos_piece=SPECIAL_PIECES[BOS],
-            eos_piece=SPECIAL_PIECES[EOS],
+            sentence_iterator=lines, model_writer=model, **options
         )
     except RuntimeError as error:
-        raise _explain(str(error), settings) from None
-    return learned.getvalue()
-
-
-def _lessons(texts: Iterable[str], settings: TokenizerSettings) -> Iterator[str]:
-    for text in texts:
-        ready = escape(normalize(text, settings)).replace(_RESERVED, "")
-        if ready.strip():
-            yield ready
-
-
-def _explain(message: str, settings: TokenizerSettings) -> TextError:
-    """What SentencePiece's message means for whoever chose the settings."""
-    if "sentences_.empty()" in message:
-        return TextError("no text to learn a vocabulary from: every line is blank")
-    needed = re.search(r"smaller than required_chars\. (\d+) vs (\d+)", message)
-    if needed:
-        return TextError(
-            f"a vocabulary of {settings.size} is too small: letters, bytes and special tokens "
-            f"alone take {needed[2]}; raise size, lower coverage ({settings.coverage}) or turn "
-            "byte_fallback off"
-        )
-    return TextError(f"SentencePiece cannot learn a {settings.kind} vocabulary: {message}")
+        needed = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
+        if needed is None:
+            raise TextError(f"SentencePiece cannot learn from this text: {error}") from error
+        raise TextError(
+            f"size: {settings.size} is too small for the {settings.kind} vocabulary of this text: "
+            f"special pieces, {'bytes and ' if settings.byte_fallback else ''}characters alone "
+            f"are {needed.group(1)}; raise size or lower character_coverage"
+        ) from None
+    return model.getvalue()

@@ -48,7 +48,9 @@ class TokenizerSettings(Settings):
         for name in _FOR_LISTS if subwords else _FOR_SUBWORDS:
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:
-                raise ValueError(f"{name}: {value} has no effect on kind: {self.kind}; leave it out")
+                raise ValueError(
+                    f"{name}: {value} has no effect on kind: {self.kind}; leave it out"
+                )
         if subwords and self.size == 0:
             raise ValueError(f"size: 0 keeps all pieces, but {self.kind} needs a size to aim at")
         if 0 < self.size <= len(SPECIAL_PIECES):
@@ -76,3 +78,8 @@ class TextSettings(Settings):
                 "leave target out, or set joint: false"
             )
         return self
+
+    @property
+    def sampling(self) -> float:
+        """The stronger sampling of the two sides; 0 where neither is sampled."""
+        return max(self.source.sampling, self.target.sampling if self.target else 0.0)

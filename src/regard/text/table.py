@@ -1,0 +1,74 @@
+"""What tokenizers have in common whose every id spells the same text wherever it stands."""
+
+import hashlib
+import json
+import unicodedata
+from collections.abc import Sequence
+
+from regard.text.normalize import normalize
+from regard.text.numbering import number_words
+from regard.text.settings import TokenizerSettings
+from regard.text.special import SPECIAL_PIECES, UNK
+from regard.text.tokenizer import Tokenizer
+
+
+class TableTokenizer(Tokenizer):
+    """A table from ids to UTF-8, of which a piece may hold a part of a character."""
+
+    def __init__(
+        self, settings: TokenizerSettings, spellings: Sequence[bytes], content: bytes
+    ) -> None:
+        """Give the spellings of the ids after the special ones; `content` tells it from others."""
+        self.settings = settings
+        special = ["⁇".encode() if i == UNK else b"" for i in range(len(SPECIAL_PIECES))]
+        self._spellings = (*special, *spellings)
+        self._content = content
+
+    @property
+    def size(self) -> int:
+        return len(self._spellings)
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return [
+            SPECIAL_PIECES[i] if i < len(SPECIAL_PIECES) else self._show(spelling)
+            for i, spelling in zip(ids, self._spell(ids), strict=True)
+        ]
+
+    def words(self, ids: Sequence[int]) -> list[int | None]:
+        return number_words(self._spell(ids))
+
+    def fingerprint(self) -> str:
+        kept = self.settings.model_dump(include={"kind", "form", "lowercase", "sampling"})
+        return hashlib.sha256(json.dumps(kept).encode() + self._content).hexdigest()[:16]
+
+    def _normalize(self, text: str) -> str:
+        return normalize(text, self.settings.form, lowercase=self.settings.lowercase)
+
+    def _join(self, ids: Sequence[int]) -> str:
+        return b"".join(self._spell(ids)).decode("utf-8", "replace")
+
+    def _spell(self, ids: Sequence[int]) -> list[bytes]:
+        for i in ids:
+            if not 0 <= i < self.size:
+                raise ValueError(f"id {i} is not in the vocabulary of ids 0 to {self.size - 1}")
+        return [self._spellings[i] for i in ids]
+
+    def _show(self, spelling: bytes) -> str:
+        """A piece for readers: bytes as <0xE2> where they are no whole or no visible character."""
+        try:
+            text = spelling.decode()
+        except UnicodeDecodeError:
+            return _hexadecimal(spelling)
+        return "".join(_visible(letter) for letter in text)
+
+
+def _visible(letter: str) -> str:
+    # Cf: joiners inside words and emoji, which shape their neighbours.
+    if letter == " ":
+        return "▁"
+    seen = letter.isprintable() or unicodedata.category(letter) == "Cf"
+    return letter if seen else _hexadecimal(letter.encode())
+
+
+def _hexadecimal(spelling: bytes) -> str:
+    return "".join(f"<0x{byte:02X}>" for byte in spelling)
