@@ -126,7 +126,7 @@ class Luong(Model[AttentiveState]):
             hidden, fed = state.cells[:-1], state.cells[-1]
             x = torch.cat([x, fed], -1)  # (B, K, E + D)
         cells = self.decoder.step(x, hidden)
-        position = torch.tensor([state.position], device=x.device)
+        position = torch.arange(state.position, state.position + 1, device=x.device)
         site = Site("cross", 0, state.position)
         features = self._look(self.decoder.top(cells), position, state, site, watch)
         if self.input_feeding:

@@ -1,0 +1,32 @@
+import pytest
+import torch
+
+from regard.layers.residual import Residual
+
+B, T, D = 2, 3, 5
+
+
+def around(place, x, *, dropout=0.0):
+    residual = Residual(D, place, dropout)
+    return residual, residual.leave(x, 2 * residual.enter(x))
+
+
+def test_post_norm():
+    x = torch.randn(B, T, D)
+    residual, y = around("post", x)
+    torch.testing.assert_close(y, residual.norm(x + 2 * x))
+
+
+def test_pre_norm():
+    x = torch.randn(B, T, D)
+    residual, y = around("pre", x)
+    torch.testing.assert_close(y, x + 2 * residual.norm(x))
+
+
+@pytest.mark.parametrize("place", ["pre", "post"])
+def test_dropout_falls_on_the_sub_layer_alone(place):
+    torch.manual_seed(0)
+    residual = Residual(1000, place, 0.5)
+    residual.norm = torch.nn.Identity()
+    y = residual.leave(torch.ones(1000), torch.ones(1000))
+    assert sorted(y.unique().tolist()) == [1.0, 3.0]

@@ -1,0 +1,105 @@
+"""A tiny model of each family must learn to copy and to reverse."""
+
+import random
+from typing import NamedTuple
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.models.build import FAMILIES, build_model
+from regard.models.encoder_decoder import EncoderDecoderSettings
+from regard.models.luong import LuongSettings
+from regard.models.rnnsearch import RnnSearchSettings
+from regard.models.transformer import TransformerSettings
+from regard.text.special import BOS, EOS, PAD
+from regard.types import Padded
+
+SYMBOLS, BATCH = 8, 64
+SIZE = 4 + SYMBOLS
+
+
+class Lesson(NamedTuple):
+    settings: object
+    longest: int
+    rate: float
+    steps: int
+
+
+LESSONS = {
+    # Without attention all of the sentence must go through one vector: it gets shorter ones.
+    "rnn": Lesson(EncoderDecoderSettings(width=96, embedding=32), 4, 5e-3, 700),
+    "rnnsearch": Lesson(
+        RnnSearchSettings(width=48, embedding=32, alignment=48, readout=48), 7, 5e-3, 400
+    ),
+    "luong": Lesson(LuongSettings(width=64, embedding=32, layers=1), 7, 5e-3, 400),
+    "transformer": Lesson(
+        TransformerSettings(
+            encoder_layers=2, decoder_layers=2, width=64, heads=4, feed_forward=128, dropout=0.0
+        ),
+        7,
+        2e-3,
+        450,
+    ),
+}
+
+
+class Drill(NamedTuple):
+    source: Padded
+    target: Padded
+    labels: Tensor
+
+
+def draw(longest, *, backward, rows=BATCH):
+    """Sentences of 1 to `longest` random symbols, and the same or their reverse."""
+    lengths = torch.randint(1, longest + 1, (rows, 1))
+    place = torch.arange(longest + 1)  # one more for EOS
+    symbols = torch.randint(4, SIZE, (rows, longest + 1))
+    source = symbols.masked_fill(place == lengths, EOS).masked_fill(place > lengths, PAD)
+    turned = symbols.gather(1, (lengths - 1 - place).clamp_min(0)) if backward else symbols
+    labels = turned.masked_fill(place == lengths, EOS).masked_fill(place > lengths, PAD)
+    target = torch.cat([torch.full((rows, 1), BOS), labels[:, :-1]], 1)
+    real = place <= lengths
+    return Drill(Padded(source, real), Padded(target, real), labels)
+
+
+def teach(model, lesson, *, backward):
+    optimizer = torch.optim.Adam(model.parameters(), lr=lesson.rate)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lesson.rate, lesson.steps)
+    for _ in range(lesson.steps):
+        drill = draw(lesson.longest, backward=backward)
+        logits = model(drill.source, drill.target)
+        loss = F.cross_entropy(logits.flatten(0, 1), drill.labels.flatten(), ignore_index=PAD)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+
+
+@torch.inference_mode()
+def exact(model, lesson, *, backward):
+    """The share of fresh sentences that a greedy decoder answers without a slip."""
+    drill = draw(lesson.longest, backward=backward, rows=500)
+    state = model.start(model.encode(drill.source))
+    tokens, right = torch.full((500, 1), BOS), torch.ones(500, dtype=torch.bool)
+    for t in range(lesson.longest + 1):
+        logits, state = model.step(tokens, state)
+        tokens = logits.argmax(-1)  # (B, 1)
+        right &= (tokens[:, 0] == drill.labels[:, t]) | (drill.labels[:, t] == PAD)
+    return right.float().mean().item()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backward", [False, True], ids=["copy", "reverse"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_learns(family, backward):
+    seed = random.SystemRandom().randrange(2**31)
+    print(f"seed {seed}")
+    torch.manual_seed(seed)
+    lesson = LESSONS[family]
+    model = build_model(lesson.settings, SIZE, SIZE, joint=True)
+    teach(model.train(), lesson, backward=backward)
+    share = exact(model.eval(), lesson, backward=backward)
+    assert share > 0.99, f"{share:.1%} exact with {seed=}"

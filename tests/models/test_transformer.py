@@ -1,0 +1,190 @@
+import pytest
+import torch
+from pydantic import ValidationError
+from torch import nn
+
+from regard.attention.masks import causal_mask, padding_mask
+from regard.models.transformer import DecoderLayer, EncoderLayer, Transformer, TransformerSettings
+from regard.types import Padded, Site
+
+B, T, S, D, H, F, V = 2, 3, 5, 24, 4, 10, 9
+REAL = torch.arange(S) < torch.tensor([[5], [3]])
+
+
+def count(**given):
+    with torch.device("meta"):
+        model = Transformer(TransformerSettings(**given), 37_000, 37_000)
+    return sum(p.numel() for p in model.parameters())
+
+
+@pytest.mark.parametrize(("preset", "wanted"), [("base", 63_082_496), ("big", 214_245_376)])
+def test_the_papers_models_have_their_sizes(preset, wanted):
+    assert count(preset=preset) == wanted
+
+
+def test_what_the_options_cost():
+    base = count()
+    assert count(preset="base", norm="pre") == base + 2 * 2 * 512
+    assert count(embeddings="target") == base + 37_000 * 512
+    assert count(embeddings="separate") == base + 2 * 37_000 * 512
+    assert count(positions="learned", max_positions=100) == base + 2 * 100 * 512
+    attentions, feeds = 6 + 2 * 6, 6 + 6
+    assert count(bias=False) == base - attentions * 4 * 512 - feeds * (2048 + 512)
+    assert count(activation="swiglu", bias=False) == count(bias=False) + feeds * 2048 * 512
+
+
+def test_presets_fill_what_is_not_given_and_nothing_else():
+    tiny = TransformerSettings(preset="tiny", heads=8, dropout=0.0)
+    assert (tiny.encoder_layers, tiny.decoder_layers) == (4, 4)
+    assert (tiny.width, tiny.heads, tiny.feed_forward, tiny.dropout) == (128, 8, 256, 0.0)
+    big = TransformerSettings(preset="big")
+    assert (big.width, big.heads, big.feed_forward, big.dropout) == (1024, 16, 4096, 0.3)
+    small = TransformerSettings(preset="small")
+    assert (small.encoder_layers, small.width, small.heads) == (3, 256, 4)
+    base = TransformerSettings(preset="base")
+    assert base.model_copy(update={"preset": None}) == TransformerSettings()
+
+
+def test_resolved_settings_are_explicit_and_stay():
+    settings = TransformerSettings(preset="tiny", norm="pre", positions="learned")
+    assert settings.final_norm is True
+    assert settings.max_positions == 1024
+    assert TransformerSettings(**settings.model_dump()) == settings
+    assert TransformerSettings(norm="pre", final_norm=False).final_norm is False
+    assert TransformerSettings(final_norm=None).final_norm is False
+
+
+def test_heads_must_divide_the_width():
+    with pytest.raises(ValidationError, match="got width 128 and heads 5"):
+        TransformerSettings(preset="tiny", heads=5)
+
+
+def test_a_limit_without_effect_is_refused():
+    with pytest.raises(ValidationError, match="max_positions 64 has no effect on sinusoid"):
+        TransformerSettings(max_positions=64)
+
+
+def test_an_unknown_preset_is_refused():
+    with pytest.raises(ValidationError, match="preset"):
+        TransformerSettings(preset="huge")
+
+
+def test_learned_positions_have_an_end():
+    settings = TransformerSettings(preset="tiny", positions="learned", max_positions=4)
+    model = Transformer(settings, V, V).eval()
+    assert model.limit == 4
+
+    def sentence(columns):
+        return Padded(torch.zeros(1, columns).long(), torch.ones(1, columns).bool())
+
+    assert model(sentence(4), sentence(4)).shape == (1, 4, V)
+    complaint = "5 tokens is longer than the 4 positions"
+    with pytest.raises(ValueError, match=complaint):
+        model.encode(sentence(5))
+    memory = model.encode(sentence(2))
+    with pytest.raises(ValueError, match=complaint):
+        model.decode(sentence(5), memory)
+    state = model.start(memory)
+    for _ in range(4):
+        _, state = model.step(torch.zeros(1, 1).long(), state)
+    with pytest.raises(ValueError, match=complaint):
+        model.step(torch.zeros(1, 1).long(), state)
+
+
+def test_sinusoids_have_none():
+    settings = TransformerSettings(preset="tiny")
+    assert Transformer(settings, V, V).limit is None
+
+
+def test_every_site_is_named():
+    settings = TransformerSettings(preset="tiny", encoder_layers=3, decoder_layers=2)
+    model = Transformer(settings, V, V).eval()
+    source = Padded(torch.zeros(B, S).long(), REAL)
+    target = Padded(torch.zeros(B, T).long(), torch.ones(B, T).bool())
+    sites = []
+    model(source, target, watch=lambda site, w: sites.append((site, tuple(w.shape))) or w)
+    assert sites == [
+        *((Site("encoder", layer), (B, H, S, S)) for layer in range(3)),
+        (Site("decoder", 0), (B, H, T, T)),
+        (Site("cross", 0), (B, H, T, S)),
+        (Site("decoder", 1), (B, H, T, T)),
+        (Site("cross", 1), (B, H, T, S)),
+    ]
+    sites.clear()
+    watch = lambda site, w: sites.append((site, tuple(w.shape))) or w  # noqa: E731
+    _, state = model.step(torch.zeros(B, 1).long(), model.start(model.encode(source)))
+    state = state.branch(torch.zeros(B, 7).long())
+    model.step(torch.zeros(B, 7).long(), state, watch=watch)
+    assert sites == [
+        (Site("decoder", 0, 1), (B, H, 7, 2)),
+        (Site("cross", 0, 1), (B, H, 7, S)),
+        (Site("decoder", 1, 1), (B, H, 7, 2)),
+        (Site("cross", 1, 1), (B, H, 7, S)),
+    ]
+
+
+def test_the_source_is_held_once_per_sentence():
+    model = Transformer(TransformerSettings(preset="tiny"), V, V).eval()
+    state = model.start(model.encode(Padded(torch.zeros(B, S).long(), REAL)))
+    state = state.branch(torch.zeros(B, 7).long())
+    assert all(kv.keys.shape == (B, H, S, 32) for kv in state.source)
+
+
+def settings(norm):
+    return TransformerSettings(
+        width=D, heads=H, feed_forward=F, norm=norm, activation="gelu", dropout=0.0
+    )
+
+
+def randomized(module):
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for p in module.parameters():
+            p.normal_(std=0.3)
+    return module.double().eval()
+
+
+def copy_attention(ours, theirs):
+    theirs.in_proj_weight.copy_(ours.project.weight)
+    theirs.in_proj_bias.copy_(ours.project.bias)
+    theirs.out_proj.load_state_dict(ours.out.state_dict())
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@torch.no_grad()
+def test_encoder_layer_equals_torch(norm):
+    ours = randomized(EncoderLayer(settings(norm)))
+    theirs = nn.TransformerEncoderLayer(
+        D, H, F, 0.0, "gelu", batch_first=True, norm_first=norm == "pre"
+    ).double()
+    copy_attention(ours.own, theirs.self_attn)
+    theirs.linear1.load_state_dict(ours.feed.inner.state_dict())
+    theirs.linear2.load_state_dict(ours.feed.outer.state_dict())
+    theirs.norm1.load_state_dict(ours.around_own.norm.state_dict())
+    theirs.norm2.load_state_dict(ours.around_feed.norm.state_dict())
+    x = torch.randn(B, S, D, dtype=torch.float64)
+    found = ours(x, padding_mask(REAL), number=0, watch=None)
+    wanted = theirs(x, src_key_padding_mask=~REAL)  # in training mode: no fast path
+    torch.testing.assert_close(found[REAL], wanted[REAL])
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@torch.no_grad()
+def test_decoder_layer_equals_torch(norm):
+    ours = randomized(DecoderLayer(settings(norm)))
+    theirs = nn.TransformerDecoderLayer(
+        D, H, F, 0.0, "gelu", batch_first=True, norm_first=norm == "pre"
+    ).double()
+    copy_attention(ours.own, theirs.self_attn)
+    copy_attention(ours.cross, theirs.multihead_attn)
+    theirs.linear1.load_state_dict(ours.feed.inner.state_dict())
+    theirs.linear2.load_state_dict(ours.feed.outer.state_dict())
+    theirs.norm1.load_state_dict(ours.around_own.norm.state_dict())
+    theirs.norm2.load_state_dict(ours.around_cross.norm.state_dict())
+    theirs.norm3.load_state_dict(ours.around_feed.norm.state_dict())
+    x, memory = (torch.randn(B, n, D, dtype=torch.float64) for n in (T, S))
+    causal = causal_mask(T, T)
+    kv = ours.cross.project_memory(memory)
+    found = ours(x, causal, kv, padding_mask(REAL), number=0, watch=None)
+    wanted = theirs(x, memory, tgt_mask=~causal[0, 0], memory_key_padding_mask=~REAL)
+    torch.testing.assert_close(found, wanted)
