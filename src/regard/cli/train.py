@@ -7,13 +7,13 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from regard.cli import options
+from regard.cli import options, own_files
 from regard.cli.console import note, out, print_json
 from regard.cli.progress import TerminalReporter
 from regard.cli.tables import scores_table
 from regard.errors import RunError, SettingsError
 from regard.recipes.assemble import train
-from regard.recipes.load import find_recipe, make_recipe
+from regard.recipes.load import make_recipe
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.schema import Recipe
 from regard.serving.scoring import finish_run
@@ -21,8 +21,6 @@ from regard.training.interrupts import StopRequests
 
 app = typer.Typer()
 
-OWN = "own"
-"""The recipe on the shelf for a corpus of one's own."""
 RESUMABLE = ("training", "decoding", "name", "about")
 """Groups of settings that may change when a run is resumed."""
 
@@ -37,31 +35,12 @@ def command(
             "it says how to train on them; without RECIPE that is the recipe `own`.",
         ),
     ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Pairs to learn from: .tsv, .csv or .tmx, also .gz."),
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Source sentences, one on each line.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Their translations, line by line.")
-    ] = None,
-    valid: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE[,FILE]",
-            help="Held-out pairs to validate with: one file of pairs, or source,target. "
-            "Otherwise some are cut from the training pairs.",
-        ),
-    ] = None,
-    test: Annotated[
-        str | None,
-        typer.Option(metavar="FILE[,FILE]", help="Held-out pairs for the final scores, likewise."),
-    ] = None,
-    languages: Annotated[
-        str | None, typer.Option(metavar="SRC-TGT", help="The languages, such as en-de.")
-    ] = None,
+    data: own_files.Data = None,
+    source: own_files.Source = None,
+    target: own_files.Target = None,
+    valid: own_files.Valid = None,
+    test: own_files.Test = None,
+    languages: own_files.Languages = None,
     out_folder: options.Out = None,
     settings: options.Settings = None,
     resume: Annotated[
@@ -86,9 +65,8 @@ def command(
 
       regard train --resume --out runs/mine
     """
-    given = {"data": data, "source": source, "target": target}
-    files = {name: file for name, file in given.items() if file is not None}
-    corpus = _own_corpus(files, valid, test, languages)
+    files = {"data": data, "source": source, "target": target}
+    corpus = own_files.own_corpus(files, valid, test, languages)
     wanted = _resumed(recipe, out_folder, settings or []) if resume else None
     if wanted is None:
         wanted = _new(recipe, corpus, settings or [])
@@ -117,42 +95,13 @@ def command(
     note(f'try: regard translate {folder.path} < FILE   or   regard look {folder.path} "…"')
 
 
-def _own_corpus(
-    files: dict[str, str], valid: str | None, test: str | None, languages: str | None
-) -> dict[str, Any] | None:
-    """The `corpus` group of a recipe for files given on the command line."""
-    held_out = {"valid": valid, "test": test}
-    if not files:
-        if valid or test or languages:
-            raise SettingsError("--valid, --test and --languages go with --data or --source")
-        return None
-    corpus: dict[str, Any] = {"train": files}
-    for name, value in held_out.items():
-        if value is not None:
-            parts = value.split(",")
-            corpus[name] = dict(zip(("source", "target"), parts, strict=False))
-            if len(parts) == 1:
-                corpus[name] = {"data": value}
-    if languages is not None:
-        pair = languages.split("-")
-        if len(pair) != 2:
-            raise SettingsError(f"--languages {languages}: expected two codes, such as en-de")
-        corpus["languages"] = pair
-    return corpus
-
-
 def _new(name: str | None, corpus: dict[str, Any] | None, overrides: list[str]) -> Recipe:
     if name is None and corpus is None:
         raise SettingsError(
             "nothing to train on: give a recipe (`regard recipes` lists them), --data FILE, or "
             "--source FILE and --target FILE"
         )
-    file = find_recipe(name or OWN)
-    raw = yaml.safe_load(file.read_text(encoding="utf-8"))
-    if corpus is not None:
-        kept = {k: v for k, v in raw.get("corpus", {}).items() if k in ("cleaning", "split")}
-        raw = {**raw, "corpus": kept | corpus}
-    return make_recipe(raw, overrides, where=file.name)
+    return own_files.recipe_with(name or own_files.OWN, corpus, overrides)
 
 
 def _resumed(name: str | None, out_folder: Path | None, overrides: list[str]) -> Recipe:

@@ -1,0 +1,299 @@
+"""A corpus -> its numbers, gathered as its pairs go by: what a person should know before training.
+
+What stays in memory is a few hashes for each pair, and some pairs as a sample.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+from regard.corpora.cleaning import CHUNK, CleaningReport, CleaningSettings, chunked, clean
+from regard.corpora.misalignment import Alignment, AlignmentScan
+from regard.corpora.overlap import Overlap, SentenceHashes, compare_splits, hash_pairs
+from regard.corpora.pairs import Corpus, Pair, SplitName
+from regard.corpora.seen import Hashes, Seen
+from regard.corpora.signs import Shown, SignCount
+from regard.corpora.splits import HELD_OUT, SplitSettings, split_corpus
+from regard.errors import CorpusError
+
+Tell = Callable[[str, int], None]
+"""Is told what is being done, and with how many pairs so far."""
+
+
+class Spread(NamedTuple):
+    """How long the lines of a text are."""
+
+    total: int
+    mean: float
+    median: int
+    most: int
+    """95% of the lines are no longer."""
+    longest: int
+
+
+class SideReport(NamedTuple):
+    """One side of a split."""
+
+    words: Spread
+    """As spaces divide them."""
+    characters: Spread
+    signs: Mapping[str, Shown]
+
+
+class Repeats(NamedTuple):
+    """Sentences that come more than once, in any case and spacing."""
+
+    pairs: int
+    """Pairs that came before."""
+    sources: int
+    """Sources that have several translations."""
+    targets: int
+    """Targets that translate several sources."""
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """What one pass over a split found."""
+
+    pairs: int
+    source: SideReport
+    target: SideReport
+    cleaning: CleaningReport
+    """What cleaning would drop; only training pairs are cleaned for training."""
+    repeats: Repeats
+    alignment: Alignment
+
+
+@dataclass(frozen=True)
+class Examination:
+    """All that was found in a corpus; `findings.judge` says what it means."""
+
+    name: str
+    languages: tuple[str, str]
+    splits: Mapping[SplitName, SplitReport]
+    """The splits that the corpus comes with."""
+    cut: Mapping[SplitName, int]
+    """Those that training would cut from its training pairs, and how many pairs of them."""
+    notes: tuple[str, ...]
+    """What cutting them says."""
+    unfit: str
+    """Why they cannot be cut; empty where they can."""
+    overlap: Overlap
+    sample: tuple[Pair, ...] = field(repr=False)
+    """Some of the training pairs that cleaning keeps, chosen by a seed."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers, as JSON can hold them."""
+        return {
+            "name": self.name,
+            "languages": list(self.languages),
+            "splits": {name: _split_json(report) for name, report in self.splits.items()},
+            "cut": dict(self.cut),
+            "leaks": [leak._asdict() for leak in self.overlap.leaks],
+            "leaking_pairs": self.overlap.leaking_pairs,
+            "coverage": [one._asdict() for one in self.overlap.coverage],
+        }
+
+
+def examine(
+    corpus: Corpus,
+    cleaning: CleaningSettings,
+    split: SplitSettings,
+    *,
+    sample: int = 0,
+    seed: int = 1,
+    tell: Tell = lambda doing, pairs: None,
+) -> Examination:
+    """Read the splits of a corpus, each once for itself and training once more beside the others.
+
+    `sample` training pairs are kept, drawn by `seed`. Pairs are read as they come: numbers of
+    lines are those of the files.
+    """
+    chosen = _Sample(sample, seed)
+    splits = {
+        name: _examine_split(
+            _told(read(), f"reading {name}", tell),
+            cleaning,
+            corpus.languages,
+            chosen if name == "train" else None,
+        )
+        for name, read in corpus.splits.items()
+    }
+    notes: list[str] = []
+    whole, unfit = corpus, ""
+    try:
+        whole = split_corpus(corpus, split, notes)
+    except CorpusError as error:
+        unfit = str(error)
+    missing = [name for name in HELD_OUT if name in whole.splits and name not in splits]
+    cut = {name: sum(1 for _ in whole.splits[name]()) for name in missing}
+    tell("comparing the splits", 0)
+    overlap = compare_splits(whole, cleaning.leaks)
+    return Examination(
+        corpus.name,
+        corpus.languages,
+        splits,
+        cut,
+        tuple(notes),
+        unfit,
+        overlap,
+        tuple(chosen.pairs),
+    )
+
+
+def _told(pairs: Iterator[Pair], doing: str, tell: Tell) -> Iterator[Pair]:
+    count = 0
+    for chunk in chunked(pairs, CHUNK):
+        tell(doing, count)
+        count += len(chunk)
+        yield from chunk
+
+
+def _examine_split(
+    pairs: Iterator[Pair],
+    cleaning: CleaningSettings,
+    languages: tuple[str, str],
+    sample: "_Sample | None",
+) -> SplitReport:
+    """The report of a split, in one pass; the pairs that cleaning keeps go to `sample`."""
+    scan, report = _SplitScan(), CleaningReport()
+    for pair in clean(scan.watch(pairs), cleaning, languages, report):
+        if sample is not None:
+            sample.offer(pair)
+    return scan.result(report)
+
+
+class _SplitScan:
+    """Everything that is counted while the pairs of a split go by."""
+
+    def __init__(self) -> None:
+        self._words: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
+        self._characters: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
+        self._signs = SignCount(), SignCount()
+        self._alignment, self._repeats = AlignmentScan(), _RepeatCount()
+        self._pairs = 0
+
+    def watch(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
+        """The same pairs, seen."""
+        for chunk in chunked(pairs, CHUNK):
+            self._pairs += len(chunk)
+            self._repeats.add(hash_pairs(chunk))
+            for pair in chunk:
+                self._alignment.add(pair)
+                for place, text in enumerate(pair):
+                    self._words[place][len(text.split())] += 1
+                    self._characters[place][len(text)] += 1
+                    self._signs[place].add(text)
+            yield from chunk
+
+    def result(self, cleaning: CleaningReport) -> SplitReport:
+        source, target = (
+            SideReport(_spread(words), _spread(characters), signs.result())
+            for words, characters, signs in zip(
+                self._words, self._characters, self._signs, strict=True
+            )
+        )
+        return SplitReport(
+            self._pairs,
+            source,
+            target,
+            cleaning,
+            self._repeats.result(),
+            self._alignment.result(),
+        )
+
+
+def _spread(lengths: Counter[int]) -> Spread:
+    """The statistics of lengths, given how many lines have each."""
+    total = sum(length * lines for length, lines in lengths.items())
+    lines = lengths.total()
+    return Spread(
+        total,
+        total / max(1, lines),
+        _quantile(lengths, 0.5),
+        _quantile(lengths, 0.95),
+        max(lengths, default=0),
+    )
+
+
+def _quantile(lengths: Counter[int], share: float) -> int:
+    """The smallest length that at least `share` of the lines do not exceed."""
+    reached, needed = 0, share * lengths.total()
+    for length in sorted(lengths):
+        reached += lengths[length]
+        if reached >= needed:
+            return length
+    return 0
+
+
+class _RepeatCount:
+    """Counts sentences that come again, by their hashes."""
+
+    def __init__(self) -> None:
+        self._total = 0
+        self._pairs = Seen()
+        self._sides = _Partners(), _Partners()
+
+    def add(self, hashes: SentenceHashes) -> None:
+        self._total += len(hashes.pair)
+        new = self._pairs.add_new(hashes.pair)
+        for partners, side in zip(self._sides, (hashes.source, hashes.target), strict=True):
+            partners.add(side[new])
+
+    def result(self) -> Repeats:
+        source, target = (partners.several() for partners in self._sides)
+        return Repeats(self._total - len(self._pairs), source, target)
+
+
+class _Partners:
+    """Which sentences of one side belong to several pairs."""
+
+    def __init__(self) -> None:
+        self._once, self._again = Seen(), Seen()
+
+    def add(self, hashes: Hashes) -> None:
+        """Take the sentences of pairs that are new."""
+        self._again.add_new(hashes[~self._once.add_new(hashes)])
+
+    def several(self) -> int:
+        return len(self._again)
+
+
+class _Sample:
+    """A fair choice of `size` from however many pairs come (Vitter 1985, algorithm R)."""
+
+    def __init__(self, size: int, seed: int) -> None:
+        self.size, self.pairs = size, list[Pair]()
+        self._chance, self._offered = random.Random(seed), 0
+
+    def offer(self, pair: Pair) -> None:
+        self._offered += 1
+        if len(self.pairs) < self.size:
+            self.pairs.append(pair)
+            return
+        place = self._chance.randrange(self._offered)
+        if place < self.size:
+            self.pairs[place] = pair
+
+
+def _split_json(report: SplitReport) -> dict[str, Any]:
+    sides = {"source": report.source, "target": report.target}
+    return {
+        "pairs": report.pairs,
+        **{
+            name: {
+                "words": side.words._asdict(),
+                "characters": side.characters._asdict(),
+                "signs": {sign: shown._asdict() for sign, shown in side.signs.items()},
+            }
+            for name, side in sides.items()
+        },
+        "cleaning": report.cleaning.to_json(),
+        "repeats": report.repeats._asdict(),
+        "alignment": {
+            **asdict(report.alignment),
+            "stretches": [stretch._asdict() for stretch in report.alignment.stretches],
+        },
+    }

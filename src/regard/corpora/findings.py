@@ -1,0 +1,400 @@
+"""The numbers of an examination -> what they mean for training, and what to do about it."""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from regard.corpora.cleaning import Reason
+from regard.corpora.examine import Examination, SplitReport
+from regard.corpora.misalignment import RELATED, Stretch
+from regard.corpora.overlap import SIDES, Coverage, Leak, Side
+from regard.corpora.pairs import SplitName
+from regard.corpora.signs import Shown
+
+Level = Literal["ok", "note", "warning", "problem"]
+
+FEW_PAIRS, TOO_FEW_PAIRS, FEW_HELD_OUT = 10_000, 1_000, 200
+MANY_DROPPED = 0.2
+"""Share of the pairs."""
+LOOSE = 0.5
+"""Correlation of lengths below which translations are unusually free."""
+NUMBERS, NUMBERS_UNLIKE = 30, 0.25
+"""Pairs with numbers from which they are judged, and the share that may disagree."""
+LEAKY = 0.1
+"""Share of a held-out split."""
+NEW_WORDS, MANY_NEW_WORDS, MANY_NEW_CHARACTERS = 0.05, 0.2, 0.001
+"""Shares of running words and characters."""
+JUDGED = 20
+"""Lines from which a share of them is judged."""
+MOST = 0.5
+"""Share of the lines from which a sign is taken as how a text is written."""
+SHOWN_STRETCHES = 5
+
+
+class Finding(NamedTuple):
+    """One thing that a person should know: what was found, and what to do."""
+
+    level: Level
+    text: str
+
+
+def judge(found: Examination) -> list[Finding]:
+    """What an examination means, topic by topic."""
+    judges = (_sizes, _cleaning, _alignment, _leaks, _coverage, _signs, _habits)
+    return [finding for part in judges for finding in part(found)]
+
+
+def _sizes(found: Examination) -> Iterator[Finding]:
+    train = found.splits.get("train")
+    if train is None or not train.pairs:
+        yield Finding("problem", "There are no training pairs.")
+        return
+    if train.pairs < FEW_PAIRS:
+        level: Level = "warning" if train.pairs < TOO_FEW_PAIRS else "note"
+        yield Finding(
+            level,
+            f"train: {train.pairs:,} pairs are few to learn a language from: some ten thousand are "
+            "a start. Expect good answers only to sentences much like these.",
+        )
+    if found.unfit:
+        yield Finding("problem", f"No pairs can be held out: {found.unfit}.")
+    for split, count in found.cut.items():
+        yield Finding(
+            "note",
+            f"There is no {split} split: training holds out {count:,} pairs of train for it "
+            f"(corpus.split.{split} sets how many).",
+        )
+    for split, report in found.splits.items():
+        if split != "train" and report.pairs < FEW_HELD_OUT:
+            yield Finding(
+                "note",
+                f"{split}: scores on {report.pairs:,} pairs vary a lot by chance; 1,000 and more "
+                "tell models apart.",
+            )
+
+
+_ADVICE: dict[Reason, str] = {
+    "empty": "Look for lines that were lost on one side.",
+    "control characters": "Look for a conversion that went wrong.",
+    "too many words": "Cut documents into sentences, or raise corpus.cleaning.max_words.",
+    "too many characters": "Cut documents into sentences, or raise corpus.cleaning.max_characters.",
+    "lengths too unlike": "Look at some: where this is how the languages are, raise "
+    "corpus.cleaning.max_ratio; otherwise the sides do not belong together.",
+    "source equals target": "Look for text that was never translated.",
+    "wrong script": "Are the languages right, and in the order of the columns or files?",
+    "duplicate": "They would teach nothing new.",
+}
+
+
+def _cleaning(found: Examination) -> Iterator[Finding]:
+    for split, report in found.splits.items():
+        rows, total = report.cleaning.rows(), max(1, report.pairs)
+        dropped = sum(row.num_pairs for row in rows)
+        if not dropped:
+            if split == "train" and report.pairs:
+                yield Finding("ok", f"train: cleaning keeps all of its {report.pairs:,} pairs.")
+            continue
+        rows.sort(key=lambda row: -row.num_pairs)
+        what = f"{dropped:,} of {report.pairs:,} pairs ({_percent(dropped / total)})"
+        why = _listed([f"{row.num_pairs:,} as {row.reason!r}" for row in rows])
+        advice = _ADVICE[rows[0].reason]
+        level: Level = "warning" if dropped >= MANY_DROPPED * total else "note"
+        if split == "train":
+            yield Finding(level, f"train: cleaning drops {what}, {why}. {advice}")
+        else:
+            yield Finding(
+                level,
+                f"{split}: cleaning would drop {what}, {why}, but leaves {split} as it is: scores "
+                f"should not depend on what we find clean. {advice}",
+            )
+
+
+def _alignment(found: Examination) -> Iterator[Finding]:
+    aligned = {
+        split: report.alignment.correlation
+        for split, report in found.splits.items()
+        if not report.alignment.stretches and (report.alignment.correlation or 0) >= LOOSE
+    }
+    if aligned:
+        told = _listed([f"{value:.2f} in {split}" for split, value in aligned.items()])
+        yield Finding(
+            "ok", f"The two sides belong together, line by line: lengths correlate at {told}."
+        )
+    for split, report in found.splits.items():
+        yield from _split_alignment(split, report, found.languages)
+
+
+def _split_alignment(
+    split: SplitName, report: SplitReport, languages: tuple[str, str]
+) -> Iterator[Finding]:
+    alignment = report.alignment
+    shifted = [one for one in alignment.stretches if one.shift is not None]
+    unrelated = [one for one in alignment.stretches if one.shift is None]
+    for stretch in shifted[:SHOWN_STRETCHES]:
+        yield Finding("problem", f"{split}: {_shifted(stretch)}")
+    if len(shifted) > SHOWN_STRETCHES:
+        more = len(shifted) - SHOWN_STRETCHES
+        yield Finding("problem", f"{split}: and {more} more such stretches.")
+    if unrelated:
+        one_language = languages[0] == languages[1] != "und"
+        yield Finding(
+            "warning" if one_language else "problem", f"{split}: {_unrelated(unrelated, report)}"
+        )
+    elif not shifted and report.pairs:
+        yield from _correlated(split, alignment.correlation)
+    unlike = alignment.numbers_unlike / max(1, alignment.with_numbers)
+    if alignment.with_numbers >= NUMBERS and unlike > NUMBERS_UNLIKE:
+        yield Finding(
+            "warning",
+            f"{split}: where both sides hold numbers, {_percent(unlike)} of "
+            f"{alignment.with_numbers:,} pairs hold unlike ones. Look at some: they may be "
+            "misaligned, or freely translated.",
+        )
+
+
+def _shifted(stretch: Stretch) -> str:
+    assert stretch.shift is not None
+    lines = _count(abs(stretch.shift), "line")
+    way, more, fewer = (
+        ("down", "target", "source") if stretch.shift > 0 else ("up", "source", "target")
+    )
+    return (
+        f"lines {stretch.first:,} to {stretch.last:,} look shifted by {stretch.shift:+d}: a source "
+        f"line belongs to the target {lines} further {way}. Near line {stretch.first:,} the "
+        f"{more} has {lines} too many or the {fewer} too few: compare them there and mend the file."
+    )
+
+
+def _unrelated(stretches: list[Stretch], report: SplitReport) -> str:
+    lines = sum(one.last - one.first + 1 for one in stretches)
+    shown = _listed([f"{one.first:,} to {one.last:,}" for one in stretches[:SHOWN_STRETCHES]])
+    where = "all lines" if lines == report.pairs else f"lines {shown}"
+    return (
+        f"{where} look unrelated: lengths and words of the two sides agree no better than by "
+        "chance. Look for lines lost or shuffled on one side. Only where a target need not be as "
+        "long as its source, as in a dialogue, is that right."
+    )
+
+
+def _correlated(split: SplitName, correlation: float | None) -> Iterator[Finding]:
+    """What to say of a split in which nothing is out of step."""
+    if correlation is None:
+        yield Finding(
+            "note",
+            f"{split}: lengths vary too little, or in too few pairs, to tell whether the sides "
+            "belong together.",
+        )
+    elif correlation < LOOSE:
+        yield Finding(
+            "warning" if correlation < RELATED else "note",
+            f"{split}: the lengths of the two sides correlate at {correlation:.2f}, which is low "
+            "for translations. Look at some pairs.",
+        )
+
+
+def _leaks(found: Examination) -> Iterator[Finding]:
+    leaking = [leak for leak in found.overlap.leaks if leak.sources or leak.targets]
+    for leak in leaking:
+        counts = {"source": leak.sources, "target": leak.targets, "whole pair": leak.pairs}
+        shared = [_count(number, noun) for noun, number in counts.items() if number]
+        much = max(leak.sources, leak.pairs) >= LEAKY * leak.total
+        yield Finding(
+            "warning" if much else "note",
+            f"{leak.split} shares {_listed(shared)} of its {leak.total:,} pairs with "
+            f"{leak.within}.{_leak_advice(leak, much)}",
+        )
+    if found.overlap.leaking_pairs:
+        yield _left_out(found.overlap.leaking_pairs, found.splits["train"].pairs)
+    elif found.overlap.leaks:
+        yield Finding("ok", "No sentence of a held-out split is in train.")
+
+
+def _leak_advice(leak: Leak, much: bool) -> str:
+    if leak.within == "valid" and leak.sources:
+        return " Weights would be chosen by what they are tested on: remove it from one of them."
+    if much:
+        return " That is much: was the corpus split before its duplicates were removed?"
+    return ""
+
+
+def _left_out(pairs: int, total: int) -> Finding:
+    share = pairs / max(1, total)
+    text = (
+        f"Training leaves out {_count(pairs, 'pair')} ({_percent(share)}) for sharing a held-out "
+        "sentence, in any case and spacing."
+    )
+    if share < LEAKY:
+        return Finding("note", text)
+    return Finding(
+        "warning",
+        f"{text} That is much. Where there are few different targets, "
+        "corpus.cleaning.leaks=source keeps the pairs that share a target alone.",
+    )
+
+
+def _coverage(found: Examination) -> Iterator[Finding]:
+    for one in found.overlap.coverage:
+        yield from _new_words(one)
+        if one.new_characters:
+            share = one.new_characters / one.characters
+            yield Finding(
+                "warning" if share > MANY_NEW_CHARACTERS else "note",
+                f"{one.split} {one.side}: {_percent(share)} of its characters never occur in "
+                f"train: {' '.join(one.character_examples)}. Subwords spell them as bytes; words "
+                "and characters, as vocabularies, cannot.",
+            )
+    if found.overlap.coverage and all(_is_covered(one) for one in found.overlap.coverage):
+        worst = max((one.new_words / one.words for one in _worded(found)), default=0.0)
+        yield Finding(
+            "ok", f"Train covers the words of the held-out splits: at most {_percent(worst)} new."
+        )
+
+
+def _new_words(one: Coverage) -> Iterator[Finding]:
+    if _is_covered(one):
+        return
+    share = one.new_words / one.words
+    advice = (
+        "Is it another domain, or written otherwise?"
+        if share > MANY_NEW_WORDS
+        else "Subwords can spell them; a vocabulary of words cannot."
+    )
+    yield Finding(
+        "warning" if share > MANY_NEW_WORDS else "note",
+        f"{one.split} {one.side}: {_percent(share)} of its running words never occur in train, "
+        f"such as {', '.join(one.word_examples[:5])}. {advice}",
+    )
+
+
+def _worded(found: Examination) -> Iterator[Coverage]:
+    return (one for one in found.overlap.coverage if one.words)
+
+
+def _is_covered(one: Coverage) -> bool:
+    return one.new_words <= NEW_WORDS * one.words
+
+
+class _Damage(NamedTuple):
+    """What a sign of damage is called, and from which shares it is a note, warning, problem."""
+
+    noun: str
+    shares: tuple[float, float, float]
+    advice: str
+
+
+_DAMAGES = {
+    "escapes": _Damage(
+        "hold escapes such as &apos; or &#39;",
+        (0, 0.01, 1),
+        "Unescape all splits alike, or translations will hold them too.",
+    ),
+    "tags": _Damage(
+        "hold tags such as <b>", (0, 0.05, 1), "Remove them, unless they are to be translated."
+    ),
+    "subwords": _Damage(
+        "were cut into subwords or by Moses (@@, ▁, @-@)",
+        (0.001, 0.01, 0.1),
+        "Join them again: the tokenizer cuts words itself.",
+    ),
+    "garbled": _Damage(
+        "are garbled, such as Ã© for é",
+        (0, 0.001, 0.01),
+        "The file was UTF-8, read as Windows-1252 and saved again: convert it back.",
+    ),
+}
+
+
+def _signs(found: Examination) -> Iterator[Finding]:
+    """Damage: any line that shows it is one too many."""
+    for sign, damage in _DAMAGES.items():
+        shown = [(where, one) for where, one in _shown(found, sign) if one.showing]
+        worst = max((one.share for _, one in shown), default=0.0)
+        reached = [limit for limit in damage.shares if worst > limit]
+        if not reached:
+            continue
+        levels: tuple[Level, Level, Level] = ("note", "warning", "problem")
+        listed = ", ".join(
+            f"{where} {one.showing:,} ({_percent(one.share)})" for where, one in shown
+        )
+        yield Finding(
+            levels[len(reached) - 1],
+            f"Some lines {damage.noun}: {listed}. {damage.advice}",
+        )
+
+
+class _Habit(NamedTuple):
+    """A way to write text, which should be the same in all splits."""
+
+    adjective: str
+    advice: str
+    level: Level
+    """How bad it is when a split differs from train."""
+    between_sides: bool
+    """Whether it is odd for the sides of a corpus to differ in it."""
+
+
+_HABITS = {
+    "tokenised": _Habit(
+        "tokenised already (spaces before full stops and commas)",
+        "Translations will be written so too, and scores are not those of plain text.",
+        "problem",
+        True,
+    ),
+    "lowercase": _Habit(
+        "in lower case", "Translations will be in lower case too.", "problem", True
+    ),
+    "curly": _Habit("with curly apostrophes (’)", "", "warning", False),
+}
+
+
+def _habits(found: Examination) -> Iterator[Finding]:
+    """Ways to write that differ between splits, or between the sides of train."""
+    for sign, habit in _HABITS.items():
+        shown = {where: one for where, one in _shown(found, sign) if one.lines >= JUDGED}
+        for side in SIDES:
+            yield from _between_splits(side, shown, habit)
+        train = [shown[f"train {side}"] for side in SIDES if f"train {side}" in shown]
+        if len(train) < len(SIDES) or not habit.between_sides:
+            continue
+        source, target = (one.share > MOST for one in train)
+        if source and target:
+            yield Finding("note", f"Train is {habit.adjective} on both sides. {habit.advice}")
+        elif source != target:
+            this, other = SIDES if source else SIDES[::-1]
+            shares = dict(zip(SIDES, train, strict=True))
+            yield Finding(
+                "warning",
+                f"The {this} side of train is {habit.adjective} in {_percent(shares[this].share)} "
+                f"of its lines, the {other} side in {_percent(shares[other].share)}. Prepare both "
+                "alike, unless that is meant.",
+            )
+
+
+def _between_splits(side: Side, shown: dict[str, Shown], habit: _Habit) -> Iterator[Finding]:
+    train = shown.get(f"train {side}")
+    for split in ("valid", "test"):
+        held_out = shown.get(f"{split} {side}")
+        if train and held_out and abs(train.share - held_out.share) > MOST:
+            yield Finding(
+                habit.level,
+                f"{split} {side}: {_percent(held_out.share)} of its lines are {habit.adjective}, "
+                f"of train's {_percent(train.share)}. A model does badly on text that is written "
+                "otherwise than what it learned from: prepare both alike.",
+            )
+
+
+def _shown(found: Examination, sign: str) -> Iterable[tuple[str, Shown]]:
+    for split, report in found.splits.items():
+        yield f"{split} source", report.source.signs[sign]
+        yield f"{split} target", report.target.signs[sign]
+
+
+def _percent(share: float) -> str:
+    return "under 0.1%" if 0 < share < 0.001 else f"{share:.1%}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _listed(parts: list[str]) -> str:
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]

@@ -1,0 +1,107 @@
+"""What shows on the surface of a text: that it was tokenised, lowercased, escaped or garbled."""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+Sign = Callable[[str], bool | None]
+"""Whether a line shows something; None where it could not, and so is not to be counted."""
+
+_STOP = re.compile(r"[^\W\d_]( ?)[.,](?: |$)")
+_ESCAPE = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{2,6}|#x[\da-fA-F]{2,6});")
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
+_SUBWORD = re.compile(r"@@(?: |$)|@-@|▁")
+
+
+def is_tokenised(line: str) -> bool | None:
+    """Whether a space stands before a full stop or comma; before ! and ? it may, in French."""
+    stop = _STOP.search(line)
+    return None if stop is None else bool(stop[1])
+
+
+def is_lowercase(line: str) -> bool | None:
+    """Whether no letter is a capital, where letters come in two cases."""
+    lower = line.lower()
+    return line == lower if lower != line.upper() else None
+
+
+def has_escapes(line: str) -> bool:
+    """Whether it holds an escape of HTML, such as &apos; or &#39;."""
+    return "&" in line and bool(_ESCAPE.search(line))
+
+
+def has_tags(line: str) -> bool:
+    """Whether it holds a tag, such as <b>."""
+    return "<" in line and bool(_TAG.search(line))
+
+
+def has_subwords(line: str) -> bool:
+    """Whether its words were cut by a subword tokenizer, which leaves @@ or ▁, or by Moses'."""
+    return bool(_SUBWORD.search(line))
+
+
+def is_garbled(line: str) -> bool:
+    """Whether it is UTF-8 that was once taken for Windows-1252 or Latin-1: Ã© for é.
+
+    Read backwards it then is valid UTF-8, which a line with real accents almost never is.
+    """
+    if line.isascii():
+        return False
+    for encoding in ("cp1252", "latin-1"):
+        try:
+            line.encode(encoding).decode("utf-8")
+        except UnicodeError:
+            continue
+        return True
+    return False
+
+
+def has_curly(line: str) -> bool | None:
+    """Whether its apostrophes are the printer's ’ and not the typewriter's '."""
+    if "’" in line:
+        return True
+    return False if "'" in line else None
+
+
+SIGNS: dict[str, Sign] = {
+    "tokenised": is_tokenised,
+    "lowercase": is_lowercase,
+    "escapes": has_escapes,
+    "tags": has_tags,
+    "subwords": has_subwords,
+    "garbled": is_garbled,
+    "curly": has_curly,
+}
+"""Name -> sign."""
+
+
+class Shown(NamedTuple):
+    """How many lines could show a sign, and how many do."""
+
+    lines: int
+    showing: int
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1; 0 where no line could."""
+        return self.showing / self.lines if self.lines else 0.0
+
+
+class SignCount:
+    """Counts the signs of a text, line by line."""
+
+    def __init__(self) -> None:
+        self._answers: Counter[tuple[str, bool | None]] = Counter()
+
+    def add(self, line: str) -> None:
+        """Take a line; blank ones show nothing."""
+        if line and not line.isspace():
+            self._answers.update([(name, sign(line)) for name, sign in SIGNS.items()])
+
+    def result(self) -> dict[str, Shown]:
+        """What was found, for each sign."""
+        showing = {name: self._answers[name, True] for name in SIGNS}
+        return {
+            name: Shown(showing[name] + self._answers[name, False], showing[name]) for name in SIGNS
+        }

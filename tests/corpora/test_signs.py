@@ -1,0 +1,54 @@
+import pytest
+
+from regard.corpora.signs import SIGNS, Shown, SignCount
+
+
+@pytest.mark.parametrize(
+    ("sign", "shows", "does_not"),
+    [
+        ("tokenised", "A dog , a cat .", "A dog, a cat."),
+        ("lowercase", "a dog.", "A dog."),
+        ("escapes", "it &apos;s &#39; here", "Q&A; AT&T"),
+        ("tags", "a <b>bold</b> move", "3 < 4 > 2"),
+        ("subwords", "a trans@@ lation", "me@home"),
+        ("subwords", "▁a ▁word", "a word"),
+        ("subwords", "well @-@ known", "well-known"),
+        ("garbled", "cafÃ© crÃ¨me", "café crème"),
+        ("garbled", "itâ€™s", "it’s"),
+        ("garbled", "ÐŸÑ€Ð¸Ð²ÐµÑ‚", "Привет"),
+        ("curly", "it’s", "it's"),
+    ],
+)
+def test_signs(sign, shows, does_not):
+    assert SIGNS[sign](shows) is True
+    assert SIGNS[sign](does_not) is False
+
+
+@pytest.mark.parametrize(
+    ("sign", "line"),
+    [
+        ("tokenised", "Vraiment ?"),  # French, and no full stop or comma
+        ("tokenised", "no stop at all"),
+        ("lowercase", "12 + 4"),
+        ("lowercase", "你好。"),
+        ("curly", "no apostrophe"),
+    ],
+)
+def test_lines_that_could_not_show_a_sign_do_not_count(sign, line):
+    assert SIGNS[sign](line) is None
+
+
+def test_counts():
+    count = SignCount()
+    for line in ("A dog .", "A cat.", "a mouse.", "what", "", "  "):
+        count.add(line)
+    found = count.result()
+    assert found.keys() == SIGNS.keys()
+    assert found["tokenised"] == Shown(3, 1)
+    assert found["lowercase"] == Shown(4, 2)
+    assert found["escapes"] == Shown(4, 0)
+    assert found["tokenised"].share == pytest.approx(1 / 3)
+
+
+def test_of_nothing_the_share_is_nothing():
+    assert SignCount().result()["tags"].share == 0
