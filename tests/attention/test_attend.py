@@ -8,6 +8,10 @@ from regard.types import Site
 
 B, H, T, S, K, KV = 2, 3, 4, 5, 8, 6
 HERE = Site("cross", 0)
+NEEDS_GPU = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
 
 
 def some(dtype=torch.float64, *, seed=0):
@@ -66,15 +70,17 @@ def test_large_scores_do_not_overflow():
     assert weights.tolist() == [[0.5, 0.5, 0.0]]
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_GPU)])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize(
     ("dtype", "tolerance"),
     [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 3e-2), (torch.float16, 4e-3)],
 )
 @pytest.mark.parametrize("score", [DotScore(), ScaledDotScore()])
-def test_fused_equals_plain_in_values_and_gradients(score, dtype, tolerance, biased):
+def test_fused_equals_plain_in_values_and_gradients(score, dtype, tolerance, biased, device):
     queries, kv, mask = some(dtype)
-    bias = torch.randn(B, 1, T, S, dtype=dtype) if biased else None
+    queries, kv, mask = queries.to(device), KeyValues(*(x.to(device) for x in kv)), mask.to(device)
+    bias = torch.randn(B, 1, T, S, dtype=dtype, device=device) if biased else None
     parts = [x.requires_grad_() for x in (queries, *kv, *([] if bias is None else [bias]))]
     slow = plain(score, queries, kv, mask, site=HERE, bias=bias)
     fast = fused(queries, kv, mask, factor=score.factor(K), bias=bias)

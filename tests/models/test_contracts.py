@@ -306,6 +306,38 @@ def test_runs_under_autocast(name):
 
 
 @every_variant
+def test_gradients_do_not_need_training_mode(name):
+    model, source, target = tiny(name)
+    assert not model.training
+    model(source, target).sum().backward()
+    assert sum(p.grad is not None for p in model.parameters()) > 3
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+@every_variant
+def test_a_gpu_agrees_and_is_never_waited_for(name):
+    model, source, target = tiny(name, dtype=torch.float32)
+    wanted = model(source, target)
+    there = torch.device("cuda")
+    model, source, target = model.to(there), source.to(there), target.to(there)
+    parents = torch.zeros(B, 2, dtype=torch.long, device=there)
+    run(model, source, target.ids)  # libraries may wait while they start
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        found = model(source, target)
+        found.sum().backward()
+        steps = run(model, source, target.ids)
+        _, state = model.step(target.ids[:, :1], model.start(model.encode(source)))
+        model.step(target.ids[:, 1:3], state.branch(parents).keep(parents[:, 0]))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    torch.testing.assert_close(found.cpu(), wanted, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(steps.cpu(), wanted, atol=1e-3, rtol=1e-3)
+
+
+@every_variant
 def test_the_same_seed_gives_the_same_model(name):
     one, other = tiny(name, seed=3).model.state_dict(), tiny(name, seed=3).model.state_dict()
     assert all(torch.equal(one[key], other[key]) for key in one)

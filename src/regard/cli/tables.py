@@ -38,5 +38,5 @@ def cleaning_table(report: CleaningReport) -> Table:
     """What was dropped, and why."""
     table = plain_table("dropped", "share", "why", "for example", right=("dropped", "share"))
     for row in report.rows():
-        table.add_row(f"{row.count:,}", f"{row.share:.2%}", row.reason, escape(row.example))
+        table.add_row(f"{row.num_pairs:,}", f"{row.share:.2%}", row.reason, escape(row.example))
     return table

@@ -30,6 +30,7 @@ UNCLEANED = CleaningSettings(
     drop_identical=False,
     drop_wrong_script=False,
     drop_duplicates=False,
+    leaks="source",
 )
 """For generated corpora: "copy" would be dropped whole as equal on both sides."""
 

@@ -42,6 +42,9 @@ T = TypeVar("T")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ufffd]")
 
 
+Leaks = Literal["either", "source"]
+
+
 class CleaningSettings(Settings):
     """Which pairs are dropped before training. Texts are never changed.
 
@@ -70,6 +73,9 @@ class CleaningSettings(Settings):
     languages do not tell; a side with neither is not checked."""
     drop_duplicates: bool = True
     """Drop pairs that have come before, both sides to the letter."""
+    leaks: Leaks = "either"
+    """Drop pairs whose source or target (`either`), or whose source (`source`, for corpora of few
+    different targets), is that of a held-out pair, letter case and spaces aside."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pydantic import NonNegativeInt
 
-from regard.corpora.cleaning import CHUNK, CleaningReport, chunked
+from regard.corpora.cleaning import CHUNK, CleaningReport, Leaks, chunked
 from regard.corpora.pairs import Corpus, Pair, SplitName
 from regard.corpora.seen import Seen, hash_texts
 from regard.errors import CorpusError
@@ -181,9 +181,12 @@ def _golds(rows: Callable[[], Iterator[Row]]) -> Iterator[GoldAlignment]:
 
 
 def without_leaks(
-    pairs: Iterable[Pair], held_out: Iterable[Pair], report: CleaningReport
+    pairs: Iterable[Pair],
+    held_out: Iterable[Pair],
+    report: CleaningReport,
+    by: Leaks = "either",
 ) -> Iterator[Pair]:
-    """The pairs of which neither source nor target, normalised, is that of a pair held out."""
+    """The pairs whose source, or whose source and target, normalised, no pair held out has."""
     sides = Seen(), Seen()
     for chunk in chunked(held_out, CHUNK):
         for seen, texts in zip(sides, zip(*chunk, strict=True), strict=True):
@@ -194,7 +197,8 @@ def without_leaks(
             seen.holds(hash_texts(map(normalise, texts)))
             for seen, texts in zip(sides, zip(*chunk, strict=True), strict=True)
         )
-        for pair, is_leak in zip(chunk, (sources | targets).tolist(), strict=True):
+        leaks = sources | targets if by == "either" else sources
+        for pair, is_leak in zip(chunk, leaks.tolist(), strict=True):
             if is_leak:
                 report.drop("in valid or test", pair)
             else:

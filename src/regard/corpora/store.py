@@ -1,12 +1,9 @@
 """Token ids on disk: an Arrow file that is mapped into memory, never read into it."""
 
-import errno
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +11,7 @@ from numpy.typing import NDArray
 
 from regard.corpora.pairs import Pair
 from regard.errors import CorpusError
+from regard.files import whole_file
 
 ROWS = 16_384
 """Pairs in a record batch."""
@@ -64,7 +62,7 @@ def write_store(
     """
     columns = _IDS | _TEXTS if with_text else _IDS
     schema = pa.schema(columns, metadata={MARK: fingerprint.encode()})
-    with _whole_file(path) as file, pa.ipc.new_file(file, schema) as sink:
+    with whole_file(path) as file, pa.ipc.new_file(file, schema) as sink:
         for rows in _batches(chunks, len(schema)):
             sink.write_batch(pa.record_batch(rows, schema=schema))
 
@@ -86,25 +84,6 @@ def _batches(chunks: Iterable[TokenChunk], width: int) -> Iterator[list[list[Any
             columns = [column[ROWS:] for column in columns]
     if columns[0]:
         yield columns
-
-
-@contextmanager
-def _whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A new file to write, which takes the place of `path` when all has been written."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with unfinished.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except OSError as error:
-        advice = "free some space or choose another disk" if error.errno == errno.ENOSPC else ""
-        reason = f"{error.strerror or error}{'; ' if advice else ''}{advice}"
-        raise CorpusError(f"{path}: cannot be written: {reason}") from error
-    finally:
-        with suppress(OSError):  # it is gone already when all went well
-            unfinished.unlink()
 
 
 class _Lists(NamedTuple):

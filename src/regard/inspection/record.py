@@ -103,15 +103,17 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Silenced:
-    """A watch that lets one head see nothing: its weights become 0."""
+    """A watch that lets a head, or all heads of a layer, see nothing: the weights become 0."""
 
     part: Part
     layer: int
-    head: int
+    head: int | None = None
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
         if (site.part, site.layer) != (self.part, self.layer):
             return weights
+        if self.head is None:
+            return torch.zeros_like(weights)
         heads = weights.shape[1]
         if not 0 <= self.head < heads:
             raise SettingsError(

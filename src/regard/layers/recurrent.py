@@ -80,8 +80,9 @@ class RecurrentLayer(nn.Module):
             weights = _side_by_side(weights)
         first = [h.to(x.dtype)[None] for h in hidden]  # each (1, B, D)
         with torch.autocast(x.device.type, enabled=False):
-            # has_biases, num_layers, dropout, train, bidirectional, batch_first
-            options = (True, 1, 0.0, self.training, False, True)
+            # has_biases, num_layers, dropout, train (cuDNN: keep what gradients need),
+            # bidirectional, batch_first
+            options = (True, 1, 0.0, torch.is_grad_enabled(), False, True)
             if self.cell == "lstm":
                 outputs, *last = torch.lstm(x, first, weights, *options)
             else:

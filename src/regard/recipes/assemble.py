@@ -117,8 +117,8 @@ def build_validation(recipe: Recipe, prepared: Prepared) -> Validate:
         measured = perplexity(model, held_out_batches(prepared.valid, budget=VALIDATION_BUDGET))
         answers = search_many([Member(model, ids)], GREEDY, budget=VALIDATION_BUDGET)
         texts = [target.decode(best[0].tokens) for best in answers]
-        scores = {one.name: one.value for one in score(texts, references, wanted)}
-        loss = math.log(measured.value)
-        return {"loss": loss, "perplexity": measured.value, **scores}
+        scores = zip(wanted.metrics, score(texts, references, wanted), strict=True)
+        numbers = {"loss": math.log(measured.value), "perplexity": measured.value}
+        return numbers | {name: one.value for name, one in scores}
 
     return validate

@@ -41,7 +41,7 @@ def _card(
     yield f"Pairs: {counts}. Dropped from training, of {data.report.total:,}:\n"
     yield "| why | pairs | share |\n|---|---:|---:|"
     for row in data.report.rows():
-        yield f"| {row.reason} | {row.count:,} | {row.share:.2%} |"
+        yield f"| {row.reason} | {row.num_pairs:,} | {row.share:.2%} |"
     yield "\n## Model\n"
     yield f"{recipe.model.family}, {parameters:,} parameters; `recipe.yaml` has every setting.\n"
     yield "## Training\n"

@@ -91,12 +91,14 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
         return load_data(folder)
     note(f"reading and cleaning {recipe.corpus.label}")
     report, digest = CleaningReport(), hashlib.sha256()
-    corpus = _cleaned(build_corpus(recipe.corpus), recipe.corpus, folder.data, report)
-    held_out = {name: corpus.splits[name] for name in SPLITS[1:]}
+    corpus = _cleaned(build_corpus(recipe.corpus), recipe.corpus, folder.data, report, note)
+    held_out = {name: corpus.splits.get(name, _nothing) for name in SPLITS[1:]}
     counts: dict[SplitName, int] = {}
     for name, read in held_out.items():
         counts[name] = _write(split_files(folder.data, name), read(), digest)
-    train = without_leaks(corpus.splits["train"](), _chain(held_out.values()), report)
+    train = without_leaks(
+        corpus.splits["train"](), _chain(held_out.values()), report, recipe.corpus.cleaning.leaks
+    )
     counts["train"] = _write(split_files(folder.data, "train"), train, digest)
     if not counts["train"] or not counts["valid"]:
         raise CorpusError(
@@ -122,7 +124,7 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
 
 
 def _cleaned(
-    corpus: Corpus, settings: CorpusSettings, folder: Path, report: CleaningReport
+    corpus: Corpus, settings: CorpusSettings, folder: Path, report: CleaningReport, note: Note
 ) -> Corpus:
     """The corpus with its training pairs cleaned, on disk, and the missing splits cut from them.
 
@@ -131,10 +133,16 @@ def _cleaned(
     """
     files = cleaned_files(folder)
     _write(files, clean(corpus.splits["train"](), settings.cleaning, corpus.languages, report))
-    return split_corpus(
-        replace(corpus, splits={**corpus.splits, "train": partial(_read_text, files)}),
-        settings.split,
+    corpus = replace(
+        corpus,
+        splits={**corpus.splits, "train": partial(_read_text, files)},
+        gold={name: read for name, read in corpus.gold.items() if name in SPLITS[1:]},
     )
+    notes: list[str] = []
+    whole = split_corpus(corpus, settings.split, notes)
+    for message in notes:
+        note(message)
+    return whole
 
 
 def cleaned_files(folder: Path) -> Sides:
@@ -167,6 +175,10 @@ def _mark(settings: CorpusSettings) -> str:
                 stat = os.stat(name)
                 stats.append(f"{name} {stat.st_size} {stat.st_mtime_ns}")
     return fingerprint(settings.model_dump_json(), *stats)
+
+
+def _nothing() -> Iterator[Pair]:
+    return iter(())
 
 
 def _chain(splits: Iterable[Callable[[], Iterator[Pair]]]) -> Iterator[Pair]:

@@ -5,7 +5,7 @@ from regard.decoding.search import DecodingSettings
 from regard.models.build import ModelSettings
 from regard.models.transformer import TransformerSettings
 from regard.settings import Settings
-from regard.text.build import TextSettings
+from regard.text.settings import TextSettings
 from regard.training.loop import TrainingSettings
 
 
