@@ -97,3 +97,10 @@ def test_times_suit_the_tense(tense, middle, some, none):
     assert some <= words
     assert not none & words
     assert talk.timed
+
+
+def test_no_number_leads():
+    talk = Talk(Random(0))
+    times = [talk.time("past", NO_MIDDLE, leading=True).english for _ in range(300)]
+    assert "last" in {time[0].text for time in times}
+    assert "ago" not in {time[-1].text for time in times}

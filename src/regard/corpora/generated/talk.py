@@ -102,8 +102,12 @@ class Talk:
         """A number of weeks, months or years."""
         return join(say(*self.one(NUMBERS)), say(*self.one(SPANS)))
 
-    def time(self, tense: Tense, middle: Middle) -> Phrase:
-        """When something happens, as it suits the tense; with "never", no single day."""
+    def time(self, tense: Tense, middle: Middle, *, leading: bool = False) -> Phrase:
+        """When something happens, as it suits the tense; with "never", no single day.
+
+        `leading` is for the beginning of a sentence, where no number should stand: each would be
+        a word that is capitalised here and hardly anywhere else.
+        """
         self.timed = True
         draw, past = self.random.random(), tense == "past"
         if draw < 0.3:
@@ -120,7 +124,7 @@ class Talk:
         if draw < 0.7:
             french, english = ("dernier", "last") if past else ("prochain", "next")
             return say(f"{day} {french}", f"{english} {english_day}", "0-1 1-0")
-        if draw < 0.82:
+        if draw < 0.82 or (past and leading):
             return say(*self.one(LAST if past else NEXT), "0?1 1-1 2-0")
         if not past:
             return join(say("dans", "in"), self.count())

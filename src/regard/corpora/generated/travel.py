@@ -11,6 +11,7 @@ its own clause; "le" and "la" are "him" and "her" with verbs done to people, "it
 
 from collections.abc import Sequence
 from random import Random
+from typing import NamedTuple
 
 from regard.corpora.generated.clauses import (
     ADVERBS,
@@ -69,6 +70,25 @@ from regard.corpora.generated.talk import (
 )
 from regard.corpora.pairs import Corpus
 
+
+class Opening(NamedTuple):
+    """A word to begin a question with, or none."""
+
+    french: str
+    english: str
+    weight: int
+    gap: tuple[str, ...] = ()
+    """The kinds of verbs whose complement it asks for."""
+
+
+OPENINGS = (
+    Opening("", "", 6),
+    Opening("quand", "when", 3),
+    Opening("où", "where", 2, ("goal", "spot")),
+    Opening("pourquoi", "why", 3),
+    Opening("que", "what", 2, ("sight", "thing", "any")),
+    Opening("qui", "who", 2),
+)
 AND, BUT = ("et", "and"), ("mais", "but")
 BECAUSE = "parce que", "because", "0-0 1?0"
 WHEN, IF, WHILE = ("quand", "when"), ("si", "if"), ("pendant que", "while", "0-0 1?0")
@@ -136,7 +156,7 @@ class Speaker(Talk):
         tense = self.tense()
         middle = self.middle(tense)
         if self.room(0.35):
-            time = self.time(tense, middle)
+            time = self.time(tense, middle, leading=True)
             return join(time, COMMA, self.action(self.subject(), tense, middle), STOP)
         return join(self.action(self.subject(), tense, middle), STOP)
 
@@ -168,26 +188,20 @@ class Speaker(Talk):
 
     def question(self) -> Phrase:
         """A question for yes or no, or with when, where, why, what or who."""
-        tense, middle = self.tense(), NO_MIDDLE
-        word = self.random.choices(
-            ("", "quand when", "où where", "pourquoi why", "que what", "qui who"),
-            (6, 3, 2, 3, 2, 2),
-        )[0]
-        if word == "qui who":
-            return join(self.action(Subject(say("qui", "who"), 2, None), tense, middle), MARK)
-        opening = say(*word.split()) if word else NOTHING
+        word = self.random.choices(OPENINGS, [opening.weight for opening in OPENINGS])[0]
+        opening, tense = say(word.french, word.english), self.tense()
+        if word.french == "qui":
+            return join(self.action(Subject(opening, 2, None), tense, NO_MIDDLE), MARK)
         subject = self.subject()
         order: Order = "asking"
-        if word and subject.person in (1, 4) and self.chance(0.6):
+        if opening is not NOTHING and subject.person in (1, 4) and self.chance(0.6):
             subject = subject._replace(phrase=say("-tu" if subject.person == 1 else "-vous", "you"))
             order = "inverted"
-        gaps = {"où where": ("goal", "spot"), "que what": ("sight", "thing", "any")}
-        if word == "pourquoi why" and self.chance(0.4):
-            middle = NOT
-        self.timed = word == "quand when"
-        verb = self.verb(gaps.get(word))
+        middle = NOT if word.french == "pourquoi" and self.chance(0.4) else NO_MIDDLE
+        self.timed = word.french == "quand"
+        verb, gap = self.verb(word.gap or None), bool(word.gap)
         asked = self.action(
-            subject, tense, middle, verb=verb, gap=word in gaps, order=order, opening=opening
+            subject, tense, middle, verb=verb, gap=gap, order=order, opening=opening
         )
         return join(asked, MARK)
 
