@@ -112,6 +112,7 @@ def test_settings_survive_being_written():
         ({"train": {"data": "a.tsv"}, "tatoeba": {}}, "tatoeba would have no effect on a.tsv"),
         ({"train": {"data": "a.tmx"}}, r"give languages, such as \[en, de\]: a.tmx may hold"),
         ({"name": "travel", "generated": {"train": 0}}, "greater than 0"),
+        ({"name": ["travel"]}, "valid string"),
     ],
 )
 def test_settings_that_cannot_be_meant_are_refused(given, message):

@@ -71,7 +71,7 @@ class CorpusSettings(Settings):
     @classmethod
     def _leave_generated_alone(cls, given: Any) -> Any:
         if isinstance(given, dict) and "cleaning" not in given:
-            entry = CORPORA.get(given.get("name") or "")
+            entry = CORPORA.get(str(given.get("name")))
             if entry is not None and entry.group == "generated":
                 return {**given, "cleaning": UNCLEANED}
         return given
