@@ -70,6 +70,7 @@ def test_large_scores_do_not_overflow():
     assert weights.tolist() == [[0.5, 0.5, 0.0]]
 
 
+@pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_GPU)])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize(

@@ -188,13 +188,14 @@ def test_branches_go_their_own_ways(name, dtype):
 
 
 @every_variant
-def test_keep_picks_sentences(name):
-    model, source, target = tiny(name)
-    _, state = model.step(target.ids[:, :1], model.start(model.encode(source)))
-    state = state.branch(torch.tensor([[0, 0]] * B))
-    _, state = model.step(target.ids[:, 1:3], state)
-    rows = torch.tensor([2, 0])
-    parents = torch.tensor([[1, 0, 1]] * B)
+@both_precisions
+def test_keep_picks_sentences(name, dtype):
+    model, source, target = tiny(name, dtype=dtype)
+    state = model.start(model.encode(source))
+    for parents in ([[0, 0]] * B, [[1, 0], [0, 0], [1, 1]]):
+        tokens = torch.randint(V_TARGET, (B, 2))
+        _, state = model.step(tokens, state.branch(torch.tensor(parents)))
+    rows, parents = torch.tensor([2, 0]), torch.tensor([[1, 0, 1], [0, 0, 1], [0, 1, 1]])
     wanted, _ = model.step(target.ids[:, 2:5], state.branch(parents))
     found, _ = model.step(target.ids[rows, 2:5], state.keep(rows).branch(parents[rows]))
     torch.testing.assert_close(found, wanted[rows])
@@ -315,7 +316,7 @@ def test_gradients_do_not_need_training_mode(name):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode", "ignore:Attempting to run cuBLAS")
 @every_variant
 def test_a_gpu_agrees_and_is_never_waited_for(name):
     model, source, target = tiny(name, dtype=torch.float32)

@@ -130,6 +130,18 @@ def test_the_source_is_held_once_per_sentence():
     assert all(kv.keys.shape == (B, H, S, 32) for kv in state.source)
 
 
+def test_dropout_falls_on_the_sums_of_embeddings_and_positions():
+    torch.manual_seed(0)
+    model = Transformer(TransformerSettings(preset="tiny", dropout=0.25), V, V)
+    model.encoder = nn.ModuleList()
+    source = Padded(torch.randint(V, (B, S)), REAL)
+    dropped = model.encode(source).states
+    kept = model.eval().encode(source).states
+    zero = dropped == 0
+    assert 0.2 < zero.float().mean() < 0.3
+    torch.testing.assert_close(dropped[~zero], kept[~zero] / 0.75)
+
+
 def settings(norm):
     return TransformerSettings(
         width=D, heads=H, feed_forward=F, norm=norm, activation="gelu", dropout=0.0

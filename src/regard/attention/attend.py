@@ -15,7 +15,9 @@ KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBacken
 """Those of torch's kernels that keep our promises on a GPU.
 
 cuDNN's, its first choice in half precision, is not among them: where a query may look at nothing
-it mixes all values, and it takes a fifth of a second to build for each new shape of a batch.
+it mixes all values, and it takes a fifth of a second to build for each new shape of a batch. To
+say so costs some microseconds a call; a program that owns its process saves them by calling
+`torch.backends.cuda.enable_cudnn_sdp(False)` once.
 """
 
 
@@ -101,7 +103,7 @@ def fused(
     """`attend` by torch's kernel, for scores that are `factor` times a dot product."""
     if bias is not None:
         bias = torch.where(mask, bias, float("-inf")).to(queries.dtype)
-    with sdpa_kernel(KERNELS) if queries.is_cuda else nullcontext():
+    with sdpa_kernel(KERNELS) if _may_pick_cudnn(queries) else nullcontext():
         return F.scaled_dot_product_attention(
             queries,
             *kv,
@@ -109,3 +111,9 @@ def fused(
             dropout_p=dropout,
             scale=factor,
         )
+
+
+def _may_pick_cudnn(queries: Tensor) -> bool:
+    if not queries.is_cuda or torch.compiler.is_compiling():
+        return queries.is_cuda
+    return bool(torch.backends.cuda.cudnn_sdp_enabled())  # type: ignore[no-untyped-call]
