@@ -27,8 +27,9 @@ def rnn(**given):
     return EncoderDecoderSettings(**({"layers": 2, "width": 8, "embedding": 6} | given))
 
 
-def luong(**given):
-    sizes = {"layers": 2, "width": 8, "embedding": 6, "reach": 2}
+def luong(attention="global", **given):
+    reach = None if attention == "global" else 2
+    sizes = {"layers": 2, "width": 8, "embedding": 6, "reach": reach, "attention": attention}
     return LuongSettings(**(sizes | given))
 
 

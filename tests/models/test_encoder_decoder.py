@@ -1,4 +1,6 @@
+import pytest
 import torch
+from pydantic import ValidationError
 
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderSettings
 from regard.types import Padded
@@ -44,3 +46,8 @@ def test_dropout_falls_on_vectors_between_layers_and_before_the_output():
     assert 0.4 < zeros < 0.6
     model.eval()
     assert (model.decode(target, memory) != 0).all()
+
+
+def test_both_ways_need_an_even_width():
+    with pytest.raises(ValidationError, match="even width, got 7"):
+        EncoderDecoderSettings(width=7, reading="both")

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from pydantic import ValidationError
 
 from regard.attention.scores import AdditiveScore, DotScore, MultiplicativeScore
 from regard.models.luong import Luong, LuongSettings
@@ -15,7 +16,7 @@ TARGET = Padded(torch.arange(B * T).view(B, T) % 13, torch.ones(B, T, dtype=torc
 
 def tiny(**given):
     torch.manual_seed(0)
-    settings = LuongSettings(**({"width": D, "embedding": E, "layers": 1, "reach": 2} | given))
+    settings = LuongSettings(**({"width": D, "embedding": E, "layers": 1} | given))
     model = Luong(settings, 11, 13).double().eval()
     with torch.no_grad():
         for p in model.parameters():
@@ -62,14 +63,14 @@ def test_all_at_once_without_feeding_one_by_one_with():
 
 
 def test_local_m_looks_near_its_own_position():
-    [(_, weights)] = watched(tiny(attention="local-m", input_feeding=False))
+    [(_, weights)] = watched(tiny(attention="local-m", reach=2, input_feeding=False))
     far = (torch.arange(S) - torch.arange(T)[:, None]).abs() > 2
     assert (weights[0, 0][far] == 0).all()
     assert (weights[0, 0][~far] > 0).all()
 
 
 def test_local_p_weighs_by_a_gaussian():
-    model = tiny(attention="local-p", input_feeding=False)
+    model = tiny(attention="local-p", reach=2, input_feeding=False)
     [(_, weights)] = watched(model)
     memory = model.encode(SOURCE)
     hidden = model.decoder(model.target(TARGET.ids), memory.extras)
@@ -82,3 +83,21 @@ def test_local_p_weighs_by_a_gaussian():
 def test_reading_both_ways_keeps_the_width():
     memory = tiny(reading="both").encode(SOURCE)
     assert memory.states.shape == (B, S, D)
+
+
+def test_a_window_reaches_ten_words_unless_told():
+    settings = LuongSettings(attention="local-p")
+    assert settings.reach == 10
+    assert LuongSettings(**settings.model_dump()) == settings
+    assert LuongSettings(attention="local-m", reach=3).reach == 3
+    assert LuongSettings().reach is None
+
+
+def test_a_reach_without_effect_is_refused():
+    with pytest.raises(ValidationError, match="reach 5 has no effect on global attention"):
+        LuongSettings(reach=5)
+
+
+def test_both_ways_need_an_even_width():
+    with pytest.raises(ValidationError, match="even width, got 7"):
+        LuongSettings(width=7, reading="both")

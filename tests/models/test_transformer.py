@@ -142,6 +142,16 @@ def test_dropout_falls_on_the_sums_of_embeddings_and_positions():
     torch.testing.assert_close(dropped[~zero], kept[~zero] / 0.75)
 
 
+def test_compiles_to_one_graph():
+    torch.manual_seed(0)
+    model = Transformer(TransformerSettings(preset="tiny", encoder_layers=1), V, V).eval()
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    source = Padded(torch.randint(V, (B, S)), REAL)
+    target = Padded(torch.randint(V, (B, T)), REAL[:, :T])
+    torch.testing.assert_close(compiled(source, target), model(source, target))
+    torch.compiler.reset()
+
+
 def settings(norm):
     return TransformerSettings(
         width=D, heads=H, feed_forward=F, norm=norm, activation="gelu", dropout=0.0

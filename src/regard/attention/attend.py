@@ -114,6 +114,6 @@ def fused(
 
 
 def _may_pick_cudnn(queries: Tensor) -> bool:
-    if not queries.is_cuda or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling():  # the question below cannot be traced
         return queries.is_cuda
-    return bool(torch.backends.cuda.cudnn_sdp_enabled())  # type: ignore[no-untyped-call]
+    return queries.is_cuda and bool(torch.backends.cuda.cudnn_sdp_enabled())  # type: ignore[no-untyped-call]

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 CellName = Literal["lstm", "gru"]
 Reading = Literal["forward", "backward", "both"]
+"""From its beginning, from its end, or both at once."""
 
 Hidden = tuple[Tensor, ...]
 """What is carried from step to step, each (..., D): an LSTM's h and c, a GRU's h.
@@ -21,7 +22,7 @@ CLOSED = 1e4
 
 
 class Passed(NamedTuple):
-    """What a layer made of a sequence."""
+    """What a layer, or a stack of them, made of a sequence."""
 
     outputs: Tensor  # (B, T, D)
     hidden: Hidden  # after the last position, each (B, D)
@@ -172,8 +173,7 @@ class RecurrentEncoder(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if reading == "both" and width % 2:
-            raise ValueError(f"reading both ways needs an even width, got {width}")
+        check_reading(reading, width)
         widths = [inputs, *[width] * (layers - 1)]
         self.layers = nn.ModuleList(_ReadingLayer(cell, i, width, reading) for i in widths)
         self.dropout = nn.Dropout(dropout)
@@ -185,6 +185,12 @@ class RecurrentEncoder(nn.Module):
             x, hidden = layer(self.dropout(x) if number else x, mask)  # (B, S, D)
             last.append(hidden)
         return Passed(x, tuple(h for kind in zip(*last, strict=True) for h in kind))
+
+
+def check_reading(reading: Reading, width: int) -> None:
+    """Nothing, or a ValueError where `width` cannot be shared by the directions."""
+    if reading == "both" and width % 2:
+        raise ValueError(f"reading both ways needs an even width, got {width}")
 
 
 class _ReadingLayer(nn.Module):

@@ -1,12 +1,18 @@
 """The encoder-decoder without attention: the whole source through one vector."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor, nn
 
 from regard.layers.embeddings import build_embedding
-from regard.layers.recurrent import CellName, Reading, RecurrentDecoder, RecurrentEncoder
+from regard.layers.recurrent import (
+    CellName,
+    Reading,
+    RecurrentDecoder,
+    RecurrentEncoder,
+    check_reading,
+)
 from regard.models.contracts import Model
 from regard.models.recurrent_state import RecurrentState
 from regard.settings import Settings
@@ -30,6 +36,11 @@ class EncoderDecoderSettings(Settings):
     """How the source is read; `backward` puts its beginning next to that of the target."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     """On token vectors, between layers and before the output layer."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_reading(self.reading, self.width)
+        return self
 
 
 class EncoderDecoder(Model[RecurrentState]):

@@ -1,17 +1,17 @@
 """Attention behind a stacked LSTM (Luong, Pham and Manning 2015)."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal, Self
 
 import torch
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend
 from regard.attention.scores import ScoreName, build_score
 from regard.attention.windows import WindowName, build_window
 from regard.layers.embeddings import build_embedding
-from regard.layers.recurrent import Reading, RecurrentDecoder, RecurrentEncoder
+from regard.layers.recurrent import Reading, RecurrentDecoder, RecurrentEncoder, check_reading
 from regard.models.contracts import Model
 from regard.models.recurrent_state import AttentiveState
 from regard.settings import Settings
@@ -42,12 +42,29 @@ class LuongSettings(Settings):
     """How well a decoder state fits a source state."""
     attention: WindowName = "global"
     """Whether a step sees the whole source, a window at its own position, or one it predicts."""
-    reach: PositiveInt = 10
-    """Words that a window reaches to either side, the paper's D."""
+    reach: PositiveInt | None = None
+    """Words that a window reaches to either side, the paper's D; 10 if not given."""
     input_feeding: bool = True
     """Whether each step is told what the last one attended to."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     """On token vectors, between layers and before the output layer."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, given: Any) -> Any:
+        """Make explicit what another field decides."""
+        local = isinstance(given, dict) and given.get("attention", "global") != "global"
+        return {**given, "reach": 10} if local and given.get("reach") is None else given
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_reading(self.reading, self.width)
+        if self.attention == "global" and self.reach is not None:
+            raise ValueError(
+                f"reach {self.reach} has no effect on global attention, which has no window; "
+                "leave it out or set attention to 'local-m' or 'local-p'"
+            )
+        return self
 
 
 class Luong(Model[AttentiveState]):
@@ -76,7 +93,7 @@ class Luong(Model[AttentiveState]):
         inputs = embedding + (width if settings.input_feeding else 0)
         self.decoder = RecurrentDecoder("lstm", inputs, width, layers=layers, dropout=dropout)
         self.score = build_score(SCORES[settings.score], width, width, hidden=width)
-        self.window = build_window(settings.attention, width, settings.reach)
+        self.window = build_window(settings.attention, width, settings.reach or 0)
         self.combine = nn.Linear(2 * width, width, bias=False)  # W_c
         self.output = nn.Linear(width, target_size)
 
