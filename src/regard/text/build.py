@@ -66,11 +66,13 @@ def train_tokenizers(source: Texts, target: Texts, settings: TextSettings) -> To
 
 def save_tokenizers(tokenizers: Tokenizers, folder: Path) -> None:
     """Write one tokenizer or two into `folder`, in the place of those that are there."""
-    joint = tokenizers.source is tokenizers.target
-    names = (JOINT,) if joint else (SOURCE, TARGET)
-    for tokenizer, name in zip(tokenizers, names, strict=False):
+    if tokenizers.source is tokenizers.target:
+        named = {JOINT: tokenizers.source}
+    else:
+        named = {SOURCE: tokenizers.source, TARGET: tokenizers.target}
+    for name, tokenizer in named.items():
         tokenizer.save(folder, name)
-    for name in {JOINT, SOURCE, TARGET} - {*names}:
+    for name in {JOINT, SOURCE, TARGET} - named.keys():
         for ending in ("json", "model"):
             (folder / f"{name}.{ending}").unlink(missing_ok=True)
 

@@ -9,10 +9,8 @@ import hashlib
 import io
 import random
 import re
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +18,20 @@ import sentencepiece
 
 from regard.errors import TextError
 from regard.files import write_whole
+from regard.text.cutting import Cutter, Dropout, Lattice
 from regard.text.saved import Saved, save_card
 from regard.text.settings import TokenizerSettings
 from regard.text.special import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from regard.text.table import TableTokenizer
 
-_ESCAPE, _UNDERSCORE, _BORDER = "\ufdd0", "\ufdd1", "\ufdd2"
+_ESCAPE, _UNDERSCORE = "\ufdd0", "\ufdd1"
 _TO_ESCAPE = re.compile(f"[{_ESCAPE}{_UNDERSCORE}]")
 _ESCAPED = re.compile(f"{_ESCAPE}([{_ESCAPE}{_UNDERSCORE}])|{_UNDERSCORE}")
 
 # A piece must not reach across a space of any kind, or `words` could not tell what it is part of.
+# The trainer makes no piece that holds a special one: so one beside each such space parts them.
 _OTHER_SPACE = re.compile(r"[^\S ]")
+_BORDER = SPECIAL_PIECES[EOS]
 # What the trainer keeps for itself: it would drop a word that holds one of these.
 _RESERVED = re.compile("[\0\t\u2585]")
 _LONGEST_WORD = 1000  # the trainer kills the process at 65,536 characters without a space
@@ -39,12 +40,14 @@ _LONGEST_WORD = 1000  # the trainer kills the process at 65,536 characters witho
 # spaces between words there are seldom so many, without them a few hundred thousand sentences are.
 # For unigram each character of the text takes some 30 bytes, and a stretch that repeats itself
 # takes time square in its length, so the copies of a word are limited and mixed with others.
-_BPE_CHARACTERS = 5_000_000
+_BPE_CHARACTERS = 3_000_000
 _UNIGRAM_CHARACTERS = 10_000_000
 _UNIGRAM_COPIES = 1000
 
 _MANY_TEXTS = 1000  # from here on starting threads pays
-_SEEDING = threading.Lock()
+
+# What is cut at random at a time: a word with the space before it, or a part of an endless one.
+_WORD = re.compile(" [^ ]{,63}|[^ ]{1,64}")
 
 
 class SentencePieceTokenizer(TableTokenizer):
@@ -56,6 +59,13 @@ class SentencePieceTokenizer(TableTokenizer):
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         ids = range(len(SPECIAL_PIECES), self._processor.get_piece_size())
         super().__init__(settings, [_spelling(self._processor, i) for i in ids], model)
+        self._bytes = [i for i in ids if self._processor.is_byte(i)]
+        letters = (i for i in ids if not self._processor.is_byte(i))
+        self._ids = {self._spellings[i].decode(): i for i in letters}
+        self._cutter = self._make_cutter() if settings.sampling else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._model, self.settings)  # all the rest is made from these
 
     @classmethod
     def learn(cls, texts: Iterable[str], settings: TokenizerSettings) -> "SentencePieceTokenizer":
@@ -78,25 +88,16 @@ class SentencePieceTokenizer(TableTokenizer):
         return ids
 
     def sample(self, texts: Sequence[str], seed: int) -> list[list[int]]:
-        alpha = self.settings.sampling
-        if not alpha:
+        if self._cutter is None:
             return self.encode(texts)
-        escaped = [_escape(self._normalize(text)) for text in texts]
-
-        def cut() -> list[list[int]]:
-            return [
-                self._processor.encode(
-                    text, out_type=int, enable_sampling=True, nbest_size=-1, alpha=alpha
-                )
-                for text in escaped
-            ]
-
-        # SentencePiece has a random generator for each thread, which takes the seed of the process
-        # when the thread first samples and never again: so each call sets the seed and samples in
-        # a thread of its own. The seed 2**32 - 1 stands for none.
-        with _SEEDING, ThreadPoolExecutor(max_workers=1) as fresh:
-            sentencepiece.set_random_generator_seed(seed % (2**32 - 1))
-            return fresh.submit(cut).result()
+        chance = random.Random(seed)
+        sampled = []
+        for text in texts:
+            escaped = _escape(self._normalize(text))
+            words = _WORD.findall(f" {escaped}") if escaped else []
+            pieces = (piece for word in words for piece in self._cutter.cut(word, chance))
+            sampled.append(self._look_up(pieces))
+        return sampled
 
     def decode(self, ids: Sequence[int]) -> str:
         # SentencePiece puts a space before every text, so that its first word is like any other.
@@ -106,6 +107,22 @@ class SentencePieceTokenizer(TableTokenizer):
         write_whole(folder / f"{name}.model", self._model)
         digest = hashlib.sha256(self._model).hexdigest()
         save_card(Saved(version=1, settings=self.settings, model_sha256=digest), folder, name)
+
+    def _make_cutter(self) -> Cutter:
+        scores = {piece: self._processor.get_score(i) for piece, i in self._ids.items()}
+        kind = Dropout if self.settings.kind == "bpe" else Lattice
+        return kind(scores, self.settings.sampling)
+
+    def _look_up(self, pieces: Iterable[str]) -> list[int]:
+        ids: list[int] = []
+        for piece in pieces:
+            if piece in self._ids:
+                ids.append(self._ids[piece])
+            elif self._bytes:
+                ids += [self._bytes[byte] for byte in piece.encode()]
+            elif ids[-1:] != [UNK]:  # of several in a row SentencePiece makes one
+                ids.append(UNK)
+        return ids
 
     def _show(self, spelling: bytes) -> str:
         return super()._show(spelling.replace(_UNDERSCORE.encode(), "▁".encode()))
@@ -135,7 +152,7 @@ def _count_words(texts: Iterable[str]) -> Counter[str]:
     for word, count in counts.items():
         for first in range(0, len(word), _LONGEST_WORD):
             part = _RESERVED.sub(_BORDER, word[first : first + _LONGEST_WORD])
-            if part.strip(_BORDER):
+            if part.replace(_BORDER, ""):
                 taught[_OTHER_SPACE.sub(rf"{_BORDER}\g<0>{_BORDER}", part)] += count
     return taught
 
@@ -176,7 +193,6 @@ def _train(lines: Iterator[str], settings: TokenizerSettings) -> bytes:
         "byte_fallback": settings.byte_fallback,
         "character_coverage": settings.character_coverage,
         "input_format": "tsv" if settings.kind == "bpe" else "text",
-        "pretokenization_delimiter": _BORDER,
         "max_sentence_length": 16 * _LONGEST_WORD,  # in bytes, with borders
         "normalization_rule_name": "identity",
         "remove_extra_whitespaces": False,

@@ -1,0 +1,25 @@
+"""What the tokenizers of the tests have learned."""
+
+from functools import cache
+
+from regard.text.build import TokenizerSettings, train_tokenizer
+
+KINDS = ("bpe", "characters", "unigram", "words")
+SUBWORDS = ("bpe", "unigram")
+
+TEXTS = (
+    "Jane visits Africa in September.",
+    "Jane visite l'Afrique en septembre !",
+    "She doesn't  visit  Europe, does she?",
+    "Elle a visité l'Europe\u00a0: «\u202fjamais\u202f» l'été.",
+    "non\u00a0!\u00a0non\u00a0!\u00a0non\u00a0! oui\n! oui\n!",
+    "हिन्दी में कुछ शब्द 東京 タワー",
+    "1 2 3 12 23 123",
+) * 3
+
+
+@cache
+def learned(kind, **changes):
+    """A tokenizer of this kind, taught by `TEXTS`."""
+    size = 400 if kind in SUBWORDS else 0
+    return train_tokenizer(TEXTS, TokenizerSettings(**{"kind": kind, "size": size} | changes))

@@ -1,0 +1,85 @@
+import math
+from collections import Counter
+from itertools import combinations, pairwise
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from regard.text.cutting import Dropout, Lattice
+from text.lessons import learned
+
+RANKED = {"ab": -0.0, "bc": -1.0, "abc": -2.0, "a": -3.0, "b": -4.0, "c": -5.0}
+LIKELY = {"a": math.log(0.4), "b": math.log(0.3), "ab": math.log(0.2), "ba": math.log(0.1)}
+
+
+def shares(cutter, word, draws=20_000):
+    """How often each cut comes up."""
+    chance = Random(3)
+    counts = Counter("|".join(cutter.cut(word, chance)) for _ in range(draws))
+    return {cut: count / draws for cut, count in counts.items()}
+
+
+def all_cuts(word):
+    for number in range(len(word)):
+        for places in combinations(range(1, len(word)), number):
+            edges = [0, *places, len(word)]
+            yield [word[i:j] for i, j in pairwise(edges)]
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_dropout_leaves_out_merges_at_each_step(p):
+    # First ab unless it is dropped, then bc unless that is dropped; then abc, likewise.
+    q = 1 - p
+    expected = {"abc": q * q + p * q * q, "ab|c": q * p, "a|bc": p * q * p, "a|b|c": p * p}
+    assert shares(Dropout(RANKED, p), "abc") == pytest.approx(expected, abs=0.012)
+
+
+def test_dropout_knows_that_a_merge_needs_its_parts():
+    assert Dropout({"abc": 0.0}, 1e-9).cut("abc", Random(0)) == ("a", "b", "c")
+
+
+def test_dropout_merges_the_leftmost_of_equals():
+    assert Dropout({"aa": 0.0}, 1e-9).cut("aaa", Random(0)) == ("aa", "a")
+
+
+@pytest.mark.parametrize("power", [0.1, 0.5, 1.0])
+def test_lattice_cuts_as_likely_as_the_power_of_the_probability(power):
+    weights = {
+        "|".join(cut): math.exp(power * sum(LIKELY[piece] for piece in cut))
+        for cut in all_cuts("abab")
+        if all(piece in LIKELY for piece in cut)
+    }
+    total = sum(weights.values())
+    expected = {cut: weight / total for cut, weight in weights.items()}
+    assert len(expected) == 5
+    assert shares(Lattice(LIKELY, power), "abab") == pytest.approx(expected, abs=0.012)
+
+
+def test_lattice_takes_a_character_that_no_piece_holds_as_it_is():
+    assert Lattice(LIKELY, 50.0).cut("abЖab", Random(0)) == ["ab", "Ж", "ab"]
+
+
+def test_lattice_takes_long_words():
+    word = "ab" * 5000
+    assert "".join(Lattice(LIKELY, 0.2).cut(word, Random(0))) == word
+
+
+@pytest.mark.parametrize(
+    ("kind", "cutter", "strength"), [("bpe", Dropout, 1e-9), ("unigram", Lattice, 1e4)]
+)
+@hypothesis_settings(max_examples=100, deadline=None)
+@given(text=st.text(alphabet="Janevistsfrcl'éÉ !?12Ж", max_size=50))
+def test_without_chance_words_are_cut_as_by_sentencepiece(kind, cutter, strength, text):
+    tokenizer = learned(kind)
+    scores = {
+        piece.replace("▁", " "): tokenizer._processor.get_score(i)
+        for i, piece in enumerate(tokenizer.pieces(range(tokenizer.size)))
+        if i >= 4 and not tokenizer._processor.is_byte(i)
+    }
+    words = [f" {word}" for word in text.split(" ")] if text else []
+    pieces = [piece for word in words for piece in cutter(scores, strength).cut(word, Random(0))]
+    [expected] = tokenizer.encode([text])
+    assert tokenizer._look_up(pieces) == expected
