@@ -140,10 +140,21 @@ def test_json_holds_all_numbers():
     assert said["leaks"][0]["split"] == "valid"
 
 
-def test_errors_of_reading_are_passed_on():
-    def broken():
-        yield Pair("a", "b")
-        raise CorpusError("x.txt: line 2: not UTF-8")
+def unreadable(pairs):
+    yield from (Pair(*pair) for pair in pairs)
+    raise CorpusError("x.txt: line 51: not UTF-8")
 
-    with pytest.raises(CorpusError, match="line 2"):
-        examine(Corpus("mine", ("en", "fr"), {"train": broken}), CLEANING, SPLIT)
+
+def test_what_can_be_read_of_a_broken_split_is_examined():
+    reading = {"train": partial(unreadable, numbered(50))}
+    found = examine(Corpus("mine", ("en", "fr"), reading), CLEANING, SPLIT, sample=9)
+    report = found.splits["train"]
+    assert (report.pairs, report.broken) == (50, "x.txt: line 51: not UTF-8")
+    assert report.cleaning.kept == 50
+    assert (found.cut, found.overlap.leaks) == ({}, ())
+
+
+def test_a_split_of_which_nothing_can_be_read_is_an_error():
+    reading = {"train": partial(unreadable, [])}
+    with pytest.raises(CorpusError, match="line 51"):
+        examine(Corpus("mine", ("en", "fr"), reading), CLEANING, SPLIT)

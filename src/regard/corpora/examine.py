@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from regard.corpora.cleaning import CHUNK, CleaningReport, CleaningSettings, chunked, clean
@@ -64,6 +65,8 @@ class SplitReport:
     """What cleaning would drop; only training pairs are cleaned for training."""
     repeats: Repeats
     alignment: Alignment
+    broken: str
+    """Why not all of it could be read; empty where it could."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ def examine(
     chosen = _Sample(sample, seed)
     splits = {
         name: _examine_split(
-            _told(read(), f"reading {name}", tell),
+            _Reading(read(), partial(tell, f"reading {name}")),
             cleaning,
             corpus.languages,
             chosen if name == "train" else None,
@@ -122,15 +125,16 @@ def examine(
         for name, read in corpus.splits.items()
     }
     notes: list[str] = []
-    whole, unfit = corpus, ""
-    try:
-        whole = split_corpus(corpus, split, notes)
-    except CorpusError as error:
-        unfit = str(error)
+    whole, unfit, overlap = corpus, "", Overlap()
+    if not any(report.broken for report in splits.values()):
+        tell("comparing the splits", 0)
+        try:
+            whole = split_corpus(corpus, split, notes)
+        except CorpusError as error:
+            unfit = str(error)
+        overlap = compare_splits(whole, cleaning.leaks)
     missing = [name for name in HELD_OUT if name in whole.splits and name not in splits]
     cut = {name: sum(1 for _ in whole.splits[name]()) for name in missing}
-    tell("comparing the splits", 0)
-    overlap = compare_splits(whole, cleaning.leaks)
     return Examination(
         corpus.name,
         corpus.languages,
@@ -143,16 +147,28 @@ def examine(
     )
 
 
-def _told(pairs: Iterator[Pair], doing: str, tell: Tell) -> Iterator[Pair]:
-    count = 0
-    for chunk in chunked(pairs, CHUNK):
-        tell(doing, count)
-        count += len(chunk)
-        yield from chunk
+class _Reading:
+    """The pairs of a split, up to where it cannot be read on: why is then in `broken`."""
+
+    def __init__(self, pairs: Iterator[Pair], tell: Callable[[int], None]) -> None:
+        self._pairs, self._tell = pairs, tell
+        self.broken = ""
+
+    def __iter__(self) -> Iterator[Pair]:
+        count = 0
+        try:
+            for count, pair in enumerate(self._pairs, 1):
+                if count % CHUNK == 0:
+                    self._tell(count)
+                yield pair
+        except CorpusError as error:
+            if not count:
+                raise
+            self.broken = str(error)
 
 
 def _examine_split(
-    pairs: Iterator[Pair],
+    pairs: _Reading,
     cleaning: CleaningSettings,
     languages: tuple[str, str],
     sample: "_Sample | None",
@@ -162,7 +178,7 @@ def _examine_split(
     for pair in clean(scan.watch(pairs), cleaning, languages, report):
         if sample is not None:
             sample.offer(pair)
-    return scan.result(report)
+    return scan.result(report, pairs.broken)
 
 
 class _SplitScan:
@@ -188,7 +204,7 @@ class _SplitScan:
                     self._signs[place].add(text)
             yield from chunk
 
-    def result(self, cleaning: CleaningReport) -> SplitReport:
+    def result(self, cleaning: CleaningReport, broken: str) -> SplitReport:
         source, target = (
             SideReport(_spread(words), _spread(characters), signs.result())
             for words, characters, signs in zip(
@@ -202,6 +218,7 @@ class _SplitScan:
             cleaning,
             self._repeats.result(),
             self._alignment.result(),
+            broken,
         )
 
 
@@ -282,6 +299,7 @@ def _split_json(report: SplitReport) -> dict[str, Any]:
     sides = {"source": report.source, "target": report.target}
     return {
         "pairs": report.pairs,
+        "broken": report.broken,
         **{
             name: {
                 "words": side.words._asdict(),

@@ -1,14 +1,15 @@
 """The numbers of an examination -> what they mean for training, and what to do about it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from regard.corpora.cleaning import Reason
 from regard.corpora.examine import Examination, SplitReport
 from regard.corpora.misalignment import RELATED, Stretch
-from regard.corpora.overlap import SIDES, Coverage, Leak, Side
+from regard.corpora.overlap import SIDES, Leak
 from regard.corpora.pairs import SplitName
 from regard.corpora.signs import Shown
+from regard.corpora.splits import HELD_OUT
 
 Level = Literal["ok", "note", "warning", "problem"]
 
@@ -17,8 +18,9 @@ MANY_DROPPED = 0.2
 """Share of the pairs."""
 LOOSE = 0.5
 """Correlation of lengths below which translations are unusually free."""
-NUMBERS, NUMBERS_UNLIKE = 30, 0.25
-"""Pairs with numbers from which they are judged, and the share that may disagree."""
+NUMBERS, NUMBERS_UNLIKE, ALL_NUMBERS = 30, 0.25, 0.9
+"""Pairs with numbers from which they are judged, and the share that may disagree. Where almost all
+have them, as in a corpus of dates, to write them otherwise may be what is learned."""
 LEAKY = 0.1
 """Share of a held-out split."""
 NEW_WORDS, MANY_NEW_WORDS, MANY_NEW_CHARACTERS = 0.05, 0.2, 0.001
@@ -44,6 +46,9 @@ def judge(found: Examination) -> list[Finding]:
 
 
 def _sizes(found: Examination) -> Iterator[Finding]:
+    for split, report in found.splits.items():
+        if report.broken:
+            yield Finding("problem", f"{split} cannot be read to its end: {report.broken}.")
     train = found.splits.get("train")
     if train is None or not train.pairs:
         yield Finding("problem", "There are no training pairs.")
@@ -57,12 +62,9 @@ def _sizes(found: Examination) -> Iterator[Finding]:
         )
     if found.unfit:
         yield Finding("problem", f"No pairs can be held out: {found.unfit}.")
-    for split, count in found.cut.items():
-        yield Finding(
-            "note",
-            f"There is no {split} split: training holds out {count:,} pairs of train for it "
-            f"(corpus.split.{split} sets how many).",
-        )
+    if found.cut:
+        counts = _listed([f"{count:,} pairs for {split}" for split, count in found.cut.items()])
+        yield Finding("note", f"Training holds out {counts}: corpus.split sets how many.")
     for split, report in found.splits.items():
         if split != "train" and report.pairs < FEW_HELD_OUT:
             yield Finding(
@@ -99,6 +101,7 @@ def _cleaning(found: Examination) -> Iterator[Finding]:
         advice = _ADVICE[rows[0].reason]
         level: Level = "warning" if dropped >= MANY_DROPPED * total else "note"
         if split == "train":
+            level = "problem" if dropped == report.pairs else level
             yield Finding(level, f"train: cleaning drops {what}, {why}. {advice}")
         else:
             yield Finding(
@@ -121,6 +124,17 @@ def _alignment(found: Examination) -> Iterator[Finding]:
         )
     for split, report in found.splits.items():
         yield from _split_alignment(split, report, found.languages)
+    mute = [
+        split
+        for split, report in found.splits.items()
+        if report.pairs and not report.alignment.stretches and report.alignment.correlation is None
+    ]
+    if mute:
+        yield Finding(
+            "note",
+            f"{_listed(mute)}: lengths vary too little, or in too few pairs, to tell whether the "
+            "sides belong together.",
+        )
 
 
 def _split_alignment(
@@ -139,10 +153,11 @@ def _split_alignment(
         yield Finding(
             "warning" if one_language else "problem", f"{split}: {_unrelated(unrelated, report)}"
         )
-    elif not shifted and report.pairs:
-        yield from _correlated(split, alignment.correlation)
+    elif not shifted and (alignment.correlation or LOOSE) < LOOSE:
+        yield _loose(split, alignment.correlation or 0.0)
     unlike = alignment.numbers_unlike / max(1, alignment.with_numbers)
-    if alignment.with_numbers >= NUMBERS and unlike > NUMBERS_UNLIKE:
+    some = NUMBERS <= alignment.with_numbers < ALL_NUMBERS * report.pairs
+    if some and unlike > NUMBERS_UNLIKE:
         yield Finding(
             "warning",
             f"{split}: where both sides hold numbers, {_percent(unlike)} of "
@@ -175,20 +190,12 @@ def _unrelated(stretches: list[Stretch], report: SplitReport) -> str:
     )
 
 
-def _correlated(split: SplitName, correlation: float | None) -> Iterator[Finding]:
-    """What to say of a split in which nothing is out of step."""
-    if correlation is None:
-        yield Finding(
-            "note",
-            f"{split}: lengths vary too little, or in too few pairs, to tell whether the sides "
-            "belong together.",
-        )
-    elif correlation < LOOSE:
-        yield Finding(
-            "warning" if correlation < RELATED else "note",
-            f"{split}: the lengths of the two sides correlate at {correlation:.2f}, which is low "
-            "for translations. Look at some pairs.",
-        )
+def _loose(split: SplitName, correlation: float) -> Finding:
+    return Finding(
+        "warning" if correlation < RELATED else "note",
+        f"{split}: the lengths of the two sides correlate at {correlation:.2f}, which is low for "
+        "translations. Look at some pairs.",
+    )
 
 
 def _leaks(found: Examination) -> Iterator[Finding]:
@@ -232,45 +239,40 @@ def _left_out(pairs: int, total: int) -> Finding:
 
 
 def _coverage(found: Examination) -> Iterator[Finding]:
-    for one in found.overlap.coverage:
-        yield from _new_words(one)
-        if one.new_characters:
-            share = one.new_characters / one.characters
-            yield Finding(
-                "warning" if share > MANY_NEW_CHARACTERS else "note",
-                f"{one.split} {one.side}: {_percent(share)} of its characters never occur in "
-                f"train: {' '.join(one.character_examples)}. Subwords spell them as bytes; words "
-                "and characters, as vocabularies, cannot.",
-            )
-    if found.overlap.coverage and all(_is_covered(one) for one in found.overlap.coverage):
-        worst = max((one.new_words / one.words for one in _worded(found)), default=0.0)
-        yield Finding(
-            "ok", f"Train covers the words of the held-out splits: at most {_percent(worst)} new."
+    worded = [one for one in found.overlap.coverage if one.words]
+    worst = max((one.new_words / one.words for one in worded), default=0.0)
+    if worst > NEW_WORDS:
+        told = _listed(
+            [
+                f"{one.split} {one.side} {_percent(one.new_words / one.words)} "
+                f"({', '.join(one.word_examples[:3])})"
+                for one in worded
+                if one.new_words > NEW_WORDS * one.words
+            ]
         )
-
-
-def _new_words(one: Coverage) -> Iterator[Finding]:
-    if _is_covered(one):
-        return
-    share = one.new_words / one.words
-    advice = (
-        "Is it another domain, or written otherwise?"
-        if share > MANY_NEW_WORDS
-        else "Subwords can spell them; a vocabulary of words cannot."
-    )
-    yield Finding(
-        "warning" if share > MANY_NEW_WORDS else "note",
-        f"{one.split} {one.side}: {_percent(share)} of its running words never occur in train, "
-        f"such as {', '.join(one.word_examples[:5])}. {advice}",
-    )
-
-
-def _worded(found: Examination) -> Iterator[Coverage]:
-    return (one for one in found.overlap.coverage if one.words)
-
-
-def _is_covered(one: Coverage) -> bool:
-    return one.new_words <= NEW_WORDS * one.words
+        advice = (
+            "Is it of another domain, or written otherwise?"
+            if worst > MANY_NEW_WORDS
+            else "Subwords can spell them; a vocabulary of words cannot."
+        )
+        yield Finding(
+            "warning" if worst > MANY_NEW_WORDS else "note",
+            f"Running words that never occur in train: {told}. {advice}",
+        )
+    elif worded:
+        new = f"at most {_percent(worst)} of them are new" if worst else "none of them is new"
+        yield Finding("ok", f"Train covers the words of the held-out splits: {new}.")
+    odd = [one for one in found.overlap.coverage if one.new_characters]
+    if odd:
+        share = max(one.new_characters / one.characters for one in odd)
+        told = _listed(
+            [f"{' '.join(one.character_examples)} in {one.split} {one.side}" for one in odd]
+        )
+        yield Finding(
+            "warning" if share > MANY_NEW_CHARACTERS else "note",
+            f"Characters that never occur in train: {told}, {_percent(share)} of it or less. "
+            "Subwords spell them as bytes; words and characters, as vocabularies, cannot.",
+        )
 
 
 class _Damage(NamedTuple):
@@ -298,7 +300,8 @@ _DAMAGES = {
     "garbled": _Damage(
         "are garbled, such as Ã© for é",
         (0, 0.001, 0.01),
-        "The file was UTF-8, read as Windows-1252 and saved again: convert it back.",
+        "The file was UTF-8, taken for Latin-1 and saved again; turn it back: "
+        "iconv -f UTF-8 -t LATIN1, or -t WINDOWS-1252.",
     ),
 }
 
@@ -350,36 +353,40 @@ def _habits(found: Examination) -> Iterator[Finding]:
     """Ways to write that differ between splits, or between the sides of train."""
     for sign, habit in _HABITS.items():
         shown = {where: one for where, one in _shown(found, sign) if one.lines >= JUDGED}
-        for side in SIDES:
-            yield from _between_splits(side, shown, habit)
-        train = [shown[f"train {side}"] for side in SIDES if f"train {side}" in shown]
-        if len(train) < len(SIDES) or not habit.between_sides:
-            continue
-        source, target = (one.share > MOST for one in train)
-        if source and target:
-            yield Finding("note", f"Train is {habit.adjective} on both sides. {habit.advice}")
-        elif source != target:
-            this, other = SIDES if source else SIDES[::-1]
-            shares = dict(zip(SIDES, train, strict=True))
-            yield Finding(
-                "warning",
-                f"The {this} side of train is {habit.adjective} in {_percent(shares[this].share)} "
-                f"of its lines, the {other} side in {_percent(shares[other].share)}. Prepare both "
-                "alike, unless that is meant.",
-            )
+        yield from _between_splits(shown, habit)
+        if habit.between_sides:
+            yield from _between_sides(shown, habit)
 
 
-def _between_splits(side: Side, shown: dict[str, Shown], habit: _Habit) -> Iterator[Finding]:
-    train = shown.get(f"train {side}")
-    for split in ("valid", "test"):
-        held_out = shown.get(f"{split} {side}")
-        if train and held_out and abs(train.share - held_out.share) > MOST:
-            yield Finding(
-                habit.level,
-                f"{split} {side}: {_percent(held_out.share)} of its lines are {habit.adjective}, "
-                f"of train's {_percent(train.share)}. A model does badly on text that is written "
-                "otherwise than what it learned from: prepare both alike.",
-            )
+def _between_splits(shown: dict[str, Shown], habit: _Habit) -> Iterator[Finding]:
+    told = []
+    for side in SIDES:
+        train = shown.get(f"train {side}")
+        for split in HELD_OUT:
+            other = shown.get(f"{split} {side}")
+            if train and other and abs(train.share - other.share) > MOST:
+                shares = f"{_percent(other.share)} of {split} {side}"
+                told.append(f"{shares} (of train {side} {_percent(train.share)})")
+    if told:
+        yield Finding(
+            habit.level,
+            f"Splits are written unlike: {habit.adjective} are {_listed(told)}. A model does badly "
+            "on text written otherwise than what it learned from: prepare all alike.",
+        )
+
+
+def _between_sides(shown: dict[str, Shown], habit: _Habit) -> Iterator[Finding]:
+    train = {side: shown[f"train {side}"].share for side in SIDES if f"train {side}" in shown}
+    showing = [side for side, share in train.items() if share > MOST]
+    if len(train) == len(SIDES) == len(showing):
+        yield Finding("note", f"Train is {habit.adjective} on both sides. {habit.advice}")
+    elif len(train) == len(SIDES) and showing:
+        told = _listed([f"{_percent(share)} of the {side}" for side, share in train.items()])
+        yield Finding(
+            "warning",
+            f"The sides of train are written unlike: {habit.adjective} are {told}. Prepare both "
+            "alike, unless that is meant.",
+        )
 
 
 def _shown(found: Examination, sign: str) -> Iterable[tuple[str, Shown]]:
@@ -396,5 +403,5 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _listed(parts: list[str]) -> str:
+def _listed(parts: Sequence[str]) -> str:
     return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]

@@ -1,0 +1,84 @@
+"""How much memory and disk there is, and how much of it is taken at the most."""
+
+import os
+import re
+import resource
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+
+STATUS, SYSTEM = Path("/proc/self/status"), Path("/proc/meminfo")
+FORGET = Path("/proc/self/clear_refs")
+GROUP = Path("/sys/fs/cgroup")
+"""Where Linux says what a container may take."""
+
+
+def available_memory(device: torch.device) -> int:
+    """Bytes that a process may take on the device: all of a GPU's; on a CPU, what is free."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    free = _kibibytes(SYSTEM, "MemAvailable")
+    own = _kibibytes(STATUS, "VmRSS")
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(whole if free is None else free + (own or 0), _group_limit() or whole)
+
+
+def forget_peak(device: torch.device) -> None:
+    """Begin to watch for a new peak."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+        return
+    with suppress(OSError):  # without it, the peak is of all that the process did, and no less
+        FORGET.write_text("5")  # proc(5): resets the peak of the resident set
+
+
+def peak_memory(device: torch.device) -> int:
+    """Bytes taken at the most since `forget_peak`: by tensors on a GPU, by the process on a CPU."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    peak = _kibibytes(STATUS, "VmHWM")
+    if peak is not None:
+        return peak
+    taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return taken if sys.platform == "darwin" else taken * 1024
+
+
+def _kibibytes(file: Path, key: str) -> int | None:
+    """The number behind `key`, in bytes; None where the system does not say."""
+    try:
+        found = re.search(rf"^{key}:\s+(\d+) kB", file.read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(found[1]) * 1024 if found else None
+
+
+def _group_limit() -> int | None:
+    """Bytes that the container of this process may take; None where there is no limit."""
+    try:
+        return int((GROUP / "memory.max").read_text())
+    except (OSError, ValueError):  # a ValueError where it says "max"
+        return None
+
+
+def format_bytes(number: float) -> str:
+    """A size that a person can read: 1.3 GB."""
+    for unit in ("bytes", "kB", "MB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.1f} GB" if number < 1000 else f"{number / 1000:.1f} TB"
+
+
+def format_seconds(seconds: float) -> str:
+    """A span of time that a person can read: 12 minutes."""
+    for unit, size in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return (
+                f"{seconds / size:.1f} {unit}"
+                if seconds < 10 * size
+                else (f"{seconds / size:,.0f} {unit}")
+            )
+    return f"{seconds:.0f} seconds" if seconds >= 10 else f"{seconds:.1f} seconds"

@@ -1,0 +1,424 @@
+"""A few real steps of training on a sample -> what all of it will take, here."""
+
+import gc
+import math
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from regard.batching.collate import collate
+from regard.batching.plan import plan_once
+from regard.batching.stream import (
+    Placed,
+    Position,
+    fits,
+    held_out_batches,
+    training_batches,
+)
+from regard.corpora.build import CorpusSettings
+from regard.corpora.pairs import Pair
+from regard.corpora.readers import FilesSettings
+from regard.corpora.store import TokenStore
+from regard.decoding.beam import BeamSettings
+from regard.decoding.many import Member, search_many
+from regard.decoding.rules import RuleSettings
+from regard.decoding.search import DecodingSettings
+from regard.errors import RunError
+from regard.evaluation.perplexity import perplexity
+from regard.models.contracts import AnyModel
+from regard.recipes.assemble import VALIDATION_BUDGET, Prepared, prepare
+from regard.recipes.memory import available_memory, forget_peak, format_bytes, peak_memory
+from regard.recipes.prepare import sample_pairs
+from regard.recipes.run_folder import RunFolder, new_model
+from regard.recipes.schema import Recipe
+from regard.text.special import UNK
+from regard.training.checkpoints import list_checkpoints
+from regard.training.loop import TrainingSettings, fit
+from regard.types import Batch
+
+SAMPLE = 20_000
+"""Training pairs that are enough for a trial."""
+WARMUP, STEPS, SECONDS, MOST_SECONDS = 2, 5, 5.0, 60.0
+"""Steps that are not timed; then so many are and for so long at least, and at most."""
+FEWEST_TOKENS = 64
+"""The smallest batch that is tried where larger ones do not fit."""
+DECODED = 100
+"""Sentences decoded to time a validation."""
+AS_LONG = DecodingSettings(
+    beam=BeamSettings(size=1), rules=RuleSettings(max_length_ratio=1.0, max_length_offset=1)
+)
+"""Answers as long as their source: those of a model that has learned nothing never end."""
+NEVER = 1 << 60
+
+Tell = Callable[[str], None]
+"""Is told what is being done."""
+
+
+class CorpusSizes(NamedTuple):
+    """Pairs of the whole corpus, of which the trial sees a sample."""
+
+    train: int
+    valid: int
+
+
+class Sides(NamedTuple):
+    """A number for each side."""
+
+    source: float
+    target: float
+
+
+class Times(NamedTuple):
+    """Seconds that parts of a run will take."""
+
+    preparing: float
+    training: float
+    validating: float
+
+    @property
+    def total(self) -> float:
+        return sum(self)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What training a recipe on this device was seen to take, and what all of it would."""
+
+    device: str
+    load: float
+    """Processes that wanted a core while the corpus was examined; 1 of them was ours."""
+    pairs: int
+    """Of the sample."""
+    all_pairs: int
+    """That training would get."""
+    vocabulary: tuple[int, int]
+    tokens_per_word: Sides
+    unknown: Sides
+    """Share of unknown tokens on validation pairs."""
+    too_long: float
+    """Share of training pairs with more than `training.max_tokens` tokens."""
+    parameters: int
+    batch_tokens: int
+    """The largest batch that fits, of what the recipe asks and its halves."""
+    step_seconds: float
+    tokens_per_second: float
+    epochs: float
+    """How often all steps together go through the corpus."""
+    memory: int
+    """Bytes taken at the most."""
+    memory_available: int
+    checkpoint: int
+    """Bytes of one."""
+    disk: int
+    """Bytes that the run's folder will take at the most."""
+    disk_free: int
+    times: Times
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers, as JSON can hold them."""
+        return {
+            **asdict(self),
+            **{name: getattr(self, name)._asdict() for name in ("tokens_per_word", "unknown")},
+            "times": {**self.times._asdict(), "total": self.times.total},
+        }
+
+
+def try_training(
+    recipe: Recipe,
+    sample: Sequence[Pair],
+    sizes: CorpusSizes,
+    *,
+    device: torch.device,
+    place: Path,
+    tell: Tell,
+) -> Trial:
+    """Train the recipe's model for some seconds on `sample`, cleaned pairs, in a temporary folder.
+
+    All that is scaled to `sizes` is taken to grow with the pairs. `place` is on the disk that the
+    run would be written to.
+    """
+    load = os.getloadavg()[0]
+    with TemporaryDirectory(prefix="regard-trial-") as temporary:
+        folder = RunFolder(Path(temporary))
+        small = _on_sample(recipe, sample, folder)
+        began = time.perf_counter()
+        prepared = prepare(small, folder, _Reporter(tell))
+        preparing = time.perf_counter() - began
+        tell("trying some steps of training")
+        text = _measure_text(prepared)
+        steps = _measure_largest(small, prepared, folder, device, sizes)
+    settings = recipe.training
+    scale = max(1.0, sizes.train / len(sample))
+    validations = math.ceil(settings.steps / settings.validation.every)
+    seen = settings.steps * settings.accumulate * steps.pairs_per_batch
+    return Trial(
+        device=_describe(device),
+        load=load,
+        pairs=len(sample),
+        all_pairs=sizes.train,
+        vocabulary=text.vocabulary,
+        tokens_per_word=text.tokens_per_word,
+        unknown=text.unknown,
+        too_long=text.too_long,
+        parameters=steps.parameters,
+        batch_tokens=steps.batch_tokens,
+        step_seconds=steps.seconds,
+        tokens_per_second=steps.tokens_per_second,
+        epochs=seen / max(1, sizes.train),
+        memory=steps.memory,
+        memory_available=available_memory(device),
+        checkpoint=steps.checkpoint,
+        disk=round(scale * text.written) + _weights_on_disk(steps, settings),
+        disk_free=_free_disk(place),
+        times=Times(
+            scale * preparing,
+            settings.steps * steps.seconds,
+            validations * steps.validation_seconds,
+        ),
+    )
+
+
+class _Text(NamedTuple):
+    """What the tokens of the sample are like."""
+
+    vocabulary: tuple[int, int]
+    tokens_per_word: Sides
+    unknown: Sides
+    too_long: float
+    written: int
+    """Bytes of texts and tokens on disk."""
+
+
+def _measure_text(prepared: Prepared) -> _Text:
+    source, target = prepared.tokenizers
+    store = prepared.valid
+    rows, pairs = store.take(np.arange(len(store))), list(prepared.data.read("valid"))
+    ids = [np.concatenate([np.asarray(row[place]) for row in rows]) for place in (0, 1)]
+    words = [sum(len(pair[place].split()) for pair in pairs) for place in (0, 1)]
+    return _Text(
+        (source.size, target.size),
+        Sides(*(len(some) / max(1, count) for some, count in zip(ids, words, strict=True))),
+        Sides(*(float((some == UNK).sum() / max(1, len(some))) for some in ids)),
+        prepared.too_long / len(prepared.train),
+        sum(file.stat().st_size for file in prepared.data.folder.iterdir()),
+    )
+
+
+class _Steps(NamedTuple):
+    """What some steps took."""
+
+    parameters: int
+    batch_tokens: int
+    seconds: float
+    """Of one."""
+    tokens_per_second: float
+    pairs_per_batch: float
+    validation_seconds: float
+    memory: int
+    checkpoint: int
+
+
+class _Reporter:
+    """Passes on what is being done, and nothing else."""
+
+    def __init__(self, noted: Tell) -> None:
+        self.noted = noted
+
+    def logged(self, step: int, numbers: Mapping[str, float]) -> None: ...
+    def validated(self, step: int, numbers: Mapping[str, float], *, best: bool) -> None: ...
+
+
+class _Stopwatch:
+    """Is asked after each step whether to stop; notes when that was."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.times: list[float] = []
+        self._device = device
+
+    def __call__(self) -> bool:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        self.times.append(time.perf_counter())
+        timed = len(self.times) - WARMUP
+        return timed > 0 and (
+            (timed >= STEPS and self.seconds() >= SECONDS) or self.seconds() > MOST_SECONDS
+        )
+
+    def seconds(self) -> float:
+        """From the end of the warm-up to the last step."""
+        return self.times[-1] - self.times[WARMUP - 1]
+
+    def step(self) -> float:
+        """The median time of a step: what else the machine does for a moment does not count."""
+        return float(np.median(np.diff(self.times[WARMUP - 1 :])))
+
+
+def _on_sample(recipe: Recipe, sample: Sequence[Pair], folder: RunFolder) -> Recipe:
+    """The recipe, on files that hold the sample alone."""
+    files = FilesSettings(
+        source=str(folder.path / "source.txt"), target=str(folder.path / "target.txt")
+    )
+    for name, place in ((files.source, 0), (files.target, 1)):
+        lines = "".join(f"{pair[place]}\n" for pair in sample)
+        Path(str(name)).write_text(lines, encoding="utf-8")
+    corpus = CorpusSettings(train=files, cleaning=recipe.corpus.cleaning)
+    return recipe.model_copy(update={"corpus": corpus})
+
+
+def _measure_largest(
+    recipe: Recipe,
+    prepared: Prepared,
+    folder: RunFolder,
+    device: torch.device,
+    sizes: CorpusSizes,
+) -> _Steps:
+    """The measurements with the recipe's batches, or with the largest halves of them that fit."""
+    budget = recipe.training.batch_tokens
+    while budget >= min(FEWEST_TOKENS, recipe.training.batch_tokens):
+        try:
+            return _measure(recipe, prepared, folder, device, sizes, budget)
+        except (torch.OutOfMemoryError, MemoryError):
+            pass
+        except RuntimeError as error:  # which is what torch raises on a CPU
+            if "allocate memory" not in str(error):
+                raise
+        budget //= 2
+        gc.collect()  # what is freed now is there for the next attempt
+    raise RunError(
+        f"the model does not fit on {_describe(device)}, which has "
+        f"{format_bytes(available_memory(device))}, even with {2 * budget} tokens in a batch; "
+        "choose a smaller model, or another --device"
+    )
+
+
+def _measure(
+    recipe: Recipe,
+    prepared: Prepared,
+    folder: RunFolder,
+    device: torch.device,
+    sizes: CorpusSizes,
+    budget: int,
+) -> _Steps:
+    """Train for some steps, with the training loop itself, and validate once."""
+    settings = recipe.training.model_copy(
+        update={
+            "steps": NEVER,
+            "batch_tokens": budget,
+            "compile": False,
+            "log_every": NEVER,
+            "save_every": NEVER,
+            "validation": recipe.training.validation.model_copy(update={"every": NEVER}),
+        }
+    )
+    forget_peak(device)
+    torch.manual_seed(settings.seed)
+    model = new_model(recipe, prepared.tokenizers).to(device)
+    stopwatch, plan = _Stopwatch(device), _plan(prepared.train, settings)
+    sampling = partial(sample_pairs, prepared.tokenizers) if recipe.text.sampling else None
+    stream = training_batches(
+        prepared.train,
+        Position(0, 0),
+        budget=budget,
+        seed=settings.seed,
+        max_tokens=settings.max_tokens,
+        sample=sampling,
+    )
+    tokens: list[int] = []
+    fit(
+        model,
+        lambda start: _counted(chain([Placed(plan.longest, start)], stream), tokens),
+        lambda model: {},
+        settings,
+        folder=folder.path,
+        width=recipe.model.width,
+        reporter=_Reporter(lambda message: None),
+        stop_asked=stopwatch,
+    )
+    steps, batches = len(stopwatch.times), settings.accumulate
+    learned = sum(tokens[WARMUP * batches : steps * batches]) / (steps - WARMUP)
+    [checkpoint] = list_checkpoints(folder.path / "checkpoints")
+    return _Steps(
+        parameters=sum(p.numel() for p in model.parameters()),
+        batch_tokens=budget,
+        seconds=stopwatch.step(),
+        tokens_per_second=learned / stopwatch.step(),
+        pairs_per_batch=plan.pairs_per_batch,
+        validation_seconds=_validation_seconds(model, recipe, prepared, sizes),
+        memory=peak_memory(device),
+        checkpoint=checkpoint.stat().st_size,
+    )
+
+
+class _Plan(NamedTuple):
+    """How pairs fall into batches."""
+
+    longest: Batch
+    """The one with the longest pairs, which takes the most memory."""
+    pairs_per_batch: float
+
+
+def _plan(store: TokenStore, settings: TrainingSettings) -> _Plan:
+    lengths = store.lengths()
+    fitting = np.flatnonzero(fits(lengths, settings.max_tokens))
+    source, target = lengths.source[fitting] + 1, lengths.target[fitting] + 1  # with EOS or BOS
+    plan = plan_once(source, target, budget=settings.batch_tokens)
+    longest = collate(*zip(*store.take(fitting[plan[-1]]), strict=True))
+    return _Plan(longest, len(fitting) / len(plan))
+
+
+def _counted(stream: Iterable[Placed], tokens: list[int]) -> Iterator[Placed]:
+    """The same batches, whose numbers of tokens are noted."""
+    for placed in stream:
+        tokens.append(placed.batch.num_tokens)
+        yield placed
+
+
+def _validation_seconds(
+    model: AnyModel, recipe: Recipe, prepared: Prepared, sizes: CorpusSizes
+) -> float:
+    """How long a validation takes: the loss on all held-out pairs, and the search on some."""
+    began = time.perf_counter()
+    perplexity(model, held_out_batches(prepared.valid, budget=VALIDATION_BUDGET))
+    scored = time.perf_counter()
+    texts = [pair.source for pair in prepared.data.read("valid")][:DECODED]
+    ids = prepared.tokenizers.source.encode(texts)
+    model.eval()
+    search_many([Member(model, ids)], AS_LONG, budget=VALIDATION_BUDGET)
+    decoded = time.perf_counter()
+    sentences = min(recipe.training.validation.sentences, sizes.valid)
+    return (scored - began) * sizes.valid / len(prepared.valid) + (
+        decoded - scored
+    ) * sentences / len(texts)
+
+
+def _weights_on_disk(steps: _Steps, settings: TrainingSettings) -> int:
+    """Bytes of checkpoints, one more than are kept, and of weights: kept, and four that are named.
+
+    The named ones are the model's, the best, the last and the average.
+    """
+    weights = 4 * steps.parameters * (settings.average + 1 + 4)
+    return (settings.keep + 1) * steps.checkpoint + weights
+
+
+def _free_disk(place: Path) -> int:
+    """Bytes free where `place` is, or would be."""
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def _describe(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    threads = torch.get_num_threads()
+    return f"{device.type}, {threads} thread{'s' if threads > 1 else ''}"
