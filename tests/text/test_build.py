@@ -71,6 +71,14 @@ def test_saving_takes_the_place_of_what_was_saved_before(tmp_path):
         assert load_tokenizers(tmp_path).source.fingerprint() == tokenizers.source.fingerprint()
 
 
+def test_saving_that_was_stopped_half_way_leaves_one_of_both_states(tmp_path):
+    learned("words").save(tmp_path, "tokenizer")
+    learned("characters").save(tmp_path, "source")
+    source, target = load_tokenizers(tmp_path)
+    assert source.fingerprint() == learned("words").fingerprint()
+    assert source is target
+
+
 def test_a_folder_without_tokenizers_is_named(tmp_path):
     with pytest.raises(TextError, match=r"tokenizer\.json: missing"):
         load_tokenizers(tmp_path)

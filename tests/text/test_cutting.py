@@ -62,6 +62,10 @@ def test_lattice_takes_a_character_that_no_piece_holds_as_it_is():
     assert Lattice(LIKELY, 50.0).cut("abЖab", Random(0)) == ["ab", "Ж", "ab"]
 
 
+def test_lattice_shuns_the_unknown():
+    assert shares(Lattice({"xy": -3.0}, 1.0), "xy", draws=1000) == {"xy": 1.0}
+
+
 def test_lattice_takes_long_words():
     word = "ab" * 5000
     assert "".join(Lattice(LIKELY, 0.2).cut(word, Random(0))) == word

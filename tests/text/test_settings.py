@@ -69,3 +69,11 @@ def test_every_setting_is_described():
     fields = TokenizerSettings.model_fields | TextSettings.model_fields
     undescribed = [name for name, field in fields.items() if not field.description]
     assert undescribed == ["source"]
+
+
+def test_sampling_of_both_sides_is_the_stronger():
+    still, mild, strong = (TokenizerSettings(sampling=sampling) for sampling in (0.0, 0.1, 0.3))
+    assert TextSettings(source=still).sampling == 0
+    assert TextSettings(source=mild, joint=False).sampling == 0.1
+    assert TextSettings(source=mild, target=strong, joint=False).sampling == 0.3
+    assert TextSettings(source=strong, target=still, joint=False).sampling == 0.3

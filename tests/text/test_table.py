@@ -1,7 +1,7 @@
 import pytest
 
 from regard.text.build import TokenizerSettings
-from regard.text.lists import CharacterTokenizer
+from regard.text.lists import CharacterTokenizer, WordTokenizer
 
 
 def characters(*pieces):
@@ -30,3 +30,8 @@ def test_size_counts_the_special_pieces():
 
 def test_fingerprint_depends_on_where_one_piece_ends():
     assert characters("ab", "c").fingerprint() != characters("a", "bc").fingerprint()
+
+
+def test_fingerprint_depends_on_the_kind():
+    words = WordTokenizer((" ", "a"), TokenizerSettings(kind="words"))
+    assert words.fingerprint() != characters(" ", "a").fingerprint()

@@ -35,7 +35,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Each id as a reader may see it, with `▁` for a space."""
+        """Each id as a reader may see it: `▁` for a space, `<0x0A>` for a byte not to be seen."""
 
     @abstractmethod
     def words(self, ids: Sequence[int]) -> list[int | None]:
