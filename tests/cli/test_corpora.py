@@ -8,7 +8,6 @@ from regard.cli.main import COMMANDS, open_command
 from regard.corpora.build import CORPORA
 from regard.errors import SettingsError
 
-
 FEW = ("--set", "corpus.generated.train=50")
 
 

@@ -60,6 +60,7 @@ def test_few_pairs(count, level):
 def test_splits_to_be_cut():
     findings = found(train=TRAIN, valid=VALID)
     assert level_of(findings, "Training holds out 200 pairs for test") == "note"
+    assert level_of(findings, "mine: test holds 200 of 2000 pairs") == "note"
 
 
 def test_too_few_to_cut():
@@ -207,7 +208,7 @@ def test_some_new_words():
 def test_new_characters(lines, level):
     test = [(f"{s} ø" if n < lines else s, t) for n, (s, t) in enumerate(TEST)]
     findings = found(train=TRAIN, valid=VALID, test=test)
-    assert level_of(findings, "Characters that never occur in train: ø in test source") == level
+    assert level_of(findings, f"never occur in train: ø in test source ({lines} in all)") == level
 
 
 @pytest.mark.parametrize(

@@ -191,3 +191,14 @@ def test_json_holds_all_numbers(tmp_path):
 
 def test_times_sum_up():
     assert Times(1.0, 2.0, 4.0).total == 7.0
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_trial_on_a_gpu(tmp_path):
+    device = torch.device("cuda")
+    found = try_training(
+        recipe(), pairs(300), CorpusSizes(300, 20), device=device, place=tmp_path, tell=print
+    )
+    assert found.device == torch.cuda.get_device_name(device)
+    assert 4 * 4 * found.parameters < found.memory < found.memory_available

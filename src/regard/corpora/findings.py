@@ -65,6 +65,8 @@ def _sizes(found: Examination) -> Iterator[Finding]:
     if found.cut:
         counts = _listed([f"{count:,} pairs for {split}" for split, count in found.cut.items()])
         yield Finding("note", f"Training holds out {counts}: corpus.split sets how many.")
+    for note in found.notes:
+        yield Finding("note", f"{note}.")
     for split, report in found.splits.items():
         if split != "train" and report.pairs < FEW_HELD_OUT:
             yield Finding(
@@ -266,12 +268,16 @@ def _coverage(found: Examination) -> Iterator[Finding]:
     if odd:
         share = max(one.new_characters / one.characters for one in odd)
         told = _listed(
-            [f"{' '.join(one.character_examples)} in {one.split} {one.side}" for one in odd]
+            [
+                f"{' '.join(one.character_examples)} in {one.split} {one.side} "
+                f"({one.new_characters:,} in all)"
+                for one in odd
+            ]
         )
         yield Finding(
             "warning" if share > MANY_NEW_CHARACTERS else "note",
-            f"Characters that never occur in train: {told}, {_percent(share)} of it or less. "
-            "Subwords spell them as bytes; words and characters, as vocabularies, cannot.",
+            f"Characters that never occur in train: {told}. Subwords spell them as bytes; words "
+            "and characters, as vocabularies, cannot.",
         )
 
 

@@ -128,10 +128,11 @@ def _text(trial: Trial, recipe: Recipe) -> Iterator[Finding]:
         )
     for side, share in trial.unknown._asdict().items():
         if share > UNKNOWN[0]:
+            group = f"text.{side if recipe.text.target else 'source'}"
             yield Finding(
                 "warning" if share > UNKNOWN[1] else "note",
                 f"{share:.1%} of the held-out {side} tokens are unknown to the vocabulary: raise "
-                "text.source.size, or take subwords (text.source.kind=bpe), which know all.",
+                f"{group}.size, or take subwords ({group}.kind=bpe), which know all.",
             )
     asked = recipe.text.source.size
     if max(trial.vocabulary) < asked and trial.pairs < trial.all_pairs:
