@@ -9,7 +9,7 @@ import pytest
 from regard.corpora import store as module
 from regard.corpora.pairs import Pair
 from regard.corpora.store import TokenChunk, TokenStore, fingerprint, store_matches, write_store
-from regard.errors import CorpusError
+from regard.errors import CorpusError, StorageError
 
 MARK = "made-for-this"
 
@@ -208,12 +208,8 @@ class TestWriting:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         monkeypatch.setattr(os, "fsync", full)
-        with pytest.raises(CorpusError) as caught:
+        with pytest.raises(StorageError, match=f"{path}: the disk is full"):
             write_store(path, chunks(20), MARK, with_text=True)
-        assert str(caught.value) == (
-            f"{path}: cannot be written: No space left on device; free some space or choose "
-            "another disk"
-        )
         assert os.listdir(path.parent) == []
 
     def test_the_system_refuses_midway(self, path):
@@ -221,7 +217,7 @@ class TestWriting:
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
         try:
-            with pytest.raises(CorpusError) as caught:
+            with pytest.raises(StorageError) as caught:
                 write_store(path, chunks(*[5000] * 8), MARK, with_text=True)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -230,11 +226,9 @@ class TestWriting:
 
     def test_no_folder(self, tmp_path):
         (tmp_path / "file").touch()
-        for folder, reason in [("no", "No such file or directory"), ("file", "Not a directory")]:
-            path = tmp_path / folder / "a.arrow"
-            with pytest.raises(CorpusError) as caught:
-                write_store(path, chunks(5), MARK, with_text=False)
-            assert str(caught.value) == f"{path}: cannot be written: {reason}"
+        path = tmp_path / "file" / "a.arrow"
+        with pytest.raises(StorageError, match=f"{path}: cannot be written"):
+            write_store(path, chunks(5), MARK, with_text=False)
 
 
 def test_fingerprint():

@@ -8,6 +8,7 @@ import typer
 from regard.cli import options
 from regard.cli.console import out
 from regard.cli.tables import plain_table
+from regard.recipes.explain import explain_settings
 from regard.recipes.load import dump_recipe, find_recipe, load_recipe, shelf_recipes
 from regard.recipes.schema import Recipe
 
@@ -42,3 +43,9 @@ def show(
 def schema() -> None:
     """Print the JSON schema of a recipe: every setting with its type, default and meaning."""
     print(json.dumps(Recipe.model_json_schema(), indent=2, ensure_ascii=False))
+
+
+@app.command()
+def settings() -> None:
+    """Print a page of Markdown that explains every setting: docs/settings.md."""
+    print(explain_settings())

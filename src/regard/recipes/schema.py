@@ -17,7 +17,12 @@ class Recipe(Settings):
     about: str = ""
     """What the recipe is for, in a sentence or two."""
     corpus: CorpusSettings
+    """What is learned from."""
     text: TextSettings = TextSettings()
+    """How text becomes tokens."""
     model: ModelSettings = TransformerSettings(preset="small")
+    """What learns: `family` says which model, and each family has settings of its own."""
     training: TrainingSettings = TrainingSettings()
+    """How it learns."""
     decoding: DecodingSettings = DecodingSettings()
+    """How its answers are searched for."""

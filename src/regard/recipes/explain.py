@@ -1,0 +1,66 @@
+"""Every setting as a page of Markdown, from the settings classes themselves."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from regard.recipes.schema import Recipe
+
+Raw = dict[str, Any]
+
+
+def explain_settings() -> str:
+    """A section for each group of settings: names, defaults and meanings."""
+    schema = Recipe.model_json_schema()
+    return "\n".join(_group(schema, "", schema, set()))
+
+
+def _group(schema: Raw, path: str, node: Raw, done: set[str]) -> Iterator[str]:
+    """The table of a group, then the groups inside it; a group that comes twice is told once."""
+    title = node["title"]
+    if title in done:
+        return
+    done.add(title)
+    yield f"## {path or 'recipe'}\n\n{_text(node)}\n"
+    yield "| setting | default | meaning |\n|---|---|---|"
+    inner: list[tuple[str, Raw]] = []
+    for name, field in node["properties"].items():
+        place = f"{path}.{name}" if path else name
+        groups = list(_groups(schema, field))
+        inner += [(place, group) for group in groups]
+        meaning = _text(field) or " ".join(_text(group) for group in groups[:1])
+        yield f"| `{name}` | {_default(field, groups)} | {_choices(schema, field)}{meaning} |"
+    yield ""
+    for place, group in inner:
+        family = group["properties"].get("family", {}).get("const")
+        yield from _group(schema, f"{place} ({family})" if family else place, group, done)
+
+
+def _groups(schema: Raw, field: Raw) -> Iterator[Raw]:
+    """The settings classes that a field may hold."""
+    options = [field, *field.get("anyOf", []), *field.get("oneOf", [])]
+    for option in options:
+        if "$ref" in option:
+            found = schema["$defs"][option["$ref"].rsplit("/", 1)[1]]
+            if "properties" in found:
+                yield found
+
+
+def _text(node: Raw) -> str:
+    return " ".join(node.get("description", "").split()).replace("|", "\\|")
+
+
+def _default(field: Raw, groups: list[Raw]) -> str:
+    if groups and field.get("default") is not None:
+        return "see below"
+    if "default" not in field:
+        return "required" if not groups else "see below"
+    return f"`{json.dumps(field['default'], ensure_ascii=False)}`"
+
+
+def _choices(schema: Raw, field: Raw) -> str:
+    """The values that a field may take, where they can be counted."""
+    for option in (field, *field.get("anyOf", [])):
+        if "enum" in option:
+            return "One of " + ", ".join(f"`{value}`" for value in option["enum"]) + ". "
+    return ""
