@@ -8,11 +8,17 @@ from regard.recipes.schema import Recipe
 
 Raw = dict[str, Any]
 
+HEAD = """# Settings
+
+Every setting of a recipe, as `regard recipes settings` prints it; `regard recipes schema` prints the
+same as a JSON schema, for editors.
+"""
+
 
 def explain_settings() -> str:
     """A section for each group of settings: names, defaults and meanings."""
     schema = Recipe.model_json_schema()
-    return "\n".join(_group(schema, "", schema, set()))
+    return "\n".join([HEAD, *_group(schema, "", schema, set())])
 
 
 def _group(schema: Raw, path: str, node: Raw, done: set[str]) -> Iterator[str]:
