@@ -123,13 +123,16 @@ def new_model(recipe: Recipe, tokenizers: Tokenizers) -> AnyModel:
 
 
 def pick_device(name: str) -> torch.device:
-    """The device called `name`; "auto" is a GPU where there is one."""
+    """The device called `name`, made ready; "auto" is a GPU where there is one."""
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise RunError(f"device {name!r} cannot be used here: {reason}; try cpu or auto") from None
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("high")  # float32 products by tensor cores
+        torch.backends.cuda.enable_cudnn_sdp(False)  # see attention.attend.KERNELS
     return device
