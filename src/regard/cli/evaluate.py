@@ -1,7 +1,7 @@
 """`regard evaluate`."""
 
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import typer
 
@@ -43,7 +43,7 @@ def command(
         int | None, typer.Option(min=1, help="Hypotheses kept at each step; 1 is greedy search.")
     ] = None,
     tokenize: Annotated[
-        str, typer.Option(metavar="NAME", help=f"For BLEU: {', '.join(get_args(BleuTokenizer))}.")
+        BleuTokenizer, typer.Option(help="How BLEU cuts lines into words; none: at spaces.")
     ] = "13a",
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
     by_length: Annotated[
@@ -68,16 +68,8 @@ def command(
       regard evaluate runs/mine --source test.en --reference test.de --against runs/other
     """
     sources, references = _sentences(model, source, reference)
-    if tokenize not in get_args(BleuTokenizer):
-        raise SettingsError(
-            f"--tokenize {tokenize}: unknown; there are {', '.join(get_args(BleuTokenizer))}"
-        )
-    settings = ScoreSettings.model_validate(
-        {
-            "metrics": ("bleu", "chrf", "ter", "exact"),
-            "tokenize": tokenize,
-            "lowercase": lowercase,
-        }
+    settings = ScoreSettings(
+        metrics=("bleu", "chrf", "ter", "exact"), tokenize=tokenize, lowercase=lowercase
     )
     translator = load(model, device=device, weights=weights)
     texts = _translate(translator, sources, beam)

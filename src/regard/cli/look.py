@@ -1,7 +1,7 @@
 """`regard look`."""
 
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 
@@ -21,9 +21,8 @@ def command(
     model: options.Model,
     sentence: Annotated[str, typer.Argument(help="What to translate and look into.")],
     part: Annotated[
-        str,
+        Part,
         typer.Option(
-            metavar="PART",
             help="cross: the translation looking at the sentence; encoder: the sentence at "
             "itself; decoder: the translation at itself.",
         ),
@@ -65,8 +64,6 @@ def command(
 
       regard look runs/travel "Jane visite l'Afrique en septembre." --all --png heads.png
     """
-    if part not in get_args(Part):
-        raise SettingsError(f"--part {part}: there are {', '.join(get_args(Part))}")
     if every and (layer is not None or head is not None):
         raise SettingsError("--all shows every layer and head: drop --layer and --head, or --all")
     translator = load(model, device=device, weights=weights)
@@ -82,13 +79,13 @@ def command(
         changed = translator.translate([sentence], look=True, without=silenced)[0]
         out.print(f"[dim]without {', '.join(without or ())}:[/dim] [bold]{changed.text}[/bold]")
         look = changed.attention or look
-    _show(look, part, layer, head, every=every, words=not pieces)  # type: ignore[arg-type]
+    _show(look, part, layer, head, every=every, words=not pieces)
     for file, suffix in ((png, ".png"), (svg, ".svg")):
         if file is None:
             continue
         if file.suffix != suffix:
             raise SettingsError(f"--{suffix[1:]} {file}: the file's name should end in {suffix}")
-        figure = look.plot(part, layer=layer, head=head, words=not pieces, grid=every)  # type: ignore[arg-type]
+        figure = look.plot(part, layer=layer, head=head, words=not pieces, grid=every)
         save_figure(figure, file)
         note(f"drew {file}")
 
@@ -106,10 +103,10 @@ def _show(
             out.print(look.show(part, layer=one, head=other, words=words))
 
 
-def _silenced(asked: str, part: str) -> Silenced:
+def _silenced(asked: str, part: Part) -> Silenced:
     """`3.5` -> head 5 of layer 3; `3` -> all of layer 3."""
     numbers = asked.split(".")
     if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
         raise SettingsError(f"--without {asked}: expected LAYER.HEAD or LAYER, such as 3.5")
     head = int(numbers[1]) if len(numbers) == 2 else None
-    return Silenced(part, int(numbers[0]), head)  # type: ignore[arg-type]
+    return Silenced(part, int(numbers[0]), head)
