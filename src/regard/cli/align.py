@@ -73,9 +73,8 @@ def command(
 
     Examples:
 
-      regard align runs/travel --source a.fr --target a.en > a.align
-
-      regard align runs/travel --choose --quiet
+        regard align runs/travel --source a.fr --target a.en > a.align
+        regard align runs/travel --choose --quiet
     """
     if (source is None) != (target is None):
         raise SettingsError("--source and --target go together")

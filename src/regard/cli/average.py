@@ -33,7 +33,7 @@ def command(
 
     Example:
 
-      regard average runs/travel && regard evaluate runs/travel --weights average
+        regard average runs/travel && regard evaluate runs/travel --weights average
     """
     folder = RunFolder(Path(model))
     folder.load_recipe()

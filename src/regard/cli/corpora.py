@@ -68,7 +68,7 @@ def show(
 
     Example:
 
-      regard corpora show tatoeba --split train -n 0 --set corpus.tatoeba.pair=eng-fra > fra.tsv
+        regard corpora show tatoeba --split train -n 0 --set corpus.tatoeba.pair=eng-fra > fra.tsv
     """
     wanted = _split(split)
     recipe = make_recipe({"name": name, "corpus": {"name": name}}, settings or [], where="corpora")

@@ -75,11 +75,9 @@ def command(
 
     Examples:
 
-      regard doctor multi30k
-
-      regard doctor --source train.en --target train.de --test test.en,test.de --languages en-de
-
-      regard doctor memory.tmx --languages en-fr --no-trial
+        regard doctor multi30k
+        regard doctor --source train.en --target train.de --test test.en,test.de --languages en-de
+        regard doctor memory.tmx --languages en-fr --no-trial
     """
     if corpus is not None and _is_table(corpus) and data is None:
         corpus, data = None, corpus

@@ -63,9 +63,8 @@ def command(
 
     Examples:
 
-      regard evaluate runs/travel
-
-      regard evaluate runs/mine --source test.en --reference test.de --against runs/other
+        regard evaluate runs/travel
+        regard evaluate runs/mine --source test.en --reference test.de --against runs/other
     """
     sources, references = _sentences(model, source, reference)
     settings = ScoreSettings(

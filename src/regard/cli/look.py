@@ -60,9 +60,8 @@ def command(
 
     Examples:
 
-      regard look runs/travel "Jane visite l'Afrique en septembre."
-
-      regard look runs/travel "Jane visite l'Afrique en septembre." --all --png heads.png
+        regard look runs/travel "Jane visite l'Afrique en septembre."
+        regard look runs/travel "Jane visite l'Afrique en septembre." --all --png heads.png
     """
     if every and (layer is not None or head is not None):
         raise SettingsError("--all shows every layer and head: drop --layer and --head, or --all")

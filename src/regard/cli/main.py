@@ -38,7 +38,9 @@ class Signboards(TyperGroup):
 
 def open_command(name: str) -> Any:
     """The command called `name`, from its own file."""
-    command = typer.main.get_command(import_module(f"regard.cli.{name}").app)
+    app: typer.Typer = import_module(f"regard.cli.{name}").app
+    app.rich_markup_mode = "markdown"  # docstrings are wrapped to the terminal, examples are not
+    command = typer.main.get_command(app)
     command.name = name
     return command
 

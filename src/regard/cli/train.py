@@ -57,13 +57,10 @@ def command(
 
     Examples:
 
-      regard train travel
-
-      regard train --source train.en --target train.de --languages en-de --out runs/mine
-
-      regard train --data memory.tmx --languages en-fr --set training.steps=20000
-
-      regard train --resume --out runs/mine
+        regard train travel
+        regard train --source train.en --target train.de --languages en-de --out runs/mine
+        regard train --data memory.tmx --languages en-fr --set training.steps=20000
+        regard train --resume --out runs/mine
     """
     files = {"data": data, "source": source, "target": target}
     corpus = own_files.own_corpus(files, valid, test, languages)

@@ -78,9 +78,8 @@ def command(
 
     Examples:
 
-      echo "Jane visite l'Afrique en septembre." | regard translate runs/travel
-
-      regard translate runs/travel letters.fr --beam 8 --n-best 3 --scores > letters.en
+        echo "Jane visite l'Afrique en septembre." | regard translate runs/travel
+        regard translate runs/travel letters.fr --beam 8 --n-best 3 --scores > letters.en
     """
     drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     drawing = {name: value for name, value in drawing.items() if value is not None}
