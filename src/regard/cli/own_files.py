@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from regard.errors import SettingsError
-from regard.recipes.load import find_recipe, load_recipe, make_recipe
+from regard.recipes.load import find_recipe, load_recipe, make_recipe, read_raw
 from regard.recipes.schema import Recipe
 
 OWN = "own"
@@ -75,10 +74,8 @@ def recipe_with(name: str, corpus: Mapping[str, Any] | None, overrides: list[str
     if corpus is None:
         return load_recipe(name, overrides)
     file = find_recipe(name)
-    try:
-        raw = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise SettingsError(f"{file.name}: not YAML: {error}") from None
+    raw = read_raw(file, where=file.name)
     kept = ("cleaning", "split") if "train" in corpus else ()
-    own = {key: value for key, value in raw.get("corpus", {}).items() if key in kept}
+    given = raw.get("corpus")
+    own = {key: given[key] for key in kept if key in given} if isinstance(given, dict) else {}
     return make_recipe({**raw, "corpus": {**own, **corpus}}, overrides, where=file.name)

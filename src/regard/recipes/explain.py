@@ -10,8 +10,8 @@ Raw = dict[str, Any]
 
 HEAD = """# Settings
 
-Every setting of a recipe, as `regard recipes settings` prints it; `regard recipes schema` prints the
-same as a JSON schema, for editors.
+Every setting of a recipe, as `regard recipes settings` prints it; `regard recipes schema` prints
+the same as a JSON schema, for editors.
 """
 
 

@@ -12,6 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from regard.errors import SettingsError
+from regard.models.build import FAMILIES
 from regard.recipes.schema import Recipe
 
 Raw = dict[str, Any]
@@ -20,18 +21,23 @@ Raw = dict[str, Any]
 def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe in the file `name`, or of that name on the shelf, with `a.b=c` overrides."""
     file = find_recipe(str(name))
-    return read_recipe(file.read_text(encoding="utf-8"), overrides, where=file.name)
+    return make_recipe(read_raw(file, where=file.name), overrides, where=file.name)
 
 
-def read_recipe(text: str, overrides: Sequence[str] = (), *, where: str) -> Recipe:
-    """The recipe that `text` spells; `where` is what messages call it."""
+def read_raw(file: Traversable, *, where: str) -> Raw:
+    """The plain values that a recipe's file spells; `where` is what messages call it."""
     try:
-        raw = yaml.safe_load(text)
+        raw = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        byte = f"byte {error.start + 1} is 0x{error.object[error.start]:02x}"
+        raise SettingsError(f"{where}: not UTF-8: {byte}") from None
+    except OSError as error:
+        raise SettingsError(f"{where}: cannot be read: {error.strerror}") from None
     except yaml.YAMLError as error:
         raise SettingsError(f"{where}: not YAML: {error}") from None
     if not isinstance(raw, dict):
         raise SettingsError(f"{where}: a recipe is a mapping of settings, got {_kind(raw)}")
-    return make_recipe(raw, overrides, where=where)
+    return raw
 
 
 def make_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> Recipe:
@@ -100,11 +106,14 @@ def _explain(error: ValidationError, raw: Raw, where: str) -> Iterator[str]:
         place = _place(mistake["loc"], raw)
         match mistake["type"]:
             case "extra_forbidden":
-                yield f"{where}: {place}: unknown key; {_suggest(mistake['loc'], raw)}"
+                yield f"{where}: {place}: unknown key; {_suggest(mistake['loc'])}"
             case "missing":
                 yield f"{where}: {place}: missing"
             case "union_tag_not_found" | "union_tag_invalid":
-                yield f"{where}: {place}.family: {mistake['msg']}"
+                yield f"{where}: {place}.family: {_suggest_family(mistake['input'])}"
+            case "model_type" | "model_attributes_type":
+                found = _kind(mistake["input"])
+                yield f"{where}: {place}: expected a group of settings, got {found}"
             case _:
                 found = "" if isinstance(mistake["input"], dict) else f", got {mistake['input']!r}"
                 message = mistake["msg"].removeprefix("Value error, ")
@@ -126,7 +135,7 @@ def _keys(location: Sequence[int | str], raw: Any) -> Iterator[int | str]:
     yield last
 
 
-def _suggest(location: Sequence[int | str], raw: Raw) -> str:
+def _suggest(location: Sequence[int | str]) -> str:
     """Which known key an unknown one is close to, or all that there are."""
     *outer, wrong = location
     schema = Recipe.model_json_schema()
@@ -137,12 +146,22 @@ def _suggest(location: Sequence[int | str], raw: Raw) -> str:
     return f"known keys here: {', '.join(known)}"
 
 
+def _suggest_family(model: Mapping[str, Any]) -> str:
+    """What is wrong with the family that a model names, or does not name."""
+    known = ", ".join(FAMILIES)
+    if "family" not in model:
+        return f"missing; there are {known}"
+    near = difflib.get_close_matches(str(model["family"]), FAMILIES, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {known}"
+    return f"unknown, got {model['family']!r}; {hint}"
+
+
 def _known_keys(schema: Raw, node: Raw, path: list[int | str]) -> list[str]:
     """The keys of the group at `path` of a JSON schema."""
     node = _resolve(schema, node)
-    if not path:
-        return list(node.get("properties", {}))
-    first, *rest = path
+    if not path and "properties" in node:
+        return list(node["properties"])
+    first, *rest = path or [""]
     if first in node.get("properties", {}):
         return _known_keys(schema, node["properties"][first], rest)
     tags = node.get("discriminator", {}).get("mapping", {})

@@ -14,7 +14,7 @@ from regard.errors import RunError
 from regard.files import write_whole
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
-from regard.recipes.load import dump_recipe, read_recipe
+from regard.recipes.load import dump_recipe, make_recipe, read_raw
 from regard.recipes.schema import Recipe
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import load_weights
@@ -61,7 +61,8 @@ class RunFolder:
             raise RunError(f"{self.path}: no such folder")
         if not self.recipe.is_file():
             raise RunError(f"{self.path}: not a run: it holds no recipe.yaml")
-        return read_recipe(self.recipe.read_text(encoding="utf-8"), where=str(self.recipe))
+        where = str(self.recipe)
+        return make_recipe(read_raw(self.recipe, where=where), where=where)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

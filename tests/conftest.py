@@ -1,0 +1,23 @@
+"""What tests of several folders share: two small runs, trained once for each worker."""
+
+import pytest
+
+from regard.serving.translator import load
+from tiny import train_tiny
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory):
+    """The folder of a finished run; whoever changes it works on a copy."""
+    return train_tiny(tmp_path_factory.mktemp("runs") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def other_run(tmp_path_factory):
+    """The folder of a run of another family with the same vocabulary."""
+    return train_tiny(tmp_path_factory.mktemp("runs") / "other", family="rnnsearch")
+
+
+@pytest.fixture(scope="session")
+def translator(tiny_run):
+    return load(tiny_run, device="cpu")
