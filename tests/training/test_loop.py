@@ -8,7 +8,7 @@ from regard.batching.stream import training_batches
 from regard.corpora.store import TokenChunk, TokenStore, write_store
 from regard.errors import RunError, TrainingError
 from regard.models.transformer import Transformer, TransformerSettings
-from regard.training.checkpoints import list_checkpoints, load_weights
+from regard.training.checkpoints import list_checkpoints, load_weights, read_progress
 from regard.training.loop import START, TrainingSettings, fit
 from regard.training.loss import batch_loss
 from regard.training.optimizer import build_optimizer
@@ -160,9 +160,8 @@ def test_the_loss_falls(store, tmp_path):
 
 def test_the_best_weights_are_kept_and_averaged(store, tmp_path):
     values = iter([3.0, 1.0, 2.0])
-    run(store, tmp_path, validate=lambda model: {"loss": next(values)})
-    kept = sorted(path.name for path in (tmp_path / "weights").glob("step-*"))
-    assert kept == ["step-000000008.safetensors", "step-000000012.safetensors"]
+    _, progress = run(store, tmp_path, validate=lambda model: {"loss": next(values)})
+    assert [step for _, step in progress.best] == [8, 12]
     best, last, average, model = (
         load_weights(tmp_path / name)
         for name in (
@@ -176,6 +175,31 @@ def test_the_best_weights_are_kept_and_averaged(store, tmp_path):
         want = (best[name].double() + last[name].double()) / 2
         torch.testing.assert_close(average[name].double(), want)
         assert torch.equal(model[name], average[name])
+
+
+def test_weights_stay_as_long_as_a_checkpoint_names_them(store, tmp_path):
+    changed = {"save_every": 2, "validation": {"every": 2, "by": "loss"}, "average": 1}
+    losses = iter(range(100, 0, -1))
+    run(store, tmp_path, validate=lambda model: {"loss": float(next(losses))}, **changed)
+    named = {step for one in read_progress(tmp_path / "checkpoints") for _, step in one["best"]}
+    kept = {int(path.stem[5:]) for path in (tmp_path / "weights").glob("step-*")}
+    assert kept == named == {10, 12}
+    newest = list_checkpoints(tmp_path / "checkpoints")[0]
+    newest.write_bytes(b"")
+    losses = iter([50.0])  # worse than before: the weights of step 10 are needed again
+    run(store, tmp_path, validate=lambda model: {"loss": next(losses) + 100}, **changed)
+    assert (tmp_path / "weights" / "best.safetensors").exists()
+
+
+def test_weights_that_are_not_numbers_are_never_saved(store, tmp_path):
+    def spoil(model):
+        with torch.no_grad():
+            next(iter(model.parameters())).fill_(float("nan"))
+        return {"loss": 1.0}
+
+    with pytest.raises(TrainingError, match="not a number"):
+        run(store, tmp_path, validate=spoil, save_every=4)
+    assert not list_checkpoints(tmp_path / "checkpoints")
 
 
 def test_patience_ends_training_early(store, tmp_path):

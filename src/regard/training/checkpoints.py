@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,6 +60,15 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: in
 def list_checkpoints(folder: Path) -> list[Path]:
     """Checkpoints, newest first."""
     return sorted((p for p in folder.glob("step-*") if NAME.fullmatch(p.name)), reverse=True)
+
+
+def read_progress(folder: Path) -> list[dict[str, Any]]:
+    """What the checkpoints of a folder say of their progress, without their tensors."""
+    found = []
+    for path in list_checkpoints(folder):
+        with suppress(SafetensorError), safe_open(path, framework="pt") as file:
+            found.append(json.loads(file.metadata()["progress"]))
+    return found
 
 
 class Found(NamedTuple):

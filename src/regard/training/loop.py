@@ -20,6 +20,8 @@ from regard.training.average import MovingAverage, average_weights
 from regard.training.checkpoints import (
     Checkpoint,
     find_checkpoint,
+    load_weights,
+    read_progress,
     save_checkpoint,
     save_weights,
 )
@@ -64,7 +66,7 @@ class TrainingSettings(Settings):
     max_tokens: PositiveInt = 256
     """Pairs with a side of more tokens are left out of training, and counted."""
     label_smoothing: float = Field(default=0.1, ge=0, lt=1)
-    """Share of each label that goes to all other tokens alike."""
+    """Share of each label that goes to all tokens of the vocabulary alike."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """What the products are computed in; the weights themselves stay float32."""
     compile: bool = False
@@ -179,7 +181,7 @@ class _Training:
         )
         self.loss = torch.compile(batch_loss, dynamic=True) if settings.compile else batch_loss
         self.metrics: Metrics
-        self.clock, self.tokens = time.perf_counter(), 0
+        self.clock, self.logged_at, self.tokens = time.perf_counter(), 0.0, 0
         self.totals = torch.zeros(2, device=self.device, dtype=torch.float64)
 
     # -- going on ---------------------------------------------------------------------------
@@ -194,7 +196,12 @@ class _Training:
         self.metrics = Metrics(self.folder, self.progress.step)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        self.progress = Progress.read(checkpoint.progress)
+        try:
+            self.progress = Progress.read(checkpoint.progress)
+        except (KeyError, TypeError) as error:
+            raise RunError(
+                f"{self.folder}: the checkpoint was written by another version of regard ({error})"
+            ) from None
         threads = torch.get_num_threads()
         if self.progress.threads != threads:
             self.reporter.noted(
@@ -202,6 +209,12 @@ class _Training:
                 "the weights will differ in their last bits from an unbroken run's"
             )
             self.progress = replace(self.progress, threads=threads)
+        if (self.device.type == "cuda") != ("rng.cuda" in checkpoint.tensors):
+            self.reporter.noted(
+                f"resumed on another kind of device, {self.device.type}: "
+                "the weights will differ from an unbroken run's"
+            )
+        self.logged_at = self.progress.seconds
         tensors = checkpoint.tensors
         try:
             self._load(tensors)
@@ -223,7 +236,7 @@ class _Training:
                 for kind in ("step", "exp_avg", "exp_avg_sq")
             }
         torch.set_rng_state(tensors["rng.cpu"])
-        if self.device.type == "cuda":
+        if self.device.type == "cuda" and "rng.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["rng.cuda"], self.device)
 
     def _tensors(self) -> dict[str, Tensor]:
@@ -294,24 +307,22 @@ class _Training:
         if step % s.log_every == 0:
             self._log()
         if step % s.validation.every == 0:
-            self._check_finite()
             self._validate(validate)
         if step % s.save_every == 0:
-            self._check_finite()
             self.save()
 
     def _log(self) -> None:
         self._check_finite()
+        self._add_time()
         smoothed, surprise = (self.totals / self.tokens).tolist()
-        seconds = time.perf_counter() - self.clock
         numbers = {
             "loss": smoothed,
             "perplexity": math.exp(min(surprise, 700)),
             "learning_rate": self._learning_rate(self.progress.step),
-            "tokens_per_second": self.tokens / seconds,
+            "tokens_per_second": self.tokens / (self.progress.seconds - self.logged_at),
             "epoch": self.progress.position.epoch,
         }
-        self._add_time()
+        self.logged_at = self.progress.seconds
         self.metrics.add("train", self.progress.step, numbers)
         self.reporter.logged(self.progress.step, numbers)
         self.totals.zero_()
@@ -323,7 +334,9 @@ class _Training:
         self.clock = now
 
     def _check_finite(self) -> None:
-        if not self.totals.isfinite().all():
+        """Stop before a loss or a weight that is not a number gets into a file."""
+        weights = torch.stack([p.detach().sum() for p in self.parameters.values()])
+        if not (self.totals.isfinite().all() and weights.isfinite().all()):
             raise TrainingError(
                 f"step {self.progress.step}: the loss is not a number. Checkpoints before it are "
                 "whole. Try a lower training.optimizer.learning_rate, a longer "
@@ -333,6 +346,8 @@ class _Training:
 
     def _validate(self, validate: Validate) -> None:
         """Score the weights, and keep them when they are among the best."""
+        self._check_finite()
+        self._add_time()
         step, by = self.progress.step, self.settings.validation.by
         with self._validated_weights():
             self.model.eval()
@@ -345,8 +360,6 @@ class _Training:
                 save_weights(self._kept(step), self.model.state_dict())
             if new_best:
                 save_weights(self.folder / "model.safetensors", self.model.state_dict())
-        for _, gone in ranked[self.settings.average :]:
-            self._kept(gone).unlink(missing_ok=True)
         stale = 0 if new_best else self.progress.stale + 1
         self.progress = replace(self.progress, best=kept, validated=step, stale=stale)
         self.metrics.add("valid", step, numbers)
@@ -375,23 +388,27 @@ class _Training:
         return self.folder / "weights" / f"step-{step:09d}.safetensors"
 
     def save(self) -> None:
-        """Write a checkpoint to resume from."""
+        """Write a checkpoint to resume from, and remove what no checkpoint needs any more."""
+        self._check_finite()
+        self._add_time()
         checkpoint = Checkpoint(self._tensors(), self.progress.write())
-        save_checkpoint(
-            self.folder / "checkpoints", self.progress.step, checkpoint, keep=self.settings.keep
-        )
+        folder = self.folder / "checkpoints"
+        save_checkpoint(folder, self.progress.step, checkpoint, keep=self.settings.keep)
+        needed = {step for one in read_progress(folder) for _, step in one["best"]}
+        for path in (self.folder / "weights").glob("step-*.safetensors"):
+            if int(path.stem.removeprefix("step-")) not in needed:
+                path.unlink(missing_ok=True)
 
     def finish(self, validate: Validate) -> None:
         """Leave the best, the last and the averaged weights, and the one of them that is used."""
         if self.progress.validated < self.progress.step:
-            self._check_finite()
             self._validate(validate)
         self.save()
         weights = self.folder / "weights"
         with self._validated_weights():
             save_weights(weights / "last.safetensors", self.model.state_dict())
         best = [self._kept(step) for _, step in self.progress.best]
-        save_weights(weights / "best.safetensors", average_weights(best[:1]))
+        save_weights(weights / "best.safetensors", load_weights(best[0]))
         average = average_weights(best)
         save_weights(weights / "average.safetensors", average)
         save_weights(self.folder / "model.safetensors", average)
