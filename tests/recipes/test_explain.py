@@ -70,8 +70,8 @@ def test_every_setting_has_a_row_with_a_meaning():
         "| `name` | required | What the run is called; `runs/NAME` is where it goes unless told "
         "otherwise. |",
         "| `sampling` | `null` | Sampling, in place of the beam. |",
-        '| `precision` | `"float32"` | One of `float32`, `bfloat16`. What the products are computed '
-        "in; the weights themselves stay float32. |",
+        '| `precision` | `"float32"` | One of `float32`, `bfloat16`. What the products are '
+        "computed in; the weights themselves stay float32. |",
     ],
 )
 def test_rows_say_default_choices_and_meaning(row):

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from regard.cli import options, own_files
 from regard.cli.console import note, out, print_json
@@ -13,7 +12,7 @@ from regard.cli.progress import TerminalReporter
 from regard.cli.tables import scores_table
 from regard.errors import RunError, SettingsError
 from regard.recipes.assemble import train
-from regard.recipes.load import make_recipe
+from regard.recipes.load import load_recipe
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.schema import Recipe
 from regard.serving.scoring import finish_run
@@ -21,16 +20,13 @@ from regard.training.interrupts import StopRequests
 
 app = typer.Typer()
 
-RESUMABLE = ("training", "decoding", "name", "about")
-"""Groups of settings that may change when a run is resumed."""
-
 
 @app.command()
 def command(
     recipe: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RECIPE]",
+            metavar="RECIPE",
             help="A recipe of the shelf (`regard recipes`) or a YAML file. With files of your own "
             "it says how to train on them; without RECIPE that is the recipe `own`.",
         ),
@@ -64,15 +60,19 @@ def command(
     """
     files = {"data": data, "source": source, "target": target}
     corpus = own_files.own_corpus(files, valid, test, languages)
-    wanted = _resumed(recipe, out_folder, settings or []) if resume else None
-    if wanted is None:
+    if resume:
+        if corpus is not None:
+            raise SettingsError("--resume goes on with the run's own data: drop the files")
+        folder = _resumed_folder(recipe, out_folder)
+        wanted = folder.load_recipe(settings or [])
+    else:
         wanted = _new(recipe, corpus, settings or [])
-    folder = RunFolder(out_folder or Path("runs") / wanted.name)
-    if not resume and folder.exists():
-        raise RunError(
-            f"{folder.path}: holds a run already; go on with it by --resume, "
-            "or train elsewhere with --out"
-        )
+        folder = RunFolder(out_folder or Path("runs") / wanted.name)
+        if folder.exists():
+            raise RunError(
+                f"{folder.path}: holds a run already; go on with it by --resume, "
+                "or train elsewhere with --out"
+            )
     where = pick_device(device)
     with StopRequests() as stop:
         with TerminalReporter(wanted.training.steps) as reporter:
@@ -101,18 +101,11 @@ def _new(name: str | None, corpus: dict[str, Any] | None, overrides: list[str]) 
     return own_files.recipe_with(name or own_files.OWN, corpus, overrides)
 
 
-def _resumed(name: str | None, out_folder: Path | None, overrides: list[str]) -> Recipe:
-    """The recipe saved in the run's folder; only how it is trained on may be overridden."""
-    if out_folder is None and name is None:
+def _resumed_folder(name: str | None, out_folder: Path | None) -> RunFolder:
+    """The folder that was given, or that a recipe's run goes to."""
+    if out_folder is not None:
+        return RunFolder(out_folder)
+    if name is None:
         raise SettingsError("--resume needs the run's folder: --out DIR, or the recipe's name")
-    folder = RunFolder(out_folder or Path("runs") / str(name))
-    saved = folder.load_recipe()
-    raw = yaml.safe_load(folder.recipe.read_text(encoding="utf-8"))
-    changed = make_recipe(raw, overrides, where=str(folder.recipe))
-    for group in Recipe.model_fields:
-        if group not in RESUMABLE and getattr(saved, group) != getattr(changed, group):
-            raise SettingsError(
-                f"--resume cannot change {group}: the run in {folder.path} was begun with another; "
-                "train a new run with --out"
-            )
-    return changed
+    is_file = name.endswith((".yaml", ".yml"))
+    return RunFolder(Path("runs") / (load_recipe(name).name if is_file else name))

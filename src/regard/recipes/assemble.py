@@ -13,7 +13,7 @@ from regard.corpora.store import TokenStore
 from regard.decoding.beam import BeamSettings
 from regard.decoding.many import Member, search_many
 from regard.decoding.search import DecodingSettings
-from regard.errors import CorpusError
+from regard.errors import CorpusError, SettingsError
 from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score
 from regard.models.contracts import AnyModel
@@ -31,6 +31,8 @@ from regard.training.loop import Progress, Reporter, StopAsked, Validate, fit
 
 GREEDY = DecodingSettings(beam=BeamSettings(size=1))
 """How validation decodes: quickly; the recipe's own search is for the final scores."""
+FIXED = ("corpus", "text", "model")
+"""Groups of settings that stay what they are once a run has checkpoints."""
 VALIDATION_BUDGET = 8192
 """Positions that validation looks at together."""
 
@@ -79,6 +81,7 @@ def train(
 ) -> Progress:
     """Train the recipe's model in `folder`, from where it stands; nobody else may train there."""
     with folder.locked():
+        _check_same(recipe, folder)
         folder.save_recipe(recipe)
         prepared = prepare(recipe, folder, reporter)
         settings = recipe.training
@@ -103,6 +106,19 @@ def train(
             reporter=reporter,
             stop_asked=stop_asked,
         )
+
+
+def _check_same(recipe: Recipe, folder: RunFolder) -> None:
+    """An error if the run in `folder` learned something else: only how it learns may change."""
+    if not folder.begun():
+        return
+    saved = folder.load_recipe()
+    for group in FIXED:
+        if getattr(saved, group) != getattr(recipe, group):
+            raise SettingsError(
+                f"{folder.path}: its run was begun with another {group}, which cannot change any "
+                "more; train a new run in another folder with --out"
+            )
 
 
 def build_validation(recipe: Recipe, prepared: Prepared) -> Validate:

@@ -33,21 +33,25 @@ def _card(
     yield f"| score on {data.pairs[split]:,} {split} sentences | value | signature |"
     yield "|---|---:|---|"
     for one in scores:
-        yield f"| {one.name} | {one.value:.2f} | `{one.signature}` |"
+        signature = one.signature.replace("|", "\\|")  # which would end the cell, even in code
+        yield f"| {one.name} | {one.value:.2f} | `{signature}` |"
     yield "\n## Data\n"
     yield f"{data.origin or 'Files of the trainer.'}\n"
     yield f"SHA-256 of the cleaned texts: `{data.digest}`.\n"
     counts = ", ".join(f"{count:,} {name}" for name, count in data.pairs.items())
-    yield f"Pairs: {counts}. Dropped from training, of {data.report.total:,}:\n"
-    yield "| why | pairs | share |\n|---|---:|---:|"
-    for row in data.report.rows():
-        yield f"| {row.reason} | {row.num_pairs:,} | {row.share:.2%} |"
+    yield f"Pairs: {counts}."
+    if data.report.dropped:
+        yield f"Dropped from training, of {data.report.total:,}:\n"
+        yield "| why | pairs | share |\n|---|---:|---:|"
+        for row in data.report.rows():
+            yield f"| {row.reason} | {row.num_pairs:,} | {row.share:.2%} |"
     yield "\n## Model\n"
     yield f"{recipe.model.family}, {parameters:,} parameters; `recipe.yaml` has every setting.\n"
     yield "## Training\n"
     yield f"- steps: {progress.step:,} in {progress.seconds:,.0f} s; seed: {training.seed}"
-    best = ", ".join(str(step) for _, step in progress.best)
-    yield f"- weights: of step {best}, best by {training.validation.by} on the validation pairs"
+    best = " and ".join(f"{step:,}" for _, step in progress.best)
+    mean = "the mean of those of steps" if len(progress.best) > 1 else "those of step"
+    yield f"- weights: {mean} {best}, best by {training.validation.by} on the validation pairs"
     yield f"- regard {__version__}, torch {torch.__version__}, {platform.machine()}, {_device(run)}"
     yield "\n## Use\n"
     yield "```\nregard translate DIR < FILE\n```\n"
@@ -57,4 +61,5 @@ def _device(run: Run) -> str:
     where = next(run.model.parameters()).device
     if where.type == "cuda":
         return torch.cuda.get_device_name(where)
-    return f"CPU, {torch.get_num_threads()} threads"
+    threads = torch.get_num_threads()
+    return f"CPU, {threads} thread{'s' if threads > 1 else ''}"

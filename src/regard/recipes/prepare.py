@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from regard.corpora.build import CorpusSettings, build_corpus
 from regard.corpora.cleaning import CleaningReport, clean
@@ -85,10 +85,17 @@ def gold_file(folder: Path, split: SplitName) -> Path:
 
 
 def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
-    """Clean and split the recipe's corpus into `folder`, unless that was done before."""
+    """Clean and split the recipe's corpus into `folder`, unless that was done before.
+
+    A run that has been trained on its data goes on with them, whatever became of their files.
+    """
     mark, known = _mark(recipe.corpus), folder.data / PREPARED
-    if known.exists() and json.loads(known.read_text(encoding="utf-8"))["mark"] == mark:
-        return load_data(folder)
+    if known.exists():
+        same = _read_saved(known)["mark"] == mark
+        if same or folder.begun():
+            if not same:
+                note(f"{recipe.corpus.label} changed; the run goes on with what it read before")
+            return load_data(folder)
     note(f"reading and cleaning {recipe.corpus.label}")
     report, digest = CleaningReport(), hashlib.sha256()
     corpus = _cleaned(build_corpus(recipe.corpus), recipe.corpus, folder.data, report, note)
@@ -155,7 +162,7 @@ def load_data(folder: RunFolder) -> Data:
     known = folder.data / PREPARED
     if not known.exists():
         raise RunError(f"{folder.path}: its data are gone: {known} is missing")
-    saved = json.loads(known.read_text(encoding="utf-8"))
+    saved = _read_saved(known)
     return Data(
         folder=folder.data,
         languages=(saved["languages"][0], saved["languages"][1]),
@@ -164,6 +171,14 @@ def load_data(folder: RunFolder) -> Data:
         origin=saved["origin"],
         report=CleaningReport.from_json(saved["report"]),
     )
+
+
+def _read_saved(known: Path) -> dict[str, Any]:
+    try:
+        saved: dict[str, Any] = json.loads(known.read_text(encoding="utf-8"))
+    except ValueError:
+        raise RunError(f"{known}: damaged: it is no JSON; train again in another folder") from None
+    return saved
 
 
 def _mark(settings: CorpusSettings) -> str:
@@ -209,7 +224,7 @@ def _write(files: Sides, pairs: Iterable[Pair], digest: "hashlib._Hash | None" =
 def prepare_tokenizers(recipe: Recipe, data: Data, folder: RunFolder, note: Note) -> Tokenizers:
     """The run's tokenizers, learned from its training pairs unless that was done before."""
     mark, known = fingerprint(data.digest, recipe.text.model_dump_json()), folder.data / "text.mark"
-    if known.exists() and known.read_text() == mark:
+    if folder.begun() or (known.exists() and known.read_text() == mark):
         return load_tokenizers(folder.path)
     note("learning the vocabulary")
     sources = lambda: (pair.source for pair in data.read("train"))  # noqa: E731

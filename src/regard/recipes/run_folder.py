@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,10 @@ from regard.models.contracts import AnyModel
 from regard.recipes.load import dump_recipe, make_recipe, read_raw
 from regard.recipes.schema import Recipe
 from regard.text.build import Tokenizers, load_tokenizers
-from regard.training.checkpoints import load_weights
+from regard.training.checkpoints import list_checkpoints, load_weights
+
+NAMED_WEIGHTS = ("best", "last", "average")
+"""Weights that a finished run keeps beside those of its model."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class RunFolder:
         """The weights called `name`: model, best, last, average; or those in a file."""
         if name == "model":
             return self.path / "model.safetensors"
-        if name in ("best", "last", "average"):
+        if name in NAMED_WEIGHTS:
             return self.path / "weights" / f"{name}.safetensors"
         return Path(name)
 
@@ -53,20 +56,28 @@ class RunFolder:
         """Whether a run was begun here."""
         return self.recipe.exists()
 
+    def begun(self) -> bool:
+        """Whether there are checkpoints to go on from."""
+        return bool(list_checkpoints(self.path / "checkpoints"))
+
     def save_recipe(self, recipe: Recipe) -> None:
         write_whole(self.recipe, dump_recipe(recipe).encode())
 
-    def load_recipe(self) -> Recipe:
+    def load_recipe(self, overrides: Sequence[str] = ()) -> Recipe:
+        """The recipe that the run was begun with, with `a.b=c` overrides."""
         if not self.path.exists():
             raise RunError(f"{self.path}: no such folder")
         if not self.recipe.is_file():
             raise RunError(f"{self.path}: not a run: it holds no recipe.yaml")
         where = str(self.recipe)
-        return make_recipe(read_raw(self.recipe, where=where), where=where)
+        return make_recipe(read_raw(self.recipe, where=where), overrides, where=where)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from training here; the lock dies with the process."""
+        """Keep other processes from training here; the lock dies with the process.
+
+        What a killed process was writing is swept up.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -84,6 +95,8 @@ class RunFolder:
         try:
             os.ftruncate(handle, 0)
             os.pwrite(handle, str(os.getpid()).encode(), 0)
+            for leftover in self.path.rglob(".*.part"):
+                leftover.unlink(missing_ok=True)
             yield
         finally:
             os.close(handle)
@@ -104,10 +117,7 @@ def load_run(path: Path | str, *, device: torch.device, weights: str = "model") 
     recipe = folder.load_recipe()
     file = folder.weights(weights)
     if not file.is_file():
-        raise RunError(
-            f"{path}: holds no weights {file.name} yet: its training has not reached a validation; "
-            f"go on with: regard train --resume --out {path}"
-        )
+        raise RunError(_no_weights(folder, weights))
     tokenizers = load_tokenizers(folder.path)
     model = new_model(recipe, tokenizers)
     try:
@@ -115,6 +125,17 @@ def load_run(path: Path | str, *, device: torch.device, weights: str = "model") 
     except RuntimeError as error:
         raise RunError(f"{file}: does not fit the model of {folder.recipe}: {error}") from None
     return Run(recipe, tokenizers, model.to(device).eval(), folder)
+
+
+def _no_weights(folder: RunFolder, name: str) -> str:
+    """Why the weights called `name` may not be there."""
+    if name != "model" and name not in NAMED_WEIGHTS:
+        return f"{name}: no such file of weights; there are model, {', '.join(NAMED_WEIGHTS)}"
+    reached = "a validation" if name == "model" else "its end"
+    return (
+        f"{folder.path}: holds no weights {folder.weights(name).name} yet: its training has not "
+        f"reached {reached}; go on with: regard train --resume --out {folder.path}"
+    )
 
 
 def new_model(recipe: Recipe, tokenizers: Tokenizers) -> AnyModel:

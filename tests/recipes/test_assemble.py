@@ -1,0 +1,171 @@
+import json
+import math
+import shutil
+
+import pytest
+import torch
+
+from regard.errors import CorpusError, RunError, SettingsError
+from regard.recipes.assemble import build_validation, prepare, train
+from regard.recipes.load import make_recipe
+from regard.recipes.run_folder import RunFolder, load_run, new_model
+from tiny import MODELS, RAW, Quiet, tiny_recipe
+
+CPU = torch.device("cpu")
+
+
+def trained(path, *overrides, stop=lambda: False, reporter=None, family="transformer"):
+    return train(
+        tiny_recipe(*overrides, family=family),
+        RunFolder(path),
+        device=CPU,
+        reporter=reporter or Quiet(),
+        stop_asked=stop,
+    )
+
+
+def test_a_run_is_all_in_its_folder(tiny_run):
+    found = {str(file.relative_to(tiny_run)) for file in tiny_run.rglob("*") if file.is_file()}
+    assert {
+        "recipe.yaml",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer.model",
+        "metrics.jsonl",
+        "card.md",
+        "scores.json",
+        "data/prepared.json",
+        "data/train.arrow",
+        "data/test.source.txt",
+        "weights/best.safetensors",
+        "weights/last.safetensors",
+        "weights/average.safetensors",
+    } <= found
+    assert not [name for name in found if name.endswith((".part", ".pt", ".pkl"))]
+
+
+def test_training_learns_and_is_measured(tiny_run):
+    lines = [json.loads(line) for line in (tiny_run / "metrics.jsonl").read_text().splitlines()]
+    steps = {kind: [line for line in lines if line["kind"] == kind] for kind in ("train", "valid")}
+    assert [line["step"] for line in steps["valid"]] == [15, 30, 45, 60]
+    assert steps["valid"][-1]["loss"] < steps["valid"][0]["loss"] - 0.2
+    for line in steps["valid"]:
+        assert line["perplexity"] == pytest.approx(math.exp(line["loss"]))
+        assert {"bleu", "chrf", "exact"} < line.keys()
+
+
+def test_a_reporter_is_told_of_everything(tmp_path):
+    reporter = Quiet()
+    steps = ("training.steps=4", "training.validation.every=2", "training.log_every=1")
+    progress = trained(tmp_path, *steps, reporter=reporter)
+    assert progress.step == 4
+    assert reporter.notes == [
+        "reading and cleaning travel",
+        "learning the vocabulary",
+        "tokenising 300 pairs of train",
+        "tokenising 30 pairs of valid",
+    ]
+    assert reporter.steps == [1, 2, 3, 4]
+    assert reporter.validated_at == [2, 4]
+    assert len(reporter.prepared_with.train) == 300
+
+
+def test_stopped_and_resumed_equals_unbroken(tiny_run, tmp_path):
+    steps = iter(range(1, 1000))
+    progress = trained(tmp_path, stop=lambda: next(steps) >= 37)
+    assert progress.step == 37
+    reporter = Quiet()
+    assert trained(tmp_path, reporter=reporter).step == 60
+    assert reporter.notes == []  # nothing was prepared anew
+    for file in ("model.safetensors", "weights/last.safetensors"):
+        assert (tmp_path / file).read_bytes() == (tiny_run / file).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("override", "group"),
+    [
+        ("corpus.generated.train=299", "corpus"),
+        ("text.source.size=601", "text"),
+        ("model.width=64", "model"),
+    ],
+)
+def test_what_a_run_is_cannot_change(tiny_run, tmp_path, override, group):
+    path = shutil.copytree(tiny_run, tmp_path / "run")
+    with pytest.raises(
+        SettingsError,
+        match=f"run: its run was begun with another {group}, which cannot change any more; train "
+        "a new run in another folder with --out",
+    ):
+        trained(path, override)
+    assert RunFolder(path).load_recipe() == tiny_recipe()  # and nothing has
+
+
+def test_how_a_run_learns_may_change(tiny_run, tmp_path):
+    path = shutil.copytree(tiny_run, tmp_path / "run")
+    assert trained(path, "training.steps=63", "decoding.beam.size=3").step == 63
+    assert RunFolder(path).load_recipe().training.steps == 63
+
+
+def test_before_the_first_checkpoint_anything_may_change(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.save_recipe(tiny_recipe("model.width=64"))
+    prepare(tiny_recipe("model.width=64"), folder, Quiet())
+    progress = trained(tmp_path, "training.steps=1", "text.source.size=500")
+    assert progress.step == 1
+    run = load_run(tmp_path, device=CPU)
+    assert run.tokenizers.source.size == 500
+
+
+def test_nobody_else_may_train_there(tmp_path):
+    with RunFolder(tmp_path).locked(), pytest.raises(RunError, match="in use by another process"):
+        trained(tmp_path)
+
+
+def test_long_pairs_are_left_out_and_counted(tmp_path):
+    prepared = prepare(tiny_recipe("training.max_tokens=20"), RunFolder(tmp_path), Quiet())
+    assert 0 < prepared.too_long < 300
+    source, target = prepared.train.lengths()
+    assert prepared.too_long == ((source > 20) | (target > 20)).sum()
+
+
+def test_no_pair_short_enough_is_an_error(tmp_path):
+    with pytest.raises(
+        CorpusError,
+        match=r"none of the 300 training pairs has at most 1 tokens on both sides; raise "
+        r"training\.max_tokens",
+    ):
+        prepare(tiny_recipe("training.max_tokens=1"), RunFolder(tmp_path), Quiet())
+
+
+def test_subwords_are_sampled_anew_from_stored_text(tmp_path):
+    overrides = ("text.source.sampling=0.3", "training.steps=3", "training.log_every=1")
+    reporter = Quiet()
+    trained(tmp_path, *overrides, reporter=reporter)
+    assert reporter.steps == [1, 2, 3]
+    store = reporter.prepared_with.train
+    assert len(store.texts(torch.arange(5).numpy())) == 5
+
+
+def test_validation_scores_what_it_is_told_to(tmp_path):
+    wanted = tiny_recipe("training.validation.sentences=3")
+    prepared = prepare(wanted, RunFolder(tmp_path), Quiet())
+    torch.manual_seed(1)
+    model = new_model(wanted, prepared.tokenizers).eval()
+    validate = build_validation(wanted, prepared)
+    numbers = validate(model)
+    assert numbers.keys() == {"loss", "perplexity", "bleu", "chrf", "exact"}
+    assert numbers == validate(model)
+    size = prepared.tokenizers.target.size
+    assert 0.5 * math.log(size) < numbers["loss"] < 2 * math.log(size)  # it knows nothing yet
+
+
+def test_two_vocabularies_cannot_share_embeddings(tmp_path):
+    raw = {**RAW, "model": MODELS["transformer"], "text": {"joint": False}}
+    with pytest.raises(SettingsError, match="embeddings 'shared' needs one vocabulary"):
+        train(
+            make_recipe(raw, ["text.source.size=500"], where="tiny"),
+            RunFolder(tmp_path),
+            device=CPU,
+            reporter=Quiet(),
+            stop_asked=lambda: False,
+        )

@@ -1,0 +1,216 @@
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from regard.errors import RunError, SettingsError, TextError
+from regard.recipes.run_folder import RunFolder, load_run, new_model, pick_device
+from regard.training.checkpoints import load_weights, save_weights
+from tiny import tiny_recipe
+
+CPU = torch.device("cpu")
+HOLDER = """
+import sys
+from pathlib import Path
+from regard.recipes.run_folder import RunFolder
+with RunFolder(Path(sys.argv[1])).locked():
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def copied(tiny_run, tmp_path):
+    return shutil.copytree(tiny_run, tmp_path / "run")
+
+
+def test_a_second_process_is_refused_and_the_lock_dies_with_the_first(tmp_path):
+    path = tmp_path / "run"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout.readline() == b"locked\n"
+        with (
+            pytest.raises(
+                RunError,
+                match=rf"{path}: in use by another process \(number {holder.pid}\); wait for it, "
+                "stop it, or train in another folder with --out",
+            ),
+            RunFolder(path).locked(),
+        ):
+            pass
+        holder.kill()
+    with RunFolder(path).locked():
+        assert (path / ".lock").read_text() == str(os.getpid())
+
+
+def test_a_lock_is_given_back(tmp_path):
+    folder = RunFolder(tmp_path / "deep" / "run")
+    with folder.locked(), pytest.raises(RunError, match="in use"), folder.locked():
+        pass
+    with folder.locked():
+        assert folder.path.is_dir()
+
+
+def test_what_a_killed_process_was_writing_is_swept_up(tmp_path):
+    (tmp_path / "weights").mkdir()
+    leftovers = [tmp_path / ".a.json.123.part", tmp_path / "weights" / ".b.safetensors.5.part"]
+    for file in (*leftovers, tmp_path / "kept.part"):
+        file.touch()
+    with RunFolder(tmp_path).locked():
+        assert not any(file.exists() for file in leftovers)
+    assert (tmp_path / "kept.part").exists()
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(RunError, match=r"file/run: cannot be written: Not a directory"),
+        RunFolder(tmp_path / "file" / "run").locked(),
+    ):
+        pass
+
+
+def test_the_recipe_is_kept(tmp_path):
+    folder, recipe = RunFolder(tmp_path / "run"), tiny_recipe()
+    assert not folder.exists()
+    folder.save_recipe(recipe)
+    assert folder.exists()
+    assert folder.load_recipe() == recipe
+    assert folder.load_recipe(["training.steps=3"]).training.steps == 3
+
+
+def test_a_run_has_begun_when_it_has_a_checkpoint(copied, tmp_path):
+    assert RunFolder(copied).begun()
+    assert not RunFolder(tmp_path / "none").begun()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: None, "run: no such folder"),
+        (lambda path: path.mkdir(), r"run: not a run: it holds no recipe\.yaml"),
+        (lambda path: path.touch(), r"run: not a run: it holds no recipe\.yaml"),
+    ],
+)
+def test_folders_that_are_no_runs(tmp_path, make, message):
+    make(tmp_path / "run")
+    with pytest.raises(RunError, match=message):
+        load_run(tmp_path / "run", device=CPU)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"name: [", r"run/recipe\.yaml: not YAML"),
+        (b"\xff\xfe", r"run/recipe\.yaml: not UTF-8"),
+        (b"name: x\ncorpus: {name: copy}\nsteps: 3\n", r"run/recipe\.yaml: steps: unknown key"),
+    ],
+)
+def test_a_damaged_recipe(copied, content, message):
+    (copied / "recipe.yaml").write_bytes(content)
+    with pytest.raises(SettingsError, match=message):
+        load_run(copied, device=CPU)
+
+
+def test_a_run_is_loaded_to_be_used(tiny_run):
+    run = load_run(str(tiny_run), device=CPU)
+    assert not run.model.training
+    assert run.recipe == tiny_recipe()
+    assert run.tokenizers.source is run.tokenizers.target
+    saved = load_weights(tiny_run / "model.safetensors")
+    assert all(torch.equal(saved[name], tensor) for name, tensor in run.model.state_dict().items())
+
+
+@pytest.mark.parametrize("name", ["best", "last", "average"])
+def test_other_weights_by_name(tiny_run, name):
+    run = load_run(tiny_run, device=CPU, weights=name)
+    saved = load_weights(tiny_run / "weights" / f"{name}.safetensors")
+    assert all(torch.equal(saved[key], tensor) for key, tensor in run.model.state_dict().items())
+
+
+def test_weights_in_a_file(tiny_run):
+    file = sorted((tiny_run / "weights").glob("step-*"))[0]
+    run = load_run(tiny_run, device=CPU, weights=str(file))
+    saved = load_weights(file)
+    assert all(torch.equal(saved[key], tensor) for key, tensor in run.model.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "model",
+            r"run: holds no weights model\.safetensors yet: its training has not reached a "
+            r"validation; go on with: regard train --resume --out .*run",
+        ),
+        ("last", r"holds no weights last\.safetensors yet: its training has not reached its end"),
+        ("lsat", "lsat: no such file of weights; there are model, best, last, average"),
+    ],
+)
+def test_weights_that_are_not_there(copied, name, message):
+    (copied / "model.safetensors").unlink()
+    (copied / "weights" / "last.safetensors").unlink()
+    with pytest.raises(RunError, match=message):
+        load_run(copied, device=CPU, weights=name)
+
+
+def test_damaged_weights(copied):
+    file = copied / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(RunError, match=r"model\.safetensors: damaged or not a safetensors file"):
+        load_run(copied, device=CPU)
+
+
+def test_a_pickle_is_not_loaded(copied):
+    torch.save({"x": torch.zeros(2)}, copied / "model.safetensors")
+    with pytest.raises(RunError, match="damaged or not a safetensors file"):
+        load_run(copied, device=CPU)
+
+
+def test_weights_of_another_model(copied, other_run):
+    shutil.copy(other_run / "model.safetensors", copied)
+    with pytest.raises(RunError, match=r"does not fit the model of .*recipe\.yaml"):
+        load_run(copied, device=CPU)
+
+
+def test_weights_of_another_size(copied):
+    weights = load_weights(copied / "model.safetensors")
+    save_weights(
+        copied / "model.safetensors", {name: tensor[..., :1] for name, tensor in weights.items()}
+    )
+    with pytest.raises(RunError, match="does not fit the model"):
+        load_run(copied, device=CPU)
+
+
+def test_a_run_without_its_tokenizer(copied):
+    (copied / "tokenizer.model").unlink()
+    with pytest.raises(TextError, match=r"tokenizer\.model: missing"):
+        load_run(copied, device=CPU)
+
+
+def test_the_seed_decides_the_first_weights(tiny_run):
+    run = load_run(tiny_run, device=CPU)
+
+    def first(seed):
+        torch.manual_seed(seed)
+        return torch.cat([p.flatten() for p in new_model(run.recipe, run.tokenizers).parameters()])
+
+    assert torch.equal(first(1), first(1))
+    assert not torch.equal(first(1), first(2))
+
+
+def test_devices():
+    assert pick_device("cpu") == CPU
+    assert pick_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.mark.parametrize("name", ["nonsense", "cuda:99", ""])
+def test_devices_that_cannot_be_used(name):
+    with pytest.raises(
+        RunError, match=rf"device '{name}' cannot be used here: .+; try cpu or auto"
+    ):
+        pick_device(name)
