@@ -41,7 +41,7 @@ def load_weights(path: Path) -> dict[str, Tensor]:
 
 
 def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: int) -> Path:
-    """Write a checkpoint and remove all but the newest `keep`.
+    """Write a checkpoint and remove all but those of the newest `keep` steps.
 
     A digest of the content is part of the file's name, so that a file says of itself whether it
     is whole.
@@ -50,7 +50,10 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: in
     content = safetensors.torch.save(_plain(checkpoint.tensors), metadata=metadata)
     path = folder / f"step-{step:09d}-{_digest(content)}.safetensors"
     write_whole(path, content)
-    for old in list_checkpoints(folder)[keep:]:
+    others = [old for old in list_checkpoints(folder) if old != path]
+    again = [old for old in others if old.name.startswith(f"step-{step:09d}-")]
+    older = [old for old in others if old not in again]
+    for old in (*again, *older[keep - 1 :]):
         old.unlink(missing_ok=True)
     for leftover in folder.glob(".*.part"):
         leftover.unlink(missing_ok=True)

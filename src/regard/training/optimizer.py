@@ -1,13 +1,16 @@
 """Adam, and how fast it goes at each step."""
 
 import math
-from typing import Literal
+from typing import Annotated, Literal, Self
 
 import torch
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, model_validator
 from torch import nn
 
 from regard.settings import Settings
+
+
+Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
 class ScheduleSettings(Settings):
@@ -19,8 +22,14 @@ class ScheduleSettings(Settings):
     `learning_rate` / √(width x warmup), so that `learning_rate` is a factor, usually 1."""
     warmup: NonNegativeInt = 4000
     """Steps over which the rate rises in a straight line to its peak."""
-    floor: NonNegativeFloat = 0.0
+    floor: float = Field(default=0.0, ge=0, le=1)
     """Share of the peak at which the cosine ends."""
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> Self:
+        if self.floor and self.shape != "cosine":
+            raise ValueError(f"floor {self.floor} has no effect on {self.shape}: it is for cosine")
+        return self
 
 
 class OptimizerSettings(Settings):
@@ -28,13 +37,13 @@ class OptimizerSettings(Settings):
 
     learning_rate: PositiveFloat = 5e-4
     """The peak of the schedule."""
-    betas: tuple[float, float] = (0.9, 0.98)
+    betas: tuple[Decay, Decay] = (0.9, 0.98)
     """Decay of the running mean of gradients and of their squares."""
     epsilon: PositiveFloat = 1e-9
     """Keeps the division by the root of the squares finite."""
     weight_decay: NonNegativeFloat = 0.0
     """Decoupled decay of matrices (never of biases and norms); 0 is plain Adam."""
-    clip_norm: NonNegativeFloat = Field(default=1.0)
+    clip_norm: NonNegativeFloat = 1.0
     """Gradients with a longer norm are cut to this; 0 never cuts."""
 
 
