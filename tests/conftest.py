@@ -1,9 +1,13 @@
 """What tests of several folders share: two small runs, trained once for each worker."""
 
+import os
+
 import pytest
 
 from regard.serving.translator import load
 from tiny import train_tiny
+
+os.environ.pop("COLUMNS", None)  # xdist sets it, and a console made now would keep to it for ever
 
 
 @pytest.fixture(scope="session")
