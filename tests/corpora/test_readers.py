@@ -130,6 +130,10 @@ class TestBadFiles:
             "iconv -f LATIN1 -t UTF-8"
         )
 
+    def test_not_utf8_replaced(self, put):
+        path = put("a", b"gut\nsch\xf6n \xff\xfe\n\n")
+        assert list(read_lines(path, replace=True)) == ["gut", "sch\ufffdn \ufffd\ufffd", ""]
+
     def test_utf16(self, put):
         path = put("a", "gut\n".encode("utf-16"))
         assert self.error(path) == (

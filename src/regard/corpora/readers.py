@@ -106,11 +106,12 @@ def read_pairs(settings: FilesSettings, languages: tuple[str, str]) -> Iterator[
     return _read_table(settings.data, kind, settings)
 
 
-def read_lines(path: str | Path) -> Iterator[str]:
+def read_lines(path: str | Path, *, replace: bool = False) -> Iterator[str]:
     """The lines of a text file, or of the standard input for `-`, without their ends.
 
     A line ends in \\n or \\r\\n and nowhere else, so that lines count as in other tools. An empty
-    file has no lines, which is no error here.
+    file has no lines, which is no error here. With `replace`, neither are bytes that are not UTF-8:
+    U+FFFD stands for them.
     """
     name = _name(path)
     with _open_bytes(path) as stream:
@@ -127,7 +128,7 @@ def read_lines(path: str | Path) -> Iterator[str]:
             if number == 1:
                 raw = raw.removeprefix(_BOM)
             try:
-                line = raw.decode("utf-8")
+                line = raw.decode("utf-8", "replace" if replace else "strict")
             except UnicodeDecodeError as error:
                 raise CorpusError(f"{name}: line {number}: {_not_utf8(error)}") from None
             yield line

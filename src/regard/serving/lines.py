@@ -9,6 +9,10 @@ from regard.text.special import UNK
 from regard.text.tokenizer import Tokenizer
 
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+LOST = "\ufffd"
+"""Stands for what could not be read."""
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a character of UTF-16, or a byte that is not UTF-8: no text of its own."""
 SENTENCE_ENDS = (".", "!", "?", ";", "…", "。", "！", "？", "؟", "।")
 
 
@@ -21,9 +25,17 @@ class Line(NamedTuple):
     """What a person should know of it."""
 
 
+def mend(text: str) -> str:
+    """`text` with U+FFFD in the place of what no file could hold."""
+    return SURROGATE.sub(LOST, text)
+
+
 def read_line(text: str, tokenizer: Tokenizer, limit: int) -> Line:
     """The tokens of `text`, in parts of at most `limit`."""
     notes = []
+    lost = text.count(LOST)
+    if lost:
+        notes.append(f"holds U+FFFD ({lost}) for what could not be read; is it UTF-8?")
     plain = "".join(" " if _is_control(letter) else letter for letter in text)
     if plain != text:
         count = sum(map(_is_control, text))
@@ -46,6 +58,8 @@ def read_line(text: str, tokenizer: Tokenizer, limit: int) -> Line:
 
 def split_long(ids: Sequence[int], tokenizer: Tokenizer, limit: int) -> list[list[int]]:
     """`ids` in parts of at most `limit`, cut behind a sentence or a word where one ends in time."""
+    if limit < 1:
+        raise ValueError(f"a part must hold at least one token, got {limit=}")
     if len(ids) <= limit:
         return [list(ids)]
     words, pieces = tokenizer.words(ids), tokenizer.pieces(ids)
