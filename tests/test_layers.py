@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 ORDER = [
-    {"errors", "settings", "types"},
+    {"errors", "settings", "streams", "types"},
     {"files"},
     {"text", "attention"},
     {"corpora", "layers"},

@@ -4,6 +4,7 @@ from pydantic import ValidationError
 from torch import nn
 
 from regard.attention.masks import causal_mask, padding_mask
+from regard.errors import TextError
 from regard.models.transformer import DecoderLayer, EncoderLayer, Transformer, TransformerSettings
 from regard.types import Padded, Site
 
@@ -79,15 +80,15 @@ def test_learned_positions_have_an_end():
 
     assert model(sentence(4), sentence(4)).shape == (1, 4, V)
     complaint = "5 tokens is longer than the 4 positions"
-    with pytest.raises(ValueError, match=complaint):
+    with pytest.raises(TextError, match=complaint):
         model.encode(sentence(5))
     memory = model.encode(sentence(2))
-    with pytest.raises(ValueError, match=complaint):
+    with pytest.raises(TextError, match=complaint):
         model.decode(sentence(5), memory)
     state = model.start(memory)
     for _ in range(4):
         _, state = model.step(torch.zeros(1, 1).long(), state)
-    with pytest.raises(ValueError, match=complaint):
+    with pytest.raises(TextError, match=complaint):
         model.step(torch.zeros(1, 1).long(), state)
 
 

@@ -19,7 +19,7 @@ def command(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A run's folder.")],
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="Weights; otherwise all kept in the run."),
+        typer.Argument(metavar="FILE...", help="Weights; otherwise all kept in the run."),
     ] = None,
     output: Annotated[
         Path | None,

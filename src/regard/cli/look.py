@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from regard.cli import options
 from regard.cli.console import note, out
+from regard.cli.searching import search_settings
 from regard.errors import SettingsError
 from regard.inspection.look import Look
 from regard.inspection.plot import save_figure
@@ -65,28 +67,35 @@ def command(
     """
     if every and (layer is not None or head is not None):
         raise SettingsError("--all shows every layer and head: drop --layer and --head, or --all")
+    pictures = _pictures(png, svg)
+    silenced = [_silenced(asked, part) for asked in without or ()]
     translator = load(model, device=device, weights=weights)
-    answer = translator(sentence, beam=beam, look=True)
+    settings = search_settings(translator.settings, beam=beam)
+    [answer] = translator.translate([sentence], settings, look=True)
     for message in answer.notes:
         note(message)
     if answer.attention is None:
         raise SettingsError("the sentence is blank: there is nothing to look at")
-    out.print(f"[bold]{answer.text}[/bold]")
-    silenced = [_silenced(asked, part) for asked in without or ()]
+    out.print(f"[bold]{escape(answer.text)}[/bold]")
     look = answer.attention
     if silenced:
-        changed = translator.translate([sentence], look=True, without=silenced)[0]
-        out.print(f"[dim]without {', '.join(without or ())}:[/dim] [bold]{changed.text}[/bold]")
+        [changed] = translator.translate([sentence], settings, look=True, without=silenced)
+        named = ", ".join(without or ())
+        out.print(f"[dim]without {named}:[/dim] [bold]{escape(changed.text)}[/bold]")
         look = changed.attention or look
     _show(look, part, layer, head, every=every, words=not pieces)
-    for file, suffix in ((png, ".png"), (svg, ".svg")):
-        if file is None:
-            continue
-        if file.suffix != suffix:
-            raise SettingsError(f"--{suffix[1:]} {file}: the file's name should end in {suffix}")
+    for file in pictures:
         figure = look.plot(part, layer=layer, head=head, words=not pieces, grid=every)
         save_figure(figure, file)
         note(f"drew {file}")
+
+
+def _pictures(png: Path | None, svg: Path | None) -> list[Path]:
+    """The files to draw, whose names say how."""
+    for file, suffix in ((png, ".png"), (svg, ".svg")):
+        if file is not None and file.suffix != suffix:
+            raise SettingsError(f"--{suffix[1:]} {file}: the file's name should end in {suffix}")
+    return [file for file in (png, svg) if file is not None]
 
 
 def _show(

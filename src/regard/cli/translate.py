@@ -1,8 +1,6 @@
 """`regard translate`."""
 
 import sys
-from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Annotated
 
 import typer
@@ -14,6 +12,7 @@ from regard.corpora.readers import read_lines
 from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_links
 from regard.serving.translator import Answer, load
+from regard.streams import chunked
 
 app = typer.Typer()
 
@@ -25,7 +24,7 @@ CHUNK = 2048
 def command(
     model: options.Model,
     file: Annotated[
-        str, typer.Argument(metavar="[FILE]", help="Lines to translate, also .gz; - is stdin.")
+        str, typer.Argument(metavar="FILE", help="Lines to translate, also .gz; - is stdin.")
     ] = "-",
     beam: Annotated[
         int | None, typer.Option(min=1, help="Hypotheses kept at each step; 1 is greedy search.")
@@ -74,7 +73,7 @@ def command(
     """Translate lines: from a file or stdin to stdout, one line for each.
 
     Every line of input gives one line of output, in order: blank ones blank, over-long and odd ones
-    with a note on stderr. With --n-best each line gives N, numbered; columns are separated by tabs.
+    with a note on stderr. With --n-best a line gives up to N, numbered; tabs separate columns.
 
     Examples:
 
@@ -94,9 +93,10 @@ def command(
         sampling=drawing if sample else None,
     )
     number = 0
-    for chunk in chunks(read_lines(file)):
+    typed = file == "-" and sys.stdin.isatty()  # then each line gets its answer at once
+    for chunk in chunked(read_lines(file), 1 if typed else CHUNK):
         answers = translator.translate(
-            chunk, settings, prefix=prefix, forbidden=forbid or (), look=align
+            chunk, settings, prefix=prefix, forbidden=forbid or (), look=align, first=number
         )
         for answer in answers:
             number += 1
@@ -107,13 +107,6 @@ def command(
             else:
                 _print(number, answer, n_best=n_best, scores=scores, align=align)
         sys.stdout.flush()
-
-
-def chunks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """The lines, some at a time; a person typing gets an answer for each."""
-    rest, size = iter(lines), 1 if sys.stdin.isatty() else CHUNK
-    while chunk := list(islice(rest, size)):
-        yield chunk
 
 
 def _print(number: int, answer: Answer, *, n_best: int, scores: bool, align: bool) -> None:

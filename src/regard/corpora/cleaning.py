@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import islice
-from typing import Any, Literal, NamedTuple, Self, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 from babel.core import get_global
 from pydantic import Field, PositiveInt, model_validator
@@ -15,6 +14,7 @@ from pydantic import Field, PositiveInt, model_validator
 from regard.corpora.pairs import Pair
 from regard.corpora.seen import Seen, hash_texts
 from regard.settings import Settings
+from regard.streams import chunked
 
 CHUNK = 8192
 """Pairs looked at together."""
@@ -37,7 +37,6 @@ Reason = Literal[
 Check = tuple[Reason, Callable[[Pair], bool]]
 """A reason, and whether it applies to a pair."""
 
-T = TypeVar("T")
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ufffd]")
 
@@ -184,13 +183,6 @@ def clean(
                 yield pair
             else:
                 report.drop("duplicate", pair)
-
-
-def chunked(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of `size`; the last may be shorter."""
-    rest = iter(items)
-    while chunk := list(islice(rest, size)):
-        yield chunk
 
 
 def _checks(settings: CleaningSettings, languages: tuple[str, str]) -> list[Check]:

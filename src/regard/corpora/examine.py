@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from regard.corpora.cleaning import CHUNK, CleaningReport, CleaningSettings, chunked, clean
+from regard.corpora.cleaning import CHUNK, CleaningReport, CleaningSettings, clean
 from regard.corpora.misalignment import Alignment, AlignmentScan
 from regard.corpora.overlap import Overlap, SentenceHashes, compare_splits, hash_pairs
 from regard.corpora.pairs import Corpus, Pair, SplitName
@@ -18,6 +18,7 @@ from regard.corpora.seen import Hashes, Seen
 from regard.corpora.signs import Shown, SignCount
 from regard.corpora.splits import HELD_OUT, SplitSettings, split_corpus
 from regard.errors import CorpusError
+from regard.streams import chunked
 
 Tell = Callable[[str, int], None]
 """Is told what is being done, and with how many pairs so far."""

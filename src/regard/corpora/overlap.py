@@ -9,10 +9,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.corpora.cleaning import CHUNK, Leaks, chunked, scripts_of
+from regard.corpora.cleaning import CHUNK, Leaks, scripts_of
 from regard.corpora.pairs import Corpus, Pair, SplitName
 from regard.corpora.seen import Hashes, hash_texts
 from regard.corpora.splits import HELD_OUT, normalise
+from regard.streams import chunked
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")

@@ -25,43 +25,56 @@ def search_many(
     settings: DecodingSettings,
     *,
     budget: int,
-    prefix: Sequence[int] = (),
+    prefixes: Sequence[Sequence[int]] | None = None,
     forbidden: Sequence[Sequence[int]] = (),
+    numbers: Sequence[int] | None = None,
     watch: Watch | None = None,
 ) -> list[list[Hypothesis]]:
     """The n best answers to each sentence, in the order given, by one model or several together.
 
-    At most `budget` positions, counted once for each hypothesis, are searched at a time. All
-    answers begin with `prefix` and none holds a phrase that is `forbidden`.
+    At most `budget` positions, counted once for each hypothesis, are searched at a time, and no
+    answer is longer than the models can write. Each sentence's answers begin with its prefix, and
+    none holds a phrase that is `forbidden`. `numbers` tell the sentences apart for sampling.
     """
+    settings = _within_limits(settings, members)
     first = members[0]
     lengths = [len(ids) + 1 for ids in first.sources]  # with EOS
     width = settings.n_best if settings.sampling else settings.beam.size
     where = next(first.model.parameters()).device
     answers: dict[int, list[Hypothesis]] = {}
     for places in plan_batches(lengths, budget, width):
-        decoder, state = _begin(members, places)
+        decoder, state = _begin(members, places, watch)
         found = search(
             decoder,
             state,
             torch.tensor([lengths[place] for place in places], device=where),
             settings,
-            prefixes=[prefix] * len(places) if prefix else None,
+            prefixes=None if prefixes is None else [prefixes[place] for place in places],
             forbidden=forbidden,
-            numbers=places,
+            numbers=places if numbers is None else [numbers[place] for place in places],
             watch=watch,
         )
         answers.update(zip(places, found, strict=True))
     return [answers[place] for place in range(len(lengths))]
 
 
+def _within_limits(settings: DecodingSettings, members: Sequence[Member]) -> DecodingSettings:
+    limits = [model.limit for model, _ in members if model.limit is not None]
+    longest = min([settings.rules.max_length, *limits])
+    rules = settings.rules.model_copy(update={"max_length": longest})
+    return settings.model_copy(update={"rules": rules})
+
+
 @torch.inference_mode()
-def _begin(members: Sequence[Member], places: Sequence[int]) -> tuple[Decoder[Any], State]:
+def _begin(
+    members: Sequence[Member], places: Sequence[int], watch: Watch | None
+) -> tuple[Decoder[Any], State]:
     """A decoder and its state before the first token, for the sentences at `places`."""
     states = []
     for model, sources in members:
         where = next(model.parameters()).device
-        memory = model.encode(pad_source([sources[place] for place in places]).to(where))
+        source = pad_source([sources[place] for place in places]).to(where)
+        memory = model.encode(source, watch=watch)
         states.append(model.start(memory))
     if len(members) == 1:
         return members[0].model, states[0]

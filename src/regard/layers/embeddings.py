@@ -70,6 +70,4 @@ def build_embedding(size: int, width: int) -> nn.Module:
     """Learned vectors of `width` for `size` tokens; with a width of 0, one-hot vectors."""
     if not width:
         return OneHot(size)
-    table = nn.Embedding(size, width)
-    nn.init.normal_(table.weight, std=width**-0.5)
-    return table
+    return nn.Embedding(size, width)  # of unit variance, as torch draws it

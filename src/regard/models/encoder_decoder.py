@@ -6,6 +6,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor, nn
 
 from regard.layers.embeddings import build_embedding
+from regard.layers.initial import xavier_linears
 from regard.layers.recurrent import (
     CellName,
     Reading,
@@ -67,6 +68,7 @@ class EncoderDecoder(Model[RecurrentState]):
             cell, settings.embedding or target_size, width, layers=layers, dropout=dropout
         )
         self.output = nn.Linear(width, target_size)
+        xavier_linears(self)
 
     def encode(self, source: Padded, *, watch: Watch | None = None) -> Memory:
         read = self.encoder(self.dropout(self.source(source.ids)), source.mask)

@@ -11,6 +11,7 @@ from regard.attention.attend import KeyValues, attend
 from regard.attention.scores import ScoreName, build_score
 from regard.attention.windows import WindowName, build_window
 from regard.layers.embeddings import build_embedding
+from regard.layers.initial import xavier_linears
 from regard.layers.recurrent import Reading, RecurrentDecoder, RecurrentEncoder, check_reading
 from regard.models.contracts import Model
 from regard.models.recurrent_state import AttentiveState
@@ -96,6 +97,7 @@ class Luong(Model[AttentiveState]):
         self.window = build_window(settings.attention, width, settings.reach or 0)
         self.combine = nn.Linear(2 * width, width, bias=False)  # W_c
         self.output = nn.Linear(width, target_size)
+        xavier_linears(self)
 
     def encode(self, source: Padded, *, watch: Watch | None = None) -> Memory:
         read = self.encoder(self.dropout(self.source(source.ids)), source.mask)

@@ -12,6 +12,7 @@ from regard.attention.masks import padding_mask
 from regard.attention.scores import AdditiveScore
 from regard.layers.embeddings import build_embedding
 from regard.layers.feed_forward import maxout
+from regard.layers.initial import xavier_linears
 from regard.layers.recurrent import RecurrentDecoder, RecurrentEncoder
 from regard.models.contracts import Model
 from regard.models.recurrent_state import AttentiveState
@@ -69,6 +70,7 @@ class RnnSearch(Model[AttentiveState]):
         self.decoder = RecurrentDecoder("gru", embedding + 2 * width, width)
         self.readout = nn.Linear(width + embedding + 2 * width, 2 * settings.readout)
         self.output = nn.Linear(settings.readout, target_size)
+        xavier_linears(self)
 
     def encode(self, source: Padded, *, watch: Watch | None = None) -> Memory:
         read = self.encoder(self.dropout(self.source(source.ids)), source.mask)

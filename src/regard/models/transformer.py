@@ -13,6 +13,7 @@ from regard.attention.cache import Paths
 from regard.attention.masks import causal_mask, padding_mask
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.positions import PositionsName, build_positions
+from regard.errors import TextError
 from regard.layers.embeddings import TiedEmbeddings, Tying
 from regard.layers.feed_forward import ActivationName, FeedForward
 from regard.layers.residual import NormPlace, Residual
@@ -268,7 +269,7 @@ class Transformer(Model[TransformerState]):
         In a step all K hypotheses stand at the same one.
         """
         if self.limit is not None and first + count > self.limit:
-            raise ValueError(
+            raise TextError(
                 f"a sentence of {first + count} tokens is longer than the {self.limit} positions "
                 "that the model has learned; cut it or leave it out"
             )

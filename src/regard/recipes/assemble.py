@@ -87,6 +87,7 @@ def train(
         settings = recipe.training
         torch.manual_seed(settings.seed)
         model = new_model(recipe, prepared.tokenizers).to(device)
+        _check_fits(model, prepared, settings.max_tokens)
         reporter.prepared(prepared, model)
         batches = partial(
             training_batches,
@@ -119,6 +120,21 @@ def _check_same(recipe: Recipe, folder: RunFolder) -> None:
                 f"{folder.path}: its run was begun with another {group}, which cannot change any "
                 "more; train a new run in another folder with --out"
             )
+
+
+def _check_fits(model: AnyModel, prepared: Prepared, max_tokens: int) -> None:
+    """An error if a sentence is longer than a model with learned positions can take."""
+    if model.limit is None:
+        return
+    train, valid = prepared.train.lengths(), prepared.valid.lengths()
+    fitting = fits(train, max_tokens)
+    sides = [side[fitting] for side in train] + list(valid)
+    longest = max(int(side.max(initial=0)) for side in sides) + 1  # with EOS or BOS
+    if longest > model.limit:
+        raise SettingsError(
+            f"a sentence has {longest} tokens, and the model has positions for {model.limit}: "
+            "raise model.max_positions, or lower training.max_tokens"
+        )
 
 
 def build_validation(recipe: Recipe, prepared: Prepared) -> Validate:

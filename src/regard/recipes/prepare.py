@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +26,7 @@ from regard.evaluation.pharaoh import format_pharaoh
 from regard.files import whole_file, write_whole
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.schema import Recipe
+from regard.streams import chunked
 from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizers
 
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
@@ -249,7 +249,7 @@ def prepare_store(
 
 
 def _chunks(pairs: Iterator[Pair], tokenizers: Tokenizers) -> Iterator[TokenChunk]:
-    while chunk := list(islice(pairs, CHUNK)):
+    for chunk in chunked(pairs, CHUNK):
         yield TokenChunk(
             tokenizers.source.encode([pair.source for pair in chunk]),
             tokenizers.target.encode([pair.target for pair in chunk]),

@@ -1,7 +1,6 @@
 """Pairs of sentences -> word alignments, by what a model attends to when it is told the target."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 from regard.batching.collate import pad, pad_source
 from regard.corpora.pairs import Pair
@@ -10,6 +9,7 @@ from regard.evaluation.alignment_error import score_alignments
 from regard.inspection.alignment import AlignmentSettings, Choice, align, choose
 from regard.inspection.record import Attention, Part, record
 from regard.recipes.run_folder import Run
+from regard.streams import chunked
 from regard.text.special import BOS
 from regard.types import GoldAlignment, Link
 
@@ -21,8 +21,7 @@ CHUNK = 64
 def attend_pairs(run: Run, pairs: Iterable[Pair]) -> Iterator[Attention]:
     """The cross attention of each pair, in order."""
     source, target = run.tokenizers
-    rest = iter(pairs)
-    while chunk := list(islice(rest, CHUNK)):
+    for chunk in chunked(pairs, CHUNK):
         recording = record(
             run.model,
             pad_source(source.encode([pair.source.strip() for pair in chunk])),

@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.batching.collate import pad, pad_source
-from regard.decoding.beam import BeamSettings
 from regard.decoding.many import Member, search_many
 from regard.decoding.search import DecodingSettings
-from regard.errors import SearchError
+from regard.errors import SearchError, SettingsError
 from regard.inspection.look import Look
 from regard.inspection.record import PARTS, Silenced, chain, record
 from regard.recipes.run_folder import Run, load_run, pick_device
-from regard.serving.lines import Line, read_line
+from regard.serving.lines import Line, mend, read_line
 from regard.text.special import BOS
 from regard.types import Hypothesis, Watch
 
+PARTS_AT_MOST = 1 << 20
+"""Of one line: what tells the parts of one line from those of the next."""
 BUDGET = 16_384
 """Positions searched at a time, counted once for each hypothesis."""
 
@@ -57,7 +58,8 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the translation, and the map if there is one."""
-        picture = self.attention._repr_svg_() if self.attention else ""
+        look = self.attention
+        picture = look._repr_svg_() if look and "cross" in look.parts else ""
         text = self.text.replace("&", "&amp;").replace("<", "&lt;")
         return f"<p>{text}</p>{picture}"
 
@@ -78,7 +80,7 @@ class Translator:
         self.target = runs[0].tokenizers.target
         self.settings = runs[0].recipe.decoding
         self.limit = min(
-            min(run.recipe.training.max_tokens, run.model.limit or 1 << 30) - 1 for run in runs
+            min(run.recipe.training.max_tokens, (run.model.limit or 1 << 30) - 1) for run in runs
         )
 
     def __call__(
@@ -92,8 +94,8 @@ class Translator:
         """The translation of one line; `look` keeps what was attended to."""
         settings = settings or self.settings
         if beam is not None:
-            changed = settings.beam.model_copy(update={"size": beam})
-            settings = settings.model_copy(update={"beam": BeamSettings(**changed.model_dump())})
+            wider = settings.model_dump() | {"beam": settings.beam.model_dump() | {"size": beam}}
+            settings = DecodingSettings.model_validate(wider)
         return self.translate([text], settings, look=look)[0]
 
     def translate(
@@ -105,13 +107,18 @@ class Translator:
         forbidden: Sequence[str] = (),
         look: bool = False,
         without: Sequence[Silenced] = (),
+        first: int = 0,
     ) -> list[Answer]:
         """The translation of each text, in order: N in, N out.
 
-        A line break in a text, or in what a model makes of it, becomes a space. Answers begin with
-        `prefix` and hold none of the `forbidden` words. The heads of `without` are silenced.
+        Line breaks and tabs, in a text or in what a model makes of it, become spaces. Answers begin
+        with `prefix` and hold none of the `forbidden` words. The heads of `without` are silenced.
+        `first` is the number of the first text, by which samples are drawn: texts that are given
+        in several calls are then sampled as in one.
         """
+        self._check_silenced(without)
         watch: Watch | None = chain(*without) if without else None
+        texts = [mend(text) for text in texts]
         lines = [
             [read_line(text, run.tokenizers.source, self.limit) for text in texts]
             for run in self.runs
@@ -121,13 +128,20 @@ class Translator:
             Member(run.model, [part for line in own for part in line.parts])
             for run, own in zip(self.runs, lines, strict=True)
         ]
+        begun = self.target.encode([prefix])[0] if prefix else []
+        places = [
+            (number, part)
+            for number, line in enumerate(lines[0], first)
+            for part in range(len(line.parts))
+        ]
         found = iter(
             search_many(
                 members,
-                self._fitting(settings or self.settings),
+                settings or self.settings,
                 budget=BUDGET,
-                prefix=self.target.encode([prefix])[0] if prefix else (),
+                prefixes=[[] if part else begun for _, part in places],
                 forbidden=[ids for ids in self.target.encode(list(forbidden)) if ids],
+                numbers=[number * PARTS_AT_MOST + part for number, part in places],
                 watch=watch,
             )
         )
@@ -138,6 +152,18 @@ class Translator:
             answers.append(self._answer(text, line, hypotheses, attention))
         return answers
 
+    def _check_silenced(self, without: Sequence[Silenced]) -> None:
+        """An error if a model has no such layer: silencing it would do nothing."""
+        for run in self.runs if without else ():
+            there = record(run.model, pad_source([[]]), pad([[]], first=BOS)).weights
+            for one in without:
+                if (one.part, one.layer) not in there:
+                    count = sum(part == one.part for part, _ in there)
+                    raise SettingsError(
+                        f"layer: {one.part} attention of {run.folder.path} has {count}, counted "
+                        f"from 0; cannot silence {one.layer}"
+                    )
+
     def _check_parts(self, lines: Sequence[Sequence[Line]]) -> None:
         """Models that cut an over-long line in unlike places cannot vote on its parts."""
         for same in zip(*lines, strict=True):
@@ -146,13 +172,6 @@ class Translator:
                     "a line is too long for models with unlike source vocabularies to translate "
                     f"together: more than {self.limit} tokens; shorten it, or use one model"
                 )
-
-    def _fitting(self, settings: DecodingSettings) -> DecodingSettings:
-        """The settings, with answers no longer than the models can write."""
-        limits = [run.model.limit for run in self.runs if run.model.limit is not None]
-        longest = min([settings.rules.max_length, *limits])
-        rules = settings.rules.model_copy(update={"max_length": longest})
-        return settings.model_copy(update={"rules": rules})
 
     def _answer(
         self, text: str, line: Line, parts: Sequence[Sequence[Hypothesis]], look: Look | None
@@ -169,7 +188,7 @@ class Translator:
             written = " ".join(self.target.decode(one.tokens) for one in chosen)
             candidates.append(
                 Candidate(
-                    " ".join(written.splitlines()),
+                    " ".join(written.replace("\t", " ").splitlines()),
                     sum(one.score for one in chosen),
                     sum(one.log_probability for one in chosen),
                 )

@@ -9,7 +9,6 @@ from torch import nn
 
 from regard.settings import Settings
 
-
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
