@@ -2,9 +2,9 @@
 
     REGARD_DATA=DIR python bench/memory.py [--pairs N] [--steps N] [--folder DIR]
 
-Makes a corpus by repeating and shuffling Tatoeba's English-German pairs, with noise so that they are
-no duplicates, trains on it with the recipe `own`, and prints the peak of the resident memory of the
-whole training process.
+Makes a corpus by repeating and shuffling Tatoeba's English-German pairs, with noise so that they
+are no duplicates, trains on it with the recipe `own`, and prints the peak of the resident memory
+of the whole training process.
 """
 
 import argparse
@@ -45,15 +45,17 @@ def main() -> None:
         make_corpus(corpus, asked.pairs)
         print(f"{asked.pairs:,} pairs, {corpus.stat().st_size / 2**20:.0f} MiB of text")
         began = time.perf_counter()
-        subprocess.run(
-            [sys.executable, "-m", "regard", "train", "--data", str(corpus)]
-            + ["--languages", "en-de", "--out", f"{folder}/run"]
-            + ["--set", f"training.steps={asked.steps}"]
-            + ["--set", f"training.validation.every={asked.steps}"]
-            + ["--set", "training.validation.sentences=20"]
-            + ["--set", "corpus.split.test=50"],
-            check=True,
-        )
+        changes = {
+            "training.steps": asked.steps,
+            "training.validation.every": asked.steps,
+            "training.validation.sentences": 20,
+            "corpus.split.test": 50,
+        }
+        command = [sys.executable, "-m", "regard", "train", "--data", str(corpus)]
+        command += ["--languages", "en-de", "--out", f"{folder}/run"]
+        for name, value in changes.items():
+            command += ["--set", f"{name}={value}"]
+        subprocess.run(command, check=True)
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
         print(f"peak resident memory {peak:.2f} GiB in {time.perf_counter() - began:.0f} s")
 
