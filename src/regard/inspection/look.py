@@ -27,7 +27,9 @@ class Look:
             has = ", ".join(self.parts) or "none"
             raise SettingsError(f"this model has no {part} attention to look at; it has: {has}")
         attention = self.parts[part]
-        return by_word(attention) if words else attention
+        by_words = by_word(attention) if words else attention
+        # an empty translation has no words: what is left to see is its end
+        return by_words if by_words.layers.numel() else attention
 
     def plot(
         self,

@@ -1,0 +1,143 @@
+import pytest
+import torch
+
+from regard.decoding.beam import BeamSettings
+from regard.decoding.many import Member, search_many
+from regard.decoding.rules import RuleSettings
+from regard.decoding.sampling import SamplingSettings
+from regard.decoding.search import DecodingSettings
+from regard.models.build import build_model
+from regard.models.rnnsearch import RnnSearchSettings
+from regard.models.transformer import TransformerSettings
+from regard.types import Site
+
+VOCABULARY, WIDE = 17, 10_000
+SOURCES = [[5, 6, 7], [], [8] * 9, [9, 10], [11, 12, 13, 14, 15], [16]]
+RULES = RuleSettings(max_length=7)
+BEAM = DecodingSettings(n_best=2, beam=BeamSettings(size=3), rules=RULES)
+SAMPLES = DecodingSettings(n_best=2, sampling=SamplingSettings(seed=4), rules=RULES)
+
+
+def transformer(seed=1, **changed):
+    torch.manual_seed(seed)
+    settings = TransformerSettings(
+        encoder_layers=1, decoder_layers=2, width=16, heads=2, feed_forward=20, **changed
+    )
+    return build_model(settings, VOCABULARY, VOCABULARY, joint=True).eval().double()
+
+
+@pytest.fixture(scope="module")
+def model():
+    return transformer()
+
+
+def found(answers):
+    return [[(h.tokens, round(h.score, 9)) for h in hypotheses] for hypotheses in answers]
+
+
+class Spy:
+    """Counts the sentences of each encoding, and the sites that a watch sees."""
+
+    def __init__(self):
+        self.sites, self.rows = set(), []
+
+    def __call__(self, site, weights):
+        self.sites.add(Site(site.part, site.layer))
+        if site.part == "encoder":
+            self.rows.append(tuple(weights.shape[::3]))  # (B, S)
+        return weights
+
+
+@pytest.mark.parametrize("settings", [BEAM, SAMPLES])
+@pytest.mark.parametrize("budget", [1, 20, 60])
+def test_batches_change_no_answer_and_no_order(model, settings, budget):
+    whole = search_many([Member(model, SOURCES)], settings, budget=WIDE)
+    cut = search_many([Member(model, SOURCES)], settings, budget=budget)
+    assert len(whole) == len(SOURCES)
+    assert found(cut) == found(whole)
+    assert {len(hypotheses) for hypotheses in whole} == {2}
+
+
+def test_each_answer_is_that_of_its_own_sentence(model):
+    together = search_many([Member(model, SOURCES)], BEAM, budget=WIDE)
+    alone = [search_many([Member(model, [source])], BEAM, budget=WIDE)[0] for source in SOURCES]
+    assert found(together) == found(alone)
+    assert len({hypotheses[0].score for hypotheses in together}) == len(SOURCES)
+
+
+def test_a_batch_keeps_to_its_budget(model):
+    spy = Spy()
+    search_many([Member(model, SOURCES)], BEAM, budget=30, watch=spy)
+    assert len(spy.rows) > 1
+    assert sum(rows for rows, _ in spy.rows) == len(SOURCES)
+    assert all(rows * length * 3 <= 30 for rows, length in spy.rows)
+
+
+def test_nothing_is_found_for_nothing(model):
+    assert search_many([Member(model, [])], BEAM, budget=WIDE) == []
+
+
+def test_a_prefix_for_each_sentence(model):
+    prefixes = [[], [5], [6, 7], [], [8, 9, 10], [11]]
+    answers = search_many([Member(model, SOURCES)], BEAM, budget=20, prefixes=prefixes)
+    for prefix, hypotheses in zip(prefixes, answers, strict=True):
+        assert all(list(h.tokens[: len(prefix)]) == prefix for h in hypotheses)
+    free = search_many([Member(model, SOURCES)], BEAM, budget=20)
+    assert found(answers)[3] == found(free)[3]
+
+
+def test_forbidden_phrases_are_not_said(model):
+    free = search_many([Member(model, SOURCES)], BEAM, budget=20)
+    said = {token for hypotheses in free for h in hypotheses for token in h.tokens}
+    word = sorted(said)[0]
+    barred = search_many([Member(model, SOURCES)], BEAM, budget=20, forbidden=[[word]])
+    assert all(word not in h.tokens for hypotheses in barred for h in hypotheses)
+
+
+def test_samples_are_drawn_by_number(model):
+    whole = search_many([Member(model, SOURCES)], SAMPLES, budget=WIDE)
+    rest = search_many([Member(model, SOURCES[3:])], SAMPLES, budget=20, numbers=[3, 4, 5])
+    assert found(rest) == found(whole)[3:]
+    others = search_many([Member(model, SOURCES)], SAMPLES, budget=WIDE, numbers=range(7, 13))
+    assert found(others) != found(whole)
+
+
+def test_a_watch_sees_encoder_and_decoder(model):
+    spy = Spy()
+    watched = search_many([Member(model, SOURCES)], BEAM, budget=WIDE, watch=spy)
+    places = {("encoder", 0), ("decoder", 0), ("decoder", 1), ("cross", 0), ("cross", 1)}
+    assert {(site.part, site.layer) for site in spy.sites} == places
+    assert found(watched) == found(search_many([Member(model, SOURCES)], BEAM, budget=WIDE))
+
+
+@pytest.mark.parametrize("part", ["encoder", "decoder", "cross"])
+def test_a_watch_may_change_any_of_them(model, part):
+    def blind(site, weights):
+        return torch.zeros_like(weights) if site.part == part else weights
+
+    plain = search_many([Member(model, SOURCES)], BEAM, budget=WIDE)
+    changed = search_many([Member(model, SOURCES)], BEAM, budget=WIDE, watch=blind)
+    assert plain[0][0].score != changed[0][0].score
+
+
+def test_learned_positions_bound_the_answer():
+    short = transformer(positions="learned", max_positions=10)
+    settings = DecodingSettings(
+        beam=BeamSettings(size=1), rules=RuleSettings(max_length=50, min_length=30)
+    )
+    [[answer], *_] = search_many([Member(short, SOURCES)], settings, budget=WIDE)
+    assert len(answer.tokens) == 10
+    assert not answer.finished
+
+
+def test_members_of_unlike_families_vote(model):
+    torch.manual_seed(2)
+    plain = RnnSearchSettings(width=8, embedding=6, alignment=5, readout=4)
+    other = build_model(plain, VOCABULARY + 3, VOCABULARY, joint=False).eval().double()
+    shifted = [[token + 3 for token in source] + [4] for source in SOURCES]  # its own vocabulary
+    members = [Member(model, SOURCES), Member(other, shifted)]
+    together = search_many(members, BEAM, budget=20)
+    assert found(together) == found(search_many(members, BEAM, budget=WIDE))
+    alone = [search_many([member], BEAM, budget=20) for member in members]
+    assert found(together) != found(alone[0])
+    assert found(together) != found(alone[1])

@@ -1,0 +1,91 @@
+import pytest
+import torch
+from rich.console import Console
+
+from regard.errors import SettingsError
+from regard.inspection.alignment import AlignmentSettings
+from regard.inspection.look import Look
+from regard.inspection.record import Attention, Axis
+
+# "la mer" as three pieces, "the sea" as two, each with </s>; heads 0 and 1 look in unlike places
+COLUMNS = Axis(("▁la", "▁me", "r", "</s>"), ("la", "mer"), (0, 1, 1, None))
+ROWS = Axis(("▁the", "▁sea", "</s>"), ("the", "sea"), (0, 1, None))
+STRAIGHT = torch.tensor([[0.7, 0.1, 0.1, 0.1], [0.1, 0.4, 0.4, 0.1], [0.0, 0.0, 0.0, 1.0]])
+CROSSED = torch.tensor([[0.1, 0.4, 0.4, 0.1], [0.7, 0.1, 0.1, 0.1], [0.0, 0.0, 0.0, 1.0]])
+
+
+@pytest.fixture
+def look():
+    layers = torch.stack([STRAIGHT, CROSSED])[None]  # (L=1, H=2, T=3, S=4)
+    return Look({"cross": Attention("cross", layers, ROWS, COLUMNS)})
+
+
+def shown(renderable):
+    console = Console(width=80, record=True, file=None, color_system=None, force_terminal=False)
+    with console.capture() as capture:
+        console.print(renderable)
+    return capture.get()
+
+
+def test_attention_is_by_word_unless_pieces_are_asked_for(look):
+    words, pieces = look.attention(), look.attention(words=False)
+    assert words.layers.shape == (1, 2, 2, 2)
+    torch.testing.assert_close(words.layers[0, 0], torch.tensor([[0.7, 0.2], [0.1, 0.8]]))
+    assert words.columns.pieces == ("la", "mer")
+    assert pieces.layers.shape == (1, 2, 3, 4)
+
+
+def test_a_part_that_was_not_recorded(look):
+    message = "this model has no encoder attention to look at; it has: cross"
+    for ask in (look.attention, look.plot, look.show):
+        with pytest.raises(SettingsError, match=message):
+            ask("encoder")
+    with pytest.raises(SettingsError, match="it has: none"):
+        Look({}).attention()
+
+
+def test_the_map_in_the_terminal_names_its_words(look):
+    words = shown(look.show())
+    for word in ("la", "mer", "the", "sea"):
+        assert word in words
+    assert "</s>" not in words
+    assert "</s>" in shown(look.show(words=False))
+    assert shown(look.show(head=0)) != shown(look.show(head=1))
+
+
+def test_layer_and_head_must_be_there(look):
+    for ask in (look.show, look.plot):
+        with pytest.raises(SettingsError, match="layer: cross attention has 1, counted from 0"):
+            ask(layer=1)
+        with pytest.raises(SettingsError, match="head: cross attention has 2, counted from 0"):
+            ask(head=2)
+
+
+def test_a_plot_of_one_map_or_of_all(look):
+    one, grid = look.plot(head=1), look.plot(grid=True)
+    cells = one.axes[0].collections[0].get_array()
+    torch.testing.assert_close(
+        torch.tensor(cells.data), torch.tensor([[0.1, 0.8], [0.7, 0.2]]), check_dtype=False
+    )
+    assert len([axes for axes in grid.axes if axes.collections]) >= 2
+
+
+def test_alignment_follows_the_settings(look):
+    assert look.alignment(AlignmentSettings(head=0)) == {(0, 0), (1, 1)}
+    assert look.alignment(AlignmentSettings(head=1)) == {(1, 0), (0, 1)}
+    mean = look.alignment()
+    assert {target for _, target in mean} == {0, 1}
+
+
+def test_a_notebook_shows_the_average(look):
+    assert "<svg" in look._repr_svg_()
+
+
+def test_an_empty_translation_can_be_looked_at():
+    rows = Axis(("</s>",), (), (None,))
+    empty = Look({"cross": Attention("cross", STRAIGHT[None, None, 2:], rows, COLUMNS)})
+    assert empty.alignment() == frozenset()
+    assert "la" in shown(empty.show(words=False))
+    assert isinstance(shown(empty.show()), str)
+    assert "<svg" in empty._repr_svg_()
+    assert empty.plot(grid=True).axes

@@ -1,0 +1,110 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.corpora.pairs import Pair
+from regard.errors import SettingsError
+from regard.evaluation.alignment_error import score_alignments
+from regard.evaluation.pharaoh import read_pharaoh
+from regard.inspection.alignment import AlignmentSettings
+from regard.recipes.prepare import load_data
+from regard.recipes.run_folder import Run, RunFolder, load_run, new_model
+from regard.serving import aligning
+from regard.serving.aligning import align_pairs, attend_pairs, choose_alignment
+from tiny import tiny_recipe
+
+
+@pytest.fixture(scope="module")
+def run(tiny_run):
+    return load_run(tiny_run, device=torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def pairs(tiny_run):
+    return list(load_data(RunFolder(tiny_run)).read("test"))
+
+
+@pytest.fixture(scope="module")
+def gold(tiny_run):
+    path = load_data(RunFolder(tiny_run)).gold("test")
+    return list(read_pharaoh(path.read_text().splitlines()))
+
+
+def test_each_pair_has_its_attention_between_its_words(run, pairs):
+    attentions = list(attend_pairs(run, pairs))
+    assert len(attentions) == len(pairs) == 20
+    for pair, attention in zip(pairs, attentions, strict=True):
+        assert attention.layers.shape[:2] == (2, 4)
+        assert attention.columns.words == tuple(pair.source.split())
+        assert attention.rows.words == tuple(pair.target.split())
+        rows = attention.layers.sum(-1)
+        torch.testing.assert_close(rows, torch.ones_like(rows))
+
+
+def test_chunks_change_nothing(run, pairs, monkeypatch):
+    whole = list(attend_pairs(run, pairs))
+    monkeypatch.setattr(aligning, "CHUNK", 3)
+    for one, other in zip(whole, attend_pairs(run, pairs), strict=True):
+        torch.testing.assert_close(one.layers, other.layers, atol=1e-6, rtol=1e-4)
+
+
+def test_pairs_are_read_as_they_are_asked_for(run, pairs, monkeypatch):
+    monkeypatch.setattr(aligning, "CHUNK", 2)
+    read = []
+    stream = attend_pairs(run, (read.append(pair) or pair for pair in pairs))
+    next(stream)
+    assert len(read) == 2
+
+
+def test_links_lie_between_the_words_of_the_pair(run, pairs):
+    for pair, links in zip(pairs, align_pairs(run, pairs, AlignmentSettings()), strict=True):
+        assert links
+        assert all(s < len(pair.source.split()) for s, _ in links)
+        assert sorted({t for _, t in links}) == list(range(len(pair.target.split())))
+
+
+@pytest.mark.parametrize("pair", [Pair("", "a b"), Pair("a b", ""), Pair("", ""), Pair(" ", "\t")])
+def test_a_blank_side_has_no_links(run, pair):
+    odd = [Pair("Jane danse", "Jane dances"), pair]
+    first, second = align_pairs(run, odd, AlignmentSettings())
+    assert first
+    assert second == frozenset()
+
+
+def test_spaces_at_the_ends_do_not_count(run):
+    odd = [Pair("Jane danse", "Jane dances"), Pair("  Jane danse ", "\tJane dances  ")]
+    first, second = align_pairs(run, odd, AlignmentSettings())
+    assert first == second
+
+
+def test_layer_and_head_must_be_there(run, pairs):
+    with pytest.raises(SettingsError, match="layer: cross attention has 2, counted from 0; got 2"):
+        list(align_pairs(run, pairs, AlignmentSettings(layer=2)))
+    with pytest.raises(SettingsError, match="head: cross attention has 4, counted from 0; got 4"):
+        list(align_pairs(run, pairs, AlignmentSettings(head=4)))
+
+
+def test_the_chosen_head_errs_least(run, pairs, gold):
+    choice = choose_alignment(run, pairs, gold)
+
+    def error(settings):
+        return score_alignments(align_pairs(run, pairs, settings), gold).error_rate
+
+    assert choice.error == pytest.approx(error(choice.settings))
+    for layer in (None, 0, 1):
+        for shift in (False, True):
+            assert choice.error <= error(AlignmentSettings(layer=layer, shift=shift)) + 1e-9
+
+
+def test_a_model_without_attention_cannot_align(run):
+    recipe = tiny_recipe("model={family: rnn, width: 8}")
+    blind = Run(
+        recipe, run.tokenizers, new_model(recipe, run.tokenizers), RunFolder(Path("runs/blind"))
+    )
+    with pytest.raises(
+        SettingsError,
+        match="runs/blind: a model of the family rnn without attention to the source has nothing "
+        "to align by",
+    ):
+        list(align_pairs(blind, [Pair("a", "b")], AlignmentSettings()))

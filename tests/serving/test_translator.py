@@ -1,0 +1,306 @@
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import regard
+from regard.decoding.beam import BeamSettings
+from regard.decoding.rules import RuleSettings
+from regard.decoding.sampling import SamplingSettings
+from regard.decoding.search import DecodingSettings
+from regard.errors import RunError, SearchError, SettingsError
+from regard.inspection.record import Silenced
+from regard.recipes.run_folder import Run, RunFolder, load_run, new_model
+from regard.serving.translator import Answer, Candidate, Translator, load
+from regard.text.build import Tokenizers, train_tokenizer
+from regard.text.settings import TokenizerSettings
+from tiny import tiny_recipe
+
+CPU = torch.device("cpu")
+SENTENCE = "Jane visite l'Afrique en septembre."
+SENTENCES = [SENTENCE, "Paul aime la mer.", "Je ne connais pas Berlin.", "Elle danse."]
+ODD = [
+    "",
+    "   ",
+    "\t",
+    "\x00",
+    "Jane\x00visite",
+    "Jane\tvisite\tla mer",
+    "Jane\u2028visite\u2029la mer",
+    "Jane\nvisite\r\nla mer",
+    "😀 👩‍👩‍👧 visite",
+    "\ud83d visite \udcff",
+    "\ufffd",
+    "日本へ行きます。",
+    "x" * 3000,
+    SENTENCE,
+]
+GREEDY = DecodingSettings(beam=BeamSettings(size=1), rules=RuleSettings(max_length=40))
+SHORT = DecodingSettings(beam=BeamSettings(size=1), rules=RuleSettings(max_length=4))
+
+
+def texts(answers):
+    return [answer.text for answer in answers]
+
+
+def untrained(*overrides, tokenizers, path="untrained"):
+    recipe = tiny_recipe(*overrides)
+    torch.manual_seed(3)
+    model = new_model(recipe, tokenizers).eval()
+    return Run(recipe, tokenizers, model, RunFolder(Path(path)))
+
+
+@pytest.fixture(scope="module")
+def ensemble(tiny_run, other_run):
+    return load(tiny_run, other_run, device="cpu")
+
+
+def test_a_translator_is_a_function_of_text(translator):
+    answer = translator(SENTENCE)
+    assert answer.text == str(answer) == answer.candidates[0].text
+    assert answer.score == answer.candidates[0].score
+    assert answer.text.strip()
+    assert answer.source == SENTENCE
+    assert answer.notes == ()
+    assert answer.attention is None
+
+
+def test_the_package_has_it(tiny_run, translator):
+    assert regard.load(tiny_run, device="cpu")(SENTENCE).text == translator(SENTENCE).text
+    with pytest.raises(AttributeError, match="module 'regard' has no attribute 'laod'"):
+        regard.laod  # noqa: B018
+
+
+def test_answers_come_in_order_whatever_their_lengths(translator):
+    alone = [translator(text).text for text in SENTENCES]
+    assert len(set(alone)) > 1
+    assert texts(translator.translate(SENTENCES)) == alone
+    assert texts(translator.translate(SENTENCES[::-1])) == alone[::-1]
+
+
+def test_no_lines_give_no_answers(translator):
+    assert translator.translate([]) == []
+
+
+def test_as_many_answers_as_lines_whatever_the_lines_hold(translator):
+    answers = translator.translate(ODD, SHORT, look=True)
+    assert len(answers) == len(ODD)
+    for answer in answers:
+        assert len(answer.text.splitlines()) <= 1
+        assert "\t" not in answer.text
+        answer.source.encode()
+    notes = dict(zip(ODD, (answer.notes for answer in answers), strict=True))
+    assert notes["   "] == notes["\t"] == ()
+    assert "control characters (1)" in notes["\x00"][0]
+    assert "U+FFFD (2)" in notes["\ud83d visite \udcff"][0]
+    assert "not in the model's vocabulary" in notes["😀 👩‍👩‍👧 visite"][0]
+    assert re.search("more than the model was trained for .* parts", notes["x" * 3000][0])
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\t", "\x00"])
+def test_a_blank_line_has_a_blank_answer(translator, text):
+    answer = translator(text, look=True)
+    assert answer.candidates == (Candidate("", 0.0, 0.0),)
+    assert answer.attention is None
+
+
+def test_ten_thousand_words(translator):
+    answer, after = translator.translate(["Paul aime la mer. " * 2500, SENTENCES[3]], SHORT)
+    assert "translated in" in answer.notes[0]
+    assert answer.text
+    assert after.text == translator(SENTENCES[3], settings=SHORT).text
+
+
+def test_a_long_line_is_translated_part_by_part(translator):
+    long = " ".join(["Paul aime la mer."] * 10)
+    answer = translator(long, settings=GREEDY)
+    parts = int(re.search(r"in (\d+) parts", answer.notes[0])[1])
+    assert parts > 1
+    assert len(answer.text) >= parts * 2
+
+
+def test_a_short_limit_is_told(translator):
+    answer = translator(SENTENCE, settings=SHORT)
+    assert answer.notes == ("its translation reached the length limit and may be cut short",)
+
+
+def test_the_beam_may_be_given(translator):
+    assert translator(SENTENCE, beam=1).text == translator(SENTENCE, settings=GREEDY).text
+    wide = DecodingSettings(beam=BeamSettings(size=7), rules=RuleSettings(max_length=40))
+    assert translator(SENTENCE, beam=7).score == translator(SENTENCE, settings=wide).score
+
+
+def test_the_n_best_are_ranked_and_unlike(translator):
+    settings = DecodingSettings(n_best=3, beam=BeamSettings(size=4))
+    [answer] = translator.translate([SENTENCE], settings)
+    scores = [candidate.score for candidate in answer.candidates]
+    assert len(scores) == 3
+    assert scores == sorted(scores, reverse=True)
+    assert all(candidate.log_probability < 0 for candidate in answer.candidates)
+
+
+def test_samples_follow_their_seed_and_number_alone(translator):
+    settings = DecodingSettings(sampling=SamplingSettings(seed=5), rules=RuleSettings(max_length=9))
+    whole = texts(translator.translate([SENTENCE] * 4, settings))
+    assert len(set(whole)) > 1
+    halves = [translator.translate([SENTENCE] * 2, settings, first=first) for first in (0, 2)]
+    assert texts(halves[0]) + texts(halves[1]) == whole
+
+
+@pytest.mark.parametrize("prefix", ["Paul", "Paul loves the"])
+def test_answers_begin_with_a_prefix(translator, prefix):
+    for answer in translator.translate(SENTENCES, prefix=prefix):
+        assert answer.text.startswith(prefix)
+
+
+def test_a_prefix_begins_a_line_not_each_of_its_parts(translator):
+    long = " ".join(["Paul aime la mer."] * 10)
+    [answer] = translator.translate([long], GREEDY, prefix="Paul loves")
+    assert answer.text.startswith("Paul loves")
+    assert answer.text.count("Paul loves") == 1
+
+
+def test_forbidden_words_are_not_said(translator):
+    first, *_ = translator(SENTENCE).text.split()
+    answers = translator.translate([SENTENCE], forbidden=[first, ""])
+    assert first not in answers[0].text.split()
+
+
+def test_looking_changes_no_answer(translator):
+    plain, looked = translator(SENTENCE), translator(SENTENCE, look=True)
+    assert plain.candidates == looked.candidates
+    attention = looked.attention.attention()
+    assert attention.columns.words == tuple(SENTENCE.split())
+    assert attention.rows.words == tuple(looked.text.split())
+    assert set(looked.attention.parts) == {"encoder", "decoder", "cross"}
+
+
+@pytest.mark.parametrize(
+    "silenced",
+    [
+        Silenced("encoder", 2, 3),
+        Silenced("encoder", 0),
+        Silenced("decoder", 1, 0),
+        Silenced("cross", 0),
+        Silenced("cross", 1, 3),
+    ],
+)
+def test_silencing_a_head_changes_the_answer_and_the_look(translator, silenced):
+    [plain] = translator.translate([SENTENCE], look=True)
+    [changed] = translator.translate([SENTENCE], look=True, without=[silenced])
+    assert changed.candidates[0].log_probability != plain.candidates[0].log_probability
+    weights = changed.attention.parts[silenced.part].layers[silenced.layer]
+    silent = weights if silenced.head is None else weights[silenced.head]
+    assert not silent.any()
+    others = weights.any(-1).any(-1)
+    assert others.sum() == (0 if silenced.head is None else 3)
+    assert translator(SENTENCE).candidates == plain.candidates  # nothing stays silenced
+
+
+@pytest.mark.parametrize(
+    ("silenced", "message"),
+    [
+        (Silenced("encoder", 3), "layer: encoder attention of .* has 3, counted from 0; .* 3"),
+        (Silenced("cross", 2, 0), "layer: cross attention of .* has 2, counted from 0; .* 2"),
+        (Silenced("cross", 1, 4), "head: cross layer 1 has 4, counted from 0; got 4"),
+    ],
+)
+def test_silencing_what_is_not_there_is_an_error(translator, silenced, message):
+    with pytest.raises(SettingsError, match=message):
+        translator.translate([SENTENCE], without=[silenced])
+
+
+def test_each_model_of_an_ensemble_must_have_what_is_silenced(ensemble, other_run):
+    with pytest.raises(SettingsError, match=f"encoder attention of {other_run} has 0"):
+        ensemble.translate([SENTENCE], without=[Silenced("encoder", 0)])
+
+
+def test_unlike_models_vote(ensemble, translator, other_run):
+    other = load(other_run, device="cpu")
+    answers = ensemble.translate([*SENTENCES, ""], GREEDY)
+    assert len(answers) == 5
+    log_probability = answers[0].candidates[0].log_probability
+    assert log_probability != translator(SENTENCE, settings=GREEDY).candidates[0].log_probability
+    assert log_probability != other(SENTENCE, settings=GREEDY).candidates[0].log_probability
+
+
+def test_a_model_twice_is_that_model(tiny_run, translator):
+    twice = load(tiny_run, tiny_run, device="cpu")
+    alone, both = (each(SENTENCE, beam=2) for each in (translator, twice))
+    assert both.text == alone.text
+    assert both.score == pytest.approx(alone.score, rel=1e-4)
+
+
+def test_an_ensemble_shows_what_its_first_model_attends_to(ensemble):
+    look = ensemble(SENTENCE, look=True).attention
+    assert look.parts["cross"].layers.shape[:2] == (2, 4)
+
+
+def test_models_of_unlike_vocabularies_cannot_vote(tiny_run):
+    run = load_run(tiny_run, device=CPU)
+    tokenizer = train_tokenizer(["other words"], TokenizerSettings(kind="words"))
+    other = untrained(tokenizers=Tokenizers(tokenizer, tokenizer), path="runs/other")
+    with pytest.raises(
+        SearchError,
+        match=f"must share one target vocabulary; these do not: {tiny_run}, runs/other",
+    ):
+        Translator([run, other])
+
+
+def test_a_long_line_cut_in_unlike_places_is_an_error(tiny_run):
+    run = load_run(tiny_run, device=CPU)
+    letters = train_tokenizer([*SENTENCES], TokenizerSettings(kind="characters"))
+    other = untrained(
+        "model.embeddings=target", tokenizers=Tokenizers(letters, run.tokenizers.target)
+    )
+    pair = Translator([run, other])
+    assert len(pair.translate(["Elle danse."], SHORT)) == 1
+    with pytest.raises(SearchError, match="too long for models with unlike source vocabularies"):
+        pair.translate(["Elle danse. " * 9], SHORT)
+
+
+def test_learned_positions_bound_source_and_answer(tiny_run):
+    tokenizers = load_run(tiny_run, device=CPU).tokenizers
+    run = untrained("model.positions=learned", "model.max_positions=12", tokenizers=tokenizers)
+    short = Translator([run])
+    assert short.limit == 11
+    answers = short.translate([*SENTENCES, "x" * 40])
+    assert len(answers) == 5
+    assert max(map(len, tokenizers.target.encode(texts(answers)))) > 0
+
+
+def test_a_translator_needs_a_run():
+    with pytest.raises(ValueError, match="at least one run"):
+        Translator([])
+
+
+def test_loading_tells_what_is_wrong(tmp_path, tiny_run):
+    with pytest.raises(RunError, match="no such folder"):
+        load(tmp_path / "none")
+    with pytest.raises(RunError, match="cannot be used here"):
+        load(tiny_run, device="nonsense")
+    with pytest.raises(RunError, match="no such file of weights"):
+        load(tiny_run, weights="wrong")
+
+
+def test_other_weights_may_answer_otherwise(tiny_run, translator):
+    last = load(tiny_run, device="cpu", weights="last")
+    assert last(SENTENCE).score != translator(SENTENCE).score
+
+
+def test_a_notebook_shows_the_text_and_the_map(translator):
+    answer = translator(SENTENCE, look=True)
+    shown = answer._repr_html_()
+    assert shown.startswith(f"<p>{answer.text}</p>")
+    assert "<svg" in shown
+    plain = Answer("a", (Candidate("1 < 2 & <b>", 0.0, 0.0),))
+    assert plain._repr_html_() == "<p>1 &lt; 2 &amp; &lt;b></p>"
+
+
+def test_a_model_without_attention_answers_and_shows_its_text(tiny_run):
+    tokenizers = load_run(tiny_run, device=CPU).tokenizers
+    blind = Translator([untrained("model={family: rnn, width: 8}", tokenizers=tokenizers)])
+    answer = blind(SENTENCE, look=True)
+    assert dict(answer.attention.parts) == {}
+    assert "<svg" not in answer._repr_html_()
