@@ -7,9 +7,17 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-out = Console(highlight=False, soft_wrap=True)
+
+class PipedConsole(Console):
+    """A console that leaves it to the command line what to do when its reader has gone."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+out = PipedConsole(highlight=False, soft_wrap=True)
 """Answers: stdout."""
-err = Console(stderr=True, highlight=False)
+err = PipedConsole(stderr=True, highlight=False)
 """Everything else: stderr, so that answers can be piped."""
 
 

@@ -52,7 +52,7 @@ def command(
     """
     folder = RunFolder(out_folder or Path("runs/demo"))
     recipe = load_recipe(RECIPE, settings or [])
-    out.rule(f"[bold]1. Train[/bold]  {recipe.about}", align="left")
+    out.rule(f"[bold]1. Train[/bold]  {escape(recipe.about)}", align="left")
     where = pick_device(device)
     with StopRequests() as stop, TerminalReporter(recipe.training.steps) as reporter:
         progress = train(recipe, folder, device=where, reporter=reporter, stop_asked=stop)

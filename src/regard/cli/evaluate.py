@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from regard.cli import options
 from regard.cli.console import note, out, print_json
@@ -12,7 +13,7 @@ from regard.cli.tables import plain_table, scores_table
 from regard.corpora.readers import read_lines
 from regard.errors import SettingsError
 from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_length
-from regard.evaluation.metrics import BleuTokenizer
+from regard.evaluation.metrics import BleuTokenizer, check_lines
 from regard.evaluation.perplexity import Perplexity
 from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.evaluation.significance import Comparison, compare
@@ -87,7 +88,7 @@ def command(
     if json:
         print_json(_as_json(len(texts), scores, surprise, groups, comparisons))
         return
-    out.print(scores_table(scores, title=f"{model} on {len(texts):,} sentences"))
+    out.print(scores_table(scores, title=f"{escape(model)} on {len(texts):,} sentences"))
     out.print(
         f"perplexity  {surprise.value:.3f}  [dim]per token, {surprise.num_tokens:,} tokens[/]"
     )
@@ -102,7 +103,9 @@ def _sentences(
     if (source is None) != (reference is None):
         raise SettingsError("--source and --reference go together")
     if source is not None and reference is not None:
-        return list(read_lines(source)), list(read_lines(reference))
+        sources, references = list(read_lines(source)), list(read_lines(reference))
+        check_lines(source=sources, reference=references)
+        return sources, references
     data = load_data(RunFolder(Path(model)))
     split = data.held_out()
     note(f"no --source given: the {split} split of the run, {data.pairs[split]:,} pairs")
@@ -131,7 +134,7 @@ def _print_groups(groups: list[LengthGroup]) -> None:
 def _print_comparisons(comparisons: list[Comparison], model: str, against: str) -> None:
     if not comparisons:
         return
-    columns = ("score", model, against, "difference", "95% interval", "p")
+    columns = ("score", escape(model), escape(against), "difference", "95% interval", "p")
     table = plain_table(*columns, title="paired bootstrap", right=columns[1:4])
     for one in comparisons:
         table.add_row(

@@ -35,6 +35,24 @@ class Signboards(TyperGroup):
         name, _, rest = super().resolve_command(ctx, args)
         return name, open_command(str(name)), rest
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; of these two typer would say nothing, or 1."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # while whoever reads it can still be found gone
+        except KeyboardInterrupt:
+            complain("interrupted")
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            discard_output()
+            raise typer.Exit(141) from None
+        return result
+
+
+def discard_output() -> None:
+    """Let what is still to be printed go nowhere: Python would fail once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
 
 def open_command(name: str) -> Any:
     """The command called `name`, from its own file."""
@@ -82,17 +100,16 @@ for _name, _help in COMMANDS.items():
 def main() -> None:
     """Run the command line; what a user can cause ends in one message and a non-zero exit code.
 
-    1 is an error of the user's making, 2 a wrong option, 130 an interrupt.
+    1 is an error of the user's making, 2 a wrong option, 130 an interrupt, 141 a reader of our
+    output that has gone. Text is UTF-8 on its way out, as it is on its way in.
     """
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     try:
         app()
     except RegardError as error:
         complain(str(error))
         sys.exit(1)
-    except KeyboardInterrupt:
-        complain("interrupted")
-        sys.exit(130)
-    except BrokenPipeError:
-        # whoever read our output has gone; Python would complain once more when it closes stdout
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+    except OSError as error:  # such as a full disk behind our output
+        complain(str(error))
+        discard_output()
+        sys.exit(1)

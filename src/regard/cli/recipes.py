@@ -4,6 +4,7 @@ import json
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from regard.cli import options
 from regard.cli.console import out
@@ -22,7 +23,7 @@ def command(context: typer.Context) -> None:
         table = plain_table("recipe", "model", "about")
         for name in shelf_recipes():
             recipe = load_recipe(name)
-            table.add_row(f"[bold]{name}[/bold]", recipe.model.family, recipe.about)
+            table.add_row(f"[bold]{name}[/bold]", recipe.model.family, escape(recipe.about))
         out.print(table)
 
 

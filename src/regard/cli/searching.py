@@ -13,22 +13,25 @@ def search_settings(
     recipe: DecodingSettings,
     *,
     beam: int | None = None,
-    n_best: int = 1,
+    n_best: int | None = None,
     length_penalty: float | None = None,
     sampling: Mapping[str, Any] | None = None,
 ) -> DecodingSettings:
     """The recipe's settings with what the options change; a beam holds at least the n best."""
-    changed = recipe.model_dump() | {"n_best": n_best}
+    changed = recipe.model_dump() | {"n_best": n_best or recipe.n_best}
+    beams = {"size": beam, "length_penalty": length_penalty}
+    beams = {name: value for name, value in beams.items() if value is not None}
     if sampling is not None:
-        if beam is not None or length_penalty is not None:
+        if beams:
             raise SettingsError("--sample excludes --beam and --length-penalty: drop one of them")
         changed |= {"sampling": dict(sampling), "beam": {}}
-    else:
-        size = beam or max(n_best, recipe.beam.size)
-        changed["beam"] |= {"size": size}
-        if length_penalty is not None:
-            changed["beam"] |= {"length_penalty": length_penalty}
+    elif beams or recipe.sampling is None:
+        wide = {"size": max(changed["n_best"], recipe.beam.size)}
+        changed |= {"sampling": None, "beam": recipe.beam.model_dump() | wide | beams}
     try:
         return DecodingSettings.model_validate(changed)
     except ValidationError as error:
-        raise SettingsError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+        mistake = error.errors()[0]
+        place = ".".join(str(part) for part in mistake["loc"])
+        message = mistake["msg"].removeprefix("Value error, ")
+        raise SettingsError(f"{place}: {message}" if place else message) from None

@@ -30,8 +30,9 @@ def command(
         int | None, typer.Option(min=1, help="Hypotheses kept at each step; 1 is greedy search.")
     ] = None,
     n_best: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Print the N best, each on its own line.")
-    ] = 1,
+        int | None,
+        typer.Option(min=1, metavar="N", help="Print the N best, each on its own line."),
+    ] = None,
     length_penalty: Annotated[
         float | None, typer.Option(min=0, max=5, help="More favours longer translations.")
     ] = None,
@@ -94,7 +95,7 @@ def command(
     )
     number = 0
     typed = file == "-" and sys.stdin.isatty()  # then each line gets its answer at once
-    for chunk in chunked(read_lines(file), 1 if typed else CHUNK):
+    for chunk in chunked(read_lines(file, replace=True), 1 if typed else CHUNK):
         answers = translator.translate(
             chunk, settings, prefix=prefix, forbidden=forbid or (), look=align, first=number
         )
@@ -105,13 +106,13 @@ def command(
             if json:
                 print_json(_as_json(number, answer))
             else:
-                _print(number, answer, n_best=n_best, scores=scores, align=align)
+                _print(number, answer, ranked=settings.n_best > 1, scores=scores, align=align)
         sys.stdout.flush()
 
 
-def _print(number: int, answer: Answer, *, n_best: int, scores: bool, align: bool) -> None:
+def _print(number: int, answer: Answer, *, ranked: bool, scores: bool, align: bool) -> None:
     for rank, candidate in enumerate(answer.candidates, 1):
-        columns = [str(number), str(rank)] if n_best > 1 else []
+        columns = [str(number), str(rank)] if ranked else []
         columns += [f"{candidate.score:.4f}"] if scores else []
         columns += [candidate.text]
         columns += [_alignment(answer)] if align and rank == 1 else []

@@ -31,7 +31,7 @@ class SplitSettings(Settings):
     """How pairs are held out of a corpus that comes without a split for validation or test."""
 
     valid: NonNegativeInt = 1000
-    """Pairs to validate with during training; 0 for none."""
+    """Pairs to validate with during training, which cannot do without any."""
     test: NonNegativeInt = 1000
     """Pairs for the test at the end; 0 for none."""
     seed: NonNegativeInt = 1

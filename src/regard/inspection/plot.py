@@ -1,5 +1,6 @@
 """A map of attention as a figure, for a page or a paper."""
 
+import io
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from matplotlib.text import Text
 from torch import Tensor
 
 from regard.errors import SettingsError
+from regard.files import write_whole
 from regard.inspection.record import Attention
 
 COLOURS = "Blues"
@@ -118,7 +120,16 @@ def save_figure(figure: Figure, path: Path) -> None:
         matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "regard"}),
         _missing_letters_allowed(),
     ):
-        figure.savefig(path, dpi=200, metadata=FORMATS[ending], bbox_inches="tight", pad_inches=0.1)
+        picture = io.BytesIO()
+        figure.savefig(
+            picture,
+            format=ending[1:],
+            dpi=200,
+            metadata=FORMATS[ending],
+            bbox_inches="tight",
+            pad_inches=0.1,
+        )
+    write_whole(path, picture.getvalue())
 
 
 class _Sheet:

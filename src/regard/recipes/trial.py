@@ -346,7 +346,7 @@ def _measure(
     )
     steps, batches = len(stopwatch.times), settings.accumulate
     learned = sum(tokens[WARMUP * batches : steps * batches]) / (steps - WARMUP)
-    [checkpoint] = list_checkpoints(folder.path / "checkpoints")
+    checkpoint = list_checkpoints(folder.path / "checkpoints")[0]
     return _Steps(
         parameters=sum(p.numel() for p in model.parameters()),
         batch_tokens=budget,
