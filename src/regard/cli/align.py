@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import typer
 
@@ -15,7 +15,7 @@ from regard.errors import SettingsError
 from regard.evaluation.alignment_error import AlignmentScore, score_alignments
 from regard.evaluation.pharaoh import format_links, read_pharaoh
 from regard.inspection.alignment import AlignmentSettings
-from regard.recipes.prepare import Data, load_data
+from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import Run, load_run, pick_device
 from regard.serving.aligning import align_pairs, choose_alignment
 
@@ -76,29 +76,28 @@ def command(
         regard align runs/travel --source a.fr --target a.en > a.align
         regard align runs/travel --choose --quiet
     """
-    if (source is None) != (target is None):
-        raise SettingsError("--source and --target go together")
     if choose and (layer is not None or head is not None or shift):
         raise SettingsError("--choose finds --layer, --head and --shift by itself: drop them")
+    if gold is None and gold_from:
+        raise SettingsError("--gold-from goes with --gold")
     run = load_run(model, device=pick_device(device))
+    task = _task(run, source, target, gold)
+    if quiet and task.gold is None:
+        raise SettingsError(
+            "--quiet prints the error rate alone, but there is no gold to take it by"
+        )
     settings = AlignmentSettings(layer=layer, head=head, shift=shift)
     if choose:
         settings = choose_on_valid(run)
-    if source is not None and target is not None:
-        pairs = read_pairs(FilesSettings(source=source, target=target), ("und", "und"))
-    else:
-        data = load_data(run.folder)
-        pairs = data.read("test")
-        gold = gold or _known_gold(data)
     links = []
-    for found in align_pairs(run, pairs, settings):
+    for found in align_pairs(run, task.pairs, settings):
         links.append(found)
         if not quiet and not json:
             print(format_links(found))
-    counted: Literal[0, 1] = 1 if gold_from else 0
     score = None
-    if gold is not None:
-        truth = list(read_pharaoh(read_lines(gold), counted_from=counted, name=gold))
+    if task.gold is not None:
+        counted: Literal[0, 1] = 1 if gold_from else 0
+        truth = read_pharaoh(read_lines(task.gold), counted_from=counted, name=task.gold)
         score = score_alignments(links, truth)
         note(_describe(score, len(links)))
     if json:
@@ -111,9 +110,26 @@ def command(
         )
 
 
-def _known_gold(data: Data) -> str | None:
-    path = data.gold("test")
-    return str(path) if path.exists() else None
+class _Task(NamedTuple):
+    """What is to be aligned, and a file that says how it should be."""
+
+    pairs: Iterator[Pair]
+    gold: str | None
+
+
+def _task(run: Run, source: str | None, target: str | None, gold: str | None) -> _Task:
+    """The pairs of the files given, or those that were kept from the run."""
+    if (source is None) != (target is None):
+        raise SettingsError("--source and --target go together")
+    if source == target == "-":
+        raise SettingsError("--source and --target cannot both be the standard input")
+    if source is not None and target is not None:
+        return _Task(read_pairs(FilesSettings(source=source, target=target), ("und", "und")), gold)
+    data = load_data(run.folder)
+    split = data.held_out()
+    note(f"no --source given: the {split} split of the run, {data.pairs[split]:,} pairs")
+    known = data.gold(split)
+    return _Task(data.read(split), gold or (str(known) if known.exists() else None))
 
 
 def choose_on_valid(run: Run) -> AlignmentSettings:

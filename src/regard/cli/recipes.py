@@ -34,8 +34,9 @@ def show(
     resolved: Annotated[bool, typer.Option("--resolved", help="Write out every default.")] = False,
 ) -> None:
     """Print a recipe, to be saved and changed: regard recipes show travel > mine.yaml"""
+    loaded = load_recipe(recipe, settings or [])
     if resolved or settings:
-        print(dump_recipe(load_recipe(recipe, settings or [])), end="")
+        print(dump_recipe(loaded), end="")
     else:
         print(find_recipe(recipe).read_text(encoding="utf-8"), end="")
 

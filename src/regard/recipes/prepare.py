@@ -161,6 +161,7 @@ def load_data(folder: RunFolder) -> Data:
     """The data that a run was trained with."""
     known = folder.data / PREPARED
     if not known.exists():
+        folder.load_recipe()  # an error of its own where there is no run at all
         raise RunError(f"{folder.path}: its data are gone: {known} is missing")
     saved = _read_saved(known)
     return Data(
