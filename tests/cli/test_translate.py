@@ -1,0 +1,196 @@
+import gzip
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli import translate
+from regard.errors import CorpusError, RunError, SearchError, SettingsError
+from regard.evaluation.pharaoh import read_pharaoh
+
+SENTENCES = ["Jane visite l'Afrique en septembre.", "Paul aime la mer.", "Elle danse."]
+LINES = "".join(f"{line}\n" for line in SENTENCES)
+
+
+@pytest.fixture
+def run(tiny_run):
+    def invoke(*args, given=LINES, model=tiny_run):
+        args = (str(model), *args, "--device", "cpu")
+        return CliRunner().invoke(translate.app, args, input=given, catch_exceptions=False)
+
+    return invoke
+
+
+@pytest.fixture
+def expected(translator):
+    return [answer.text for answer in translator.translate(SENTENCES)]
+
+
+def test_a_line_for_each_line(run, expected):
+    shown = run()
+    assert shown.exit_code == 0
+    assert shown.stdout.splitlines() == expected
+    assert shown.stderr == ""
+
+
+def test_blank_lines_stay_where_they_are(run):
+    lines = run(given="a\n\n\n b \n").stdout.split("\n")
+    assert len(lines) == 5
+    assert lines[1] == lines[2] == lines[4] == ""
+    assert lines[0]
+    assert lines[3]
+
+
+def test_no_lines_give_none(run):
+    assert run(given="").stdout == ""
+    assert run(given="\n").stdout == "\n"
+
+
+def test_the_last_line_needs_no_end(run, expected):
+    assert run(given=LINES[:-1]).stdout.splitlines() == expected
+
+
+def test_a_file_and_a_zipped_one(run, expected, tmp_path):
+    plain, zipped = tmp_path / "a.fr", tmp_path / "a.fr.gz"
+    plain.write_text(LINES)
+    zipped.write_bytes(gzip.compress(LINES.encode()))
+    assert run(str(plain), given="").stdout == run(str(zipped)).stdout == run("-").stdout
+
+
+def test_what_is_no_utf8_gives_a_line_and_a_note(run):
+    shown = run(given=b"Elle danse.\ncaf\xe9 noir\n\xff\xfe\n")
+    lines = shown.stdout.splitlines()
+    assert len(lines) == 3
+    assert lines[0] == run(given="Elle danse.\n").stdout.splitlines()[0]
+    noted = [line for line in shown.stderr.splitlines() if "U+FFFD" in line]
+    assert noted == [
+        "line 2: holds U+FFFD (1) for what could not be read; is it UTF-8?",
+        "line 3: holds U+FFFD (2) for what could not be read; is it UTF-8?",
+    ]
+
+
+def test_a_line_ends_where_other_tools_see_its_end(run):
+    odd = "Elle\u2028danse.\x0b ici\x1c\u0085\n" * 2
+    assert len(run(given=odd).stdout.splitlines()) == 2
+
+
+def test_notes_carry_the_numbers_of_lines_in_the_file(run, monkeypatch):
+    monkeypatch.setattr(translate, "CHUNK", 2)
+    shown = run(given="a\nb\nc\x00d\n\n" + "mot " * 300 + "\n")
+    notes = shown.stderr.splitlines()
+    assert "line 3: holds control characters (1), which were taken for spaces" in notes
+    assert any(line.startswith("line 5: ") and "parts" in line for line in notes)
+    assert len(shown.stdout.splitlines()) == 5
+
+
+def test_chunks_change_nothing(run, monkeypatch):
+    whole = {way: run(*way).stdout for way in [(), ("--sample", "--seed", "3")]}
+    monkeypatch.setattr(translate, "CHUNK", 1)
+    for way, shown in whole.items():
+        assert run(*way).stdout == shown
+
+
+def test_the_n_best_are_numbered(run):
+    rows = [line.split("\t") for line in run("--n-best", "3").stdout.splitlines()]
+    assert [row[:2] for row in rows] == [[str(n), str(k)] for n in (1, 2, 3) for k in (1, 2, 3)]
+    assert {len(row) for row in rows} == {3}
+
+
+def test_scores_come_first(run, translator):
+    rows = [line.split("\t") for line in run("--scores").stdout.splitlines()]
+    for row, answer in zip(rows, translator.translate(SENTENCES), strict=True):
+        assert float(row[0]) == pytest.approx(answer.score, abs=1e-4)
+        assert row[1] == answer.text
+
+
+def test_alignments_come_last(run):
+    rows = [line.split("\t") for line in run("--align", given=f"{LINES}\n").stdout.splitlines()]
+    assert [len(row) for row in rows] == [2, 2, 2, 2]
+    assert rows[3] == ["", ""]
+    for source, (text, links) in zip(SENTENCES, rows[:3], strict=True):
+        [gold] = read_pharaoh([links])
+        assert len(gold.sure) == len(text.split())
+        assert all(place < len(source.split()) for place, _ in gold.sure)
+
+
+def test_json(run):
+    shown = run("--json", "--n-best", "2", "--align", given="Elle danse.\n\x00\n")
+    first, second = map(json.loads, shown.stdout.splitlines())
+    assert first["line"] == 1
+    assert first["source"] == "Elle danse."
+    assert [found.keys() for found in first["translations"]] == [
+        {"text", "score", "log_probability"}
+    ] * 2
+    assert all(len(link) == 2 for link in first["alignment"])
+    assert second["translations"][0]["text"] == ""
+    assert "alignment" not in second
+    assert "control characters" in second["notes"][0]
+
+
+def test_options_of_the_search(run, translator):
+    assert run("--beam", "1").stdout.splitlines() == [
+        translator(text, beam=1).text for text in SENTENCES
+    ]
+    scored = [run("--scores", "--length-penalty", size).stdout for size in ("0", "2")]
+    assert scored[0] != scored[1]
+    assert all(line.startswith("Paul") for line in run("--prefix", "Paul").stdout.splitlines())
+    word = run().stdout.split()[0]
+    assert word not in run("--forbid", word).stdout.split()
+
+
+def test_samples_follow_the_seed(run):
+    drawn = [run("--sample", "--seed", seed, "--temperature", "2").stdout for seed in "112"]
+    assert drawn[0] == drawn[1] != drawn[2]
+    few = run("--sample", "--top-k", "1", "--top-p", "0.5").stdout
+    assert few == run("--beam", "1").stdout
+
+
+def test_other_models_vote(run, other_run):
+    voted = run("--ensemble", str(other_run), "--scores", "--beam", "1").stdout
+    assert len(voted.splitlines()) == 3
+    assert voted != run("--scores", "--beam", "1").stdout
+
+
+def test_other_weights(run):
+    assert run("--weights", "last", "--scores").stdout != run("--scores").stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--temperature", "2"), "--temperature goes with --sample"),
+        (("--top-k", "2"), "--top-k goes with --sample"),
+        (("--seed", "2"), "--seed goes with --sample"),
+        (("--sample", "--beam", "2"), "--sample excludes --beam and --length-penalty"),
+        (("--beam", "2", "--n-best", "3"), "n_best 3 asks for more answers than a beam of size 2"),
+    ],
+)
+def test_options_that_do_not_go_together(run, args, message):
+    with pytest.raises(SettingsError, match=message):
+        run(*args)
+
+
+@pytest.mark.parametrize("args", [("--beam", "0"), ("--top-p", "2"), ("--n-best", "x")])
+def test_options_out_of_range_are_refused(run, args):
+    shown = run(*args)
+    assert shown.exit_code == 2
+    assert shown.stdout == ""
+
+
+def test_a_model_or_a_file_that_is_not_there(run, tmp_path):
+    with pytest.raises(RunError, match="none: no such folder"):
+        run(model=tmp_path / "none")
+    with pytest.raises(CorpusError, match="no such file"):
+        run(str(tmp_path / "none.txt"))
+    with pytest.raises(RunError, match="device 'nonsense' cannot be used here"):
+        CliRunner().invoke(
+            translate.app, [str(tmp_path), "--device", "nonsense"], catch_exceptions=False
+        )
+
+
+def test_models_of_unlike_vocabularies(run, tiny_run, other_run, monkeypatch):
+    fingerprints = iter(["one", "other"])
+    kind = type(translate.load(tiny_run, device="cpu").target)
+    monkeypatch.setattr(kind, "fingerprint", lambda self: next(fingerprints))
+    with pytest.raises(SearchError, match="must share one target vocabulary"):
+        run("--ensemble", str(other_run))
