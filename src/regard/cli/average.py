@@ -10,6 +10,7 @@ from regard.errors import RunError, SettingsError
 from regard.recipes.run_folder import RunFolder
 from regard.training.average import average_weights
 from regard.training.checkpoints import save_weights
+from regard.training.loop import best_weights
 
 app = typer.Typer()
 
@@ -19,7 +20,7 @@ def command(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A run's folder.")],
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE...", help="Weights; otherwise all kept in the run."),
+        typer.Argument(metavar="FILE...", help="Weights; otherwise the best of the run."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -28,7 +29,7 @@ def command(
 ) -> None:
     """Average the weights of several checkpoints into one model.
 
-    A run keeps the weights of its best validations, as many as training.average says, in its folder
+    A run keeps the weights of its best validations, as many as training.average says, in the folder
     weights. Use the result with --weights average, or --weights FILE.
 
     Example:
@@ -37,9 +38,9 @@ def command(
     """
     folder = RunFolder(Path(model))
     folder.load_recipe()
-    kept = files or sorted((folder.path / "weights").glob("step-*.safetensors"))
+    kept = files or best_weights(folder.path)
     if not kept:
-        raise RunError(f"{model}: its folder weights holds none yet; name files to average")
+        raise RunError(f"{model}: none of its weights have been validated yet; name files")
     if output is not None and output.suffix != ".safetensors":
         raise SettingsError(f"--output {output}: the file's name should end in .safetensors")
     destination = output or folder.weights("average")

@@ -157,6 +157,17 @@ def fit(
     return training.progress
 
 
+def kept_weights(folder: Path, step: int) -> Path:
+    """Where a run has the weights of a validated step, while a checkpoint names them as best."""
+    return folder / "weights" / f"step-{step:09d}.safetensors"
+
+
+def best_weights(folder: Path) -> list[Path]:
+    """The weights that the newest checkpoint of a run names as best, the best first."""
+    newest = read_progress(folder / "checkpoints")[:1]
+    return [kept_weights(folder, step) for one in newest for _, step in one["best"]]
+
+
 class _Training:
     """The things that change while a model is trained."""
 
@@ -357,7 +368,7 @@ class _Training:
             ranked = sorted([*self.progress.best, (value, step)], key=lambda one: (-one[0], one[1]))
             kept = tuple(ranked[: self.settings.average])
             if (value, step) in kept:
-                save_weights(self._kept(step), self.model.state_dict())
+                save_weights(kept_weights(self.folder, step), self.model.state_dict())
             if new_best:
                 save_weights(self.folder / "model.safetensors", self.model.state_dict())
         stale = 0 if new_best else self.progress.stale + 1
@@ -384,9 +395,6 @@ class _Training:
             for parameter, value in zip(self.parameters.values(), values, strict=True):
                 parameter.copy_(value)
 
-    def _kept(self, step: int) -> Path:
-        return self.folder / "weights" / f"step-{step:09d}.safetensors"
-
     def save(self) -> None:
         """Write a checkpoint to resume from, and remove what no checkpoint needs any more."""
         self._check_finite()
@@ -407,7 +415,7 @@ class _Training:
         weights = self.folder / "weights"
         with self._validated_weights():
             save_weights(weights / "last.safetensors", self.model.state_dict())
-        best = [self._kept(step) for _, step in self.progress.best]
+        best = [kept_weights(self.folder, step) for _, step in self.progress.best]
         save_weights(weights / "best.safetensors", load_weights(best[0]))
         average = average_weights(best)
         save_weights(weights / "average.safetensors", average)

@@ -1,0 +1,53 @@
+import pytest
+
+from regard.cli.searching import search_settings
+from regard.decoding.beam import BeamSettings
+from regard.decoding.sampling import SamplingSettings
+from regard.decoding.search import DecodingSettings
+from regard.errors import SettingsError
+
+RECIPE = DecodingSettings(beam=BeamSettings(size=4, length_penalty=0.8))
+SAMPLED = DecodingSettings(sampling=SamplingSettings(top_k=5))
+
+
+def test_without_options_the_recipe_decides():
+    assert search_settings(RECIPE) == RECIPE
+    assert search_settings(SAMPLED) == SAMPLED
+
+
+def test_options_change_what_they_name_alone():
+    found = search_settings(RECIPE, beam=7)
+    assert (found.beam.size, found.beam.length_penalty) == (7, 0.8)
+    found = search_settings(RECIPE, length_penalty=0.0)
+    assert (found.beam.size, found.beam.length_penalty) == (4, 0.0)
+
+
+def test_a_beam_holds_at_least_the_n_best():
+    assert search_settings(RECIPE, n_best=9).beam.size == 9
+    assert search_settings(RECIPE, n_best=2).beam.size == 4
+
+
+def test_sampling_takes_the_place_of_the_beam():
+    found = search_settings(RECIPE, n_best=3, sampling={"top_p": 0.5})
+    assert found.sampling == SamplingSettings(top_p=0.5)
+    assert found.n_best == 3
+
+
+def test_a_beam_takes_the_place_of_the_recipes_sampling():
+    found = search_settings(SAMPLED, beam=3)
+    assert found.sampling is None
+    assert found.beam.size == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sampling": {}, "beam": 2}, "--sample excludes --beam and --length-penalty: drop one"),
+        ({"sampling": {}, "length_penalty": 1.0}, "--sample excludes"),
+        ({"beam": 2, "n_best": 3}, "n_best 3 asks for more answers than a beam of size 2 keeps"),
+        ({"sampling": {"top_p": 0.0}}, r"sampling\.top_p: Input should be greater than 0"),
+    ],
+)
+def test_options_that_cannot_be(options, message):
+    with pytest.raises(SettingsError, match=message):
+        search_settings(RECIPE, **options)
