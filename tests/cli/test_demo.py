@@ -1,0 +1,51 @@
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli import demo
+from regard.cli.demo import app
+from regard.errors import SettingsError
+
+QUICK = [
+    "training.steps=3",
+    "training.validation.sentences=3",
+    "corpus.generated={train: 200, valid: 20, test: 12}",
+    "model.width=16",
+    "model.feed_forward=16",
+]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*args):
+        changed = [part for setting in QUICK for part in ("--set", setting)]
+        return CliRunner().invoke(
+            app,
+            [*changed, "--device", "cpu", *args],
+            catch_exceptions=False,
+            env={"COLUMNS": "120"},
+        )
+
+    return invoke
+
+
+def test_the_demo_trains_translates_and_looks(run, tmp_path):
+    shown = run()
+    assert shown.exit_code == 0
+    for part in ("1. Train", "2. Translate", "3. Look", "4. Go on", "12 held-out sentences"):
+        assert part in shown.stdout
+    assert demo.SENTENCE in shown.stdout
+    assert "alignment error rate" in shown.stdout
+    for name in ("attention.png", "heads.png"):
+        assert (tmp_path / "runs" / "demo" / name).read_bytes().startswith(b"\x89PNG")
+    again = run("--sentence", "Paul aime la mer.")
+    assert again.exit_code == 0
+    assert "Paul aime la mer." in again.stdout
+    assert "reading and cleaning" not in again.stderr
+
+
+def test_another_model_needs_another_folder(run):
+    run("--out", "there")
+    with pytest.raises(SettingsError, match="there: its run was begun with another model"):
+        run("--out", "there", "--set", "model.width=32")

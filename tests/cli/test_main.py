@@ -1,0 +1,230 @@
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from regard import __version__
+from regard.cli import main
+from regard.errors import RegardError, RunError
+
+PRINTER = """
+import sys, typer
+from regard.cli import console, main
+fake = typer.Typer()
+@fake.command()
+def command(): {}
+main.open_command = lambda name: typer.main.get_command(fake)
+sys.argv = ["regard", "look"]
+main.main()
+"""
+"""A command line whose commands only print."""
+NO_TORCH = "import sys; assert 'torch' not in sys.modules, 'torch was imported'"
+
+
+def python(code, **options):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, **options
+    )
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """Puts a function in the place of every command."""
+
+    def put(function):
+        fake = typer.Typer()
+        fake.command()(function)
+        monkeypatch.setattr(main, "open_command", lambda name: typer.main.get_command(fake))
+
+    return put
+
+
+@pytest.fixture
+def called(monkeypatch, capsys):
+    """Runs `main` with arguments: its exit code, and what it printed."""
+
+    def call(*args):
+        monkeypatch.setattr(sys, "argv", ["regard", *args])
+        with pytest.raises(SystemExit) as caught:
+            main.main()
+        return caught.value.code, capsys.readouterr()
+
+    return call
+
+
+@pytest.mark.parametrize("name", main.COMMANDS)
+def test_the_sign_says_what_the_command_says(name):
+    module = importlib.import_module(f"regard.cli.{name}")
+    assert module.command.__doc__.splitlines()[0] == main.COMMANDS[name]
+    assert str(main.open_command(name).help).startswith(main.COMMANDS[name])
+
+
+@pytest.mark.parametrize("name", main.COMMANDS)
+def test_every_command_has_help(name):
+    shown = CliRunner().invoke(main.app, [name, "--help"], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0
+    assert f"regard {name}" in shown.output
+    assert main.COMMANDS[name] in shown.output
+
+
+def test_the_list_of_commands():
+    shown = CliRunner().invoke(main.app, ["--help"], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0
+    for name, line in main.COMMANDS.items():
+        assert name in shown.output
+        assert line in shown.output
+
+
+def test_without_a_command_help_is_shown():
+    shown = CliRunner().invoke(main.app, [])
+    assert shown.exit_code == 2
+    assert "translate" in shown.output
+
+
+def test_the_version():
+    shown = CliRunner().invoke(main.app, ["--version"])
+    assert (shown.exit_code, shown.output) == (0, f"regard {__version__}\n")
+
+
+def test_an_unknown_command_is_answered_with_a_known_one():
+    shown = CliRunner().invoke(main.app, ["trian"])
+    assert shown.exit_code == 2
+    assert "No such command 'trian'. Did you mean 'train'?" in shown.output
+
+
+def test_an_unknown_option_is_refused():
+    shown = CliRunner().invoke(main.app, ["translate", "runs/x", "--baem", "3"])
+    assert shown.exit_code == 2
+    assert "--beam" in shown.output
+
+
+def test_importing_the_package_imports_no_torch():
+    assert python(f"import regard; {NO_TORCH}").stderr == ""
+
+
+@pytest.mark.parametrize("option", ["--help", "--version", "trian"])
+def test_help_imports_no_torch(option):
+    code = f"""
+import sys
+from regard.cli.main import main
+sys.argv = ["regard", {option!r}]
+try:
+    main()
+except SystemExit:
+    pass
+{NO_TORCH}
+"""
+    done = python(code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("regard tra", ["train", "translate"]), ("regard recipes show --res", ["--resolved"])],
+)
+def test_commands_and_options_are_completed(typed, offered):
+    asked = {
+        "_REGARD_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(len(typed.split()) - 1),
+    }
+    code = "import sys; from regard.cli.main import main; sys.argv[0] = 'regard'; main()"
+    assert python(code, env=asked).stdout.split() == offered
+
+
+@pytest.mark.parametrize("error", [RegardError, RunError])
+def test_an_error_of_ours_is_one_message(command, called, error):
+    def fail():
+        raise error("runs/x: [bold]no such[/bold] folder; look elsewhere")
+
+    command(fail)
+    code, shown = called("look")
+    assert code == 1
+    assert shown.out == ""
+    assert shown.err == "error: runs/x: [bold]no such[/bold] folder; look elsewhere\n"
+
+
+def test_other_errors_are_ours_to_mend(command, monkeypatch):
+    def fail():
+        raise ZeroDivisionError
+
+    command(fail)
+    monkeypatch.setattr(sys, "argv", ["regard", "look"])
+    with pytest.raises(ZeroDivisionError):
+        main.main()
+
+
+def test_an_interrupt(command, called):
+    def wait():
+        raise KeyboardInterrupt
+
+    command(wait)
+    code, shown = called("look")
+    assert code == 130
+    assert shown.err == "error: interrupted\n"
+
+
+def test_a_command_may_choose_its_exit_code(command, called):
+    command(lambda: sys.exit(143))
+    assert called("train")[0] == 143
+
+
+def test_success_is_0(command, called):
+    command(lambda: print("déjà → 了"))
+    code, shown = called("look")
+    assert code == 0
+    assert shown.out == "déjà → 了\n"
+
+
+def test_a_mistake_of_the_user_shows_no_traceback():
+    done = subprocess.run(
+        [sys.executable, "-m", "regard", "recipes", "show", "travle"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == [
+        "error: travle: no recipe of that name on the shelf; did you mean 'travel'?"
+    ]
+
+
+@pytest.mark.parametrize("printed", ["print('é' * 9)", "console.out.print('é' * 9)"])
+def test_a_reader_that_has_gone_is_no_reason_to_complain(printed):
+    with subprocess.Popen(
+        [sys.executable, "-c", PRINTER.format(printed)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_behind_the_output():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", PRINTER.format("print('é')")],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"error: [Errno 28] No space left on device\n"
+
+
+def test_output_is_utf8_whatever_the_locale():
+    done = subprocess.run(
+        [sys.executable, "-c", PRINTER.format("print('é')")],
+        capture_output=True,
+        check=True,
+        env={"PYTHONIOENCODING": "ascii"},
+    )
+    assert done.stdout == "é\n".encode()

@@ -1,0 +1,69 @@
+import io
+
+import pytest
+import torch
+from rich.console import Console
+
+from regard.cli.progress import TerminalReporter
+from regard.corpora.pairs import Pair
+from regard.recipes.assemble import prepare
+from regard.recipes.run_folder import RunFolder, new_model
+from tiny import Quiet, tiny_recipe
+
+NUMBERS = {"loss": 1.5, "perplexity": 4.48, "bleu": 12.0, "chrf": 30.0, "exact": 5.0}
+LOGGED = {"loss": 1.5, "perplexity": 4.48, "tokens_per_second": 12345.6}
+
+
+@pytest.fixture
+def console():
+    return Console(record=True, width=100, quiet=False, file=open("/dev/null", "w"))
+
+
+def test_a_pipe_gets_plain_lines(console):
+    with TerminalReporter(100, console=console) as reporter:
+        reporter.noted("reading [a] file")
+        reporter.logged(10, LOGGED)
+        reporter.validated(50, NUMBERS, best=True)
+        reporter.validated(1050, NUMBERS, best=False)
+    assert console.export_text().splitlines() == [
+        "reading [a] file",
+        "step      50  loss 1.500  perplexity 4.48  bleu 12.00  chrf 30.00  exact 5.0 best so far",
+        "step   1,050  loss 1.500  perplexity 4.48  bleu 12.00  chrf 30.00  exact 5.0",
+    ]
+
+
+def test_a_terminal_gets_a_live_line():
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=120)
+    with TerminalReporter(100, console=console) as reporter:
+        reporter.logged(10, LOGGED)
+    shown = screen.getvalue()
+    assert "loss 1.500" in shown
+    assert "12,346 tokens/s" in shown
+    assert "10/100" in shown
+
+
+def test_what_was_prepared_is_told(console, tmp_path):
+    recipe = tiny_recipe("training.max_tokens=20")
+    prepared = prepare(recipe, RunFolder(tmp_path), Quiet())
+    prepared.data.report.drop("empty", Pair("", "x"))
+    model = new_model(recipe, prepared.tokenizers)
+    with TerminalReporter(100, console=console) as reporter:
+        reporter.prepared(prepared, model)
+    shown = console.export_text()
+    assert "pairs       30 valid, 20 test, 300 train" in shown
+    assert f"vocabulary  {prepared.tokenizers.source.size:,} shared" in shown
+    assert f"parameters  {sum(p.numel() for p in model.parameters()):,}" in shown
+    assert f"{prepared.too_long:,} with too many tokens left out" in shown
+    assert "empty" in shown
+
+
+def test_two_vocabularies_are_told_apart(console, tmp_path):
+    recipe = tiny_recipe("text={joint: false, source: {kind: words}}", "model.embeddings=target")
+    prepared = prepare(recipe, RunFolder(tmp_path), Quiet())
+    torch.manual_seed(1)
+    TerminalReporter(100, console=console).prepared(
+        prepared, new_model(recipe, prepared.tokenizers)
+    )
+    source, target = prepared.tokenizers
+    assert f"vocabulary  {source.size:,} and {target.size:,}" in console.export_text()
