@@ -16,7 +16,7 @@ LOGGED = {"loss": 1.5, "perplexity": 4.48, "tokens_per_second": 12345.6}
 
 @pytest.fixture
 def console():
-    return Console(record=True, width=100, quiet=False, file=open("/dev/null", "w"))
+    return Console(record=True, width=100, file=io.StringIO())
 
 
 def test_a_pipe_gets_plain_lines(console):
