@@ -51,7 +51,7 @@ def test_what_was_prepared_is_told(console, tmp_path):
     with TerminalReporter(100, console=console) as reporter:
         reporter.prepared(prepared, model)
     shown = console.export_text()
-    assert "pairs       30 valid, 20 test, 300 train" in shown
+    assert "pairs       300 train, 30 valid, 20 test" in shown
     assert f"vocabulary  {prepared.tokenizers.source.size:,} shared" in shown
     assert f"parameters  {sum(p.numel() for p in model.parameters()):,}" in shown
     assert f"{prepared.too_long:,} with too many tokens left out" in shown

@@ -265,8 +265,20 @@ class TestTables:
         path = put("a.xlsx.gz", "")
         assert message(data=path) == (
             f"{path}: its name ends in none of .tsv, .csv and .tmx, with or without .gz; rename "
-            "it, or give format (tsv, csv, tmx)"
+            "it, or give its format (tsv, csv, tmx), as in --set corpus.train.format=tsv"
         )
+
+    @pytest.mark.parametrize("first", ["en,de", "Source,Target", "id,EN,de"])
+    def test_a_header_is_no_pair(self, put, first):
+        path = put("a.csv", f"{first}\nx,y,z\n")
+        complaint = "line 1 looks like a header, not like a pair"
+        with pytest.raises(CorpusError, match=complaint):
+            list(read_pairs(FilesSettings(data=str(path)), ("en", "de")))
+
+    def test_named_columns_take_the_header(self, put):
+        path = put("a.csv", "de,en\nzwei,two\n")
+        settings = FilesSettings(data=str(path), columns=("en", "de"))
+        assert list(read_pairs(settings, ("en", "de"))) == [("two", "zwei")]
 
     def test_errors_of_the_file_come_through(self, put):
         path = put("a.csv", b"a,b\n\xff,c\n")

@@ -213,7 +213,9 @@ def test_precision_of_the_sum(dtype):
 
 
 def test_settings_out_of_range():
-    with pytest.raises(ValidationError, match="greater than 0"):
+    with pytest.raises(ValidationError, match="greater than or equal to 1"):
         BeamSettings(size=0)
+    with pytest.raises(ValidationError, match="less than or equal to 1000"):
+        BeamSettings(size=100_000)
     with pytest.raises(ValidationError, match="greater than or equal to 0"):
         BeamSettings(length_penalty=-0.1)

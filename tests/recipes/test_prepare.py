@@ -178,8 +178,8 @@ def test_nothing_left_is_an_error(tmp_path, run):
     )
     with pytest.raises(
         CorpusError,
-        match=r"nothing left to learn from: 0 pairs to train on and 3 to validate with after "
-        r"cleaning; see corpus\.cleaning and corpus\.split",
+        match=r"0 pairs are too few; of 100, 100 were dropped as 'source equals target': see "
+        r"corpus\.cleaning",
     ):
         prepared(wanted, run)
 
@@ -215,7 +215,10 @@ def test_a_corpus_without_gold_has_no_such_files(own, run):
     assert not prepared(own, run).gold("valid").exists()
 
 
-def test_data_that_are_gone(tmp_path):
+def test_data_that_are_gone(own, tmp_path):
+    with pytest.raises(RunError, match="not a run"):
+        load_data(RunFolder(tmp_path))
+    RunFolder(tmp_path).save_recipe(own)
     with pytest.raises(RunError, match=r"its data are gone: .*prepared\.json is missing"):
         load_data(RunFolder(tmp_path))
 

@@ -78,6 +78,9 @@ def test_the_recipe_is_kept(tmp_path):
     folder, recipe = RunFolder(tmp_path / "run"), tiny_recipe()
     assert not folder.exists()
     folder.save_recipe(recipe)
+    assert not folder.exists()  # nothing was read yet: another try may begin here
+    folder.data.mkdir()
+    (folder.data / "prepared.json").touch()
     assert folder.exists()
     assert folder.load_recipe() == recipe
     assert folder.load_recipe(["training.steps=3"]).training.steps == 3

@@ -30,7 +30,7 @@ from regard.training.interrupts import StopRequests
 app = typer.Typer()
 
 RECIPE = "travel"
-SENTENCE = "Jane visite l'Afrique en septembre."
+SENTENCE = "Jane ne va pas la visiter en septembre."
 SHOWN = 8
 """Held-out sentences whose translations are printed."""
 
@@ -112,10 +112,8 @@ def _look(
             layer=None if grid else best.layer, head=None if grid else best.head, grid=grid
         )
         save_figure(figure, folder.path / name)
-    where = "average" if best.layer is None else f"layer {best.layer}"
-    where += "" if best.head is None else f", head {best.head}"
     out.print(
-        f"[dim]{where}, chosen on {CHOSEN_ON} validation pairs; drawn in "
+        f"[dim]{best}, chosen on {CHOSEN_ON} validation pairs; drawn in "
         f"{folder.path}/attention.png, every head in {folder.path}/heads.png[/dim]"
     )
 

@@ -1,5 +1,6 @@
 """The command `regard`: which commands there are, and what becomes of their errors."""
 
+import io
 import os
 import sys
 from importlib import import_module
@@ -103,7 +104,7 @@ def main() -> None:
     1 is an error of the user's making, 2 a wrong option, 130 an interrupt, 141 a reader of our
     output that has gone. Text is UTF-8 on its way out, as it is on its way in.
     """
-    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    _open_streams()
     try:
         app()
     except RegardError as error:
@@ -113,3 +114,14 @@ def main() -> None:
         complain(str(error))
         discard_output()
         sys.exit(1)
+
+
+def _open_streams() -> None:
+    """Make the standard streams usable where they are closed, or know few letters."""
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115  # for as long as we run
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.reconfigure(errors="replace")

@@ -76,10 +76,7 @@ class TerminalReporter:
         self._console.print(f"parameters  {parameters:,}")
 
     def logged(self, step: int, numbers: Mapping[str, float]) -> None:
-        shown = (
-            f"loss {numbers['loss']:.3f}  perplexity {numbers['perplexity']:.2f}  "
-            f"{numbers['tokens_per_second']:,.0f} tokens/s"
-        )
+        shown = f"loss {numbers['loss']:.3f}  {numbers['tokens_per_second']:,.0f} tokens/s"
         self._progress.update(
             self._task, description="training", completed=step, numbers=shown, visible=True
         )

@@ -30,6 +30,10 @@ _CHUNK = 1 << 16
 _NEWLINE = re.compile(r"\r\n?|\n")
 
 
+HEADERS = ("source", "target", "src", "tgt", "trg", "english", "french", "german", "spanish")
+"""What columns are often called, beside the codes of their languages."""
+
+
 class FilesSettings(Settings):
     """Where pairs are read from: two parallel text files, or one file with both sides.
 
@@ -99,11 +103,12 @@ def read_pairs(settings: FilesSettings, languages: tuple[str, str]) -> Iterator[
     if kind is None:
         raise CorpusError(
             f"{settings.data}: its name ends in none of .tsv, .csv and .tmx, with or without .gz; "
-            f"rename it, or give format ({', '.join(FORMATS)})"
+            f"rename it, or give its format ({', '.join(FORMATS)}), as in "
+            "--set corpus.train.format=tsv"
         )
     if kind == "tmx":
         return _read_memory(settings.data, settings.languages or languages)
-    return _read_table(settings.data, kind, settings)
+    return _read_table(settings.data, kind, settings, settings.languages or languages)
 
 
 def read_lines(path: str | Path, *, replace: bool = False) -> Iterator[str]:
@@ -161,7 +166,9 @@ def _read_parallel(source: str, target: str) -> Iterator[Pair]:
         raise CorpusError(f"{_name(source)} and {_name(target)} are empty")
 
 
-def _read_table(path: str, kind: Literal["tsv", "csv"], settings: FilesSettings) -> Iterator[Pair]:
+def _read_table(
+    path: str, kind: Literal["tsv", "csv"], settings: FilesSettings, languages: tuple[str, str]
+) -> Iterator[Pair]:
     """The two columns of each row."""
     name, columns = _name(path), settings.columns
     rows = _csv_rows(path) if kind == "csv" else _tsv_rows(path)
@@ -172,6 +179,11 @@ def _read_table(path: str, kind: Literal["tsv", "csv"], settings: FilesSettings)
     empty = True
     for number, row in rows:
         empty = False
+        if number == 1 and not settings.header and _is_header(row, languages):
+            raise CorpusError(
+                f"{name}: line 1 looks like a header, not like a pair: {', '.join(row)}; name the "
+                "columns, as in --set 'corpus.train.columns=[SOURCE, TARGET]', or remove the line"
+            )
         if len(row) > max(places):
             yield Pair(*(_NEWLINE.sub(" ", row[place]) for place in places))
         elif row in ([], [""]):
@@ -183,6 +195,12 @@ def _read_table(path: str, kind: Literal["tsv", "csv"], settings: FilesSettings)
             )
     if empty:
         raise CorpusError(_empty(path))
+
+
+def _is_header(row: Sequence[str], languages: tuple[str, str]) -> bool:
+    """Whether two or more cells are what people call the sides of a parallel corpus."""
+    names = {*(language.lower() for language in languages), *HEADERS}
+    return sum(cell.strip().lower() in names for cell in row) >= 2
 
 
 def _tsv_rows(path: str) -> Iterator[tuple[int, list[str]]]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pydantic import Field, NonNegativeFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 
 from regard.decoding.grid import Candidates, Grid
@@ -14,7 +14,7 @@ from regard.settings import Settings
 class BeamSettings(Settings):
     """How a beam search runs and ranks."""
 
-    size: PositiveInt = 5
+    size: int = Field(default=5, ge=1, le=1000)
     """Hypotheses kept at each step; 1 is greedy search."""
     length_penalty: float = Field(default=0.6, ge=0.0, le=5.0)
     """Exponent alpha of Wu et al. 2016, section 7: more favours longer answers; 0 favours none."""

@@ -28,6 +28,13 @@ class AlignmentSettings(Settings):
     threshold: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """A link needs more than this share of what its target word pays to all source words."""
 
+    def __str__(self) -> str:
+        layer = "the average of all layers" if self.layer is None else f"layer {self.layer}"
+        head = "the average of all heads" if self.head is None else f"head {self.head}"
+        both = self.layer is None and self.head is None
+        shown = "the average of all layers and heads" if both else f"{layer}, {head}"
+        return f"{shown}, shifted" if self.shift else shown
+
 
 class Choice(NamedTuple):
     """The settings that fit best, and how far off they still are."""

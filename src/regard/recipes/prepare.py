@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from regard.corpora.build import CorpusSettings, build_corpus
 from regard.corpora.cleaning import CleaningReport, clean
 from regard.corpora.pairs import Corpus, Pair, SplitName
-from regard.corpora.splits import split_corpus, without_leaks
+from regard.corpora.splits import FEWEST_PAIRS, split_corpus, without_leaks
 from regard.corpora.store import (
     TokenChunk,
     TokenPair,
@@ -24,7 +24,7 @@ from regard.corpora.store import (
 from regard.errors import CorpusError, RunError
 from regard.evaluation.pharaoh import format_pharaoh
 from regard.files import whole_file, write_whole
-from regard.recipes.run_folder import RunFolder
+from regard.recipes.run_folder import PREPARED, RunFolder
 from regard.recipes.schema import Recipe
 from regard.streams import chunked
 from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizers
@@ -32,8 +32,6 @@ from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers, trai
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 CHUNK = 4096
 """Pairs tokenised at a time."""
-PREPARED = "prepared.json"
-"""What was read, cleaned and split; written when all of it was."""
 
 Note = Callable[[str], None]
 """Tells a person what is being done."""
@@ -100,7 +98,7 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
     report, digest = CleaningReport(), hashlib.sha256()
     corpus = _cleaned(build_corpus(recipe.corpus), recipe.corpus, folder.data, report, note)
     held_out = {name: corpus.splits.get(name, _nothing) for name in SPLITS[1:]}
-    counts: dict[SplitName, int] = {}
+    counts: dict[SplitName, int] = {"train": 0}  # the first to be named, the last to be known
     for name, read in held_out.items():
         counts[name] = _write(split_files(folder.data, name), read(), digest)
     train = without_leaks(
@@ -110,8 +108,7 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
     if not counts["train"] or not counts["valid"]:
         raise CorpusError(
             f"{recipe.corpus.label}: nothing left to learn from: {counts['train']} pairs to train "
-            f"on and {counts['valid']} to validate with after cleaning; see corpus.cleaning and "
-            "corpus.split"
+            f"on and {counts['valid']} to validate with; {_why_dropped(report)}"
         )
     for file in cleaned_files(folder.data):
         file.unlink()
@@ -145,11 +142,21 @@ def _cleaned(
         splits={**corpus.splits, "train": partial(_read_text, files)},
         gold={name: read for name, read in corpus.gold.items() if name in SPLITS[1:]},
     )
+    if report.kept < FEWEST_PAIRS and report.dropped:
+        raise CorpusError(
+            f"{settings.label}: {report.kept} pairs are too few; {_why_dropped(report)}"
+        )
     notes: list[str] = []
     whole = split_corpus(corpus, settings.split, notes)
     for message in notes:
         note(message)
     return whole
+
+
+def _why_dropped(report: CleaningReport) -> str:
+    """What became of pairs that are missing."""
+    reasons = [f"{row.num_pairs:,} were dropped as {row.reason!r}" for row in report.rows()]
+    return f"of {report.total:,}, {', '.join(reasons) or 'none were dropped'}: see corpus.cleaning"
 
 
 def cleaned_files(folder: Path) -> Sides:
@@ -203,9 +210,15 @@ def _chain(splits: Iterable[Callable[[], Iterator[Pair]]]) -> Iterator[Pair]:
 
 def _read_text(files: Sides) -> Iterator[Pair]:
     """Pairs of two files of our own writing."""
-    with files.source.open("rb") as sources, files.target.open("rb") as targets:
-        for source, target in zip(sources, targets, strict=True):
-            yield Pair(source.decode()[:-1], target.decode()[:-1])
+    try:
+        with files.source.open("rb") as sources, files.target.open("rb") as targets:
+            for source, target in zip(sources, targets, strict=True):
+                yield Pair(source.decode()[:-1], target.decode()[:-1])
+    except (OSError, ValueError):
+        raise RunError(
+            f"{files.source} and {files.target.name}: gone, or no longer as they were written; "
+            "train again in another folder"
+        ) from None
 
 
 def _write(files: Sides, pairs: Iterable[Pair], digest: "hashlib._Hash | None" = None) -> int:

@@ -23,6 +23,10 @@ NAMED_WEIGHTS = ("best", "last", "average")
 """Weights that a finished run keeps beside those of its model."""
 
 
+PREPARED = "prepared.json"
+"""What was read, cleaned and split; written when all of it was."""
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """Where the parts of a run lie."""
@@ -53,8 +57,8 @@ class RunFolder:
         return Path(name)
 
     def exists(self) -> bool:
-        """Whether a run was begun here."""
-        return self.recipe.exists()
+        """Whether a run has got as far as reading its data; one that has not may be begun anew."""
+        return self.recipe.exists() and (self.data / PREPARED).exists()
 
     def begun(self) -> bool:
         """Whether there are checkpoints to go on from."""

@@ -1,0 +1,218 @@
+"""A run that is stopped in whatever way, and resumed, ends as if it had not been."""
+
+import itertools
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from regard.cli.train import app
+from regard.errors import RunError, StorageError
+from regard.recipes.load import dump_recipe
+from regard.training.checkpoints import list_checkpoints
+from tiny import tiny_recipe
+
+pytestmark = pytest.mark.slow
+
+RECIPE = tiny_recipe(
+    "corpus.generated={train: 200, valid: 20, test: 10}",
+    "text.source.sampling=0.2",
+    "training.steps=150",
+    "training.batch_tokens=256",
+    "training.moving_average=0.9",
+    "training.save_every=6",
+    "training.log_every=5",
+    "training.validation={every: 20, sentences: 3, by: loss}",
+)
+"""With all that draws random numbers: dropout, the order of pairs, sampled subwords."""
+FILES = [
+    "model.safetensors",
+    *(f"weights/{name}.safetensors" for name in ("best", "last", "average")),
+]
+PATIENCE = 60
+"""Seconds until something that has not happened never will."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """With more of them, sums are taken in another order."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "tiny.yaml"
+    path.write_text(dump_recipe(RECIPE))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory, one_thread):
+    """The folder of a run that nothing happened to."""
+    folder = tmp_path_factory.mktemp("unbroken")
+    (folder / "tiny.yaml").write_text(dump_recipe(RECIPE))
+    assert run_here(folder / "tiny.yaml", "--out", folder / "run").exit_code == 0
+    return folder / "run"
+
+
+def start(*args):
+    return subprocess.Popen(
+        [sys.executable, "-m", "regard", "train", *map(str, args), "--device", "cpu"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def run_here(*args):
+    """The command in this process, which takes no time to start."""
+    args = [*map(str, args), "--device", "cpu"]
+    return CliRunner().invoke(app, args, catch_exceptions=False)
+
+
+def wait_for(process, happened):
+    """Wait until something has happened in a running process."""
+    deadline = time.monotonic() + PATIENCE
+    while not happened():
+        assert process.poll() is None, f"it ended too soon: {process.communicate()[1]}"
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.002)
+
+
+def new_checkpoint(folder):
+    """Whether there is a checkpoint that was not there at first."""
+    before = {path.name for path in list_checkpoints(folder / "checkpoints")}
+    return lambda: {path.name for path in list_checkpoints(folder / "checkpoints")} - before
+
+
+def assert_same(folder, unbroken):
+    for file in FILES:
+        assert (folder / file).read_bytes() == (unbroken / file).read_bytes(), file
+    assert numbers(folder) == numbers(unbroken)
+    assert not list(folder.rglob("*.part"))
+
+
+def numbers(folder):
+    """Validations, and the steps of other metrics: means over steps that a stop came between."""
+    lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return [line if line["kind"] == "valid" else line["step"] for line in lines]
+
+
+def test_killed_ten_times_it_ends_as_if_it_had_not_been(recipe, unbroken, tmp_path):
+    folder = tmp_path / "run"
+    preparing = [folder / name for name in (".lock", "data/valid.source.txt", "tokenizer.json")]
+    ending = folder / "weights" / "last.safetensors"
+    moments = [
+        *(file.exists for file in preparing),
+        *itertools.repeat(None, 6),  # at some new checkpoint
+        ending.exists,
+    ]
+    for number, moment in enumerate(moments):
+        begun = (folder / "recipe.yaml").exists()
+        with start(*(("--resume",) if begun else (recipe,)), "--out", folder) as process:
+            wait_for(process, moment or new_checkpoint(folder))
+            time.sleep(random.uniform(0, 0.01 if moment else 0.03))
+            process.kill()
+        assert process.returncode == -signal.SIGKILL, f"kill {number} came too late"
+    with start("--resume", "--out", folder) as process:
+        _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, said
+    assert_same(folder, unbroken)
+
+
+def test_asked_to_stop_it_saves_and_says_how_to_go_on(recipe, unbroken, tmp_path):
+    folder = tmp_path / "run"
+    with start(recipe, "--out", folder) as process:
+        wait_for(process, new_checkpoint(folder))
+        with pytest.raises(RunError, match=rf"in use by another process \(number {process.pid}\)"):
+            run_here("--resume", "--out", folder)
+        process.terminate()
+        _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + signal.SIGTERM
+    step = int(list_checkpoints(folder / "checkpoints")[0].name.split("-")[1])
+    assert 0 < step < 150
+    assert said.splitlines()[-1] == (
+        f"stopped at step {step}; all is saved. Go on with: regard train --resume --out {folder}"
+    )
+    assert run_here("--resume", "--out", folder).exit_code == 0
+    assert_same(folder, unbroken)
+
+
+def test_ctrl_c_and_a_damaged_checkpoint(recipe, unbroken, tmp_path):
+    folder = tmp_path / "run"
+    with start(recipe, "--out", folder) as process:
+        wait_for(process, lambda: len(list_checkpoints(folder / "checkpoints")) > 1)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "all is saved" in said
+    newest = list_checkpoints(folder / "checkpoints")[0]
+    newest.write_bytes(newest.read_bytes()[:-100])
+    shown = run_here("--resume", "--out", folder)
+    assert f"{newest} is damaged; the checkpoint before it is used" in shown.stderr
+    assert_same(folder, unbroken)
+
+
+def test_every_checkpoint_damaged_it_begins_anew(recipe, unbroken, tmp_path):
+    folder = tmp_path / "run"
+    stop = ("--set", "training.steps=12")
+    assert run_here(recipe, "--out", folder, *stop).exit_code == 0
+    for path in list_checkpoints(folder / "checkpoints"):
+        path.write_bytes(b"")
+    run_here("--resume", "--out", folder, "--set", "training.steps=150")
+    assert_same(folder, unbroken)
+
+
+def test_a_file_too_large_for_the_system(recipe, unbroken, tmp_path):
+    folder = tmp_path / "run"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, limits[1]))  # a checkpoint has 1 MB
+    try:
+        with pytest.raises(StorageError, match=r"step-.*: cannot be written: File too large"):
+            run_here(recipe, "--out", folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list(folder.rglob("*.part"))
+    run_here("--resume", "--out", folder)
+    assert_same(folder, unbroken)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a disk of 2 MB, and a way to make it larger."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+
+    def mount(*options):
+        command = ["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", disk]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    if os.geteuid() or not mount("size=2m"):
+        pytest.skip("needs the right to mount a small disk")
+    yield disk, lambda: mount("remount", "size=50m")
+    subprocess.run(["umount", disk], check=True)
+
+
+def test_a_full_disk(recipe, unbroken, small_disk):
+    disk, enlarge = small_disk
+    folder = disk / "run"
+    with pytest.raises(
+        StorageError,
+        match=r"the disk is full; what was written before is whole\. Make room and try again",
+    ):
+        run_here(recipe, "--out", folder)
+    assert enlarge()
+    assert run_here("--resume", "--out", folder).exit_code == 0
+    assert_same(folder, unbroken)
