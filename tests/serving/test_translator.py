@@ -304,3 +304,9 @@ def test_a_model_without_attention_answers_and_shows_its_text(tiny_run):
     answer = blind(SENTENCE, look=True)
     assert dict(answer.attention.parts) == {}
     assert "<svg" not in answer._repr_html_()
+
+
+@pytest.mark.parametrize("beam", [0, -1, 5000])
+def test_a_beam_that_cannot_be_is_an_error_of_ours(translator, beam):
+    with pytest.raises(SettingsError, match=r"beam\.size"):
+        translator("Jane part.", beam=beam)

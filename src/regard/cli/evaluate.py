@@ -8,7 +8,6 @@ from rich.markup import escape
 
 from regard.cli import options
 from regard.cli.console import note, out, print_json
-from regard.cli.searching import search_settings
 from regard.cli.tables import plain_table, scores_table
 from regard.corpora.readers import read_lines
 from regard.errors import SettingsError
@@ -21,6 +20,7 @@ from regard.files import write_whole
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import RunFolder
 from regard.serving.scoring import translator_perplexity
+from regard.serving.searching import search_settings
 from regard.serving.translator import Translator, load
 
 app = typer.Typer()

@@ -8,11 +8,11 @@ from rich.markup import escape
 
 from regard.cli import options
 from regard.cli.console import note, out
-from regard.cli.searching import search_settings
 from regard.errors import SettingsError
 from regard.inspection.look import Look
 from regard.inspection.plot import save_figure
 from regard.inspection.record import Part, Silenced
+from regard.serving.searching import search_settings
 from regard.serving.translator import load
 
 app = typer.Typer()

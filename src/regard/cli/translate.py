@@ -7,10 +7,10 @@ import typer
 
 from regard.cli import options
 from regard.cli.console import note, print_json
-from regard.cli.searching import search_settings
 from regard.corpora.readers import read_lines
 from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_links
+from regard.serving.searching import search_settings
 from regard.serving.translator import Answer, load
 from regard.streams import chunked
 

@@ -13,6 +13,7 @@ from regard.inspection.look import Look
 from regard.inspection.record import PARTS, Silenced, chain, record
 from regard.recipes.run_folder import Run, load_run, pick_device
 from regard.serving.lines import Line, mend, read_line
+from regard.serving.searching import search_settings
 from regard.text.special import BOS
 from regard.types import Hypothesis, Watch
 
@@ -92,11 +93,8 @@ class Translator:
         settings: DecodingSettings | None = None,
     ) -> Answer:
         """The translation of one line; `look` keeps what was attended to."""
-        settings = settings or self.settings
-        if beam is not None:
-            wider = settings.model_dump() | {"beam": settings.beam.model_dump() | {"size": beam}}
-            settings = DecodingSettings.model_validate(wider)
-        return self.translate([text], settings, look=look)[0]
+        wanted = search_settings(settings or self.settings, beam=beam)
+        return self.translate([text], wanted, look=look)[0]
 
     def translate(
         self,

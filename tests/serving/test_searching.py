@@ -1,10 +1,10 @@
 import pytest
 
-from regard.cli.searching import search_settings
 from regard.decoding.beam import BeamSettings
 from regard.decoding.sampling import SamplingSettings
 from regard.decoding.search import DecodingSettings
 from regard.errors import SettingsError
+from regard.serving.searching import search_settings
 
 RECIPE = DecodingSettings(beam=BeamSettings(size=4, length_penalty=0.8))
 SAMPLED = DecodingSettings(sampling=SamplingSettings(top_k=5))
