@@ -1,3 +1,5 @@
+import signal
+
 import pytest
 from typer.testing import CliRunner
 
@@ -43,6 +45,18 @@ def test_the_demo_trains_translates_and_looks(run, tmp_path):
     assert again.exit_code == 0
     assert "Paul aime la mer." in again.stdout
     assert "reading and cleaning" not in again.stderr
+
+
+def test_a_demo_that_is_stopped_can_go_on(run, monkeypatch):
+    class Stopped(demo.StopRequests):
+        def __call__(self):
+            self.received = signal.SIGINT
+            return True
+
+    monkeypatch.setattr(demo, "StopRequests", Stopped)
+    shown = run("--out", "there")
+    assert shown.exit_code == 130
+    assert "stopped at step 1; all is saved: run the same again to go on" in shown.stderr
 
 
 def test_another_model_needs_another_folder(run):

@@ -220,6 +220,15 @@ def test_a_full_disk_behind_the_output():
     assert done.stderr == b"error: [Errno 28] No space left on device\n"
 
 
+def test_closed_streams_do_no_harm():
+    done = subprocess.run(
+        ["sh", "-c", '"$0" -c "$1" <&- >&-', sys.executable, PRINTER.format("print('é')")],
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_output_is_utf8_whatever_the_locale():
     done = subprocess.run(
         [sys.executable, "-c", PRINTER.format("print('é')")],

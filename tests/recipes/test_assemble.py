@@ -137,6 +137,17 @@ def test_no_pair_short_enough_is_an_error(tmp_path):
         prepare(tiny_recipe("training.max_tokens=1"), RunFolder(tmp_path), Quiet())
 
 
+@pytest.mark.parametrize("limit", [20, 49])
+def test_learned_positions_must_reach(tmp_path, limit):
+    learned = ("model.positions=learned", f"model.max_positions={limit}")
+    with pytest.raises(
+        SettingsError,
+        match=rf"a sentence has \d+ tokens, and the model has positions for {limit}: raise "
+        r"model\.max_positions, or lower training\.max_tokens",
+    ):
+        trained(tmp_path, *learned)
+
+
 def test_subwords_are_sampled_anew_from_stored_text(tmp_path):
     overrides = ("text.source.sampling=0.3", "training.steps=3", "training.log_every=1")
     reporter = Quiet()

@@ -1,6 +1,7 @@
 import io
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -221,6 +222,14 @@ def test_data_that_are_gone(own, tmp_path):
     RunFolder(tmp_path).save_recipe(own)
     with pytest.raises(RunError, match=r"its data are gone: .*prepared\.json is missing"):
         load_data(RunFolder(tmp_path))
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"\xff\n")])
+def test_splits_that_are_not_what_was_written(own, run, damage):
+    data = prepared(own, run)
+    damage(data.sides("test").target)
+    with pytest.raises(RunError, match=r"test\.target\.txt: gone, or no longer as they were"):
+        list(data.read("test"))
 
 
 def test_damaged_data(own, run):

@@ -88,6 +88,8 @@ def test_the_recipe_is_kept(tmp_path):
 
 def test_a_run_has_begun_when_it_has_a_checkpoint(copied, tmp_path):
     assert RunFolder(copied).begun()
+    shutil.rmtree(copied / "data")
+    assert RunFolder(copied).exists()  # though its data are gone
     assert not RunFolder(tmp_path / "none").begun()
 
 

@@ -58,7 +58,7 @@ class RunFolder:
 
     def exists(self) -> bool:
         """Whether a run has got as far as reading its data; one that has not may be begun anew."""
-        return self.recipe.exists() and (self.data / PREPARED).exists()
+        return self.begun() or (self.recipe.exists() and (self.data / PREPARED).exists())
 
     def begun(self) -> bool:
         """Whether there are checkpoints to go on from."""
