@@ -37,7 +37,7 @@ class Signboards(TyperGroup):
         return name, open_command(str(name)), rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; of these two typer would say nothing, or 1."""
+        """Run a command; typer itself would tell neither of these from other ends."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()  # while whoever reads it can still be found gone
