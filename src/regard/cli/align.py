@@ -28,10 +28,7 @@ CHOSEN_ON = 200
 @app.command()
 def command(
     model: options.Model,
-    source: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Source sentences; otherwise the run's own test split."),
-    ] = None,
+    source: options.HeldOutSource = None,
     target: Annotated[str | None, typer.Option(metavar="FILE", help="Their translations.")] = None,
     gold: Annotated[
         str | None,
@@ -40,12 +37,8 @@ def command(
     gold_from: Annotated[
         int, typer.Option(min=0, max=1, help="Whether the gold counts words from 0 or 1.")
     ] = 0,
-    layer: Annotated[
-        int | None, typer.Option(min=0, help="A layer, from 0; otherwise the average.")
-    ] = None,
-    head: Annotated[
-        int | None, typer.Option(min=0, help="A head, from 0; otherwise the average.")
-    ] = None,
+    layer: options.Layer = None,
+    head: options.Head = None,
     shift: Annotated[
         bool,
         typer.Option(

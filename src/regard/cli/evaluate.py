@@ -29,10 +29,7 @@ app = typer.Typer()
 @app.command()
 def command(
     model: options.Model,
-    source: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Source sentences; otherwise the run's own test split."),
-    ] = None,
+    source: options.HeldOutSource = None,
     reference: Annotated[
         str | None, typer.Option(metavar="FILE", help="Their translations by people.")
     ] = None,
@@ -40,9 +37,7 @@ def command(
         str | None,
         typer.Option(metavar="MODEL", help="Another model: is the difference more than chance?"),
     ] = None,
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Hypotheses kept at each step; 1 is greedy search.")
-    ] = None,
+    beam: options.Beam = None,
     tokenize: Annotated[
         BleuTokenizer, typer.Option(help="How BLEU cuts lines into words; none: at spaces.")
     ] = "13a",

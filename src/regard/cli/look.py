@@ -29,12 +29,8 @@ def command(
             "itself; decoder: the translation at itself.",
         ),
     ] = "cross",
-    layer: Annotated[
-        int | None, typer.Option(min=0, help="A layer, from 0; otherwise the average.")
-    ] = None,
-    head: Annotated[
-        int | None, typer.Option(min=0, help="A head, from 0; otherwise the average.")
-    ] = None,
+    layer: options.Layer = None,
+    head: options.Head = None,
     every: Annotated[
         bool, typer.Option("--all", help="Every layer and head: a grid in the picture.")
     ] = False,
@@ -51,7 +47,7 @@ def command(
     ] = None,
     png: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a PNG.")] = None,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw an SVG.")] = None,
-    beam: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept at each step.")] = None,
+    beam: options.Beam = None,
     weights: options.Weights = "model",
     device: options.Device = "auto",
 ) -> None:

@@ -26,3 +26,12 @@ Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="DIR", help="The run's folder; otherwise runs/NAME."),
 ]
+Beam = Annotated[
+    int | None, typer.Option(min=1, help="Hypotheses kept at each step; 1 is greedy search.")
+]
+Layer = Annotated[int | None, typer.Option(min=0, help="A layer, from 0; otherwise the average.")]
+Head = Annotated[int | None, typer.Option(min=0, help="A head, from 0; otherwise the average.")]
+HeldOutSource = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Source sentences; otherwise the run's own test split."),
+]

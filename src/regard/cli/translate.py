@@ -26,9 +26,7 @@ def command(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Lines to translate, also .gz; - is stdin.")
     ] = "-",
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Hypotheses kept at each step; 1 is greedy search.")
-    ] = None,
+    beam: options.Beam = None,
     n_best: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Print the N best, each on its own line."),
