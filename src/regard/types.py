@@ -52,6 +52,8 @@ class Memory:
     mask: Tensor  # (B, S)
     extras: tuple[Tensor, ...] = ()
     """What else this family's decoder asks for, such as a last hidden state; each (B, ...)."""
+    routings: "tuple[Routing, ...]" = ()
+    """Of the encoder's layers of experts."""
 
 
 class Site(NamedTuple):
@@ -61,6 +63,22 @@ class Site(NamedTuple):
     layer: int
     step: int | None = None
     """The target position being decoded; None when all positions are computed at once."""
+
+
+class Routing(NamedTuple):
+    """How a layer of experts shared out the tokens of a batch."""
+
+    site: Site
+    imbalance: Tensor  # () what uneven use costs, in nats a token: it is added to the loss
+    shares: Tensor  # (E,) of all choices, the share that fell on each expert
+
+
+class Decoded(NamedTuple):
+    """What a decoder made of a given target."""
+
+    features: Tensor  # (B, T, D), for the output layer
+    routings: tuple[Routing, ...] = ()
+    """Of the decoder's layers of experts."""
 
 
 class Watch(Protocol):

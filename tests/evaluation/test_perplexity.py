@@ -8,7 +8,7 @@ from regard.batching.collate import collate
 from regard.errors import CorpusError
 from regard.evaluation.perplexity import perplexity
 from regard.models.contracts import Model
-from regard.types import Memory
+from regard.types import Decoded, Memory
 
 V = 7
 SOURCES = [[4, 5], [5], [6, 6, 4]]
@@ -28,7 +28,7 @@ class Bigram(Model):
         return Memory(torch.zeros(*source.ids.shape, 1), source.mask)
 
     def decode(self, target, memory, *, watch=None):
-        return self.dropout(self.table(target.ids))
+        return Decoded(self.dropout(self.table(target.ids)))
 
     def logits(self, features):
         self.rows += len(features)

@@ -116,13 +116,13 @@ def test_sampled_subwords_are_tried_as_they_are_trained(tmp_path):
 def test_a_batch_that_does_not_fit_is_halved(tmp_path, monkeypatch):
     budgets, real = [], trial.fit
 
-    def small_memory(model, batches, validate, settings, **rest):
+    def small_memory(model, task, settings, **rest):
         budgets.append(settings.batch_tokens)
         if len(budgets) == 1:
             raise torch.OutOfMemoryError("CUDA out of memory")
         if len(budgets) == 2:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
-        return real(model, batches, validate, settings, **rest)
+        return real(model, task, settings, **rest)
 
     monkeypatch.setattr(trial, "fit", small_memory)
     found = tried(recipe("training.batch_tokens=512"), pairs(200), place=tmp_path)
@@ -156,13 +156,13 @@ def test_a_sample_too_small_is_an_error(tmp_path):
 def test_the_longest_pairs_come_first(tmp_path, monkeypatch):
     real, widths = trial.fit, []
 
-    def watched(model, batches, *args, **rest):
+    def watched(model, task, *args, **rest):
         def noted(start):
-            for placed in batches(start):
+            for placed in task.batches(start):
                 widths.append(placed.batch.source.ids.shape[1])
                 yield placed
 
-        return real(model, noted, *args, **rest)
+        return real(model, task._replace(batches=noted), *args, **rest)
 
     monkeypatch.setattr(trial, "fit", watched)
     tried(recipe(), pairs(300), place=tmp_path)

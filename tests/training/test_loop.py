@@ -9,7 +9,7 @@ from regard.corpora.store import TokenChunk, TokenStore, write_store
 from regard.errors import RunError, TrainingError
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.training.checkpoints import list_checkpoints, load_weights, read_progress
-from regard.training.loop import START, TrainingSettings, fit
+from regard.training.loop import START, Task, TrainingSettings, fit
 from regard.training.loss import batch_loss
 from regard.training.optimizer import build_optimizer
 
@@ -75,8 +75,11 @@ def run(store, folder, *, stop_after=None, reporter=None, validate=None, dropout
 
     progress = fit(
         model,
-        partial(training_batches, store, budget=wanted.batch_tokens, seed=1, max_tokens=99),
-        validate or weight_norm,
+        Task(
+            partial(training_batches, store, budget=wanted.batch_tokens, seed=1, max_tokens=99),
+            partial(batch_loss, smoothing=wanted.label_smoothing),
+            validate or weight_norm,
+        ),
         wanted,
         folder=folder,
         width=16,
@@ -143,7 +146,7 @@ def test_a_step_is_the_mean_over_the_tokens_of_all_its_batches(store, tmp_path):
     optimizer.param_groups[0]["lr"] = optimizer.param_groups[1]["lr"] = 5e-4 / 4  # of warm-up 4
     stream = training_batches(store, START, budget=64, seed=1, max_tokens=99)
     batches = [next(stream).batch for _ in range(3)]
-    losses = [batch_loss(model, batch, 0.1).smoothed for batch in batches]
+    losses = [batch_loss(model, batch, 0.1).minimised for batch in batches]
     (sum(losses) / sum(batch.num_tokens for batch in batches)).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
@@ -245,8 +248,11 @@ def test_a_checkpoint_of_another_model_is_refused(store, tmp_path):
     with pytest.raises(RunError, match="does not fit the model"):
         fit(
             other,
-            partial(training_batches, store, budget=64, seed=1, max_tokens=99),
-            lambda model: {"loss": 1.0},
+            Task(
+                partial(training_batches, store, budget=64, seed=1, max_tokens=99),
+                partial(batch_loss, smoothing=0.1),
+                lambda model: {"loss": 1.0},
+            ),
             wanted,
             folder=tmp_path,
             width=16,

@@ -12,10 +12,10 @@ def test_matches_torch(smoothing):
     logits, labels = torch.randn(M, V, dtype=torch.float64), torch.randint(V, (M,))
     loss = smoothed_cross_entropy(logits, labels, smoothing)
     want = F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum")
-    torch.testing.assert_close(loss.smoothed, want)
+    torch.testing.assert_close(loss.minimised, want)
     torch.testing.assert_close(loss.surprise, F.cross_entropy(logits, labels, reduction="sum"))
 
 
 def test_low_precision_logits_are_summed_in_float32():
     loss = smoothed_cross_entropy(torch.randn(M, V).bfloat16(), torch.randint(V, (M,)), 0.1)
-    assert loss.smoothed.dtype == torch.float32
+    assert loss.minimised.dtype == torch.float32

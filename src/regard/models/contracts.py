@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from regard.types import Memory, Padded, Watch
+from regard.types import Decoded, Memory, Padded, Watch
 
 
 class State(Protocol):
@@ -53,8 +53,8 @@ class Model(nn.Module, ABC, Generic[StateT]):
         """What the decoder may know of `source` (B, S)."""
 
     @abstractmethod
-    def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Tensor:
-        """Features (B, T, D) for `logits`, of all positions of a given target (B, T) at once."""
+    def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Decoded:
+        """What `logits` is to be given, for all positions of a given target (B, T) at once."""
 
     @abstractmethod
     def logits(self, features: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ class Model(nn.Module, ABC, Generic[StateT]):
     def forward(self, source: Padded, target: Padded, *, watch: Watch | None = None) -> Tensor:
         """Logits (B, T, V) under teacher forcing."""
         memory = self.encode(source, watch=watch)
-        return self.logits(self.decode(target, memory, watch=watch))
+        return self.logits(self.decode(target, memory, watch=watch).features)
 
 
 AnyModel = Model[Any]

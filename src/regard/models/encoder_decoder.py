@@ -17,7 +17,7 @@ from regard.layers.recurrent import (
 from regard.models.contracts import Model
 from regard.models.recurrent_state import RecurrentState
 from regard.settings import Settings
-from regard.types import Memory, Padded, Watch
+from regard.types import Decoded, Memory, Padded, Watch
 
 
 class EncoderDecoderSettings(Settings):
@@ -74,10 +74,9 @@ class EncoderDecoder(Model[RecurrentState]):
         read = self.encoder(self.dropout(self.source(source.ids)), source.mask)
         return Memory(read.outputs, source.mask, read.hidden)
 
-    def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Tensor:
+    def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Decoded:
         x = self.dropout(self.target(target.ids))  # (B, T, D)
-        features: Tensor = self.dropout(self.decoder(x, memory.extras))  # (B, T, D)
-        return features
+        return Decoded(self.dropout(self.decoder(x, memory.extras)))
 
     def logits(self, features: Tensor) -> Tensor:
         logits: Tensor = self.output(features)

@@ -16,7 +16,7 @@ from regard.layers.recurrent import Reading, RecurrentDecoder, RecurrentEncoder,
 from regard.models.contracts import Model
 from regard.models.recurrent_state import AttentiveState
 from regard.settings import Settings
-from regard.types import Memory, Padded, Site, Watch
+from regard.types import Decoded, Memory, Padded, Site, Watch
 
 SCORES: dict[str, ScoreName] = {
     "dot": "dot",
@@ -103,7 +103,7 @@ class Luong(Model[AttentiveState]):
         read = self.encoder(self.dropout(self.source(source.ids)), source.mask)
         return Memory(read.outputs, source.mask, read.hidden)
 
-    def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Tensor:
+    def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Decoded:
         x, state = self.dropout(self.target(target.ids)), self.start(memory)  # (B, T, E)
         if not self.input_feeding:
             hidden = self.decoder(x, memory.extras)  # (B, T, D)
@@ -115,8 +115,7 @@ class Luong(Model[AttentiveState]):
                 feature, state = self._advance(column, state, watch)
                 columns.append(feature)
             features = torch.cat(columns, 1)  # (B, T, D)
-        dropped: Tensor = self.dropout(features)
-        return dropped
+        return Decoded(self.dropout(features))
 
     def logits(self, features: Tensor) -> Tensor:
         logits: Tensor = self.output(features)

@@ -17,7 +17,7 @@ from regard.layers.recurrent import RecurrentDecoder, RecurrentEncoder
 from regard.models.contracts import Model
 from regard.models.recurrent_state import AttentiveState
 from regard.settings import Settings
-from regard.types import Memory, Padded, Site, Watch
+from regard.types import Decoded, Memory, Padded, Site, Watch
 
 
 class RnnSearchSettings(Settings):
@@ -77,7 +77,7 @@ class RnnSearch(Model[AttentiveState]):
         backward = read.hidden[0].chunk(2, dim=-1)[1]  # (B, D), ←h_1
         return Memory(read.outputs, source.mask, (torch.tanh(self.initial(backward)),))
 
-    def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Tensor:
+    def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Decoded:
         embedded = self.dropout(self.target(target.ids))  # (B, T, E)
         state = self.start(memory)
         before, contexts = [], []
@@ -86,7 +86,7 @@ class RnnSearch(Model[AttentiveState]):
             before.append(state.cells[0])
             contexts.append(context)
             state = replace(state, cells=(hidden,), position=state.position + 1)
-        return self._read_out(torch.cat(before, 1), embedded, torch.cat(contexts, 1))
+        return Decoded(self._read_out(torch.cat(before, 1), embedded, torch.cat(contexts, 1)))
 
     def logits(self, features: Tensor) -> Tensor:
         logits: Tensor = self.output(features)

@@ -19,7 +19,7 @@ from regard.layers.feed_forward import ActivationName, FeedForward
 from regard.layers.residual import NormPlace, Residual
 from regard.models.contracts import Model
 from regard.settings import Settings
-from regard.types import Memory, Padded, Site, Watch
+from regard.types import Decoded, Memory, Padded, Site, Watch
 
 PRESETS: dict[str, dict[str, Any]] = {
     # Wu et al. 2021 for Multi30k: some thirty thousand pairs.
@@ -226,7 +226,7 @@ class Transformer(Model[TransformerState]):
             x = layer(x, mask, number=number, watch=watch)
         return Memory(self.encoder_norm(x), source.mask)
 
-    def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Tensor:
+    def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Decoded:
         x = self.embeddings.of_target(target.ids)  # (B, T, D)
         length = x.shape[1]
         x = self._placed(x, self.target_positions, 0, length)
@@ -235,8 +235,7 @@ class Transformer(Model[TransformerState]):
         for number, layer in enumerate(self.decoder):
             source = layer.cross.project_memory(memory.states)
             x = layer(x, causal, source, mask, number=number, watch=watch)
-        features: Tensor = self.decoder_norm(x)
-        return features
+        return Decoded(self.decoder_norm(x))
 
     def logits(self, features: Tensor) -> Tensor:
         return self.embeddings.logits(features)

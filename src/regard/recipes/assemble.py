@@ -27,7 +27,8 @@ from regard.recipes.prepare import (
 from regard.recipes.run_folder import RunFolder, new_model
 from regard.recipes.schema import Recipe
 from regard.text.build import Tokenizers
-from regard.training.loop import Progress, Reporter, StopAsked, Validate, fit
+from regard.training.loop import Progress, Reporter, StopAsked, Task, Validate, fit
+from regard.training.loss import batch_loss
 
 GREEDY = DecodingSettings(beam=BeamSettings(size=1))
 """How validation decodes: quickly; the recipe's own search is for the final scores."""
@@ -97,10 +98,10 @@ def train(
             max_tokens=settings.max_tokens,
             sample=partial(sample_pairs, prepared.tokenizers) if recipe.text.sampling else None,
         )
+        loss = partial(batch_loss, smoothing=settings.label_smoothing)
         return fit(
             model,
-            batches,
-            build_validation(recipe, prepared),
+            Task(batches, loss, build_validation(recipe, prepared)),
             settings,
             folder=folder.path,
             width=recipe.model.width,

@@ -43,7 +43,8 @@ from regard.recipes.run_folder import RunFolder, new_model
 from regard.recipes.schema import Recipe
 from regard.text.special import UNK
 from regard.training.checkpoints import list_checkpoints
-from regard.training.loop import TrainingSettings, fit
+from regard.training.loop import Task, TrainingSettings, fit
+from regard.training.loss import batch_loss
 from regard.types import Batch
 
 SAMPLE = 20_000
@@ -334,10 +335,14 @@ def _measure(
         sample=sampling,
     )
     tokens: list[int] = []
+    task = Task(
+        lambda start: _counted(chain([Placed(plan.longest, start)], stream), tokens),
+        partial(batch_loss, smoothing=settings.label_smoothing),
+        lambda model: {},
+    )
     fit(
         model,
-        lambda start: _counted(chain([Placed(plan.longest, start)], stream), tokens),
-        lambda model: {},
+        task,
         settings,
         folder=folder.path,
         width=recipe.model.width,

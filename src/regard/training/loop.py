@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
@@ -25,7 +25,7 @@ from regard.training.checkpoints import (
     save_checkpoint,
     save_weights,
 )
-from regard.training.loss import batch_loss
+from regard.training.loss import Loss
 from regard.training.metrics import Metrics
 from regard.training.optimizer import (
     OptimizerSettings,
@@ -33,6 +33,7 @@ from regard.training.optimizer import (
     build_optimizer,
     learning_rate,
 )
+from regard.types import Batch
 
 START = Position(0, 0)
 AHEAD = 16
@@ -120,15 +121,24 @@ class Progress:
         return {**self.__dict__, "position": list(self.position), "best": list(self.best)}
 
 
-Batches = Callable[[Position], Iterator[Placed]]
 Validate = Callable[[AnyModel], Mapping[str, float]]
 StopAsked = Callable[[], bool]
 
 
+class Task(NamedTuple):
+    """What is to be learned."""
+
+    batches: Callable[[Position], Iterator[Placed]]
+    """Streams what is learned from, from a position on."""
+    loss: Callable[[AnyModel, Batch], Loss]
+    """How wrong a model is."""
+    validate: Validate
+    """Scores a model in evaluation mode."""
+
+
 def fit(
     model: AnyModel,
-    batches: Batches,
-    validate: Validate,
+    task: Task,
     settings: TrainingSettings,
     *,
     folder: Path,
@@ -138,22 +148,21 @@ def fit(
 ) -> Progress:
     """Train `model` in `folder`, from its newest checkpoint if there is one.
 
-    `batches` streams from a position; `validate` scores a model in evaluation mode; `width` is the
-    model's, for the paper's schedule. Killed at any moment and called again, it ends with the same
-    weights, bit for bit on a CPU with as many threads.
+    `width` is the model's, for the paper's schedule. Killed at any moment and called again, it ends
+    with the same weights, bit for bit on a CPU with as many threads.
     """
-    training = _Training(model, settings, folder, width=width, reporter=reporter)
+    training = _Training(model, task, settings, folder, width=width, reporter=reporter)
     training.resume()
-    stream = ahead(batches(training.progress.position), AHEAD)
+    stream = ahead(task.batches(training.progress.position), AHEAD)
     with closing(training.metrics), closing(stream):
         while not training.done():
             training.update(stream)
-            training.after_update(validate)
+            training.after_update()
             if stop_asked():
                 training.save()
                 break
         else:
-            training.finish(validate)
+            training.finish()
     return training.progress
 
 
@@ -174,6 +183,7 @@ class _Training:
     def __init__(
         self,
         model: AnyModel,
+        task: Task,
         settings: TrainingSettings,
         folder: Path,
         *,
@@ -190,7 +200,8 @@ class _Training:
             if settings.moving_average
             else None
         )
-        self.loss = torch.compile(batch_loss, dynamic=True) if settings.compile else batch_loss
+        self.loss = torch.compile(task.loss, dynamic=True) if settings.compile else task.loss
+        self.validate = task.validate
         self.metrics: Metrics
         self.clock, self.logged_at, self.tokens = time.perf_counter(), 0.0, 0
         self.totals = torch.zeros(2, device=self.device, dtype=torch.float64)
@@ -279,13 +290,9 @@ class _Training:
         tokens = sum(one.batch.num_tokens for one in placed)
         for batch, _ in placed:
             with self._autocast():
-                loss = self.loss(
-                    self.model,
-                    batch.to(self.device, non_blocking=True),
-                    self.settings.label_smoothing,
-                )
-            torch.autograd.backward(loss.smoothed / tokens)
-            self.totals += torch.stack([loss.smoothed.detach(), loss.surprise])
+                loss = self.loss(self.model, batch.to(self.device, non_blocking=True))
+            torch.autograd.backward(loss.minimised / tokens)
+            self.totals += torch.stack([loss.minimised.detach(), loss.surprise])
         if self.settings.optimizer.clip_norm:
             torch.nn.utils.clip_grad_norm_(
                 self.parameters.values(), self.settings.optimizer.clip_norm
@@ -312,22 +319,22 @@ class _Training:
 
     # -- between steps ----------------------------------------------------------------------
 
-    def after_update(self, validate: Validate) -> None:
+    def after_update(self) -> None:
         """Log, validate and save where it is time to; nothing else asks the device anything."""
         step, s = self.progress.step, self.settings
         if step % s.log_every == 0:
             self._log()
         if step % s.validation.every == 0:
-            self._validate(validate)
+            self._validate()
         if step % s.save_every == 0:
             self.save()
 
     def _log(self) -> None:
         self._check_finite()
         self._add_time()
-        smoothed, surprise = (self.totals / self.tokens).tolist()
+        minimised, surprise = (self.totals / self.tokens).tolist()
         numbers = {
-            "loss": smoothed,
+            "loss": minimised,
             "perplexity": math.exp(min(surprise, 700)),
             "learning_rate": self._learning_rate(self.progress.step),
             "tokens_per_second": self.tokens / (self.progress.seconds - self.logged_at),
@@ -355,14 +362,14 @@ class _Training:
                 "training.precision float32"
             )
 
-    def _validate(self, validate: Validate) -> None:
+    def _validate(self) -> None:
         """Score the weights, and keep them when they are among the best."""
         self._check_finite()
         self._add_time()
         step, by = self.progress.step, self.settings.validation.by
         with self._validated_weights():
             self.model.eval()
-            numbers = validate(self.model)
+            numbers = self.validate(self.model)
             value = -numbers["loss"] if by == "loss" else numbers[by]
             new_best = not self.progress.best or value > self.progress.best[0][0]
             ranked = sorted([*self.progress.best, (value, step)], key=lambda one: (-one[0], one[1]))
@@ -407,10 +414,10 @@ class _Training:
             if int(path.stem.removeprefix("step-")) not in needed:
                 path.unlink(missing_ok=True)
 
-    def finish(self, validate: Validate) -> None:
+    def finish(self) -> None:
         """Leave the best, the last and the averaged weights, and the one of them that is used."""
         if self.progress.validated < self.progress.step:
-            self._validate(validate)
+            self._validate()
         self.save()
         weights = self.folder / "weights"
         with self._validated_weights():

@@ -7,14 +7,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.models.contracts import AnyModel
-from regard.types import Batch
+from regard.types import Batch, Routing
 
 
 class Loss(NamedTuple):
     """Sums over the target tokens of a batch."""
 
-    smoothed: Tensor  # () what is minimised
+    minimised: Tensor  # ()
     surprise: Tensor  # () negative log-likelihood in nats: its mean is the log of the perplexity
+    routings: tuple[Routing, ...] = ()
+    """How the model's layers of experts shared out the tokens."""
 
 
 def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> Loss:
@@ -31,7 +33,14 @@ def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> 
 
 
 def batch_loss(model: AnyModel, batch: Batch, smoothing: float) -> Loss:
-    """The loss of a batch; the output layer sees its real positions alone."""
-    features = model.decode(batch.target, model.encode(batch.source))  # (B, T, D)
+    """The loss of a batch: its likelihood, and what its layers of experts add to it.
+
+    The output layer sees the real positions alone.
+    """
+    memory = model.encode(batch.source)
+    features, routings = model.decode(batch.target, memory)  # (B, T, D)
     logits = model.logits(features.flatten(0, 1)[batch.places])  # (M, V)
-    return smoothed_cross_entropy(logits, batch.labels, smoothing)
+    loss = smoothed_cross_entropy(logits, batch.labels, smoothing)
+    routings = memory.routings + routings
+    balanced = loss.minimised + batch.num_tokens * sum(one.imbalance for one in routings)
+    return loss._replace(minimised=balanced, routings=routings)
