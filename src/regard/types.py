@@ -8,6 +8,7 @@ width (in attention), V vocabulary. A mask is boolean and True means *may look* 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, Self
 
+import torch
 from torch import Tensor, device
 
 
@@ -34,6 +35,16 @@ class Batch:
     def num_tokens(self) -> int:
         """M, known without asking a device."""
         return self.labels.shape[0]
+
+    def twice(self) -> Self:
+        """Every pair a second time, behind the first ones."""
+        positions = self.target.ids.numel()
+        return type(self)(
+            Padded(*(torch.cat([x, x]) for x in self.source)),
+            Padded(*(torch.cat([x, x]) for x in self.target)),
+            torch.cat([self.places, self.places + positions]),
+            torch.cat([self.labels, self.labels]),
+        )
 
     def to(self, where: device, *, non_blocking: bool = False) -> Self:
         return type(self)(

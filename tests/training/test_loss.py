@@ -2,7 +2,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.training.loss import smoothed_cross_entropy
+from regard.models.transformer import Transformer, TransformerSettings
+from regard.training.loss import batch_loss, disagreement, smoothed_cross_entropy
+from regard.types import Batch, Padded
 
 M, V = 5, 7
 
@@ -19,3 +21,49 @@ def test_matches_torch(smoothing):
 def test_low_precision_logits_are_summed_in_float32():
     loss = smoothed_cross_entropy(torch.randn(M, V).bfloat16(), torch.randint(V, (M,)), 0.1)
     assert loss.minimised.dtype == torch.float32
+
+
+def test_disagreement_is_the_mean_of_both_divergences():
+    one, other = torch.randn(2, M, V, dtype=torch.float64)
+    p, q = one.log_softmax(-1), other.log_softmax(-1)
+    there = F.kl_div(q, p, reduction="sum", log_target=True)
+    back = F.kl_div(p, q, reduction="sum", log_target=True)
+    torch.testing.assert_close(disagreement(one, other), (there + back) / 2)
+    assert disagreement(one, one) == 0
+
+
+def small_model(dropout):
+    torch.manual_seed(0)
+    settings = TransformerSettings(
+        encoder_layers=1, decoder_layers=1, width=8, heads=2, feed_forward=12, dropout=dropout
+    )
+    return Transformer(settings, V, V).double()
+
+
+def two_pairs():
+    source = Padded(torch.randint(V, (2, 4)), torch.ones(2, 4, dtype=torch.bool))
+    mask = torch.tensor([[True, True, True], [True, True, False]])
+    target = Padded(torch.randint(V, (2, 3)), mask)
+    places = mask.flatten().nonzero()[:, 0]
+    return Batch(source, target, places, torch.randint(V, (len(places),)))
+
+
+def test_two_views_that_agree_cost_what_one_does():
+    model, batch = small_model(dropout=0.0), two_pairs()
+    once, twice = batch_loss(model, batch, 0.1), batch_loss(model, batch, 0.1, consistency=5.0)
+    torch.testing.assert_close(twice.minimised, once.minimised)
+    torch.testing.assert_close(twice.surprise, once.surprise)
+
+
+def test_two_views_that_differ_cost_more():
+    model, batch = small_model(dropout=0.5), two_pairs()
+    torch.manual_seed(1)
+    little = batch_loss(model, batch, 0.1, consistency=1e-9)
+    torch.manual_seed(1)
+    much = batch_loss(model, batch, 0.1, consistency=4.0)
+    torch.manual_seed(1)
+    twice = batch.twice()
+    features = model.decode(twice.target, model.encode(twice.source)).features
+    views = model.logits(features.flatten(0, 1)[twice.places]).chunk(2)
+    assert not torch.equal(*views)
+    torch.testing.assert_close(much.minimised - little.minimised, 2 * disagreement(*views))

@@ -98,7 +98,9 @@ def train(
             max_tokens=settings.max_tokens,
             sample=partial(sample_pairs, prepared.tokenizers) if recipe.text.sampling else None,
         )
-        loss = partial(batch_loss, smoothing=settings.label_smoothing)
+        loss = partial(
+            batch_loss, smoothing=settings.label_smoothing, consistency=settings.consistency
+        )
         return fit(
             model,
             Task(batches, loss, build_validation(recipe, prepared)),

@@ -337,7 +337,7 @@ def _measure(
     tokens: list[int] = []
     task = Task(
         lambda start: _counted(chain([Placed(plan.longest, start)], stream), tokens),
-        partial(batch_loss, smoothing=settings.label_smoothing),
+        partial(batch_loss, smoothing=settings.label_smoothing, consistency=settings.consistency),
         lambda model: {},
     )
     fit(

@@ -32,15 +32,31 @@ def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> 
     return Loss((1 - smoothing) * surprise + smoothing * uniform, surprise.detach())
 
 
-def batch_loss(model: AnyModel, batch: Batch, smoothing: float) -> Loss:
+def disagreement(one: Tensor, other: Tensor) -> Tensor:
+    """() The mean of the two Kullback-Leibler divergences between softmaxes of (M, V), summed."""
+    precise = torch.promote_types(one.dtype, torch.float32)
+    p, q = (F.log_softmax(logits, -1, dtype=precise) for logits in (one, other))
+    return ((p.exp() - q.exp()) * (p - q)).sum() / 2
+
+
+def batch_loss(
+    model: AnyModel, batch: Batch, smoothing: float, *, consistency: float = 0.0
+) -> Loss:
     """The loss of a batch: its likelihood, and what its layers of experts add to it.
 
-    The output layer sees the real positions alone.
+    The output layer sees the real positions alone. With `consistency` every pair is seen twice,
+    under two draws of dropout, and their disagreement costs (Liang et al. 2021, R-Drop): where
+    they have L₁ + L₂ + α D, this is the half of it, so that a token weighs what it does without.
     """
-    memory = model.encode(batch.source)
-    features, routings = model.decode(batch.target, memory)  # (B, T, D)
-    logits = model.logits(features.flatten(0, 1)[batch.places])  # (M, V)
-    loss = smoothed_cross_entropy(logits, batch.labels, smoothing)
+    copies = 2 if consistency else 1
+    seen = batch.twice() if consistency else batch
+    memory = model.encode(seen.source)
+    features, routings = model.decode(seen.target, memory)  # (B, T, D)
+    logits = model.logits(features.flatten(0, 1)[seen.places])  # (copies * M, V)
+    loss = smoothed_cross_entropy(logits, seen.labels, smoothing)
     routings = memory.routings + routings
-    balanced = loss.minimised + batch.num_tokens * sum(one.imbalance for one in routings)
-    return loss._replace(minimised=balanced, routings=routings)
+    minimised = loss.minimised / copies
+    if consistency:
+        minimised = minimised + consistency / 2 * disagreement(*logits.chunk(2))
+    minimised = minimised + batch.num_tokens * sum(one.imbalance for one in routings)
+    return Loss(minimised, loss.surprise / copies, routings)
