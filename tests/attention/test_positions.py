@@ -6,8 +6,11 @@ from regard.attention.positions import (
     LearnedPositions,
     SinusoidPositions,
     build_positions,
+    check_length,
+    check_max_positions,
     sinusoid,
 )
+from regard.errors import TextError
 
 T, D = 50, 12
 
@@ -54,3 +57,17 @@ def test_learned_positions_are_rows_of_a_table():
     assert torch.equal(positions(torch.tensor([3, 0])), positions.table.weight[[3, 0]])
     with pytest.raises(IndexError):
         positions(torch.tensor([T]))
+
+
+def test_a_bound_without_effect_is_refused():
+    check_max_positions("learned", 9)
+    check_max_positions("sinusoid", None)
+    with pytest.raises(ValueError, match="max_positions 9 has no effect on sinusoid positions"):
+        check_max_positions("sinusoid", 9)
+
+
+def test_a_sentence_without_positions_is_refused():
+    check_length(9, 9)
+    check_length(10**6, None)
+    with pytest.raises(TextError, match="10 tokens is longer than the 9 positions"):
+        check_length(10, 9)

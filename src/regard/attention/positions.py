@@ -6,7 +6,16 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-PositionsName = Literal["sinusoid", "learned"]
+from regard.errors import TextError
+
+PositionsName = Literal["sinusoid", "learned", "relative", "rotary"]
+
+
+def angles(positions: Tensor, width: int, *, dtype: torch.dtype = torch.float32) -> Tensor:
+    """p / 10000^(2i/D) for each position p and each i below D / 2: (T,) -> (T, D / 2)."""
+    evens = torch.arange(0, width, 2, dtype=dtype, device=positions.device)  # (D / 2,)
+    rates = torch.exp(evens * (-math.log(10000.0) / width))  # (D / 2,)
+    return positions[:, None] * rates
 
 
 def sinusoid(positions: Tensor, width: int) -> Tensor:
@@ -15,10 +24,8 @@ def sinusoid(positions: Tensor, width: int) -> Tensor:
     Vaswani et al. 2017, section 3.5. The distance between two of them depends on their offset
     alone.
     """
-    evens = torch.arange(0, width, 2, device=positions.device)  # (D / 2,)
-    rates = torch.exp(evens * (-math.log(10000.0) / width))  # (D / 2,)
-    angles = positions[:, None] * rates  # (T, D / 2)
-    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :width]  # (T, D)
+    turns = angles(positions, width)  # (T, D / 2)
+    return torch.stack([turns.sin(), turns.cos()], -1).flatten(1)[:, :width]  # (T, D)
 
 
 class SinusoidPositions(nn.Module):
@@ -48,10 +55,33 @@ class LearnedPositions(nn.Module):
         return vectors
 
 
-def build_positions(name: PositionsName, width: int, limit: int) -> nn.Module:
-    """The positions called `name`; `limit` bounds the learned ones."""
+def build_positions(name: PositionsName, width: int, limit: int) -> nn.Module | None:
+    """What the positions called `name` add to token vectors; `limit` bounds the learned ones.
+
+    None for those of which only self-attention knows (`relative`, `rotary`).
+    """
     match name:
         case "sinusoid":
             return SinusoidPositions(width)
         case "learned":
             return LearnedPositions(width, limit)
+        case "relative" | "rotary":
+            return None
+
+
+def check_max_positions(name: PositionsName, limit: int | None) -> None:
+    """Nothing, or a ValueError where a setting bounds positions that have no bound."""
+    if name != "learned" and limit is not None:
+        raise ValueError(
+            f"max_positions {limit} has no effect on {name} positions, which know no longest "
+            "sentence; leave it out or set positions to 'learned'"
+        )
+
+
+def check_length(length: int, limit: int | None) -> None:
+    """Nothing, or a TextError where `length` tokens are more than learned positions can tell."""
+    if limit is not None and length > limit:
+        raise TextError(
+            f"a sentence of {length} tokens is longer than the {limit} positions that the model "
+            "has learned; cut it or leave it out"
+        )

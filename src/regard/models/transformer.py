@@ -12,8 +12,12 @@ from regard.attention.attend import KeyValues
 from regard.attention.cache import Paths
 from regard.attention.masks import causal_mask, padding_mask
 from regard.attention.multihead import MultiHeadAttention
-from regard.attention.positions import PositionsName, build_positions
-from regard.errors import TextError
+from regard.attention.positions import (
+    PositionsName,
+    build_positions,
+    check_length,
+    check_max_positions,
+)
 from regard.layers.embeddings import TiedEmbeddings, Tying
 from regard.layers.feed_forward import ActivationName, FeedForward
 from regard.layers.residual import NormPlace, Residual
@@ -102,11 +106,7 @@ class TransformerSettings(Settings):
             raise ValueError(
                 f"width must be a multiple of heads, got width {self.width} and heads {self.heads}"
             )
-        if self.positions == "sinusoid" and self.max_positions is not None:
-            raise ValueError(
-                f"max_positions {self.max_positions} has no effect on sinusoid positions, "
-                "which know no longest sentence; leave it out or set positions to 'learned'"
-            )
+        check_max_positions(self.positions, self.max_positions)
         return self
 
 
@@ -267,11 +267,7 @@ class Transformer(Model[TransformerState]):
 
         In a step all K hypotheses stand at the same one.
         """
-        if self.limit is not None and first + count > self.limit:
-            raise TextError(
-                f"a sentence of {first + count} tokens is longer than the {self.limit} positions "
-                "that the model has learned; cut it or leave it out"
-            )
+        check_length(first + count, self.limit)
         places = positions(torch.arange(first, first + count, device=x.device))  # (T|1, D)
         placed: Tensor = self.dropout(x + places.to(x.dtype))
         return placed
