@@ -4,12 +4,12 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
-from regard.cli import align
 from regard.cli.align import app
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.pharaoh import read_pharaoh
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import RunFolder
+from regard.serving import aligning
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_layers_heads_and_shift_change_the_links(run, files):
 
 
 def test_the_best_head_is_chosen_on_valid(run, monkeypatch):
-    monkeypatch.setattr(align, "CHOSEN_ON", 10)
+    monkeypatch.setattr(aligning, "CHOSEN_ON", 10)
     shown = run("--choose", "--json")
     chosen = json.loads(shown.stdout)["settings"]
     assert "on 10 pairs" in next(line for line in shown.stderr.splitlines() if "chose" in line)

@@ -11,7 +11,14 @@ from regard.inspection.alignment import AlignmentSettings
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import Run, RunFolder, load_run, new_model
 from regard.serving import aligning
-from regard.serving.aligning import align_pairs, attend_pairs, choose_alignment
+from regard.serving.aligning import (
+    align_pairs,
+    attend_pairs,
+    attends,
+    choose_alignment,
+    choose_on_valid,
+    read_gold,
+)
 from tiny import tiny_recipe
 
 
@@ -97,11 +104,22 @@ def test_the_chosen_head_errs_least(run, pairs, gold):
             assert choice.error <= error(AlignmentSettings(layer=layer, shift=shift)) + 1e-9
 
 
+def test_the_choice_is_made_on_some_validation_pairs(run, tiny_run, monkeypatch):
+    data = load_data(RunFolder(tiny_run))
+    monkeypatch.setattr(aligning, "CHOSEN_ON", 7)
+    pairs, gold = list(data.read("valid")), list(read_gold(data, "valid"))
+    assert len(gold) == 30
+    assert choose_on_valid(run, data) == choose_alignment(run, pairs[:7], gold[:7])
+    assert choose_on_valid(run, data) != choose_alignment(run, pairs, gold)
+
+
 def test_a_model_without_attention_cannot_align(run):
+    assert attends(run)
     recipe = tiny_recipe("model={family: rnn, width: 8}")
     blind = Run(
         recipe, run.tokenizers, new_model(recipe, run.tokenizers), RunFolder(Path("runs/blind"))
     )
+    assert not attends(blind)
     with pytest.raises(
         SettingsError,
         match="runs/blind: a model of the family rnn without attention to the source has nothing "

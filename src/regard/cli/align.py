@@ -1,8 +1,6 @@
 """`regard align`."""
 
 from collections.abc import Iterator
-from itertools import islice
-from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 import typer
@@ -17,12 +15,9 @@ from regard.evaluation.pharaoh import format_links, read_pharaoh
 from regard.inspection.alignment import AlignmentSettings
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import Run, load_run, pick_device
-from regard.serving.aligning import align_pairs, choose_alignment
+from regard.serving import aligning
 
 app = typer.Typer()
-
-CHOSEN_ON = 200
-"""Pairs of the validation split that the best head is chosen on."""
 
 
 @app.command()
@@ -83,7 +78,7 @@ def command(
     if choose:
         settings = choose_on_valid(run)
     links = []
-    for found in align_pairs(run, task.pairs, settings):
+    for found in aligning.align_pairs(run, task.pairs, settings):
         links.append(found)
         if not quiet and not json:
             print(format_links(found))
@@ -128,15 +123,13 @@ def _task(run: Run, source: str | None, target: str | None, gold: str | None) ->
 def choose_on_valid(run: Run) -> AlignmentSettings:
     """The head that errs least on some validation pairs."""
     data = load_data(run.folder)
-    path: Path = data.gold("valid")
-    if not path.exists():
+    if not data.gold("valid").exists():
         raise SettingsError(
             f"--choose: the corpus of {run.folder.path} has no gold alignments to choose by"
         )
-    pairs: Iterator[Pair] = islice(data.read("valid"), CHOSEN_ON)
-    truth = list(islice(read_pharaoh(read_lines(path), name=str(path)), CHOSEN_ON))
-    choice = choose_alignment(run, list(pairs), truth)
-    note(f"chose {choice.settings} with an error of {choice.error:.1%} on {len(truth)} pairs")
+    choice = aligning.choose_on_valid(run, data)
+    pairs = min(aligning.CHOSEN_ON, data.pairs["valid"])
+    note(f"chose {choice.settings} with an error of {choice.error:.1%} on {pairs} pairs")
     return choice.settings
 
 

@@ -9,20 +9,18 @@ import typer
 from rich.markup import escape
 
 from regard.cli import options
-from regard.cli.align import CHOSEN_ON, choose_on_valid
+from regard.cli.align import choose_on_valid
 from regard.cli.console import note, out
 from regard.cli.progress import TerminalReporter
 from regard.cli.tables import plain_table, scores_table
-from regard.corpora.readers import read_lines
 from regard.evaluation.alignment_error import AlignmentScore, score_alignments
-from regard.evaluation.pharaoh import read_pharaoh
 from regard.inspection.alignment import AlignmentSettings
 from regard.inspection.plot import save_figure
 from regard.recipes.assemble import train
 from regard.recipes.load import load_recipe
 from regard.recipes.prepare import Data, load_data
 from regard.recipes.run_folder import RunFolder, pick_device
-from regard.serving.aligning import align_pairs
+from regard.serving.aligning import CHOSEN_ON, align_pairs, read_gold
 from regard.serving.scoring import finish_run
 from regard.serving.translator import Translator, load
 from regard.training.interrupts import StopRequests
@@ -94,9 +92,8 @@ def _alignment(translator: Translator, data: Data) -> tuple[AlignmentSettings, A
     """The head that aligns best on validation pairs, and how it does on the test pairs."""
     run = translator.runs[0]
     settings = choose_on_valid(run)
-    gold = data.gold("test")
-    truth = read_pharaoh(read_lines(gold), name=str(gold))
-    return settings, score_alignments(align_pairs(run, data.read("test"), settings), truth)
+    links = align_pairs(run, data.read("test"), settings)
+    return settings, score_alignments(links, read_gold(data, "test"))
 
 
 def _look(

@@ -163,7 +163,7 @@ def try_training(
     validations = math.ceil(settings.steps / settings.validation.every)
     seen = settings.steps * settings.accumulate * steps.pairs_per_batch
     return Trial(
-        device=_describe(device),
+        device=describe_device(device),
         load=load,
         pairs=len(sample),
         all_pairs=sizes.train,
@@ -296,7 +296,7 @@ def _measure_largest(
         budget //= 2
         gc.collect()  # what is freed now is there for the next attempt
     raise RunError(
-        f"the model does not fit on {_describe(device)}, which has "
+        f"the model does not fit on {describe_device(device)}, which has "
         f"{format_bytes(available_memory(device))}, even with {2 * budget} tokens in a batch; "
         "choose a smaller model, or another --device"
     )
@@ -310,34 +310,69 @@ def _measure(
     sizes: CorpusSizes,
     budget: int,
 ) -> _Steps:
-    """Train for some steps, with the training loop itself, and validate once."""
+    """Train for some steps and validate once."""
+    forget_peak(device)
+    training = recipe.training.model_copy(update={"batch_tokens": budget})
+    timed = time_steps(
+        recipe.model_copy(update={"training": training}), prepared, folder, device=device
+    )
+    checkpoint = list_checkpoints(folder.path / "checkpoints")[0]
+    return _Steps(
+        parameters=sum(p.numel() for p in timed.model.parameters()),
+        batch_tokens=budget,
+        seconds=timed.seconds,
+        tokens_per_second=timed.tokens_per_second,
+        pairs_per_batch=_plan(prepared.train, training).pairs_per_batch,
+        validation_seconds=_validation_seconds(timed.model, recipe, prepared, sizes),
+        memory=peak_memory(device),
+        checkpoint=checkpoint.stat().st_size,
+    )
+
+
+class TimedSteps(NamedTuple):
+    """What some steps of training took."""
+
+    model: AnyModel
+    """As they left it."""
+    seconds: float
+    """Of one: the median."""
+    tokens_per_second: float
+    """Target tokens, as the log of a training counts them."""
+
+
+def time_steps(
+    recipe: Recipe, prepared: Prepared, folder: RunFolder, *, device: torch.device
+) -> TimedSteps:
+    """Some seconds of the recipe's training, by the training loop itself but not compiled.
+
+    `folder` is one to be thrown away: a checkpoint is left in it. The batch with the longest pairs
+    comes first, so that what does not fit fails now.
+    """
     settings = recipe.training.model_copy(
         update={
             "steps": NEVER,
-            "batch_tokens": budget,
             "compile": False,
             "log_every": NEVER,
             "save_every": NEVER,
             "validation": recipe.training.validation.model_copy(update={"every": NEVER}),
         }
     )
-    forget_peak(device)
     torch.manual_seed(settings.seed)
     model = new_model(recipe, prepared.tokenizers).to(device)
-    stopwatch, plan = _Stopwatch(device), _plan(prepared.train, settings)
+    stopwatch, longest = _Stopwatch(device), _plan(prepared.train, settings).longest
     sampling = partial(sample_pairs, prepared.tokenizers) if recipe.text.sampling else None
     stream = training_batches(
         prepared.train,
         Position(0, 0),
-        budget=budget,
+        budget=settings.batch_tokens,
         seed=settings.seed,
         max_tokens=settings.max_tokens,
         sample=sampling,
     )
     tokens: list[int] = []
     task = Task(
-        lambda start: _counted(chain([Placed(plan.longest, start)], stream), tokens),
-        partial(batch_loss, smoothing=settings.label_smoothing, consistency=settings.consistency),
+        lambda start: _counted(chain([Placed(longest, start)], stream), tokens),
+        partial(batch_loss, smoothing=settings.label_smoothing),
         lambda model: {},
     )
     fit(
@@ -351,17 +386,7 @@ def _measure(
     )
     steps, batches = len(stopwatch.times), settings.accumulate
     learned = sum(tokens[WARMUP * batches : steps * batches]) / (steps - WARMUP)
-    checkpoint = list_checkpoints(folder.path / "checkpoints")[0]
-    return _Steps(
-        parameters=sum(p.numel() for p in model.parameters()),
-        batch_tokens=budget,
-        seconds=stopwatch.step(),
-        tokens_per_second=learned / stopwatch.step(),
-        pairs_per_batch=plan.pairs_per_batch,
-        validation_seconds=_validation_seconds(model, recipe, prepared, sizes),
-        memory=peak_memory(device),
-        checkpoint=checkpoint.stat().st_size,
-    )
+    return TimedSteps(model, stopwatch.step(), learned / stopwatch.step())
 
 
 class _Plan(NamedTuple):
@@ -422,7 +447,8 @@ def _free_disk(place: Path) -> int:
     return shutil.disk_usage(place).free
 
 
-def _describe(device: torch.device) -> str:
+def describe_device(device: torch.device) -> str:
+    """What computes: the name of a GPU, or how many threads of a processor."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
