@@ -24,10 +24,10 @@ class Halves(Tokenizer):
     def pieces(self, ids):
         return [f"▁{number}" if number % 2 == 0 else str(number) for number in ids]
 
-    def decode(self, ids):
+    def decode(self, ids, unknown=()):
         return "".join(self.pieces(ids)).replace("▁", " ").strip()
 
-    def words(self, ids):
+    def words(self, ids, unknown=()):
         begun = 0
         numbers = []
         for place, number in enumerate(ids):
@@ -38,7 +38,7 @@ class Halves(Tokenizer):
     def encode(self, texts):
         raise NotImplementedError
 
-    sample = fingerprint = save = encode
+    sample = surfaces = fingerprint = save = encode
 
 
 class Fake(Model):

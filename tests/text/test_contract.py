@@ -5,7 +5,7 @@ import itertools
 import pickle
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -84,6 +84,50 @@ def test_words_of_a_plain_sentence(kind):
         if number is not None
     ]
     assert by_word == ["Jane", "visite", "l'Afrique", "en", "septembre", "!"]
+
+
+@every_kind
+@pytest.mark.parametrize("lossless", [True, False])
+@quick
+@given(text=texts)
+def test_every_id_has_its_stretch_of_the_text(kind, lossless, text):
+    assume(not {"\ufdd0", "\ufdd1"} & {*text})  # two characters each inside a subword vocabulary
+    changes = {"byte_fallback": False} if kind in SUBWORDS and not lossless else {}
+    tokenizer = learned(kind, **changes)
+    [ids] = tokenizer.encode([text])
+    surfaces = tokenizer.surfaces(text)
+    normal = normalize(text, "nfc", lowercase=False)
+    assert len(surfaces) == len(ids)
+    assert "".join(surfaces) == (text if len(text) == len(normal) else normal)
+    unknown = [part for part, i in zip(surfaces, ids, strict=True) if i == UNK]
+    assert tokenizer.decode(ids, unknown) in (text, normal)
+
+
+@every_kind
+@pytest.mark.parametrize("text", ["JANE visits Mars", "jane Visits e\u0301te\u0301", ""])
+def test_surfaces_keep_their_capitals(kind, text):
+    tokenizer = learned(kind, lowercase=True)
+    surfaces = tokenizer.surfaces(text)
+    assert len(surfaces) == len(tokenizer.encode([text])[0])
+    shorter = len(normalize(text, "nfc", lowercase=True)) < len(text)
+    assert "".join(surfaces) == ("jane visits été" if shorter else text)
+
+
+@every_kind
+def test_what_is_unknown_can_be_said(kind):
+    tokenizer = learned(kind)
+    [ids] = tokenizer.encode(["Jane visits Africa"])
+    first, *others = ids
+    cut = [UNK, *others[:1], first, UNK]
+    assert tokenizer.decode(cut).count("⁇") == 2
+    said = tokenizer.decode(cut, ["New York", "▁Ω"])
+    assert said.startswith("New York")
+    assert said.endswith("▁Ω")
+    words = tokenizer.words(cut, ["New York", "▁Ω"])
+    assert words[0] == 0
+    assert words[-1] == len(said.split()) - 1
+    with pytest.raises(ValueError, match="zip"):
+        tokenizer.decode(cut, ["one"])
 
 
 @every_kind

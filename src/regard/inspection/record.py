@@ -62,18 +62,29 @@ class Recording:
     """By part and layer, each (B, H, T, S)."""
 
     def attention(
-        self, sentence: int, source: Tokenizer, target: Tokenizer, part: Part = "cross"
+        self,
+        sentence: int,
+        source: Tokenizer,
+        target: Tokenizer,
+        part: Part = "cross",
+        *,
+        unknown: Sequence[str] = (),
     ) -> Attention:
-        """The attention of one sentence, its padding cut off and its pieces named."""
+        """The attention of one sentence, its padding cut off and its pieces named.
+
+        `unknown` are the words that stand for the target's unknown ones, as `decode` has it.
+        """
         numbers = sorted(layer for there, layer in self.weights if there == part)
         if not numbers:
             parts = ", ".join(sorted({there for there, _ in self.weights}))
             raise SettingsError(f"part: no {part} attention was recorded, found {parts or 'none'}")
         source_ids = _real(self.source, sentence)
         given = _real(self.target, sentence)
-        answers = [*given[1:], EOS]
-        rows = name_axis(source_ids, source) if part == "encoder" else name_axis(answers, target)
-        columns = name_axis(given, target) if part == "decoder" else name_axis(source_ids, source)
+        columns = rows = name_axis(source_ids, source)
+        if part != "encoder":
+            rows = name_axis([*given[1:], EOS], target, unknown)
+        if part == "decoder":
+            columns = name_axis(given, target, unknown)
         size = len(rows.pieces), len(columns.pieces)
         layers = torch.stack([self.weights[part, layer][sentence] for layer in numbers])
         return Attention(part, layers[..., : size[0], : size[1]].float(), rows, columns)
@@ -161,16 +172,19 @@ def record(
     return Recording(source.to(cpu), target.to(cpu), recorder.weights())
 
 
-def name_axis(ids: Sequence[int], tokenizer: Tokenizer) -> Axis:
-    """The pieces and words of `ids`, which may begin with BOS and end in EOS."""
+def name_axis(ids: Sequence[int], tokenizer: Tokenizer, unknown: Sequence[str] = ()) -> Axis:
+    """The pieces and words of `ids`, which may begin with BOS and end in EOS.
+
+    `unknown` are the words that stand for unknown ones, as `Tokenizer.decode` has it.
+    """
     first = int(len(ids) > 0 and ids[0] == BOS)
     last = len(ids) - int(len(ids) > 0 and ids[-1] == EOS)
     inner = ids[first:last]
     before, after = [SPECIAL_PIECES[BOS]] * first, [SPECIAL_PIECES[EOS]] * (len(ids) - last)
     return Axis(
         pieces=(*before, *tokenizer.pieces(inner), *after),
-        words=tuple(tokenizer.decode(inner).split()),
-        word_of=(*(None for _ in before), *tokenizer.words(inner), *(None for _ in after)),
+        words=tuple(tokenizer.decode(inner, unknown).split()),
+        word_of=(*(None for _ in before), *tokenizer.words(inner, unknown), *(None for _ in after)),
     )
 
 

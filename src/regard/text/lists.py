@@ -58,7 +58,10 @@ class ListTokenizer(TableTokenizer):
         """The pieces of a normalised text."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [self._look_up(self.cut(self._normalize(text))) for text in texts]
+        return [
+            [self._ids.get(piece, UNK) for piece in self._cut_known(self._normalize(text))]
+            for text in texts
+        ]
 
     def sample(self, texts: Sequence[str], seed: int) -> list[list[int]]:
         return self.encode(texts)
@@ -66,8 +69,9 @@ class ListTokenizer(TableTokenizer):
     def save(self, folder: Path, name: str) -> None:
         save_card(Saved(version=1, settings=self.settings, pieces=self._pieces), folder, name)
 
-    def _look_up(self, pieces: Iterable[str]) -> list[int]:
-        return [self._ids.get(piece, UNK) for piece in pieces]
+    def _cut_known(self, text: str) -> list[str]:
+        """The pieces of a normalised text, cut where that makes more of them known."""
+        return self.cut(text)
 
 
 class WordTokenizer(ListTokenizer):
@@ -84,17 +88,21 @@ class WordTokenizer(ListTokenizer):
         # The first word gets a space as well, so that it is the same piece as within a text.
         return _PIECE.findall(f" {text}") if text else []
 
-    def decode(self, ids: Sequence[int]) -> str:
-        return self._join(ids).removeprefix(" ")
+    def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
+        return self._join(ids, unknown).removeprefix(" ")
 
-    def _look_up(self, pieces: Iterable[str]) -> list[int]:
-        ids = []
-        for piece in pieces:
+    def _split(self, text: str) -> list[str]:
+        pieces = self._cut_known(text)
+        return [pieces[0].removeprefix(" "), *pieces[1:]] if pieces else []
+
+    def _cut_known(self, text: str) -> list[str]:
+        pieces = []
+        for piece in self.cut(text):
             if piece in self._ids or len(piece) == 1 or piece[0] != " ":
-                ids.append(self._ids.get(piece, UNK))
+                pieces.append(piece)
             else:
-                ids += [self._ids[" "], self._ids.get(piece[1:], UNK)]
-        return ids
+                pieces += [" ", piece[1:]]
+        return pieces
 
 
 class CharacterTokenizer(ListTokenizer):
@@ -104,5 +112,8 @@ class CharacterTokenizer(ListTokenizer):
     def cut(text: str) -> list[str]:
         return list(text)
 
-    def decode(self, ids: Sequence[int]) -> str:
-        return self._join(ids)
+    def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
+        return self._join(ids, unknown)
+
+    def _split(self, text: str) -> list[str]:
+        return self.cut(text)

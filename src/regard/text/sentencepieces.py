@@ -5,6 +5,7 @@ is hidden behind a code point that Unicode keeps for use inside programs, and th
 text hold it, behind another. With byte fallback every text then comes back as it went in.
 """
 
+import codecs
 import hashlib
 import io
 import random
@@ -99,9 +100,9 @@ class SentencePieceTokenizer(TableTokenizer):
             sampled.append(self._look_up(pieces))
         return sampled
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
         # SentencePiece puts a space before every text, so that its first word is like any other.
-        return _unescape(self._join(ids).removeprefix(" "))
+        return _unescape(self._join(ids, unknown).removeprefix(" "))
 
     def save(self, folder: Path, name: str) -> None:
         write_whole(folder / f"{name}.model", self._model)
@@ -123,6 +124,15 @@ class SentencePieceTokenizer(TableTokenizer):
             elif ids[-1:] != [UNK]:  # of several in a row SentencePiece makes one
                 ids.append(UNK)
         return ids
+
+    def _split(self, text: str) -> list[str]:
+        escaped = _escape(text)
+        ids: list[int] = self._processor.encode(escaped, out_type=int)
+        pieces: list[str] = self._processor.encode(escaped, out_type=str)
+        unknown = [piece for i, piece in zip(ids, pieces, strict=True) if i == UNK]
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        surfaces = [_unescape(decoder.decode(spelling)) for spelling in self._spell(ids, unknown)]
+        return [surfaces[0].removeprefix(" "), *surfaces[1:]] if ids else []
 
     def _show(self, spelling: bytes) -> str:
         return super()._show(spelling.replace(_UNDERSCORE.encode(), "▁".encode()))

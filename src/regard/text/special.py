@@ -5,3 +5,6 @@ PAD, UNK, BOS, EOS = range(4)
 
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 """How they are written, in the order of their ids."""
+
+UNKNOWN = "⁇"
+"""What a reader sees in the place of an unknown piece."""

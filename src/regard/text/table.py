@@ -3,12 +3,14 @@
 import hashlib
 import json
 import unicodedata
+from abc import abstractmethod
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 from regard.text.normalize import normalize
 from regard.text.numbering import number_words
 from regard.text.settings import TokenizerSettings
-from regard.text.special import SPECIAL_PIECES, UNK
+from regard.text.special import SPECIAL_PIECES, UNK, UNKNOWN
 from regard.text.tokenizer import Tokenizer
 
 
@@ -20,7 +22,7 @@ class TableTokenizer(Tokenizer):
     ) -> None:
         """Give the spellings of the ids after the special ones; `content` tells it from others."""
         self.settings = settings
-        special = ["⁇".encode() if i == UNK else b"" for i in range(len(SPECIAL_PIECES))]
+        special = [UNKNOWN.encode() if i == UNK else b"" for i in range(len(SPECIAL_PIECES))]
         self._spellings = (*special, *spellings)
         self._content = content
 
@@ -34,8 +36,16 @@ class TableTokenizer(Tokenizer):
             for i, spelling in zip(ids, self._spell(ids), strict=True)
         ]
 
-    def words(self, ids: Sequence[int]) -> list[int | None]:
-        return number_words(self._spell(ids))
+    def words(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[int | None]:
+        return number_words(self._spell(ids, unknown))
+
+    def surfaces(self, text: str) -> list[str]:
+        normal = self._normalize(text)
+        surfaces = self._split(normal)
+        if len(normal) != len(text):
+            return surfaces
+        places = accumulate(map(len, surfaces), initial=0)
+        return [text[first:last] for first, last in pairwise(places)]
 
     def fingerprint(self) -> str:
         kept = self.settings.model_dump(include={"kind", "form", "lowercase", "sampling"})
@@ -44,14 +54,24 @@ class TableTokenizer(Tokenizer):
     def _normalize(self, text: str) -> str:
         return normalize(text, self.settings.form, lowercase=self.settings.lowercase)
 
-    def _join(self, ids: Sequence[int]) -> str:
-        return b"".join(self._spell(ids)).decode("utf-8", "replace")
+    @abstractmethod
+    def _split(self, text: str) -> list[str]:
+        """The surfaces of a normalised text."""
 
-    def _spell(self, ids: Sequence[int]) -> list[bytes]:
+    def _join(self, ids: Sequence[int], unknown: Sequence[str]) -> str:
+        return b"".join(self._spell(ids, unknown)).decode("utf-8", "replace")
+
+    def _spell(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[bytes]:
+        """The spelling of each id, and for UNK what `unknown` has in its turn."""
         for i in ids:
             if not 0 <= i < self.size:
                 raise ValueError(f"id {i} is not in the vocabulary of ids 0 to {self.size - 1}")
-        return [self._spellings[i] for i in ids]
+        spelled = [self._spellings[i] for i in ids]
+        if unknown:
+            places = [place for place, i in enumerate(ids) if i == UNK]
+            for place, text in zip(places, unknown, strict=True):
+                spelled[place] = text.encode()
+        return spelled
 
     def _show(self, spelling: bytes) -> str:
         """A piece for readers: bytes as <0xE2> where they are no whole or no visible character."""

@@ -30,16 +30,30 @@ class Tokenizer(ABC):
         """
 
     @abstractmethod
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text that the ids spell; special ids are left out, UNK shows as `⁇`."""
+    def surfaces(self, text: str) -> list[str]:
+        """For each id of `encode([text])` the stretch of `text` that it is for, UNK or not.
+
+        Together they are the text as it was given; the normalised one where that is longer or
+        shorter. Of a character in several ids, the last has it.
+        """
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
+        """The text that the ids spell; special ids are left out, but UNK shows as `⁇`.
+
+        If `unknown` is given, it holds for each UNK what shows instead.
+        """
 
     @abstractmethod
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Each id as a reader may see it: `▁` for a space, `<0x0A>` for a byte not to be seen."""
 
     @abstractmethod
-    def words(self, ids: Sequence[int]) -> list[int | None]:
-        """For each id, the number of its word in `decode(ids).split()`; None for a mere space."""
+    def words(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[int | None]:
+        """For each id, the number of the first word of `decode(ids, unknown).split()` it is in.
+
+        None for a mere space.
+        """
 
     @abstractmethod
     def fingerprint(self) -> str:
