@@ -9,7 +9,9 @@ from torch import Tensor
 
 from regard.models.build import FAMILIES, build_model
 from regard.models.contracts import AnyModel, take
+from regard.models.deep_att import DeepAttSettings
 from regard.models.encoder_decoder import EncoderDecoderSettings
+from regard.models.gnmt import GnmtSettings
 from regard.models.luong import LuongSettings
 from regard.models.rnnsearch import RnnSearchSettings
 from regard.models.transformer import TransformerSettings
@@ -33,6 +35,12 @@ def luong(attention="global", **given):
     return LuongSettings(**(sizes | given))
 
 
+def deep(settings, **given):
+    """Three layers above one another: the residual connections of GNMT begin at the third."""
+    sizes = {"encoder_layers": 3, "decoder_layers": 3, "width": 8, "embedding": 6, "alignment": 7}
+    return settings(**(sizes | given))
+
+
 VARIANTS = {
     "transformer": transformer(embeddings="shared"),
     "transformer pre-norm": transformer(norm="pre", embeddings="target"),
@@ -44,6 +52,10 @@ VARIANTS = {
     "rnn one-hot": rnn(embedding=0, layers=1, reading="backward"),
     "rnnsearch": RnnSearchSettings(width=8, embedding=6, alignment=7, readout=5),
     "luong both ways": luong(reading="both"),
+    "deep-att": deep(DeepAttSettings, memory=5),
+    "deep-att shallow": deep(DeepAttSettings, memory=9, encoder_layers=1, decoder_layers=2),
+    "gnmt": deep(GnmtSettings),
+    "gnmt shallow": deep(GnmtSettings, encoder_layers=2, decoder_layers=2),
 } | {
     f"luong {score} {attention} {'fed' if feeding else 'unfed'}": luong(
         score=score, attention=attention, input_feeding=feeding

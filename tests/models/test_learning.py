@@ -9,7 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.models.build import FAMILIES, build_model
+from regard.models.deep_att import DeepAttSettings
 from regard.models.encoder_decoder import EncoderDecoderSettings
+from regard.models.gnmt import GnmtSettings
 from regard.models.luong import LuongSettings
 from regard.models.rnnsearch import RnnSearchSettings
 from regard.models.transformer import TransformerSettings
@@ -34,6 +36,20 @@ LESSONS = {
         RnnSearchSettings(width=48, embedding=32, alignment=48, readout=48), 7, 5e-3, 400
     ),
     "luong": Lesson(LuongSettings(width=64, embedding=32, layers=1), 7, 5e-3, 400),
+    "deep-att": Lesson(
+        DeepAttSettings(
+            encoder_layers=3, decoder_layers=3, width=32, embedding=32, memory=48, alignment=48
+        ),
+        7,
+        5e-3,
+        300,
+    ),
+    "gnmt": Lesson(
+        GnmtSettings(encoder_layers=3, decoder_layers=3, width=48, embedding=32, alignment=48),
+        7,
+        5e-3,
+        300,
+    ),
     "transformer": Lesson(
         TransformerSettings(
             encoder_layers=2, decoder_layers=2, width=64, heads=4, feed_forward=128, dropout=0.0

@@ -90,14 +90,27 @@ class RecurrentLayer(nn.Module):
                 outputs, *last = torch.gru(x, first[0], weights, *options)
         return Passed(outputs, tuple(h[0] for h in last))
 
+    def read(self, x: Tensor, mask: Tensor, *, backward: bool) -> Passed:
+        """A padded `x` (B, S, inputs) read from its beginning or its end, and where that ended."""
+        if backward:
+            outputs, hidden = self(x.flip(1), self.blank(len(x)), mask=mask.flip(1))
+            return Passed(outputs.flip(1), hidden)  # padding came first: it ends well
+        outputs, hidden = self(x, self.blank(len(x)), mask=mask)
+        rows, ends = torch.arange(len(x), device=x.device), mask.sum(1) - 1  # (B,)
+        return Passed(outputs, (outputs[rows, ends], *hidden[1:]))
+
     def step(self, x: Tensor, hidden: Hidden) -> Hidden:
-        """The state after one more input: `x` (N, inputs), each of `hidden` (N, D)."""
-        x, old = x.to(self.bias.dtype), [h.to(self.bias.dtype) for h in hidden]
+        """The state after one more input: `x` (..., inputs), each of `hidden` (..., D)."""
+        grid = x.shape[:-1]
+        x, *old = (y.to(self.bias.dtype).flatten(0, -2) for y in (x, *hidden))  # (N, ·)
         weights = (self.weight_ih, self.weight_hh, self.bias, torch.zeros_like(self.bias))
         with torch.autocast(x.device.type, enabled=False):
+            new: Hidden
             if self.cell == "lstm":
-                return torch.lstm_cell(x, old, *weights)
-            return (torch.gru_cell(x, old[0], *weights),)
+                new = torch.lstm_cell(x, old, *weights)
+            else:
+                new = (torch.gru_cell(x, old[0], *weights),)
+        return tuple(h.view(*grid, self.width) for h in new)
 
     def _with_padding_gate(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """`x` with a flag on padding, and weights by which the flag holds the state.
@@ -141,14 +154,12 @@ class RecurrentDecoder(nn.Module):
 
     def step(self, x: Tensor, hidden: Hidden) -> Hidden:
         """The state after one more input: `x` (B, K, inputs), each of `hidden` (B, K, D)."""
-        grid = x.shape[:2]
-        x, hidden = x.flatten(0, 1), tuple(h.flatten(0, 1) for h in hidden)  # (B * K, D)
         new: list[Hidden] = []
         for number, layer in enumerate(self.layers):
             x = self.dropout(x) if number else x
             new.append(layer.step(x, hidden[number :: len(self.layers)]))
             x = new[-1][0]
-        return tuple(torch.unflatten(h, 0, grid) for kind in zip(*new, strict=True) for h in kind)
+        return by_kind(new)
 
     def top(self, hidden: Hidden) -> Tensor:
         """The top layer's h in a state."""
@@ -184,7 +195,12 @@ class RecurrentEncoder(nn.Module):
         for number, layer in enumerate(self.layers):
             x, hidden = layer(self.dropout(x) if number else x, mask)  # (B, S, D)
             last.append(hidden)
-        return Passed(x, tuple(h for kind in zip(*last, strict=True) for h in kind))
+        return Passed(x, by_kind(last))
+
+
+def by_kind(layers: Sequence[Hidden]) -> Hidden:
+    """The states of the layers of a stack as one: all of h, then all of c."""
+    return tuple(h for kind in zip(*layers, strict=True) for h in kind)
 
 
 def check_reading(reading: Reading, width: int) -> None:
@@ -201,14 +217,11 @@ class _ReadingLayer(nn.Module):
         self.back = RecurrentLayer(cell, inputs, width) if reading != "forward" else None
 
     def forward(self, x: Tensor, mask: Tensor) -> Passed:
-        parts = []
-        if self.onward is not None:
-            outputs, hidden = self.onward(x, self.onward.blank(len(x)), mask=mask)
-            rows, ends = torch.arange(len(x), device=x.device), mask.sum(1) - 1  # (B,)
-            parts.append(Passed(outputs, (outputs[rows, ends], *hidden[1:])))
-        if self.back is not None:
-            outputs, hidden = self.back(x.flip(1), self.back.blank(len(x)), mask=mask.flip(1))
-            parts.append(Passed(outputs.flip(1), hidden))  # padding came first: it ends well
+        parts = [
+            layer.read(x, mask, backward=backward)
+            for layer, backward in ((self.onward, False), (self.back, True))
+            if layer is not None
+        ]
         if len(parts) == 1:
             return parts[0]
         both = zip(*(part.hidden for part in parts), strict=True)

@@ -6,14 +6,21 @@ from pydantic import Field
 
 from regard.errors import SettingsError
 from regard.models.contracts import AnyModel
+from regard.models.deep_att import DeepAtt, DeepAttSettings
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderSettings
+from regard.models.gnmt import Gnmt, GnmtSettings
 from regard.models.luong import Luong, LuongSettings
 from regard.models.rnnsearch import RnnSearch, RnnSearchSettings
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.settings import Settings
 
 ModelSettings = Annotated[
-    EncoderDecoderSettings | RnnSearchSettings | LuongSettings | TransformerSettings,
+    EncoderDecoderSettings
+    | RnnSearchSettings
+    | LuongSettings
+    | DeepAttSettings
+    | GnmtSettings
+    | TransformerSettings,
     Field(discriminator="family"),
 ]
 """The settings of whichever family; `family` says which."""
@@ -36,6 +43,8 @@ FAMILIES: dict[str, Family] = {
     "rnn": Family(EncoderDecoderSettings, EncoderDecoder),
     "rnnsearch": Family(RnnSearchSettings, RnnSearch),
     "luong": Family(LuongSettings, Luong),
+    "deep-att": Family(DeepAttSettings, DeepAtt),
+    "gnmt": Family(GnmtSettings, Gnmt),
     "transformer": Family(TransformerSettings, Transformer),
 }
 """Every family, in the order of their years."""

@@ -1,0 +1,70 @@
+"""A recurrent layer that looks before it steps."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.attend import KeyValues, attend
+from regard.attention.masks import padding_mask
+from regard.attention.scores import AdditiveScore
+from regard.layers.recurrent import Hidden, RecurrentLayer
+from regard.types import Site, Watch
+
+
+class Looked(NamedTuple):
+    """What a layer found at each of T positions, and what it made of it."""
+
+    contexts: Tensor  # (B, T, M)
+    outputs: Tensor  # (B, T, D)
+
+
+class AttentiveLayer(nn.Module):
+    """An LSTM whose last output is the query, and whose next input holds what was found.
+
+        a_t = Σ_s softmax_s(vᵀ tanh(W h_{t-1} + U m_s)) m_s
+        h_t = LSTM([x_t; a_t], h_{t-1})
+
+    It is the bottom of a deep decoder. It must take its steps one after the other, for each query
+    hangs on the step before; but it alone: once the contexts of all positions are known, the
+    layers above can run over the whole target at once.
+    """
+
+    def __init__(self, inputs: int, memory: int, width: int, alignment: int) -> None:
+        super().__init__()
+        self.score = AdditiveScore(width, memory, alignment)
+        self.layer = RecurrentLayer("lstm", inputs + memory, width)
+
+    def prepare(self, memory: Tensor) -> KeyValues:
+        """What `memory` (B, S, M) is looked at as: made once, used at each step."""
+        return KeyValues(self.score.prepare(memory)[:, None], memory[:, None])  # (B, 1, S, ·)
+
+    def forward(self, x: Tensor, kv: KeyValues, real: Tensor, *, watch: Watch | None) -> Looked:
+        """All positions of a given `x` (B, T, inputs), from a blank state."""
+        hidden = tuple(h[:, None] for h in self.layer.blank(len(x)))  # each (B, 1, D)
+        contexts, outputs = [], []
+        for position, column in enumerate(x.unbind(1)):  # (B, inputs)
+            site = Site("cross", 0, position)
+            context, hidden = self.step(column[:, None], hidden, kv, real, site=site, watch=watch)
+            contexts.append(context)
+            outputs.append(hidden[0])
+        return Looked(torch.cat(contexts, 1), torch.cat(outputs, 1))
+
+    def step(
+        self,
+        x: Tensor,
+        hidden: Hidden,
+        kv: KeyValues,
+        real: Tensor,
+        *,
+        site: Site,
+        watch: Watch | None,
+    ) -> tuple[Tensor, Hidden]:
+        """What was found (B, K, M), and the state after `x` (B, K, inputs) was taken in with it.
+
+        `real` (B, S) says where the memory is no padding.
+        """
+        query = hidden[0][:, None]  # (B, 1, K, D)
+        mask = padding_mask(real)
+        context = attend(self.score, query, kv, mask, site=site, watch=watch)[:, 0]  # (B, K, M)
+        return context, self.layer.step(torch.cat([x, context], -1), hidden)

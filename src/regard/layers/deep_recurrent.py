@@ -1,0 +1,120 @@
+"""Stacks of LSTM layers with a way past each layer, without which deep ones do not learn."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.layers.recurrent import Hidden, Passed, RecurrentLayer, by_kind
+
+
+class ResidualStack(nn.Module):
+    """Layers read from the left; each above the first adds its input to what it makes of it.
+
+        m^k = LSTM^k([x^{k-1}; a])
+        x^1 = m^1, and x^k = m^k + x^{k-1} above (Wu et al. 2016, equation 6)
+
+    `a`, which all layers are given beside, is of width `beside`; 0: there is none. Dropout falls on
+    what goes into a layer from below, not on what goes past it.
+    """
+
+    def __init__(
+        self, inputs: int, width: int, *, layers: int, beside: int = 0, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.layers = _lstms([inputs + beside, *[width + beside] * (layers - 1)], width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, beside: Tensor | None = None) -> Tensor:
+        """The top's x at each position of `x`, from a blank state: (B, T, ·) -> (B, T, D)."""
+        for number, layer in enumerate(self.layers):
+            made = layer(self._into(x, beside), layer.blank(len(x))).outputs  # (B, T, D)
+            x = made + x if number else made
+        return x
+
+    def step(self, x: Tensor, hidden: Hidden, beside: Tensor | None = None) -> Passed:
+        """The top's x (B, K, D) for one more `x` (B, K, inputs), and the state after it."""
+        states: list[Hidden] = []
+        for number, layer in enumerate(self.layers):
+            states.append(layer.step(self._into(x, beside), hidden[number :: len(self.layers)]))
+            x = states[-1][0] + x if number else states[-1][0]
+        return Passed(x, by_kind(states))
+
+    def _into(self, x: Tensor, beside: Tensor | None) -> Tensor:
+        """What a layer is given where `x` comes from below."""
+        x = self.dropout(x)
+        return x if beside is None else torch.cat([x, beside], -1)
+
+
+def fast_forward(layer: RecurrentLayer, x: Tensor, h: Tensor) -> Tensor:
+    """[half(f); h] (..., 3 D): what the layer above is given where `layer` made `h` of `x`.
+
+    f = W x is what an LSTM adds to its four gates before it thinks of its past. To hand it on is a
+    fast-forward connection (Zhou et al. 2016, section 3.1): a way up through all layers that is
+    linear and holds no recurrence. Half of f will do, as the paper found: here that of the
+    candidate and of the input gate. The kernel of the whole layer keeps f to itself, so the half
+    is computed once more, which costs less than to give that kernel up.
+    """
+    enter, _, candidate, _ = layer.weight_ih.chunk(4)
+    half = F.linear(x, torch.cat([candidate, enter]))  # (..., 2 D)
+    return torch.cat([half, h], -1)
+
+
+class FastForwardColumn(nn.Module):
+    """Layers joined by fast-forward connections that read a padded source to and fro.
+
+    The first reads from the end where `backward` says so, and each in the other direction than the
+    one below it, so that all above the first know both sides of a word.
+    """
+
+    def __init__(
+        self, inputs: int, width: int, *, layers: int, backward: bool, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.backward = backward
+        self.layers = _lstms([inputs, *[3 * width] * (layers - 1)], width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """[f; h] of the top layer, with all of f: (B, S, inputs) -> (B, S, 5 D)."""
+        *lower, top = self.layers
+        backward = self.backward
+        for layer in lower:
+            h = layer.read(x, mask, backward=backward).outputs  # (B, S, D)
+            x, backward = fast_forward(layer, x, self.dropout(h)), not backward  # (B, S, 3 D)
+        h = top.read(x, mask, backward=backward).outputs
+        return torch.cat([F.linear(x, top.weight_ih), h], -1)
+
+
+class FastForwardStack(nn.Module):
+    """Layers joined by fast-forward connections, read from the left."""
+
+    def __init__(self, inputs: int, width: int, *, layers: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.layers = _lstms([inputs, *[3 * width] * (layers - 1)], width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The top's h at each position of `x`, from a blank state: (B, T, inputs) -> (B, T, D)."""
+        *lower, top = self.layers
+        for layer in lower:
+            h = layer(x, layer.blank(len(x))).outputs  # (B, T, D)
+            x = fast_forward(layer, x, self.dropout(h))  # (B, T, 3 D)
+        outputs: Tensor = top(x, top.blank(len(x))).outputs
+        return outputs
+
+    def step(self, x: Tensor, hidden: Hidden) -> Passed:
+        """The top's h (B, K, D) for one more `x` (B, K, inputs), and the state after it."""
+        states: list[Hidden] = []
+        for number, layer in enumerate(self.layers):
+            if number:
+                x = fast_forward(self.layers[number - 1], x, self.dropout(states[-1][0]))
+            states.append(layer.step(x, hidden[number :: len(self.layers)]))
+        return Passed(states[-1][0], by_kind(states))
+
+
+def _lstms(inputs: Sequence[int], width: int) -> Sequence[RecurrentLayer]:
+    stack = nn.ModuleList(RecurrentLayer("lstm", i, width) for i in inputs)
+    return cast(Sequence[RecurrentLayer], stack)

@@ -1,0 +1,134 @@
+"""Deep-Att: a deep LSTM with fast-forward connections (Zhou et al. 2016, arXiv 1606.04199)."""
+
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from pydantic import Field, PositiveInt
+from torch import Tensor, nn
+
+from regard.layers.attentive import AttentiveLayer
+from regard.layers.deep_recurrent import FastForwardColumn, FastForwardStack, fast_forward
+from regard.layers.embeddings import build_embedding
+from regard.layers.initial import xavier_linears
+from regard.models.contracts import Model
+from regard.models.recurrent_state import AttentiveState
+from regard.settings import Settings
+from regard.types import Decoded, Memory, Padded, Site, Watch
+
+
+class DeepAttSettings(Settings):
+    """Deep-Att; the paper's sizes: 9 and 7 layers, width 512, embedding 256, memory 1280."""
+
+    family: Literal["deep-att"] = "deep-att"
+    """Which model this is."""
+    encoder_layers: PositiveInt = 4
+    """Layers of each of the two columns that read the source."""
+    decoder_layers: int = Field(default=4, ge=2)
+    """Layers that write the target; the bottom one attends."""
+    width: PositiveInt = 256
+    """Units of each layer."""
+    embedding: PositiveInt = 256
+    """Width of the token vectors."""
+    memory: PositiveInt = 256
+    """Width of what is kept of each source word, out of ten times `width` that are read."""
+    alignment: PositiveInt = 256
+    """Width inside the score function."""
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """On token vectors, on h between layers and before the output layer (the paper's: 0.1)."""
+
+
+class DeepAtt(Model[AttentiveState]):
+    """Deep stacks in which a linear way leads past every recurrence.
+
+    An LSTM layer in two parts: f, made of its input alone, and h, made of f and of the past
+    (k counts the layers from the bottom; half takes two of the four gates in f):
+
+        f^1_t = W^1 x_t,   f^k_t = W^k [half(f^{k-1}_t); h^{k-1}_t]
+        h^k_t = LSTM^k(f^k_t, h^k_{t∓1})
+
+    The encoder is two such columns i = 1, 2 that share nothing but the words. Each reads to and
+    fro by turns, the one beginning from the left, the other from the right. Their tops are put
+    together and compressed:
+
+        m_s = W_p [f^{top,1}_s; h^{top,1}_s; f^{top,2}_s; h^{top,2}_s]
+
+    The decoder is one column from the left, whose bottom layer asks with its last output:
+
+        a_t = Σ_s softmax_s(vᵀ tanh(W h^1_{t-1} + U m_s)) m_s,   x_t = [E y_{t-1}; a_t]
+        p(y_t) = softmax(W_o h^top_t + b)
+
+    Under teacher forcing only the decoder's bottom layer goes step by step: then f^1 and h^1 are
+    known at all positions, and each layer above runs over the whole target in one call, as the
+    encoder's do.
+
+    Not the paper's: its LSTM has peepholes, which torch's kernels lack; its y_0 is zero, ours a
+    learned vector; the order of the halves of f is ours.
+    """
+
+    def __init__(self, settings: DeepAttSettings, source_size: int, target_size: int) -> None:
+        super().__init__()
+        width, embedding, dropout = settings.width, settings.embedding, settings.dropout
+        self.dropout = nn.Dropout(dropout)
+        self.source = build_embedding(source_size, embedding)
+        self.columns = nn.ModuleList(
+            FastForwardColumn(
+                embedding,
+                width,
+                layers=settings.encoder_layers,
+                backward=backward,
+                dropout=dropout,
+            )
+            for backward in (False, True)
+        )
+        self.compress = nn.Linear(10 * width, settings.memory, bias=False)  # W_p
+        self.target = build_embedding(target_size, embedding)
+        self.bottom = AttentiveLayer(embedding, settings.memory, width, settings.alignment)
+        self.decoder = FastForwardStack(
+            3 * width, width, layers=settings.decoder_layers - 1, dropout=dropout
+        )
+        self.output = nn.Linear(width, target_size)
+        xavier_linears(self)
+
+    def encode(self, source: Padded, *, watch: Watch | None = None) -> Memory:
+        x = self.dropout(self.source(source.ids))  # (B, S, E)
+        read = [column(x, source.mask) for column in self.columns]  # each (B, S, 5 D)
+        return Memory(self.compress(torch.cat(read, -1)), source.mask)
+
+    def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Decoded:
+        x = self.dropout(self.target(target.ids))  # (B, T, E)
+        kv = self.bottom.prepare(memory.states)
+        contexts, outputs = self.bottom(x, kv, memory.mask, watch=watch)  # (B, T, ·)
+        features = self.decoder(self._above_bottom(x, contexts, outputs))  # (B, T, D)
+        return Decoded(self.dropout(features))
+
+    def logits(self, features: Tensor) -> Tensor:
+        logits: Tensor = self.output(features)
+        return logits
+
+    def start(self, memory: Memory) -> AttentiveState:
+        blank = tuple(h[:, None] for h in self.bottom.layer.blank(len(memory.mask)))  # (B, 1, D)
+        cells = blank * (1 + len(self.decoder.layers))  # the bottom's h and c, then the others'
+        return AttentiveState(cells, self.bottom.prepare(memory.states), memory.mask)
+
+    def step(
+        self, tokens: Tensor, state: AttentiveState, *, watch: Watch | None = None
+    ) -> tuple[Tensor, AttentiveState]:
+        x = self.dropout(self.target(tokens))  # (B, K, E)
+        context, bottom = self.bottom.step(
+            x,
+            state.cells[:2],
+            state.memory,
+            state.real,
+            site=Site("cross", 0, state.position),
+            watch=watch,
+        )
+        above = self._above_bottom(x, context, bottom[0])
+        features, cells = self.decoder.step(above, state.cells[2:])  # (B, K, D)
+        state = replace(state, cells=(*bottom, *cells), position=state.position + 1)
+        return self.logits(self.dropout(features)), state
+
+    def _above_bottom(self, x: Tensor, contexts: Tensor, outputs: Tensor) -> Tensor:
+        """[half(f^1); h^1] (B, T, 3 D)."""
+        given = torch.cat([x, contexts], -1)
+        return fast_forward(self.bottom.layer, given, self.dropout(outputs))
