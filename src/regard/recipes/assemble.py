@@ -1,7 +1,7 @@
 """A recipe -> a trained model: all the folders, wired."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import islice
 from typing import NamedTuple, Protocol
@@ -27,8 +27,17 @@ from regard.recipes.prepare import (
 from regard.recipes.run_folder import RunFolder, new_model
 from regard.recipes.schema import Recipe
 from regard.text.build import Tokenizers
-from regard.training.loop import Progress, Reporter, StopAsked, Task, Validate, fit
-from regard.training.loss import batch_loss
+from regard.training.loop import (
+    Progress,
+    Reporter,
+    StopAsked,
+    Task,
+    TrainingSettings,
+    Validate,
+    fit,
+)
+from regard.training.loss import Loss, batch_loss
+from regard.types import Batch
 
 GREEDY = DecodingSettings(beam=BeamSettings(size=1))
 """How validation decodes: quickly; the recipe's own search is for the final scores."""
@@ -98,18 +107,20 @@ def train(
             max_tokens=settings.max_tokens,
             sample=partial(sample_pairs, prepared.tokenizers) if recipe.text.sampling else None,
         )
-        loss = partial(
-            batch_loss, smoothing=settings.label_smoothing, consistency=settings.consistency
-        )
         return fit(
             model,
-            Task(batches, loss, build_validation(recipe, prepared)),
+            Task(batches, build_loss(settings), build_validation(recipe, prepared)),
             settings,
             folder=folder.path,
             width=recipe.model.width,
             reporter=reporter,
             stop_asked=stop_asked,
         )
+
+
+def build_loss(settings: TrainingSettings) -> Callable[[AnyModel, Batch], Loss]:
+    """How wrong a model is, as the settings have it."""
+    return partial(batch_loss, smoothing=settings.label_smoothing, consistency=settings.consistency)
 
 
 def _check_same(recipe: Recipe, folder: RunFolder) -> None:
@@ -146,7 +157,7 @@ def build_validation(recipe: Recipe, prepared: Prepared) -> Validate:
     pairs = list(islice(prepared.data.read("valid"), recipe.training.validation.sentences))
     ids = source.encode([pair.source for pair in pairs])
     references = [pair.target for pair in pairs]
-    wanted = ScoreSettings(metrics=("bleu", "chrf", "exact"), resamples=0)
+    wanted = ScoreSettings(metrics=("bleu", "chrf", "gleu", "exact"), resamples=0)
 
     def validate(model: AnyModel) -> Mapping[str, float]:
         measured = perplexity(model, held_out_batches(prepared.valid, budget=VALIDATION_BUDGET))

@@ -36,7 +36,7 @@ from regard.decoding.search import DecodingSettings
 from regard.errors import RunError
 from regard.evaluation.perplexity import perplexity
 from regard.models.contracts import AnyModel
-from regard.recipes.assemble import VALIDATION_BUDGET, Prepared, prepare
+from regard.recipes.assemble import VALIDATION_BUDGET, Prepared, build_loss, prepare
 from regard.recipes.memory import available_memory, forget_peak, format_bytes, peak_memory
 from regard.recipes.prepare import sample_pairs
 from regard.recipes.run_folder import RunFolder, new_model
@@ -44,7 +44,6 @@ from regard.recipes.schema import Recipe
 from regard.text.special import UNK
 from regard.training.checkpoints import list_checkpoints
 from regard.training.loop import Task, TrainingSettings, fit
-from regard.training.loss import batch_loss
 from regard.types import Batch
 
 SAMPLE = 20_000
@@ -372,7 +371,7 @@ def time_steps(
     tokens: list[int] = []
     task = Task(
         lambda start: _counted(chain([Placed(longest, start)], stream), tokens),
-        partial(batch_loss, smoothing=settings.label_smoothing),
+        build_loss(settings),
         lambda model: {},
     )
     fit(
