@@ -4,9 +4,18 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend
-from regard.attention.cache import Paths, recall
 from regard.attention.scores import ScaledDotScore
 from regard.types import Site, Watch
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """(B, T, D) -> (B, H, T, K)"""
+    return torch.unflatten(x, -1, (heads, -1)).transpose(1, 2)
+
+
+def merge_heads(x: Tensor) -> Tensor:
+    """(B, H, T, K) -> (B, T, D)"""
+    return x.transpose(1, 2).flatten(2)
 
 
 class MultiHeadAttention(nn.Module):
@@ -59,20 +68,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """What `queries` (B, H, T, K) find in `kv` where `mask` (B|1, 1, T|1, S) lets them look."""
         mixed = attend(self.score, queries, kv, mask, site=site, dropout=self._p, watch=watch)
-        return self._merge(mixed)
-
-    def recall(
-        self,
-        queries: Tensor,
-        cells: KeyValues,
-        paths: Paths,
-        *,
-        site: Site,
-        watch: Watch | None = None,
-    ) -> Tensor:
-        """What each hypothesis, with `queries` (B, H, K, ·), finds in the cells of its own past."""
-        mixed = recall(self.score, queries, cells, paths, site=site, dropout=self._p, watch=watch)
-        return self._merge(mixed)
+        merged: Tensor = self.out(merge_heads(mixed))
+        return merged
 
     @property
     def _p(self) -> float:
@@ -86,8 +83,4 @@ class MultiHeadAttention(nn.Module):
         return nn.functional.linear(x, self.project.weight[rows], bias)
 
     def _split(self, x: Tensor) -> Tensor:
-        return torch.unflatten(x, -1, (self.heads, -1)).transpose(1, 2)  # (B, T, D) -> (B, H, T, K)
-
-    def _merge(self, mixed: Tensor) -> Tensor:
-        merged: Tensor = self.out(mixed.transpose(1, 2).flatten(2))  # (B, H, T, K) -> (B, T, D)
-        return merged
+        return split_heads(x, self.heads)

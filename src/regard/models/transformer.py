@@ -1,14 +1,15 @@
 """The Transformer (Vaswani et al. 2017)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, cast
+from typing import Any, Generic, Literal, Self, TypeVar, cast
 
 import torch
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues
+from regard.attention.blocks import Span
 from regard.attention.cache import Paths
 from regard.attention.masks import causal_mask, padding_mask
 from regard.attention.multihead import MultiHeadAttention
@@ -18,95 +19,57 @@ from regard.attention.positions import (
     check_length,
     check_max_positions,
 )
-from regard.layers.embeddings import TiedEmbeddings, Tying
-from regard.layers.feed_forward import ActivationName, FeedForward
-from regard.layers.residual import NormPlace, Residual
+from regard.attention.relative import RelativeKeys
+from regard.attention.self_attention import SelfAttention
+from regard.layers.embeddings import TiedEmbeddings
+from regard.layers.feed_forward import FeedForward
+from regard.layers.residual import Residual
 from regard.models.contracts import Model
-from regard.settings import Settings
+from regard.models.stacks import StackSettings
 from regard.types import Decoded, Memory, Padded, Site, Watch
 
-PRESETS: dict[str, dict[str, Any]] = {
-    # Wu et al. 2021 for Multi30k: some thirty thousand pairs.
-    "tiny": {
-        "encoder_layers": 4,
-        "decoder_layers": 4,
-        "width": 128,
-        "heads": 4,
-        "feed_forward": 256,
-        "dropout": 0.3,
-    },
-    # Ours, for a few hundred thousand pairs, or an evening on a CPU.
-    "small": {
-        "encoder_layers": 3,
-        "decoder_layers": 3,
-        "width": 256,
-        "heads": 4,
-        "feed_forward": 1024,
-    },
-    "base": {},  # the defaults of the fields
-    "big": {"width": 1024, "heads": 16, "feed_forward": 4096, "dropout": 0.3},
-}
-"""What the presets say of fields that are not given."""
 
-
-class TransformerSettings(Settings):
+class TransformerSettings(StackSettings):
     """A Transformer; with nothing given it is the paper's base model."""
 
     family: Literal["transformer"] = "transformer"
     """Which model this is."""
-    preset: Literal["tiny", "small", "base", "big"] | None = None
-    """Sizes and dropout for all fields that are not given."""
-    encoder_layers: PositiveInt = 6
-    """Layers that read the source."""
-    decoder_layers: PositiveInt = 6
-    """Layers that write the target."""
-    width: PositiveInt = 512
-    """Width of all vectors between layers, the paper's d_model."""
-    heads: PositiveInt = 8
-    """Subspaces in which each attention looks at once; they divide the width."""
-    feed_forward: PositiveInt = 2048
-    """Width inside the feed-forward layers, the paper's d_ff."""
-    dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
-    """Behind each sub-layer, and on the sums of embeddings and positions."""
-    attention_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """On attention weights (the paper has none)."""
-    activation_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """Inside the feed-forward layers (the paper has none)."""
-    norm: NormPlace = "post"
-    """Whether layers are normalised behind each sub-layer, as in the paper, or before it."""
-    final_norm: bool | None = None
-    """Whether encoder and decoder end in one more norm; if not given, where norm is `pre`."""
-    activation: ActivationName = "relu"
-    """The bend inside the feed-forward layers."""
     positions: PositionsName = "sinusoid"
-    """How a token is told its position."""
+    """How a token is told its position; relative and rotary ones tell self-attention alone."""
     max_positions: PositiveInt | None = None
     """The longest sentence, in tokens, that learned positions can tell; 1024 if not given."""
-    embeddings: Tying = "shared"
-    """Which of source, target and output share a matrix; `shared` needs a joint vocabulary."""
-    bias: bool = True
-    """Whether the linear layers have biases."""
+    reach: PositiveInt | None = None
+    """The distance beyond which relative positions are all the same; 16 if not given."""
+    window: PositiveInt | None = None
+    """How many tokens to either side self-attention sees, in the decoder of the past; if not given,
+    all."""
 
     @model_validator(mode="before")
     @classmethod
     def _fill(cls, given: Any) -> Any:
-        """Make explicit what a preset or another field decides."""
+        """Make explicit what another field decides."""
         if not isinstance(given, dict):
             return given
-        filled = {**PRESETS.get(given.get("preset") or "base", {}), **given}
-        if filled.get("final_norm") is None:
-            filled["final_norm"] = filled.get("norm") == "pre"
-        if filled.get("positions") == "learned" and filled.get("max_positions") is None:
+        filled, positions = dict(given), given.get("positions")
+        if positions == "learned" and given.get("max_positions") is None:
             filled["max_positions"] = 1024
+        if positions == "relative" and given.get("reach") is None:
+            filled["reach"] = 16
         return filled
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.width % self.heads:
-            raise ValueError(
-                f"width must be a multiple of heads, got width {self.width} and heads {self.heads}"
-            )
         check_max_positions(self.positions, self.max_positions)
+        if self.positions != "relative" and self.reach is not None:
+            raise ValueError(
+                f"reach {self.reach} has no effect on {self.positions} positions, which do not "
+                "clip distances; leave it out or set positions to 'relative'"
+            )
+        if self.positions == "rotary" and self.width // self.heads % 2:
+            raise ValueError(
+                f"rotary positions turn pairs of numbers, but width {self.width} in {self.heads} "
+                f"heads gives each {self.width // self.heads}, which is odd; choose other heads"
+            )
         return self
 
 
@@ -136,7 +99,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, settings: TransformerSettings) -> None:
         super().__init__()
-        self.own, self.around_own = _attention(settings), _residual(settings)
+        self.own, self.around_own = _self_attention(settings, ahead=True), _residual(settings)
         self.feed, self.around_feed = _feed_forward(settings), _residual(settings)
 
     def forward(self, x: Tensor, mask: Tensor, *, number: int, watch: Watch | None) -> Tensor:
@@ -147,14 +110,32 @@ class EncoderLayer(nn.Module):
         return self.around_feed.leave(x, self.feed(self.around_feed.enter(x)))
 
 
-class DecoderLayer(nn.Module):
-    """Attention to the past, attention to the source, feed-forward."""
+OwnT = TypeVar("OwnT", bound=nn.Module)
 
-    def __init__(self, settings: TransformerSettings) -> None:
+
+class CrossLayer(nn.Module, Generic[OwnT]):
+    """A layer of a decoder: `own` attention to the past, attention to the source, feed-forward."""
+
+    def __init__(self, settings: TransformerSettings, own: OwnT) -> None:
         super().__init__()
-        self.own, self.around_own = _attention(settings), _residual(settings)
+        self.own, self.around_own = own, _residual(settings)
         self.cross, self.around_cross = _attention(settings), _residual(settings)
         self.feed, self.around_feed = _feed_forward(settings), _residual(settings)
+
+    def finish(
+        self, x: Tensor, source: KeyValues, mask: Tensor, site: Site, watch: Watch | None
+    ) -> Tensor:
+        """What both ways have in common: positions, or hypotheses, look at the source alike."""
+        queries = self.cross.project_queries(self.around_cross.enter(x))
+        x = self.around_cross.leave(x, self.cross(queries, source, mask, site=site, watch=watch))
+        return self.around_feed.leave(x, self.feed(self.around_feed.enter(x)))
+
+
+class DecoderLayer(CrossLayer[SelfAttention]):
+    """One whose past is what the layer below made of the tokens before."""
+
+    def __init__(self, settings: TransformerSettings) -> None:
+        super().__init__(settings, _self_attention(settings, ahead=False))
 
     def forward(
         self,
@@ -170,7 +151,7 @@ class DecoderLayer(nn.Module):
         queries, kv = self.own.project_all(self.around_own.enter(x))
         y = self.own(queries, kv, causal, site=Site("decoder", number), watch=watch)
         x = self.around_own.leave(x, y)
-        return self._finish(x, source, mask, Site("cross", number), watch)
+        return self.finish(x, source, mask, Site("cross", number), watch)
 
     def step(
         self,
@@ -185,25 +166,27 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Tensor, KeyValues]:
         """`x` (B, K, D) of the newest position of each hypothesis, and the past with it."""
         step = paths.length - 1
-        queries, new = self.own.project_all(self.around_own.enter(x))
+        position = torch.arange(step, step + 1, device=x.device)
+        queries, new = self.own.project_all(self.around_own.enter(x), position)
         past = past.append(new)
         y = self.own.recall(queries, past, paths, site=Site("decoder", number, step), watch=watch)
         x = self.around_own.leave(x, y)
-        return self._finish(x, source, mask, Site("cross", number, step), watch), past
-
-    def _finish(
-        self, x: Tensor, source: KeyValues, mask: Tensor, site: Site, watch: Watch | None
-    ) -> Tensor:
-        """What both ways have in common: positions, or hypotheses, look at the source alike."""
-        queries = self.cross.project_queries(self.around_cross.enter(x))
-        x = self.around_cross.leave(x, self.cross(queries, source, mask, site=site, watch=watch))
-        return self.around_feed.leave(x, self.feed(self.around_feed.enter(x)))
+        return self.finish(x, source, mask, Site("cross", number, step), watch), past
 
 
-class Transformer(Model[TransformerState]):
-    """Attention in place of recurrence."""
+LayerT = TypeVar("LayerT", bound=CrossLayer[Any])
 
-    def __init__(self, settings: TransformerSettings, source_size: int, target_size: int) -> None:
+
+class Stacks(Model[TransformerState], Generic[LayerT]):
+    """A Transformer's encoder, and a stack of `layer`s for a decoder to be made of."""
+
+    def __init__(
+        self,
+        settings: TransformerSettings,
+        source_size: int,
+        target_size: int,
+        layer: Callable[[TransformerSettings], LayerT],
+    ) -> None:
         super().__init__()
         width, limit = settings.width, settings.max_positions
         self.limit = limit
@@ -212,33 +195,56 @@ class Transformer(Model[TransformerState]):
         self.target_positions = build_positions(settings.positions, width, limit or 0)
         self.dropout = nn.Dropout(settings.dropout)
         self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.encoder_layers))
-        stack = nn.ModuleList(DecoderLayer(settings) for _ in range(settings.decoder_layers))
-        self.decoder = cast(Sequence[DecoderLayer], stack)
+        stack = nn.ModuleList(layer(settings) for _ in range(settings.decoder_layers))
+        self.decoder = cast(Sequence[LayerT], stack)
         last = settings.final_norm
         self.encoder_norm = nn.LayerNorm(width) if last else nn.Identity()
         self.decoder_norm = nn.LayerNorm(width) if last else nn.Identity()
 
     def encode(self, source: Padded, *, watch: Watch | None = None) -> Memory:
         x = self.embeddings.of_source(source.ids)  # (B, S, D)
-        x = self._placed(x, self.source_positions, 0, x.shape[1])
+        x = self.placed(x, self.source_positions, 0, x.shape[1])
         mask = padding_mask(source.mask)
         for number, layer in enumerate(self.encoder):
             x = layer(x, mask, number=number, watch=watch)
         return Memory(self.encoder_norm(x), source.mask)
 
+    def logits(self, features: Tensor) -> Tensor:
+        return self.embeddings.logits(features)
+
+    def placed(self, x: Tensor, positions: nn.Module | None, first: int, count: int) -> Tensor:
+        """`x` (B, T, D) told that it stands at `count` positions (T of them, or one) from `first`.
+
+        In a step all K hypotheses stand at the same one.
+        """
+        check_length(first + count, self.limit)
+        if positions is not None:
+            places = positions(torch.arange(first, first + count, device=x.device))  # (T|1, D)
+            x = x + places.to(x.dtype)
+        placed: Tensor = self.dropout(x)
+        return placed
+
+
+class Transformer(Stacks[DecoderLayer]):
+    """Attention in place of recurrence."""
+
+    def __init__(self, settings: TransformerSettings, source_size: int, target_size: int) -> None:
+        super().__init__(settings, source_size, target_size, DecoderLayer)
+        self.window = settings.window
+
     def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Decoded:
         x = self.embeddings.of_target(target.ids)  # (B, T, D)
         length = x.shape[1]
-        x = self._placed(x, self.target_positions, 0, length)
-        causal = causal_mask(length, length, where=x.device)  # hides the padding too: it is last
+        x = self.placed(x, self.target_positions, 0, length)
+        if self.window is None:
+            causal = causal_mask(length, length, where=x.device)  # hides the padding too, the last
+        else:  # each layer hides what lies outside its window, and with it the future
+            causal = torch.ones(1, 1, 1, length, dtype=torch.bool, device=x.device)
         mask = padding_mask(memory.mask)
         for number, layer in enumerate(self.decoder):
             source = layer.cross.project_memory(memory.states)
             x = layer(x, causal, source, mask, number=number, watch=watch)
         return Decoded(self.decoder_norm(x))
-
-    def logits(self, features: Tensor) -> Tensor:
-        return self.embeddings.logits(features)
 
     def start(self, memory: Memory) -> TransformerState:
         source = tuple(layer.cross.project_memory(memory.states) for layer in self.decoder)
@@ -253,8 +259,10 @@ class Transformer(Model[TransformerState]):
         self, tokens: Tensor, state: TransformerState, *, watch: Watch | None = None
     ) -> tuple[Tensor, TransformerState]:
         x = self.embeddings.of_target(tokens)  # (B, K, D)
-        x = self._placed(x, self.target_positions, state.paths.length, 1)
+        x = self.placed(x, self.target_positions, state.paths.length, 1)
         paths, past = state.paths.grow(), []
+        if self.window is not None:
+            paths = paths.within(self.window)
         layers = zip(self.decoder, state.past, state.source, strict=True)
         for number, (layer, own, source) in enumerate(layers):
             x, grown = layer.step(x, own, paths, source, state.mask, number=number, watch=watch)
@@ -262,20 +270,29 @@ class Transformer(Model[TransformerState]):
         logits = self.logits(self.decoder_norm(x))  # (B, K, V)
         return logits, TransformerState(state.source, state.mask, tuple(past), paths)
 
-    def _placed(self, x: Tensor, positions: nn.Module, first: int, count: int) -> Tensor:
-        """`x` (B, T, D) told that it stands at `count` positions (T of them, or one) from `first`.
-
-        In a step all K hypotheses stand at the same one.
-        """
-        check_length(first + count, self.limit)
-        places = positions(torch.arange(first, first + count, device=x.device))  # (T|1, D)
-        placed: Tensor = self.dropout(x + places.to(x.dtype))
-        return placed
-
 
 def _attention(settings: TransformerSettings) -> MultiHeadAttention:
     return MultiHeadAttention(
         settings.width, settings.heads, dropout=settings.attention_dropout, bias=settings.bias
+    )
+
+
+def _self_attention(settings: TransformerSettings, *, ahead: bool) -> SelfAttention:
+    """Self-attention that can, or cannot, look ahead."""
+    relative, span = None, None
+    if settings.reach is not None:
+        width, reach = settings.width // settings.heads, settings.reach
+        relative = RelativeKeys(width, back=reach, ahead=reach if ahead else 0)
+    if settings.window is not None:
+        span = Span(settings.window, settings.window if ahead else 0)
+    return SelfAttention(
+        settings.width,
+        settings.heads,
+        dropout=settings.attention_dropout,
+        bias=settings.bias,
+        rotary=settings.positions == "rotary",
+        relative=relative,
+        span=span,
     )
 
 
