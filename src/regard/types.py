@@ -5,7 +5,7 @@ S source or key positions, H heads, D model width, K hypotheses of a sentence (i
 width (in attention), V vocabulary. A mask is boolean and True means *may look* or *is real*.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol, Self
 
 import torch
@@ -65,6 +65,13 @@ class Memory:
     """What else this family's decoder asks for, such as a last hidden state; each (B, ...)."""
     routings: "tuple[Routing, ...]" = ()
     """Of the encoder's layers of experts."""
+
+    def rows(self, sentences: Tensor) -> "Memory":
+        """That of some `sentences` (B',), each as often as it is named."""
+        states, mask, *extras = (
+            x.index_select(0, sentences) for x in (self.states, self.mask, *self.extras)
+        )
+        return replace(self, states=states, mask=mask, extras=tuple(extras))
 
 
 class Site(NamedTuple):

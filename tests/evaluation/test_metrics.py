@@ -50,7 +50,7 @@ def test_bleu_cuts_lines_as_asked(tokenize):
     assert f"tok:{tokenize}" in build_metric("bleu", tokenize, lowercase=False).signature(0, 1)
 
 
-@pytest.mark.parametrize("name", ["bleu", "chrf", "exact"])
+@pytest.mark.parametrize("name", ["bleu", "chrf", "gleu", "exact"])
 def test_case_counts_unless_told_otherwise(name):
     lines, shouted = ["a small blue house"], ["A SMALL BLUE HOUSE"]
     assert scored(name, lines, shouted) == 0
@@ -66,8 +66,19 @@ def test_exact_match_is_the_share_of_equal_lines_and_sees_one_kind_of_space():
     assert metric.signature(9, 7) == "nrefs:1|bs:9|seed:7|case:mixed|space:collapsed"
 
 
+def test_gleu_is_the_mean_over_lines_of_the_words_that_bleu_sees():
+    hypotheses, references = ["Hello, world.", "a b c"], ["Hello , world .", "a b d"]
+    assert scored("gleu", hypotheses, references) == pytest.approx(100 * (1 + 3 / 6) / 2)
+    at_spaces = 100 * (0 + 3 / 6) / 2  # no word of the first line is one of its reference
+    assert scored("gleu", hypotheses, references, "none") == pytest.approx(at_spaces)
+    metric = build_metric("gleu", "none", lowercase=False)
+    assert metric.name == "GLEU"
+    assert metric.signature(0, 7) == "nrefs:1|case:mixed|tok:none|ngrams:1-4|mean:sentences"
+    assert metric.signature(9, 7).startswith("nrefs:1|bs:9|seed:7|case:mixed|")
+
+
 def test_only_ter_is_better_when_lower():
-    names = "bleu", "chrf", "chrf++", "ter", "exact"
+    names = "bleu", "chrf", "chrf++", "ter", "gleu", "exact"
     lower = [name for name in names if build_metric(name, "13a", lowercase=False).lower_is_better]
     assert lower == ["ter"]
 
@@ -81,7 +92,7 @@ def test_tokenized_text_is_warned_of_unless_declared(caplog):
         assert "forgot to detokenize" in caplog.text
 
 
-@pytest.mark.parametrize("name", ["bleu", "exact"])
+@pytest.mark.parametrize("name", ["bleu", "gleu", "exact"])
 def test_lines_must_pair_up(name):
     with pytest.raises(CorpusError, match=r"found 2 hypotheses, 3 references; is one of the files"):
         scored(name, ["a", "b"], ["a", "b", "c"])

@@ -16,8 +16,9 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from regard.errors import CorpusError, SettingsError
+from regard.evaluation.gleu import sentence_gleu
 
-MetricName = Literal["bleu", "chrf", "chrf++", "ter", "exact"]
+MetricName = Literal["bleu", "chrf", "chrf++", "ter", "gleu", "exact"]
 BleuTokenizer = Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab"]
 Counts = NDArray[np.float64]
 
@@ -69,7 +70,25 @@ class SacreBleuMetric(Metric):
         return str(signature)
 
 
-class ExactMatch(Metric):
+class MeanOverLines(Metric):
+    """The mean, in percent, of a number from 0 to 1 that each line has by itself."""
+
+    @abstractmethod
+    def line(self, hypothesis: str, reference: str) -> float:
+        """The number of one line."""
+
+    def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
+        check_lines(hypotheses=hypotheses, references=references)
+        values = [self.line(*pair) for pair in zip(hypotheses, references, strict=True)]
+        return np.stack(
+            [np.array(values, dtype=np.float64), np.ones(len(values))], axis=1
+        )  # (N, 2)
+
+    def value(self, total: Counts) -> float:
+        return 100 * float(total[0] / total[1])
+
+
+class ExactMatch(MeanOverLines):
     """The percentage of lines equal to their reference.
 
     White space at the ends is ignored, and any run of it inside a line counts as one space.
@@ -78,16 +97,8 @@ class ExactMatch(Metric):
     def __init__(self, *, lowercase: bool = False) -> None:
         self.name, self._lowercase = "exact", lowercase
 
-    def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
-        check_lines(hypotheses=hypotheses, references=references)
-        equal = [
-            self._plain(hypothesis) == self._plain(reference)
-            for hypothesis, reference in zip(hypotheses, references, strict=True)
-        ]
-        return np.stack([np.array(equal, dtype=np.float64), np.ones(len(equal))], axis=1)  # (N, 2)
-
-    def value(self, total: Counts) -> float:
-        return 100 * float(total[0] / total[1])
+    def line(self, hypothesis: str, reference: str) -> float:
+        return float(self._plain(hypothesis) == self._plain(reference))
 
     def signature(self, resamples: int, seed: int) -> str:
         drawn = f"bs:{resamples}|seed:{seed}|" if resamples else ""
@@ -97,8 +108,32 @@ class ExactMatch(Metric):
         return (line.lower() if self._lowercase else line).split()
 
 
+class MeanGleu(MeanOverLines):
+    """The mean of the sentences' GLEU (Wu et al. 2016), on the words that BLEU would see.
+
+    Their score of a whole text weighs sentences by their n-grams; this mean, in which all weigh
+    alike, is what refinement raises.
+    """
+
+    def __init__(self, tokenize: BleuTokenizer = "13a", *, lowercase: bool = False) -> None:
+        self.name, self._tokenize, self._lowercase = "GLEU", tokenize, lowercase
+        self._cut = _bleu(tokenize, lowercase=lowercase).tokenizer
+
+    def line(self, hypothesis: str, reference: str) -> float:
+        return sentence_gleu(self._words(hypothesis), self._words(reference))
+
+    def signature(self, resamples: int, seed: int) -> str:
+        drawn = f"bs:{resamples}|seed:{seed}|" if resamples else ""
+        case = "lc" if self._lowercase else "mixed"
+        return f"nrefs:1|{drawn}case:{case}|tok:{self._tokenize}|ngrams:1-4|mean:sentences"
+
+    def _words(self, line: str) -> list[str]:
+        cut: str = self._cut((line.lower() if self._lowercase else line).rstrip())
+        return cut.split()
+
+
 def build_metric(name: MetricName, tokenize: BleuTokenizer, *, lowercase: bool) -> Metric:
-    """The metric called `name`; only BLEU cuts its lines as `tokenize` says.
+    """The metric called `name`; only BLEU and GLEU cut their lines as `tokenize` says.
 
     TER ignores case either way, as tercom does; its signature says so.
     """
@@ -111,6 +146,8 @@ def build_metric(name: MetricName, tokenize: BleuTokenizer, *, lowercase: bool) 
             return SacreBleuMetric("chrF2++", CHRF(word_order=2, lowercase=lowercase))
         case "ter":
             return SacreBleuMetric("TER", TER(), lower_is_better=True)
+        case "gleu":
+            return MeanGleu(tokenize, lowercase=lowercase)
         case "exact":
             return ExactMatch(lowercase=lowercase)
 

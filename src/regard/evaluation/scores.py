@@ -1,4 +1,4 @@
-"""BLEU, chrF, TER and exact match, with signatures and confidence intervals."""
+"""BLEU, chrF, TER, GLEU and exact match, with signatures and confidence intervals."""
 
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
@@ -16,7 +16,7 @@ class ScoreSettings(Settings):
     metrics: Annotated[tuple[MetricName, ...], Field(min_length=1)] = ("bleu", "chrf", "ter")
     """The metrics, in the order in which they are reported."""
     tokenize: BleuTokenizer = "13a"
-    """How BLEU cuts lines into words, by sacrebleu's names; `none` for text cut at spaces."""
+    """How BLEU and GLEU cut lines into words, by sacrebleu's names; `none`: at spaces."""
     lowercase: bool = False
     """Whether case is ignored; TER always ignores it."""
     resamples: NonNegativeInt = 1000

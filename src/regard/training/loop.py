@@ -36,6 +36,8 @@ from regard.training.optimizer import (
 from regard.types import Batch
 
 START = Position(0, 0)
+BEFORE = -1
+"""A step before the first."""
 AHEAD = 16
 """Batches prepared before they are needed."""
 
@@ -45,7 +47,7 @@ class ValidationSettings(Settings):
 
     every: PositiveInt = 500
     """Steps between two validations."""
-    by: Literal["bleu", "chrf", "exact", "loss"] = "bleu"
+    by: Literal["bleu", "chrf", "gleu", "exact", "loss"] = "bleu"
     """What decides which weights are best: a score of decoded text, or the loss on given text."""
     sentences: PositiveInt = 500
     """At most so many held-out sentences are decoded each time (the loss is taken over all)."""
@@ -148,16 +150,21 @@ def fit(
     width: int,
     reporter: Reporter,
     stop_asked: StopAsked,
+    score_first: bool = False,
 ) -> Progress:
     """Train `model` in `folder`, from its newest checkpoint if there is one.
 
-    `width` is the model's, for the paper's schedule. Killed at any moment and called again, it ends
-    with the same weights, bit for bit on a CPU with as many threads.
+    `width` is the model's, for the paper's schedule. With `score_first` the weights that it begins
+    with are validated too, as those of step 0: they stay the best until others are better. Killed
+    at any moment and called again, it ends with the same weights, bit for bit on a CPU with as many
+    threads.
     """
     training = _Training(model, task, settings, folder, width=width, reporter=reporter)
     training.resume()
     stream = ahead(task.batches(training.progress.position), AHEAD)
     with closing(training.metrics), closing(stream):
+        if score_first:
+            training.score_first()
         while not training.done():
             training.update(stream)
             training.after_update()
@@ -167,6 +174,11 @@ def fit(
         else:
             training.finish()
     return training.progress
+
+
+def last_progress(folder: Path) -> Progress | None:
+    """Where the newest checkpoint of a run says that it stands; None: there is no checkpoint."""
+    return next((Progress.read(one) for one in read_progress(folder / "checkpoints")), None)
 
 
 def kept_weights(folder: Path, step: int) -> Path:
@@ -216,9 +228,11 @@ class _Training:
         found = find_checkpoint(self.folder / "checkpoints")
         for path in found.damaged:
             self.reporter.noted(f"{path} is damaged; the checkpoint before it is used")
+        last = BEFORE
         if found.checkpoint is not None:
             self._restore(found.checkpoint)
-        self.metrics = Metrics(self.folder, self.progress.step)
+            last = self.progress.step
+        self.metrics = Metrics(self.folder, last)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         try:
@@ -319,6 +333,11 @@ class _Training:
         return learning_rate(
             step, s.optimizer.learning_rate, s.schedule, width=self.width, steps=s.steps
         )
+
+    def score_first(self) -> None:
+        """Validate the weights of step 0, unless they have been left behind."""
+        if self.progress.step == 0:
+            self._validate()
 
     # -- between steps ----------------------------------------------------------------------
 

@@ -1,0 +1,158 @@
+"""Refinement: the expected reward of what a model says (Wu et al. 2016, section 5)."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from torch import Tensor
+
+from regard.batching.collate import pad
+from regard.models.contracts import AnyModel
+from regard.settings import Settings
+from regard.text.special import BOS, EOS, PAD
+from regard.training.loss import Loss
+from regard.types import Batch, Hypothesis, Memory, Routing
+
+
+class RefinementSettings(Settings):
+    """A second stage of training, which raises the GLEU of sampled translations.
+
+    It begins with the weights that `training` ends with, and goes by the settings of `training`
+    save those named here. Nothing is dropped out, and the learning rate stays what it is.
+    """
+
+    steps: PositiveInt = 300
+    """Updates of the weights."""
+    learning_rate: PositiveFloat = 1e-4
+    """Of each step."""
+    samples: int = Field(default=15, ge=2)
+    """Translations of each sentence that are drawn and compared with each other."""
+    likelihood: NonNegativeFloat = 0.017
+    """Weight of the reference's log-likelihood beside the expected GLEU (from 0 to 1), the paper's
+    α: it keeps the model from forgetting what earns no reward."""
+    batch_tokens: PositiveInt = 1024
+    """Positions in a batch, as in training; each of its pairs is then sampled."""
+    max_length_ratio: float = Field(default=1.5, ge=1)
+    """Most tokens of a sample for each token of its reference, EOS counted."""
+    validate_every: PositiveInt = 50
+    """Steps between two validations, each of which is followed by a checkpoint. GLEU decides which
+    weights are best; if it is that of the first ones, they stay the model's."""
+    patience: PositiveInt | None = None
+    """Stop after so many validations in a row without a new best; null never stops early."""
+
+
+Draw = Callable[[AnyModel, Memory, Tensor], Sequence[Sequence[Hypothesis]]]
+"""A model, its memory of B sources, the tokens (B,) of their references, EOS counted -> N answers
+to each source, drawn from all that the model may say: anything but PAD and BOS."""
+
+Reward = Callable[[Sequence[int], Sequence[Sequence[int]]], Sequence[float]]
+"""A reference and some answers to the same source -> how good each answer is."""
+
+
+class Answer(NamedTuple):
+    """An answer to a sentence of a batch, and what the logarithm of its probability weighs."""
+
+    sentence: int
+    tokens: tuple[int, ...]
+    finished: bool
+    weight: float
+
+
+class Weighed(NamedTuple):
+    """What a batch is to learn from."""
+
+    answers: list[Answer]  # of all sentences: their references, then what else was drawn
+    reward: float  # the samples' mean, summed over the sentences
+
+
+def refinement_loss(
+    model: AnyModel, batch: Batch, *, draw: Draw, reward: Reward, likelihood: float
+) -> Loss:
+    """Minus the paper's mixed objective (equation 9), summed over the pairs of a batch.
+
+        O = Σ_b α log P(Y*_b | X_b) + Σ_b Σ_Y P(Y | X_b) r(Y, Y*_b)
+
+    α is `likelihood`, Y* a reference. The inner sum runs over all that could be said; `weigh` says
+    how its gradient is estimated. The value of `minimised` is the objective with the mean reward of
+    the samples in its place, which is what they tell of it.
+
+    The source is encoded once and each answer read once, however often it was drawn. The model is
+    in evaluation mode: what is drawn and what is learned then have one probability.
+    """
+    was_training = model.training
+    model.eval()
+    try:
+        memory = model.encode(batch.source)
+        lengths = batch.target.mask.sum(1)  # (B,) BOS in the place of EOS
+        drawn = draw(model, memory, lengths)
+        padded = zip(batch.target.ids.tolist(), lengths.tolist(), strict=True)
+        references = [tuple(ids[1:length]) for ids, length in padded]
+        answers, mean = weigh(drawn, references, reward, likelihood)
+        read = _read(model, memory, answers)
+    finally:
+        model.train(was_training)
+    estimate = (read.weights * read.log_probs).sum()
+    surprise = -read.log_probs[: batch.num_tokens].detach().sum()  # the references come first
+    routings = memory.routings + read.routings
+    imbalance = batch.num_tokens * sum(one.imbalance for one in routings)
+    minimised = estimate.detach() - estimate + likelihood * (surprise + imbalance) - mean
+    return Loss(minimised, surprise, routings)
+
+
+def weigh(
+    drawn: Sequence[Sequence[Hypothesis]],
+    references: Sequence[tuple[int, ...]],
+    reward: Reward,
+    likelihood: float,
+) -> Weighed:
+    """What the log-probability of each answer weighs, so that their sum has the right gradient.
+
+    Of N samples Y_n of a sentence with mean reward r̄, each weighs (r(Y_n) - r̄) / (N - 1), and the
+    reference α. The paper subtracts the mean as well; to divide by N - 1, not N, makes up for each
+    sample's own part in it: the estimate is then unbiased (Kool, van Hoof and Welling 2019).
+    """
+    first, others, total = [], [], 0.0
+    for sentence, (samples, reference) in enumerate(zip(drawn, references, strict=True)):
+        counts = Counter((one.tokens, one.finished) for one in samples)
+        rewards = reward(reference, [tokens for tokens, _ in counts])
+        mean = sum(n * r for n, r in zip(counts.values(), rewards, strict=True)) / len(samples)
+        total += mean
+        weights = {
+            answer: n * (r - mean) / (len(samples) - 1)
+            for (answer, n), r in zip(counts.items(), rewards, strict=True)
+            if min(rewards) < max(rewards)  # where all earn the same there is nothing to learn
+        }
+        both = likelihood + weights.pop((reference, True), 0.0)
+        first.append(Answer(sentence, reference, True, both))
+        others += [Answer(sentence, *answer, weight) for answer, weight in weights.items()]
+    return Weighed(first + others, total)
+
+
+class _Read(NamedTuple):
+    """The M tokens of all answers, in order."""
+
+    log_probs: Tensor  # (M,)
+    weights: Tensor  # (M,)
+    routings: tuple[Routing, ...]
+
+
+def _read(model: AnyModel, memory: Memory, answers: Sequence[Answer]) -> _Read:
+    """The log-probability of each token of the answers, in their order."""
+    where = memory.states.device
+    # An answer that was cut short has no EOS: its last token is the last that was drawn.
+    given = pad([one.tokens if one.finished else one.tokens[:-1] for one in answers], first=BOS)
+    wanted = pad([(*one.tokens, EOS) if one.finished else one.tokens for one in answers])  # (R, T)
+    places = given.mask.flatten().nonzero().squeeze(1)  # (M,)
+    rows = places // given.ids.shape[1]  # (M,)
+    labels = wanted.ids.flatten()[places].to(where)
+    weights = torch.tensor([one.weight for one in answers], dtype=torch.float64)[rows]  # (M,)
+    sentences = torch.tensor([one.sentence for one in answers]).to(where)
+    features, routings = model.decode(given.to(where), memory.rows(sentences))  # (R, T, D)
+    logits = model.logits(features.flatten(0, 1)[places.to(where)])  # (M, V)
+    precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    possible = precise.index_fill(-1, torch.tensor([PAD, BOS]).to(where), float("-inf"))
+    log_probs = -F.cross_entropy(possible, labels, reduction="none")  # (M,)
+    return _Read(log_probs, weights.to(log_probs), routings)
