@@ -57,7 +57,7 @@ class Gnmt(Model[AttentiveState]):
     The paper does not say how its decoder begins; ours begins with nothing (h = c = 0), as all of
     the source is to be had by looking. It draws first weights from ±0.04; ours are drawn as those
     of our other recurrent models. With the paper's sizes and two vocabularies of 32,000 there are
-    280,933,632 parameters; Shazeer et al. 2017 (arXiv 1701.06538) count 278M in GNMT.
+    280,858,880 parameters; Shazeer et al. 2017 (arXiv 1701.06538) count 278M in GNMT.
     """
 
     def __init__(self, settings: GnmtSettings, source_size: int, target_size: int) -> None:

@@ -1,0 +1,115 @@
+import pytest
+import torch
+
+from regard.layers.deep_recurrent import (
+    FastForwardColumn,
+    FastForwardStack,
+    ResidualStack,
+    fast_forward,
+)
+from regard.layers.recurrent import RecurrentLayer
+
+B, T, K, E, A, D, L = 3, 5, 2, 6, 7, 8, 3
+LENGTHS = [5, 3, 1]
+MASK = torch.arange(T) < torch.tensor(LENGTHS)[:, None]
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+def draw(*shape):
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def loud(module):
+    """`module` in float64 with no weight at zero."""
+    with torch.no_grad():
+        for p in module.double().parameters():
+            p.add_(0.3 * torch.randn_like(p))
+    return module
+
+
+def run(layer, x):
+    return layer(x, layer.blank(len(x))).outputs
+
+
+@pytest.mark.parametrize("beside", [0, A])
+def test_residuals_begin_above_the_first_layer(beside):
+    stack = loud(ResidualStack(E, D, layers=L, beside=beside))
+    x, a = draw(B, T, E), draw(B, T, beside)
+    found = stack(x, a if beside else None)
+    x = run(stack.layers[0], torch.cat([x, a], -1))
+    for layer in stack.layers[1:]:
+        x = run(layer, torch.cat([x, a], -1)) + x
+    torch.testing.assert_close(found, x)
+
+
+def test_a_residual_stack_steps_as_it_runs():
+    stack = loud(ResidualStack(E, D, layers=L, beside=A))
+    x, a = draw(B, T, K, E), draw(B, T, K, A)
+    runs = torch.stack([stack(x[:, :, k], a[:, :, k]) for k in range(K)], 2)  # (B, T, K, D)
+    hidden = (draw(B, K, D) * 0,) * (2 * L)
+    for t in range(T):
+        top, hidden = stack.step(x[:, t], hidden, a[:, t])
+        torch.testing.assert_close(top, runs[:, t])
+
+
+def test_dropout_does_not_fall_on_the_way_past_a_layer():
+    stack = ResidualStack(E, D, layers=2, dropout=0.5)
+    with torch.no_grad():
+        stack.layers[1].bias[2 * D : 3 * D] = 0.0
+        stack.layers[1].weight_ih[2 * D : 3 * D] = 0.0
+        stack.layers[1].weight_hh[2 * D : 3 * D] = 0.0  # its candidate, so all of it, is zero
+    x = torch.randn(B, T, E)
+    torch.manual_seed(1)
+    found = stack(x)
+    torch.manual_seed(1)
+    assert torch.equal(found, run(stack.layers[0], stack.dropout(x)))
+
+
+def test_what_is_handed_up_is_half_of_f_and_all_of_h():
+    layer, x, h = loud(RecurrentLayer("lstm", E, D)), draw(B, T, E), draw(B, T, D)
+    up = fast_forward(layer, x, h)
+    enter, _, candidate, _ = (x @ layer.weight_ih.T).chunk(4, dim=-1)
+    torch.testing.assert_close(up, torch.cat([candidate, enter, h], -1))
+
+
+def test_a_fast_forward_stack_is_the_formula():
+    stack, x = loud(FastForwardStack(E, D, layers=L)), draw(B, T, E)
+    found = stack(x)
+    for layer in stack.layers:
+        h = run(layer, x)
+        x = fast_forward(layer, x, h)
+    torch.testing.assert_close(found, h)
+
+
+def test_a_fast_forward_stack_steps_as_it_runs():
+    stack, x = loud(FastForwardStack(E, D, layers=L)), draw(B, T, K, E)
+    runs = torch.stack([stack(x[:, :, k]) for k in range(K)], 2)  # (B, T, K, D)
+    hidden = (draw(B, K, D) * 0,) * (2 * L)
+    for t in range(T):
+        top, hidden = stack.step(x[:, t], hidden)
+        torch.testing.assert_close(top, runs[:, t])
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_column_reads_to_and_fro(backward):
+    column, x = loud(FastForwardColumn(E, D, layers=L, backward=backward)), draw(B, T, E)
+    found = column(x, MASK)
+    assert found.shape == (B, T, 5 * D)
+    for row, length in enumerate(LENGTHS):
+        given = x[row : row + 1, :length]
+        for number, layer in enumerate(column.layers):
+            turn = backward != bool(number % 2)
+            h = run(layer, given.flip(1)).flip(1) if turn else run(layer, given)
+            f = given @ layer.weight_ih.T
+            given = fast_forward(layer, given, h)
+        torch.testing.assert_close(found[row : row + 1, :length], torch.cat([f, h], -1))
+
+
+def test_a_fresh_f_keeps_its_size_through_many_layers():
+    column = FastForwardColumn(64, 64, layers=9, backward=False)
+    f = column(torch.randn(20, 30, 64), torch.ones(20, 30, dtype=torch.bool))[..., : 4 * 64]
+    assert 0.5 < f.std().item() < 2.0
