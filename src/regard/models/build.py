@@ -5,12 +5,15 @@ from typing import Annotated, Any, NamedTuple, Protocol
 from pydantic import Field
 
 from regard.errors import SettingsError
+from regard.models.bytenet import ByteNet, ByteNetSettings
 from regard.models.contracts import AnyModel
+from regard.models.convs2s import ConvS2S, ConvS2SSettings
 from regard.models.deep_att import DeepAtt, DeepAttSettings
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderSettings
 from regard.models.gnmt import Gnmt, GnmtSettings
 from regard.models.luong import Luong, LuongSettings
 from regard.models.rnnsearch import RnnSearch, RnnSearchSettings
+from regard.models.stacks import StackSettings
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.settings import Settings
 
@@ -20,6 +23,8 @@ ModelSettings = Annotated[
     | LuongSettings
     | DeepAttSettings
     | GnmtSettings
+    | ByteNetSettings
+    | ConvS2SSettings
     | TransformerSettings,
     Field(discriminator="family"),
 ]
@@ -45,6 +50,8 @@ FAMILIES: dict[str, Family] = {
     "luong": Family(LuongSettings, Luong),
     "deep-att": Family(DeepAttSettings, DeepAtt),
     "gnmt": Family(GnmtSettings, Gnmt),
+    "bytenet": Family(ByteNetSettings, ByteNet),
+    "convs2s": Family(ConvS2SSettings, ConvS2S),
     "transformer": Family(TransformerSettings, Transformer),
 }
 """Every family, in the order of their years."""
@@ -59,7 +66,7 @@ def build_model(
     """
     if joint and source_size != target_size:
         raise ValueError(f"a joint vocabulary has one size, got {source_size=} {target_size=}")
-    shared = isinstance(settings, TransformerSettings) and settings.embeddings == "shared"
+    shared = isinstance(settings, StackSettings) and settings.embeddings == "shared"
     if shared and not joint:
         raise SettingsError(
             f"embeddings 'shared' needs one vocabulary for both languages, but there are two, of "
