@@ -13,6 +13,7 @@ from regard.models.contracts import AnyModel, take
 from regard.models.convs2s import ConvS2SSettings
 from regard.models.deep_att import DeepAttSettings
 from regard.models.encoder_decoder import EncoderDecoderSettings
+from regard.models.feedback import FeedbackSettings
 from regard.models.gnmt import GnmtSettings
 from regard.models.luong import LuongSettings
 from regard.models.rnnsearch import RnnSearchSettings
@@ -22,9 +23,9 @@ from regard.types import Padded, Site
 B, S, T, V_SOURCE, V_TARGET = 3, 6, 5, 11, 13
 
 
-def transformer(**given):
+def transformer(settings=TransformerSettings, **given):
     sizes = {"encoder_layers": 2, "decoder_layers": 2, "width": 16, "heads": 4, "feed_forward": 12}
-    return TransformerSettings(**(sizes | {"dropout": 0.0, "embeddings": "separate"} | given))
+    return settings(**(sizes | {"dropout": 0.0, "embeddings": "separate"} | given))
 
 
 def rnn(**given):
@@ -62,6 +63,8 @@ VARIANTS = {
     "transformer window": transformer(window=1, decoder_layers=4),
     "transformer window relative": transformer(window=2, positions="relative", reach=1),
     "transformer window rotary": transformer(window=2, positions="rotary", norm="pre"),
+    "feedback": transformer(FeedbackSettings, embeddings="shared"),
+    "feedback pre-norm": transformer(FeedbackSettings, norm="pre", decoder_layers=1),
     "transformer swiglu": transformer(activation="swiglu", bias=False),
     "transformer gelu": transformer(activation="gelu", encoder_layers=1, final_norm=True),
     "rnn lstm": rnn(),

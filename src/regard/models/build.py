@@ -10,6 +10,7 @@ from regard.models.contracts import AnyModel
 from regard.models.convs2s import ConvS2S, ConvS2SSettings
 from regard.models.deep_att import DeepAtt, DeepAttSettings
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderSettings
+from regard.models.feedback import Feedback, FeedbackSettings
 from regard.models.gnmt import Gnmt, GnmtSettings
 from regard.models.luong import Luong, LuongSettings
 from regard.models.rnnsearch import RnnSearch, RnnSearchSettings
@@ -25,7 +26,8 @@ ModelSettings = Annotated[
     | GnmtSettings
     | ByteNetSettings
     | ConvS2SSettings
-    | TransformerSettings,
+    | TransformerSettings
+    | FeedbackSettings,
     Field(discriminator="family"),
 ]
 """The settings of whichever family; `family` says which."""
@@ -53,6 +55,7 @@ FAMILIES: dict[str, Family] = {
     "bytenet": Family(ByteNetSettings, ByteNet),
     "convs2s": Family(ConvS2SSettings, ConvS2S),
     "transformer": Family(TransformerSettings, Transformer),
+    "feedback": Family(FeedbackSettings, Feedback),
 }
 """Every family, in the order of their years."""
 
