@@ -42,18 +42,20 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)"""
-        out: Tensor = self.outer(self.dropout(self._bend(self.inner(x))))
+        out: Tensor = self.outer(self.dropout(bend(self.inner(x), self.activation)))
         return out
 
-    def _bend(self, x: Tensor) -> Tensor:
-        match self.activation:
-            case "relu":
-                return F.relu(x)
-            case "gelu":
-                return F.gelu(x)
-            case "swiglu":
-                gate, value = x.chunk(2, dim=-1)
-                return F.silu(gate) * value
+
+def bend(x: Tensor, activation: ActivationName) -> Tensor:
+    """What stands between two linear layers: (..., D) -> (..., D), or half as wide for SwiGLU."""
+    match activation:
+        case "relu":
+            return F.relu(x)
+        case "gelu":
+            return F.gelu(x)
+        case "swiglu":
+            gate, value = x.chunk(2, dim=-1)
+            return F.silu(gate) * value
 
 
 def maxout(x: Tensor) -> Tensor:

@@ -1,0 +1,232 @@
+"""Many feed-forward layers, of which each position goes through a few (Shazeer et al. 2017)."""
+
+import math
+from typing import NamedTuple, Self
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
+from torch import Tensor, nn
+
+from regard.layers.feed_forward import ActivationName, bend
+from regard.settings import Settings
+from regard.types import Routing, Site
+
+
+class ExpertsSettings(Settings):
+    """A layer of experts and the gate before it."""
+
+    count: int = Field(default=8, ge=2)
+    """Experts of a layer."""
+    chosen: PositiveInt = 2
+    """Experts that each token goes through, the paper's k; fewer than there are."""
+    noise: bool = True
+    """Whether, in training, noise of a learned size takes part in the choice."""
+    importance_weight: NonNegativeFloat = 0.01
+    """How much it adds to the loss when some experts are trusted more than others."""
+    load_weight: NonNegativeFloat = 0.01
+    """How much it adds when some experts get more tokens than others; it learns from the noise."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.chosen >= self.count:
+            raise ValueError(
+                f"chosen must be less than count, or there is nothing to choose; got chosen "
+                f"{self.chosen} and count {self.count}"
+            )
+        if self.load_weight and not self.noise:
+            raise ValueError(
+                f"load_weight {self.load_weight} has no effect without noise, through which alone "
+                "the load can be learned; set load_weight to 0 or noise to true"
+            )
+        return self
+
+
+class Choice(NamedTuple):
+    """Which experts each of N positions goes through, and how it came to that."""
+
+    experts: Tensor  # (N, k)
+    weights: Tensor  # (N, k) of their answers; each row sums to 1
+    chances: Tensor  # (N, E) of each expert to be chosen
+
+
+class Mixed(NamedTuple):
+    """What a layer of experts made of a batch."""
+
+    outputs: Tensor  # (B, T, D)
+    routing: Routing
+
+
+class Gate(nn.Module):
+    """Noisy top-k gating (section 2.1 and appendix A).
+
+        H(x)_i = (x W_g)_i + N(0, 1) · softplus((x W_noise)_i)
+        G(x) = softmax over the k largest of H(x), 0 elsewhere
+        P(x, i) = Φ(((x W_g)_i - the k-th largest of the other H(x)) / softplus((x W_noise)_i))
+
+    P is the chance of expert i, were its own noise drawn again: unlike the choice itself, it can
+    be differentiated. Outside of training there is no noise, and a chance is 1 or 0. Both matrices
+    begin at zero, where all experts are alike and noise decides. Autocast does not touch the gate:
+    rounding would choose other experts.
+    """
+
+    def __init__(self, width: int, count: int, chosen: int, *, noise: bool) -> None:
+        super().__init__()
+        self.chosen = chosen
+        self.clean = nn.Parameter(torch.zeros(count, width))  # W_g
+        self.noise = nn.Parameter(torch.zeros(count, width)) if noise else None  # W_noise
+
+    def forward(self, x: Tensor) -> Choice:
+        """The choice of each row of `x` (N, D)."""
+        with torch.autocast(x.device.type, enabled=False):
+            x = x.to(self.clean.dtype)
+            clean = F.linear(x, self.clean)  # (N, E)
+            if self.noise is None or not self.training:
+                values, experts = clean.topk(self.chosen)  # (N, k)
+                chances = torch.zeros_like(clean).scatter(1, experts, 1.0)  # (N, E)
+                return Choice(experts, values.softmax(-1), chances)
+            spread = F.softplus(F.linear(x, self.noise))  # (N, E)
+            noisy = clean + torch.randn_like(clean) * spread  # (N, E)
+            values, experts = noisy.topk(self.chosen + 1)  # (N, k + 1)
+            weakest, rival = values[:, -2:].chunk(2, dim=1)  # (N, 1): the last in, the first out
+            to_beat = torch.where(noisy > rival, rival, weakest)  # (N, E)
+            chances = torch.special.ndtr((clean - to_beat) / spread)  # (N, E)
+            return Choice(experts[:, :-1], values[:, :-1].softmax(-1), chances)
+
+
+class Experts(nn.Module):
+    """E feed-forward layers D -> hidden -> D, without biases, behind a gate.
+
+        y = Σ_i G(x)_i E_i(x),      E_i(x) = W_i relu(V_i x)
+
+    No position is dropped, however uneven the choice: what becomes of a sentence must not depend
+    on its neighbours in a batch. The loss that comes with y keeps the choice even (section 4):
+
+        w_importance · CV(Σ_x G(x))² + w_load · CV(Σ_x P(x))²
+
+    where CV is the standard deviation over the experts in units of their mean.
+    """
+
+    def __init__(
+        self,
+        settings: ExpertsSettings,
+        width: int,
+        hidden: int,
+        *,
+        activation: ActivationName = "relu",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.importance_weight, self.load_weight = settings.importance_weight, settings.load_weight
+        self.count, self.activation = settings.count, activation
+        self.gate = Gate(width, settings.count, settings.chosen, noise=settings.noise)
+        self.matrices = 2 if activation == "swiglu" else 1
+        self.inner = nn.Parameter(torch.empty(settings.count, width, self.matrices * hidden))  # V
+        self.outer = nn.Parameter(torch.empty(settings.count, hidden, width))  # W
+        self.dropout = nn.Dropout(dropout)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Xavier for each matrix of each expert by itself."""
+        for stacked in (*self.inner.chunk(self.matrices, dim=-1), self.outer):
+            bound = math.sqrt(6 / (stacked.shape[1] + stacked.shape[2]))
+            nn.init.uniform_(stacked, -bound, bound)
+
+    def forward(self, x: Tensor, mask: Tensor, *, site: Site) -> Mixed:
+        """(B, T, D) -> (B, T, D), and how the positions where `mask` (B, T) is True were shared.
+
+        The other positions go to no expert and count for nothing; they come out as zeros.
+        """
+        rows, real = x.flatten(0, 1), mask.flatten()  # (N, D), (N,)
+        choice = self.gate(rows)
+        owners = self._owners(choice, real)  # (N * k,)
+        outputs = self._mix(rows, choice, owners).view_as(x)
+        sent = self._sizes(owners)  # (E,)
+        return Mixed(outputs, Routing(site, self._imbalance(choice, real), sent / sent.sum()))
+
+    def step(self, x: Tensor) -> Tensor:
+        """(B, K, D) -> (B, K, D), all positions real; nobody asks how they were routed."""
+        rows = x.flatten(0, 1)  # (N, D)
+        choice = self.gate(rows)
+        return self._mix(rows, choice, choice.experts.flatten()).view_as(x)
+
+    def by_shares(self, rows: Tensor, owners: Tensor) -> Tensor:
+        """What the owner of each row makes of it, one product for each expert: (R, D) -> (R, D).
+
+        `owners` (R,) are numbers of experts, or E for rows that belong to none and come out as
+        zeros. The host must know how many rows each expert has, so this is for the CPU.
+        """
+        order = owners.argsort(stable=True)  # (R,)
+        sizes = self._sizes(owners).tolist()
+        shares = torch.split(rows[order], [*sizes, len(rows) - sum(sizes)])
+        answers = [
+            self._answer(share, inner, outer)
+            for share, inner, outer in zip(shares, self.inner, self.outer, strict=False)
+        ]
+        unowned = torch.zeros_like(shares[-1], dtype=answers[0].dtype)
+        together = torch.cat([*answers, unowned])  # (R, D)
+        return torch.empty_like(together).index_copy(0, order, together)
+
+    def by_blocks(self, rows: Tensor, owners: Tensor) -> Tensor:
+        """`by_shares` without a look at the device.
+
+        Each expert's rows are laid into blocks of M rows, the last of them partly empty. However
+        the rows fall, E + (R - E) / M blocks hold them: so many are computed, each with a copy of
+        its expert's matrices. M weighs empty rows against copies, whose costs are as E M to R / M.
+        """
+        count, device = len(owners), owners.device
+        size = 8 * math.ceil(math.sqrt(count / self.count))  # M
+        blocks = self.count + max(0, count - self.count) // size
+        sizes = self._sizes(owners)  # (E,)
+        needed = (sizes + size - 1) // size  # (E,)
+        ends = needed.cumsum(0)  # (E,) the block behind each expert's last
+        own = torch.searchsorted(ends, torch.arange(blocks, device=device), right=True)  # (blocks,)
+        own = own.clamp_max(self.count - 1)  # those that nobody needs hold zeros
+        known = owners.clamp_max(self.count - 1)  # (R,)
+        hits = owners[:, None] == torch.arange(self.count, device=device)  # (R, E)
+        rank = hits.cumsum(0).gather(1, known[:, None])[:, 0] - 1  # (R,) within its expert's
+        place = (ends - needed)[known] * size + rank  # (R,)
+        place = torch.where(owners < self.count, place, blocks * size)  # one row behind all blocks
+        laid = rows.new_zeros(blocks * size + 1, rows.shape[1]).index_copy(0, place, rows)
+        answers = self._answer(
+            laid[:-1].view(blocks, size, -1),  # (blocks, M, D)
+            self.inner.index_select(0, own),
+            self.outer.index_select(0, own),
+        ).flatten(0, 1)
+        return F.pad(answers, (0, 0, 0, 1)).index_select(0, place)  # (R, D)
+
+    def _mix(self, x: Tensor, choice: Choice, owners: Tensor) -> Tensor:
+        """y (N, D) of `x` (N, D)."""
+        chosen = choice.experts.shape[1]
+        rows = x[:, None].expand(-1, chosen, -1).flatten(0, 1)  # (N * k, D)
+        dispatch = self.by_shares if x.device.type == "cpu" else self.by_blocks
+        answers = torch.unflatten(dispatch(rows, owners), 0, (-1, chosen))  # (N, k, D)
+        return (choice.weights[..., None] * answers).sum(1).to(answers.dtype)  # (N, D)
+
+    def _answer(self, x: Tensor, inner: Tensor, outer: Tensor) -> Tensor:
+        """E_i(x) (..., M, D) of rows `x` (..., M, D) with the matrices of their expert."""
+        answer: Tensor = self.dropout(bend(x @ inner, self.activation)) @ outer
+        return answer
+
+    def _owners(self, choice: Choice, real: Tensor) -> Tensor:
+        """The expert of each choice (N * k,), or E where the position is padding."""
+        return choice.experts.masked_fill(~real[:, None], self.count).flatten()
+
+    def _sizes(self, owners: Tensor) -> Tensor:
+        """How many rows belong to each expert: (R,) -> (E,)."""
+        return (owners[:, None] == torch.arange(self.count, device=owners.device)).sum(0)
+
+    def _imbalance(self, choice: Choice, real: Tensor) -> Tensor:
+        """What uneven use costs: ()."""
+        gates = torch.zeros_like(choice.chances).scatter(1, choice.experts, choice.weights)
+        importance, load = (
+            torch.where(real[:, None], x, 0.0).sum(0) for x in (gates, choice.chances)
+        )  # (E,)
+        return self.importance_weight * squared_variation(
+            importance
+        ) + self.load_weight * squared_variation(load)
+
+
+def squared_variation(x: Tensor) -> Tensor:
+    """CV(x)², the variance of `x` (E,) in units of its squared mean: ()."""
+    return x.var(correction=0) / x.mean().square()
