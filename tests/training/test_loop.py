@@ -135,7 +135,9 @@ def test_metrics_hold_each_step_once(store, tmp_path):
     records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     places = [(r["kind"], r["step"]) for r in records]
     assert sorted(places) == sorted(
-        [("train", s) for s in (3, 6, 9, 12)] + [("valid", s) for s in (4, 8, 12)]
+        [("train", s) for s in (3, 6, 9, 12)]
+        + [("valid", s) for s in (4, 8, 12)]
+        + [("average", 12)]
     )
 
 
@@ -161,23 +163,23 @@ def test_the_loss_falls(store, tmp_path):
     assert reporter.losses[-1] < 0.8 * reporter.losses[0]
 
 
-def test_the_best_weights_are_kept_and_averaged(store, tmp_path):
-    values = iter([3.0, 1.0, 2.0])
-    _, progress = run(store, tmp_path, validate=lambda model: {"loss": next(values)})
-    assert [step for _, step in progress.best] == [8, 12]
-    best, last, average, model = (
-        load_weights(tmp_path / name)
-        for name in (
-            "weights/best.safetensors",
-            "weights/last.safetensors",
-            "weights/average.safetensors",
-            "model.safetensors",
-        )
+@pytest.mark.parametrize(("averaged", "used"), [(0.9, "average"), (1.1, "best")])
+def test_the_best_weights_are_averaged_where_that_helps(store, tmp_path, averaged, used):
+    values, reporter = iter([3.0, 1.0, 2.0, averaged]), Silent()
+    _, progress = run(
+        store, tmp_path, reporter=reporter, validate=lambda model: {"loss": next(values)}
     )
-    for name in best:
-        want = (best[name].double() + last[name].double()) / 2
-        torch.testing.assert_close(average[name].double(), want)
-        assert torch.equal(model[name], average[name])
+    assert [step for _, step in progress.best] == [8, 12]
+    weights = {
+        name: load_weights(tmp_path / "weights" / f"{name}.safetensors")
+        for name in ("best", "last", "average")
+    }
+    model = load_weights(tmp_path / "model.safetensors")
+    for name, value in model.items():
+        want = (weights["best"][name].double() + weights["last"][name].double()) / 2
+        torch.testing.assert_close(weights["average"][name].double(), want)
+        assert torch.equal(value, weights[used][name])
+    assert f"averaged: loss {averaged:.2f}, the best alone 1.00; the {used}" in reporter.notes[-1]
 
 
 def test_weights_stay_as_long_as_a_checkpoint_names_them(store, tmp_path):
@@ -228,7 +230,7 @@ def test_the_moving_average_is_what_is_validated(store, tmp_path):
         return {"loss": 1.0}
 
     model, _ = run(store, tmp_path, validate=validate, moving_average=0.99)
-    assert not all(torch.equal(a, b) for a, b in zip(seen[-1], model.parameters(), strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(seen[2], model.parameters(), strict=True))
 
 
 def test_a_loss_that_is_not_a_number_stops_with_advice(store, tmp_path):

@@ -84,7 +84,8 @@ class TrainingSettings(Settings):
     """Decay of an exponential moving average of the weights, which is then what is validated and
     kept, such as 0.999; 0 keeps the weights as they are."""
     average: PositiveInt = 1
-    """How many of the best validated weights are averaged into the final model."""
+    """How many of the best validated weights are averaged; the average is used where it scores no
+    worse in validation than the best alone."""
     log_every: PositiveInt = 50
     """Steps between two lines of metrics."""
     save_every: PositiveInt = 500
@@ -126,6 +127,7 @@ class Progress:
         return {**self.__dict__, "position": list(self.position), "best": list(self.best)}
 
 
+LossOf = Callable[[AnyModel, Batch], Loss]
 Validate = Callable[[AnyModel], Mapping[str, float]]
 StopAsked = Callable[[], bool]
 
@@ -135,7 +137,7 @@ class Task(NamedTuple):
 
     batches: Callable[[Position], Iterator[Placed]]
     """Streams what is learned from, from a position on."""
-    loss: Callable[[AnyModel, Batch], Loss]
+    loss: LossOf
     """How wrong a model is."""
     validate: Validate
     """Scores a model in evaluation mode."""
@@ -388,11 +390,11 @@ class _Training:
         """Score the weights, and keep them when they are among the best."""
         self._check_finite()
         self._add_time()
-        step, by = self.progress.step, self.settings.validation.by
+        step = self.progress.step
         with self._validated_weights():
             self.model.eval()
             numbers = self.validate(self.model)
-            value = -numbers["loss"] if by == "loss" else numbers[by]
+            value = self._value(numbers)
             new_best = not self.progress.best or value > self.progress.best[0][0]
             ranked = sorted([*self.progress.best, (value, step)], key=lambda one: (-one[0], one[1]))
             kept = tuple(ranked[: self.settings.average])
@@ -444,8 +446,31 @@ class _Training:
         weights = self.folder / "weights"
         with self._validated_weights():
             save_weights(weights / "last.safetensors", self.model.state_dict())
-        best = [kept_weights(self.folder, step) for _, step in self.progress.best]
-        save_weights(weights / "best.safetensors", load_weights(best[0]))
-        average = average_weights(best)
+        kept = [kept_weights(self.folder, step) for _, step in self.progress.best]
+        best, average = load_weights(kept[0]), average_weights(kept)
+        save_weights(weights / "best.safetensors", best)
         save_weights(weights / "average.safetensors", average)
-        save_weights(self.folder / "model.safetensors", average)
+        used = average if len(kept) == 1 or self._helps(average) else best
+        save_weights(self.folder / "model.safetensors", used)
+
+    def _helps(self, average: Mapping[str, Tensor]) -> bool:
+        """Whether averaged weights score no worse than the best: early ones may spoil them."""
+        own = [p.detach().clone() for p in self.parameters.values()]
+        self._put([average[name] for name in self.parameters])
+        self.model.eval()
+        numbers = self.validate(self.model)
+        self._put(own)
+        self.metrics.add("average", self.progress.step, numbers)
+        value, best = self._value(numbers), self.progress.best[0][0]
+        by, helps = self.settings.validation.by, value >= best
+        chosen = "the average" if helps else "the best"
+        self.reporter.noted(
+            f"the best {len(self.progress.best)} weights averaged: {by} {abs(value):.2f}, "
+            f"the best alone {abs(best):.2f}; {chosen} is kept"
+        )
+        return helps
+
+    def _value(self, numbers: Mapping[str, float]) -> float:
+        """What the validation is judged by: the higher the better."""
+        by = self.settings.validation.by
+        return -numbers["loss"] if by == "loss" else numbers[by]
