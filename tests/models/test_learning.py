@@ -9,6 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.models.build import FAMILIES, build_model
+from regard.models.bytenet import ByteNetSettings
+from regard.models.convs2s import ConvS2SSettings
 from regard.models.deep_att import DeepAttSettings
 from regard.models.encoder_decoder import EncoderDecoderSettings
 from regard.models.gnmt import GnmtSettings
@@ -49,6 +51,13 @@ LESSONS = {
         7,
         5e-3,
         300,
+    ),
+    # Nor has ByteNet attention: its columns must learn where in the sentence they stand.
+    "bytenet": Lesson(
+        ByteNetSettings(encoder_blocks=6, decoder_blocks=2, width=96, max_dilation=4), 5, 6e-3, 350
+    ),
+    "convs2s": Lesson(
+        ConvS2SSettings(encoder_layers=2, decoder_layers=2, width=64, embedding=48), 7, 5e-3, 250
     ),
     "transformer": Lesson(
         TransformerSettings(
