@@ -40,7 +40,29 @@ def test_paths_name_the_cells_that_were_passed():
     paths = paths.branch(torch.tensor([[1, 0, 1]])).grow()
     assert paths.slots.tolist() == [[[1, 2], [0, 3], [1, 4]]]
     assert paths.mask.int().tolist() == [[[[0, 1, 1, 0, 0], [1, 0, 0, 1, 0], [0, 1, 0, 0, 1]]]]
+    assert paths.places.tolist() == [0, 0, 1, 1, 1]
     assert paths.length == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_bias_belongs_to_cells_and_old_ones_can_be_hidden(dtype):
+    cells, paths, own = searched(dtype)
+    queries = torch.randn(B, H, WIDTHS[-1], D, dtype=dtype)
+    bias = torch.randn(B, H, WIDTHS[-1], sum(WIDTHS), dtype=dtype)
+    near = paths.within(2)
+    assert torch.equal(near.slots, paths.slots)
+    found = recall(ScaledDotScore(), queries, cells, near, site=HERE, bias=bias)
+    for b in range(B):
+        for k in range(WIDTHS[-1]):
+            wanted = plain(
+                ScaledDotScore(),
+                queries[b, :, k : k + 1],
+                own[b][k],
+                torch.tensor([False, False, True, True, True]),
+                site=HERE,
+                bias=bias[b, :, k : k + 1, paths.slots[b, k]],
+            )
+            torch.testing.assert_close(found[b, :, k : k + 1], wanted)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -71,3 +71,8 @@ def test_a_sentence_without_positions_is_refused():
     check_length(10**6, None)
     with pytest.raises(TextError, match="10 tokens is longer than the 9 positions"):
         check_length(10, 9)
+
+
+@pytest.mark.parametrize("name", ["relative", "rotary"])
+def test_positions_of_self_attention_add_nothing_to_token_vectors(name):
+    assert build_positions(name, D, 0) is None
