@@ -186,7 +186,7 @@ def test_encoder_layer_equals_torch(norm):
     theirs.norm1.load_state_dict(ours.around_own.norm.state_dict())
     theirs.norm2.load_state_dict(ours.around_feed.norm.state_dict())
     x = torch.randn(B, S, D, dtype=torch.float64)
-    found = ours(x, padding_mask(REAL), number=0, watch=None)
+    found = ours(x, REAL, number=0, watch=None).outputs
     wanted = theirs(x, src_key_padding_mask=~REAL)  # in training mode: no fast path
     torch.testing.assert_close(found[REAL], wanted[REAL])
 
@@ -208,6 +208,55 @@ def test_decoder_layer_equals_torch(norm):
     x, memory = (torch.randn(B, n, D, dtype=torch.float64) for n in (T, S))
     causal = causal_mask(T, T)
     kv = ours.cross.project_memory(memory)
-    found = ours(x, causal, kv, padding_mask(REAL), number=0, watch=None)
+    mask, real = padding_mask(REAL), torch.ones(B, T, dtype=torch.bool)
+    found = ours(x, causal, kv, mask, real, number=0, watch=None).outputs
     wanted = theirs(x, memory, tgt_mask=~causal[0, 0], memory_key_padding_mask=~REAL)
     torch.testing.assert_close(found, wanted)
+
+
+def with_experts(*, layers=(4, 3), **experts):
+    sizes = {"width": D, "heads": H, "feed_forward": F, "dropout": 0.0, "bias": False}
+    return TransformerSettings(
+        encoder_layers=layers[0], decoder_layers=layers[1], experts=experts, **sizes
+    )
+
+
+def test_every_so_many_layers_have_experts_and_say_how_they_were_used():
+    source = Padded(torch.randint(V, (B, S)), REAL)
+    target = Padded(torch.randint(V, (B, T)), torch.ones(B, T, dtype=torch.bool))
+    for every, encoder, decoder in [(1, [0, 1, 2, 3], [0, 1, 2]), (2, [1, 3], [1]), (4, [3], [])]:
+        model = Transformer(with_experts(count=3, every=every), V, V)
+        memory = model.encode(source)
+        assert [one.site for one in memory.routings] == [Site("encoder", n) for n in encoder]
+        routings = model.decode(target, memory).routings
+        assert [one.site for one in routings] == [Site("decoder", n) for n in decoder]
+        for one in (*memory.routings, *routings):
+            assert one.shares.shape == (3,)
+            torch.testing.assert_close(one.shares.sum(), torch.tensor(1.0))
+
+
+def test_experts_that_are_all_alike_are_a_feed_forward_layer():
+    mixture = randomized(Transformer(with_experts(count=3, every=1), V, V)).eval()
+    plain = Transformer(with_experts().model_copy(update={"experts": None}), V, V).double().eval()
+    weights = dict(mixture.state_dict())
+    for name in [n for n in weights if n.endswith((".feed.inner", ".feed.outer"))]:
+        one = weights.pop(name)
+        one[1:] = one[0]  # of the mixture, too: the state is not a copy
+        weights[f"{name}.weight"] = one[0].T
+    gates = [n for n in weights if ".gate." in n]
+    assert len(gates) == 2 * (4 + 3)
+    plain.load_state_dict({n: w for n, w in weights.items() if n not in gates})
+    source = Padded(torch.randint(V, (B, S)), REAL)
+    target = Padded(torch.randint(V, (B, T)), torch.ones(B, T, dtype=torch.bool))
+    torch.testing.assert_close(mixture(source, target), plain(source, target))
+
+
+def test_experts_add_their_parameters():
+    more = count(experts={"count": 16, "every": 2}) - count()
+    feed_forward = 512 * 2048 + 2048 + 2048 * 512 + 512
+    assert more == 6 * (16 * 2 * 512 * 2048 + 2 * 16 * 512 - feed_forward)
+
+
+def test_experts_in_no_layer_are_refused():
+    with pytest.raises(ValidationError, match=r"experts.every 5 leaves no layer.*4 and 3 layers"):
+        with_experts(every=5)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Self, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, cast
 
 import torch
 from pydantic import PositiveInt, model_validator
@@ -22,11 +22,19 @@ from regard.attention.positions import (
 from regard.attention.relative import RelativeKeys
 from regard.attention.self_attention import SelfAttention
 from regard.layers.embeddings import TiedEmbeddings
+from regard.layers.experts import Experts, ExpertsSettings
 from regard.layers.feed_forward import FeedForward
 from regard.layers.residual import Residual
 from regard.models.contracts import Model
 from regard.models.stacks import StackSettings
-from regard.types import Decoded, Memory, Padded, Site, Watch
+from regard.types import Decoded, Memory, Padded, Routing, Site, Watch
+
+
+class LayerExpertsSettings(ExpertsSettings):
+    """Experts in place of feed-forward layers: each as wide inside as one, without biases."""
+
+    every: PositiveInt = 2
+    """Of so many layers, the last has experts; 1: all have."""
 
 
 class TransformerSettings(StackSettings):
@@ -43,6 +51,8 @@ class TransformerSettings(StackSettings):
     window: PositiveInt | None = None
     """How many tokens to either side self-attention sees, in the decoder of the past; if not given,
     all."""
+    experts: LayerExpertsSettings | None = None
+    """If given, some layers have experts in place of feed-forward."""
 
     @model_validator(mode="before")
     @classmethod
@@ -70,7 +80,19 @@ class TransformerSettings(StackSettings):
                 f"rotary positions turn pairs of numbers, but width {self.width} in {self.heads} "
                 f"heads gives each {self.width // self.heads}, which is odd; choose other heads"
             )
+        deepest = max(self.encoder_layers, self.decoder_layers)
+        if self.experts is not None and self.experts.every > deepest:
+            raise ValueError(
+                f"experts.every {self.experts.every} leaves no layer with experts, where there are "
+                f"{self.encoder_layers} and {self.decoder_layers} layers; make it {deepest} or less"
+            )
         return self
+
+    def at(self, number: int) -> "TransformerSettings":
+        """The settings of layer `number`, from 0: with no experts where it has none."""
+        if self.experts is None or (number + 1) % self.experts.every == 0:
+            return self
+        return self.model_copy(update={"experts": None})
 
 
 @dataclass(frozen=True)
@@ -94,6 +116,13 @@ class TransformerState:
         return TransformerState(self.source, self.mask, self.past, self.paths.branch(parents))
 
 
+class Fed(NamedTuple):
+    """What a layer made of a batch."""
+
+    outputs: Tensor  # (B, T, D)
+    routings: tuple[Routing, ...]
+
+
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward."""
 
@@ -102,12 +131,12 @@ class EncoderLayer(nn.Module):
         self.own, self.around_own = _self_attention(settings, ahead=True), _residual(settings)
         self.feed, self.around_feed = _feed_forward(settings), _residual(settings)
 
-    def forward(self, x: Tensor, mask: Tensor, *, number: int, watch: Watch | None) -> Tensor:
-        """(B, S, D) -> (B, S, D), each position looking where `mask` (B, 1, 1, S) is True."""
+    def forward(self, x: Tensor, real: Tensor, *, number: int, watch: Watch | None) -> Fed:
+        """(B, S, D) -> (B, S, D), each position looking where `real` (B, S) is True."""
         queries, kv = self.own.project_all(self.around_own.enter(x))
-        y = self.own(queries, kv, mask, site=Site("encoder", number), watch=watch)
+        y = self.own(queries, kv, padding_mask(real), site=Site("encoder", number), watch=watch)
         x = self.around_own.leave(x, y)
-        return self.around_feed.leave(x, self.feed(self.around_feed.enter(x)))
+        return _feed(self, x, real, Site("encoder", number))
 
 
 OwnT = TypeVar("OwnT", bound=nn.Module)
@@ -122,13 +151,20 @@ class CrossLayer(nn.Module, Generic[OwnT]):
         self.cross, self.around_cross = _attention(settings), _residual(settings)
         self.feed, self.around_feed = _feed_forward(settings), _residual(settings)
 
-    def finish(
+    def look(
         self, x: Tensor, source: KeyValues, mask: Tensor, site: Site, watch: Watch | None
     ) -> Tensor:
         """What both ways have in common: positions, or hypotheses, look at the source alike."""
         queries = self.cross.project_queries(self.around_cross.enter(x))
-        x = self.around_cross.leave(x, self.cross(queries, source, mask, site=site, watch=watch))
-        return self.around_feed.leave(x, self.feed(self.around_feed.enter(x)))
+        return self.around_cross.leave(x, self.cross(queries, source, mask, site=site, watch=watch))
+
+    def finish(
+        self, x: Tensor, source: KeyValues, mask: Tensor, site: Site, watch: Watch | None
+    ) -> Tensor:
+        """A step's `x` (B, K, D) after a look at the source and the feed-forward."""
+        x = self.look(x, source, mask, site, watch)
+        feed = self.feed.step if isinstance(self.feed, Experts) else self.feed
+        return self.around_feed.leave(x, feed(self.around_feed.enter(x)))
 
 
 class DecoderLayer(CrossLayer[SelfAttention]):
@@ -143,15 +179,17 @@ class DecoderLayer(CrossLayer[SelfAttention]):
         causal: Tensor,
         source: KeyValues,
         mask: Tensor,
+        real: Tensor,
         *,
         number: int,
         watch: Watch | None,
-    ) -> Tensor:
-        """(B, T, D) -> (B, T, D), all positions of a target at once."""
+    ) -> Fed:
+        """(B, T, D) -> (B, T, D), all positions of a target at once, of which `real` (B, T) are."""
         queries, kv = self.own.project_all(self.around_own.enter(x))
         y = self.own(queries, kv, causal, site=Site("decoder", number), watch=watch)
         x = self.around_own.leave(x, y)
-        return self.finish(x, source, mask, Site("cross", number), watch)
+        x = self.look(x, source, mask, Site("cross", number), watch)
+        return _feed(self, x, real, Site("decoder", number))
 
     def step(
         self,
@@ -194,8 +232,12 @@ class Stacks(Model[TransformerState], Generic[LayerT]):
         self.source_positions = build_positions(settings.positions, width, limit or 0)
         self.target_positions = build_positions(settings.positions, width, limit or 0)
         self.dropout = nn.Dropout(settings.dropout)
-        self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.encoder_layers))
-        stack = nn.ModuleList(layer(settings) for _ in range(settings.decoder_layers))
+        self.encoder = nn.ModuleList(
+            EncoderLayer(settings.at(number)) for number in range(settings.encoder_layers)
+        )
+        stack = nn.ModuleList(
+            layer(settings.at(number)) for number in range(settings.decoder_layers)
+        )
         self.decoder = cast(Sequence[LayerT], stack)
         last = settings.final_norm
         self.encoder_norm = nn.LayerNorm(width) if last else nn.Identity()
@@ -204,10 +246,11 @@ class Stacks(Model[TransformerState], Generic[LayerT]):
     def encode(self, source: Padded, *, watch: Watch | None = None) -> Memory:
         x = self.embeddings.of_source(source.ids)  # (B, S, D)
         x = self.placed(x, self.source_positions, 0, x.shape[1])
-        mask = padding_mask(source.mask)
+        routings: tuple[Routing, ...] = ()
         for number, layer in enumerate(self.encoder):
-            x = layer(x, mask, number=number, watch=watch)
-        return Memory(self.encoder_norm(x), source.mask)
+            x, more = layer(x, source.mask, number=number, watch=watch)
+            routings += more
+        return Memory(self.encoder_norm(x), source.mask, routings=routings)
 
     def logits(self, features: Tensor) -> Tensor:
         return self.embeddings.logits(features)
@@ -241,10 +284,12 @@ class Transformer(Stacks[DecoderLayer]):
         else:  # each layer hides what lies outside its window, and with it the future
             causal = torch.ones(1, 1, 1, length, dtype=torch.bool, device=x.device)
         mask = padding_mask(memory.mask)
+        routings: tuple[Routing, ...] = ()
         for number, layer in enumerate(self.decoder):
             source = layer.cross.project_memory(memory.states)
-            x = layer(x, causal, source, mask, number=number, watch=watch)
-        return Decoded(self.decoder_norm(x))
+            x, more = layer(x, causal, source, mask, target.mask, number=number, watch=watch)
+            routings += more
+        return Decoded(self.decoder_norm(x), routings)
 
     def start(self, memory: Memory) -> TransformerState:
         source = tuple(layer.cross.project_memory(memory.states) for layer in self.decoder)
@@ -296,14 +341,21 @@ def _self_attention(settings: TransformerSettings, *, ahead: bool) -> SelfAttent
     )
 
 
-def _feed_forward(settings: TransformerSettings) -> FeedForward:
-    return FeedForward(
-        settings.width,
-        settings.feed_forward,
-        settings.activation,
-        dropout=settings.activation_dropout,
-        bias=settings.bias,
-    )
+def _feed_forward(settings: TransformerSettings) -> FeedForward | Experts:
+    width, hidden, dropout = settings.width, settings.feed_forward, settings.activation_dropout
+    if settings.experts is not None:
+        activation = settings.activation
+        return Experts(settings.experts, width, hidden, activation=activation, dropout=dropout)
+    return FeedForward(width, hidden, settings.activation, dropout=dropout, bias=settings.bias)
+
+
+def _feed(layer: EncoderLayer | CrossLayer[Any], x: Tensor, real: Tensor, site: Site) -> Fed:
+    """`x` (B, T, D) after the last sub-layer of `layer`."""
+    entered = layer.around_feed.enter(x)
+    if isinstance(layer.feed, Experts):
+        y, routing = layer.feed(entered, real, site=site)
+        return Fed(layer.around_feed.leave(x, y), (routing,))
+    return Fed(layer.around_feed.leave(x, layer.feed(entered)), ())
 
 
 def _residual(settings: TransformerSettings) -> Residual:
