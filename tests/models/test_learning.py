@@ -57,7 +57,7 @@ LESSONS = {
         ByteNetSettings(encoder_blocks=6, decoder_blocks=2, width=96, max_dilation=4), 5, 6e-3, 350
     ),
     "convs2s": Lesson(
-        ConvS2SSettings(encoder_layers=2, decoder_layers=2, width=64, embedding=48), 7, 5e-3, 250
+        ConvS2SSettings(encoder_layers=2, decoder_layers=2, width=64, embedding=48), 7, 5e-3, 300
     ),
     "transformer": Lesson(
         TransformerSettings(
