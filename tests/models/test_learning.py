@@ -13,6 +13,7 @@ from regard.models.bytenet import ByteNetSettings
 from regard.models.convs2s import ConvS2SSettings
 from regard.models.deep_att import DeepAttSettings
 from regard.models.encoder_decoder import EncoderDecoderSettings
+from regard.models.feedback import FeedbackSettings
 from regard.models.gnmt import GnmtSettings
 from regard.models.luong import LuongSettings
 from regard.models.rnnsearch import RnnSearchSettings
@@ -66,6 +67,14 @@ LESSONS = {
         7,
         2e-3,
         450,
+    ),
+    "feedback": Lesson(
+        FeedbackSettings(
+            encoder_layers=2, decoder_layers=1, width=64, heads=4, feed_forward=128, dropout=0.0
+        ),
+        7,
+        3e-3,
+        320,
     ),
 }
 
