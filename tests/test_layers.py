@@ -13,6 +13,7 @@ ORDER = [
     {"evaluation", "inspection"},
     {"recipes"},
     {"serving"},
+    {"comparison"},
     {"cli"},
     {"__init__", "__main__"},
 ]

@@ -7,8 +7,8 @@ from regard.corpora.cleaning import CleaningReport
 from regard.evaluation.scores import Score
 
 
-def plain_table(*columns: str, title: str = "", right: tuple[str, ...] = ()) -> Table:
-    """A table without lines; the columns of `right` hold numbers."""
+def plain_table(*columns: str, title: str = "", right: tuple[str, ...] = (), gap: int = 2) -> Table:
+    """A table without lines, `gap` spaces between columns; those of `right` hold numbers."""
     table = Table(
         title=title or None,
         title_justify="left",
@@ -16,7 +16,7 @@ def plain_table(*columns: str, title: str = "", right: tuple[str, ...] = ()) -> 
         box=None,
         pad_edge=False,
         header_style="dim",
-        padding=(0, 2, 0, 0),
+        padding=(0, gap, 0, 0),
     )
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")

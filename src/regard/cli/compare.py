@@ -1,0 +1,265 @@
+"""`regard compare`."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from regard.cli import options, own_files
+from regard.cli.console import note, print_json
+from regard.cli.ladder import LadderWatcher, print_ladder
+from regard.cli.progress import TerminalReporter
+from regard.comparison.budget import recipe_within
+from regard.comparison.corpus import share_corpus
+from regard.comparison.figures import plot_by_length, plot_quality_cost
+from regard.comparison.folder import ComparisonFolder
+from regard.comparison.jobs import Goal, carry_out, die_with_parent, start_process
+from regard.comparison.ladder import Ladder, build_ladder
+from regard.comparison.measuring import measure_row
+from regard.comparison.page import write_page
+from regard.comparison.plan import (
+    Budget,
+    Entry,
+    Plan,
+    check_same,
+    entries_of,
+    entry_of_run,
+    make_plan,
+)
+from regard.comparison.running import train_row
+from regard.errors import SettingsError
+from regard.files import write_whole
+from regard.inspection.plot import save_figure
+from regard.recipes.load import shelf_recipes
+from regard.recipes.prepare import Data
+from regard.recipes.run_folder import RunFolder, pick_device
+from regard.training.interrupts import StopRequests
+
+app = typer.Typer()
+
+
+@app.command()
+def command(
+    systems: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME=]RECIPE|RUN...",
+            help="Recipes of the shelf or YAML files, which are trained, and folders of finished "
+            "runs, which are taken as they are. NAME is what the table calls it.",
+        ),
+    ] = None,
+    out_folder: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Where the comparison goes.")
+    ] = Path("ladder"),
+    steps: Annotated[int | None, typer.Option(min=1, help="Train each for so many steps.")] = None,
+    tokens: Annotated[
+        int | None, typer.Option(min=1, help="Train each on so many target tokens.")
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Train each for so many minutes, by timing some steps first."),
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="N,N,...", help="Train each recipe with these seeds.")
+    ] = None,
+    seeds_for: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=N,N,...", help="Other seeds for one of them; may be repeated."),
+    ] = None,
+    corpus: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A corpus (`regard corpora`) in place of the recipes'."),
+    ] = None,
+    data: own_files.Data = None,
+    source: own_files.Source = None,
+    target: own_files.Target = None,
+    valid: own_files.Valid = None,
+    test: own_files.Test = None,
+    languages: own_files.Languages = None,
+    settings: options.Settings = None,
+    beam: options.Beam = 5,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Rows trained at once; measured they are one by one.")
+    ] = 1,
+    device: options.Device = "auto",
+    json: options.Json = False,
+    row: Annotated[str | None, typer.Option(hidden=True)] = None,
+    goal: Annotated[Goal, typer.Option(hidden=True)] = "measure",
+) -> None:
+    """Train several systems alike, then score and time them in one table.
+
+    All learn from one corpus under one budget (otherwise as long as their recipes say), with each
+    of the seeds. DIR then holds the table (ladder.md, ladder.json), its figures, and every run.
+    Stopped or killed, the same command goes on where it was; so does `regard compare --out DIR`,
+    which draws a finished comparison again.
+
+    Examples:
+
+        regard compare travel-rnn travel-rnnsearch travel --steps 1000 --out ladders/travel
+        regard compare multi30k big.yaml runs/older --seeds 1,2,3 --jobs 4 --out ladders/mine
+        regard compare --out ladders/mine
+    """
+    folder = ComparisonFolder(out_folder)
+    if row is not None:
+        _run_row(folder, row, goal, device)
+        return
+    files = own_files.own_corpus(
+        {"data": data, "source": source, "target": target}, valid, test, languages
+    )
+    if corpus is not None and files is not None:
+        raise SettingsError("--corpus and files of your own exclude each other: drop one of them")
+    instead = {"name": corpus} if corpus is not None else files
+    budget = _budget({"steps": steps, "tokens": tokens, "minutes": minutes})
+    given = [budget != Budget(), seeds, seeds_for, instead, settings]
+    if systems:
+        chosen = _Seeds(seeds, seeds_for or [])
+        entries = [
+            entry
+            for system in systems
+            for entry in _entries(system, instead, settings or [], chosen, budget)
+        ]
+        _check_used(entries, chosen, given)
+        wanted = make_plan(entries, budget, beam or 5, ["regard", *sys.argv[1:]])
+    else:
+        if any(given):
+            raise SettingsError("name the recipes or runs too: options alone say too little")
+        wanted = folder.load_plan()
+    pick_device(device)  # before anything is made, if it cannot be used
+    ladder = _compare(wanted, folder, device=device, jobs=jobs)
+    if json:
+        print_json(ladder.model_dump(mode="json"))
+    else:
+        print_ladder(ladder)
+        note(
+            f"all of it is in {folder.path}: ladder.md, ladder.json, by-length.png, "
+            "quality-cost.png (and .svg), runs/"
+        )
+    if any(one.failures for one in ladder.standings):
+        sys.exit(1)
+
+
+class _Seeds:
+    """Which seeds a system is trained with."""
+
+    def __init__(self, seeds: str | None, seeds_for: Sequence[str]) -> None:
+        self.common = _numbers(seeds, "--seeds") if seeds is not None else []
+        self.own: dict[str, list[int]] = {}
+        for one in seeds_for:
+            label, equals, numbers = one.rpartition("=")
+            if not equals or not label:
+                raise SettingsError(f"--seeds-for {one}: expected NAME=N,N, such as travel=1,2,3")
+            self.own[label] = _numbers(numbers, f"--seeds-for {label}")
+
+    def of(self, label: str) -> list[int]:
+        """Empty: the recipe's own."""
+        return self.own.get(label, self.common)
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
+        raise SettingsError(f"{option} {text}: expected unlike numbers from 0, such as 1,2,3")
+    return numbers
+
+
+def _budget(given: Mapping[str, float | None]) -> Budget:
+    chosen = {name: amount for name, amount in given.items() if amount is not None}
+    if len(chosen) > 1:
+        raise SettingsError(f"{' and '.join(f'--{name}' for name in chosen)}: one budget is enough")
+    return Budget.model_validate(chosen)
+
+
+def _entries(
+    system: str,
+    corpus: Mapping[str, Any] | None,
+    overrides: list[str],
+    seeds: _Seeds,
+    budget: Budget,
+) -> list[Entry]:
+    """The rows of what was given as `[NAME=]RECIPE|RUN`."""
+    label, equals, name = system.rpartition("=")
+    path = Path(name)
+    if RunFolder(path).recipe.is_file() or (path.is_dir() and name not in shelf_recipes()):
+        return [entry_of_run(path, label or None)]
+    recipe = own_files.recipe_with(name, corpus, overrides)
+    label = label if equals else recipe.name
+    return entries_of(recipe, label, seeds.of(label), budget)
+
+
+def _check_used(entries: Sequence[Entry], seeds: _Seeds, given: Sequence[object]) -> None:
+    """An error if an option would do nothing."""
+    trained = {entry.label for entry in entries if entry.run is None}
+    if not trained and any(given):
+        raise SettingsError(
+            "all that is compared are finished runs, which are taken as they are: drop the options "
+            "that say how to train"
+        )
+    for label in seeds.own:
+        if label not in trained:
+            raise SettingsError(
+                f"--seeds-for {label}: no recipe of that name is compared; there are "
+                f"{', '.join(sorted(trained))}"
+            )
+
+
+def _compare(wanted: Plan, folder: ComparisonFolder, *, device: str, jobs: int) -> Ladder:
+    """Do what is still to be done, and draw what there is."""
+    with RunFolder(folder.path).locked():
+        if folder.plan.exists():
+            check_same(folder.load_plan(), wanted, folder.path)
+            plan = folder.load_plan()
+        else:
+            plan = wanted
+        data = share_corpus(plan, folder, note)
+        folder.save_plan(plan)
+        with StopRequests() as stop:
+            with LadderWatcher(folder) as watcher:
+                carry_out(
+                    plan,
+                    folder,
+                    jobs=jobs,
+                    start=start_process(folder, device, jobs),
+                    watcher=watcher,
+                    stop_asked=stop,
+                )
+            if stop.received is not None:
+                note(f"stopped; all is saved. Go on with: regard compare --out {folder.path}")
+                sys.exit(128 + stop.received)
+        return _draw(plan, folder, data)
+
+
+def _draw(plan: Plan, folder: ComparisonFolder, data: Data) -> Ladder:
+    """Write the tables and figures of what is finished."""
+    ladder = build_ladder(plan, folder, data)
+    write_whole(folder.path / "ladder.json", ladder.model_dump_json(indent=1).encode())
+    write_whole(folder.path / "ladder.md", write_page(ladder, plan).encode())
+    if ladder.rows:
+        for name, figure in (
+            ("by-length", plot_by_length(ladder)),
+            ("quality-cost", plot_quality_cost(ladder)),
+        ):
+            for ending in ("png", "svg"):
+                save_figure(figure, folder.path / f"{name}.{ending}")
+    return ladder
+
+
+def _run_row(folder: ComparisonFolder, name: str, goal: Goal, device: str) -> None:
+    """What a process that `_compare` started does: bring one row to its goal."""
+    die_with_parent()
+    plan = folder.load_plan()
+    entry, where = plan.entry(name), pick_device(device)
+    reporter = TerminalReporter(entry.recipe.training.steps)
+    if goal == "time":
+        recipe_within(entry, plan.budget, folder, device=where, reporter=reporter)
+        return
+    with StopRequests() as stop:
+        train_row(entry, plan, folder, device=where, reporter=reporter, stop_asked=stop)
+    if stop.received is not None:
+        sys.exit(128 + stop.received)
+    if goal == "measure":
+        measure_row(entry, plan, folder, device=where, reporter=reporter)

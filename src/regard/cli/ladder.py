@@ -1,0 +1,107 @@
+"""A comparison as a person sees it: its rows while they are made, its tables at the end."""
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn
+
+from regard.cli.console import err, note, out
+from regard.cli.tables import plain_table
+from regard.comparison.folder import ComparisonFolder
+from regard.comparison.jobs import Goal, Job
+from regard.comparison.ladder import BLEU, Ladder
+from regard.comparison.measuring import Failure, Row
+from regard.comparison.running import trained
+from regard.comparison.table import remarks, sheets, troubles
+from regard.errors import RegardError
+
+DOING: dict[Goal, str] = {"time": "timing", "train": "training", "measure": "measuring"}
+
+
+class LadderWatcher:
+    """Writes to stderr: a line for each row that ends, and in a terminal one for each at work."""
+
+    def __init__(self, folder: ComparisonFolder) -> None:
+        self._folder = folder
+        self._tasks: dict[str, TaskID] = {}
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("[dim]{task.fields[numbers]}[/dim]"),
+            console=err,
+            transient=True,
+            disable=not err.is_terminal,
+        )
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def started(self, job: Job) -> None:
+        name, goal = job.entry.name, job.goal
+        if goal == "measure" and not trained(job.entry, self._folder):
+            goal = "train"
+        if err.is_terminal:
+            self._tasks[name] = self._progress.add_task(
+                f"{DOING[goal]} {name}", total=None, numbers=""
+            )
+        else:
+            note(f"{DOING[goal]} {name}")
+
+    def looked(self, running: Sequence[Job]) -> None:
+        names = {job.entry.name for job in running}
+        for name in set(self._tasks) - names:
+            self._progress.remove_task(self._tasks.pop(name))
+        for job in running:
+            if job.entry.name in self._tasks:
+                self._show(job)
+
+    def ended(self, job: Job, outcome: Row | Failure | None) -> None:
+        if isinstance(outcome, Row):
+            note(
+                f"{job.entry.name}: BLEU {outcome.value(BLEU):.2f} after {outcome.steps:,} steps "
+                f"in {outcome.seconds:,.0f} s"
+            )
+        elif isinstance(outcome, Failure):
+            err.print(f"[red]{job.entry.name} failed:[/red] {escape(outcome.reason)}")
+
+    def _show(self, job: Job) -> None:
+        """How far the row's training is, by what its run has written."""
+        task, home = self._tasks[job.entry.name], self._folder.run(job.entry)
+        if self._progress.tasks[self._progress.task_ids.index(task)].total is None:
+            with suppress(RegardError):
+                self._progress.update(task, total=home.load_recipe().training.steps)
+        with suppress(OSError, ValueError, IndexError, KeyError):
+            last = json.loads((home.path / "metrics.jsonl").read_text().splitlines()[-1])
+            shown = f"loss {last['loss']:.3f}"
+            self._progress.update(task, completed=last["step"], numbers=shown)
+
+
+def print_ladder(ladder: Ladder) -> None:
+    """The tables, what must be known to read them, and what is missing from them."""
+    for sheet in sheets(ladder):
+        titles = [column.title for column in sheet.columns]
+        table = plain_table("", *titles, title=sheet.title, right=tuple(titles), gap=1)
+        for standing, cells in sheet.lines(ladder):
+            style = "bold" if standing.label == ladder.best else None
+            table.add_row(*map(escape, cells), style=style)
+        out.print(table)
+        out.print()
+    for remark in remarks(ladder):
+        note(remark)
+    for trouble in troubles(ladder):
+        err.print(f"[red]{escape(trouble)}[/red]")

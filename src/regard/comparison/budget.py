@@ -1,0 +1,69 @@
+"""A budget in tokens or minutes -> the steps that a schedule needs to know beforehand."""
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+
+from regard.batching.plan import plan_epoch
+from regard.batching.stream import fits
+from regard.comparison.corpus import give_data
+from regard.comparison.folder import ComparisonFolder
+from regard.comparison.plan import Budget, Entry
+from regard.corpora.store import TokenStore
+from regard.files import write_whole
+from regard.recipes.assemble import prepare
+from regard.recipes.run_folder import RunFolder
+from regard.recipes.schema import Recipe
+from regard.recipes.trial import time_steps
+from regard.training.loop import Reporter, TrainingSettings
+
+
+def tokens_per_step(store: TokenStore, settings: TrainingSettings) -> float:
+    """Target tokens, EOS included, of a step of training, on average over the first epoch."""
+    lengths = store.lengths()
+    fitting = np.flatnonzero(fits(lengths, settings.max_tokens))
+    source, target = lengths.source[fitting] + 1, lengths.target[fitting] + 1  # with EOS or BOS
+    plan = plan_epoch(source, target, budget=settings.batch_tokens, seed=settings.seed, epoch=0)
+    return float(target.sum()) / len(plan) * settings.accumulate
+
+
+def recipe_within(
+    entry: Entry,
+    budget: Budget,
+    folder: ComparisonFolder,
+    *,
+    device: torch.device,
+    reporter: Reporter,
+) -> Recipe:
+    """The entry's recipe with as many steps as the budget allows.
+
+    Minutes are timed once for all seeds of a system, and remembered: a run that is taken up again
+    must end where it was to end.
+    """
+    if budget.tokens is None and budget.minutes is None:
+        return entry.recipe
+    known = folder.steps(entry)
+    if budget.minutes is not None and known.exists():
+        return _with_steps(entry.recipe, json.loads(known.read_text()))
+    give_data(entry, folder)
+    prepared = prepare(entry.recipe, folder.run(entry), reporter)
+    if budget.tokens is not None:
+        # by the recipe's own seed or another: as many steps for every seed of a system
+        settings = entry.recipe.training.model_copy(update={"seed": 0})
+        steps = round(budget.tokens / tokens_per_step(prepared.train, settings))
+        return _with_steps(entry.recipe, steps)
+    assert budget.minutes is not None
+    reporter.noted("timing some steps")
+    with TemporaryDirectory(prefix="regard-timing-") as temporary:
+        timed = time_steps(entry.recipe, prepared, RunFolder(Path(temporary)), device=device)
+    steps = max(1, round(60 * budget.minutes / timed.seconds))
+    write_whole(known, json.dumps(steps).encode())
+    return _with_steps(entry.recipe, steps)
+
+
+def _with_steps(recipe: Recipe, steps: int) -> Recipe:
+    training = recipe.training.model_copy(update={"steps": max(1, steps)})
+    return recipe.model_copy(update={"training": training})

@@ -1,0 +1,46 @@
+"""The one corpus that all rows learn from: read and cleaned once, and checked to be one."""
+
+import shutil
+
+from regard.comparison.folder import ComparisonFolder
+from regard.comparison.plan import Entry, Plan
+from regard.errors import CorpusError
+from regard.recipes.prepare import Data, Note, load_data, prepare_data
+
+
+def share_corpus(plan: Plan, folder: ComparisonFolder, note: Note) -> Data:
+    """The texts of all rows; an error unless they are the same, held-out ones included."""
+    first, *others = plan.entries
+    shared = _texts(first, folder, note)
+    for entry in others:
+        data = _texts(entry, folder, note)
+        if data.digest != shared.digest:
+            raise CorpusError(
+                f"{first.name} and {entry.name} do not learn from the same corpus: the SHA-256 of "
+                f"the one's cleaned texts begins with {shared.digest[:12]}, of the other's with "
+                f"{data.digest[:12]}; train all of them on one, with --corpus NAME, --data FILE, "
+                "or --source FILE and --target FILE"
+            )
+    return shared
+
+
+def shared_data(plan: Plan, folder: ComparisonFolder) -> Data:
+    """What `share_corpus` gave, once it did."""
+    return _texts(plan.entries[0], folder, lambda message: None)
+
+
+def _texts(entry: Entry, folder: ComparisonFolder, note: Note) -> Data:
+    if entry.run is not None:
+        return load_data(folder.run(entry))
+    return prepare_data(entry.recipe, folder.corpus(entry.recipe), note)
+
+
+def give_data(entry: Entry, folder: ComparisonFolder) -> None:
+    """Put the shared texts where the row's run will look for them, unless it has them."""
+    home = folder.run(entry).data
+    if home.exists():
+        return
+    beside = home.with_name("data.copying")
+    shutil.rmtree(beside, ignore_errors=True)
+    shutil.copytree(folder.corpus(entry.recipe).data, beside)
+    beside.rename(home)

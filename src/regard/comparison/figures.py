@@ -1,0 +1,247 @@
+"""The ladder's pictures: quality by length, and quality by cost."""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Annotation
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.transforms import Bbox
+
+from regard.comparison.ladder import Ladder, Standing
+from regard.comparison.table import brief
+
+COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#00875F",
+    "#C2578F",
+    "#000000",
+    "#B07800",
+    "#3E9BD6",
+    "#882255",
+    "#6B7F1A",
+    "#332288",
+    "#8C5A3C",
+    "#707070",
+)
+"""After Okabe and Ito 2008 and Tol 2021, dark enough on white for letters too. Twelve cannot be
+told apart by every eye: markers, and names beside the lines, say the rest."""
+MARKERS = "osD^vp<>h*XP"
+INK, PALE, FAINT = "0.25", "0.45", "0.9"
+STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.edgecolor": "0.6",
+    "axes.linewidth": 0.6,
+    "text.parse_math": False,
+}
+LINE_HEIGHT = 12.5
+"""Points that a line of text takes."""
+AROUND = [*product((9, -9), (0, 11, -11, 21, -21, 33, -33)), (0, 15), (0, -15)]
+"""Where a point's name may stand, in points across and up from it."""
+NEAR = 7
+"""Pixels around a point or a bar that a name had better not cover."""
+
+
+class _Point(NamedTuple):
+    """A place in a figure, and whose it is."""
+
+    x: float
+    y: float
+    label: str
+    colour: str
+
+
+def plot_by_length(ladder: Ladder) -> Figure:
+    """BLEU of each quarter of the test sentences, a line for each system with its name beside it.
+
+    Systems without attention to the source are dashed.
+    """
+    with matplotlib.rc_context(STYLE):
+        figure, axes = _sheet("BLEU by the length of the source sentence")
+        places = [quarter.mean_length for quarter in ladder.quarters]
+        ends = []
+        for number, one in _drawn(ladder):
+            colour, marker = _look(number)
+            axes.plot(
+                places,
+                one.by_length,
+                color=colour,
+                marker=marker,
+                markersize=6,
+                linewidth=1.6,
+                linestyle="-" if one.rows[0].attends else (0, (4, 2)),
+            )
+            ends.append(_Point(places[-1], one.by_length[-1], one.label, colour))
+        named = [f"{quarter}\n{quarter.sentences:,} sent." for quarter in ladder.quarters]
+        axes.set_xticks(places, named)
+        axes.set_xlabel("words in the source sentence: quarters of the test set", color=INK)
+        axes.grid(axis="y", color=FAINT, linewidth=0.8)
+        _name_ends(figure, axes, ends)
+        _explain(axes, ladder, "dashed: without attention to the source")
+    return figure
+
+
+def plot_quality_cost(ladder: Ladder) -> Figure:
+    """BLEU against the operations of the training: the higher and the further left, the better.
+
+    A point is the mean over seeds, its bar the 95% interval of the first seed. Systems without
+    attention to the source are hollow.
+    """
+    with matplotlib.rc_context(STYLE):
+        figure, axes = _sheet("BLEU against the cost of training")
+        points, bars = [], []
+        for number, one in _drawn(ladder):
+            colour, marker = _look(number)
+            row, score, mean = one.rows[0], one.rows[0].scores[0], one.bleu.mean if one.bleu else 0
+            axes.vlines(row.flops, score.low, score.high, color=colour, linewidth=1, alpha=0.5)
+            bars.append((row.flops, score.low, score.high))
+            axes.plot(
+                row.flops,
+                mean,
+                marker=marker,
+                markersize=7,
+                color=colour,
+                markerfacecolor=colour if row.attends else "white",
+                markeredgewidth=1.6,
+            )
+            points.append(_Point(row.flops, mean, one.label, colour))
+        axes.set_xscale("log")
+        axes.margins(x=0.12, y=0.08)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: brief(value)))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_xlabel("floating-point operations of the whole training", color=INK)
+        axes.grid(color=FAINT, linewidth=0.8)
+        _name_points(figure, axes, points, bars)
+        _explain(axes, ladder, "hollow: without attention to the source")
+    return figure
+
+
+def _drawn(ladder: Ladder) -> list[tuple[int, Standing]]:
+    """The systems that were measured, numbered as in the table."""
+    return [(number, one) for number, one in enumerate(ladder.standings) if one.rows]
+
+
+def _look(number: int) -> tuple[str, str]:
+    """Colour and marker; after twelve systems the pairs are new, not their parts."""
+    again = number // len(COLOURS)
+    return COLOURS[number % len(COLOURS)], MARKERS[(number + again) % len(MARKERS)]
+
+
+def _sheet(title: str) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(7.2, 4.6), facecolor="white")
+    axes = figure.add_axes((0.09, 0.14, 0.74, 0.76))
+    axes.set_title(title, loc="left", fontsize=12, fontweight="bold", color=INK, pad=16)
+    axes.set_ylabel("BLEU", color=INK)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(which="both", length=0, labelcolor=INK)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _explain(axes: Axes, ladder: Ladder, text: str) -> None:
+    """Say what sets systems without attention apart, if there are any."""
+    if not all(one.rows[0].attends for _, one in _drawn(ladder)):
+        axes.text(0, 1.02, text, transform=axes.transAxes, fontsize=9, color=PALE)
+
+
+def _name_ends(figure: Figure, axes: Axes, ends: Sequence[_Point]) -> None:
+    """Each line's name to the right of its end, moved apart where they would overlap."""
+    # drawing settles where the ends lie
+    FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]
+    points_per_pixel = 72 / figure.dpi
+    ordered = sorted(ends, key=lambda end: end.y)
+    heights = [float(axes.transData.transform((end.x, end.y))[1]) for end in ordered]
+    moved = spread_apart(heights, LINE_HEIGHT / points_per_pixel)
+    for end, height, place in zip(ordered, heights, moved, strict=True):
+        _name(
+            axes,
+            end,
+            (24, (place - height) * points_per_pixel),
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": end.colour,
+                "linewidth": 0.6,
+                "shrinkA": 1,
+                "shrinkB": 5,
+                "relpos": (0, 0.5),
+            },
+        )
+
+
+def spread_apart(places: Sequence[float], distance: float) -> list[float]:
+    """Rising places, at least `distance` from each other, each as near as may be to where it was.
+
+    Neighbours that are too close become a block around the mean of where they were.
+    """
+    blocks: list[tuple[float, int]] = []  # the sum of where its members were, and their number
+    for place in places:
+        total, count = place, 1
+        while blocks:
+            low, few = blocks[-1]
+            if total / count - low / few >= distance * (few + count) / 2:
+                break
+            blocks.pop()
+            total, count = total + low, count + few
+        blocks.append((total, count))
+    return [
+        total / count + distance * (number - (count - 1) / 2)
+        for total, count in blocks
+        for number in range(count)
+    ]
+
+
+def _name_points(
+    figure: Figure,
+    axes: Axes,
+    points: Sequence[_Point],
+    bars: Sequence[tuple[float, float, float]],
+) -> None:
+    """Each point's name beside it, where it covers the least of anything else."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()  # type: ignore[no-untyped-call]
+    renderer = canvas.get_renderer()  # type: ignore[no-untyped-call]
+    to_pixels = axes.transData.transform
+    taken = [Bbox([to_pixels((x, low)), to_pixels((x, high))]) for x, low, high in bars]
+    taken += [Bbox([to_pixels(point[:2])] * 2) for point in points]
+    taken = [box.padded(NEAR) for box in taken]
+    frame = axes.get_window_extent()
+    for point in sorted(points, key=lambda point: -point.y):
+        costs = []
+        for place in AROUND:
+            text = _name(axes, point, place)
+            box = text.get_window_extent(renderer)
+            text.remove()
+            outside = box.width * box.height - _overlap(box, frame)
+            covered = sum(_overlap(box, other) for other in taken)
+            costs.append((covered + outside + abs(place[1]), place, box))
+        _, place, box = min(costs, key=lambda cost: cost[0])
+        _name(axes, point, place)
+        taken.append(box)
+
+
+def _name(axes: Axes, point: _Point, place: tuple[float, float], **how: Any) -> Annotation:
+    """The point's name, `place` points across and up from it."""
+    side = "center" if not place[0] else "left" if place[0] > 0 else "right"
+    return axes.annotate(
+        point.label,
+        (point.x, point.y),
+        xytext=place,
+        textcoords="offset points",
+        ha=side,
+        va="center",
+        color=point.colour,
+        **how,
+    )
+
+
+def _overlap(one: Bbox, other: Bbox) -> float:
+    """The area that both cover, in pixels."""
+    both = Bbox.intersection(one, other)
+    return 0.0 if both is None else float(both.width * both.height)

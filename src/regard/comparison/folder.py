@@ -1,0 +1,64 @@
+"""A comparison is a folder: what lies where in it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from regard.comparison.plan import Entry, Plan
+from regard.corpora.store import fingerprint
+from regard.errors import RunError
+from regard.files import write_whole
+from regard.recipes.run_folder import RunFolder
+from regard.recipes.schema import Recipe
+
+
+@dataclass(frozen=True)
+class ComparisonFolder:
+    """Where the parts of a comparison lie."""
+
+    path: Path
+
+    @property
+    def plan(self) -> Path:
+        """What is compared."""
+        return self.path / "plan.json"
+
+    def corpus(self, recipe: Recipe) -> RunFolder:
+        """The cleaned texts that a recipe learns from, in the form of a run without a model."""
+        mark = fingerprint(recipe.corpus.model_dump_json())[:12]
+        return RunFolder(self.path / "corpus" / mark)
+
+    def run(self, entry: Entry) -> RunFolder:
+        """The run of a row."""
+        return RunFolder(entry.run or self.path / "runs" / entry.name)
+
+    def row(self, entry: Entry) -> Path:
+        """What was measured of a row, or why it failed; written last."""
+        return self.path / "rows" / f"{entry.name}.json"
+
+    def translations(self, entry: Entry) -> Path:
+        """What a row made of the test sentences, line by line."""
+        return self.path / "rows" / f"{entry.name}.txt"
+
+    def log(self, entry: Entry) -> Path:
+        """What the process of a row said."""
+        return self.path / "logs" / f"{entry.name}.log"
+
+    def steps(self, entry: Entry) -> Path:
+        """How many steps a budget in minutes is for a system, once that was timed."""
+        return self.path / "steps" / f"{entry.label}.json"
+
+    def save_plan(self, plan: Plan) -> None:
+        write_whole(self.plan, plan.model_dump_json(indent=1).encode())
+
+    def load_plan(self) -> Plan:
+        if not self.plan.is_file():
+            raise RunError(f"{self.path}: holds no comparison yet: name recipes or runs to compare")
+        try:
+            return Plan.model_validate_json(self.plan.read_text(encoding="utf-8"))
+        except ValidationError as error:
+            raise RunError(
+                f"{self.plan}: damaged, or of another version of regard: "
+                f"{error.errors()[0]['msg']}; compare in another folder"
+            ) from None

@@ -1,0 +1,210 @@
+"""A trained run -> its row of numbers, measured in the same way for every row."""
+
+import math
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from pydantic import TypeAdapter, ValidationError
+
+from regard.comparison.budget import tokens_per_step
+from regard.comparison.flops import flops_per_token
+from regard.comparison.folder import ComparisonFolder
+from regard.comparison.machine import Machine, this_machine, today
+from regard.comparison.plan import Entry, Plan, Record
+from regard.corpora.pairs import Pair
+from regard.decoding.search import DecodingSettings
+from regard.errors import RunError
+from regard.evaluation.alignment_error import score_alignments
+from regard.evaluation.perplexity import Perplexity
+from regard.evaluation.scores import Score, ScoreSettings, score
+from regard.files import write_whole
+from regard.recipes.assemble import prepare
+from regard.recipes.prepare import Data, load_data
+from regard.recipes.run_folder import Run, RunFolder, load_run
+from regard.recipes.trial import time_steps
+from regard.serving.aligning import align_pairs, attends, choose_on_valid, read_gold
+from regard.serving.scoring import translator_perplexity
+from regard.serving.searching import search_settings
+from regard.serving.translator import Translator
+from regard.training.checkpoints import read_progress
+from regard.training.loop import Reporter
+
+SCORES = ScoreSettings(metrics=("bleu", "chrf"))
+WARM_UP = 64
+"""Sentences translated before the time is taken."""
+
+
+class Surprise(Record):
+    """How surprised a model is by the references."""
+
+    per_token: float
+    """Perplexity for each token of its own vocabulary, EOS included."""
+    per_word: float
+    """The same surprise shared out over the words that spaces part: any vocabularies compare."""
+    bits_per_character: float
+
+
+class RowScore(Record):
+    """A score of a row's translations."""
+
+    name: str
+    value: float
+    low: float
+    """Where the middle 95% of bootstrap resamples begin, and end."""
+    high: float
+    signature: str
+
+
+class RowAlignment(Record):
+    """How far off the alignment by attention is."""
+
+    error_rate: float
+    precision: float
+    recall: float
+    chosen: str
+    """Which layers and heads, by their error on validation pairs."""
+
+
+class Row(Record):
+    """One system with one seed, measured."""
+
+    label: str
+    seed: int
+    family: str
+    attends: bool
+    """Whether the model attends to the source."""
+    parameters: int
+    steps: int
+    """That were taken."""
+    tokens: int
+    """Target tokens learned from: steps times the mean of a step."""
+    flops: float
+    """Of the training: tokens times the operations for each, see `comparison.flops`."""
+    seconds: float
+    """Of the steps of training, on a machine that may have done other things as well."""
+    tokens_per_second: float
+    """Of training steps timed alone."""
+    surprise: Surprise
+    scores: tuple[RowScore, ...]
+    sentences_per_second: float
+    """Of translating the test sentences, alone."""
+    alignment: RowAlignment | None
+    machine: Machine
+    date: str
+
+    def value(self, name: str) -> float:
+        """The score of that name."""
+        return next(one.value for one in self.scores if one.name == name)
+
+
+class Failure(Record):
+    """Why a row has no numbers."""
+
+    label: str
+    seed: int
+    reason: str
+
+
+ROW: TypeAdapter[Row | Failure] = TypeAdapter(Row | Failure)
+
+
+def load_row(path: Path) -> Row | Failure | None:
+    """What became of a row; None: nothing yet."""
+    if not path.exists():
+        return None
+    try:
+        return ROW.validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise RunError(
+            f"{path}: damaged, or of another version of regard: {error.errors()[0]['msg']}; "
+            "remove it to measure the row again"
+        ) from None
+
+
+def measure_row(
+    entry: Entry,
+    plan: Plan,
+    folder: ComparisonFolder,
+    *,
+    device: torch.device,
+    reporter: Reporter,
+) -> Row:
+    """Measure the trained run of a row, and keep what was found."""
+    home = folder.run(entry)
+    run, data = load_run(home.path, device=device), load_data(home)
+    translator, pairs = Translator([run]), list(data.read(data.held_out()))
+    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    reporter.noted(f"translating {len(pairs):,} sentences")
+    settings = search_settings(run.recipe.decoding, beam=plan.beam)
+    texts, seconds = _translate(translator, sources, settings)
+    reporter.noted("measuring")
+    progress = read_progress(home.path / "checkpoints")[0]
+    prepared = prepare(run.recipe, home, reporter)
+    tokens = progress["step"] * tokens_per_step(prepared.train, run.recipe.training)
+    with TemporaryDirectory(prefix="regard-timing-") as temporary:
+        timed = time_steps(run.recipe, prepared, RunFolder(Path(temporary)), device=device)
+    row = Row(
+        label=entry.label,
+        seed=entry.seed,
+        family=run.recipe.model.family,
+        attends=attends(run),
+        parameters=sum(p.numel() for p in run.model.parameters()),
+        steps=progress["step"],
+        tokens=round(tokens),
+        flops=tokens * flops_per_token(run.recipe, prepared),
+        seconds=progress["seconds"],
+        tokens_per_second=timed.tokens_per_second,
+        surprise=_surprise(translator_perplexity(translator, sources, references), references),
+        scores=tuple(_row_score(one) for one in score(texts, references, SCORES)),
+        sentences_per_second=len(pairs) / seconds,
+        alignment=_alignment(run, data, pairs),
+        machine=this_machine(device),
+        date=today(),
+    )
+    write_whole(folder.translations(entry), "".join(f"{text}\n" for text in texts).encode())
+    write_whole(folder.row(entry), row.model_dump_json(indent=1).encode())
+    return row
+
+
+def _translate(
+    translator: Translator, sources: list[str], settings: DecodingSettings
+) -> tuple[list[str], float]:
+    """The translations, and how many seconds they took once all was warm."""
+    translator.translate(sources[:WARM_UP], settings)
+    began = time.perf_counter()
+    texts = [answer.text for answer in translator.translate(sources, settings)]
+    return texts, time.perf_counter() - began
+
+
+def _surprise(measured: Perplexity, references: list[str]) -> Surprise:
+    nats = math.log(measured.value) * measured.num_tokens
+    words = sum(len(text.split()) for text in references)
+    characters = sum(len(text.strip()) for text in references)
+    return Surprise(
+        per_token=measured.value,
+        per_word=math.exp(min(700, nats / max(1, words))),
+        bits_per_character=nats / math.log(2) / max(1, characters),
+    )
+
+
+def _row_score(one: Score) -> RowScore:
+    assert one.interval is not None  # the settings ask for it
+    return RowScore(
+        name=one.name,
+        value=one.value,
+        low=one.interval.low,
+        high=one.interval.high,
+        signature=one.signature,
+    )
+
+
+def _alignment(run: Run, data: Data, pairs: list[Pair]) -> RowAlignment | None:
+    """The alignment's error where there is gold to take it by, and attention to align by."""
+    split = data.held_out()
+    if not (data.gold("valid").exists() and data.gold(split).exists() and attends(run)):
+        return None
+    choice = choose_on_valid(run, data)
+    found = score_alignments(align_pairs(run, pairs, choice.settings), read_gold(data, split))
+    return RowAlignment(**found._asdict(), chosen=str(choice.settings))

@@ -1,0 +1,176 @@
+"""What is compared: which systems, with which seeds, under which budget."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
+
+from regard.errors import SettingsError
+from regard.recipes.run_folder import RunFolder
+from regard.recipes.schema import Recipe
+
+LABEL = re.compile(r"[\w+.,() -]+")
+"""What a row may be called: its name is that of files too."""
+
+
+class Record(BaseModel):
+    """A value that is kept in a JSON file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Budget(Record):
+    """How long each row is trained; where nothing is given, as long as its recipe says."""
+
+    steps: PositiveInt | None = None
+    tokens: PositiveInt | None = None
+    """Target tokens, each as often as it is seen."""
+    minutes: PositiveFloat | None = None
+    """Of steps alone: validations and checkpoints come on top."""
+
+    def __str__(self) -> str:
+        for unit, amount in self.model_dump().items():
+            if amount is not None:
+                return f"{amount:,} {unit} of training for each row"
+        return "each row trained as long as its recipe says"
+
+
+class Entry(Record):
+    """A row to be: one system with one seed."""
+
+    label: str
+    """The system's; the same for all seeds."""
+    recipe: Recipe
+    run: Path | None = None
+    """A finished run, which is taken as it is."""
+
+    @property
+    def seed(self) -> int:
+        return self.recipe.training.seed
+
+    @property
+    def name(self) -> str:
+        """Tells the row from all others."""
+        return f"{self.label}-seed{self.seed}"
+
+
+class Plan(Record):
+    """A comparison, before anything is done."""
+
+    entries: tuple[Entry, ...]
+    budget: Budget
+    beam: PositiveInt
+    """Of the search that all rows are scored and timed with."""
+    command: tuple[str, ...] = ()
+    """What was typed."""
+
+    def entry(self, name: str) -> Entry:
+        """The entry of that name."""
+        return next(entry for entry in self.entries if entry.name == name)
+
+
+def entries_of(recipe: Recipe, label: str, seeds: Sequence[int], budget: Budget) -> list[Entry]:
+    """An entry for each seed; without seeds, for the recipe's own."""
+    steps = {} if budget.steps is None else {"steps": budget.steps}
+    return [
+        Entry(
+            label=label,
+            recipe=recipe.model_copy(
+                update={"training": recipe.training.model_copy(update={"seed": seed, **steps})}
+            ),
+        )
+        for seed in seeds or (recipe.training.seed,)
+    ]
+
+
+def entry_of_run(path: Path, label: str | None) -> Entry:
+    """The entry of a finished run."""
+    folder = RunFolder(path)
+    recipe = folder.load_recipe()
+    if not folder.weights("average").is_file():
+        raise SettingsError(
+            f"{path}: its training has not reached its end; go on with: "
+            f"regard train --resume --out {path}"
+        )
+    return Entry(label=label or recipe.name, recipe=recipe, run=path.resolve())
+
+
+def make_plan(
+    entries: Sequence[Entry], budget: Budget, beam: int, command: Sequence[str] = ()
+) -> Plan:
+    """The plan of these entries, which must be told apart by their names."""
+    if not entries:
+        raise SettingsError("nothing to compare: give recipes, or folders of finished runs")
+    first: dict[str, Entry] = {}
+    names: set[str] = set()
+    for entry in entries:
+        if not LABEL.fullmatch(entry.label) or entry.label.startswith("."):
+            raise SettingsError(
+                f"{entry.label!r} cannot be the name of a row: give it another one by NAME=RECIPE"
+            )
+        if entry.name in names:
+            raise SettingsError(
+                f"two rows are called {entry.label} with seed {entry.seed}: give one of them "
+                "another name by NAME=RECIPE"
+            )
+        names.add(entry.name)
+        sibling = first.setdefault(entry.label, entry)
+        if _seedless(sibling) != _seedless(entry):
+            raise SettingsError(
+                f"{sibling.name} and {entry.name} differ in more than their seed: "
+                f"{differences(_seedless(sibling), _seedless(entry))[0]}; give one of them "
+                "another name by NAME=RECIPE"
+            )
+    return Plan(entries=tuple(entries), budget=budget, beam=beam, command=tuple(command))
+
+
+def _seedless(entry: Entry) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(entry.recipe.model_dump_json())
+    plain["training"].pop("seed")
+    return plain
+
+
+def check_same(saved: Plan, wanted: Plan, where: Path) -> None:
+    """An error that names what differs, if anything does."""
+    before, now = (_plain(saved), _plain(wanted))
+    found = differences(before, now)
+    if list(before["entries"]) != list(now["entries"]) and not found:
+        found = ["its rows stood in another order"]
+    if found:
+        more = f" (and {len(found) - 1} more differences)" if len(found) > 1 else ""
+        raise SettingsError(
+            f"{where}: holds a comparison that was begun with other arguments: {found[0]}{more}; "
+            f"go on with it by `regard compare --out {where}`, or compare in another folder"
+        )
+
+
+def _plain(plan: Plan) -> dict[str, Any]:
+    """What decides the numbers of a plan, its entries by their names."""
+    plain: dict[str, Any] = json.loads(plan.model_dump_json(exclude={"command"}))
+    names = [entry.name for entry in plan.entries]
+    return plain | {"entries": dict(zip(names, plain["entries"], strict=True))}
+
+
+def differences(before: Any, now: Any, place: str = "") -> list[str]:
+    """Where two values of JSON differ, in words."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        return [found for key in {**before, **now} for found in _at(key, before, now, place)]
+    return [] if before == now else [f"{place} was {_short(before)} and is now {_short(now)}"]
+
+
+def _at(key: str, before: dict[str, Any], now: dict[str, Any], place: str) -> Iterator[str]:
+    there = f"{place}.{key}" if place else key
+    if key not in now:
+        yield f"{there} is no longer there"
+    elif key not in before:
+        yield f"{there} is new"
+    else:
+        yield from differences(before[key], now[key], there)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:59]}…"
