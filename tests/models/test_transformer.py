@@ -29,45 +29,38 @@ def test_what_the_options_cost():
     assert count(embeddings="target") == base + 37_000 * 512
     assert count(embeddings="separate") == base + 2 * 37_000 * 512
     assert count(positions="learned", max_positions=100) == base + 2 * 100 * 512
+    assert count(positions="relative") == base + 6 * (33 + 17) * 64
+    assert count(positions="rotary") == count(window=100) == base
     attentions, feeds = 6 + 2 * 6, 6 + 6
     assert count(bias=False) == base - attentions * 4 * 512 - feeds * (2048 + 512)
     assert count(activation="swiglu", bias=False) == count(bias=False) + feeds * 2048 * 512
 
 
-def test_presets_fill_what_is_not_given_and_nothing_else():
-    tiny = TransformerSettings(preset="tiny", heads=8, dropout=0.0)
-    assert (tiny.encoder_layers, tiny.decoder_layers) == (4, 4)
-    assert (tiny.width, tiny.heads, tiny.feed_forward, tiny.dropout) == (128, 8, 256, 0.0)
-    big = TransformerSettings(preset="big")
-    assert (big.width, big.heads, big.feed_forward, big.dropout) == (1024, 16, 4096, 0.3)
-    small = TransformerSettings(preset="small")
-    assert (small.encoder_layers, small.width, small.heads) == (3, 256, 4)
-    base = TransformerSettings(preset="base")
-    assert base.model_copy(update={"preset": None}) == TransformerSettings()
-
-
 def test_resolved_settings_are_explicit_and_stay():
-    settings = TransformerSettings(preset="tiny", norm="pre", positions="learned")
-    assert settings.final_norm is True
-    assert settings.max_positions == 1024
-    assert TransformerSettings(**settings.model_dump()) == settings
-    assert TransformerSettings(norm="pre", final_norm=False).final_norm is False
-    assert TransformerSettings(final_norm=None).final_norm is False
+    learned = TransformerSettings(preset="tiny", positions="learned")
+    assert learned.max_positions == 1024
+    assert TransformerSettings(**learned.model_dump()) == learned
+    relative = TransformerSettings(positions="relative")
+    assert relative.reach == 16
+    assert TransformerSettings(**relative.model_dump()) == relative
+    assert TransformerSettings(positions="relative", reach=3).reach == 3
 
 
-def test_heads_must_divide_the_width():
-    with pytest.raises(ValidationError, match="got width 128 and heads 5"):
-        TransformerSettings(preset="tiny", heads=5)
+@pytest.mark.parametrize("positions", ["sinusoid", "relative", "rotary"])
+def test_a_limit_without_effect_is_refused(positions):
+    with pytest.raises(ValidationError, match=f"max_positions 64 has no effect on {positions}"):
+        TransformerSettings(positions=positions, max_positions=64)
 
 
-def test_a_limit_without_effect_is_refused():
-    with pytest.raises(ValidationError, match="max_positions 64 has no effect on sinusoid"):
-        TransformerSettings(max_positions=64)
+@pytest.mark.parametrize("positions", ["sinusoid", "learned", "rotary"])
+def test_a_reach_without_effect_is_refused(positions):
+    with pytest.raises(ValidationError, match=f"reach 8 has no effect on {positions} positions"):
+        TransformerSettings(positions=positions, reach=8)
 
 
-def test_an_unknown_preset_is_refused():
-    with pytest.raises(ValidationError, match="preset"):
-        TransformerSettings(preset="huge")
+def test_rotary_positions_need_pairs():
+    with pytest.raises(ValidationError, match="width 24 in 8 heads gives each 3, which is odd"):
+        TransformerSettings(positions="rotary", width=24, heads=8)
 
 
 def test_learned_positions_have_an_end():
@@ -95,6 +88,24 @@ def test_learned_positions_have_an_end():
 def test_sinusoids_have_none():
     settings = TransformerSettings(preset="tiny")
     assert Transformer(settings, V, V).limit is None
+
+
+@pytest.mark.parametrize("watched", [False, True], ids=["in blocks", "by masks"])
+def test_a_window_narrows_what_can_be_known(watched):
+    torch.manual_seed(0)
+    settings = TransformerSettings(preset="tiny", encoder_layers=2, window=2, dropout=0.0)
+    model = Transformer(settings, V, V).eval()
+    watch = (lambda _, weights: weights) if watched else None
+    ids, far = torch.zeros(1, 20).long(), torch.zeros(1, 20).long()
+    far[0, 9] = 1
+    every = torch.ones(1, 20).bool()
+    one, other = (model.encode(Padded(x, every), watch=watch).states[0] for x in (ids, far))
+    changed = (one != other).any(-1).nonzero().flatten().tolist()
+    assert changed == [5, 6, 7, 8, 9, 10, 11, 12, 13]
+    memory = model.encode(Padded(ids, every))
+    one, other = (model.decode(Padded(x, every), memory, watch=watch)[0][0] for x in (ids, far))
+    changed = (one != other).any(-1).nonzero().flatten().tolist()
+    assert changed == list(range(9, 9 + 4 * 2 + 1))
 
 
 def test_every_site_is_named():
