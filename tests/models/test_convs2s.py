@@ -9,6 +9,7 @@ from torch.nn.utils import parametrize
 from regard.attention.positions import sinusoid
 from regard.errors import TextError
 from regard.models.convs2s import ConvS2S, ConvS2SSettings
+from regard.recipes.load import load_recipe
 from regard.types import Padded, Site
 
 B, S, T, D, E = 2, 7, 5, 8, 6
@@ -155,6 +156,16 @@ def test_what_it_is_made_of():
     cross = linear(768, e) + linear(e, 768)
     sizes |= {"encoder_layers": 20, "decoder_layers": 10, "upper": [[768, 3]]}
     assert count(v, v, **sizes) == wanted + 2 * more + cross
+
+
+def test_the_papers_size():
+    """The paper gives no count; its English-German model has one vocabulary of 40,000."""
+    with torch.device("meta"):
+        model = ConvS2S(load_recipe("convs2s-paper").model, 40_000, 40_000)
+    outputs = [layer.convolution.linear.out_features // 2 for layer in model.decoder]
+    assert outputs == [512] * 10 + [768] * 3 + [2048] * 2
+    assert [layer.convolution.span for layer in model.encoder] == [2] * 13 + [0] * 2
+    assert sum(p.numel() for p in model.parameters()) == 154_464_896
 
 
 def test_learned_positions_have_an_end():

@@ -126,7 +126,7 @@ class ConvS2S(Model[AttentiveState]):
             x = layer(x, source.mask)
         z = self.encoder_exit(x)  # (B, S, E)
         z = torch.lerp(z.detach(), z, 1 / len(self.decoder))  # z, but with a part of its gradient
-        size = source.mask.sum(1).to(z.dtype).sqrt()[:, None, None]  # (B, 1, 1): m √(1/m)
+        size = source.mask.sum(1).to(e.dtype).sqrt()[:, None, None]  # (B, 1, 1): m √(1/m)
         return Memory(z, source.mask, (size * HALF * (z + e),))
 
     def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Decoded:

@@ -1,4 +1,4 @@
-"""Where recurrent decoders are in a search."""
+"""Where decoders are in a search that carry a bounded past: recurrent, or convolutional."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -12,9 +12,9 @@ from regard.models.contracts import take
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """The state of a decoder that carries all it knows in vectors of fixed size."""
+    """The state of a decoder that carries all it knows in a fixed number of vectors."""
 
-    cells: Hidden  # each (B, K, D)
+    cells: Hidden  # each (B, K, D), or a window (B, K, ·, D) of what a convolution read last
 
     def keep(self, sentences: Tensor) -> Self:
         return replace(self, cells=tuple(x[sentences] for x in self.cells))
@@ -25,7 +25,7 @@ class RecurrentState:
 
 @dataclass(frozen=True)
 class AttentiveState(RecurrentState):
-    """The state of a recurrent decoder that can look back at the source."""
+    """The same, of a decoder that can look back at the source."""
 
     memory: KeyValues  # (B, 1, S, D)
     real: Tensor  # (B, S)
