@@ -64,6 +64,9 @@ class Quiet:
     def prepared(self, prepared, model):
         self.prepared_with = prepared
 
+    def refining(self, steps):
+        self.notes.append(f"refining for {steps} steps")
+
 
 def tiny_recipe(*overrides, family="transformer"):
     return make_recipe({**RAW, "model": MODELS[family]}, overrides, where="tiny")

@@ -10,7 +10,15 @@ from regard.recipes.assemble import prepare
 from regard.recipes.run_folder import RunFolder, new_model
 from tiny import Quiet, tiny_recipe
 
-NUMBERS = {"loss": 1.5, "perplexity": 4.48, "bleu": 12.0, "chrf": 30.0, "exact": 5.0}
+NUMBERS = {
+    "loss": 1.5,
+    "perplexity": 4.48,
+    "bleu": 12.0,
+    "chrf": 30.0,
+    "gleu": 15.0,
+    "exact": 5.0,
+}
+SCORES = "loss 1.500  perplexity 4.48  bleu 12.00  chrf 30.00  gleu 15.00  exact 5.0"
 LOGGED = {"loss": 1.5, "perplexity": 4.48, "tokens_per_second": 12345.6}
 
 
@@ -27,8 +35,8 @@ def test_a_pipe_gets_plain_lines(console):
         reporter.validated(1050, NUMBERS, best=False)
     assert console.export_text().splitlines() == [
         "reading [a] file",
-        "step      50  loss 1.500  perplexity 4.48  bleu 12.00  chrf 30.00  exact 5.0 best so far",
-        "step   1,050  loss 1.500  perplexity 4.48  bleu 12.00  chrf 30.00  exact 5.0",
+        f"step      50  {SCORES} best so far",
+        f"step   1,050  {SCORES}",
     ]
 
 

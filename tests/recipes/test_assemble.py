@@ -164,7 +164,7 @@ def test_validation_scores_what_it_is_told_to(tmp_path):
     model = new_model(wanted, prepared.tokenizers).eval()
     validate = build_validation(wanted, prepared)
     numbers = validate(model)
-    assert numbers.keys() == {"loss", "perplexity", "bleu", "chrf", "exact"}
+    assert numbers.keys() == {"loss", "perplexity", "bleu", "chrf", "gleu", "exact"}
     assert numbers == validate(model)
     size = prepared.tokenizers.target.size
     assert 0.5 * math.log(size) < numbers["loss"] < 2 * math.log(size)  # it knows nothing yet

@@ -20,7 +20,14 @@ from regard.cli.tables import cleaning_table
 from regard.models.contracts import AnyModel
 from regard.recipes.assemble import Prepared
 
-SHOWN = {"loss": ".3f", "perplexity": ".2f", "bleu": ".2f", "chrf": ".2f", "exact": ".1f"}
+SHOWN = {
+    "loss": ".3f",
+    "perplexity": ".2f",
+    "bleu": ".2f",
+    "chrf": ".2f",
+    "gleu": ".2f",
+    "exact": ".1f",
+}
 """Metrics of a validation line, and how they are written."""
 
 
@@ -41,7 +48,7 @@ class TerminalReporter:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._progress.add_task("preparing", total=steps, numbers="", visible=False)
+        self._task = self._progress.add_task("training", total=steps, numbers="", visible=False)
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -75,11 +82,13 @@ class TerminalReporter:
         self._console.print(f"vocabulary  {vocabulary}")
         self._console.print(f"parameters  {parameters:,}")
 
+    def refining(self, steps: int) -> None:
+        self._console.print(f"refinement  {steps:,} steps; step 0 is what training ended with")
+        self._progress.reset(self._task, total=steps, description="refining", visible=False)
+
     def logged(self, step: int, numbers: Mapping[str, float]) -> None:
         shown = f"loss {numbers['loss']:.3f}  {numbers['tokens_per_second']:,.0f} tokens/s"
-        self._progress.update(
-            self._task, description="training", completed=step, numbers=shown, visible=True
-        )
+        self._progress.update(self._task, completed=step, numbers=shown, visible=True)
 
     def validated(self, step: int, numbers: Mapping[str, float], *, best: bool) -> None:
         values = "  ".join(f"{name} {numbers[name]:{how}}" for name, how in SHOWN.items())

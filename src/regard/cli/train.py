@@ -17,6 +17,7 @@ from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.schema import Recipe
 from regard.serving.scoring import finish_run
 from regard.training.interrupts import StopRequests
+from regard.training.loop import last_progress
 
 app = typer.Typer()
 
@@ -57,6 +58,7 @@ def command(
         regard train --source train.en --target train.de --languages en-de --out runs/mine
         regard train --data memory.tmx --languages en-fr --set training.steps=20000
         regard train --resume --out runs/mine
+        regard train --resume --out runs/mine --set refinement.steps=300
     """
     files = {"data": data, "source": source, "target": target}
     corpus = own_files.own_corpus(files, valid, test, languages)
@@ -77,15 +79,18 @@ def command(
     with StopRequests() as stop:
         with TerminalReporter(wanted.training.steps) as reporter:
             progress = train(wanted, folder, device=where, reporter=reporter, stop_asked=stop)
+        refined = last_progress(folder.refined.path) if wanted.refinement else None
         if stop.received is not None:
+            where_it_is = f"{refined.step} of the refinement" if refined else f"{progress.step}"
             note(
-                f"stopped at step {progress.step}; all is saved. Go on with: "
+                f"stopped at step {where_it_is}; all is saved. Go on with: "
                 f"regard train --resume --out {folder.path}"
             )
             sys.exit(128 + stop.received)
     scores = finish_run(folder, progress, where)
     if json:
-        print_json({"run": str(folder.path), "step": progress.step, "scores": scores.to_json()})
+        steps = {"step": progress.step, "refinement_step": refined.step if refined else 0}
+        print_json({"run": str(folder.path), **steps, "scores": scores.to_json()})
         return
     out.print(scores_table(scores.scores, title=scores.title))
     note(f"the model is in {folder.path}; its card: {folder.card}")

@@ -1,9 +1,11 @@
 """A recipe -> a trained model: all the folders, wired."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import torch
@@ -16,6 +18,7 @@ from regard.decoding.search import DecodingSettings
 from regard.errors import CorpusError, SettingsError
 from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score
+from regard.files import write_whole
 from regard.models.contracts import AnyModel
 from regard.recipes.prepare import (
     Data,
@@ -24,10 +27,13 @@ from regard.recipes.prepare import (
     prepare_tokenizers,
     sample_pairs,
 )
+from regard.recipes.refine import loop_settings, refinement_objective
 from regard.recipes.run_folder import RunFolder, new_model
 from regard.recipes.schema import Recipe
 from regard.text.build import Tokenizers
+from regard.training.checkpoints import load_weights
 from regard.training.loop import (
+    LossOf,
     Progress,
     Reporter,
     StopAsked,
@@ -35,9 +41,10 @@ from regard.training.loop import (
     TrainingSettings,
     Validate,
     fit,
+    last_progress,
 )
-from regard.training.loss import Loss, batch_loss
-from regard.types import Batch
+from regard.training.loss import batch_loss
+from regard.training.refinement import RefinementSettings
 
 GREEDY = DecodingSettings(beam=BeamSettings(size=1))
 """How validation decodes: quickly; the recipe's own search is for the final scores."""
@@ -62,6 +69,7 @@ class TrainingReporter(Reporter, Protocol):
     """Shows a person how it goes, from the first file read."""
 
     def prepared(self, prepared: Prepared, model: AnyModel) -> None: ...
+    def refining(self, steps: int) -> None: ...
 
 
 def prepare(recipe: Recipe, folder: RunFolder, reporter: Reporter) -> Prepared:
@@ -89,7 +97,11 @@ def train(
     reporter: TrainingReporter,
     stop_asked: StopAsked,
 ) -> Progress:
-    """Train the recipe's model in `folder`, from where it stands; nobody else may train there."""
+    """Train the recipe's model in `folder`, from where it stands; nobody else may train there.
+
+    Where the recipe asks for refinement, that is a second stage in a folder of its own. It takes
+    the first one's last weights up, so that the first is over for good once the second has begun.
+    """
     with folder.locked():
         _check_same(recipe, folder)
         folder.save_recipe(recipe)
@@ -99,26 +111,77 @@ def train(
         model = new_model(recipe, prepared.tokenizers).to(device)
         _check_fits(model, prepared, settings.max_tokens)
         reporter.prepared(prepared, model)
+        stages = _Stages(recipe, folder, prepared, model, reporter, stop_asked)
+        progress = last_progress(folder.path) if folder.refined.begun() else None
+        if progress is None or recipe.refinement is None:
+            progress = stages.train()
+        if recipe.refinement is not None and not stop_asked():
+            stages.refine(recipe.refinement)
+        return progress
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """The stages of a run's training, and what they share."""
+
+    recipe: Recipe
+    folder: RunFolder
+    prepared: Prepared
+    model: AnyModel
+    reporter: TrainingReporter
+    stop_asked: StopAsked
+
+    def train(self) -> Progress:
+        """Learn what the references say."""
+        settings = self.recipe.training
+        return self._fit(build_loss(settings), settings, self.folder.path)
+
+    def refine(self, refinement: RefinementSettings) -> None:
+        """Go on from the weights that training ended with; the best become the run's model."""
+        self.reporter.refining(refinement.steps)
+        first = self.folder.refined.path / "weights" / "first.safetensors"
+        if not self.folder.refined.begun():
+            write_whole(first, self.folder.weights("model").read_bytes())
+        self.model.load_state_dict(load_weights(first))
+        settings = loop_settings(self.recipe.training, refinement)
+        torch.manual_seed(settings.seed)
+        loss = refinement_objective(refinement, self.prepared.tokenizers.target)
+        progress = self._fit(loss, settings, self.folder.refined.path, score_first=True)
+        if self.stop_asked():
+            return
+        best = self.folder.refined.weights("model").read_bytes()
+        write_whole(self.folder.weights("model"), best)
+        if progress.best[0][1] == 0:
+            self.reporter.noted(
+                "refinement never raised the GLEU of the validation pairs: the model keeps the "
+                "weights that training ended with"
+            )
+
+    def _fit(
+        self, loss: LossOf, settings: TrainingSettings, folder: Path, *, score_first: bool = False
+    ) -> Progress:
+        tokenizers = self.prepared.tokenizers
         batches = partial(
             training_batches,
-            prepared.train,
+            self.prepared.train,
             budget=settings.batch_tokens,
             seed=settings.seed,
             max_tokens=settings.max_tokens,
-            sample=partial(sample_pairs, prepared.tokenizers) if recipe.text.sampling else None,
+            sample=partial(sample_pairs, tokenizers) if self.recipe.text.sampling else None,
         )
         return fit(
-            model,
-            Task(batches, build_loss(settings), build_validation(recipe, prepared)),
+            self.model,
+            Task(batches, loss, build_validation(self.recipe, self.prepared)),
             settings,
-            folder=folder.path,
-            width=recipe.model.width,
-            reporter=reporter,
-            stop_asked=stop_asked,
+            folder=folder,
+            width=self.recipe.model.width,
+            reporter=self.reporter,
+            stop_asked=self.stop_asked,
+            score_first=score_first,
         )
 
 
-def build_loss(settings: TrainingSettings) -> Callable[[AnyModel, Batch], Loss]:
+def build_loss(settings: TrainingSettings) -> LossOf:
     """How wrong a model is, as the settings have it."""
     return partial(batch_loss, smoothing=settings.label_smoothing, consistency=settings.consistency)
 
@@ -134,6 +197,11 @@ def _check_same(recipe: Recipe, folder: RunFolder) -> None:
                 f"{folder.path}: its run was begun with another {group}, which cannot change any "
                 "more; train a new run in another folder with --out"
             )
+    if folder.refined.begun() and saved.training != recipe.training:
+        raise SettingsError(
+            f"{folder.path}: its refinement has begun with the weights that training ended with, "
+            f"and training cannot change any more; delete {folder.refined.path} to train on"
+        )
 
 
 def _check_fits(model: AnyModel, prepared: Prepared, max_tokens: int) -> None:

@@ -10,8 +10,9 @@ from regard.corpora.pairs import SplitName
 from regard.evaluation.scores import Score
 from regard.files import write_whole
 from regard.recipes.prepare import Data
-from regard.recipes.run_folder import Run
-from regard.training.loop import Progress
+from regard.recipes.run_folder import Run, RunFolder
+from regard.training.loop import Progress, last_progress
+from regard.training.metrics import read_metrics
 
 
 def write_card(
@@ -52,9 +53,33 @@ def _card(
     best = " and ".join(f"{step:,}" for _, step in progress.best)
     mean = "the mean of those of steps" if len(progress.best) > 1 else "those of step"
     yield f"- weights: {mean} {best}, best by {training.validation.by} on the validation pairs"
+    if recipe.refinement is not None:
+        yield from _refinement(run.folder.refined)
     yield f"- regard {__version__}, torch {torch.__version__}, {platform.machine()}, {_device(run)}"
     yield "\n## Use\n"
     yield "```\nregard translate DIR < FILE\n```\n"
+
+
+def _refinement(folder: RunFolder) -> Iterator[str]:
+    """What the second stage made of the first one's weights."""
+    progress = last_progress(folder.path)
+    if progress is None:
+        return
+    yield f"- refinement by expected GLEU: {progress.step:,} steps in {progress.seconds:,.0f} s"
+    step = progress.best[0][1]
+    if step == 0:
+        yield "- weights after it: the same, as no others had a higher GLEU on the validation pairs"
+        return
+    valid = {
+        record["step"]: record
+        for record in read_metrics(folder.path / "metrics.jsonl")
+        if record["kind"] == "valid"
+    }
+    gains = [
+        f"{name} {valid[0][key]:.2f} → {valid[step][key]:.2f}"
+        for name, key in (("GLEU", "gleu"), ("BLEU", "bleu"))
+    ]
+    yield f"- weights after it: those of its step {step:,}; validation {', '.join(gains)}"
 
 
 def _device(run: Run) -> str:

@@ -48,6 +48,11 @@ class RunFolder:
         """What a reader should know of the model."""
         return self.path / "card.md"
 
+    @property
+    def refined(self) -> "RunFolder":
+        """The second stage of training: metrics, weights and checkpoints of its own."""
+        return RunFolder(self.path / "refined")
+
     def weights(self, name: str) -> Path:
         """The weights called `name`: model, best, last, average; or those in a file."""
         if name == "model":

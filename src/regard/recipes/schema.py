@@ -7,6 +7,7 @@ from regard.models.transformer import TransformerSettings
 from regard.settings import Settings
 from regard.text.settings import TextSettings
 from regard.training.loop import TrainingSettings
+from regard.training.refinement import RefinementSettings
 
 
 class Recipe(Settings):
@@ -24,5 +25,7 @@ class Recipe(Settings):
     """What learns: `family` says which model, and each family has settings of its own."""
     training: TrainingSettings = TrainingSettings()
     """How it learns."""
+    refinement: RefinementSettings | None = None
+    """How it then learns from its own translations; null leaves it as `training` made it."""
     decoding: DecodingSettings = DecodingSettings()
     """How its answers are searched for."""

@@ -1,0 +1,95 @@
+"""What refinement is given: how answers are drawn, what they earn, how the loop is set."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from regard.decoding.rules import RuleSettings
+from regard.decoding.sampling import SamplingSettings
+from regard.decoding.search import DecodingSettings, search
+from regard.evaluation.metrics import MeanGleu
+from regard.models.contracts import AnyModel
+from regard.text.tokenizer import Tokenizer
+from regard.training.loop import LossOf, TrainingSettings
+from regard.training.optimizer import ScheduleSettings
+from regard.training.refinement import RefinementSettings, Reward, refinement_loss
+from regard.types import Hypothesis, Memory
+
+SEEDS = 1 << 62
+"""How many seeds there are to draw."""
+NO_LIMIT = 1 << 30
+"""Tokens of an answer by a model that may write any number of them."""
+
+
+def refinement_objective(settings: RefinementSettings, target: Tokenizer) -> LossOf:
+    """The loss of the second stage: GLEU is earned by the words of the `target` text."""
+    return partial(
+        refinement_loss,
+        draw=partial(draw_answers, settings),
+        reward=gleu_reward(target),
+        likelihood=settings.likelihood,
+    )
+
+
+def draw_answers(
+    settings: RefinementSettings, model: AnyModel, memory: Memory, lengths: Tensor
+) -> list[list[Hypothesis]]:
+    """Samples of what `model` says to each of B sources, no longer than the settings allow.
+
+    Their seed comes from torch's generator, whose state is part of every checkpoint.
+    """
+    wanted = DecodingSettings(
+        n_best=settings.samples,
+        sampling=SamplingSettings(seed=int(torch.randint(SEEDS, ()))),
+        rules=RuleSettings(
+            max_length=model.limit or NO_LIMIT,
+            max_length_ratio=settings.max_length_ratio,  # of `lengths`: those of the references
+            max_length_offset=0,
+            allow_unknown=True,
+        ),
+    )
+    with torch.inference_mode():
+        return search(model, model.start(memory), lengths, wanted)
+
+
+def gleu_reward(target: Tokenizer) -> Reward:
+    """Sentence GLEU of the text that ids spell, cut into words as the metric cuts it.
+
+    Of text rather than of ids: words that were cut otherwise, as sampled subwords are, still
+    match, half of a word earns nothing, and it is the number that validation then measures.
+    """
+    gleu = MeanGleu()
+
+    def reward(reference: Sequence[int], answers: Sequence[Sequence[int]]) -> list[float]:
+        wanted = target.decode(reference)
+        return [gleu.line(target.decode(answer), wanted) for answer in answers]
+
+    return reward
+
+
+def loop_settings(training: TrainingSettings, settings: RefinementSettings) -> TrainingSettings:
+    """What the loop is told of the second stage: the settings of `training`, save some."""
+    optimizer = training.optimizer.model_copy(update={"learning_rate": settings.learning_rate})
+    validation = training.validation.model_copy(
+        update={
+            "every": settings.validate_every,
+            "by": "gleu",
+            "patience": settings.patience,
+        }
+    )
+    return training.model_copy(
+        update={
+            "steps": settings.steps,
+            "batch_tokens": settings.batch_tokens,
+            "accumulate": 1,
+            "compile": False,  # a search cannot be compiled
+            "optimizer": optimizer,
+            "schedule": ScheduleSettings(shape="constant", warmup=0),
+            "validation": validation,
+            "average": 1,
+            "log_every": min(training.log_every, settings.validate_every),
+            "save_every": settings.validate_every,
+        }
+    )
