@@ -1,0 +1,21 @@
+import torch
+
+from regard.types import Memory, Routing, Site
+
+B, S, D, E = 3, 4, 5, 2
+
+
+def test_memory_of_some_sentences():
+    routing = Routing(Site("encoder", 0), torch.zeros(()), torch.zeros(E))
+    mask = torch.rand(B, S) > 0.5
+    whole = Memory(
+        torch.randn(B, S, D), mask, (torch.randn(B, 7), torch.randn(B, 2, 6)), (routing,)
+    )
+    some = whole.rows(torch.tensor([2, 0, 2, 2]))
+    for found, all_of_it in zip(
+        (some.states, some.mask, *some.extras),
+        (whole.states, whole.mask, *whole.extras),
+        strict=True,
+    ):
+        assert torch.equal(found, torch.stack([all_of_it[row] for row in (2, 0, 2, 2)]))
+    assert some.routings == (routing,)
