@@ -7,6 +7,7 @@ from regard.attention.scores import (
     DotScore,
     MultiplicativeScore,
     ScaledDotScore,
+    TanhProductScore,
     build_score,
 )
 
@@ -54,6 +55,13 @@ def test_additive():
     queries, keys = draw(B, T, Q), draw(B, S, K)
     w, u, v = (x.weight.detach().numpy() for x in (score.query, score.key, score.energy))
     wanted = by_hand(lambda q, k: (v @ np.tanh(w @ q + u @ k)).item(), queries, keys)
+    torch.testing.assert_close(score(queries, score.prepare(keys)), wanted)
+
+
+def test_tanh_product():
+    score, queries, keys = TanhProductScore(Q, K, HIDDEN).double(), draw(B, T, Q), draw(B, S, K)
+    w, u, v = (p.detach().numpy() for p in score.parameters())
+    wanted = by_hand(lambda q, k: (v[0] * np.tanh(w @ q) * np.tanh(u @ k)).sum(), queries, keys)
     torch.testing.assert_close(score(queries, score.prepare(keys)), wanted)
 
 

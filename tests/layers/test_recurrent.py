@@ -191,3 +191,41 @@ def test_keeps_its_precision_under_autocast(cell):
 def test_both_ways_need_an_even_width():
     with pytest.raises(ValueError, match="even width, got 5"):
         RecurrentEncoder("gru", E, 5, reading="both")
+
+
+def test_a_projected_lstm_equals_torch_and_its_steps():
+    layer = RecurrentLayer("lstm", 4, 3, units=7).double()
+    theirs = torch.nn.LSTM(4, 7, proj_size=3, batch_first=True).double()
+    with torch.no_grad():
+        theirs.bias_hh_l0.zero_()
+        for mine, name in [
+            (layer.weight_ih, "weight_ih_l0"),
+            (layer.weight_hh, "weight_hh_l0"),
+            (layer.bias, "bias_ih_l0"),
+            (layer.weight_hr, "weight_hr_l0"),
+        ]:
+            getattr(theirs, name).copy_(mine)
+    x = torch.randn(2, 5, 4, dtype=torch.float64)
+    wanted, (h, c) = theirs(x)
+    found = layer(x, layer.blank(2))
+    torch.testing.assert_close(found.outputs, wanted)
+    torch.testing.assert_close(found.hidden, (h[0], c[0]))
+    hidden = layer.blank(2)
+    for column in x.unbind(1):
+        hidden = layer.step(column, hidden)
+    torch.testing.assert_close(hidden, (h[0], c[0]))
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_projected_lstm_reads_no_padding(backward):
+    layer = RecurrentLayer("lstm", 4, 3, units=7)
+    x, mask = torch.randn(2, 5, 4), torch.arange(5) < torch.tensor([[5], [2]])
+    whole = layer.read(x, mask, backward=backward)
+    alone = layer.read(x[1:, :2], mask[1:, :2], backward=backward)
+    torch.testing.assert_close(whole.outputs[1:, :2], alone.outputs)
+    torch.testing.assert_close(whole.hidden[1][1:], alone.hidden[1])
+
+
+def test_a_gru_is_not_projected():
+    with pytest.raises(ValueError, match="only an LSTM has units beside its width, got cell='gru'"):
+        RecurrentLayer("gru", 4, 3, units=7)

@@ -16,6 +16,7 @@ from regard.models.encoder_decoder import EncoderDecoderSettings
 from regard.models.feedback import FeedbackSettings
 from regard.models.gnmt import GnmtSettings
 from regard.models.luong import LuongSettings
+from regard.models.moe import MoeSettings
 from regard.models.rnnsearch import RnnSearchSettings
 from regard.models.transformer import TransformerSettings
 from regard.types import Padded, Site
@@ -85,6 +86,10 @@ VARIANTS = {
     "deep-att shallow": deep(DeepAttSettings, memory=9, encoder_layers=1, decoder_layers=2),
     "gnmt": deep(GnmtSettings),
     "gnmt shallow": deep(GnmtSettings, encoder_layers=2, decoder_layers=2),
+    "moe": MoeSettings(width=8, alignment=7, expert_width=5, experts={"count": 3}),
+    "moe projected": MoeSettings(
+        width=6, units=10, alignment=7, expert_width=5, encoder_layers=2, decoder_layers=3
+    ),
 } | {
     f"luong {score} {attention} {'fed' if feeding else 'unfed'}": luong(
         score=score, attention=attention, input_feeding=feeding

@@ -16,6 +16,7 @@ from regard.models.encoder_decoder import EncoderDecoderSettings
 from regard.models.feedback import FeedbackSettings
 from regard.models.gnmt import GnmtSettings
 from regard.models.luong import LuongSettings
+from regard.models.moe import MoeSettings
 from regard.models.rnnsearch import RnnSearchSettings
 from regard.models.transformer import TransformerSettings
 from regard.text.special import BOS, EOS, PAD
@@ -59,6 +60,14 @@ LESSONS = {
     ),
     "convs2s": Lesson(
         ConvS2SSettings(encoder_layers=2, decoder_layers=2, width=64, embedding=48), 7, 5e-3, 300
+    ),
+    "moe": Lesson(
+        MoeSettings(
+            encoder_layers=2, width=48, alignment=48, expert_width=32, experts={"count": 4}
+        ),
+        7,
+        5e-3,
+        400,
     ),
     "transformer": Lesson(
         TransformerSettings(

@@ -84,6 +84,25 @@ class AdditiveScore(Score):
         return scores
 
 
+class TanhProductScore(Score):
+    """Σ_d v_d tanh(W q)_d tanh(U k)_d (Shazeer et al. 2017, appendix G).
+
+    It is as good as the additive one there, and all scores come from one product of matrices.
+    """
+
+    def __init__(self, query_width: int, key_width: int, hidden: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(query_width, hidden, bias=False)
+        self.key = nn.Linear(key_width, hidden, bias=False)
+        self.energy = nn.Linear(hidden, 1, bias=False)
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        return torch.tanh(self.key(keys)) * self.energy.weight[0]
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        return torch.tanh(self.query(queries)) @ keys.mT  # (..., T, S)
+
+
 def build_score(name: ScoreName, query_width: int, key_width: int, hidden: int) -> Score:
     """The score function called `name`; `hidden` is the width inside the additive one."""
     if name in ("dot", "scaled_dot") and query_width != key_width:

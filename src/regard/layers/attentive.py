@@ -1,5 +1,6 @@
 """A recurrent layer that looks before it steps."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -7,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend
 from regard.attention.masks import padding_mask
-from regard.attention.scores import AdditiveScore
+from regard.attention.scores import AdditiveScore, Score
 from regard.layers.recurrent import Hidden, RecurrentLayer
 from regard.types import Site, Watch
 
@@ -27,13 +28,23 @@ class AttentiveLayer(nn.Module):
 
     It is the bottom of a deep decoder. It must take its steps one after the other, for each query
     hangs on the step before; but it alone: once the contexts of all positions are known, the
-    layers above can run over the whole target at once.
+    layers above can run over the whole target at once. Another `score` may stand in the softmax;
+    `units` are those of `RecurrentLayer`.
     """
 
-    def __init__(self, inputs: int, memory: int, width: int, alignment: int) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        memory: int,
+        width: int,
+        alignment: int,
+        *,
+        score: Callable[[int, int, int], Score] = AdditiveScore,
+        units: int | None = None,
+    ) -> None:
         super().__init__()
-        self.score = AdditiveScore(width, memory, alignment)
-        self.layer = RecurrentLayer("lstm", inputs + memory, width)
+        self.score = score(width, memory, alignment)
+        self.layer = RecurrentLayer("lstm", inputs + memory, width, units=units)
 
     def prepare(self, memory: Tensor) -> KeyValues:
         """What `memory` (B, S, M) is looked at as: made once, used at each step."""

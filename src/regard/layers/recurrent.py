@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 CellName = Literal["lstm", "gru"]
@@ -38,15 +39,23 @@ class RecurrentLayer(nn.Module):
 
     The weights' precision is kept under autocast: a state to which each step adds a little would
     lose it in bfloat16.
+
+    An LSTM may have more `units` inside than it is wide outside: its c has as many, and its h is
+    projected to `width` before anyone sees it, itself included (Sak et al. 2014).
     """
 
-    def __init__(self, cell: CellName, inputs: int, width: int) -> None:
+    def __init__(
+        self, cell: CellName, inputs: int, width: int, *, units: int | None = None
+    ) -> None:
         super().__init__()
-        self.cell, self.width = cell, width
-        rows = GATES[cell] * width
+        if units is not None and cell != "lstm":
+            raise ValueError(f"only an LSTM has units beside its width, got {cell=} and {units=}")
+        self.cell, self.width, self.units = cell, width, units or width
+        rows = GATES[cell] * self.units
         self.weight_ih = nn.Parameter(torch.empty(rows, inputs))
         self.weight_hh = nn.Parameter(torch.empty(rows, width))
         self.bias = nn.Parameter(torch.empty(rows))
+        self.weight_hr = None if units is None else nn.Parameter(torch.empty(width, units))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -61,10 +70,13 @@ class RecurrentLayer(nn.Module):
         nn.init.zeros_(self.bias)
         if self.cell == "lstm":
             nn.init.ones_(self.bias.chunk(4)[1])
+        if self.weight_hr is not None:
+            nn.init.xavier_uniform_(self.weight_hr)
 
     def blank(self, rows: int) -> Hidden:
         """The state before anything was read, each (rows, D)."""
-        return (self.bias.new_zeros(rows, self.width),) * (2 if self.cell == "lstm" else 1)
+        widths = (self.width, self.units) if self.cell == "lstm" else (self.width,)
+        return tuple(self.bias.new_zeros(rows, width) for width in widths)
 
     def forward(self, x: Tensor, hidden: Hidden, *, mask: Tensor | None = None) -> Passed:
         """`x` (B, T, inputs) read from the left, by torch's kernel for whole sequences.
@@ -81,6 +93,8 @@ class RecurrentLayer(nn.Module):
             weights = _side_by_side(weights)
         first = [h.to(x.dtype)[None] for h in hidden]  # each (1, B, D)
         with torch.autocast(x.device.type, enabled=False):
+            if self.weight_hr is not None:
+                return self._projected(F.linear(x, weight, self.bias), *(h[0] for h in first))
             # has_biases, num_layers, dropout, train (cuDNN: keep what gradients need),
             # bidirectional, batch_first
             options = (True, 1, 0.0, torch.is_grad_enabled(), False, True)
@@ -106,11 +120,30 @@ class RecurrentLayer(nn.Module):
         weights = (self.weight_ih, self.weight_hh, self.bias, torch.zeros_like(self.bias))
         with torch.autocast(x.device.type, enabled=False):
             new: Hidden
-            if self.cell == "lstm":
+            if self.weight_hr is not None:
+                new = self._projected_step(F.linear(x, self.weight_ih, self.bias), *old)
+            elif self.cell == "lstm":
                 new = torch.lstm_cell(x, old, *weights)
             else:
                 new = (torch.gru_cell(x, old[0], *weights),)
-        return tuple(h.view(*grid, self.width) for h in new)
+        return tuple(h.view(*grid, -1) for h in new)
+
+    def _projected(self, entered: Tensor, h: Tensor, c: Tensor) -> Passed:
+        """A sequence whose inputs went through their matrix already: (B, T, 4 units).
+
+        oneDNN has no kernel for it, and cuDNN does not tell in which order it wants the weights.
+        """
+        outputs = []
+        for column in entered.unbind(1):  # (B, 4 units)
+            h, c = self._projected_step(column, h, c)
+            outputs.append(h)
+        return Passed(torch.stack(outputs, 1), (h, c))
+
+    def _projected_step(self, entered: Tensor, h: Tensor, c: Tensor) -> Hidden:
+        gates = entered + F.linear(h, self.weight_hh)
+        enter, forget, candidate, leave = gates.chunk(4, dim=-1)  # (N, units)
+        c = forget.sigmoid() * c + enter.sigmoid() * candidate.tanh()
+        return F.linear(leave.sigmoid() * c.tanh(), cast(Tensor, self.weight_hr)), c
 
     def _with_padding_gate(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """`x` with a flag on padding, and weights by which the flag holds the state.
@@ -120,7 +153,7 @@ class RecurrentLayer(nn.Module):
         """
         spare = 8  # columns, of which one is used: tensor cores want widths in eights
         flag = nn.functional.pad((~mask)[..., None].to(x.dtype), (0, spare - 1))  # (B, T, 8)
-        hold = x.new_zeros(GATES[self.cell], self.width, spare)
+        hold = x.new_zeros(GATES[self.cell], self.units, spare)
         if self.cell == "lstm":  # input, forget, candidate, output
             hold[0, :, 0] = -CLOSED
         hold[1, :, 0] = CLOSED  # forget; or of reset, update, candidate
@@ -182,11 +215,12 @@ class RecurrentEncoder(nn.Module):
         layers: int = 1,
         reading: Reading = "forward",
         dropout: float = 0.0,
+        units: int | None = None,
     ) -> None:
         super().__init__()
         check_reading(reading, width)
         widths = [inputs, *[width] * (layers - 1)]
-        self.layers = nn.ModuleList(_ReadingLayer(cell, i, width, reading) for i in widths)
+        self.layers = nn.ModuleList(_ReadingLayer(cell, i, width, reading, units) for i in widths)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Passed:
@@ -210,11 +244,18 @@ def check_reading(reading: Reading, width: int) -> None:
 
 
 class _ReadingLayer(nn.Module):
-    def __init__(self, cell: CellName, inputs: int, width: int, reading: Reading) -> None:
+    def __init__(
+        self, cell: CellName, inputs: int, width: int, reading: Reading, units: int | None
+    ) -> None:
         super().__init__()
-        width = width // 2 if reading == "both" else width
-        self.onward = RecurrentLayer(cell, inputs, width) if reading != "backward" else None
-        self.back = RecurrentLayer(cell, inputs, width) if reading != "forward" else None
+        if reading == "both":
+            width, units = width // 2, units and units // 2
+
+        def layer() -> RecurrentLayer:
+            return RecurrentLayer(cell, inputs, width, units=units)
+
+        self.onward = layer() if reading != "backward" else None
+        self.back = layer() if reading != "forward" else None
 
     def forward(self, x: Tensor, mask: Tensor) -> Passed:
         parts = [

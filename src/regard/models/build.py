@@ -13,6 +13,7 @@ from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderSettings
 from regard.models.feedback import Feedback, FeedbackSettings
 from regard.models.gnmt import Gnmt, GnmtSettings
 from regard.models.luong import Luong, LuongSettings
+from regard.models.moe import Moe, MoeSettings
 from regard.models.rnnsearch import RnnSearch, RnnSearchSettings
 from regard.models.stacks import StackSettings
 from regard.models.transformer import Transformer, TransformerSettings
@@ -25,6 +26,7 @@ ModelSettings = Annotated[
     | DeepAttSettings
     | GnmtSettings
     | ByteNetSettings
+    | MoeSettings
     | ConvS2SSettings
     | TransformerSettings
     | FeedbackSettings,
@@ -53,6 +55,7 @@ FAMILIES: dict[str, Family] = {
     "deep-att": Family(DeepAttSettings, DeepAtt),
     "gnmt": Family(GnmtSettings, Gnmt),
     "bytenet": Family(ByteNetSettings, ByteNet),
+    "moe": Family(MoeSettings, Moe),
     "convs2s": Family(ConvS2SSettings, ConvS2S),
     "transformer": Family(TransformerSettings, Transformer),
     "feedback": Family(FeedbackSettings, Feedback),
