@@ -52,7 +52,7 @@ def store(tmp_path_factory):
     return TokenStore.open(path)
 
 
-def new_model(seed=1, dropout=0.1):
+def new_model(seed=1, dropout=0.1, experts=None):
     torch.manual_seed(seed)
     plain = TransformerSettings(
         encoder_layers=1,
@@ -61,13 +61,14 @@ def new_model(seed=1, dropout=0.1):
         heads=2,
         feed_forward=24,
         dropout=dropout,
+        experts=experts,
     )
     return Transformer(plain, VOCABULARY, VOCABULARY)
 
 
-def run(store, folder, *, stop_after=None, reporter=None, validate=None, dropout=0.1, **changed):
-    wanted = settings(**changed)
-    model = new_model(dropout=dropout)
+def run(store, folder, *, stop_after=None, reporter=None, validate=None, **changed):
+    sizes = {name: changed.pop(name) for name in ("dropout", "experts") if name in changed}
+    wanted, model = settings(**changed), new_model(**sizes)
     steps = iter(range(1, 1000))
 
     def weight_norm(model):
@@ -94,7 +95,11 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("stop_after", [1, 4, 5, 7, 11])
-@pytest.mark.parametrize("changed", [{}, {"moving_average": 0.9, "accumulate": 2}])
+@pytest.mark.parametrize(
+    "changed",
+    [{}, {"moving_average": 0.9, "accumulate": 2}, {"experts": {"count": 3, "every": 1}}],
+    ids=["plain", "averaged", "experts"],
+)
 def test_stopped_and_resumed_equals_unbroken(store, tmp_path, stop_after, changed):
     whole, _ = run(store, tmp_path / "whole", **changed)
     broken, progress = run(store, tmp_path / "broken", stop_after=stop_after, **changed)
@@ -139,6 +144,27 @@ def test_metrics_hold_each_step_once(store, tmp_path):
         + [("valid", s) for s in (4, 8, 12)]
         + [("average", 12)]
     )
+
+
+def test_expert_use_is_logged(store, tmp_path):
+    run(store, tmp_path, experts={"count": 3, "every": 1}, accumulate=2)
+    records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    logged = [r for r in records if r["kind"] == "train"]
+    assert len(logged) == 4
+    for record in logged:
+        for layer in ("encoder-0", "decoder-0"):
+            assert 1 <= record[f"experts/{layer}/busiest"] < 3
+            assert record[f"experts/{layer}/idle"] == 0
+
+
+def test_uneven_experts_cost(store, tmp_path):
+    losses = []
+    for weight in (0.0, 100.0):
+        reporter = Silent()
+        experts = {"count": 3, "every": 1, "importance_weight": weight, "load_weight": 0}
+        run(store, tmp_path / str(weight), steps=3, experts=experts, reporter=reporter)
+        losses.append(reporter.losses[0])
+    assert losses[1] > losses[0] + 0.1
 
 
 def test_a_step_is_the_mean_over_the_tokens_of_all_its_batches(store, tmp_path):

@@ -25,6 +25,7 @@ from regard.training.checkpoints import (
     save_checkpoint,
     save_weights,
 )
+from regard.training.expert_use import ExpertUse
 from regard.training.loss import Loss
 from regard.training.metrics import Metrics
 from regard.training.optimizer import (
@@ -127,6 +128,7 @@ class Progress:
         return {**self.__dict__, "position": list(self.position), "best": list(self.best)}
 
 
+BatchesFrom = Callable[[Position], Iterator[Placed]]
 LossOf = Callable[[AnyModel, Batch], Loss]
 Validate = Callable[[AnyModel], Mapping[str, float]]
 StopAsked = Callable[[], bool]
@@ -135,7 +137,7 @@ StopAsked = Callable[[], bool]
 class Task(NamedTuple):
     """What is to be learned."""
 
-    batches: Callable[[Position], Iterator[Placed]]
+    batches: BatchesFrom
     """Streams what is learned from, from a position on."""
     loss: LossOf
     """How wrong a model is."""
@@ -222,6 +224,7 @@ class _Training:
         self.metrics: Metrics
         self.clock, self.logged_at, self.tokens = time.perf_counter(), 0.0, 0
         self.totals = torch.zeros(2, device=self.device, dtype=torch.float64)
+        self.expert_use = ExpertUse()
 
     # -- going on ---------------------------------------------------------------------------
 
@@ -312,6 +315,7 @@ class _Training:
                 loss = self.loss(self.model, batch.to(self.device, non_blocking=True))
             torch.autograd.backward(loss.minimised / tokens)
             self.totals += torch.stack([loss.minimised.detach(), loss.surprise])
+            self.expert_use.add(loss.routings)
         if self.settings.optimizer.clip_norm:
             torch.nn.utils.clip_grad_norm_(
                 self.parameters.values(), self.settings.optimizer.clip_norm
@@ -363,6 +367,7 @@ class _Training:
             "learning_rate": self._learning_rate(self.progress.step),
             "tokens_per_second": self.tokens / (self.progress.seconds - self.logged_at),
             "epoch": self.progress.position.epoch,
+            **self.expert_use.take(),
         }
         self.logged_at = self.progress.seconds
         self.metrics.add("train", self.progress.step, numbers)
