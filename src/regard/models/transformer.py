@@ -49,8 +49,7 @@ class TransformerSettings(StackSettings):
     reach: PositiveInt | None = None
     """The distance beyond which relative positions are all the same; 16 if not given."""
     window: PositiveInt | None = None
-    """How many tokens to either side self-attention sees, in the decoder of the past; if not given,
-    all."""
+    """Tokens to either side, in the decoder before, that self-attention sees; all if not given."""
     experts: LayerExpertsSettings | None = None
     """If given, some layers have experts in place of feed-forward."""
 
