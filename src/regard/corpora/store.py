@@ -117,6 +117,9 @@ class TokenStore:
         # of each batch, the row behind its last
         self._ends = np.cumsum([batch.num_rows for batch in batches], dtype=np.int64)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).open, (self.path,)  # another process maps the file itself
+
     @classmethod
     def open(cls, path: Path, fingerprint: str | None = None) -> Self:
         """The store at `path`; with a `fingerprint`, only one that was written under the same."""

@@ -1,7 +1,7 @@
 """A recipe -> a trained model: all the folders, wired."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -10,7 +10,8 @@ from typing import NamedTuple, Protocol
 
 import torch
 
-from regard.batching.stream import fits, held_out_batches, training_batches
+from regard.batching.apart import apart
+from regard.batching.stream import Placed, Position, fits, held_out_batches, training_batches
 from regard.corpora.store import TokenStore
 from regard.decoding.beam import BeamSettings
 from regard.decoding.many import Member, search_many
@@ -33,6 +34,7 @@ from regard.recipes.schema import Recipe
 from regard.text.build import Tokenizers
 from regard.training.checkpoints import load_weights
 from regard.training.loop import (
+    BatchesFrom,
     LossOf,
     Progress,
     Reporter,
@@ -161,7 +163,7 @@ class _Stages:
         self, loss: LossOf, settings: TrainingSettings, folder: Path, *, score_first: bool = False
     ) -> Progress:
         tokenizers = self.prepared.tokenizers
-        batches = partial(
+        batches: BatchesFrom = partial(
             training_batches,
             self.prepared.train,
             budget=settings.batch_tokens,
@@ -169,6 +171,8 @@ class _Stages:
             max_tokens=settings.max_tokens,
             sample=partial(sample_pairs, tokenizers) if self.recipe.text.sampling else None,
         )
+        if self.recipe.text.sampling:  # so much Python that this process would wait for itself
+            batches = partial(_made_apart, batches)
         return fit(
             self.model,
             Task(batches, loss, build_validation(self.recipe, self.prepared)),
@@ -217,6 +221,11 @@ def _check_fits(model: AnyModel, prepared: Prepared, max_tokens: int) -> None:
             f"a sentence has {longest} tokens, and the model has positions for {model.limit}: "
             "raise model.max_positions, or lower training.max_tokens"
         )
+
+
+def _made_apart(batches: BatchesFrom, start: Position) -> Iterator[Placed]:
+    """The same batches, made by another process."""
+    return apart(partial(batches, start))
 
 
 def build_validation(recipe: Recipe, prepared: Prepared) -> Validate:

@@ -1,0 +1,71 @@
+"""Work that goes on in a process of its own, where it does not hold up this one's threads.
+
+It is a plain subprocess, told by its standard input what to make and answering on its standard
+output. Unlike multiprocessing it never runs the caller's own script again, and a caller that is
+killed leaves nothing behind: it ends when nobody reads from it any more.
+"""
+
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Iterator
+from typing import IO, NamedTuple, TypeVar
+
+from regard.errors import TrainingError
+
+T = TypeVar("T")
+
+
+class _End(NamedTuple):
+    """Behind the last item: why there is none, if it is an error."""
+
+    reason: Exception | None
+
+
+def apart(make: Callable[[], Iterator[T]]) -> Generator[T, None, None]:
+    """The items of `make()`, made by another process; `make` and they must be picklable."""
+    command = [sys.executable, "-c", f"from {__name__} import answer; answer()"]
+    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert worker.stdin is not None  # as asked for
+    assert worker.stdout is not None
+    try:
+        with contextlib.suppress(BrokenPipeError), worker.stdin as told:
+            pickle.dump(make, told)
+        while not isinstance(item := _receive(worker.stdout, worker), _End):
+            yield item
+        if item.reason is not None:
+            raise item.reason
+    finally:
+        worker.stdout.close()
+        worker.terminate()
+        worker.wait()
+
+
+def _receive(answers: IO[bytes], worker: "subprocess.Popen[bytes]") -> "T | _End":
+    try:
+        received: T | _End = pickle.load(answers)
+    except (EOFError, pickle.UnpicklingError):
+        raise TrainingError(
+            f"the process that cuts texts at random ended with status {worker.wait()}; was it "
+            "killed, or the memory full? Go on with --resume"
+        ) from None
+    return received
+
+
+def answer() -> None:
+    """Be the other process: send what is asked for, until it ends or nobody reads it any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it will end it
+    answers, end = sys.stdout.buffer, _End(None)
+    try:
+        for item in pickle.load(sys.stdin.buffer)():
+            pickle.dump(item, answers)
+            answers.flush()
+    except BrokenPipeError:
+        os._exit(0)  # no last flush, which would complain
+    except Exception as error:  # it is for whoever waits for the next item
+        end = _End(error)
+    pickle.dump(end, answers)
+    answers.flush()

@@ -1,0 +1,67 @@
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from regard.batching.apart import apart
+from regard.errors import TrainingError
+
+
+def test_the_items_of_another_process():
+    assert list(apart(partial(iter, ["a", (1, 2)]))) == ["a", (1, 2)]
+    first = next(apart(partial(map, eval, ["__import__('os').getpid()"])))
+    assert first != os.getpid()
+
+
+def test_an_error_there_is_an_error_here():
+    items = apart(partial(map, int, ["7", "x"]))
+    assert next(items) == 7
+    with pytest.raises(ValueError, match="'x'"):
+        next(items)
+
+
+def test_a_killed_process_is_told_of():
+    items = apart(partial(map, eval, ["1", "__import__('os').kill(__import__('os').getpid(), 9)"]))
+    assert next(items) == 1
+    with pytest.raises(TrainingError, match=r"ended with status -9; .*--resume"):
+        next(items)
+
+
+def test_a_closed_stream_leaves_no_process():
+    items = apart(partial(itertools.repeat, None))
+    next(items)
+    items.close()
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_killed_caller_leaves_no_process():
+    script = """
+        import itertools, functools
+        from regard.batching.apart import apart
+        items = apart(functools.partial(map, eval, itertools.repeat("__import__('os').getpid()")))
+        print(next(items), flush=True)
+        input()
+    """
+    caller = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with caller:
+        worker = Path("/proc") / caller.stdout.readline().strip()
+        assert worker.exists()
+        caller.send_signal(signal.SIGKILL)
+    for _ in range(100):
+        if not worker.exists():
+            return
+        time.sleep(0.1)
+    pytest.fail("the process goes on")
