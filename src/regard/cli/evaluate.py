@@ -19,6 +19,7 @@ from regard.evaluation.significance import Comparison, compare
 from regard.files import write_whole
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import RunFolder
+from regard.serving.dictionary import read_unknown
 from regard.serving.scoring import translator_perplexity
 from regard.serving.searching import search_settings
 from regard.serving.translator import Translator, load
@@ -38,6 +39,7 @@ def command(
         typer.Option(metavar="MODEL", help="Another model: is the difference more than chance?"),
     ] = None,
     beam: options.Beam = None,
+    unknown: options.Unknown = None,
     tokenize: Annotated[
         BleuTokenizer, typer.Option(help="How BLEU cuts lines into words; none: at spaces.")
     ] = "13a",
@@ -67,7 +69,7 @@ def command(
         metrics=("bleu", "chrf", "ter", "exact"), tokenize=tokenize, lowercase=lowercase
     )
     translator = load(model, device=device, weights=weights)
-    texts = _translate(translator, sources, beam)
+    texts = _translate(translator, sources, beam, unknown)
     if output is not None:
         write_whole(output, "".join(f"{text}\n" for text in texts).encode())
     scores = score(texts, references, settings)
@@ -78,7 +80,7 @@ def command(
         groups = score_by_length(sources, texts, references, LengthSettings(), plain)
     comparisons: list[Comparison] = []
     if against is not None:
-        others = _translate(load(against, device=device), sources, beam)
+        others = _translate(load(against, device=device), sources, beam, unknown)
         comparisons = compare(others, texts, references, settings)
     if json:
         print_json(_as_json(len(texts), scores, surprise, groups, comparisons))
@@ -108,9 +110,12 @@ def _sentences(
     return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 
-def _translate(translator: Translator, sources: list[str], beam: int | None) -> list[str]:
-    settings = search_settings(translator.settings, beam=beam)
-    return [answer.text for answer in translator.translate(sources, settings)]
+def _translate(
+    translator: Translator, sources: list[str], beam: int | None, unknown: str | None
+) -> list[str]:
+    settings = search_settings(translator.settings, beam=beam, unknown=unknown is not None)
+    dictionary = read_unknown(unknown) if unknown is not None else None
+    return [answer.text for answer in translator.translate(sources, settings, unknown=dictionary)]
 
 
 def _print_groups(groups: list[LengthGroup]) -> None:

@@ -29,6 +29,15 @@ Out = Annotated[
 Beam = Annotated[
     int | None, typer.Option(min=1, help="Hypotheses kept at each step; 1 is greedy search.")
 ]
+Unknown = Annotated[
+    str | None,
+    typer.Option(
+        metavar="keep|copy|FILE",
+        help="Let the model say words it does not know: keep shows ⁇; copy puts the source word "
+        "there that it looks at; FILE, a dictionary (see regard align --dictionary), that word's "
+        "translation. Otherwise the recipe decides.",
+    ),
+]
 Layer = Annotated[int | None, typer.Option(min=0, help="A layer, from 0; otherwise the average.")]
 Head = Annotated[int | None, typer.Option(min=0, help="A head, from 0; otherwise the average.")]
 HeldOutSource = Annotated[

@@ -10,6 +10,7 @@ from regard.cli.console import note, print_json
 from regard.corpora.readers import read_lines
 from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_links
+from regard.serving.dictionary import read_unknown
 from regard.serving.searching import search_settings
 from regard.serving.translator import Answer, load
 from regard.streams import chunked
@@ -59,6 +60,7 @@ def command(
         list[str] | None,
         typer.Option(metavar="MODEL", help="Another model that votes; may be repeated."),
     ] = None,
+    unknown: options.Unknown = None,
     scores: Annotated[
         bool, typer.Option("--scores", help="Put each translation's score before it.")
     ] = False,
@@ -78,11 +80,13 @@ def command(
 
         echo "Jane visite l'Afrique en septembre." | regard translate runs/travel
         regard translate runs/travel letters.fr --beam 8 --n-best 3 --scores > letters.en
+        regard translate runs/words letters.fr --unknown dictionary.tsv > letters.en
     """
     drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     drawing = {name: value for name, value in drawing.items() if value is not None}
     if drawing and not sample:
         raise SettingsError(f"--{next(iter(drawing)).replace('_', '-')} goes with --sample")
+    dictionary = read_unknown(unknown) if unknown is not None else None
     translator = load(model, *(ensemble or ()), device=device, weights=weights)
     settings = search_settings(
         translator.settings,
@@ -90,12 +94,19 @@ def command(
         n_best=n_best,
         length_penalty=length_penalty,
         sampling=drawing if sample else None,
+        unknown=unknown is not None,
     )
     number = 0
     typed = file == "-" and sys.stdin.isatty()  # then each line gets its answer at once
     for chunk in chunked(read_lines(file, replace=True), 1 if typed else CHUNK):
         answers = translator.translate(
-            chunk, settings, prefix=prefix, forbidden=forbid or (), look=align, first=number
+            chunk,
+            settings,
+            prefix=prefix,
+            forbidden=forbid or (),
+            look=align,
+            first=number,
+            unknown=dictionary,
         )
         for answer in answers:
             number += 1

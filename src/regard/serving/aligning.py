@@ -6,6 +6,7 @@ from itertools import islice
 from regard.batching.collate import pad, pad_source
 from regard.corpora.pairs import Pair, SplitName
 from regard.corpora.readers import read_lines
+from regard.corpora.store import TokenPair
 from regard.errors import SettingsError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.pharaoh import read_pharaoh
@@ -15,7 +16,7 @@ from regard.recipes.prepare import Data
 from regard.recipes.run_folder import Run
 from regard.streams import chunked
 from regard.text.special import BOS
-from regard.types import GoldAlignment, Link
+from regard.types import GoldAlignment, Link, Watch
 
 CROSS: tuple[Part, ...] = ("cross",)
 CHUNK = 64
@@ -33,12 +34,27 @@ def attends(run: Run) -> bool:
 def attend_pairs(run: Run, pairs: Iterable[Pair]) -> Iterator[Attention]:
     """The cross attention of each pair, in order."""
     source, target = run.tokenizers
+    return attend_tokens(
+        run,
+        (
+            TokenPair(*source.encode([pair.source.strip()]), *target.encode([pair.target.strip()]))
+            for pair in pairs
+        ),
+    )
+
+
+def attend_tokens(
+    run: Run, pairs: Iterable[TokenPair], *, change: Watch | None = None
+) -> Iterator[Attention]:
+    """The cross attention of each pair of sentences in tokens, as `change` would have it."""
+    source, target = run.tokenizers
     for chunk in chunked(pairs, CHUNK):
         recording = record(
             run.model,
-            pad_source(source.encode([pair.source.strip() for pair in chunk])),
-            pad(target.encode([pair.target.strip() for pair in chunk]), first=BOS),
+            pad_source([pair.source for pair in chunk]),
+            pad([pair.target for pair in chunk], first=BOS),
             parts=CROSS,
+            change=change,
         )
         if not recording.weights:
             raise SettingsError(

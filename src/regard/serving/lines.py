@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from regard.recipes.run_folder import Run
 from regard.text.special import UNK
 from regard.text.tokenizer import Tokenizer
 
@@ -23,6 +24,13 @@ class Line(NamedTuple):
     """Token ids; none for a blank line, several for one that is longer than the model can take."""
     notes: list[str]
     """What a person should know of it."""
+    text: str
+    """What the tokens were made from."""
+
+
+def token_limit(run: Run) -> int:
+    """The most tokens of a sentence that the run's model was trained for and has positions for."""
+    return min(run.recipe.training.max_tokens, (run.model.limit or 1 << 30) - 1)
 
 
 def mend(text: str) -> str:
@@ -42,7 +50,7 @@ def read_line(text: str, tokenizer: Tokenizer, limit: int) -> Line:
         notes.append(f"holds control characters ({count}), which were taken for spaces")
     plain = plain.strip()
     if not plain:
-        return Line([], notes)
+        return Line([], notes, "")
     ids = tokenizer.encode([plain])[0]
     unknown = _count_unknown(ids, tokenizer)
     if unknown:
@@ -53,7 +61,7 @@ def read_line(text: str, tokenizer: Tokenizer, limit: int) -> Line:
             f"{len(ids)} tokens are more than the model was trained for ({limit}); "
             f"translated in {len(parts)} parts"
         )
-    return Line(parts, notes)
+    return Line(parts, notes, plain)
 
 
 def split_long(ids: Sequence[int], tokenizer: Tokenizer, limit: int) -> list[list[int]]:

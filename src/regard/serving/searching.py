@@ -16,9 +16,14 @@ def search_settings(
     n_best: int | None = None,
     length_penalty: float | None = None,
     sampling: Mapping[str, Any] | None = None,
+    unknown: bool = False,
 ) -> DecodingSettings:
-    """The recipe's settings with what the options change; a beam holds at least the n best."""
+    """The recipe's settings with what the options change; a beam holds at least the n best.
+
+    With `unknown` an answer may hold unknown words, whatever the recipe says.
+    """
     changed = recipe.model_dump() | {"n_best": n_best or recipe.n_best}
+    changed["rules"]["allow_unknown"] |= unknown
     beams = {"size": beam, "length_penalty": length_penalty}
     beams = {name: value for name, value in beams.items() if value is not None}
     if sampling is not None:

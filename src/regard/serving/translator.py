@@ -1,6 +1,6 @@
 """A saved model as a function of text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -12,10 +12,12 @@ from regard.errors import SearchError, SettingsError
 from regard.inspection.look import Look
 from regard.inspection.record import PARTS, Silenced, chain, record
 from regard.recipes.run_folder import Run, load_run, pick_device
-from regard.serving.lines import Line, mend, read_line
+from regard.serving.aligning import attends
+from regard.serving.lines import Line, mend, read_line, token_limit
 from regard.serving.searching import search_settings
-from regard.text.special import BOS
-from regard.types import Hypothesis, Watch
+from regard.serving.unknown_words import Filler, Said
+from regard.text.special import BOS, UNK
+from regard.types import Watch
 
 PARTS_AT_MOST = 1 << 20
 """Of one line: what tells the parts of one line from those of the next."""
@@ -80,9 +82,7 @@ class Translator:
         self.runs = tuple(runs)
         self.target = runs[0].tokenizers.target
         self.settings = runs[0].recipe.decoding
-        self.limit = min(
-            min(run.recipe.training.max_tokens, (run.model.limit or 1 << 30) - 1) for run in runs
-        )
+        self.limit = min(map(token_limit, runs))
 
     def __call__(
         self,
@@ -91,10 +91,11 @@ class Translator:
         beam: int | None = None,
         look: bool = False,
         settings: DecodingSettings | None = None,
+        unknown: Mapping[str, str] | None = None,
     ) -> Answer:
         """The translation of one line; `look` keeps what was attended to."""
         wanted = search_settings(settings or self.settings, beam=beam)
-        return self.translate([text], wanted, look=look)[0]
+        return self.translate([text], wanted, look=look, unknown=unknown)[0]
 
     def translate(
         self,
@@ -106,6 +107,7 @@ class Translator:
         look: bool = False,
         without: Sequence[Silenced] = (),
         first: int = 0,
+        unknown: Mapping[str, str] | None = None,
     ) -> list[Answer]:
         """The translation of each text, in order: N in, N out.
 
@@ -113,9 +115,16 @@ class Translator:
         with `prefix` and hold none of the `forbidden` words. The heads of `without` are silenced.
         `first` is the number of the first text, by which samples are drawn: texts that are given
         in several calls are then sampled as in one.
+
+        With `unknown`, a dictionary, a model may say that a word is unknown to it. In its place
+        stands the entry of the source word that it attends to, or where there is none a copy of
+        that word: an empty dictionary copies all. `⁇` shows where unknown words are allowed by the
+        settings alone.
         """
         self._check_silenced(without)
         watch: Watch | None = chain(*without) if without else None
+        settings = search_settings(settings or self.settings, unknown=unknown is not None)
+        teller = 0 if unknown is None else self._first_attentive()
         texts = [mend(text) for text in texts]
         lines = [
             [read_line(text, run.tokenizers.source, self.limit) for text in texts]
@@ -135,20 +144,46 @@ class Translator:
         found = iter(
             search_many(
                 members,
-                settings or self.settings,
+                settings,
                 budget=BUDGET,
                 prefixes=[[] if part else begun for _, part in places],
-                forbidden=[ids for ids in self.target.encode(list(forbidden)) if ids],
+                forbidden=self._phrases(forbidden),
                 numbers=[number * PARTS_AT_MOST + part for number, part in places],
                 watch=watch,
             )
         )
+        hypotheses = [[next(found) for _ in line.parts] for line in lines[0]]
+        said = [[[Said(one) for one in best] for best in parts] for parts in hypotheses]
+        if unknown is not None:
+            given = self._unknown_in(prefix) if prefix else ()
+            filler = Filler(self.runs[teller], unknown, given, forbidden, watch)
+            said = filler.fill_lines(lines[teller], hypotheses)
         answers = []
-        for text, line in zip(texts, lines[0], strict=True):
-            hypotheses = [next(found) for _ in line.parts]
-            attention = self._look(line, hypotheses, watch) if look and line.parts else None
-            answers.append(self._answer(text, line, hypotheses, attention))
+        for text, line, parts in zip(texts, lines[0], said, strict=True):
+            attention = self._look(line, parts[0][0], watch) if look and parts else None
+            answers.append(self._answer(text, line, parts, attention))
         return answers
+
+    def _first_attentive(self) -> int:
+        """The number of the first model that can tell which word an unknown one stands for."""
+        for number, run in enumerate(self.runs):
+            if attends(run):
+                return number
+        families = ", ".join(f"{run.folder.path} ({run.recipe.model.family})" for run in self.runs)
+        raise SettingsError(
+            f"unknown: {families}: without attention to the source there is nothing to tell which "
+            "word an unknown one stands for; use a model with attention, or keep unknown words"
+        )
+
+    def _phrases(self, forbidden: Sequence[str]) -> list[list[int]]:
+        """The ids of phrases; one that is unknown in part would forbid all that is unknown."""
+        return [ids for ids in self.target.encode(list(forbidden)) if ids and UNK not in ids]
+
+    def _unknown_in(self, prefix: str) -> list[str]:
+        """What a prefix holds that the vocabulary lacks."""
+        [ids] = self.target.encode([prefix])
+        surfaces = zip(ids, self.target.surfaces(prefix), strict=True)
+        return [surface for i, surface in surfaces if i == UNK]
 
     def _check_silenced(self, without: Sequence[Silenced]) -> None:
         """An error if a model has no such layer: silencing it would do nothing."""
@@ -172,18 +207,21 @@ class Translator:
                 )
 
     def _answer(
-        self, text: str, line: Line, parts: Sequence[Sequence[Hypothesis]], look: Look | None
+        self, text: str, line: Line, parts: Sequence[Sequence[Said]], look: Look | None
     ) -> Answer:
         """The n-th best of a line in parts is made of the n-th best of each."""
         if not parts:
             return Answer(text, (Candidate("", 0.0, 0.0),), tuple(line.notes))
         notes = list(line.notes)
-        if not all(hypotheses[0].finished for hypotheses in parts):
+        if not all(best[0].hypothesis.finished for best in parts):
             notes.append("its translation reached the length limit and may be cut short")
         candidates = []
-        for rank in range(min(len(hypotheses) for hypotheses in parts)):
-            chosen = [hypotheses[rank] for hypotheses in parts]
-            written = " ".join(self.target.decode(one.tokens) for one in chosen)
+        for rank in range(min(map(len, parts))):
+            chosen, unknown = zip(*(best[rank] for best in parts), strict=True)
+            written = " ".join(
+                self.target.decode(one.tokens, words)
+                for one, words in zip(chosen, unknown, strict=True)
+            )
             candidates.append(
                 Candidate(
                     " ".join(written.replace("\t", " ").splitlines()),
@@ -193,20 +231,22 @@ class Translator:
             )
         return Answer(text, tuple(candidates), tuple(notes), look)
 
-    def _look(
-        self, line: Line, hypotheses: Sequence[Sequence[Hypothesis]], watch: Watch | None
-    ) -> Look:
+    def _look(self, line: Line, said: Said, watch: Watch | None) -> Look:
         """What the first model attended to in the first part: told its answer, it does the same."""
         run = self.runs[0]
         recording = record(
             run.model,
             pad_source(line.parts[:1]),
-            pad([hypotheses[0][0].tokens], first=BOS),
+            pad([said.hypothesis.tokens], first=BOS),
             change=watch,
         )
         recorded = [part for part in PARTS if any(part == there for there, _ in recording.weights)]
         source, target = run.tokenizers
-        return Look({part: recording.attention(0, source, target, part) for part in recorded})
+        named = {
+            part: recording.attention(0, source, target, part, unknown=said.unknown)
+            for part in recorded
+        }
+        return Look(named)
 
 
 def load(

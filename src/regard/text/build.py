@@ -1,13 +1,13 @@
 """Tokenizers from text and from files."""
 
 import hashlib
-import random
 from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from regard.errors import TextError
+from regard.streams import pick
 from regard.text.lists import CharacterTokenizer, ListTokenizer, WordTokenizer
 from regard.text.normalize import normalize
 from regard.text.saved import load_card, read
@@ -43,7 +43,7 @@ class Tokenizers(NamedTuple):
 
 def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
     """A tokenizer with the vocabulary of `texts`: the same texts make the same tokenizer."""
-    picked = _pick((text for text in texts if text.strip()), settings.max_training_texts)
+    picked = pick((text for text in texts if text.strip()), settings.max_training_texts)
     if not picked:
         raise TextError(
             "no text to learn a vocabulary from: there are no texts, or all are blank; "
@@ -98,15 +98,3 @@ def load_tokenizer(folder: Path, name: str) -> Tokenizer:
             "copy both again or train again"
         )
     return SentencePieceTokenizer(model, card.settings)
-
-
-def _pick(texts: Iterable[str], limit: int) -> list[str]:
-    """At most `limit` of the texts, each as likely as any other; the same ones every time."""
-    picked: list[str] = []
-    chance = random.Random(0)
-    for before, text in enumerate(texts):
-        if before < limit:
-            picked.append(text)
-        elif (place := chance.randrange(before + 1)) < limit:
-            picked[place] = text
-    return picked

@@ -1,0 +1,77 @@
+"""Words as a dictionary has them, along the sides of a map of attention.
+
+They are what a vocabulary of words is made of: `l'Afrique.` holds `l` and `Afrique`. Marks, on
+which heads rest that have nothing to look for, count only where the vocabulary lacks them: then
+they too may be what an unknown word of the translation stands for.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from regard.inspection.record import Axis
+from regard.text.lists import WordTokenizer
+from regard.text.special import EOS, SPECIAL_PIECES, UNK, UNKNOWN
+from regard.text.tokenizer import Tokenizer
+
+
+class Cut(NamedTuple):
+    """A text in tokens: their ids, and the stretch of the text that each is for."""
+
+    ids: Sequence[int]
+    surfaces: Sequence[str]
+
+
+def cut_text(text: str, tokenizer: Tokenizer) -> Cut:
+    """`text` in the tokens of a tokenizer."""
+    return Cut(tokenizer.encode([text])[0], tokenizer.surfaces(text))
+
+
+def word_axis(cut: Cut) -> Axis:
+    """The words of a text, of one token or of several; EOS comes last."""
+    text = "".join(cut.surfaces)
+    lost = [i == UNK for i, part in zip(*cut, strict=True) for _ in part]  # for each character
+    words: list[str] = []
+    word_at: list[int | None] = []  # for each character
+    for piece in WordTokenizer.cut(text):
+        word = piece.lstrip()
+        word_at += [None] * (len(piece) - len(word))
+        first = len(word_at) - 1  # the first piece begins with a space that the text has not
+        counts = _is_word(word) or any(lost[first : first + len(word)])
+        word_at += [len(words) if counts else None] * len(word)
+        words += [word] if counts else []
+    places = accumulate(map(len, cut.surfaces), initial=1)
+    numbers = [
+        next((number for number in word_at[first:last] if number is not None), None)
+        for first, last in pairwise(places)
+    ]
+    return _axis(cut.surfaces, words, numbers)
+
+
+def piece_axis(cut: Cut) -> Axis:
+    """The tokens of a text, each a word of its own; EOS comes last."""
+    words: list[str] = []
+    numbers: list[int | None] = []
+    for i, surface in zip(*cut, strict=True):
+        word = surface.strip()
+        counts = _is_word(word) or (i == UNK and bool(word))
+        numbers.append(len(words) if counts else None)
+        words += [word] if counts else []
+    return _axis(cut.surfaces, words, numbers)
+
+
+def unknown_axis(ids: Sequence[int]) -> Axis:
+    """The unknown words among `ids`, and no other; EOS comes last."""
+    places = [place for place, i in enumerate(ids) if i == UNK]
+    number = {place: order for order, place in enumerate(places)}
+    numbers = [number.get(place) for place in range(len(ids))]
+    pieces = [UNKNOWN if i == UNK else "" for i in ids]
+    return _axis(pieces, [UNKNOWN] * len(places), numbers)
+
+
+def _is_word(text: str) -> bool:
+    return any(letter.isalnum() for letter in text)
+
+
+def _axis(pieces: Sequence[str], words: Sequence[str], numbers: Sequence[int | None]) -> Axis:
+    return Axis((*pieces, SPECIAL_PIECES[EOS]), tuple(words), (*numbers, None))

@@ -1,0 +1,122 @@
+"""What stands for the unknown words of a translation: PosUnk (Luong et al. 2015, arXiv 1410.8206).
+
+A vocabulary of words ends somewhere, and a model can say of what lies beyond only that there is a
+word. What it attends to when it says so is the word that is meant: that word's entry in a
+dictionary takes the place of the unknown one, or else the word itself.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, tee
+from typing import NamedTuple
+
+from regard.corpora.store import TokenPair
+from regard.inspection.alignment import AlignmentSettings, align
+from regard.inspection.lexical import Cut, piece_axis, unknown_axis, word_axis
+from regard.recipes.run_folder import Run
+from regard.serving.aligning import attend_tokens
+from regard.serving.lines import Line
+from regard.text.normalize import normalize
+from regard.text.special import UNK, UNKNOWN
+from regard.text.tokenizer import Tokenizer
+from regard.types import Hypothesis, Watch
+
+
+class Said(NamedTuple):
+    """One of the best translations of a part of a line."""
+
+    hypothesis: Hypothesis
+    unknown: Sequence[str] = ()
+    """What stands for its unknown words; none: they stay unknown."""
+
+
+class Gapped(NamedTuple):
+    """A translation with unknown words, and what it is a translation of."""
+
+    source: Cut
+    target: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Filler:
+    """Puts words in the place of unknown ones."""
+
+    run: Run
+    """Whose attention tells what they stand for; its target vocabulary is that of the answers."""
+    dictionary: Mapping[str, str]
+    """Translations of source words. One that it lacks is copied."""
+    begun: Sequence[str] = ()
+    """What the first unknown words of a line are known to be: those of a forced prefix."""
+    forbidden: Sequence[str] = ()
+    """What may not be said: `⁇` stays in its place."""
+    change: Watch | None = None
+    """What was made of the attention when the answers were searched for."""
+
+    def fill_lines(
+        self, lines: Sequence[Line], found: Sequence[Sequence[Sequence[Hypothesis]]]
+    ) -> list[list[list[Said]]]:
+        """The n best of each part of each line, their unknown words filled in."""
+        words = self.fill(
+            Gapped(cut, one.tokens)
+            for line, parts in zip(lines, found, strict=True)
+            if any(UNK in one.tokens for best in parts for one in best)
+            for cut, best in zip(_cut_parts(line, self.run.tokenizers.source), parts, strict=True)
+            for one in best
+            if UNK in one.tokens
+        )
+        return [
+            [
+                [
+                    self._say(one, next(words), first=not part) if UNK in one.tokens else Said(one)
+                    for one in best
+                ]
+                for part, best in enumerate(parts)
+            ]
+            for parts in found
+        ]
+
+    def fill(self, translations: Iterable[Gapped]) -> Iterator[list[str]]:
+        """For each translation what stands for its unknown words, in their order.
+
+        The model is told each translation. Its attention, averaged over layers and heads, links an
+        unknown word to a source word; `⁇` stays where it looks at none.
+        """
+        text = self.run.recipe.text
+        settings = text.target or text.source
+        side = word_axis if settings.kind == "words" else piece_axis  # what UNK is the name of
+        kept, told = tee(translations)
+        tokens = (TokenPair(one.source.ids, one.target) for one in told)
+        attentions = attend_tokens(self.run, tokens, change=self.change)
+        for one, attention in zip(kept, attentions, strict=True):
+            gaps = replace(attention, rows=unknown_axis(one.target), columns=side(one.source))
+            found = {row: column for column, row in align(gaps, AlignmentSettings())}
+            words = [
+                translate_word(gaps.columns.words[found[row]], self.dictionary)
+                if row in found
+                else UNKNOWN
+                for row in range(len(gaps.rows.words))
+            ]
+            yield [normalize(word, settings.form, lowercase=settings.lowercase) for word in words]
+
+    def _say(self, hypothesis: Hypothesis, words: Sequence[str], *, first: bool) -> Said:
+        words = [UNKNOWN if word in self.forbidden else word for word in words]
+        if first:
+            words = [*self.begun, *words[len(self.begun) :]][: len(words)]
+        return Said(hypothesis, words)
+
+
+def translate_word(word: str, dictionary: Mapping[str, str]) -> str:
+    """The entry of a word, or of its small letters with a capital put back; else the word."""
+    known = normalize(word, "nfc", lowercase=False)
+    if known in dictionary:
+        return dictionary[known]
+    entry = dictionary.get(known.lower())
+    if not entry:
+        return word
+    return entry[0].upper() + entry[1:] if known[0].isupper() else entry
+
+
+def _cut_parts(line: Line, tokenizer: Tokenizer) -> Iterator[Cut]:
+    """The parts of a line with the stretches of its text that their tokens are for."""
+    surfaces = iter(tokenizer.surfaces(line.text))
+    return (Cut(part, list(islice(surfaces, len(part)))) for part in line.parts)
