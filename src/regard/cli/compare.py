@@ -210,12 +210,12 @@ def _check_used(entries: Sequence[Entry], seeds: _Seeds, given: Sequence[object]
 def _compare(wanted: Plan, folder: ComparisonFolder, *, device: str, jobs: int) -> Ladder:
     """Do what is still to be done, and draw what there is."""
     with RunFolder(folder.path).locked():
+        plan = wanted
         if folder.plan.exists():
-            check_same(folder.load_plan(), wanted, folder.path)
             plan = folder.load_plan()
-        else:
-            plan = wanted
+            check_same(plan, wanted, folder.path)
         data = share_corpus(plan, folder, note)
+        plan = plan.on(data.digest, folder.path)
         folder.save_plan(plan)
         with StopRequests() as stop:
             with LadderWatcher(folder) as watcher:

@@ -21,6 +21,9 @@ from regard.errors import RegardError
 
 DOING: dict[Goal, str] = {"time": "timing", "train": "training", "measure": "measuring"}
 
+WIDTH = 100
+"""Columns that the tables may take where there is no terminal to ask."""
+
 
 class LadderWatcher:
     """Writes to stderr: a line for each row that ends, and in a terminal one for each at work."""
@@ -93,6 +96,8 @@ class LadderWatcher:
 
 def print_ladder(ladder: Ladder) -> None:
     """The tables, what must be known to read them, and what is missing from them."""
+    if not out.is_terminal:
+        out.width = max(out.width, WIDTH)
     for sheet in sheets(ladder):
         titles = [column.title for column in sheet.columns]
         table = plain_table("", *titles, title=sheet.title, right=tuple(titles), gap=1)

@@ -24,11 +24,6 @@ def share_corpus(plan: Plan, folder: ComparisonFolder, note: Note) -> Data:
     return shared
 
 
-def shared_data(plan: Plan, folder: ComparisonFolder) -> Data:
-    """What `share_corpus` gave, once it did."""
-    return _texts(plan.entries[0], folder, lambda message: None)
-
-
 def _texts(entry: Entry, folder: ComparisonFolder, note: Note) -> Data:
     if entry.run is not None:
         return load_data(folder.run(entry))

@@ -31,11 +31,11 @@ def flops_per_token(recipe: Recipe, prepared: Prepared) -> float:
     places = sorted({(2 * number + 1) * len(plan) // (2 * BATCHES) for number in range(BATCHES)})
     model = new_model(recipe, prepared.tokenizers).double().train()
     loss = build_loss(recipe.training)
-    num_tokens = 0
-    counter = FlopCounterMode(display=False)
+    num_flops = num_tokens = 0
     for place in places:
         batch = collate(*zip(*prepared.train.take(fitting[plan[place]]), strict=True))
-        num_tokens += batch.num_tokens
-        with counter:
+        with FlopCounterMode(display=False) as counter:
             loss(model, batch).minimised.backward()  # type: ignore[no-untyped-call]
-    return counter.get_total_flops() / num_tokens
+        num_flops += counter.get_total_flops()
+        num_tokens += batch.num_tokens
+    return num_flops / num_tokens

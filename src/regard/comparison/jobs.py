@@ -75,8 +75,10 @@ def carry_out(
     if jobs > 1:
         untrained = [entry for entry in todo if not trained(entry, folder)]
         if plan.budget.minutes is not None:
-            first = {entry.label: entry for entry in reversed(untrained)}.values()
-            unknown = [entry for entry in first if not folder.steps(entry).exists()]
+            first: dict[str, Entry] = {}  # of each system
+            for entry in untrained:
+                first.setdefault(entry.label, entry)
+            unknown = [entry for entry in first.values() if not folder.steps(entry).exists()]
             pool.run([Job(entry, "time") for entry in unknown], 1)
         pool.run([Job(entry, "train") for entry in untrained], jobs)
     pool.run([Job(entry, "measure") for entry in todo], 1)

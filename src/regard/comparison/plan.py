@@ -63,13 +63,24 @@ class Plan(Record):
     entries: tuple[Entry, ...]
     budget: Budget
     beam: PositiveInt
-    """Of the search that all rows are scored and timed with."""
+    """Of the search that all rows are scored and timed with; the rest of it is the recipes'."""
     command: tuple[str, ...] = ()
     """What was typed."""
+    data: str = ""
+    """SHA-256 of the texts that all learn from, once they have been read."""
 
     def entry(self, name: str) -> Entry:
         """The entry of that name."""
         return next(entry for entry in self.entries if entry.name == name)
+
+    def on(self, digest: str, where: Path) -> "Plan":
+        """The plan on texts of this digest; an error if it was begun on others."""
+        if self.data and self.data != digest:
+            raise SettingsError(
+                f"{where}: its corpus has changed since the comparison was begun: SHA-256 "
+                f"{self.data[:12]}… before, {digest[:12]}… now; compare in another folder"
+            )
+        return self.model_copy(update={"data": digest})
 
 
 def entries_of(recipe: Recipe, label: str, seeds: Sequence[int], budget: Budget) -> list[Entry]:
@@ -135,7 +146,7 @@ def _seedless(entry: Entry) -> dict[str, Any]:
 
 def check_same(saved: Plan, wanted: Plan, where: Path) -> None:
     """An error that names what differs, if anything does."""
-    before, now = (_plain(saved), _plain(wanted))
+    before, now = _plain(saved), _plain(wanted)
     found = differences(before, now)
     if list(before["entries"]) != list(now["entries"]) and not found:
         found = ["its rows stood in another order"]
@@ -149,7 +160,7 @@ def check_same(saved: Plan, wanted: Plan, where: Path) -> None:
 
 def _plain(plan: Plan) -> dict[str, Any]:
     """What decides the numbers of a plan, its entries by their names."""
-    plain: dict[str, Any] = json.loads(plan.model_dump_json(exclude={"command"}))
+    plain: dict[str, Any] = json.loads(plan.model_dump_json(exclude={"command", "data"}))
     names = [entry.name for entry in plan.entries]
     return plain | {"entries": dict(zip(names, plain["entries"], strict=True))}
 

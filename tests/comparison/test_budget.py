@@ -1,0 +1,84 @@
+import pytest
+import torch
+
+from ladders import small_recipe
+from regard.batching.stream import Position, training_batches
+from regard.comparison import budget as module
+from regard.comparison.budget import recipe_within, tokens_per_step
+from regard.comparison.corpus import share_corpus
+from regard.comparison.folder import ComparisonFolder
+from regard.comparison.plan import Budget, entries_of, make_plan
+from regard.recipes.assemble import prepare
+from regard.recipes.run_folder import RunFolder
+from regard.recipes.trial import TimedSteps
+from tiny import Quiet
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return ComparisonFolder(tmp_path / "ladder")
+
+
+@pytest.fixture
+def within(folder):
+    """The steps of two seeds under a budget."""
+
+    def steps(budget):
+        plan = make_plan(entries_of(small_recipe("plain"), "plain", [1, 2], budget), budget, 5)
+        share_corpus(plan, folder, lambda message: None)
+        return [
+            recipe_within(e, budget, folder, device=CPU, reporter=Quiet()).training.steps
+            for e in plan.entries
+        ]
+
+    return steps
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_tokens_of_a_step_are_the_mean_of_an_epoch(tmp_path, accumulate):
+    recipe = small_recipe("plain", f"training.accumulate={accumulate}", "training.max_tokens=15")
+    prepared = prepare(recipe, RunFolder(tmp_path), Quiet())
+    s = recipe.training
+    stream = training_batches(
+        prepared.train, Position(0, 0), budget=256, seed=s.seed, max_tokens=s.max_tokens
+    )
+    epoch = [next(stream)]
+    while epoch[-1].after.epoch == 0:
+        epoch.append(next(stream))
+    tokens = [placed.batch.num_tokens for placed in epoch]
+    wanted = accumulate * sum(tokens) / len(tokens)
+    assert tokens_per_step(prepared.train, s) == pytest.approx(wanted)
+
+
+def test_without_a_budget_the_recipe_decides(within, folder):
+    assert within(Budget()) == [6, 6]
+    assert within(Budget(steps=8)) == [8, 8]
+    assert not (folder.path / "runs").exists()
+
+
+def test_tokens_become_steps(within):
+    one, ten = within(Budget(tokens=20_000)), within(Budget(tokens=200_000))
+    assert one[0] == one[1]
+    assert 80 < one[0] < 200  # a batch has up to 256 positions
+    assert ten[0] == pytest.approx(10 * one[0], abs=6)
+    assert within(Budget(tokens=1)) == [1, 1]
+
+
+def test_minutes_are_timed_once_for_all_seeds(within, folder, monkeypatch):
+    calls = []
+
+    def timed(recipe, prepared, where, *, device):
+        calls.append(recipe.training.seed)
+        return TimedSteps(torch.nn.Identity(), seconds=0.05 * len(calls), tokens_per_second=1.0)
+
+    monkeypatch.setattr(module, "time_steps", timed)
+    assert within(Budget(minutes=2)) == [2400, 2400]
+    assert within(Budget(minutes=2)) == [2400, 2400]
+    assert calls == [1]
+
+
+def test_real_steps_are_timed(within, monkeypatch):
+    monkeypatch.setattr("regard.recipes.trial.SECONDS", 0.0)
+    assert within(Budget(minutes=0.5))[0] > 10

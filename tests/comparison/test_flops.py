@@ -1,0 +1,56 @@
+import pytest
+
+from ladders import small_recipe
+from regard.comparison import flops
+from regard.comparison.flops import flops_per_token
+from regard.recipes.assemble import prepare
+from regard.recipes.run_folder import RunFolder, new_model
+from tiny import Quiet, tiny_recipe
+
+COPY = (
+    "corpus={name: copy, generated: {train: 300, valid: 20, test: 20}}",
+    "text.source={kind: words, size: 400}",
+    "training.batch_tokens=512",
+)
+"""Sources as long as targets, so that positions can be counted by hand."""
+
+
+def counted(tmp_path, recipe):
+    prepared = prepare(recipe, RunFolder(tmp_path), Quiet())
+    return flops_per_token(recipe, prepared), new_model(recipe, prepared.tokenizers), prepared
+
+
+def products(model):
+    """Entries of all matrices that a position is multiplied with: not those looked up."""
+    return sum(
+        p.numel() for name, p in model.named_parameters() if p.ndim > 1 and "embed" not in name
+    )
+
+
+def test_a_product_is_two_operations_forward_and_four_backward(tmp_path):
+    recipe = tiny_recipe(*COPY, "model={family: rnn, width: 64, embedding: 48, layers: 2}")
+    found, model, _ = counted(tmp_path, recipe)
+    assert found == pytest.approx(6 * products(model), rel=0.06)
+
+
+def test_attention_and_a_tied_output_layer_count(tmp_path):
+    recipe = tiny_recipe(*COPY)
+    found, model, prepared = counted(tmp_path, recipe)
+    width, vocabulary = recipe.model.width, prepared.tokenizers.target.size
+    mean = float(prepared.train.lengths().source.mean()) + 1
+    attended = 2 * 2 * width * mean * (3 + 2 + 2)  # scores and mixing, in each of 7 attentions
+    wanted = 6 * (products(model) + width * vocabulary) + 3 * attended
+    assert found == pytest.approx(wanted, rel=0.1)
+
+
+def test_pairs_that_are_seen_twice_cost_twice(tmp_path, monkeypatch):
+    monkeypatch.setattr(flops, "BATCHES", 1)
+    once = counted(tmp_path / "a", small_recipe("turned"))[0]
+    twice = counted(tmp_path / "b", small_recipe("turned", "training.consistency=1.0"))[0]
+    assert twice == pytest.approx(2 * once, rel=0.01)
+
+
+def test_the_count_is_the_same_each_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(flops, "BATCHES", 2)
+    recipe = small_recipe("plain")
+    assert counted(tmp_path, recipe)[0] == counted(tmp_path, recipe)[0] > 1000

@@ -1,0 +1,39 @@
+from pathlib import Path
+
+import pytest
+
+from ladders import small_recipe
+from regard.comparison.folder import ComparisonFolder
+from regard.comparison.plan import Budget, Entry, entries_of, make_plan
+from regard.errors import RunError
+
+
+def test_a_plan_is_kept(tmp_path):
+    folder = ComparisonFolder(tmp_path)
+    plan = make_plan(entries_of(small_recipe("plain"), "a", [1], Budget()), Budget(), 5)
+    folder.save_plan(plan)
+    assert folder.load_plan() == plan
+
+
+def test_a_folder_without_a_plan(tmp_path):
+    with pytest.raises(RunError, match="holds no comparison yet: name recipes or runs to compare"):
+        ComparisonFolder(tmp_path).load_plan()
+
+
+def test_a_damaged_plan(tmp_path):
+    (tmp_path / "plan.json").write_text('{"entries": []}')
+    with pytest.raises(RunError, match=r"plan.json: damaged, or of another version of regard: "):
+        ComparisonFolder(tmp_path).load_plan()
+
+
+def test_what_belongs_to_a_row_has_its_name(tmp_path):
+    folder = ComparisonFolder(tmp_path)
+    one, other = (Entry(label=label, recipe=small_recipe("plain")) for label in "ab")
+    for where in (folder.row, folder.translations, folder.log, folder.steps):
+        assert where(one) != where(other)
+    assert folder.run(one).path == tmp_path / "runs" / "a-seed1"
+    assert folder.run(one.model_copy(update={"run": Path("there")})).path == Path("there")
+    assert folder.corpus(one.recipe) == folder.corpus(other.recipe)
+    assert folder.corpus(one.recipe) != folder.corpus(
+        small_recipe("plain", "corpus.generated.seed=2")
+    )

@@ -1,0 +1,136 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from ladders import small_recipe
+from regard.comparison.plan import (
+    Budget,
+    check_same,
+    differences,
+    entries_of,
+    entry_of_run,
+    make_plan,
+)
+from regard.errors import RunError, SettingsError
+
+HERE = Path("ladders/here")
+
+
+def plan(*overrides, seeds=(1, 2), label="plain", budget=None, beam=4):
+    budget = budget or Budget()
+    entries = entries_of(small_recipe("plain", *overrides), label, seeds, budget)
+    return make_plan(entries, budget, beam)
+
+
+def test_an_entry_for_each_seed():
+    made = plan(seeds=(3, 5), budget=Budget(steps=77))
+    assert [(e.name, e.seed, e.recipe.training.steps) for e in made.entries] == [
+        ("plain-seed3", 3, 77),
+        ("plain-seed5", 5, 77),
+    ]
+    assert made.entry("plain-seed5") is made.entries[1]
+
+
+def test_without_seeds_and_budget_the_recipe_decides():
+    made = plan("training.seed=9", seeds=())
+    assert [(e.seed, e.recipe.training.steps) for e in made.entries] == [(9, 6)]
+
+
+def test_a_plan_outlives_its_file():
+    made = plan(budget=Budget(minutes=1.5))
+    assert type(made).model_validate_json(made.model_dump_json()) == made
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "each row trained as long as its recipe says"),
+        ({"steps": 5000}, "5,000 steps of training for each row"),
+        ({"tokens": 12345}, "12,345 tokens of training for each row"),
+        ({"minutes": 2.5}, "2.5 minutes of training for each row"),
+    ],
+)
+def test_a_budget_in_words(given, said):
+    assert str(Budget(**given)) == said
+
+
+def test_a_finished_run_is_an_entry(tiny_run):
+    entry = entry_of_run(tiny_run, None)
+    assert (entry.label, entry.seed, entry.run) == ("tiny", 1, tiny_run.resolve())
+    assert entry_of_run(tiny_run, "mine").name == "mine-seed1"
+
+
+def test_a_run_must_have_come_to_its_end(tiny_run, tmp_path):
+    (tmp_path / "recipe.yaml").write_bytes((tiny_run / "recipe.yaml").read_bytes())
+    with pytest.raises(
+        SettingsError,
+        match="its training has not reached its end; go on with: regard train --resume --out",
+    ):
+        entry_of_run(tmp_path, None)
+    with pytest.raises(RunError, match="none: no such folder"):
+        entry_of_run(Path("none"), None)
+
+
+@pytest.mark.parametrize("label", ["a/b", "", ".hidden", "a\nb"])
+def test_a_name_must_do_for_files(label):
+    with pytest.raises(SettingsError, match="cannot be the name of a row: give it another one"):
+        plan(label=label)
+
+
+def test_nothing_to_compare():
+    with pytest.raises(SettingsError, match="nothing to compare: give recipes, or folders"):
+        make_plan([], Budget(), 5)
+
+
+def test_rows_are_told_apart():
+    entries = plan().entries
+    with pytest.raises(SettingsError, match="two rows are called plain with seed 1: give one of"):
+        make_plan([*entries, entries[0]], Budget(), 5)
+
+
+def test_what_shares_a_name_shares_all_but_the_seed():
+    other = plan("training.batch_tokens=99", seeds=(3,)).entries
+    with pytest.raises(
+        SettingsError,
+        match=r"plain-seed1 and plain-seed3 differ in more than their seed: training.batch_tokens "
+        "was 256 and is now 99",
+    ):
+        make_plan([*plan().entries, *other], Budget(), 5)
+
+
+def test_the_same_plan_is_the_same_whatever_was_typed():
+    check_same(plan(), plan().model_copy(update={"command": ("regard", "compare")}), HERE)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"seeds": (1, 2, 3)}, "entries.plain-seed3 is new"),
+        ({"seeds": (1,)}, "entries.plain-seed2 is no longer there"),
+        ({"seeds": (2, 1)}, "its rows stood in another order"),
+        ({"beam": 5}, "beam was 4 and is now 5"),
+        ({"budget": Budget(tokens=9)}, "budget.tokens was null and is now 9"),
+        ({"seeds": (1,), "beam": 1}, "entries.plain-seed2 is no longer there (and 1 more differ"),
+    ],
+)
+def test_other_arguments_are_refused(changed, said):
+    with pytest.raises(
+        SettingsError,
+        match=re.escape(
+            f"ladders/here: holds a comparison that was begun with other arguments: {said}"
+        ),
+    ):
+        check_same(plan(), plan(**changed), HERE)
+
+
+def test_a_plan_stays_on_its_texts():
+    begun = plan().on("a" * 64, HERE)
+    assert begun.on("a" * 64, HERE) == begun
+    with pytest.raises(SettingsError, match=r"its corpus has changed since .* a{12}… before"):
+        begun.on("b" * 64, HERE)
+
+
+def test_long_differences_are_cut_short():
+    (said,) = differences({"a": {"b": "x" * 99}}, {"a": {"b": 1}})
+    assert said == f'a.b was "{"x" * 58}… and is now 1'

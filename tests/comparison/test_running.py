@@ -1,0 +1,61 @@
+import pytest
+import torch
+
+from ladders import small_recipe
+from regard.comparison.corpus import share_corpus
+from regard.comparison.folder import ComparisonFolder
+from regard.comparison.plan import Budget, entries_of, entry_of_run, make_plan
+from regard.comparison.running import train_row, trained
+from regard.training.checkpoints import read_progress
+from tiny import Quiet
+
+
+@pytest.fixture
+def row(tmp_path):
+    """An entry and a function that trains it, until a stop is asked for."""
+    folder, budget = ComparisonFolder(tmp_path), Budget(tokens=1000)
+    plan = make_plan(entries_of(small_recipe("plain"), "plain", [4], budget), budget, 5)
+    share_corpus(plan, folder, lambda message: None)
+
+    def run(*answers):
+        asked = iter(answers)
+        reporter = Quiet()
+        train_row(
+            plan.entries[0],
+            plan,
+            folder,
+            device=torch.device("cpu"),
+            reporter=reporter,
+            stop_asked=lambda: next(asked, bool(answers)),
+        )
+        return reporter.notes
+
+    return plan.entries[0], folder, run
+
+
+def test_a_row_becomes_a_run_like_any_other(row):
+    entry, folder, run = row
+    assert not trained(entry, folder)
+    notes = run()
+    assert trained(entry, folder)
+    assert "reading and cleaning travel" not in notes
+    home = folder.run(entry)
+    assert home.load_recipe().training.seed == 4
+    steps = home.load_recipe().training.steps
+    assert 4 <= steps <= 10  # 1,000 tokens in batches of up to 256 positions
+    assert read_progress(home.path / "checkpoints")[0]["step"] == steps
+    assert run() == []
+
+
+def test_a_stopped_row_goes_on(row):
+    entry, folder, run = row
+    run(False, True)
+    assert not trained(entry, folder)
+    assert read_progress(folder.run(entry).path / "checkpoints")[0]["step"] == 2
+    run()
+    assert trained(entry, folder)
+
+
+def test_a_finished_run_is_left_alone(tiny_run, tmp_path):
+    entry = entry_of_run(tiny_run, None)
+    assert trained(entry, ComparisonFolder(tmp_path))

@@ -1,0 +1,110 @@
+import pytest
+
+from ladders import MACHINE, made_up_ladder, made_up_row, made_up_standing
+from regard.comparison.measuring import Failure
+from regard.comparison.table import brief, markdown_table, remarks, sheets, troubles
+
+
+@pytest.fixture
+def ladder():
+    return made_up_ladder(
+        made_up_standing("rnn", [28.0], (36, 31, 25, 17), p_value=0.001, attends=False, flops=3e14),
+        made_up_standing("near", [39.5, 40.1], (41, 40, 39, 38), p_value=0.31),
+        made_up_standing("best", [40.0], (42, 41, 39.8, 38.2)),
+        made_up_standing("lost", [], ()),
+        best="best",
+    )
+
+
+def cells(sheet, ladder):
+    titles = ["system", *(column.title for column in sheet.columns)]
+    return {one.label: dict(zip(titles, line, strict=True)) for one, line in sheet.lines(ladder)}
+
+
+def test_quality_and_cost(ladder):
+    sheet = sheets(ladder)[0]
+    assert sheet.title == "Quality and cost (1,000 sentences of test, beam 5)"
+    found = cells(sheet, ladder)
+    assert found["rnn"] == {
+        "system": "rnn",
+        "param.": "12.3M",
+        "FLOPs": "300T",
+        "tok/s": "45.7k",
+        "ppl": "8.12",
+        "BLEU": "28.00",
+        "95%": "26.5…29.2",
+        "p": "0.001*",
+        "chrF": "48.00",
+        "AER": "–",
+        "sent/s": "234",
+    }
+    assert found["near"]["BLEU"] == "39.80"
+    assert found["near"]["p"] == "0.310 "
+    assert found["near"]["AER"] == "12.5%"
+    assert found["best"]["p"] == "best"
+    assert set(found["lost"].values()) == {"lost", "–"}
+
+
+def test_by_length_seeds_and_budget(ladder):
+    found = cells(sheets(ladder)[1], ladder)
+    assert found["near"] == {
+        "system": "near",
+        **{"4–9": "41.00", "10–11": "40.00", "12–14": "39.00", "15–34": "38.00"},
+        **{"seeds": "2", "lowest…highest": "39.50…40.10"},
+        **{"steps": "5,000", "tokens": "9.88M", "seconds": "1,234"},
+    }
+    assert found["best"]["lowest…highest"] == "–"
+
+
+def test_remarks_say_what_the_marks_mean(ladder):
+    said = list(remarks(ladder))
+    assert len(said) == 2
+    assert said[0].startswith("best: best, by BLEU. *: below it by more than chance explains at p")
+    assert list(remarks(made_up_ladder(made_up_standing("lost", [], ())))) == []
+
+
+def test_unlike_machines_are_told():
+    other = MACHINE.model_copy(update={"device": "a GPU"})
+    one = made_up_standing("a", [30.0], (30,) * 4)
+    two = one.model_copy(update={"label": "b", "rows": (made_up_row("b", 30.0, machine=other),)})
+    said = list(remarks(made_up_ladder(one, two, best="a")))[-1]
+    assert said.startswith("Rows were measured on unlike machines, so that their speeds do not")
+    assert "a GPU" in said
+
+
+def test_troubles_are_told(ladder):
+    assert list(troubles(ladder)) == []
+    failed = made_up_standing("b", [], ()).model_copy(
+        update={"failures": (Failure(label="b", seed=2, reason="no memory"),), "waiting": 1}
+    )
+    assert list(troubles(made_up_ladder(failed))) == [
+        "b, seed 2, failed: no memory",
+        "b: 1 of its rows not finished yet",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (0, "0"),
+        (3.14159, "3.14"),
+        (234.4, "234"),
+        (999.4, "999"),
+        (999.6, "1k"),
+        (1_234, "1.23k"),
+        (514_735, "515k"),
+        (63_082_496, "63.1M"),
+        (3.2e15, "3.2P"),
+        (5e21, "5000E"),
+    ],
+)
+def test_brief_numbers(number, said):
+    assert brief(number) == said
+
+
+def test_markdown():
+    assert list(markdown_table(["a", "b", "c"], [["x|y", " 1 ", "2"]])) == [
+        "| a | b | c |",
+        "|---|---:|---:|",
+        "| x\\|y | 1 | 2 |",
+    ]

@@ -1,0 +1,146 @@
+"""Comparisons so small that they take seconds, and ladders that were never climbed."""
+
+from typer.testing import CliRunner
+
+from regard.cli import compare
+from regard.comparison import flops
+from regard.comparison.folder import ComparisonFolder
+from regard.comparison.ladder import Ladder, Quarter, Significance, Spread, Standing
+from regard.comparison.machine import Machine
+from regard.comparison.measuring import Row, RowAlignment, RowScore, Surprise
+from regard.errors import RegardError
+from regard.recipes import trial
+from regard.recipes.load import dump_recipe
+from tiny import tiny_recipe
+
+MODELS = {
+    "plain": "{family: rnn, width: 16, embedding: 8}",
+    "search": "{family: rnnsearch, width: 16, embedding: 8, alignment: 6, readout: 10}",
+    "turned": "{family: luong, width: 16, embedding: 8, reading: both}",
+}
+SMALL = (
+    "corpus.generated={train: 200, valid: 12, test: 16}",
+    "training.steps=6",
+    "training.batch_tokens=256",
+    "training.validation={every: 100, sentences: 2, by: loss}",
+    "training.average=1",
+    "decoding.rules.max_length=12",
+)
+
+
+def small_recipe(name, *overrides):
+    return tiny_recipe(f"name={name}", f"model={MODELS[name]}", *SMALL, *overrides)
+
+
+def write_recipes(folder, *overrides):
+    """Files of all small recipes, by their names."""
+    for name in MODELS:
+        (folder / f"{name}.yaml").write_text(dump_recipe(small_recipe(name, *overrides)))
+
+
+class Ended:
+    """A process that has ended."""
+
+    def __init__(self, code):
+        self._code = code
+
+    def poll(self):
+        return self._code
+
+    def terminate(self):
+        raise AssertionError("it has ended already")
+
+
+def start_here(folder: ComparisonFolder, device: str, jobs: int):
+    """In place of processes: each row is done in this one, at once."""
+
+    def start(job, log):
+        code = 0
+        with log.open("a") as file:
+            try:
+                compare._run_row(folder, job.entry.name, job.goal, device)
+            except RegardError as error:
+                file.write(f"error: {error}\n")
+                code = 1
+        return Ended(code)
+
+    return start
+
+
+def be_quick(patch):
+    """Do all in this process, and time and count but a few steps."""
+    patch.setattr(compare, "start_process", start_here)
+    patch.setattr(compare, "die_with_parent", lambda: None)
+    patch.setattr(trial, "SECONDS", 0.0)
+    patch.setattr(trial, "STEPS", 2)
+    patch.setattr(flops, "BATCHES", 1)
+
+
+def run_compare(*args, device="cpu"):
+    args = [*map(str, args), "--device", device]
+    return CliRunner().invoke(compare.app, args, catch_exceptions=False)
+
+
+MACHINE = Machine(processor="a processor", device="cpu, 1 thread", system="Linux", versions="all")
+
+
+def made_up_row(label, bleu, *, seed=1, attends=True, flops=2e15, machine=MACHINE):
+    return Row(
+        label=label,
+        seed=seed,
+        family="transformer",
+        attends=attends,
+        parameters=12_345_678,
+        steps=5_000,
+        tokens=9_876_543,
+        flops=flops,
+        seconds=1234.5,
+        tokens_per_second=45_678.0,
+        surprise=Surprise(per_token=3.2, per_word=8.125, bits_per_character=0.9),
+        scores=(
+            RowScore(name="BLEU", value=bleu, low=bleu - 1.5, high=bleu + 1.25, signature="b|1"),
+            RowScore(name="chrF2", value=bleu + 20, low=1, high=99, signature="c|2"),
+        ),
+        sentences_per_second=234.0,
+        alignment=RowAlignment(error_rate=0.125, precision=0.9, recall=0.85, chosen="layer 1")
+        if attends
+        else None,
+        machine=machine,
+        date="2026-11-15",
+    )
+
+
+def made_up_standing(label, bleus, lengths, *, p_value=None, **row):
+    rows = [made_up_row(label, bleu, seed=seed, **row) for seed, bleu in enumerate(bleus, 1)]
+    aligned = [one.alignment.error_rate for one in rows if one.alignment]
+    return Standing(
+        label=label,
+        rows=tuple(rows),
+        failures=(),
+        waiting=0,
+        bleu=Spread.of(bleus),
+        chrf=Spread.of([bleu + 20 for bleu in bleus]),
+        perplexity=Spread.of([one.surprise.per_word for one in rows]),
+        error_rate=Spread.of(aligned),
+        by_length=tuple(lengths),
+        significance=None if p_value is None else Significance(difference=-1, p_value=p_value),
+    )
+
+
+def made_up_ladder(*standings, best=None):
+    sizes = ((4, 9, 268, 7.6), (10, 11, 231, 10.5), (12, 14, 262, 12.9), (15, 34, 239, 18.1))
+    return Ladder(
+        standings=standings,
+        best=best,
+        quarters=tuple(
+            Quarter(shortest=a, longest=b, sentences=count, mean_length=mean)
+            for a, b, count, mean in sizes
+        ),
+        data="0123abc",
+        origin="made up",
+        split="test",
+        sentences=1000,
+        budget="5,000 steps of training for each row",
+        beam=5,
+        signatures={"BLEU": "b|1", "chrF2": "c|2"},
+    )
