@@ -63,9 +63,9 @@ LESSONS = {
     ),
     "moe": Lesson(
         MoeSettings(
-            encoder_layers=2, width=48, alignment=48, expert_width=32, experts={"count": 4}
+            encoder_layers=2, width=64, alignment=48, expert_width=32, experts={"count": 4}
         ),
-        7,
+        5,
         5e-3,
         400,
     ),
