@@ -78,95 +78,6 @@ class ConvS2SSettings(Settings):
         return [*[(self.width, self.kernel)] * layers, *self.upper]
 
 
-class ConvS2S(Model[AttentiveState]):
-    """Gated convolutions on both sides, and an attention in every layer of the decoder.
-
-    With e and g the vectors of source and target tokens, their positions added, and z what the
-    encoder makes of the source, of m tokens, layer l of the decoder computes
-
-        h_i = GLU(W_h [x_{i-k+1}; …; x_i] + b_h)
-        d_i = √½ (W_d h_i + b_d + g_i)
-        a_ij = softmax_j(d_i · z_j)
-        c_i = m √(1/m) Σ_j a_ij √½ (z_j + e_j)
-        x'_i = √½ (x_i + √½ (h_i + W_c c_i + b_c))
-
-    where x is the layer below. A layer of the encoder is √½ (x_j + GLU(W_h […] + b_h)), with x_j
-    in the middle. The factors keep the variance of the signal (section 3.4); like the authors'
-    code, and unlike the paper's formulas, they stand at every sum of two. Gradients into the
-    encoder are divided by the number of attentions that send them.
-    """
-
-    def __init__(self, settings: ConvS2SSettings, source_size: int, target_size: int) -> None:
-        super().__init__()
-        self.limit, embedding = settings.max_positions, settings.embedding
-        self.dropout, kept = nn.Dropout(settings.dropout), 1 - settings.dropout
-        self.source = PlacedEmbedding(source_size, settings)
-        shapes = settings.shapes(settings.encoder_layers)
-        self.encoder_entry = _linear(embedding, shapes[0][0], settings, gain=kept)
-        self.encoder = nn.ModuleList(
-            EncoderLayer(below, width, kernel, settings)
-            for (below, _), (width, kernel) in pairwise([shapes[0], *shapes])
-        )
-        self.encoder_exit = _linear(shapes[-1][0], embedding, settings)
-        self.target = PlacedEmbedding(target_size, settings)
-        shapes = settings.shapes(settings.decoder_layers)
-        self.decoder_entry = _linear(embedding, shapes[0][0], settings, gain=kept)
-        stack = nn.ModuleList(
-            DecoderLayer(below, width, kernel, settings)
-            for (below, _), (width, kernel) in pairwise([shapes[0], *shapes])
-        )
-        self.decoder = cast(Sequence[DecoderLayer], stack)
-        self.decoder_exit = _linear(shapes[-1][0], embedding, settings)
-        self.output = _linear(embedding, target_size, settings, gain=kept)
-
-    def encode(self, source: Padded, *, watch: Watch | None = None) -> Memory:
-        e = self._placed(self.source, source.ids, 0, source.ids.shape[1])  # (B, S, E)
-        x = self.encoder_entry(e)  # (B, S, D)
-        for layer in self.encoder:
-            x = layer(x, source.mask)
-        z = self.encoder_exit(x)  # (B, S, E)
-        z = torch.lerp(z.detach(), z, 1 / len(self.decoder))  # z, but with a part of its gradient
-        size = source.mask.sum(1).to(e.dtype).sqrt()[:, None, None]  # (B, 1, 1): m √(1/m)
-        return Memory(z, source.mask, (size * HALF * (z + e),))
-
-    def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Decoded:
-        state = self.start(memory)
-        g = self._placed(self.target, target.ids, 0, target.ids.shape[1])  # (B, T, E)
-        x = self.decoder_entry(g)  # (B, T, D)
-        for number, layer in enumerate(self.decoder):
-            x = layer(x, g, state, site=Site("cross", number), watch=watch)
-        return Decoded(self.dropout(self.decoder_exit(x)))
-
-    def logits(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.output(features)
-        return logits
-
-    def start(self, memory: Memory) -> AttentiveState:
-        windows = tuple(layer.convolution.blank(len(memory.mask)) for layer in self.decoder)
-        found = KeyValues(memory.states[:, None], memory.extras[0][:, None])  # (B, 1, S, E)
-        return AttentiveState(windows, found, memory.mask)
-
-    def step(
-        self, tokens: Tensor, state: AttentiveState, *, watch: Watch | None = None
-    ) -> tuple[Tensor, AttentiveState]:
-        position, windows = state.position, []
-        g = self._placed(self.target, tokens, position, 1)  # (B, K, E)
-        x = self.decoder_entry(g)  # (B, K, D)
-        for number, (layer, window) in enumerate(zip(self.decoder, state.cells, strict=True)):
-            site = Site("cross", number, position)
-            x, window = layer.step(x, window, g, state, site=site, watch=watch)
-            windows.append(window)
-        features = self.dropout(self.decoder_exit(x))  # (B, K, E)
-        return self.logits(features), replace(state, cells=tuple(windows), position=position + 1)
-
-    def _placed(self, embedding: "PlacedEmbedding", ids: Tensor, first: int, count: int) -> Tensor:
-        """Vectors of `ids` (B, T), which stand at `count` positions (T of them, or one)."""
-        check_length(first + count, self.limit)
-        places = torch.arange(first, first + count, device=ids.device)
-        placed: Tensor = self.dropout(embedding(ids, places))
-        return placed
-
-
 class PlacedEmbedding(nn.Module):
     """A vector for each token, and one for its position added to it."""
 
@@ -257,6 +168,95 @@ class DecoderLayer(nn.Module):
         h = HALF * (h + self.found(c))  # (B, T, E) -> (B, T, D')
         out: Tensor = HALF * (self.past(x) + h)
         return out
+
+
+class ConvS2S(Model[AttentiveState]):
+    """Gated convolutions on both sides, and an attention in every layer of the decoder.
+
+    With e and g the vectors of source and target tokens, their positions added, and z what the
+    encoder makes of the source, of m tokens, layer l of the decoder computes
+
+        h_i = GLU(W_h [x_{i-k+1}; …; x_i] + b_h)
+        d_i = √½ (W_d h_i + b_d + g_i)
+        a_ij = softmax_j(d_i · z_j)
+        c_i = m √(1/m) Σ_j a_ij √½ (z_j + e_j)
+        x'_i = √½ (x_i + √½ (h_i + W_c c_i + b_c))
+
+    where x is the layer below. A layer of the encoder is √½ (x_j + GLU(W_h […] + b_h)), with x_j
+    in the middle. The factors keep the variance of the signal (section 3.4); like the authors'
+    code, and unlike the paper's formulas, they stand at every sum of two. Gradients into the
+    encoder are divided by the number of attentions that send them.
+    """
+
+    def __init__(self, settings: ConvS2SSettings, source_size: int, target_size: int) -> None:
+        super().__init__()
+        self.limit, embedding = settings.max_positions, settings.embedding
+        self.dropout, kept = nn.Dropout(settings.dropout), 1 - settings.dropout
+        self.source = PlacedEmbedding(source_size, settings)
+        shapes = settings.shapes(settings.encoder_layers)
+        self.encoder_entry = _linear(embedding, shapes[0][0], settings, gain=kept)
+        self.encoder = nn.ModuleList(
+            EncoderLayer(below, width, kernel, settings)
+            for (below, _), (width, kernel) in pairwise([shapes[0], *shapes])
+        )
+        self.encoder_exit = _linear(shapes[-1][0], embedding, settings)
+        self.target = PlacedEmbedding(target_size, settings)
+        shapes = settings.shapes(settings.decoder_layers)
+        self.decoder_entry = _linear(embedding, shapes[0][0], settings, gain=kept)
+        stack = nn.ModuleList(
+            DecoderLayer(below, width, kernel, settings)
+            for (below, _), (width, kernel) in pairwise([shapes[0], *shapes])
+        )
+        self.decoder = cast(Sequence[DecoderLayer], stack)
+        self.decoder_exit = _linear(shapes[-1][0], embedding, settings)
+        self.output = _linear(embedding, target_size, settings, gain=kept)
+
+    def encode(self, source: Padded, *, watch: Watch | None = None) -> Memory:
+        e = self._placed(self.source, source.ids, 0, source.ids.shape[1])  # (B, S, E)
+        x = self.encoder_entry(e)  # (B, S, D)
+        for layer in self.encoder:
+            x = layer(x, source.mask)
+        z = self.encoder_exit(x)  # (B, S, E)
+        z = torch.lerp(z.detach(), z, 1 / len(self.decoder))  # z, but with a part of its gradient
+        size = source.mask.sum(1).to(e.dtype).sqrt()[:, None, None]  # (B, 1, 1): m √(1/m)
+        return Memory(z, source.mask, (size * HALF * (z + e),))
+
+    def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Decoded:
+        state = self.start(memory)
+        g = self._placed(self.target, target.ids, 0, target.ids.shape[1])  # (B, T, E)
+        x = self.decoder_entry(g)  # (B, T, D)
+        for number, layer in enumerate(self.decoder):
+            x = layer(x, g, state, site=Site("cross", number), watch=watch)
+        return Decoded(self.dropout(self.decoder_exit(x)))
+
+    def logits(self, features: Tensor) -> Tensor:
+        logits: Tensor = self.output(features)
+        return logits
+
+    def start(self, memory: Memory) -> AttentiveState:
+        windows = tuple(layer.convolution.blank(len(memory.mask)) for layer in self.decoder)
+        found = KeyValues(memory.states[:, None], memory.extras[0][:, None])  # (B, 1, S, E)
+        return AttentiveState(windows, found, memory.mask)
+
+    def step(
+        self, tokens: Tensor, state: AttentiveState, *, watch: Watch | None = None
+    ) -> tuple[Tensor, AttentiveState]:
+        position, windows = state.position, []
+        g = self._placed(self.target, tokens, position, 1)  # (B, K, E)
+        x = self.decoder_entry(g)  # (B, K, D)
+        for number, (layer, window) in enumerate(zip(self.decoder, state.cells, strict=True)):
+            site = Site("cross", number, position)
+            x, window = layer.step(x, window, g, state, site=site, watch=watch)
+            windows.append(window)
+        features = self.dropout(self.decoder_exit(x))  # (B, K, E)
+        return self.logits(features), replace(state, cells=tuple(windows), position=position + 1)
+
+    def _placed(self, embedding: PlacedEmbedding, ids: Tensor, first: int, count: int) -> Tensor:
+        """Vectors of `ids` (B, T), which stand at `count` positions (T of them, or one)."""
+        check_length(first + count, self.limit)
+        places = torch.arange(first, first + count, device=ids.device)
+        placed: Tensor = self.dropout(embedding(ids, places))
+        return placed
 
 
 def _past(below: int, width: int, settings: ConvS2SSettings) -> nn.Module:
