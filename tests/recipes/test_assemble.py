@@ -59,12 +59,14 @@ def test_a_reporter_is_told_of_everything(tmp_path):
     steps = ("training.steps=4", "training.validation.every=2", "training.log_every=1")
     progress = trained(tmp_path, *steps, reporter=reporter)
     assert progress.step == 4
-    assert reporter.notes == [
+    *notes, last = reporter.notes
+    assert notes == [
         "reading and cleaning travel",
         "learning the vocabulary",
         "tokenising 300 pairs of train",
         "tokenising 30 pairs of valid",
     ]
+    assert "averaged" in last
     assert reporter.steps == [1, 2, 3, 4]
     assert reporter.validated_at == [2, 4]
     assert len(reporter.prepared_with.train) == 300
