@@ -51,6 +51,19 @@ def test_a_terminal_gets_a_live_line():
     assert "10/100" in shown
 
 
+def test_the_second_stage_is_told_apart(console):
+    screen = io.StringIO()
+    for one in (console, Console(file=screen, force_terminal=True, width=120)):
+        with TerminalReporter(100, console=one) as reporter:
+            reporter.logged(100, LOGGED)
+            reporter.refining(30)
+            reporter.logged(10, LOGGED)
+    assert console.export_text() == "refinement  30 steps; step 0 is what training ended with\n"
+    live = screen.getvalue()
+    assert "refining" in live
+    assert "10/30" in live
+
+
 def test_what_was_prepared_is_told(console, tmp_path):
     recipe = tiny_recipe("training.max_tokens=20")
     prepared = prepare(recipe, RunFolder(tmp_path), Quiet())

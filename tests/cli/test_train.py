@@ -95,6 +95,18 @@ def test_a_finished_run_can_go_on(begun):
     assert json.loads(again.stdout)["step"] == 5
 
 
+def test_a_finished_run_can_be_refined(begun):
+    plain = json.loads(run("--resume", "--out", "begun", "--json").stdout)
+    assert plain["refinement_step"] == 0
+    few = ("steps=2", "samples=2", "batch_tokens=64", "validate_every=1")
+    shown = run("--resume", "--out", "begun", *(f"--set=refinement.{one}" for one in few))
+    assert shown.exit_code == 0
+    assert "refinement  2 steps; step 0 is what training ended with" in shown.stderr
+    assert "- refinement by expected GLEU: 2 steps in " in begun.card.read_text()
+    again = json.loads(run("--resume", "--out", "begun", "--json").stdout)
+    assert (again["step"], again["refinement_step"]) == (3, 2)
+
+
 def test_a_run_is_found_by_its_recipe(tmp_path):
     (tmp_path / "mine.yaml").write_text(dump_recipe(tiny_recipe("name=other")))
     run("mine.yaml", *FEW)

@@ -66,7 +66,9 @@ def new_model(seed=1, dropout=0.1, experts=None):
     return Transformer(plain, VOCABULARY, VOCABULARY)
 
 
-def run(store, folder, *, stop_after=None, reporter=None, validate=None, **changed):
+def run(
+    store, folder, *, stop_after=None, reporter=None, validate=None, score_first=False, **changed
+):
     sizes = {name: changed.pop(name) for name in ("dropout", "experts") if name in changed}
     wanted, model = settings(**changed), new_model(**sizes)
     steps = iter(range(1, 1000))
@@ -86,6 +88,7 @@ def run(store, folder, *, stop_after=None, reporter=None, validate=None, **chang
         width=16,
         reporter=reporter or Silent(),
         stop_asked=lambda: stop_after is not None and next(steps) >= stop_after,
+        score_first=score_first,
     )
     return model, progress
 
@@ -132,6 +135,24 @@ def test_a_finished_run_resumed_stays_the_same(store, tmp_path):
     assert (tmp_path / "model.safetensors").read_bytes() == before
     assert reporter.validations == []
     assert progress.step == 12
+
+
+def test_the_weights_of_the_beginning_may_stay_the_best(store, tmp_path):
+    values, reporter = iter([1.0, 2.0, 0.5, 3.0]), Silent()
+    _, progress = run(
+        store,
+        tmp_path,
+        average=1,
+        score_first=True,
+        reporter=reporter,
+        validate=lambda model: {"loss": next(values)},
+    )
+    assert reporter.validations == [(0, True), (4, False), (8, True), (12, False)]
+    assert progress.best == ((-0.5, 8),)
+    other = tmp_path / "other"
+    run(store, other, average=1, score_first=True, validate=lambda model: {"loss": 1.0})
+    for name, weights in new_model().state_dict().items():
+        assert torch.equal(load_weights(other / "model.safetensors")[name], weights)
 
 
 def test_metrics_hold_each_step_once(store, tmp_path):
