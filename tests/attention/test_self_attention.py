@@ -57,7 +57,7 @@ def test_rotary_turns_queries_and_keys_but_not_values():
     torch.testing.assert_close(queries, rotate(wanted, torch.arange(T)))
     torch.testing.assert_close(kv.keys, rotate(unturned.keys, torch.arange(T)))
     assert torch.equal(kv.values, unturned.values)
-    queries, _ = turned.project_all(x, torch.tensor([5]))
+    queries, _ = turned.project_all(x, at=5)
     torch.testing.assert_close(queries, rotate(wanted, torch.tensor([5])))
 
 
@@ -119,7 +119,7 @@ def test_each_step_finds_what_its_row_finds(given, dtype):
     wanted = look(ours, x, torch.ones(1, 1, 1, T, dtype=torch.bool))
     paths, cells = Paths.empty(B, where=x.device), None
     for t in range(T):
-        queries, new = ours.project_all(x[:, t : t + 1], torch.tensor([t]))
+        queries, new = ours.project_all(x[:, t : t + 1], at=t)
         cells = new if cells is None else cells.append(new)
         paths = paths.grow().within(4)
         found = ours.recall(queries, cells, paths, site=Site("decoder", 0, t))

@@ -154,9 +154,12 @@ def test_dropout_falls_on_the_sums_of_embeddings_and_positions():
     torch.testing.assert_close(dropped[~zero], kept[~zero] / 0.75)
 
 
-def test_compiles_to_one_graph():
+@pytest.mark.parametrize(
+    "given", [{}, {"positions": "relative"}, {"positions": "rotary", "window": 1}], ids=str
+)
+def test_compiles_to_one_graph(given):
     torch.manual_seed(0)
-    model = Transformer(TransformerSettings(preset="tiny", encoder_layers=1), V, V).eval()
+    model = Transformer(TransformerSettings(preset="tiny", encoder_layers=1, **given), V, V).eval()
     compiled = torch.compile(model, backend="eager", fullgraph=True)
     source = Padded(torch.randint(V, (B, S)), REAL)
     target = Padded(torch.randint(V, (B, T)), REAL[:, :T])

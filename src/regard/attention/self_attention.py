@@ -33,16 +33,17 @@ class SelfAttention(MultiHeadAttention):
         super().__init__(width, heads, dropout=dropout, bias=bias)
         self.rotary, self.relative, self.span = rotary, relative, span
 
-    def project_all(self, x: Tensor, positions: Tensor | None = None) -> tuple[Tensor, KeyValues]:
-        """Queries, and keys and values, of `x` (B, T, D), which stands at `positions` (T,) or (1,).
+    def project_all(self, x: Tensor, at: int | None = None) -> tuple[Tensor, KeyValues]:
+        """Queries, and keys and values, of `x` (B, T, D).
 
-        From 0 on, if they are not given.
+        Its rows are the newest of T hypotheses, which all stand `at` one position; if that is not
+        given, they are those of a sequence, from position 0 on.
         """
         queries, kv = super().project_all(x)
         if not self.rotary:
             return queries, kv
-        if positions is None:
-            positions = torch.arange(x.shape[1], device=x.device)
+        first, last = (0, x.shape[1]) if at is None else (at, at + 1)
+        positions = torch.arange(first, last, device=x.device)  # (T,) or (1,)
         return rotate(queries, positions), KeyValues(rotate(kv.keys, positions), kv.values)
 
     def forward(
@@ -61,20 +62,33 @@ class SelfAttention(MultiHeadAttention):
         """
         if self.span is None and self.relative is None:
             return super().forward(queries, kv, mask, site=site, watch=watch)
-        rows, _, length, _ = queries.shape
+        span, length = self.span, queries.shape[2]
         free = watch is None and queries.dtype != torch.float64
-        in_blocks = self.span is not None and free and length > self.span.room
-        if self.span is not None and in_blocks:
-            queries, kv, mask, far = cut(queries, kv, mask, self.span)
+        if span is not None and free and length > span.room:
+            blocks = cut(queries, kv, mask, span)
+            mixed = join(self._attend(*blocks, site=site), len(queries), length)
         else:
             far = offsets(length, length, where=queries.device)  # (T, T)
-            mask = mask if self.span is None else mask & self.span.sees(far)
+            seen = mask if span is None else mask & span.sees(far)
+            mixed = self._attend(queries, kv, seen, far, site=site, watch=watch)
+        merged: Tensor = self.out(merge_heads(mixed))
+        return merged
+
+    def _attend(
+        self,
+        queries: Tensor,
+        kv: KeyValues,
+        mask: Tensor,
+        far: Tensor,
+        *,
+        site: Site,
+        watch: Watch | None = None,
+    ) -> Tensor:
+        """`attend`, where each key stands `far` (T, S) behind each query."""
         bias = None if self.relative is None else self.relative(queries, far)
-        mixed = attend(
+        return attend(
             self.score, queries, kv, mask, site=site, bias=bias, dropout=self._p, watch=watch
         )
-        merged: Tensor = self.out(merge_heads(join(mixed, rows, length) if in_blocks else mixed))
-        return merged
 
     def recall(
         self,

@@ -203,8 +203,7 @@ class DecoderLayer(CrossLayer[SelfAttention]):
     ) -> tuple[Tensor, KeyValues]:
         """`x` (B, K, D) of the newest position of each hypothesis, and the past with it."""
         step = paths.length - 1
-        position = torch.arange(step, step + 1, device=x.device)
-        queries, new = self.own.project_all(self.around_own.enter(x), position)
+        queries, new = self.own.project_all(self.around_own.enter(x), at=step)
         past = past.append(new)
         y = self.own.recall(queries, past, paths, site=Site("decoder", number, step), watch=watch)
         x = self.around_own.leave(x, y)
