@@ -70,6 +70,7 @@ def run(
     store, folder, *, stop_after=None, reporter=None, validate=None, score_first=False, **changed
 ):
     sizes = {name: changed.pop(name) for name in ("dropout", "experts") if name in changed}
+    loss = changed.pop("loss", None)
     wanted, model = settings(**changed), new_model(**sizes)
     steps = iter(range(1, 1000))
 
@@ -80,7 +81,7 @@ def run(
         model,
         Task(
             partial(training_batches, store, budget=wanted.batch_tokens, seed=1, max_tokens=99),
-            partial(batch_loss, smoothing=wanted.label_smoothing),
+            loss or partial(batch_loss, smoothing=wanted.label_smoothing),
             validate or weight_norm,
         ),
         wanted,
@@ -114,6 +115,18 @@ def test_stopped_and_resumed_equals_unbroken(store, tmp_path, stop_after, change
     files = ["model.safetensors", "weights/best.safetensors", "weights/last.safetensors"]
     for file in files:
         assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "broken" / file).read_bytes()
+
+
+def test_resumed_where_a_parameter_never_had_a_gradient(store, tmp_path):
+    def without_noise(model, batch):
+        return batch_loss(model.eval(), batch, smoothing=0.1)
+
+    given = {"loss": without_noise, "experts": {"count": 3, "every": 1}}
+    whole, _ = run(store, tmp_path / "whole", **given)
+    assert whole.encoder[0].feed.gate.noise.abs().sum() == 0  # as it began
+    run(store, tmp_path / "broken", stop_after=5, **given)
+    resumed, _ = run(store, tmp_path / "broken", **given)
+    assert same(resumed, whole)
 
 
 def test_resumed_from_the_checkpoint_before_a_damaged_one(store, tmp_path):

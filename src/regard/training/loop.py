@@ -275,10 +275,11 @@ class _Training:
             for shadow, name in zip(self._shadow(), self.parameters, strict=False):
                 shadow.copy_(tensors[f"moving.{name}"])
         for name, parameter in self.parameters.items():
-            self.optimizer.state[parameter] = {
-                kind: tensors[f"{kind}.{name}"].to(self.device)
-                for kind in ("step", "exp_avg", "exp_avg_sq")
-            }
+            if f"step.{name}" in tensors:  # none yet for a parameter that never had a gradient
+                self.optimizer.state[parameter] = {
+                    kind: tensors[f"{kind}.{name}"].to(self.device)
+                    for kind in ("step", "exp_avg", "exp_avg_sq")
+                }
         torch.set_rng_state(tensors["rng.cpu"])
         if self.device.type == "cuda" and "rng.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["rng.cuda"], self.device)
