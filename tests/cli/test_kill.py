@@ -132,6 +132,24 @@ def test_killed_ten_times_it_ends_as_if_it_had_not_been(recipe, unbroken, tmp_pa
     assert_same(folder, unbroken)
 
 
+def test_killed_while_it_is_refined(recipe, tmp_path):
+    few = ("training.steps=12", "refinement={steps: 24, samples: 3, batch_tokens: 64}")
+    settings = [f"--set={one}" for one in (*few, "refinement.validate_every=3")]
+    whole, folder = tmp_path / "whole", tmp_path / "run"
+    assert run_here(recipe, "--out", whole, *settings).exit_code == 0
+    begun = folder / "refined" / "weights" / "first.safetensors"
+    for moment in (begun.exists, *itertools.repeat(None, 3)):
+        again = ("--resume",) if folder.exists() else (recipe, *settings)
+        with start(*again, "--out", folder) as process:
+            wait_for(process, moment or new_checkpoint(folder / "refined"))
+            time.sleep(random.uniform(0, 0.03))
+            process.kill()
+        assert process.returncode == -signal.SIGKILL, "a kill came too late"
+    assert run_here("--resume", "--out", folder).exit_code == 0
+    assert_same(folder, whole)
+    assert_same(folder / "refined", whole / "refined")
+
+
 def test_asked_to_stop_it_saves_and_says_how_to_go_on(recipe, unbroken, tmp_path):
     folder = tmp_path / "run"
     with start(recipe, "--out", folder) as process:

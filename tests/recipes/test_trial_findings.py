@@ -62,6 +62,7 @@ def test_a_good_trial_says_so():
         ({"epochs": 500.0}, (), "steps see each pair 500 times", "note"),
         ({"load": 1e6}, (), "This machine is busy", "note"),
         ({}, ("training.compile=true",), "without training.compile", "note"),
+        ({}, ("refinement.steps=70",), "The 70 steps of refinement come on top", "note"),
         ({}, ("training.validation.patience=3",), "if it does not stop early,", "ok"),
         ({"too_long": 0.02}, (), "2.0% of the pairs have more than 256 tokens", "note"),
         ({"too_long": 0.2}, (), "20.0% of the pairs have more than 256 tokens", "warning"),

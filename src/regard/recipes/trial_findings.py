@@ -117,6 +117,12 @@ def _time(trial: Trial, recipe: Recipe) -> Iterator[Finding]:
         yield Finding(
             "note", "The trial ran without training.compile, which makes a GPU faster than said."
         )
+    if recipe.refinement is not None:
+        yield Finding(
+            "note",
+            f"The {recipe.refinement.steps:,} steps of refinement come on top of that: the trial "
+            "did not try them.",
+        )
 
 
 def _text(trial: Trial, recipe: Recipe) -> Iterator[Finding]:
