@@ -123,3 +123,16 @@ def test_both_are_written(ladder, tmp_path):
 )
 def test_places_move_apart_and_no_further(places, wanted):
     assert spread_apart(places, 2.0) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("places", "wanted"),
+    [
+        ([0.0, 0.0, 0.0, 9.0], [0.0, 2.0, 4.0, 9.0]),
+        ([1.0, 9.0, 9.5, 10.0], [1.0, 6.0, 8.0, 10.0]),
+        ([0.0, 0.0, 1.5, 9.0, 10.0], [0.0, 2.0, 4.0, 8.0, 10.0]),
+        ([-3.0, 20.0], [0.0, 10.0]),
+    ],
+)
+def test_places_stay_between_bounds(places, wanted):
+    assert spread_apart(places, 2.0, low=0.0, high=10.0) == pytest.approx(wanted)

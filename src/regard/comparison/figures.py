@@ -1,5 +1,6 @@
 """The ladder's pictures: quality by length, and quality by cost."""
 
+import math
 from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
 from regard.comparison.ladder import Ladder, Standing
@@ -41,8 +42,10 @@ STYLE: dict[Any, Any] = {
 }
 LINE_HEIGHT = 12.5
 """Points that a line of text takes."""
-AROUND = [*product((9, -9), (0, 11, -11, 21, -21, 33, -33)), (0, 15), (0, -15)]
+BESIDE = [(9, 0), (-9, 0), (9, 10), (-9, 10), (9, -10), (-9, -10), (0, 14), (0, -14)]
 """Where a point's name may stand, in points across and up from it."""
+FURTHER = [*product((18, -18), (24, -24, 38, -38)), *product((34, -34), (0, 12, -12, 52, -52))]
+"""Where else, with a line that leads to it."""
 NEAR = 7
 """Pixels around a point or a bar that a name had better not cover."""
 
@@ -112,7 +115,8 @@ def plot_quality_cost(ladder: Ladder) -> Figure:
             points.append(_Point(row.flops, mean, one.label, colour))
         axes.set_xscale("log")
         axes.margins(x=0.12, y=0.08)
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+        wide = max(point.x for point in points) > 10 * min(point.x for point in points)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if wide else MaxNLocator(5))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: brief(value)))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel("floating-point operations of the whole training", color=INK)
@@ -157,41 +161,43 @@ def _name_ends(figure: Figure, axes: Axes, ends: Sequence[_Point]) -> None:
     points_per_pixel = 72 / figure.dpi
     ordered = sorted(ends, key=lambda end: end.y)
     heights = [float(axes.transData.transform((end.x, end.y))[1]) for end in ordered]
-    moved = spread_apart(heights, LINE_HEIGHT / points_per_pixel)
+    frame = axes.get_window_extent()
+    moved = spread_apart(
+        heights, LINE_HEIGHT / points_per_pixel, low=frame.y0 + NEAR, high=frame.y1 + NEAR
+    )
     for end, height, place in zip(ordered, heights, moved, strict=True):
-        _name(
-            axes,
-            end,
-            (24, (place - height) * points_per_pixel),
-            annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": end.colour,
-                "linewidth": 0.6,
-                "shrinkA": 1,
-                "shrinkB": 5,
-                "relpos": (0, 0.5),
-            },
-        )
+        _name(axes, end, (24, (place - height) * points_per_pixel), led=True)
 
 
-def spread_apart(places: Sequence[float], distance: float) -> list[float]:
+def spread_apart(
+    places: Sequence[float],
+    distance: float,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+) -> list[float]:
     """Rising places, at least `distance` from each other, each as near as may be to where it was.
 
-    Neighbours that are too close become a block around the mean of where they were.
+    Neighbours that are too close become a block around the mean of where they were, between `low`
+    and `high` where it fits.
     """
+
+    def middle(total: float, count: int) -> float:
+        half = distance * (count - 1) / 2
+        return max(low + half, min(high - half, total / count))
+
     blocks: list[tuple[float, int]] = []  # the sum of where its members were, and their number
     for place in places:
         total, count = place, 1
         while blocks:
-            low, few = blocks[-1]
-            if total / count - low / few >= distance * (few + count) / 2:
+            before, others = blocks[-1]
+            if middle(total, count) - middle(before, others) >= distance * (others + count) / 2:
                 break
             blocks.pop()
-            total, count = total + low, count + few
+            total, count = total + before, count + others
         blocks.append((total, count))
     return [
-        total / count + distance * (number - (count - 1) / 2)
+        middle(total, count) + distance * (number - (count - 1) / 2)
         for total, count in blocks
         for number in range(count)
     ]
@@ -211,24 +217,35 @@ def _name_points(
     taken = [Bbox([to_pixels((x, low)), to_pixels((x, high))]) for x, low, high in bars]
     taken += [Bbox([to_pixels(point[:2])] * 2) for point in points]
     taken = [box.padded(NEAR) for box in taken]
-    frame = axes.get_window_extent()
+    frame, names = axes.get_window_extent(), list[Bbox]()
     for point in sorted(points, key=lambda point: -point.y):
         costs = []
-        for place in AROUND:
+        for place in (*BESIDE, *FURTHER):
             text = _name(axes, point, place)
             box = text.get_window_extent(renderer)
             text.remove()
             outside = box.width * box.height - _overlap(box, frame)
             covered = sum(_overlap(box, other) for other in taken)
-            costs.append((covered + outside + abs(place[1]), place, box))
+            covered += 3 * sum(_overlap(box, other) for other in names)
+            costs.append((covered + 3 * outside + math.hypot(*place), place, box))
         _, place, box = min(costs, key=lambda cost: cost[0])
-        _name(axes, point, place)
-        taken.append(box)
+        _name(axes, point, place, led=place not in BESIDE)
+        names.append(box)
 
 
-def _name(axes: Axes, point: _Point, place: tuple[float, float], **how: Any) -> Annotation:
-    """The point's name, `place` points across and up from it."""
+def _name(
+    axes: Axes, point: _Point, place: tuple[float, float], *, led: bool = False
+) -> Annotation:
+    """The point's name, `place` points across and up from it; `led`: with a line between."""
     side = "center" if not place[0] else "left" if place[0] > 0 else "right"
+    line = {
+        "arrowstyle": "-",
+        "color": point.colour,
+        "linewidth": 0.6,
+        "shrinkA": 1,
+        "shrinkB": 5,
+        "relpos": ({"left": 0, "right": 1, "center": 0.5}[side], 0.5),
+    }
     return axes.annotate(
         point.label,
         (point.x, point.y),
@@ -237,7 +254,8 @@ def _name(axes: Axes, point: _Point, place: tuple[float, float], **how: Any) -> 
         ha=side,
         va="center",
         color=point.colour,
-        **how,
+        annotation_clip=False,
+        arrowprops=line if led else None,
     )
 
 

@@ -28,9 +28,9 @@ def _page(ladder: Ladder, plan: Plan) -> Iterator[str]:
     for remark in remarks(ladder):
         yield f"{remark}\n"
     for trouble in troubles(ladder):
-        yield f"- {' '.join(trouble.split())}"
+        yield f"- {' '.join(trouble.split())}\n"
     if ladder.rows:
-        yield "\n![BLEU by the length of the source](by-length.png)\n"
+        yield "![BLEU by the length of the source](by-length.png)\n"
         yield "![BLEU against the cost of training](quality-cost.png)\n"
     yield from _receipt(ladder, plan)
 
