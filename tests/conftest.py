@@ -1,4 +1,4 @@
-"""What tests of several folders share: two small runs, trained once for each worker."""
+"""What tests of several folders share: some small runs, trained once for each worker."""
 
 import os
 
@@ -20,6 +20,13 @@ def tiny_run(tmp_path_factory):
 def other_run(tmp_path_factory):
     """The folder of a run of another family with the same vocabulary."""
     return train_tiny(tmp_path_factory.mktemp("runs") / "other", family="rnnsearch")
+
+
+@pytest.fixture(scope="session")
+def words_run(tmp_path_factory):
+    """The folder of a run that knows few words, and says so."""
+    few = "text={source: {kind: words, size: 40}, joint: false}"
+    return train_tiny(tmp_path_factory.mktemp("runs") / "words", few, "model.embeddings=target")
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from regard.evaluation.pharaoh import read_pharaoh
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import RunFolder
 from regard.serving import aligning
+from regard.serving.dictionary import read_dictionary
 
 
 @pytest.fixture
@@ -115,6 +116,34 @@ def test_a_run_without_test_pairs_aligns_valid(run, tiny_run, tmp_path):
     assert load_data(RunFolder(path)).held_out() == "valid"
 
 
+def test_a_dictionary_of_the_training_pairs(run, words_run, tmp_path):
+    path = tmp_path / "new" / "fr-en.tsv"
+    shown = run("--dictionary", path, model=words_run)
+    assert shown.stdout == ""
+    entries = read_dictionary(path)
+    assert shown.stderr.splitlines() == [
+        "no --source given: the train split of the run, 300 pairs",
+        f"wrote {len(entries)} words to {path}",
+    ]
+    rows = [line.split("\t") for line in path.read_text().splitlines()]
+    assert [row[0] for row in rows] == sorted(entries)
+    assert min(int(row[2]) for row in rows) == 2
+    assert all(0 < float(row[3]) <= 1 for row in rows)
+    again = path.read_bytes()
+    run("--dictionary", path, model=words_run)
+    assert path.read_bytes() == again
+
+
+def test_a_dictionary_of_some_pairs_or_of_files(run, files, tmp_path):
+    path = tmp_path / "fr-en.tsv"
+    run("--dictionary", path, "--pairs", 20, "--min-count", 1)
+    some = read_dictionary(path)
+    run("--dictionary", path, "--min-count", 1)
+    assert 0 < len(some) < len(read_dictionary(path))
+    run(*files, "--dictionary", path, "--min-count", 1)
+    assert read_dictionary(path).keys() <= {"Jane", "danse", "Paul", "aime", "la", "mer"}
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -124,6 +153,10 @@ def test_a_run_without_test_pairs_aligns_valid(run, tiny_run, tmp_path):
         (("--choose", "--layer", "0"), "--choose finds --layer, --head and --shift by itself"),
         (("--choose", "--shift"), "--choose finds"),
         (("--gold-from", "1"), "--gold-from goes with --gold"),
+        (("--dictionary", "d", "--quiet"), "--dictionary prints nothing: drop --gold, --quiet and"),
+        (("--dictionary", "d", "--json"), "--dictionary prints nothing"),
+        (("--pairs", "9"), "--min-count and --pairs go with --dictionary"),
+        (("--min-count", "1"), "--min-count and --pairs go with --dictionary"),
         (("--layer", "9"), "layer: cross attention has 2, counted from 0; got 9"),
     ],
 )

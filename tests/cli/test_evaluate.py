@@ -91,6 +91,25 @@ def test_options_reach_scorer_and_search(run, files):
     assert last["perplexity"] != plain["perplexity"]
 
 
+def test_unknown_words(run, words_run, tmp_path):
+    said = {}
+    for way in ("never", "keep", "copy"):
+        option = () if way == "never" else ("--unknown", way)
+        shown = run("--json", *option, "--output", tmp_path / way, model=words_run)
+        said[way] = json.loads(shown.stdout)["scores"][0]["value"]
+    texts = {way: (tmp_path / way).read_text() for way in said}
+    assert "⁇" in texts["keep"]
+    assert "⁇" not in texts["copy"] + texts["never"]
+    assert len(set(texts.values())) == len(set(said.values())) == 3
+
+
+def test_unknown_words_of_both_models(run, words_run):
+    said = json.loads(
+        run("--json", "--unknown", "copy", "--against", words_run, model=words_run).stdout
+    )
+    assert {one["delta"] for one in said["against"]} == {0.0}
+
+
 def test_lines_by_length_are_all_counted(run):
     said = json.loads(run("--by-length", "--json").stdout)
     assert sum(group["sentences"] for group in said["by_length"]) == 20

@@ -9,13 +9,27 @@ from regard.errors import CorpusError, RunError, SearchError, SettingsError
 from regard.evaluation.pharaoh import read_pharaoh
 
 SENTENCES = ["Jane visite l'Afrique en septembre.", "Paul aime la mer.", "Elle danse."]
+WORDS = [
+    "Jane",
+    "visite",
+    "l",
+    "Afrique",
+    "en",
+    "septembre",
+    "Paul",
+    "aime",
+    "la",
+    "mer",
+    "Elle",
+    "danse",
+]
 LINES = "".join(f"{line}\n" for line in SENTENCES)
 
 
 @pytest.fixture
 def run(tiny_run):
     def invoke(*args, given=LINES, model=tiny_run):
-        args = (str(model), *args, "--device", "cpu")
+        args = (str(model), *map(str, args), "--device", "cpu")
         return CliRunner().invoke(translate.app, args, input=given, catch_exceptions=False)
 
     return invoke
@@ -186,6 +200,47 @@ def test_a_model_or_a_file_that_is_not_there(run, tmp_path):
         CliRunner().invoke(
             translate.app, [str(tmp_path), "--device", "nonsense"], catch_exceptions=False
         )
+
+
+@pytest.fixture
+def unsure(run, words_run):
+    return lambda *args, **options: run(*args, model=words_run, **options)
+
+
+def test_unknown_words_are_kept_copied_or_looked_up(unsure, tmp_path):
+    (tmp_path / "fr-en.tsv").write_text("".join(f"{w}\tZanzibar\n" for w in WORDS))
+    never, kept, copied, looked_up = (
+        unsure(*way).stdout.splitlines()
+        for way in [(), *(("--unknown", how) for how in ("keep", "copy", tmp_path / "fr-en.tsv"))]
+    )
+    assert len(never) == len(kept) == len(copied) == len(looked_up) == 3
+    assert "⁇" in "".join(kept)
+    assert "⁇" not in "".join([*never, *copied, *looked_up])
+    for source, one, other, third in zip(SENTENCES, kept, copied, looked_up, strict=True):
+        changed = [new for old, new in zip(one.split(), other.split(), strict=True) if "⁇" in old]
+        assert len(changed) == sum("⁇" in word for word in one.split())
+        assert all(any(word in new for word in WORDS if word in source) for new in changed)
+        assert ("⁇" in one) == ("Zanzibar" in third)
+
+
+def test_unknown_words_in_the_n_best_and_the_alignment(unsure):
+    shown = unsure("--unknown", "copy", "--n-best", "2", "--align", "--json", given=f"{LINES}\n")
+    for line, source in zip(shown.stdout.splitlines(), [*SENTENCES, ""], strict=True):
+        said = json.loads(line)
+        texts = [found["text"] for found in said["translations"]]
+        assert len(texts) == (2 if source else 1)
+        assert "⁇" not in "".join(texts)
+        for there, here in said.get("alignment", []):
+            assert there < len(source.split())
+            assert here < len(texts[0].split())
+
+
+def test_a_way_with_unknown_words_that_is_none(unsure, tmp_path):
+    with pytest.raises(SettingsError, match="--unknown cpoy: neither keep nor copy, nor a file"):
+        unsure("--unknown", "cpoy")
+    (tmp_path / "bad.tsv").write_text("one\ttwo\nthree\n")
+    with pytest.raises(CorpusError, match=r"bad\.tsv: line 2: expected 2 columns"):
+        unsure("--unknown", tmp_path / "bad.tsv")
 
 
 def test_models_of_unlike_vocabularies(run, tiny_run, other_run, monkeypatch):

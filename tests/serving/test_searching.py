@@ -39,6 +39,15 @@ def test_a_beam_takes_the_place_of_the_recipes_sampling():
     assert found.beam.size == 3
 
 
+@pytest.mark.parametrize("recipe", [RECIPE, SAMPLED])
+def test_unknown_words_may_be_allowed(recipe):
+    assert not search_settings(recipe).rules.allow_unknown
+    found = search_settings(recipe, unknown=True)
+    assert found.rules.allow_unknown
+    assert search_settings(found).rules.allow_unknown
+    assert (found.beam, found.sampling) == (recipe.beam, recipe.sampling)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,13 +1,14 @@
 """`regard align`."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 import typer
 
 from regard.cli import options
 from regard.cli.console import note, print_json
-from regard.corpora.pairs import Pair
+from regard.corpora.pairs import Pair, SplitName
 from regard.corpora.readers import FilesSettings, read_lines, read_pairs
 from regard.errors import SettingsError
 from regard.evaluation.alignment_error import AlignmentScore, score_alignments
@@ -16,8 +17,13 @@ from regard.inspection.alignment import AlignmentSettings
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import Run, load_run, pick_device
 from regard.serving import aligning
+from regard.serving.dictionary import learn_dictionary, write_dictionary
+from regard.streams import pick
 
 app = typer.Typer()
+
+MIN_COUNT = 2
+"""Two words aligned but once are too often aligned by mistake."""
 
 
 @app.command()
@@ -51,6 +57,29 @@ def command(
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print the error rate alone, no alignments.")
     ] = False,
+    dictionary: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Print no alignments: count them on the run's training pairs, or those given, and "
+            "write each source word with its best translation, count and probability.",
+        ),
+    ] = None,
+    min_count: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="With --dictionary: how often two words must be aligned; otherwise "
+            f"{MIN_COUNT} times.",
+        ),
+    ] = None,
+    pairs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="With --dictionary: count on N pairs picked at random."
+        ),
+    ] = None,
     device: options.Device = "auto",
     json: options.Json = False,
 ) -> None:
@@ -63,13 +92,21 @@ def command(
 
         regard align runs/travel --source a.fr --target a.en > a.align
         regard align runs/travel --choose --quiet
+        regard align runs/words --dictionary fr-en.tsv --pairs 20000
     """
-    if choose and (layer is not None or head is not None or shift):
-        raise SettingsError("--choose finds --layer, --head and --shift by itself: drop them")
-    if gold is None and gold_from:
-        raise SettingsError("--gold-from goes with --gold")
+    idle = {
+        "--choose finds --layer, --head and --shift by itself: drop them": choose
+        and (layer is not None or head is not None or shift),
+        "--gold-from goes with --gold": gold is None and gold_from,
+        "--dictionary prints nothing: drop --gold, --quiet and --json": dictionary is not None
+        and (gold is not None or quiet or json),
+        "--min-count and --pairs go with --dictionary": dictionary is None
+        and (min_count is not None or pairs is not None),
+    }
+    for message in (message for message, is_idle in idle.items() if is_idle):
+        raise SettingsError(message)
     run = load_run(model, device=pick_device(device))
-    task = _task(run, source, target, gold)
+    task = _task(run, source, target, gold, learn=dictionary is not None)
     if quiet and task.gold is None:
         raise SettingsError(
             "--quiet prints the error rate alone, but there is no gold to take it by"
@@ -77,6 +114,25 @@ def command(
     settings = AlignmentSettings(layer=layer, head=head, shift=shift)
     if choose:
         settings = choose_on_valid(run)
+    if dictionary is not None:
+        some = task.pairs if pairs is None else pick(task.pairs, pairs)
+        entries = learn_dictionary(run, some, settings, min_count=min_count or MIN_COUNT)
+        write_dictionary(entries, dictionary)
+        note(f"wrote {len(entries):,} words to {dictionary}")
+    else:
+        _align(run, task, settings, counted_from=1 if gold_from else 0, quiet=quiet, json=json)
+
+
+def _align(
+    run: Run,
+    task: "_Task",
+    settings: AlignmentSettings,
+    *,
+    counted_from: Literal[0, 1],
+    quiet: bool,
+    json: bool,
+) -> None:
+    """Print the links of each pair, and what they score."""
     links = []
     for found in aligning.align_pairs(run, task.pairs, settings):
         links.append(found)
@@ -84,8 +140,7 @@ def command(
             print(format_links(found))
     score = None
     if task.gold is not None:
-        counted: Literal[0, 1] = 1 if gold_from else 0
-        truth = read_pharaoh(read_lines(task.gold), counted_from=counted, name=task.gold)
+        truth = read_pharaoh(read_lines(task.gold), counted_from=counted_from, name=task.gold)
         score = score_alignments(links, truth)
         note(_describe(score, len(links)))
     if json:
@@ -105,8 +160,10 @@ class _Task(NamedTuple):
     gold: str | None
 
 
-def _task(run: Run, source: str | None, target: str | None, gold: str | None) -> _Task:
-    """The pairs of the files given, or those that were kept from the run."""
+def _task(
+    run: Run, source: str | None, target: str | None, gold: str | None, *, learn: bool
+) -> _Task:
+    """The pairs of the files given, or of the run: those to learn from, or those kept from it."""
     if (source is None) != (target is None):
         raise SettingsError("--source and --target go together")
     if source == target == "-":
@@ -114,7 +171,7 @@ def _task(run: Run, source: str | None, target: str | None, gold: str | None) ->
     if source is not None and target is not None:
         return _Task(read_pairs(FilesSettings(source=source, target=target), ("und", "und")), gold)
     data = load_data(run.folder)
-    split = data.held_out()
+    split: SplitName = "train" if learn else data.held_out()
     note(f"no --source given: the {split} split of the run, {data.pairs[split]:,} pairs")
     known = data.gold(split)
     return _Task(data.read(split), gold or (str(known) if known.exists() else None))

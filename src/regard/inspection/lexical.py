@@ -3,6 +3,9 @@
 They are what a vocabulary of words is made of: `l'Afrique.` holds `l` and `Afrique`. Marks, on
 which heads rest that have nothing to look for, count only where the vocabulary lacks them: then
 they too may be what an unknown word of the translation stands for.
+
+A token that is a mere space belongs to the word behind it. An unknown word is such a token and UNK:
+a model that says the space has decided what follows, and often looks at it then and not later.
 """
 
 from collections.abc import Sequence
@@ -60,12 +63,13 @@ def piece_axis(cut: Cut) -> Axis:
     return _axis(cut.surfaces, words, numbers)
 
 
-def unknown_axis(ids: Sequence[int]) -> Axis:
+def unknown_axis(ids: Sequence[int], tokenizer: Tokenizer) -> Axis:
     """The unknown words among `ids`, and no other; EOS comes last."""
     places = [place for place, i in enumerate(ids) if i == UNK]
     number = {place: order for order, place in enumerate(places)}
     numbers = [number.get(place) for place in range(len(ids))]
-    pieces = [UNKNOWN if i == UNK else "" for i in ids]
+    named = zip(tokenizer.pieces(ids), tokenizer.words(ids), strict=True)
+    pieces = [" " if word is None else piece for piece, word in named]
     return _axis(pieces, [UNKNOWN] * len(places), numbers)
 
 
@@ -74,4 +78,7 @@ def _is_word(text: str) -> bool:
 
 
 def _axis(pieces: Sequence[str], words: Sequence[str], numbers: Sequence[int | None]) -> Axis:
-    return Axis((*pieces, SPECIAL_PIECES[EOS]), tuple(words), (*numbers, None))
+    word_of: list[int | None] = [None]  # from the last to the first
+    for piece, number in zip(reversed(pieces), reversed(numbers), strict=True):
+        word_of.append(number if piece.strip() else word_of[-1])
+    return Axis((*pieces, SPECIAL_PIECES[EOS]), tuple(words), tuple(reversed(word_of)))

@@ -26,7 +26,7 @@ COLUMNS = 2, 4
 
 @dataclass(frozen=True)
 class Entry:
-    """A source word and its most frequent translation."""
+    """A source word and its best translation."""
 
     source: str
     target: str
@@ -39,20 +39,29 @@ class Entry:
 def learn_dictionary(
     run: Run, pairs: Iterable[Pair], settings: AlignmentSettings, *, min_count: int
 ) -> list[Entry]:
-    """The best translation of each source word that was seen so often, in the words' order.
+    """The best of the translations aligned so often with each source word, in the words' order.
 
     Words that the model's vocabulary lacks count like others: they are unknown to the model, which
     aligns them all the same, but not to the texts. Pairs longer than the model can take are left
-    out. Of translations aligned equally often the first in the order of code points wins.
+    out. The best translation has the highest Dice coefficient, 2 c(s, t) / (c(s) + c(t)): by count
+    alone a rare word, whose alignments are seldom clear, would often become an article.
     """
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    totals: Counter[str] = Counter()
     for source, target in _linked_words(run, pairs, settings):
         counts[source][target] += 1
+        totals[target] += 1
     entries = []
     for source, targets in sorted(counts.items()):
-        target, count = min(targets.items(), key=lambda item: (-item[1], item[0]))
-        if count >= min_count:
-            entries.append(Entry(source, target, count, count / targets.total()))
+        total = targets.total()
+        rated = [
+            (-count / (total + totals[target]), target)  # of equals the first in their order wins
+            for target, count in targets.items()
+            if count >= min_count
+        ]
+        if rated:
+            _, target = min(rated)
+            entries.append(Entry(source, target, targets[target], targets[target] / total))
     return entries
 
 

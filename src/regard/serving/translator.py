@@ -9,6 +9,7 @@ from regard.batching.collate import pad, pad_source
 from regard.decoding.many import Member, search_many
 from regard.decoding.search import DecodingSettings
 from regard.errors import SearchError, SettingsError
+from regard.inspection.lexical import cut_text
 from regard.inspection.look import Look
 from regard.inspection.record import PARTS, Silenced, chain, record
 from regard.recipes.run_folder import Run, load_run, pick_device
@@ -124,26 +125,18 @@ class Translator:
         self._check_silenced(without)
         watch: Watch | None = chain(*without) if without else None
         settings = search_settings(settings or self.settings, unknown=unknown is not None)
-        teller = 0 if unknown is None else self._first_attentive()
+        filler = None if unknown is None else self._filler(unknown, prefix, forbidden, watch)
         texts = [mend(text) for text in texts]
-        lines = [
-            [read_line(text, run.tokenizers.source, self.limit) for text in texts]
-            for run in self.runs
-        ]
-        self._check_parts(lines)
-        members = [
-            Member(run.model, [part for line in own for part in line.parts])
-            for run, own in zip(self.runs, lines, strict=True)
-        ]
-        begun = self.target.encode([prefix])[0] if prefix else []
+        lines = self._read(texts)
         places = [
             (number, part)
             for number, line in enumerate(lines[0], first)
             for part in range(len(line.parts))
         ]
+        begun = self.target.encode([prefix])[0]
         found = iter(
             search_many(
-                members,
+                self._members(lines),
                 settings,
                 budget=BUDGET,
                 prefixes=[[] if part else begun for _, part in places],
@@ -153,37 +146,44 @@ class Translator:
             )
         )
         hypotheses = [[next(found) for _ in line.parts] for line in lines[0]]
-        said = [[[Said(one) for one in best] for best in parts] for parts in hypotheses]
-        if unknown is not None:
-            given = self._unknown_in(prefix) if prefix else ()
-            filler = Filler(self.runs[teller], unknown, given, forbidden, watch)
-            said = filler.fill_lines(lines[teller], hypotheses)
+        if filler is None:
+            said = [[[Said(one) for one in best] for best in parts] for parts in hypotheses]
+        else:
+            said = filler.fill_lines(lines[self.runs.index(filler.run)], hypotheses)
         answers = []
         for text, line, parts in zip(texts, lines[0], said, strict=True):
             attention = self._look(line, parts[0][0], watch) if look and parts else None
             answers.append(self._answer(text, line, parts, attention))
         return answers
 
-    def _first_attentive(self) -> int:
-        """The number of the first model that can tell which word an unknown one stands for."""
-        for number, run in enumerate(self.runs):
-            if attends(run):
-                return number
-        families = ", ".join(f"{run.folder.path} ({run.recipe.model.family})" for run in self.runs)
-        raise SettingsError(
-            f"unknown: {families}: without attention to the source there is nothing to tell which "
-            "word an unknown one stands for; use a model with attention, or keep unknown words"
-        )
+    def _filler(
+        self,
+        dictionary: Mapping[str, str],
+        prefix: str,
+        forbidden: Sequence[str],
+        watch: Watch | None,
+    ) -> Filler:
+        """What puts words in the place of unknown ones, by the first model that attends."""
+        run = next(filter(attends, self.runs), None)
+        if run is None:
+            named = ", ".join(f"{run.folder.path} ({run.recipe.model.family})" for run in self.runs)
+            raise SettingsError(
+                f"unknown: {named}: without attention to the source there is nothing to tell which "
+                "word an unknown one stands for; use a model with attention, or keep unknown words"
+            )
+        given = [word for i, word in zip(*cut_text(prefix, self.target), strict=True) if i == UNK]
+        return Filler(run, dictionary, given, forbidden, watch)
 
     def _phrases(self, forbidden: Sequence[str]) -> list[list[int]]:
         """The ids of phrases; one that is unknown in part would forbid all that is unknown."""
         return [ids for ids in self.target.encode(list(forbidden)) if ids and UNK not in ids]
 
-    def _unknown_in(self, prefix: str) -> list[str]:
-        """What a prefix holds that the vocabulary lacks."""
-        [ids] = self.target.encode([prefix])
-        surfaces = zip(ids, self.target.surfaces(prefix), strict=True)
-        return [surface for i, surface in surfaces if i == UNK]
+    def _members(self, lines: Sequence[Sequence[Line]]) -> list[Member]:
+        """Each model with the parts of all lines in its own tokens."""
+        return [
+            Member(run.model, [part for line in own for part in line.parts])
+            for run, own in zip(self.runs, lines, strict=True)
+        ]
 
     def _check_silenced(self, without: Sequence[Silenced]) -> None:
         """An error if a model has no such layer: silencing it would do nothing."""
@@ -197,14 +197,22 @@ class Translator:
                         f"from 0; cannot silence {one.layer}"
                     )
 
-    def _check_parts(self, lines: Sequence[Sequence[Line]]) -> None:
-        """Models that cut an over-long line in unlike places cannot vote on its parts."""
+    def _read(self, texts: Sequence[str]) -> list[list[Line]]:
+        """The lines of each model; an error if it cuts an over-long one where others do not.
+
+        Models that cut a line in unlike places cannot vote on its parts.
+        """
+        lines = [
+            [read_line(text, run.tokenizers.source, self.limit) for text in texts]
+            for run in self.runs
+        ]
         for same in zip(*lines, strict=True):
             if len({len(line.parts) for line in same}) > 1:
                 raise SearchError(
                     "a line is too long for models with unlike source vocabularies to translate "
                     f"together: more than {self.limit} tokens; shorten it, or use one model"
                 )
+        return lines
 
     def _answer(
         self, text: str, line: Line, parts: Sequence[Sequence[Said]], look: Look | None

@@ -84,11 +84,14 @@ class Filler:
         text = self.run.recipe.text
         settings = text.target or text.source
         side = word_axis if settings.kind == "words" else piece_axis  # what UNK is the name of
+        target = self.run.tokenizers.target
         kept, told = tee(translations)
         tokens = (TokenPair(one.source.ids, one.target) for one in told)
         attentions = attend_tokens(self.run, tokens, change=self.change)
         for one, attention in zip(kept, attentions, strict=True):
-            gaps = replace(attention, rows=unknown_axis(one.target), columns=side(one.source))
+            gaps = replace(
+                attention, rows=unknown_axis(one.target, target), columns=side(one.source)
+            )
             found = {row: column for column, row in align(gaps, AlignmentSettings())}
             words = [
                 translate_word(gaps.columns.words[found[row]], self.dictionary)
