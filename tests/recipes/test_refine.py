@@ -2,6 +2,7 @@ import itertools
 import json
 import shutil
 from collections import Counter
+from functools import partial
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from regard.text.build import load_tokenizers
 from regard.text.special import BOS, EOS, PAD
 from regard.training.checkpoints import list_checkpoints
 from regard.training.loop import last_progress
-from regard.training.refinement import RefinementSettings
+from regard.training.refinement import RefinementSettings, refinement_loss
 from tiny import Quiet, tiny_recipe
 
 CPU = torch.device("cpu")
@@ -257,6 +258,23 @@ def test_draws_follow_torch_s_generator():
     assert drawn(model, samples=9) == one != other
 
 
+def test_what_was_drawn_in_low_precision_leaves_no_weights_behind():
+    """Casts of weights that a search without gradients made must not serve the loss after it."""
+    model, batch = small_model(), collate([[A, 5], [5]], [[A, 5], [A]])
+    draw = partial(draw_answers, RefinementSettings(samples=5))
+    torch.manual_seed(1)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = refinement_loss(
+            model,
+            batch,
+            draw=draw,
+            reward=lambda reference, some: [*range(len(some))],
+            likelihood=1,
+        )
+    loss.minimised.backward()
+    assert all(parameter.grad.count_nonzero() for parameter in model.parameters())
+
+
 def test_the_reward_is_gleu_of_words(prepared):
     target = load_tokenizers(prepared).target
     reference, cut, other = target.encode(["She visits Africa.", "She visits", "He sleeps."])
@@ -274,6 +292,7 @@ def test_what_the_loop_is_told():
     told = loop_settings(recipe.training, recipe.refinement)
     assert (told.steps, told.batch_tokens, told.accumulate, told.average) == (5, 64, 1, 1)
     assert (told.optimizer.learning_rate, told.optimizer.clip_norm) == (0.01, 2)
+    assert (told.schedule.shape, told.schedule.warmup) == ("constant", 50)
     assert told.moving_average == 0.9
     assert (told.validation.every, told.validation.by, told.validation.patience) == (
         2,

@@ -86,7 +86,7 @@ def loop_settings(training: TrainingSettings, settings: RefinementSettings) -> T
             "accumulate": 1,
             "compile": False,  # a search cannot be compiled
             "optimizer": optimizer,
-            "schedule": ScheduleSettings(shape="constant", warmup=0),
+            "schedule": ScheduleSettings(shape="constant", warmup=settings.warmup),
             "validation": validation,
             "average": 1,
             "log_every": min(training.log_every, settings.validate_every),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from regard.batching.collate import pad
@@ -21,13 +21,15 @@ class RefinementSettings(Settings):
     """A second stage of training, which raises the GLEU of sampled translations.
 
     It begins with the weights that `training` ends with, and goes by the settings of `training`
-    save those named here. Nothing is dropped out, and the learning rate stays what it is.
+    save those named here. Nothing is dropped out.
     """
 
     steps: PositiveInt = 300
     """Updates of the weights."""
     learning_rate: PositiveFloat = 1e-4
-    """Of each step."""
+    """Of each step behind the warm-up."""
+    warmup: NonNegativeInt = 50
+    """Steps over which the rate rises to that: the first gradients of a few samples are noise."""
     samples: int = Field(default=15, ge=2)
     """Translations of each sentence that are drawn and compared with each other."""
     likelihood: NonNegativeFloat = 0.017
