@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import ValidationError
 
-from regard.layers.experts import Experts, ExpertsSettings, Gate, squared_variation
+from regard.layers.experts import LEAST_SPREAD, Experts, ExpertsSettings, Gate, squared_variation
 from regard.types import Site
 
 B, T, D, HIDDEN, E, CHOSEN = 3, 7, 6, 5, 4, 2
@@ -104,7 +104,7 @@ def test_chances_follow_appendix_a():
     torch.manual_seed(7)
     choice = gate(x)
     torch.manual_seed(7)
-    clean, spread = x @ gate.clean.T, torch.log1p((x @ gate.noise.T).exp())
+    clean, spread = x @ gate.clean.T, torch.log1p((x @ gate.noise.T).exp()) + LEAST_SPREAD
     noisy = clean + torch.randn_like(clean) * spread
     for n in range(len(x)):
         for i in range(E):
@@ -199,3 +199,14 @@ def test_settings_that_choose_nothing_or_do_nothing_are_refused():
         ExpertsSettings(count=4, chosen=4)
     with pytest.raises(ValidationError, match=r"load_weight 0.01 has no effect without noise"):
         ExpertsSettings(noise=False)
+
+
+def test_a_gate_that_is_certain_has_finite_gradients():
+    gate = Gate(D, E, CHOSEN, noise=True).train()
+    with torch.no_grad():
+        gate.clean.copy_(50 * torch.randn_like(gate.clean))
+        gate.noise.fill_(-100.0)  # softplus of what it makes of ones is 0
+    choice = gate(torch.ones(7, D))
+    (choice.chances.sum() + choice.weights.square().sum()).backward()
+    assert gate.clean.grad.isfinite().all()
+    assert gate.noise.grad.isfinite().all()

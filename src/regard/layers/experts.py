@@ -13,6 +13,10 @@ from regard.settings import Settings
 from regard.types import Routing, Site
 
 
+LEAST_SPREAD = 0.01
+"""The noise never dies: a chance that has become certain would have no derivative, but 0 / 0."""
+
+
 class ExpertsSettings(Settings):
     """A layer of experts and the gate before it."""
 
@@ -66,7 +70,8 @@ class Gate(nn.Module):
 
     P is the chance of expert i, were its own noise drawn again: unlike the choice itself, it can
     be differentiated. Outside of training there is no noise, and a chance is 1 or 0. Both matrices
-    begin at zero, where all experts are alike and noise decides. Autocast does not touch the gate:
+    begin at zero, where all experts are alike and noise decides. To each softplus a hundredth is
+    added, which the paper does not have: see `LEAST_SPREAD`. Autocast does not touch the gate:
     rounding would choose other experts.
     """
 
@@ -85,7 +90,7 @@ class Gate(nn.Module):
                 values, experts = clean.topk(self.chosen)  # (N, k)
                 chances = torch.zeros_like(clean).scatter(1, experts, 1.0)  # (N, E)
                 return Choice(experts, values.softmax(-1), chances)
-            spread = F.softplus(F.linear(x, self.noise))  # (N, E)
+            spread = F.softplus(F.linear(x, self.noise)) + LEAST_SPREAD  # (N, E)
             noisy = clean + torch.randn_like(clean) * spread  # (N, E)
             values, experts = noisy.topk(self.chosen + 1)  # (N, k + 1)
             weakest, rival = values[:, -2:].chunk(2, dim=1)  # (N, 1): the last in, the first out
