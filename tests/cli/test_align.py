@@ -127,20 +127,22 @@ def test_a_dictionary_of_the_training_pairs(run, words_run, tmp_path):
     ]
     rows = [line.split("\t") for line in path.read_text().splitlines()]
     assert [row[0] for row in rows] == sorted(entries)
-    assert min(int(row[2]) for row in rows) == 2
+    assert min(int(row[2]) for row in rows) == 1
     assert all(0 < float(row[3]) <= 1 for row in rows)
     again = path.read_bytes()
     run("--dictionary", path, model=words_run)
     assert path.read_bytes() == again
+    run("--dictionary", path, "--min-count", 3, model=words_run)
+    assert 0 < len(read_dictionary(path)) < len(entries)
 
 
 def test_a_dictionary_of_some_pairs_or_of_files(run, files, tmp_path):
     path = tmp_path / "fr-en.tsv"
-    run("--dictionary", path, "--pairs", 20, "--min-count", 1)
+    run("--dictionary", path, "--pairs", 20)
     some = read_dictionary(path)
-    run("--dictionary", path, "--min-count", 1)
+    run("--dictionary", path)
     assert 0 < len(some) < len(read_dictionary(path))
-    run(*files, "--dictionary", path, "--min-count", 1)
+    run(*files, "--dictionary", path)
     assert read_dictionary(path).keys() <= {"Jane", "danse", "Paul", "aime", "la", "mer"}
 
 

@@ -22,9 +22,6 @@ from regard.streams import pick
 
 app = typer.Typer()
 
-MIN_COUNT = 2
-"""Two words aligned but once are too often aligned by mistake."""
-
 
 @app.command()
 def command(
@@ -70,8 +67,7 @@ def command(
         typer.Option(
             min=1,
             metavar="N",
-            help="With --dictionary: how often two words must be aligned; otherwise "
-            f"{MIN_COUNT} times.",
+            help="With --dictionary: leave out what is aligned less than N times.",
         ),
     ] = None,
     pairs: Annotated[
@@ -116,7 +112,7 @@ def command(
         settings = choose_on_valid(run)
     if dictionary is not None:
         some = task.pairs if pairs is None else pick(task.pairs, pairs)
-        entries = learn_dictionary(run, some, settings, min_count=min_count or MIN_COUNT)
+        entries = learn_dictionary(run, some, settings, min_count=min_count or 1)
         write_dictionary(entries, dictionary)
         note(f"wrote {len(entries):,} words to {dictionary}")
     else:
