@@ -7,6 +7,8 @@ from regard.errors import SettingsError
 from regard.inspection.record import Attention, Axis, Recorder, Silenced, chain, name_axis, record
 from regard.models.build import FAMILIES
 from regard.models.contracts import Model
+from regard.text.build import train_tokenizer
+from regard.text.settings import TokenizerSettings
 from regard.text.special import BOS, EOS
 from regard.text.tokenizer import Tokenizer
 from regard.types import Memory, Site
@@ -144,6 +146,18 @@ def test_specials_belong_to_no_word(kind):
     assert axis == Axis(("<s>", "▁4", "5", "</s>"), ("45",), (None, 0, 0, None))
     assert name_axis(kind([EOS]), Halves()) == Axis(("</s>",), (), (None,))
     assert name_axis(kind([]), Halves()) == Axis((), (), ())
+
+
+def test_an_unknown_word_has_its_space_and_may_be_named():
+    words = train_tokenizer(["Jane visits ."], TokenizerSettings(kind="words"))
+    ids = [BOS, *words.encode(["Jane visits Kampala."])[0], EOS]
+    axis = name_axis(ids, words)
+    assert axis.pieces == ("<s>", "▁Jane", "▁visits", "▁", "<unk>", "<unk>", "</s>")
+    assert axis.words == ("Jane", "visits", "⁇⁇")
+    assert axis.word_of == (None, 0, 1, 2, 2, 2, None)
+    axis = name_axis(ids, words, ["New York", "!"])
+    assert axis.words == ("Jane", "visits", "New", "York!")
+    assert axis.word_of == (None, 0, 1, 2, 2, 3, None)
 
 
 def test_a_part_that_is_not_there_is_named():

@@ -141,7 +141,7 @@ def unsure(words_run):
     return load(words_run, device="cpu")
 
 
-def blind(run, **changes):
+def blind(run):
     recipe = tiny_recipe("model={family: rnn, width: 8}")
     recipe = recipe.model_copy(update={"text": run.recipe.text})
     return Run(recipe, run.tokenizers, new_model(recipe, run.tokenizers), run.folder)

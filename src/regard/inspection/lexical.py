@@ -4,8 +4,7 @@ They are what a vocabulary of words is made of: `l'Afrique.` holds `l` and `Afri
 which heads rest that have nothing to look for, count only where the vocabulary lacks them: then
 they too may be what an unknown word of the translation stands for.
 
-A token that is a mere space belongs to the word behind it. An unknown word is such a token and UNK:
-a model that says the space has decided what follows, and often looks at it then and not later.
+A token that is a mere space belongs to the word behind it, for the reason that `Axis` gives.
 """
 
 from collections.abc import Sequence

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.errors import SettingsError
 from regard.models.contracts import AnyModel
-from regard.text.special import BOS, EOS, SPECIAL_PIECES
+from regard.text.special import BOS, EOS, SPECIAL_PIECES, UNK
 from regard.text.tokenizer import Tokenizer
 from regard.types import Padded, Site, Watch
 
@@ -24,7 +24,11 @@ class Axis(NamedTuple):
     """One for each row or column, specials among them."""
     words: tuple[str, ...]
     word_of: tuple[int | None, ...]
-    """For each piece the number of its word; None for a special or a mere space."""
+    """For each piece the number of its word; None for a special or a mere space.
+
+    The space before an unknown word is part of it: a model that says this space has decided what
+    follows, and often looks at its source then and not later.
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,11 +184,15 @@ def name_axis(ids: Sequence[int], tokenizer: Tokenizer, unknown: Sequence[str] =
     first = int(len(ids) > 0 and ids[0] == BOS)
     last = len(ids) - int(len(ids) > 0 and ids[-1] == EOS)
     inner = ids[first:last]
+    numbers = tokenizer.words(inner, unknown)
+    for place, behind in enumerate(inner[1:]):
+        if behind == UNK and numbers[place] is None:
+            numbers[place] = numbers[place + 1]
     before, after = [SPECIAL_PIECES[BOS]] * first, [SPECIAL_PIECES[EOS]] * (len(ids) - last)
     return Axis(
         pieces=(*before, *tokenizer.pieces(inner), *after),
         words=tuple(tokenizer.decode(inner, unknown).split()),
-        word_of=(*(None for _ in before), *tokenizer.words(inner, unknown), *(None for _ in after)),
+        word_of=(*(None for _ in before), *numbers, *(None for _ in after)),
     )
 
 
