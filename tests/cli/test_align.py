@@ -89,7 +89,8 @@ def test_quiet_prints_the_error_alone(run):
 
 
 def test_layers_heads_and_shift_change_the_links(run, files):
-    found = {run(*files, *way).stdout for way in [(), ("--layer", 0, "--head", 1), ("--shift",)]}
+    ways = [(), ("--shift",), *(("--layer", layer, "--head", 1) for layer in (0, 1))]
+    found = {run(*files, *way, "--weights", "average").stdout for way in ways}
     assert len(found) > 1
 
 

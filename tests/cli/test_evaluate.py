@@ -87,8 +87,8 @@ def test_options_reach_scorer_and_search(run, files):
     assert "tok:char" in changed["scores"][0]["signature"]
     assert "case:lc" in changed["scores"][0]["signature"]
     assert plain["scores"][0]["signature"] != changed["scores"][0]["signature"]
-    last = json.loads(run(*files, "--json", "--weights", "last").stdout)
-    assert last["perplexity"] != plain["perplexity"]
+    others = [run(*files, "--json", "--weights", name) for name in ("last", "average")]
+    assert [json.loads(one.stdout)["perplexity"] for one in others] != [plain["perplexity"]] * 2
 
 
 def test_unknown_words(run, words_run, tmp_path):

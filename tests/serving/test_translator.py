@@ -285,8 +285,8 @@ def test_loading_tells_what_is_wrong(tmp_path, tiny_run):
 
 
 def test_other_weights_may_answer_otherwise(tiny_run, translator):
-    last = load(tiny_run, device="cpu", weights="last")
-    assert last(SENTENCE).score != translator(SENTENCE).score
+    others = [load(tiny_run, device="cpu", weights=name) for name in ("last", "average")]
+    assert {one(SENTENCE).score for one in others} != {translator(SENTENCE).score}
 
 
 def test_a_notebook_shows_the_text_and_the_map(translator):
