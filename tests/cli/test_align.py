@@ -88,10 +88,9 @@ def test_quiet_prints_the_error_alone(run):
     assert "alignment error rate" in shown.stderr
 
 
-def test_layers_heads_and_shift_change_the_links(run, files):
-    ways = [(), ("--shift",), *(("--layer", layer, "--head", 1) for layer in (0, 1))]
-    found = {run(*files, *way, "--weights", "average").stdout for way in ways}
-    assert len(found) > 1
+def test_layers_heads_and_shift_change_the_links(run):
+    found = {run(*way).stdout for way in [(), ("--layer", 1, "--head", 0), ("--shift",)]}
+    assert len(found) == 3
 
 
 def test_the_best_head_is_chosen_on_valid(run, monkeypatch):
