@@ -2,6 +2,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from regard.layers.deep_recurrent import SHRINK
 from regard.models.deep_att import DeepAtt, DeepAttSettings
 from regard.types import Padded, Site
 
@@ -30,7 +31,7 @@ def recur(layer, f, hidden):
 
 def half(f):
     enter, _, candidate, _ = f.chunk(4)
-    return torch.cat([candidate, enter])
+    return torch.cat([candidate, enter]) / SHRINK
 
 
 def blank():
@@ -47,7 +48,7 @@ def read(column, words, *, backward):
             h[s] = hidden[0]
         given = [torch.cat([half(a), b]) for a, b in zip(f, h, strict=True)]
         backward = not backward
-    return torch.stack([torch.cat([a, b]) for a, b in zip(f, h, strict=True)])
+    return torch.stack([torch.cat([a / SHRINK, b]) for a, b in zip(f, h, strict=True)])
 
 
 def test_encoder_is_the_papers_equations():

@@ -24,7 +24,8 @@ class ResidualStack(nn.Module):
         self, inputs: int, width: int, *, layers: int, beside: int = 0, dropout: float = 0.0
     ) -> None:
         super().__init__()
-        self.layers = _lstms([inputs + beside, *[width + beside] * (layers - 1)], width)
+        widths = [inputs + beside, *[width + beside] * (layers - 1)]
+        self.layers = _stack(*(RecurrentLayer("lstm", i, width) for i in widths))
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, beside: Tensor | None = None) -> Tensor:
@@ -48,6 +49,28 @@ class ResidualStack(nn.Module):
         return x if beside is None else torch.cat([x, beside], -1)
 
 
+SHRINK = 4.0
+"""By which f, some four or five times larger than h, is divided on its way up.
+
+An optimizer like Adam moves all weights by steps of one size, and so what reads f several times as
+fast as what reads h: attention then forms late or never. The weights that read f are drawn as many
+times wider, so that f keeps its size from layer to layer. It is the paper's model, which might as
+well have learned these weights; only the way there is another.
+"""
+
+
+class FastForwardLayer(RecurrentLayer):
+    """An LSTM that is given [half(f); h] of the one below, as `fast_forward` makes it."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__("lstm", 3 * width, width)
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        with torch.no_grad():
+            self.weight_ih[:, : 2 * self.width] *= SHRINK
+
+
 def fast_forward(layer: RecurrentLayer, x: Tensor, h: Tensor) -> Tensor:
     """[half(f); h] (..., 3 D): what the layer above is given where `layer` made `h` of `x`.
 
@@ -58,7 +81,7 @@ def fast_forward(layer: RecurrentLayer, x: Tensor, h: Tensor) -> Tensor:
     is computed once more, which costs less than to give that kernel up.
     """
     enter, _, candidate, _ = layer.weight_ih.chunk(4)
-    half = F.linear(x, torch.cat([candidate, enter]))  # (..., 2 D)
+    half = F.linear(x, torch.cat([candidate, enter])) / SHRINK  # (..., 2 D)
     return torch.cat([half, h], -1)
 
 
@@ -74,7 +97,8 @@ class FastForwardColumn(nn.Module):
     ) -> None:
         super().__init__()
         self.backward = backward
-        self.layers = _lstms([inputs, *[3 * width] * (layers - 1)], width)
+        above = (FastForwardLayer(width) for _ in range(layers - 1))
+        self.layers = _stack(RecurrentLayer("lstm", inputs, width), *above)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -85,19 +109,19 @@ class FastForwardColumn(nn.Module):
             h = layer.read(x, mask, backward=backward).outputs  # (B, S, D)
             x, backward = fast_forward(layer, x, self.dropout(h)), not backward  # (B, S, 3 D)
         h = top.read(x, mask, backward=backward).outputs
-        return torch.cat([F.linear(x, top.weight_ih), h], -1)
+        return torch.cat([F.linear(x, top.weight_ih) / SHRINK, h], -1)
 
 
 class FastForwardStack(nn.Module):
-    """Layers joined by fast-forward connections, read from the left."""
+    """Layers joined by fast-forward connections, to one below them too, read from the left."""
 
-    def __init__(self, inputs: int, width: int, *, layers: int, dropout: float = 0.0) -> None:
+    def __init__(self, width: int, *, layers: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.layers = _lstms([inputs, *[3 * width] * (layers - 1)], width)
+        self.layers = _stack(*(FastForwardLayer(width) for _ in range(layers)))
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The top's h at each position of `x`, from a blank state: (B, T, inputs) -> (B, T, D)."""
+        """The top's h at each position of `x`, from a blank state: (B, T, 3 D) -> (B, T, D)."""
         *lower, top = self.layers
         for layer in lower:
             h = layer(x, layer.blank(len(x))).outputs  # (B, T, D)
@@ -106,7 +130,7 @@ class FastForwardStack(nn.Module):
         return outputs
 
     def step(self, x: Tensor, hidden: Hidden) -> Passed:
-        """The top's h (B, K, D) for one more `x` (B, K, inputs), and the state after it."""
+        """The top's h (B, K, D) for one more `x` (B, K, 3 D), and the state after it."""
         states: list[Hidden] = []
         for number, layer in enumerate(self.layers):
             if number:
@@ -115,6 +139,5 @@ class FastForwardStack(nn.Module):
         return Passed(states[-1][0], by_kind(states))
 
 
-def _lstms(inputs: Sequence[int], width: int) -> Sequence[RecurrentLayer]:
-    stack = nn.ModuleList(RecurrentLayer("lstm", i, width) for i in inputs)
-    return cast(Sequence[RecurrentLayer], stack)
+def _stack(*layers: RecurrentLayer) -> Sequence[RecurrentLayer]:
+    return cast(Sequence[RecurrentLayer], nn.ModuleList(layers))

@@ -1,6 +1,11 @@
 """First weights."""
 
+import math
+
 from torch import nn
+
+FRESH_LSTM = 0.2
+"""About the root mean square of what an LSTM says before it has learned anything."""
 
 
 def xavier_linears(model: nn.Module) -> None:
@@ -14,3 +19,12 @@ def xavier_linears(model: nn.Module) -> None:
             nn.init.xavier_uniform_(layer.weight)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
+
+
+def unit_logits(output: nn.Linear) -> None:
+    """Draw the weights of an output layer above an LSTM so that its logits have unit variance.
+
+    By Xavier, for a large vocabulary, they would begin some eight times smaller, and a deep model
+    would take hundreds of steps to make them large enough to say anything.
+    """
+    nn.init.normal_(output.weight, std=1 / (FRESH_LSTM * math.sqrt(output.in_features)))

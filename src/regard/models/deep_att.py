@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.layers.attentive import AttentiveLayer
 from regard.layers.deep_recurrent import FastForwardColumn, FastForwardStack, fast_forward
 from regard.layers.embeddings import build_embedding
-from regard.layers.initial import xavier_linears
+from regard.layers.initial import unit_logits, xavier_linears
 from regard.models.contracts import Model
 from regard.models.recurrent_state import AttentiveState
 from regard.settings import Settings
@@ -84,11 +84,10 @@ class DeepAtt(Model[AttentiveState]):
         self.compress = nn.Linear(10 * width, settings.memory, bias=False)  # W_p
         self.target = build_embedding(target_size, embedding)
         self.bottom = AttentiveLayer(embedding, settings.memory, width, settings.alignment)
-        self.decoder = FastForwardStack(
-            3 * width, width, layers=settings.decoder_layers - 1, dropout=dropout
-        )
+        self.decoder = FastForwardStack(width, layers=settings.decoder_layers - 1, dropout=dropout)
         self.output = nn.Linear(width, target_size)
         xavier_linears(self)
+        unit_logits(self.output)
 
     def encode(self, source: Padded, *, watch: Watch | None = None) -> Memory:
         x = self.dropout(self.source(source.ids))  # (B, S, E)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.layers.attentive import AttentiveLayer
 from regard.layers.deep_recurrent import ResidualStack
 from regard.layers.embeddings import build_embedding
-from regard.layers.initial import xavier_linears
+from regard.layers.initial import unit_logits, xavier_linears
 from regard.layers.recurrent import RecurrentEncoder
 from regard.models.contracts import Model
 from regard.models.recurrent_state import AttentiveState
@@ -76,6 +76,7 @@ class Gnmt(Model[AttentiveState]):
         )
         self.output = nn.Linear(width, target_size)
         xavier_linears(self)
+        unit_logits(self.output)
 
     def encode(self, source: Padded, *, watch: Watch | None = None) -> Memory:
         read = self.both_ways(self.dropout(self.source(source.ids)), source.mask)  # (B, S, 2 D)
