@@ -197,8 +197,16 @@ def test_settings_that_choose_nothing_or_do_nothing_are_refused():
         ValidationError, match=r"chosen must be less than count.*chosen 4 and count"
     ):
         ExpertsSettings(count=4, chosen=4)
+    with pytest.raises(ValidationError, match=r"chosen\n.*greater than or equal to 2"):
+        ExpertsSettings(chosen=1)
     with pytest.raises(ValidationError, match=r"load_weight 0.01 has no effect without noise"):
         ExpertsSettings(noise=False)
+
+
+def test_without_noise_the_gate_has_a_mind_from_the_start():
+    torch.manual_seed(0)
+    experts = Gate(D, E, CHOSEN, noise=False)(torch.randn(200, D)).experts
+    assert (torch.bincount(experts.flatten(), minlength=E) > 20).all()
 
 
 def test_a_gate_that_is_certain_has_finite_gradients():

@@ -195,3 +195,8 @@ def test_resolved_settings_are_explicit_and_stay():
 def test_a_bound_without_effect_is_refused():
     with pytest.raises(ValidationError, match="max_positions 9 has no effect on sinusoid"):
         ConvS2SSettings(positions="sinusoid", max_positions=9)
+
+
+def test_a_bound_of_nothing_is_refused():
+    with pytest.raises(ValidationError, match="max_positions"):
+        ConvS2SSettings(max_positions=0)

@@ -99,9 +99,7 @@ def test_the_papers_models_have_their_parameters():
 
 def test_parameters_of_all_parts():
     v, d, u, a = 50, 12, 20, 7
-    settings = MoeSettings(
-        width=d, units=u, alignment=a, expert_width=9, experts={"count": 3, "chosen": 1}
-    )
+    settings = MoeSettings(width=d, units=u, alignment=a, expert_width=9, experts={"count": 3})
 
     def lstm(inputs, width, units):
         return 4 * units * (inputs + width + 1) + units * width

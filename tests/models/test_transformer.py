@@ -58,6 +58,13 @@ def test_a_reach_without_effect_is_refused(positions):
         TransformerSettings(positions=positions, reach=8)
 
 
+def test_a_reach_beyond_the_window_is_refused():
+    with pytest.raises(ValidationError, match="reach 9 has no effect beyond the window of 8"):
+        TransformerSettings(positions="relative", reach=9, window=8)
+    assert TransformerSettings(positions="relative", window=8).reach == 8
+    assert TransformerSettings(positions="relative", window=99).reach == 16
+
+
 def test_rotary_positions_need_pairs():
     with pytest.raises(ValidationError, match="width 24 in 8 heads gives each 3, which is odd"):
         TransformerSettings(positions="rotary", width=24, heads=8)

@@ -5,13 +5,12 @@ from typing import NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field, NonNegativeFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, model_validator
 from torch import Tensor, nn
 
 from regard.layers.feed_forward import ActivationName, bend
 from regard.settings import Settings
 from regard.types import Routing, Site
-
 
 LEAST_SPREAD = 0.01
 """The noise never dies: a chance that has become certain would have no derivative, but 0 / 0."""
@@ -20,10 +19,11 @@ LEAST_SPREAD = 0.01
 class ExpertsSettings(Settings):
     """A layer of experts and the gate before it."""
 
-    count: int = Field(default=8, ge=2)
+    count: int = Field(default=8, ge=3)
     """Experts of a layer."""
-    chosen: PositiveInt = 2
-    """Experts that each token goes through, the paper's k; fewer than there are."""
+    chosen: int = Field(default=2, ge=2)
+    """Experts that each token goes through, the paper's k; fewer than there are. One alone would
+    get all the weight, whichever it is, and the gate never learn which one is right."""
     noise: bool = True
     """Whether, in training, noise of a learned size takes part in the choice."""
     importance_weight: NonNegativeFloat = 0.01
@@ -70,9 +70,10 @@ class Gate(nn.Module):
 
     P is the chance of expert i, were its own noise drawn again: unlike the choice itself, it can
     be differentiated. Outside of training there is no noise, and a chance is 1 or 0. Both matrices
-    begin at zero, where all experts are alike and noise decides. To each softplus a hundredth is
-    added, which the paper does not have: see `LEAST_SPREAD`. Autocast does not touch the gate:
-    rounding would choose other experts.
+    begin at zero, where all experts are alike and noise decides; without noise W_g is drawn, or
+    all tokens would begin, and stay, with the same experts. To each softplus a hundredth is added,
+    which the paper does not have: see `LEAST_SPREAD`. Autocast does not touch the gate: rounding
+    would choose other experts.
     """
 
     def __init__(self, width: int, count: int, chosen: int, *, noise: bool) -> None:
@@ -80,6 +81,8 @@ class Gate(nn.Module):
         self.chosen = chosen
         self.clean = nn.Parameter(torch.zeros(count, width))  # W_g
         self.noise = nn.Parameter(torch.zeros(count, width)) if noise else None  # W_noise
+        if not noise:
+            nn.init.xavier_uniform_(self.clean)
 
     def forward(self, x: Tensor) -> Choice:
         """The choice of each row of `x` (N, D)."""

@@ -88,13 +88,13 @@ class RecurrentLayer(nn.Module):
         x, weight = x.to(self.bias.dtype), cast(Tensor, self.weight_ih)
         if mask is not None:
             x, weight = self._with_padding_gate(x, mask)
-        weights = [weight, self.weight_hh, self.bias, torch.zeros_like(self.bias)]
-        if x.is_cuda:
-            weights = _side_by_side(weights)
         first = [h.to(x.dtype)[None] for h in hidden]  # each (1, B, D)
         with torch.autocast(x.device.type, enabled=False):
             if self.weight_hr is not None:
                 return self._projected(F.linear(x, weight, self.bias), *(h[0] for h in first))
+            weights = [weight, self.weight_hh, self.bias, torch.zeros_like(self.bias)]
+            if x.is_cuda:
+                weights = _side_by_side(weights)
             # has_biases, num_layers, dropout, train (cuDNN: keep what gradients need),
             # bidirectional, batch_first
             options = (True, 1, 0.0, torch.is_grad_enabled(), False, True)
@@ -203,7 +203,7 @@ class RecurrentEncoder(nn.Module):
     """A stack of layers that read a padded source, with dropout between them.
 
     `backward` reads the source from its end (Sutskever et al. 2014). `both` gives half of the
-    width to either direction and puts their states side by side, in each layer.
+    width, and of the units, to either direction and puts their states side by side, in each layer.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class RecurrentEncoder(nn.Module):
         units: int | None = None,
     ) -> None:
         super().__init__()
-        check_reading(reading, width)
+        check_reading(reading, width, units)
         widths = [inputs, *[width] * (layers - 1)]
         self.layers = nn.ModuleList(_ReadingLayer(cell, i, width, reading, units) for i in widths)
         self.dropout = nn.Dropout(dropout)
@@ -237,10 +237,12 @@ def by_kind(layers: Sequence[Hidden]) -> Hidden:
     return tuple(h for kind in zip(*layers, strict=True) for h in kind)
 
 
-def check_reading(reading: Reading, width: int) -> None:
-    """Nothing, or a ValueError where `width` cannot be shared by the directions."""
+def check_reading(reading: Reading, width: int, units: int | None = None) -> None:
+    """Nothing, or a ValueError where `width` or `units` cannot be shared by the directions."""
     if reading == "both" and width % 2:
         raise ValueError(f"reading both ways needs an even width, got {width}")
+    if reading == "both" and units is not None and units % 2:
+        raise ValueError(f"reading both ways needs even units, got {units}")
 
 
 class _ReadingLayer(nn.Module):

@@ -30,7 +30,7 @@ class ByteNetSettings(Settings):
     """Residual blocks that write the target."""
     width: PositiveInt = 256
     """Width of all vectors between blocks, the paper's 2d; inside them it is half of that."""
-    kernel: PositiveInt = 3
+    kernel: int = Field(default=3, ge=2)
     """Positions that a convolution looks at, in the encoder and in the decoder."""
     max_dilation: PositiveInt = 16
     """The distance between those positions doubles from block to block, from 1 to this, the
@@ -112,8 +112,8 @@ class MaskedBlock(ResidualBlock):
 class ByteNet(Model[ByteNetState]):
     """A decoder that stands on the encoder, column upon column, and looks back at nothing.
 
-        z = encoder(E_s s_1, …, E_s s_|s|, E_s pad, …)   over |t̂| = a|s| + b columns
-        x_t = W [z_t; E_t y_{t-1}]                       z_t = 0 where t > |t̂|
+        z = norm(encoder(E_s s_1, …, E_s s_|s|, E_s pad, …))   over |t̂| = a|s| + b columns
+        x_t = W [z_t; E_t y_{t-1}]                             z_t = 0 where t > |t̂|
         p(y_t) = softmax(W_o ReLU(norm(W_f decoder(x_1, …, x_t))))
 
     Encoder and decoder are stacks of residual blocks. What a column knows of the source comes from

@@ -66,7 +66,8 @@ class ConvS2SSettings(Settings):
         """Make explicit what another field decides."""
         if not isinstance(given, dict) or given.get("positions", "learned") != "learned":
             return given
-        return {**given, "max_positions": given.get("max_positions") or 1024}
+        limit = given.get("max_positions")
+        return {**given, "max_positions": 1024 if limit is None else limit}
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -44,9 +44,7 @@ class MoeSettings(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        check_reading("both", self.width)
-        if self.units is not None and self.units % 2:
-            raise ValueError(f"reading both ways needs even units, got {self.units}")
+        check_reading("both", self.width, self.units)
         return self
 
 

@@ -47,7 +47,8 @@ class TransformerSettings(StackSettings):
     max_positions: PositiveInt | None = None
     """The longest sentence, in tokens, that learned positions can tell; 1024 if not given."""
     reach: PositiveInt | None = None
-    """The distance beyond which relative positions are all the same; 16 if not given."""
+    """The distance beyond which relative positions are all the same; 16 if not given, or the
+    window where that is less."""
     window: PositiveInt | None = None
     """Tokens to either side, in the decoder before, that self-attention sees; all if not given."""
     experts: LayerExpertsSettings | None = None
@@ -63,7 +64,8 @@ class TransformerSettings(StackSettings):
         if positions == "learned" and given.get("max_positions") is None:
             filled["max_positions"] = 1024
         if positions == "relative" and given.get("reach") is None:
-            filled["reach"] = 16
+            window = given.get("window")
+            filled["reach"] = min(window, 16) if isinstance(window, int) and window > 0 else 16
         return filled
 
     @model_validator(mode="after")
@@ -73,6 +75,11 @@ class TransformerSettings(StackSettings):
             raise ValueError(
                 f"reach {self.reach} has no effect on {self.positions} positions, which do not "
                 "clip distances; leave it out or set positions to 'relative'"
+            )
+        if self.window is not None and (self.reach or 0) > self.window:
+            raise ValueError(
+                f"reach {self.reach} has no effect beyond the window of {self.window}, where "
+                f"nothing is seen; make it {self.window} or less"
             )
         if self.positions == "rotary" and self.width // self.heads % 2:
             raise ValueError(
