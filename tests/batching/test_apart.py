@@ -20,6 +20,10 @@ def test_the_items_of_another_process():
     assert first != os.getpid()
 
 
+def test_what_is_printed_there_is_no_item():
+    assert list(apart(partial(map, print, ["noise"]))) == [None]
+
+
 def test_an_error_there_is_an_error_here():
     items = apart(partial(map, int, ["7", "x"]))
     assert next(items) == 7

@@ -49,8 +49,8 @@ def _receive(answers: IO[bytes], worker: "subprocess.Popen[bytes]") -> "T | _End
         received: T | _End = pickle.load(answers)
     except (EOFError, pickle.UnpicklingError):
         raise TrainingError(
-            f"the process that cuts texts at random ended with status {worker.wait()}; was it "
-            "killed, or the memory full? Go on with --resume"
+            f"the process that prepares batches ended with status {worker.wait()}; was it killed, "
+            "or the memory full? Go on with --resume"
         ) from None
     return received
 
@@ -58,7 +58,8 @@ def _receive(answers: IO[bytes], worker: "subprocess.Popen[bytes]") -> "T | _End
 def answer() -> None:
     """Be the other process: send what is asked for, until it ends or nobody reads it any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it will end it
-    answers, end = sys.stdout.buffer, _End(None)
+    answers, end = os.fdopen(os.dup(sys.stdout.fileno()), "wb"), _End(None)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever else is printed is no answer
     try:
         for item in pickle.load(sys.stdin.buffer)():
             pickle.dump(item, answers)
