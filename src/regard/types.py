@@ -2,7 +2,8 @@
 
 Axis letters, the same in every file: B sentences of a batch, T target or query positions,
 S source or key positions, H heads, D model width, K hypotheses of a sentence (in search) or head
-width (in attention), V vocabulary. A mask is boolean and True means *may look* or *is real*.
+width (in attention), V vocabulary, E experts of a layer. A mask is boolean and True means *may
+look* or *is real*.
 """
 
 from dataclasses import dataclass, replace

@@ -390,6 +390,7 @@ def test_a_gpu_agrees_and_is_never_waited_for(name):
         torch.cuda.set_sync_debug_mode("default")
     real = target.mask.cpu()
     torch.testing.assert_close(found.cpu(), wanted, atol=1e-3, rtol=1e-3)
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
     torch.testing.assert_close(steps.cpu()[real], wanted[real], atol=1e-3, rtol=1e-3)
 
 

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -414,14 +414,15 @@ class _Training:
         self.reporter.validated(step, numbers, best=new_best)
         self.clock = time.perf_counter()
 
+    def _validated_weights(self) -> AbstractContextManager[None]:
+        """The moving average in the place of the weights, if there is one."""
+        return self._lent(self.moving.shadow) if self.moving else nullcontext()
+
     @contextmanager
-    def _validated_weights(self) -> Iterator[None]:
-        """The moving average in the place of the weights, for as long as it takes."""
-        if not self.moving:
-            yield
-            return
+    def _lent(self, values: list[Tensor]) -> Iterator[None]:
+        """Other values in the place of the weights, for as long as it takes."""
         own = [p.detach().clone() for p in self.parameters.values()]
-        self._put(self.moving.shadow)
+        self._put(values)
         try:
             yield
         finally:
@@ -461,11 +462,9 @@ class _Training:
 
     def _helps(self, average: Mapping[str, Tensor]) -> bool:
         """Whether averaged weights score no worse than the best: early ones may spoil them."""
-        own = [p.detach().clone() for p in self.parameters.values()]
-        self._put([average[name] for name in self.parameters])
-        self.model.eval()
-        numbers = self.validate(self.model)
-        self._put(own)
+        with self._lent([average[name] for name in self.parameters]):
+            self.model.eval()
+            numbers = self.validate(self.model)
         self.metrics.add("average", self.progress.step, numbers)
         value, best = self._value(numbers), self.progress.best[0][0]
         by, helps = self.settings.validation.by, value >= best

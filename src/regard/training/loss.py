@@ -33,7 +33,7 @@ def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> 
 
 
 def disagreement(one: Tensor, other: Tensor) -> Tensor:
-    """() The mean of the two Kullback-Leibler divergences between softmaxes of (M, V), summed."""
+    """The mean of both Kullback-Leibler divergences of two softmaxes (M, V), summed over M: ()."""
     precise = torch.promote_types(one.dtype, torch.float32)
     p, q = (F.log_softmax(logits, -1, dtype=precise) for logits in (one, other))
     return ((p.exp() - q.exp()) * (p - q)).sum() / 2
