@@ -42,7 +42,8 @@ class TableTokenizer(Tokenizer):
     def surfaces(self, text: str) -> list[str]:
         normal = self._normalize(text)
         surfaces = self._split(normal)
-        if len(normal) != len(text):
+        # As long by chance, where one character became two and two others one, is not enough.
+        if len(normal) != len(text) or not self._one_by_one(text):
             return surfaces
         places = accumulate(map(len, surfaces), initial=0)
         return [text[first:last] for first, last in pairwise(places)]
@@ -53,6 +54,10 @@ class TableTokenizer(Tokenizer):
 
     def _normalize(self, text: str) -> str:
         return normalize(text, self.settings.form, lowercase=self.settings.lowercase)
+
+    def _one_by_one(self, text: str) -> bool:
+        """Whether no character of `text` is normalised to several."""
+        return text.isascii() or all(len(self._normalize(one)) == 1 for one in text)
 
     @abstractmethod
     def _split(self, text: str) -> list[str]:

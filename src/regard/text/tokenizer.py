@@ -33,8 +33,8 @@ class Tokenizer(ABC):
     def surfaces(self, text: str) -> list[str]:
         """For each id of `encode([text])` the stretch of `text` that it is for, UNK or not.
 
-        Together they are the text as it was given; the normalised one where that is longer or
-        shorter. Of a character in several ids, the last has it.
+        Together they are the text as it was given; the normalised one where that has other than
+        one character for each. Of a character in several ids, the last has it.
         """
 
     @abstractmethod
