@@ -274,7 +274,16 @@ class Stacks(Model[TransformerState], Generic[LayerT]):
 
 
 class Transformer(Stacks[DecoderLayer]):
-    """Attention in place of recurrence."""
+    """Attention in place of recurrence (figure 1 of the paper).
+
+        a layer of the encoder   x ← N(x + Self(x)),   x ← N(x + F(x))
+        one of the decoder       x ← N(x + Self(x)),   x ← N(x + Cross(x, z)),   x ← N(x + F(x))
+        p(y_t) = softmax(W_o x_t)
+
+    x begins as √D E y with its positions, z is what the encoder made of the source, N a layer norm,
+    which may stand elsewhere (see `Residual`), and F the feed-forward layer, max(0, x W₁) W₂ with
+    biases. In a decoder `Self` sees nothing later than itself.
+    """
 
     def __init__(self, settings: TransformerSettings, source_size: int, target_size: int) -> None:
         super().__init__(settings, source_size, target_size, DecoderLayer)

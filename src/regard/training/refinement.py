@@ -21,7 +21,8 @@ class RefinementSettings(Settings):
     """A second stage of training, which raises the GLEU of sampled translations.
 
     It begins with the weights that `training` ends with, and goes by the settings of `training`
-    save those named here. Nothing is dropped out.
+    save those named here. Nothing is dropped out, smoothed, accumulated or compiled,
+    and the best weights are used alone.
     """
 
     steps: PositiveInt = 300
