@@ -121,6 +121,7 @@ def test_a_row_that_fails_is_told_and_stops_no_other(tmp_path):
     write_recipes(tmp_path)
     shown = run_compare("bad=bad.yaml", "plain.yaml", "--steps", 2, "--beam", 1)
     assert shown.exit_code == 1
+    assert "all of it is in ladder: ladder.md, ladder.json, by-length.png" in shown.stderr
     assert "bad-seed1 failed: none of the 200 training pairs has at most 1 tokens" in shown.stderr
     bad, plain = json.loads((tmp_path / "ladder" / "ladder.json").read_text())["standings"]
     assert bad["failures"][0]["reason"].startswith("none of the 200 training pairs")
@@ -161,10 +162,17 @@ def test_another_corpus_for_all(tmp_path):
     [
         ((), RunError, "ladder: holds no comparison yet: name recipes or runs to compare"),
         (("--steps", 3), SettingsError, "name the recipes or runs too: options alone say too"),
+        (("--beam", 3), SettingsError, "name the recipes or runs too: options alone say too"),
         (("travle",), SettingsError, "did you mean 'travel'"),
         (("plain.yaml", "--steps", 3, "--tokens", 5), SettingsError, "--steps and --tokens: one"),
         (("plain.yaml", "--seeds", "1,x"), SettingsError, "--seeds 1,x: expected unlike numbers"),
         (("plain.yaml", "--seeds", "1,1"), SettingsError, "--seeds 1,1: expected unlike numbers"),
+        (("plain.yaml", "--seeds", f"1,{2**63}"), SettingsError, "numbers from 0 to 92233720368"),
+        (
+            ("plain.yaml", "--seeds-for", "plain=1", "--seeds-for", "plain=2"),
+            SettingsError,
+            "--seeds-for plain: given twice; give all of its seeds once",
+        ),
         (("plain.yaml", "--seeds-for", "3"), SettingsError, "--seeds-for 3: expected NAME=N,N"),
         (
             ("plain.yaml", "--seeds-for", "rnn=3"),
@@ -195,6 +203,21 @@ def test_a_device_that_is_not_there():
 def test_options_that_would_do_nothing(done):
     with pytest.raises(SettingsError, match="all that is compared are finished runs, which are"):
         run_compare(done[0] / "runs" / "plain-seed1", "--steps", 9)
+
+
+def test_a_path_may_hold_an_equals_sign(tmp_path):
+    (tmp_path / "rate=1").mkdir()
+    (tmp_path / "plain.yaml").rename(tmp_path / "rate=1" / "plain.yaml")
+    for system, label in (("rate=1/plain.yaml", "plain"), ("mine=rate=1/plain.yaml", "mine")):
+        with pytest.raises(SettingsError, match=f"no recipe of that name .* are {label}$"):
+            run_compare(system, "--seeds-for", "other=1")
+
+
+def test_without_a_row_there_are_no_figures(tmp_path):
+    shown = run_compare("plain.yaml", "--set", "training.max_tokens=1")
+    assert shown.exit_code == 1
+    assert "all of it is in ladder: ladder.md, ladder.json, logs/, runs/" in shown.stderr
+    assert not list((tmp_path / "ladder").glob("*.png"))
 
 
 def test_unlike_corpora_are_refused(tmp_path):

@@ -12,6 +12,7 @@ from regard.comparison.jobs import Job
 from regard.comparison.measuring import Failure
 from regard.comparison.plan import Budget, entries_of
 
+LONG = " at all" * 20
 NAMES = ("travel-rnn", "travel-rnnsearch", "travel-transformer")
 
 
@@ -41,7 +42,7 @@ def test_the_tables_fit_100_columns(screen):
         made_up_standing(name, [30.0, 31.0, 99.999], (30.12,) * 4, p_value=0.001) for name in NAMES
     ]
     failed = made_up_standing("lost", [], ()).model_copy(
-        update={"failures": (Failure(label="lost", seed=1, reason="[x] no memory"),)}
+        update={"failures": (Failure(label="lost", seed=1, reason=f"[x] no memory{LONG}"),)}
     )
     print_ladder(made_up_ladder(*standings, failed, best=NAMES[0]))
     lines = shown.getvalue().splitlines()
@@ -49,7 +50,7 @@ def test_the_tables_fit_100_columns(screen):
     assert max(map(len, tables)) <= 100
     for name in NAMES:
         assert len([line for line in tables if line.startswith(f"{name} ")]) == 2
-    assert "lost, seed 1, failed: [x] no memory" in lines[-1]
+    assert f"lost, seed 1, failed: [x] no memory{LONG}" in lines[-1]
 
 
 def test_a_pipe_gets_a_line_for_each_event(screen, job):
@@ -58,12 +59,12 @@ def test_a_pipe_gets_a_line_for_each_event(screen, job):
         watcher.started(one)
         watcher.looked([one])
         watcher.ended(one, made_up_row("plain", 31.5))
-        watcher.ended(one, Failure(label="plain", seed=3, reason="no [memory]"))
+        watcher.ended(one, Failure(label="plain", seed=3, reason=f"no [memory]{LONG}"))
         watcher.ended(one, None)
     assert shown.getvalue().splitlines() == [
         "training plain-seed3",
         "plain-seed3: BLEU 31.50 after 5,000 steps in 1,234 s",
-        "plain-seed3 failed: no [memory]",
+        f"plain-seed3 failed: no [memory]{LONG}",
     ]
 
 

@@ -6,6 +6,7 @@ from regard.comparison.folder import ComparisonFolder
 from regard.comparison.ladder import Ladder, Quarter, Spread, build_ladder
 from regard.comparison.measuring import Failure
 from regard.comparison.plan import Budget, entries_of, make_plan
+from regard.errors import RunError
 from regard.files import write_whole
 
 SEEDS = {"good": [1, 2], "poor": [1], "late": [1], "bad": [5]}
@@ -42,11 +43,11 @@ def built(tmp_path_factory):
             write_whole(folder.translations(entry), lines.encode())
     failure = Failure(label="bad", seed=5, reason="too large")
     write_whole(folder.row(entries[-1]), failure.model_dump_json().encode())
-    return build_ladder(plan, folder, data), data
+    return build_ladder(plan, folder, data), data, (plan, folder)
 
 
 def test_systems_stand_in_the_order_of_the_plan(built):
-    ladder, _ = built
+    ladder, *_ = built
     assert [one.label for one in ladder.standings] == list(SEEDS)
     assert [len(one.rows) for one in ladder.standings] == [2, 1, 0, 0]
     assert [one.waiting for one in ladder.standings] == [0, 0, 1, 0]
@@ -64,7 +65,7 @@ def test_seeds_are_put_together(built):
 
 
 def test_significance_is_against_the_best(built):
-    ladder, _ = built
+    ladder, *_ = built
     good, poor, late, bad = ladder.standings
     assert ladder.best == "good"
     assert good.significance is late.significance is bad.significance is None
@@ -73,7 +74,7 @@ def test_significance_is_against_the_best(built):
 
 
 def test_quarters_are_the_same_sentences_for_all(built):
-    ladder, data = built
+    ladder, data, _ = built
     good, poor, late, _ = ladder.standings
     assert len(ladder.quarters) == len(good.by_length) == len(poor.by_length) == 4
     assert late.by_length == ()
@@ -89,12 +90,29 @@ def test_quarters_are_the_same_sentences_for_all(built):
 
 
 def test_a_ladder_has_its_receipt(built):
-    ladder, data = built
+    ladder, data, _ = built
     assert ladder.data == data.digest
     assert (ladder.split, ladder.sentences, ladder.beam) == ("test", 80, 5)
     assert ladder.signatures == {"BLEU": "b|1", "chrF2": "c|2"}
     assert len(ladder.machines) == 1
     assert Ladder.model_validate_json(ladder.model_dump_json()) == ladder
+
+
+def test_translations_that_were_cut_or_lost(built):
+    _, data, (plan, folder) = built
+    path = folder.translations(plan.entries[0])
+    whole = path.read_bytes()
+    try:
+        path.write_bytes(b"".join(whole.splitlines(keepends=True)[:3]))
+        with pytest.raises(
+            RunError, match=r"good-seed1.txt: expected 80 translations, found 3; re"
+        ):
+            build_ladder(plan, folder, data)
+        path.unlink()
+        with pytest.raises(RunError, match=r"found 0; remove .*good-seed1.json to measure the row"):
+            build_ladder(plan, folder, data)
+    finally:
+        path.write_bytes(whole)
 
 
 def test_quarters_in_words():

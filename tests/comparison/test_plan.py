@@ -1,4 +1,5 @@
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -62,12 +63,16 @@ def test_a_finished_run_is_an_entry(tiny_run):
 
 
 def test_a_run_must_have_come_to_its_end(tiny_run, tmp_path):
-    (tmp_path / "recipe.yaml").write_bytes((tiny_run / "recipe.yaml").read_bytes())
+    run = shutil.copytree(tiny_run, tmp_path / "run")
+    shutil.rmtree(run / "checkpoints")
+    with pytest.raises(SettingsError, match="run: its checkpoints, which say how long it was"):
+        entry_of_run(run, None)
+    (run / "card.md").unlink()
     with pytest.raises(
         SettingsError,
         match="its training has not reached its end; go on with: regard train --resume --out",
     ):
-        entry_of_run(tmp_path, None)
+        entry_of_run(run, None)
     with pytest.raises(RunError, match="none: no such folder"):
         entry_of_run(Path("none"), None)
 
@@ -111,7 +116,7 @@ def test_the_same_plan_is_the_same_whatever_was_typed():
         ({"seeds": (2, 1)}, "its rows stood in another order"),
         ({"beam": 5}, "beam was 4 and is now 5"),
         ({"budget": Budget(tokens=9)}, "budget.tokens was null and is now 9"),
-        ({"seeds": (1,), "beam": 1}, "entries.plain-seed2 is no longer there (and 1 more differ"),
+        ({"seeds": (1,), "beam": 1}, "entries.plain-seed2 is no longer there (and 1 more); go on"),
     ],
 )
 def test_other_arguments_are_refused(changed, said):

@@ -39,6 +39,11 @@ from regard.training.interrupts import StopRequests
 
 app = typer.Typer()
 
+BEAM = 5
+"""Hypotheses kept at each step of every row's search, unless told otherwise."""
+LARGEST_SEED = 2**63 - 1
+"""That torch takes."""
+
 
 @app.command()
 def command(
@@ -79,7 +84,7 @@ def command(
     test: own_files.Test = None,
     languages: own_files.Languages = None,
     settings: options.Settings = None,
-    beam: options.Beam = 5,
+    beam: options.Beam = None,
     jobs: Annotated[
         int, typer.Option(min=1, help="Rows trained at once; measured they are one by one.")
     ] = 1,
@@ -121,9 +126,9 @@ def command(
             for entry in _entries(system, instead, settings or [], chosen, budget)
         ]
         _check_used(entries, chosen, given)
-        wanted = make_plan(entries, budget, beam or 5, ["regard", *sys.argv[1:]])
+        wanted = make_plan(entries, budget, beam or BEAM, ["regard", *sys.argv[1:]])
     else:
-        if any(given):
+        if any(given) or beam is not None:
             raise SettingsError("name the recipes or runs too: options alone say too little")
         wanted = folder.load_plan()
     pick_device(device)  # before anything is made, if it cannot be used
@@ -132,10 +137,8 @@ def command(
         print_json(ladder.model_dump(mode="json"))
     else:
         print_ladder(ladder)
-        note(
-            f"all of it is in {folder.path}: ladder.md, ladder.json, by-length.png, "
-            "quality-cost.png (and .svg), runs/"
-        )
+        figures = "by-length.png, quality-cost.png (and .svg), " if ladder.rows else ""
+        note(f"all of it is in {folder.path}: ladder.md, ladder.json, {figures}logs/, runs/")
     if any(one.failures for one in ladder.standings):
         sys.exit(1)
 
@@ -150,6 +153,8 @@ class _Seeds:
             label, equals, numbers = one.rpartition("=")
             if not equals or not label:
                 raise SettingsError(f"--seeds-for {one}: expected NAME=N,N, such as travel=1,2,3")
+            if label in self.own:
+                raise SettingsError(f"--seeds-for {label}: given twice; give all of its seeds once")
             self.own[label] = _numbers(numbers, f"--seeds-for {label}")
 
     def of(self, label: str) -> list[int]:
@@ -162,8 +167,11 @@ def _numbers(text: str, option: str) -> list[int]:
         numbers = [int(part) for part in text.split(",")]
     except ValueError:
         numbers = []
-    if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
-        raise SettingsError(f"{option} {text}: expected unlike numbers from 0, such as 1,2,3")
+    fitting = [number for number in numbers if 0 <= number <= LARGEST_SEED]
+    if not numbers or len(set(fitting)) < len(numbers):
+        raise SettingsError(
+            f"{option} {text}: expected unlike numbers from 0 to {LARGEST_SEED}, such as 1,2,3"
+        )
     return numbers
 
 
@@ -182,7 +190,9 @@ def _entries(
     budget: Budget,
 ) -> list[Entry]:
     """The rows of what was given as `[NAME=]RECIPE|RUN`."""
-    label, equals, name = system.rpartition("=")
+    label, equals, name = system.partition("=")
+    if not equals or Path(system).exists():  # a path may hold = too
+        label, equals, name = "", "", system
     path = Path(name)
     if RunFolder(path).recipe.is_file() or (path.is_dir() and name not in shelf_recipes()):
         return [entry_of_run(path, label or None)]

@@ -80,7 +80,8 @@ class LadderWatcher:
                 f"in {outcome.seconds:,.0f} s"
             )
         elif isinstance(outcome, Failure):
-            err.print(f"[red]{job.entry.name} failed:[/red] {escape(outcome.reason)}")
+            reason = escape(outcome.reason)
+            err.print(f"[red]{job.entry.name} failed:[/red] {reason}", soft_wrap=True)
 
     def _show(self, job: Job) -> None:
         """How far the row's training is, by what its run has written."""
@@ -109,4 +110,4 @@ def print_ladder(ladder: Ladder) -> None:
     for remark in remarks(ladder):
         note(remark)
     for trouble in troubles(ladder):
-        err.print(f"[red]{escape(trouble)}[/red]")
+        err.print(f"[red]{escape(trouble)}[/red]", soft_wrap=True)

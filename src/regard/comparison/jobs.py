@@ -4,6 +4,7 @@ A process that runs out of memory, or is killed, takes nothing with it but its o
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +27,10 @@ Goal = Literal["time", "train", "measure"]
 PAUSE = 0.2
 """Seconds between two looks at the processes."""
 THREADS = "OMP_NUM_THREADS"
+OUR_REASON = re.compile(r"^error: ((?:(?!^error: |^Traceback).)+)\Z", re.MULTILINE | re.DOTALL)
+"""What the command line says last of an error that a user can cause."""
+RAISED = re.compile(r"^[\w.]+(?:Error|Exception|Interrupt)\b.*", re.MULTILINE)
+"""The first line of what a traceback ends with: torch goes on with advice on debugging."""
 
 
 class Job(NamedTuple):
@@ -144,9 +149,10 @@ def read_reason(log: Path, offset: int, code: int) -> str:
         hint = ": was there too little memory?" if -code == signal.SIGKILL else ""
         return f"its process was ended by {name}{hint}"
     said = log.read_bytes()[offset:].decode(errors="replace").strip()
-    _, ours, reason = said.rpartition("error: ")
-    if ours and "Traceback" not in reason:
-        return reason
+    if ours := OUR_REASON.search(said):
+        return ours[1]
+    if raised := RAISED.findall(said):
+        return str(raised[-1])
     return said.splitlines()[-1] if said else f"its process ended with the exit code {code}"
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from regard.comparison.folder import ComparisonFolder
 from regard.comparison.measuring import SCORES, Failure, Row, load_row
 from regard.comparison.plan import Entry, Plan, Record
+from regard.errors import RunError
 from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_length
 from regard.evaluation.scores import ScoreSettings
 from regard.evaluation.significance import compare
@@ -125,7 +126,7 @@ def build_ladder(plan: Plan, folder: ComparisonFolder, data: Data) -> Ladder:
     test = _Sentences([pair.source for pair in pairs], [pair.target for pair in pairs])
     systems: dict[str, list[_Found]] = {}
     for entry in plan.entries:
-        systems.setdefault(entry.label, []).append(_find(entry, folder))
+        systems.setdefault(entry.label, []).append(_find(entry, folder, len(pairs)))
     standings = [_standing(label, found, test) for label, found in systems.items()]
     ranked = [one for one in standings if one.bleu is not None]
     best = max(ranked, key=lambda one: one.bleu.mean if one.bleu else 0.0, default=None)
@@ -151,11 +152,19 @@ def build_ladder(plan: Plan, folder: ComparisonFolder, data: Data) -> Ladder:
     )
 
 
-def _find(entry: Entry, folder: ComparisonFolder) -> _Found:
+def _find(entry: Entry, folder: ComparisonFolder, sentences: int) -> _Found:
+    """What became of a row, and its translations of so many test sentences."""
     row = load_row(folder.row(entry))
     if not isinstance(row, Row):
         return _Found(row, [])
-    return _Found(row, folder.translations(entry).read_text(encoding="utf-8").splitlines())
+    path = folder.translations(entry)
+    texts = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    if len(texts) != sentences:
+        raise RunError(
+            f"{path}: expected {sentences:,} translations, found {len(texts):,}; remove "
+            f"{folder.row(entry)} to measure the row again"
+        )
+    return _Found(row, texts)
 
 
 def _first_texts(found: Sequence[_Found]) -> list[str]:

@@ -28,8 +28,7 @@ from regard.serving.aligning import align_pairs, attends, choose_on_valid, read_
 from regard.serving.scoring import translator_perplexity
 from regard.serving.searching import search_settings
 from regard.serving.translator import Translator
-from regard.training.checkpoints import read_progress
-from regard.training.loop import Reporter
+from regard.training.loop import Reporter, last_progress
 
 SCORES = ScoreSettings(metrics=("bleu", "chrf"))
 WARM_UP = 64
@@ -140,9 +139,10 @@ def measure_row(
     settings = search_settings(run.recipe.decoding, beam=plan.beam)
     texts, seconds = _translate(translator, sources, settings)
     reporter.noted("measuring")
-    progress = read_progress(home.path / "checkpoints")[0]
+    progress = last_progress(home.path)
+    assert progress is not None  # a trained run has a checkpoint
     prepared = prepare(run.recipe, home, reporter)
-    tokens = progress["step"] * tokens_per_step(prepared.train, run.recipe.training)
+    tokens = progress.step * tokens_per_step(prepared.train, run.recipe.training)
     with TemporaryDirectory(prefix="regard-timing-") as temporary:
         timed = time_steps(run.recipe, prepared, RunFolder(Path(temporary)), device=device)
     row = Row(
@@ -151,10 +151,10 @@ def measure_row(
         family=run.recipe.model.family,
         attends=attends(run),
         parameters=sum(p.numel() for p in run.model.parameters()),
-        steps=progress["step"],
+        steps=progress.step,
         tokens=round(tokens),
         flops=tokens * flops_per_token(run.recipe, prepared),
-        seconds=progress["seconds"],
+        seconds=progress.seconds,
         tokens_per_second=timed.tokens_per_second,
         surprise=_surprise(translator_perplexity(translator, sources, references), references),
         scores=tuple(_row_score(one) for one in score(texts, references, SCORES)),

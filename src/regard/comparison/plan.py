@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
 from regard.errors import SettingsError
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.schema import Recipe
+from regard.training.loop import last_progress
 
 LABEL = re.compile(r"[\w+.,() -]+")
 """What a row may be called: its name is that of files too."""
@@ -98,13 +99,18 @@ def entries_of(recipe: Recipe, label: str, seeds: Sequence[int], budget: Budget)
 
 
 def entry_of_run(path: Path, label: str | None) -> Entry:
-    """The entry of a finished run."""
+    """The entry of a finished run: its card is what is written last."""
     folder = RunFolder(path)
     recipe = folder.load_recipe()
-    if not folder.weights("average").is_file():
+    if not folder.card.is_file():
         raise SettingsError(
             f"{path}: its training has not reached its end; go on with: "
             f"regard train --resume --out {path}"
+        )
+    if last_progress(path) is None:
+        raise SettingsError(
+            f"{path}: its checkpoints, which say how long it was trained, are gone; compare a run "
+            "that has one"
         )
     return Entry(label=label or recipe.name, recipe=recipe, run=path.resolve())
 
@@ -151,7 +157,7 @@ def check_same(saved: Plan, wanted: Plan, where: Path) -> None:
     if list(before["entries"]) != list(now["entries"]) and not found:
         found = ["its rows stood in another order"]
     if found:
-        more = f" (and {len(found) - 1} more differences)" if len(found) > 1 else ""
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise SettingsError(
             f"{where}: holds a comparison that was begun with other arguments: {found[0]}{more}; "
             f"go on with it by `regard compare --out {where}`, or compare in another folder"
