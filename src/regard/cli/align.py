@@ -113,6 +113,11 @@ def command(
     if dictionary is not None:
         some = task.pairs if pairs is None else pick(task.pairs, pairs)
         entries = learn_dictionary(run, some, settings, min_count=min_count or 1)
+        if not entries:
+            raise SettingsError(
+                f"--dictionary {dictionary}: no two words were aligned {min_count or 1} times; "
+                "count on more pairs, or give a lower --min-count"
+            )
         write_dictionary(entries, dictionary)
         note(f"wrote {len(entries):,} words to {dictionary}")
     else:
