@@ -46,13 +46,13 @@ LESSONS = {
         ),
         7,
         5e-3,
-        300,
+        450,
     ),
     "gnmt": Lesson(
         GnmtSettings(encoder_layers=3, decoder_layers=3, width=48, embedding=32, alignment=48),
         7,
         5e-3,
-        300,
+        350,
     ),
     # Nor has ByteNet attention: its columns must learn where in the sentence they stand.
     "bytenet": Lesson(
