@@ -63,7 +63,8 @@ class DeepAtt(Model[AttentiveState]):
     encoder's do.
 
     Not the paper's: its LSTM has peepholes, which torch's kernels lack; its y_0 is zero, ours a
-    learned vector; the order of the halves of f is ours.
+    learned vector; which gates make the half is ours to say; and f is handed on divided by a
+    constant, for the sake of the optimizer (`SHRINK`).
     """
 
     def __init__(self, settings: DeepAttSettings, source_size: int, target_size: int) -> None:

@@ -54,10 +54,10 @@ class Gnmt(Model[AttentiveState]):
     Under teacher forcing only the decoder's bottom layer goes step by step: all that the others
     need is then known, and each runs over the whole target in one call, as the encoder's do.
 
-    The paper does not say how its decoder begins; ours begins with nothing (h = c = 0), as all of
-    the source is to be had by looking. It draws first weights from ±0.04; ours are drawn as those
-    of our other recurrent models. With the paper's sizes and two vocabularies of 32,000 there are
-    280,858,880 parameters; Shazeer et al. 2017 (arXiv 1701.06538) count 278M in GNMT.
+    The decoder begins with nothing (h = c = 0): all of the source is to be had by looking. First
+    weights are drawn as in our other recurrent models, where the paper has ±0.04, save those of
+    the output layer (`unit_logits`). With the paper's sizes and two vocabularies of 32,000 there
+    are 280,858,880 parameters; Shazeer et al. 2017 (arXiv 1701.06538) count 278M in GNMT.
     """
 
     def __init__(self, settings: GnmtSettings, source_size: int, target_size: int) -> None:
