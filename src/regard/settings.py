@@ -16,4 +16,5 @@ class Settings(BaseModel):
         use_attribute_docstrings=True,
         validate_default=True,
         protected_namespaces=(),
+        allow_inf_nan=False,
     )

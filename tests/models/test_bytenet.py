@@ -124,6 +124,7 @@ def test_the_papers_size():
         ({"width": 7}, "blocks halve the width, which must be even, got 7"),
         ({"max_dilation": 6}, "max_dilation must be a power of two, got 6"),
         ({"stretch": 0.9}, "greater than or equal to 1"),
+        ({"stretch": float("inf")}, "finite number"),
         ({"kernel": 1}, "greater than or equal to 2"),
     ],
 )

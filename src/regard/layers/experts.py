@@ -149,7 +149,7 @@ class Experts(nn.Module):
         choice = self.gate(rows)
         owners = self._owners(choice, real)  # (N * k,)
         outputs = self._mix(rows, choice, owners).view_as(x)
-        sent = self._sizes(owners)  # (E,)
+        sent = self._owned(owners).sum(0)  # (E,)
         return Mixed(outputs, Routing(site, self._imbalance(choice, real), sent / sent.sum()))
 
     def step(self, x: Tensor) -> Tensor:
@@ -165,7 +165,7 @@ class Experts(nn.Module):
         zeros. The host must know how many rows each expert has, so this is for the CPU.
         """
         order = owners.argsort(stable=True)  # (R,)
-        sizes = self._sizes(owners).tolist()
+        sizes = self._owned(owners).sum(0).tolist()
         shares = torch.split(rows[order], [*sizes, len(rows) - sum(sizes)])
         answers = [
             self._answer(share, inner, outer)
@@ -185,14 +185,13 @@ class Experts(nn.Module):
         count, device = len(owners), owners.device
         size = 8 * math.ceil(math.sqrt(count / self.count))  # M
         blocks = self.count + max(0, count - self.count) // size
-        sizes = self._sizes(owners)  # (E,)
-        needed = (sizes + size - 1) // size  # (E,)
+        owned = self._owned(owners)  # (R, E)
+        needed = (owned.sum(0) + size - 1) // size  # (E,)
         ends = needed.cumsum(0)  # (E,) the block behind each expert's last
         own = torch.searchsorted(ends, torch.arange(blocks, device=device), right=True)  # (blocks,)
         own = own.clamp_max(self.count - 1)  # those that nobody needs hold zeros
         known = owners.clamp_max(self.count - 1)  # (R,)
-        hits = owners[:, None] == torch.arange(self.count, device=device)  # (R, E)
-        rank = hits.cumsum(0).gather(1, known[:, None])[:, 0] - 1  # (R,) within its expert's
+        rank = owned.cumsum(0).gather(1, known[:, None])[:, 0] - 1  # (R,) within its expert's
         place = (ends - needed)[known] * size + rank  # (R,)
         place = torch.where(owners < self.count, place, blocks * size)  # one row behind all blocks
         laid = rows.new_zeros(blocks * size + 1, rows.shape[1]).index_copy(0, place, rows)
@@ -220,9 +219,9 @@ class Experts(nn.Module):
         """The expert of each choice (N * k,), or E where the position is padding."""
         return choice.experts.masked_fill(~real[:, None], self.count).flatten()
 
-    def _sizes(self, owners: Tensor) -> Tensor:
-        """How many rows belong to each expert: (R,) -> (E,)."""
-        return (owners[:, None] == torch.arange(self.count, device=owners.device)).sum(0)
+    def _owned(self, owners: Tensor) -> Tensor:
+        """Whether a row belongs to an expert: (R,) -> (R, E)."""
+        return owners[:, None] == torch.arange(self.count, device=owners.device)
 
     def _imbalance(self, choice: Choice, real: Tensor) -> Tensor:
         """What uneven use costs: ()."""
