@@ -205,6 +205,13 @@ def test_options_that_would_do_nothing(done):
         run_compare(done[0] / "runs" / "plain-seed1", "--steps", 9)
 
 
+@pytest.mark.parametrize("minutes", ["nan", "inf", "0"])
+def test_minutes_have_an_end(minutes):
+    shown = run_compare("plain.yaml", "--minutes", minutes)
+    assert shown.exit_code == 2
+    assert "Invalid value for '--minutes'" in shown.stderr
+
+
 def test_a_path_may_hold_an_equals_sign(tmp_path):
     (tmp_path / "rate=1").mkdir()
     (tmp_path / "plain.yaml").rename(tmp_path / "rate=1" / "plain.yaml")

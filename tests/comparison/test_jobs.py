@@ -208,7 +208,16 @@ def test_a_process_is_told_its_row(folder, monkeypatch, tmp_path):
     (command, options), alone, single = seen
     assert command[1:] == [
         *("-m", "regard", "compare", "--out", str(folder.path)),
-        *("--row", "a-seed2", "--goal", "train", "--device", "cuda:1"),
+        *(
+            "--parent",
+            str(os.getpid()),
+            "--row",
+            "a-seed2",
+            "--goal",
+            "train",
+            "--device",
+            "cuda:1",
+        ),
     ]
     assert options["env"]["OMP_NUM_THREADS"] == "2"
     assert options["start_new_session"]
@@ -219,7 +228,8 @@ def test_a_process_is_told_its_row(folder, monkeypatch, tmp_path):
 @pytest.mark.slow
 def test_a_process_does_not_outlive_the_one_that_started_it(tmp_path):
     child = (
-        "import time; from regard.comparison.jobs import die_with_parent; die_with_parent(); "
+        "import os, time; from regard.comparison.jobs import die_with_parent; "
+        "die_with_parent(os.getppid()); "
         f"open({str(tmp_path / 'ready')!r}, 'w').close(); time.sleep(60)"
     )
     parent = (
@@ -237,6 +247,15 @@ def test_a_process_does_not_outlive_the_one_that_started_it(tmp_path):
     while _is_alive(number):
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_process_that_was_left_before_it_could_look_ends():
+    code = (
+        "import os, time; from regard.comparison.jobs import die_with_parent; "
+        "die_with_parent(os.getppid() + 1); time.sleep(60)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], timeout=50, check=False)
+    assert ended.returncode == 1
 
 
 def _is_alive(number):

@@ -1,6 +1,7 @@
 import pytest
 
 from ladders import MACHINE, made_up_ladder, made_up_row, made_up_standing
+from regard.comparison.ladder import Significance
 from regard.comparison.measuring import Failure
 from regard.comparison.table import brief, markdown_table, remarks, sheets, troubles
 
@@ -43,6 +44,14 @@ def test_quality_and_cost(ladder):
     assert found["near"]["AER"] == "12.5%"
     assert found["best"]["p"] == "best"
     assert set(found["lost"].values()) == {"lost", "–"}
+
+
+def test_a_first_seed_above_the_best_one_is_not_marked(ladder):
+    near = ladder.standings[1]
+    above = Significance(difference=0.5, p_value=0.01)
+    standings = (near.model_copy(update={"significance": above}), *ladder.standings[2:])
+    other = made_up_ladder(*standings, best="best")
+    assert cells(sheets(other)[0], other)["near"]["p"] == "0.010 "
 
 
 def test_by_length_seeds_and_budget(ladder):

@@ -41,6 +41,8 @@ app = typer.Typer()
 
 BEAM = 5
 """Hypotheses kept at each step of every row's search, unless told otherwise."""
+MINUTES = 1e6
+"""More than anybody will wait: it is infinity that is meant to be refused."""
 LARGEST_SEED = 2**63 - 1
 """That torch takes."""
 
@@ -64,7 +66,11 @@ def command(
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(min=0.001, help="Train each for so many minutes, by timing some steps first."),
+        typer.Option(
+            min=0.001,
+            max=MINUTES,
+            help="Train each for so many minutes, by timing some steps first.",
+        ),
     ] = None,
     seeds: Annotated[
         str | None, typer.Option(metavar="N,N,...", help="Train each recipe with these seeds.")
@@ -84,7 +90,10 @@ def command(
     test: own_files.Test = None,
     languages: own_files.Languages = None,
     settings: options.Settings = None,
-    beam: options.Beam = None,
+    beam: Annotated[
+        int | None,
+        typer.Option(min=1, help=f"Hypotheses kept at each step of all searches, else {BEAM}."),
+    ] = None,
     jobs: Annotated[
         int, typer.Option(min=1, help="Rows trained at once; measured they are one by one.")
     ] = 1,
@@ -92,6 +101,7 @@ def command(
     json: options.Json = False,
     row: Annotated[str | None, typer.Option(hidden=True)] = None,
     goal: Annotated[Goal, typer.Option(hidden=True)] = "measure",
+    parent: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Train several systems alike, then score and time them in one table.
 
@@ -108,6 +118,8 @@ def command(
     """
     folder = ComparisonFolder(out_folder)
     if row is not None:
+        if parent is not None:
+            die_with_parent(parent)
         _run_row(folder, row, goal, device)
         return
     files = own_files.own_corpus(
@@ -260,7 +272,6 @@ def _draw(plan: Plan, folder: ComparisonFolder, data: Data) -> Ladder:
 
 def _run_row(folder: ComparisonFolder, name: str, goal: Goal, device: str) -> None:
     """What a process that `_compare` started does: bring one row to its goal."""
-    die_with_parent()
     plan = folder.load_plan()
     entry, where = plan.entry(name), pick_device(device)
     reporter = TerminalReporter(entry.recipe.training.steps)

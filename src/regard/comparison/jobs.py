@@ -159,6 +159,7 @@ def read_reason(log: Path, offset: int, code: int) -> str:
 def start_process(folder: ComparisonFolder, device: str, jobs: int) -> Start:
     """Starts `regard compare` for one row; the cores are shared by those that train at once."""
     command = [sys.executable, "-m", "regard", "compare", "--out", str(folder.path)]
+    command += ["--parent", str(os.getpid())]
     shared = {THREADS: str(max(1, (os.cpu_count() or 1) // jobs))} if jobs > 1 else {}
 
     def start(job: Job, log: Path) -> Process:
@@ -177,13 +178,12 @@ def start_process(folder: ComparisonFolder, device: str, jobs: int) -> Start:
     return start
 
 
-def die_with_parent() -> None:
-    """Let this process end as soon as the one that started it has, in whatever way that ended.
+def die_with_parent(parent: int) -> None:
+    """Let this process end as soon as the one of that number has, which started it, in any way.
 
     A row can be taken up wherever it was left; two processes at one row would be in each other's
     way.
     """
-    parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -99,7 +99,7 @@ def troubles(ladder: Ladder) -> Iterator[str]:
 
 
 def brief(number: float) -> str:
-    """Three digits and a letter: 514k, 12.8M, 3.20P."""
+    """At most three digits, and a letter: 514k, 12.8M, 3.2P."""
     for letter in ("", "k", "M", "G", "T", "P", "E"):
         if abs(number) < 999.5 or letter == "E":
             digits = f"{number:.3g}" if abs(number) < 99.95 else f"{number:.0f}"
@@ -131,8 +131,9 @@ def _range(spread: Spread | None) -> str:
 def _p_value(one: Standing) -> str:
     if one.significance is None:
         return "best"
-    mark = "*" if one.significance.p_value < LEVEL else " "
-    return f"{one.significance.p_value:.3f}{mark}"
+    difference, p_value = one.significance.difference, one.significance.p_value
+    below = difference < 0 and p_value < LEVEL  # the first seed may be above the best system's
+    return f"{p_value:.3f}{'*' if below else ' '}"
 
 
 def markdown_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]:
