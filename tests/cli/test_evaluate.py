@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 from typer.testing import CliRunner
@@ -107,6 +108,18 @@ def test_unknown_words_of_both_models(run, words_run):
     said = json.loads(
         run("--json", "--unknown", "copy", "--against", words_run, model=words_run).stdout
     )
+    assert {one["delta"] for one in said["against"]} == {0.0}
+
+
+def test_a_dictionary_from_a_pipe_is_read_once_for_both(run, words_run):
+    read, write = os.pipe()
+    os.write(write, b"Jane\tJane\n")
+    os.close(write)
+    try:
+        options = ("--unknown", f"/dev/fd/{read}", "--against", words_run)
+        said = json.loads(run("--json", *options, model=words_run).stdout)
+    finally:
+        os.close(read)
     assert {one["delta"] for one in said["against"]} == {0.0}
 
 

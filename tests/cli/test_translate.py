@@ -231,6 +231,7 @@ def test_unknown_words_in_the_n_best_and_the_alignment(unsure):
         texts = [found["text"] for found in said["translations"]]
         assert len(texts) == (2 if source else 1)
         assert "⁇" not in "".join(texts)
+        assert bool(said.get("alignment")) == bool(source)
         for there, here in said.get("alignment", []):
             assert there < len(source.split())
             assert here < len(texts[0].split())

@@ -1,5 +1,7 @@
 """`regard evaluate`."""
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,8 +70,10 @@ def command(
     settings = ScoreSettings(
         metrics=("bleu", "chrf", "ter", "exact"), tokenize=tokenize, lowercase=lowercase
     )
+    words = read_unknown(unknown) if unknown is not None else None
     translator = load(model, device=device, weights=weights)
-    texts = _translate(translator, sources, beam, unknown)
+    translate = partial(_translate, sources, beam, allow_unknown=unknown is not None, words=words)
+    texts = translate(translator)
     if output is not None:
         write_whole(output, "".join(f"{text}\n" for text in texts).encode())
     scores = score(texts, references, settings)
@@ -80,7 +84,7 @@ def command(
         groups = score_by_length(sources, texts, references, LengthSettings(), plain)
     comparisons: list[Comparison] = []
     if against is not None:
-        others = _translate(load(against, device=device), sources, beam, unknown)
+        others = translate(load(against, device=device))
         comparisons = compare(others, texts, references, settings)
     if json:
         print_json(_as_json(len(texts), scores, surprise, groups, comparisons))
@@ -111,11 +115,16 @@ def _sentences(
 
 
 def _translate(
-    translator: Translator, sources: list[str], beam: int | None, unknown: str | None
+    sources: list[str],
+    beam: int | None,
+    translator: Translator,
+    *,
+    allow_unknown: bool,
+    words: Mapping[str, str] | None,
 ) -> list[str]:
-    settings = search_settings(translator.settings, beam=beam, unknown=unknown is not None)
-    dictionary = read_unknown(unknown) if unknown is not None else None
-    return [answer.text for answer in translator.translate(sources, settings, unknown=dictionary)]
+    """The translations; `words` is the dictionary for unknown words, where it is asked for."""
+    settings = search_settings(translator.settings, beam=beam, unknown=allow_unknown)
+    return [answer.text for answer in translator.translate(sources, settings, unknown=words)]
 
 
 def _print_groups(groups: list[LengthGroup]) -> None:
