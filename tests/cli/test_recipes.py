@@ -11,7 +11,7 @@ from regard.recipes.load import load_recipe, shelf_recipes
 
 
 def run(*args):
-    return CliRunner().invoke(app, args, catch_exceptions=False, env={"COLUMNS": "200"})
+    return CliRunner().invoke(app, args, catch_exceptions=False, env={"COLUMNS": "400"})
 
 
 def test_the_list_names_every_recipe():
