@@ -97,15 +97,14 @@ class LadderWatcher:
 
 def print_ladder(ladder: Ladder) -> None:
     """The tables, what must be known to read them, and what is missing from them."""
-    if not out.is_terminal:
-        out.width = max(out.width, WIDTH)
+    width = out.width if out.is_terminal else max(out.width, WIDTH)
     for sheet in sheets(ladder):
         titles = [column.title for column in sheet.columns]
         table = plain_table("", *titles, title=sheet.title, right=tuple(titles), gap=1)
         for standing, cells in sheet.lines(ladder):
             style = "bold" if standing.label == ladder.best else None
             table.add_row(*map(escape, cells), style=style)
-        out.print(table)
+        out.print(table, width=width)
         out.print()
     for remark in remarks(ladder):
         note(remark)
