@@ -9,7 +9,7 @@ from typing import Self
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
-from regard.cli.console import err, note, out
+from regard.cli.console import PipedConsole, err, note, out
 from regard.cli.tables import plain_table
 from regard.comparison.folder import ComparisonFolder
 from regard.comparison.jobs import Goal, Job
@@ -97,15 +97,15 @@ class LadderWatcher:
 
 def print_ladder(ladder: Ladder) -> None:
     """The tables, what must be known to read them, and what is missing from them."""
-    width = out.width if out.is_terminal else max(out.width, WIDTH)
+    wide = out if out.is_terminal else PipedConsole(file=out.file, width=max(out.width, WIDTH))
     for sheet in sheets(ladder):
         titles = [column.title for column in sheet.columns]
         table = plain_table("", *titles, title=sheet.title, right=tuple(titles), gap=1)
         for standing, cells in sheet.lines(ladder):
             style = "bold" if standing.label == ladder.best else None
             table.add_row(*map(escape, cells), style=style)
-        out.print(table, width=width)
-        out.print()
+        wide.print(table)
+        wide.print()
     for remark in remarks(ladder):
         note(remark)
     for trouble in troubles(ladder):
