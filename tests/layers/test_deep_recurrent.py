@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from loud import draw, loud
 from regard.layers.deep_recurrent import (
     SHRINK,
     FastForwardColumn,
@@ -18,18 +19,6 @@ MASK = torch.arange(T) < torch.tensor(LENGTHS)[:, None]
 @pytest.fixture(autouse=True)
 def _seed():
     torch.manual_seed(0)
-
-
-def draw(*shape):
-    return torch.randn(*shape, dtype=torch.float64)
-
-
-def loud(module):
-    """`module` in float64 with no weight at zero."""
-    with torch.no_grad():
-        for p in module.double().parameters():
-            p.add_(0.3 * torch.randn_like(p))
-    return module
 
 
 def run(layer, x):

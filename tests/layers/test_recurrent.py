@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch import nn
 
+from loud import draw, loud
 from regard.layers.recurrent import RecurrentDecoder, RecurrentEncoder, RecurrentLayer
 
 B, T, K, E, D, L = 3, 5, 2, 7, 8, 2
@@ -14,18 +15,6 @@ MASK = torch.arange(T) < torch.tensor(LENGTHS)[:, None]
 @pytest.fixture(autouse=True)
 def _seed():
     torch.manual_seed(0)
-
-
-def draw(*shape):
-    return torch.randn(*shape, dtype=torch.float64)
-
-
-def loud(module):
-    """`module` in float64 with no weight at zero."""
-    with torch.no_grad():
-        for p in module.double().parameters():
-            p.add_(0.3 * torch.randn_like(p))
-    return module
 
 
 def sigmoid(x):

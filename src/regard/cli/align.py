@@ -1,6 +1,6 @@
 """`regard align`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
@@ -112,16 +112,28 @@ def command(
         settings = choose_on_valid(run)
     if dictionary is not None:
         some = task.pairs if pairs is None else pick(task.pairs, pairs)
-        entries = learn_dictionary(run, some, settings, min_count=min_count or 1)
-        if not entries:
-            raise SettingsError(
-                f"--dictionary {dictionary}: no two words were aligned {min_count or 1} times; "
-                "count on more pairs, or give a lower --min-count"
-            )
-        write_dictionary(entries, dictionary)
-        note(f"wrote {len(entries):,} words to {dictionary}")
+        _write_dictionary(run, some, settings, dictionary, min_count=min_count or 1)
     else:
         _align(run, task, settings, counted_from=1 if gold_from else 0, quiet=quiet, json=json)
+
+
+def _write_dictionary(
+    run: Run,
+    pairs: Iterable[Pair],
+    settings: AlignmentSettings,
+    file: Path,
+    *,
+    min_count: int,
+) -> None:
+    """Write what the alignments of `pairs` say of each source word."""
+    entries = learn_dictionary(run, pairs, settings, min_count=min_count)
+    if not entries:
+        raise SettingsError(
+            f"--dictionary {file}: no two words were aligned {min_count} times; "
+            "count on more pairs, or give a lower --min-count"
+        )
+    write_dictionary(entries, file)
+    note(f"wrote {len(entries):,} words to {file}")
 
 
 def _align(

@@ -12,7 +12,7 @@ from regard.layers.deep_recurrent import FastForwardColumn, FastForwardStack, fa
 from regard.layers.embeddings import build_embedding
 from regard.layers.initial import unit_logits, xavier_linears
 from regard.models.contracts import Model
-from regard.models.recurrent_state import AttentiveState
+from regard.models.recurrent_state import AttentiveState, blank_state
 from regard.settings import Settings
 from regard.types import Decoded, Memory, Padded, Site, Watch
 
@@ -107,9 +107,7 @@ class DeepAtt(Model[AttentiveState]):
         return logits
 
     def start(self, memory: Memory) -> AttentiveState:
-        blank = tuple(h[:, None] for h in self.bottom.layer.blank(len(memory.mask)))  # (B, 1, D)
-        cells = blank * (1 + len(self.decoder.layers))  # the bottom's h and c, then the others'
-        return AttentiveState(cells, self.bottom.prepare(memory.states), memory.mask)
+        return blank_state(self.bottom, self.decoder.layers, memory)
 
     def step(
         self, tokens: Tensor, state: AttentiveState, *, watch: Watch | None = None

@@ -15,7 +15,7 @@ from regard.layers.experts import Experts, ExpertsSettings
 from regard.layers.initial import xavier_linears
 from regard.layers.recurrent import Hidden, RecurrentEncoder, RecurrentLayer, check_reading
 from regard.models.contracts import Model
-from regard.models.recurrent_state import AttentiveState
+from regard.models.recurrent_state import AttentiveState, blank_state
 from regard.settings import Settings
 from regard.types import Decoded, Memory, Padded, Routing, Site, Watch
 
@@ -106,9 +106,7 @@ class Moe(Model[AttentiveState]):
         return logits
 
     def start(self, memory: Memory) -> AttentiveState:
-        layers = [self.bottom.layer, *self.decoder]
-        blank = (h[:, None] for layer in layers for h in layer.blank(len(memory.mask)))
-        return AttentiveState(tuple(blank), self.bottom.prepare(memory.states), memory.mask)
+        return blank_state(self.bottom, self.decoder, memory)
 
     def step(
         self, tokens: Tensor, state: AttentiveState, *, watch: Watch | None = None

@@ -1,13 +1,16 @@
 """Where decoders are in a search that carry a bounded past: recurrent, or convolutional."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Self
 
 from torch import Tensor
 
 from regard.attention.attend import KeyValues
-from regard.layers.recurrent import Hidden
+from regard.layers.attentive import AttentiveLayer
+from regard.layers.recurrent import Hidden, RecurrentLayer
 from regard.models.contracts import take
+from regard.types import Memory
 
 
 @dataclass(frozen=True)
@@ -35,3 +38,12 @@ class AttentiveState(RecurrentState):
     def keep(self, sentences: Tensor) -> Self:
         kept = super().keep(sentences)
         return replace(kept, memory=self.memory.rows(sentences), real=self.real[sentences])
+
+
+def blank_state(
+    bottom: AttentiveLayer, above: Iterable[RecurrentLayer], memory: Memory
+) -> AttentiveState:
+    """Where a stack begins that knows nothing but can look; the cells of `bottom` come first."""
+    layers = [bottom.layer, *above]
+    cells = (h[:, None] for layer in layers for h in layer.blank(len(memory.mask)))  # (B, 1, D)
+    return AttentiveState(tuple(cells), bottom.prepare(memory.states), memory.mask)
