@@ -190,6 +190,19 @@ def test_padding_changes_nothing(name):
 
 
 @every_variant
+def test_a_sentence_alone_is_what_it_is_in_a_batch(name):
+    model, source, target = tiny(name)
+    wanted = model(source, target)
+    for row in range(B):
+        alone = [
+            Padded(x.ids[row][x.mask[row]][None], x.mask[row][x.mask[row]][None])
+            for x in (source, target)
+        ]
+        found = model(*alone)
+        torch.testing.assert_close(found[0], wanted[row][target.mask[row]])
+
+
+@every_variant
 def test_the_source_and_the_past_do_matter(name):
     model, source, target = tiny(name)
     logits = model(source, target)
