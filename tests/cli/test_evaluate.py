@@ -9,6 +9,7 @@ from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.scores import ScoreSettings, score
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import RunFolder
+from regard.serving.translator import load
 
 
 @pytest.fixture
@@ -54,6 +55,19 @@ def test_files(run, files, tmp_path):
     said = json.loads(run(*files, "--json", "--output", out).stdout)
     assert said["sentences"] == 6
     assert len(out.read_text().splitlines()) == 6
+
+
+def test_models_that_vote_are_scored_together(run, files, tmp_path, tiny_run, other_run):
+    out = tmp_path / "said.txt"
+    voting = (*files, "--ensemble", other_run, "--output", out)
+    said = json.loads(run(*voting, "--json").stdout)
+    sources = (tmp_path / "source").read_text().splitlines()
+    voted = load(tiny_run, other_run, device="cpu").translate(sources)
+    assert out.read_text().splitlines() == [answer.text for answer in voted]
+    assert said["perplexity"] is None
+    shown = run(*voting).stdout
+    assert f"{tiny_run} + {other_run}" in shown.replace("\n", "")
+    assert "perplexity" not in shown
 
 
 def test_a_table_for_people(run, files, tiny_run):

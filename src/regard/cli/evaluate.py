@@ -40,6 +40,7 @@ def command(
         str | None,
         typer.Option(metavar="MODEL", help="Another model: is the difference more than chance?"),
     ] = None,
+    ensemble: options.Ensemble = None,
     beam: options.Beam = None,
     unknown: options.Unknown = None,
     tokenize: Annotated[
@@ -59,7 +60,8 @@ def command(
     """Score a model: BLEU, chrF, TER with signatures; compare it with another.
 
     Every score comes with sacreBLEU's signature and a 95% interval from 1,000 bootstrap resamples;
-    --against adds a paired bootstrap test on the same sentences (Koehn 2004).
+    --against adds a paired bootstrap test on the same sentences (Koehn 2004). Models that vote with
+    --ensemble are scored together; a perplexity is measured of one model alone.
 
     Examples:
 
@@ -71,13 +73,13 @@ def command(
         metrics=("bleu", "chrf", "ter", "exact"), tokenize=tokenize, lowercase=lowercase
     )
     words = read_unknown(unknown) if unknown is not None else None
-    translator = load(model, device=device, weights=weights)
+    translator = load(model, *(ensemble or ()), device=device, weights=weights)
     translate = partial(_translate, sources, beam, allow_unknown=unknown is not None, words=words)
     texts = translate(translator)
     if output is not None:
         write_whole(output, "".join(f"{text}\n" for text in texts).encode())
     scores = score(texts, references, settings)
-    surprise = translator_perplexity(translator, sources, references)
+    surprise = None if ensemble else translator_perplexity(translator, sources, references)
     groups = []
     if by_length:
         plain = settings.model_copy(update={"resamples": 0})
@@ -89,12 +91,13 @@ def command(
     if json:
         print_json(_as_json(len(texts), scores, surprise, groups, comparisons))
         return
-    out.print(scores_table(scores, title=f"{escape(model)} on {len(texts):,} sentences"))
-    out.print(
-        f"perplexity  {surprise.value:.3f}  [dim]per token, {surprise.num_tokens:,} tokens[/]"
-    )
+    name = " + ".join((model, *(ensemble or ())))
+    out.print(scores_table(scores, title=f"{escape(name)} on {len(texts):,} sentences"))
+    if surprise is not None:
+        counted = f"[dim]per token, {surprise.num_tokens:,} tokens[/]"
+        out.print(f"perplexity  {surprise.value:.3f}  {counted}")
     _print_groups(groups)
-    _print_comparisons(comparisons, model, against or "")
+    _print_comparisons(comparisons, name, against or "")
 
 
 def _sentences(
@@ -161,14 +164,14 @@ def _print_comparisons(comparisons: list[Comparison], model: str, against: str) 
 def _as_json(
     sentences: int,
     scores: list[Score],
-    surprise: Perplexity,
+    surprise: Perplexity | None,
     groups: list[LengthGroup],
     comparisons: list[Comparison],
 ) -> dict[str, Any]:
     return {
         "sentences": sentences,
         "scores": [_score_json(one) for one in scores],
-        "perplexity": surprise._asdict(),
+        "perplexity": surprise._asdict() if surprise else None,
         "by_length": [
             {
                 "shortest": group.shortest,

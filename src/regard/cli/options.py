@@ -38,6 +38,10 @@ Unknown = Annotated[
         "translation. Otherwise the recipe decides.",
     ),
 ]
+Ensemble = Annotated[
+    list[str] | None,
+    typer.Option(metavar="MODEL", help="Another model that votes; may be repeated."),
+]
 Layer = Annotated[int | None, typer.Option(min=0, help="A layer, from 0; otherwise the average.")]
 Head = Annotated[int | None, typer.Option(min=0, help="A head, from 0; otherwise the average.")]
 HeldOutSource = Annotated[

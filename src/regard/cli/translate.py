@@ -56,10 +56,7 @@ def command(
         list[str] | None,
         typer.Option(metavar="WORD", help="A word no translation may hold; may be repeated."),
     ] = None,
-    ensemble: Annotated[
-        list[str] | None,
-        typer.Option(metavar="MODEL", help="Another model that votes; may be repeated."),
-    ] = None,
+    ensemble: options.Ensemble = None,
     unknown: options.Unknown = None,
     scores: Annotated[
         bool, typer.Option("--scores", help="Put each translation's score before it.")
