@@ -5,12 +5,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: demo test check setup clean
+.PHONY: demo test check setup browser clean
 
 demo: $(READY)
 	$(BIN)/regard demo --out runs/demo
 
-test: check
+test: check browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --dist worksteal --cov --cov-report term -q
 
 check: $(READY)
@@ -19,6 +19,14 @@ check: $(READY)
 	$(BIN)/mypy
 
 setup: $(READY)
+
+# The pages are tested in a real Chromium; where none can be had those tests are skipped and say so.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null \
+	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \
+	    && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium \
+	       >/dev/null; } \
+	  || echo "no Chromium found: the tests of the pages will be skipped; install it to run them"
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
