@@ -22,7 +22,8 @@ setup: $(READY)
 
 # The pages are tested in a real Chromium; where none can be had those tests are skipped and say so.
 browser:
-	@command -v chromium chromium-browser google-chrome >/dev/null \
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null \
+	  || command -v google-chrome >/dev/null \
 	  || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \
 	    && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium \
 	       >/dev/null; } \

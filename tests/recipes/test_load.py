@@ -244,3 +244,9 @@ def test_recipes_that_are_not_there(name, message):
     with pytest.raises(SettingsError) as caught:
         load_recipe(name)
     assert str(caught.value) == message
+
+
+def test_agreement_of_two_passes_needs_dropout():
+    raw = {**COPY, "training": {"consistency": 5.0}, "model": {"family": "luong"}}
+    assert "the model has no dropout: set model.dropout" in mistake(raw, "model.dropout=0")
+    assert make_recipe(raw, ["model.dropout=0.1"], where="mine.yaml").training.consistency == 5

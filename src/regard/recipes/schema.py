@@ -1,5 +1,7 @@
 """The shape of a recipe: nothing but the settings classes of the folders below, nested."""
 
+from pydantic import model_validator
+
 from regard.corpora.build import CorpusSettings
 from regard.decoding.search import DecodingSettings
 from regard.models.build import ModelSettings
@@ -29,3 +31,14 @@ class Recipe(Settings):
     """How it then learns from its own translations; null leaves it as `training` made it."""
     decoding: DecodingSettings = DecodingSettings()
     """How its answers are searched for."""
+
+    @model_validator(mode="after")
+    def _agree(self) -> "Recipe":
+        dropouts = [value for name, value in self.model if name.endswith("dropout")]
+        if self.training.consistency and not any(dropouts):
+            raise ValueError(
+                f"training.consistency {self.training.consistency:g} asks that two passes with "
+                "unlike dropout agree, and the model has no dropout: set model.dropout, or "
+                "training.consistency to 0"
+            )
+        return self
