@@ -7,6 +7,8 @@ import pytest
 from regard.serving.translator import load
 from tiny import train_tiny
 
+pytest_plugins = ["browser"]  # the fixture `chromium`
+
 os.environ.pop("COLUMNS", None)  # xdist sets it, and a console made now would keep to it for ever
 
 

@@ -1,0 +1,193 @@
+"""A look as plain data: what the viewer draws, in a file of its own or from a server."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from torch import Tensor
+from typing_extensions import TypedDict  # pydantic, which reads these, takes no other before 3.12
+
+from regard.inspection.alignment import AlignmentSettings
+from regard.inspection.look import Look
+from regard.inspection.record import Attention, Axis, Part
+from regard.text.special import BOS, SPECIAL_PIECES
+
+VERSION = 1
+"""Of the document's form: a viewer draws the one it knows."""
+ONE = 255
+"""The byte that stands for a weight of 1."""
+
+
+class Side(TypedDict):
+    """A sentence, in words and in the pieces that the model reads or answers."""
+
+    text: str
+    pieces: list[str]
+    words: list[str]
+    word_of: list[int | None]
+
+
+class Maps(TypedDict):
+    """All maps of one part: bytes in base64, layer by layer, head by head, row by row."""
+
+    shape: list[int]
+    weights: str
+
+
+class Links(TypedDict):
+    """Which source word belongs to which target word, and what said so."""
+
+    links: list[tuple[int, int]]
+    by: str
+
+
+class SinkFound(TypedDict):
+    """A column of pieces on which a head rests whatever the row."""
+
+    part: Part
+    layer: int
+    head: int
+    column: int
+    share: float
+
+
+class Ranked(TypedDict):
+    """One of the n best translations."""
+
+    text: str
+    score: float
+
+
+class Tree(TypedDict):
+    """The hypotheses of a search: each node is [parent, piece, log-probability, state]."""
+
+    nodes: list[tuple[int | None, str, float, Literal["kept", "dropped", "ended"]]]
+    answers: list[int]
+
+
+class Text(TypedDict):
+    """A translation alone."""
+
+    text: str
+
+
+class Without(TypedDict):
+    """What the translation becomes when one head is silenced."""
+
+    part: Part
+    layer: int
+    head: int
+    text: str
+
+
+class LookDocument(TypedDict):
+    """All that the viewer needs of one sentence."""
+
+    version: int
+    model: str
+    source: Side
+    target: Side
+    given: list[str]
+    parts: dict[Part, Maps]
+    alignment: Links | None
+    sinks: list[SinkFound]
+    candidates: list[Ranked]
+    tree: Tree | None
+    changes: list[dict[str, Any]]
+    before: Text | None
+    without: list[Without]
+
+
+class Scored(Protocol):
+    """A translation and what the search ranked it by."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def score(self) -> float: ...
+
+
+class Answered(Protocol):
+    """What an answer has: this room does not know the translator that gave it."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def candidates(self) -> Sequence[Scored]: ...
+    @property
+    def attention(self) -> Look | None: ...
+
+
+def look_document(
+    answer: Answered,
+    *,
+    model: str = "",
+    alignment: AlignmentSettings | None = None,
+    changes: Sequence[Mapping[str, Any]] = (),
+    before: str | None = None,
+    without: Sequence[Without] = (),
+) -> LookDocument:
+    """The document of one answer, ready for JSON.
+
+    `alignment` says which attention the links are read off, by default the average. `changes` are
+    what was changed in the attention, in their JSON form, and `before` the translation without
+    them. An answer that was not looked at, or by a model that does not attend, has no parts.
+    """
+    look = answer.attention or Look({})
+    source, target = _source_axis(look), _target_axis(look)
+    return {
+        "version": VERSION,
+        "model": model,
+        "source": _side(answer.source, source),
+        "target": _side(answer.candidates[0].text, target),
+        "given": [SPECIAL_PIECES[BOS], *target.pieces[:-1]] if target else [],
+        "parts": {part: _maps(attention) for part, attention in look.parts.items()},
+        "alignment": _links(look, alignment or AlignmentSettings()),
+        "sinks": [],
+        "candidates": [{"text": one.text, "score": one.score} for one in answer.candidates],
+        "tree": None,
+        "changes": [dict(change) for change in changes],
+        "before": None if before is None else {"text": before},
+        "without": list(without),
+    }
+
+
+def _source_axis(look: Look) -> Axis | None:
+    if "cross" in look.parts:
+        return look.parts["cross"].columns
+    return look.parts["encoder"].columns if "encoder" in look.parts else None
+
+
+def _target_axis(look: Look) -> Axis | None:
+    """The pieces that were answered, which name the rows."""
+    return next(
+        (look.parts[part].rows for part in ("cross", "decoder") if part in look.parts), None
+    )
+
+
+def _side(text: str, axis: Axis | None) -> Side:
+    """A sentence that no attention names has words and no pieces."""
+    if axis is None:
+        return {"text": text, "pieces": [], "words": text.split(), "word_of": []}
+    return {
+        "text": text,
+        "pieces": list(axis.pieces),
+        "words": list(axis.words),
+        "word_of": list(axis.word_of),
+    }
+
+
+def _maps(attention: Attention) -> Maps:
+    return {"shape": list(attention.layers.shape), "weights": _pack(attention.layers)}
+
+
+def _pack(weights: Tensor) -> str:
+    """Weights to the nearest 1/255, in base64."""
+    levels = (weights.nan_to_num().clamp(0, 1) * ONE).round().byte().contiguous()
+    return base64.b64encode(levels.numpy().tobytes()).decode()
+
+
+def _links(look: Look, settings: AlignmentSettings) -> Links | None:
+    if "cross" not in look.parts:
+        return None
+    return {"links": sorted(look.alignment(settings)), "by": str(settings)}

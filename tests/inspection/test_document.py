@@ -1,0 +1,123 @@
+import base64
+import json
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from regard.inspection.alignment import AlignmentSettings
+from regard.inspection.document import look_document
+from regard.inspection.look import Look
+from regard.inspection.record import Attention, Axis
+
+# "la mer" as three pieces, "the sea" as two: L=1, H=2, T=3, S=4
+SOURCE = Axis(("▁la", "▁me", "r", "</s>"), ("la", "mer"), (0, 1, 1, None))
+TARGET = Axis(("▁the", "▁sea", "</s>"), ("the", "sea"), (0, 1, None))
+GIVEN = Axis(("<s>", "▁the", "▁sea"), ("the", "sea"), (None, 0, 1))
+STRAIGHT = torch.tensor([[0.7, 0.1, 0.1, 0.1], [0.1, 0.4, 0.4, 0.1], [0.0, 0.0, 0.0, 1.0]])
+CROSSED = torch.tensor([[0.1, 0.4, 0.4, 0.1], [0.7, 0.1, 0.1, 0.1], [0.0, 0.0, 0.0, 1.0]])
+
+
+def answer(look, *texts):
+    candidates = [SimpleNamespace(text=text, score=-float(n)) for n, text in enumerate(texts)]
+    return SimpleNamespace(source="la mer", candidates=candidates, attention=look)
+
+
+@pytest.fixture
+def look():
+    lower = torch.ones(3, 3).tril() / torch.arange(1, 4)[:, None]
+    return Look(
+        {
+            "cross": Attention("cross", torch.stack([STRAIGHT, CROSSED])[None], TARGET, SOURCE),
+            "decoder": Attention("decoder", lower[None, None], TARGET, GIVEN),
+        }
+    )
+
+
+def test_the_document_names_both_sides_and_all_maps(look):
+    document = look_document(answer(look, "the sea", "a sea"), model="tiny")
+    assert document["source"] == {
+        "text": "la mer",
+        "pieces": ["▁la", "▁me", "r", "</s>"],
+        "words": ["la", "mer"],
+        "word_of": [0, 1, 1, None],
+    }
+    assert document["target"]["text"] == "the sea"
+    assert document["target"]["pieces"] == ["▁the", "▁sea", "</s>"]
+    assert document["given"] == list(GIVEN.pieces)
+    assert {part: maps["shape"] for part, maps in document["parts"].items()} == {
+        "cross": [1, 2, 3, 4],
+        "decoder": [1, 1, 3, 3],
+    }
+    assert document["candidates"] == [
+        {"text": "the sea", "score": 0.0},
+        {"text": "a sea", "score": -1.0},
+    ]
+    assert (document["version"], document["model"]) == (1, "tiny")
+
+
+def test_weights_are_bytes_row_by_row(look):
+    packed = look_document(answer(look, "the sea"))["parts"]["cross"]["weights"]
+    levels = torch.tensor(list(base64.b64decode(packed))).view(1, 2, 3, 4)
+    assert levels[0, 0, 2].tolist() == [0, 0, 0, 255]
+    torch.testing.assert_close(levels[0, 1] / 255, CROSSED, atol=0.5 / 255, rtol=0)
+
+
+def test_weights_that_are_no_numbers_are_none(look):
+    look.parts["cross"].layers[0, 0, 0] = torch.tensor([float("nan"), -1.0, 2.0, 0.5])
+    packed = look_document(answer(look, "the sea"))["parts"]["cross"]["weights"]
+    assert list(base64.b64decode(packed))[:4] == [0, 0, 255, 128]
+
+
+def test_links_are_read_as_asked(look):
+    straight = look_document(answer(look, "the sea"), alignment=AlignmentSettings(head=0))
+    assert straight["alignment"] == {
+        "links": [(0, 0), (1, 1)],
+        "by": "the average of all layers, head 0",
+    }
+    average = look_document(answer(look, "the sea"))["alignment"]
+    assert average["by"] == "the average of all layers and heads"
+
+
+def test_what_was_changed_and_what_was_before(look):
+    change = {"kind": "silence", "part": "cross", "layer": 0, "head": 1}
+    without = [{"part": "cross", "layer": 0, "head": 0, "text": "sea"}]
+    document = look_document(
+        answer(look, "the sea"), changes=[change], before="a sea", without=without
+    )
+    assert document["changes"] == [change]
+    assert document["before"] == {"text": "a sea"}
+    assert document["without"] == without
+    assert look_document(answer(look, "the sea"))["before"] is None
+
+
+@pytest.mark.parametrize("looked", [None, Look({})])
+def test_a_model_that_does_not_attend_has_words_only(looked):
+    document = look_document(answer(looked, "the sea"))
+    assert document["parts"] == {}
+    assert document["alignment"] is None
+    assert document["given"] == []
+    assert document["target"] == {
+        "text": "the sea",
+        "pieces": [],
+        "words": ["the", "sea"],
+        "word_of": [],
+    }
+
+
+def test_a_model_that_attends_only_to_itself(look):
+    own = Look({"decoder": look.parts["decoder"]})
+    document = look_document(answer(own, "the sea"))
+    assert document["target"]["pieces"] == list(TARGET.pieces)
+    assert document["source"]["pieces"] == []
+    assert document["alignment"] is None
+
+
+def test_a_real_answer_becomes_json(translator):
+    document = look_document(translator("Jane visite Paris.", look=True), model="tiny")
+    again = json.loads(json.dumps(document))
+    assert set(again["parts"]) == {"encoder", "decoder", "cross"}
+    layers, heads, rows, columns = again["parts"]["cross"]["shape"]
+    assert (layers, heads) == (2, 4)
+    assert (rows, columns) == (len(again["target"]["pieces"]), len(again["source"]["pieces"]))
+    assert again["parts"]["decoder"]["shape"][3] == len(again["given"])
