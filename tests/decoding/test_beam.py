@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from decoding.tables import FIRST_WORD, HistoryTable, Markov, assert_same, exhaustive, markov, space
 from regard.decoding.beam import Beam, BeamSettings
 from regard.decoding.grid import Grid
-from regard.decoding.rules import RuleSettings
+from regard.decoding.rules import RuleSettings, Wording
 from regard.decoding.search import DecodingSettings, search
 from regard.text.special import BOS, EOS, UNK
 
@@ -76,7 +76,7 @@ def may_be_unknown(said):
 def test_a_beam_as_wide_as_the_space_is_exhaustive_under_rules(allowed, rules, asked, n_best):
     decoder = HistoryTable(1, WORDS, LIMIT, source=S, seed=3)
     settings = decoding(n_best, size=space(WORDS + 1, LIMIT), rules=rules)
-    (found,) = search(decoder, decoder.start(), LENGTHS[:1], settings, **asked)
+    (found,) = search(decoder, decoder.start(), LENGTHS[:1], settings, wording=Wording(**asked))
     assert_same(found, exhaustive(decoder, 0, LIMIT, n_best, allowed=allowed, alpha=0.6))
 
 
@@ -181,7 +181,7 @@ def test_an_ending_counts_only_among_the_best():
     log_probs = torch.tensor([[[-9.0, -9, -9, -1.5, -1, -2, -3]]])  # EOS is second
     ways = Beam(2)(log_probs, Grid.start(1, 1, CPU))
     assert ways.tokens.tolist() == [[4, EOS, 5, 6]]
-    assert ways.first(2).tokens.tolist() == [[4, EOS]]
+    assert ways.ending(2).tokens.tolist() == [[4, EOS]]
     assert ways.going_on(2).tokens.tolist() == [[4, 5]]
 
 

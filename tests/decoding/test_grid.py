@@ -68,6 +68,8 @@ def test_going_on_without_parents_leaves_the_cells_in_place():
     assert live.log_probs.tolist() == [[NEVER, -2.0]]
 
 
-def test_first():
-    ways = Candidates(torch.tensor([[-1.0, -2.0]]), torch.tensor([[7, 5]]), torch.tensor([[1, 0]]))
-    assert [x.tolist() for x in ways.first(1)] == [[[-1.0]], [[7]], [[1]]]
+def test_ending():
+    log_probs, parents = torch.tensor([[-1.0, -2.0, -3.0]]), torch.tensor([[1, 0, 0]])
+    ways = Candidates(log_probs, torch.tensor([[7, EOS, EOS]]), parents)
+    assert [x.tolist() for x in ways.ending(2)] == [[[NEVER, -2.0]], [[7, EOS]], [[1, 0]]]
+    assert ways._replace(parents=None).ending(3).parents is None

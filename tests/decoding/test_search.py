@@ -4,7 +4,7 @@ from pydantic import ValidationError
 
 from decoding.tables import Countdown, HistoryTable, Markov, markov
 from regard.decoding.beam import BeamSettings
-from regard.decoding.rules import RuleSettings
+from regard.decoding.rules import RuleSettings, Wording
 from regard.decoding.sampling import SamplingSettings
 from regard.decoding.search import DecodingSettings, search
 from regard.errors import SearchError
@@ -54,7 +54,9 @@ def test_room_for_one_token(method):
 def test_answers_begin_with_their_prefixes(method):
     decoder = HistoryTable(2, 3, 4)
     settings = limited(method, max_length=6, min_length=3)
-    found = search(decoder, decoder.start(), LENGTHS, settings, prefixes=[[], [6, 4]])
+    found = search(
+        decoder, decoder.start(), LENGTHS, settings, wording=Wording(prefixes=[[], [6, 4]])
+    )
     assert all(h.tokens[:2] == (6, 4) for h in found[1])
     assert all(len(h.tokens) >= 3 for answers in found for h in answers)
 
@@ -62,14 +64,18 @@ def test_answers_begin_with_their_prefixes(method):
 def test_prefix_is_cut_at_the_limit(method):
     decoder = HistoryTable(2, 3, 3)
     settings = limited(method, max_length=3)
-    found = search(decoder, decoder.start(), LENGTHS, settings, prefixes=[[6, 4, 5, 5], []])
+    found = search(
+        decoder, decoder.start(), LENGTHS, settings, wording=Wording(prefixes=[[6, 4, 5, 5], []])
+    )
     assert {(h.tokens, h.finished) for h in found[0]} == {((6, 4, 5), False)}
 
 
 def test_forbidden_phrases_are_not_said(method):
     decoder = HistoryTable(2, 3, 4)
     settings = limited(method, max_length=6, min_length=4)
-    found = search(decoder, decoder.start(), LENGTHS, settings, forbidden=[[4], [5, 5]])
+    found = search(
+        decoder, decoder.start(), LENGTHS, settings, wording=Wording(forbidden=[[4], [5, 5]])
+    )
     for answers in found:
         for h in answers:
             assert set(h.tokens) == {5, 6}

@@ -17,10 +17,12 @@ class Candidates(NamedTuple):
     tokens: Tensor  # (B, C) what it adds
     parents: Tensor | None  # (B, C) the cell that it continues; None: cell c, and C is K
 
-    def first(self, num: int) -> "Candidates":
-        """The `num` best (B, <= num)."""
+    def ending(self, num: int) -> "Candidates":
+        """The `num` best (B, <= num); those of them that do not end have a log-prob of -inf."""
         parents = None if self.parents is None else self.parents[:, :num]
-        return Candidates(self.log_probs[:, :num], self.tokens[:, :num], parents)
+        tokens = self.tokens[:, :num]
+        log_probs = self.log_probs[:, :num].masked_fill(tokens != EOS, float("-inf"))
+        return Candidates(log_probs, tokens, parents)
 
     def going_on(self, num: int) -> "Candidates":
         """The `num` best that do not end; too few are filled up with ways of log-prob -inf."""

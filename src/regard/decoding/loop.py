@@ -1,5 +1,6 @@
 """The one search loop: step, narrow, choose, set aside what ended, go on with the rest."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -8,10 +9,10 @@ from torch import Tensor
 
 from regard.decoding.finished import Finished
 from regard.decoding.grid import Candidates, Grid
+from regard.decoding.observe import Observe, Step
 from regard.decoding.penalties import MeanAttention, Penalties
 from regard.decoding.rules import Rules
 from regard.models.contracts import Decoder, StateT, take
-from regard.text.special import EOS
 from regard.types import Hypothesis, Watch
 
 Stop = Literal["safe", "size", "limit"]
@@ -69,10 +70,19 @@ class Plan:
 
 
 def explore(
-    decoder: Decoder[StateT], state: StateT, plan: Plan, watch: Watch | None
+    decoder: Decoder[StateT],
+    state: StateT,
+    plan: Plan,
+    watch: Watch | None,
+    observe: Observe | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The n best answers to each sentence of `state`, a grid (B, 1), in order."""
+    """The n best answers to each sentence of `state`, a grid (B, 1), in order.
+
+    `numbers`, by default 0, 1, ..., are what `observe` knows the sentences by.
+    """
     limits, where = plan.rules.limits, plan.penalties.lengths.device
+    numbers = range(len(limits)) if numbers is None else numbers
     grid = Grid.start(len(limits), plan.choose.start, where)
     if plan.choose.start > 1:
         state = state.branch(torch.zeros_like(grid.tokens[..., 0]))
@@ -87,19 +97,28 @@ def explore(
         if attention is not None:
             grid = grid.cover(attention.collect())
         ways = plan.choose(log_probs, grid)  # (B, C)
-        finished = finished.add(_ended(ways.first(plan.choose.width), grid, plan.penalties))
-        ways = ways.going_on(plan.choose.width)  # (B, K')
-        grid, parents = grid.grow(ways), ways.parents
+        ending, going_on = ways.ending(plan.choose.width), ways.going_on(plan.choose.width)
+        finished = finished.add(_ended(ending, grid, plan.penalties))
+        grid, parents = grid.grow(going_on), going_on.parents  # (B, K')
+        unwanted: Collection[int] = ()
+        if observe is not None:
+            now, scores = [numbers[row] for row in rows], plan.penalties.cut_short(grid)
+            unwanted = observe.stepped(Step(now, ways, ending, going_on, grid, scores, finished))
 
         settled = plan.settled(finished, grid).tolist()  # the one wait for the device in a step
-        over = [done or grid.length == limits[row] for row, done in zip(rows, settled, strict=True)]
+        over = [
+            done or grid.length == limits[row] or numbers[row] in unwanted
+            for row, done in zip(rows, settled, strict=True)
+        ]
         leave = [place for place, done in enumerate(over) if done]
         stay = [place for place, done in enumerate(over) if not done]
         if leave:
             gone, kept = (torch.tensor(x, dtype=torch.long, device=where) for x in (leave, stay))
             final = finished.keep(gone).fill(_cut_short(grid.keep(gone), plan.penalties))
-            leaving = (rows[place] for place in leave)
-            answers.update(zip(leaving, final.hypotheses(plan.n_best), strict=True))
+            for place, best in zip(leave, final.hypotheses(plan.n_best), strict=True):
+                answers[rows[place]] = best
+                if observe is not None:
+                    observe.answered(numbers[rows[place]], best)
             if not stay:
                 return [answers[row] for row in range(len(limits))]
             rows = [rows[place] for place in stay]
@@ -110,18 +129,16 @@ def explore(
 
 
 def _ended(ways: Candidates, grid: Grid, penalties: Penalties) -> Finished:
-    """The hypotheses that `ways` (B, C) end; the others have a score of -inf."""
+    """The hypotheses that `ways` (B, C) make: all that are possible end."""
     tokens, coverage = grid.tokens, penalties.coverage(grid)
     if ways.parents is not None:
         tokens = take(tokens, ways.parents)  # (B, C, 1 + t)
         coverage = None if coverage is None else take(coverage, ways.parents)  # (B, C)
-    ends = ways.tokens == EOS  # (B, C)
-    log_probs = ways.log_probs.masked_fill(~ends, float("-inf"))
-    scores = penalties.score(log_probs, grid.length + 1, coverage)
-    return Finished(scores, log_probs, tokens, torch.ones_like(ends))
+    scores = penalties.score(ways.log_probs, grid.length + 1, coverage)  # (B, C)
+    return Finished(scores, ways.log_probs, tokens, torch.ones_like(scores, dtype=torch.bool))
 
 
 def _cut_short(grid: Grid, penalties: Penalties) -> Finished:
     """The hypotheses of the grid as they are, without EOS."""
-    scores = penalties.score(grid.log_probs, grid.length, penalties.coverage(grid))
+    scores = penalties.cut_short(grid)  # (B, K)
     return Finished(scores, grid.log_probs, grid.tokens, torch.zeros_like(scores, dtype=torch.bool))

@@ -8,6 +8,8 @@ import torch
 from regard.batching.collate import pad_source
 from regard.decoding.batches import plan_batches
 from regard.decoding.ensemble import Ensemble, EnsembleState
+from regard.decoding.observe import Observe
+from regard.decoding.rules import Wording
 from regard.decoding.search import DecodingSettings, search
 from regard.models.contracts import AnyModel, Decoder, State
 from regard.types import Hypothesis, Watch
@@ -29,12 +31,14 @@ def search_many(
     forbidden: Sequence[Sequence[int]] = (),
     numbers: Sequence[int] | None = None,
     watch: Watch | None = None,
+    observe: Observe | None = None,
 ) -> list[list[Hypothesis]]:
     """The n best answers to each sentence, in the order given, by one model or several together.
 
     At most `budget` positions, counted once for each hypothesis, are searched at a time, and no
     answer is longer than the models can write. Each sentence's answers begin with its prefix, and
-    none holds a phrase that is `forbidden`. `numbers` tell the sentences apart for sampling.
+    none holds a phrase that is `forbidden`. `numbers`, by default the sentences' places, tell them
+    apart for sampling and for `observe`.
     """
     settings = _within_limits(settings, members)
     first = members[0]
@@ -49,10 +53,12 @@ def search_many(
             state,
             torch.tensor([lengths[place] for place in places], device=where),
             settings,
-            prefixes=None if prefixes is None else [prefixes[place] for place in places],
-            forbidden=forbidden,
+            wording=Wording(
+                None if prefixes is None else [prefixes[place] for place in places], forbidden
+            ),
             numbers=places if numbers is None else [numbers[place] for place in places],
             watch=watch,
+            observe=observe,
         )
         answers.update(zip(places, found, strict=True))
     return [answers[place] for place in range(len(lengths))]

@@ -44,6 +44,10 @@ class Penalties:
         scores = log_probs * (1 / length_penalty(length, self.alpha))
         return scores if coverage is None else scores + coverage
 
+    def cut_short(self, grid: Grid) -> Tensor:
+        """Scores of the cells (B, K) as they are, without EOS."""
+        return self.score(grid.log_probs, grid.length, self.coverage(grid))
+
     def coverage(self, grid: Grid) -> Tensor | None:
         """cp of each cell (B, K); None where it plays no part."""
         if grid.coverage is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import NamedTuple
 
 import torch
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
@@ -52,6 +53,19 @@ class RuleSettings(Settings):
         """Steps that the search may take with a source of so many tokens; 1 or more."""
         allowed = int(self.max_length_ratio * source_length) + self.max_length_offset
         return max(1, min(self.max_length, allowed))
+
+
+class Wording(NamedTuple):
+    """What the answers to the sentences of one batch must and must not say, in ids."""
+
+    prefixes: Sequence[Sequence[int]] | None = None
+    """How each sentence's answers must begin; none: as they like."""
+    forbidden: Sequence[Sequence[int]] = ()
+    """Phrases that no answer may hold."""
+
+
+FREE = Wording()
+"""No demands."""
 
 
 class Rules:

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from regard.decoding.beam import Beam, BeamSettings
 from regard.decoding.loop import Plan, explore
+from regard.decoding.observe import Observe
 from regard.decoding.penalties import Penalties
-from regard.decoding.rules import Rules, RuleSettings
+from regard.decoding.rules import FREE, Rules, RuleSettings, Wording
 from regard.decoding.sampling import Sampler, SamplingSettings
 from regard.models.contracts import Decoder, StateT
 from regard.settings import Settings
@@ -48,38 +49,40 @@ def search(
     lengths: Tensor,
     settings: DecodingSettings,
     *,
-    prefixes: Sequence[Sequence[int]] | None = None,
-    forbidden: Sequence[Sequence[int]] = (),
+    wording: Wording = FREE,
     numbers: Sequence[int] | None = None,
     watch: Watch | None = None,
+    observe: Observe | None = None,
 ) -> list[list[Hypothesis]]:
     """The 1 to n_best answers to each sentence, the best first; the sentences in their order.
 
     `state` is a grid (B, 1) before its first token. `lengths` (B,) counts the real positions of
-    each source; the search runs on its device. `prefixes` are ids that each answer must begin with,
-    `forbidden` phrases of ids that none may hold. `numbers`, by default 0, 1, ..., tell the
-    sentences apart for sampling, so that no answer depends on how they are batched.
+    each source; the search runs on its device. `numbers`, by default 0, 1, ..., tell the sentences
+    apart for sampling, so that no answer depends on how they are batched, and for `observe`, who is
+    told of each step.
 
     There are fewer than n_best answers only where no more exist. The decoder is given at most
     `max_length` tokens, BOS among them.
     """
     if not len(lengths):
         return []
+    numbers = range(len(lengths)) if numbers is None else numbers
+    if len(numbers) != len(lengths):
+        raise ValueError(f"expected a number for each of {len(lengths)} sentences, got {numbers}")
     with torch.inference_mode():
-        rules = Rules(settings.rules, lengths, prefixes, forbidden)
+        rules = Rules(settings.rules, lengths, *wording)
         plan = _plan(settings, rules, lengths, numbers)
-        return explore(decoder, state, plan, watch)
+        if observe is not None:
+            observe.begun(numbers, lengths.tolist())
+        return explore(decoder, state, plan, watch, observe, numbers)
 
 
 def _plan(
-    settings: DecodingSettings, rules: Rules, lengths: Tensor, numbers: Sequence[int] | None
+    settings: DecodingSettings, rules: Rules, lengths: Tensor, numbers: Sequence[int]
 ) -> Plan:
     beam, num = settings.beam, settings.n_best
     if settings.sampling is None:
         penalties = Penalties(beam.length_penalty, beam.coverage_penalty, lengths, rules.limits)
         return Plan(Beam(beam.size), rules, penalties, num, beam.stop)
-    numbers = range(len(lengths)) if numbers is None else numbers
-    if len(numbers) != len(lengths):
-        raise ValueError(f"expected a number for each of {len(lengths)} sentences, got {numbers}")
     sampler = Sampler(settings.sampling, num, numbers, max(rules.limits), lengths.device)
     return Plan(sampler, rules, Penalties(0.0, 0.0, lengths, rules.limits), num, "safe")

@@ -1,0 +1,96 @@
+"""Who is told of a search while it runs: for pictures of it, and for answers shown as they grow."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple, Protocol
+
+from torch import Tensor
+
+from regard.decoding.finished import Finished
+from regard.decoding.grid import Candidates, Grid
+from regard.models.contracts import take
+from regard.text.special import PAD
+from regard.types import Hypothesis
+
+
+class Step(NamedTuple):
+    """What one step of a search made of the B sentences that are still in the batch.
+
+    Cells that `parents` name are those of the grid before this step. The tensors stay where the
+    search runs: who reads them waits for the device.
+    """
+
+    numbers: Sequence[int]  # B, which sentences these are
+    ways: Candidates  # (B, C) all that were weighed, the best first
+    ending: Candidates  # (B, <= C) those of them that end and count; the others are at -inf
+    going_on: Candidates  # (B, K') those of them that fill the grid; too few: the rest are at -inf
+    grid: Grid  # (B, K') after the step
+    scores: Tensor  # (B, K') of its cells, as if they were cut short here
+    finished: Finished  # (B, N) the best answers so far
+
+
+class Observe(Protocol):
+    """Told of what a search does; each method of it may be left as it is, which does nothing.
+
+    A sentence is known by its number, as the caller of the search gave it. Giving no observer
+    costs nothing, and no observer changes an answer but by asking that its sentence be given up.
+    """
+
+    def begun(self, numbers: Sequence[int], lengths: Sequence[int], /) -> None:
+        """A batch begins: sentences and the length of each source, EOS counted."""
+
+    def stepped(self, step: Step, /) -> Collection[int]:
+        """A step is over; the answer names sentences to give up, with what was found so far."""
+        return ()
+
+    def answered(self, number: int, answers: Sequence[Hypothesis], /) -> None:
+        """A sentence leaves the search, with the 1 to n best `answers`, the best first."""
+
+
+class Audience(Observe):
+    """Several observers as one."""
+
+    def __init__(self, *observers: Observe) -> None:
+        self._observers = observers
+
+    def begun(self, numbers: Sequence[int], lengths: Sequence[int], /) -> None:
+        for one in self._observers:
+            one.begun(numbers, lengths)
+
+    def stepped(self, step: Step, /) -> Collection[int]:
+        return {number for one in self._observers for number in one.stepped(step)}
+
+    def answered(self, number: int, answers: Sequence[Hypothesis], /) -> None:
+        for one in self._observers:
+            one.answered(number, answers)
+
+
+class Progress(Observe):
+    """Tells, after each step, the best hypothesis so far of each sentence: its number and tokens.
+
+    Tokens come without BOS and EOS. The best is the one of the highest score, whether it has ended
+    or still grows; so from one step to the next it may take back what it said. After the last step
+    of a sentence the tokens are those of its best answer.
+    """
+
+    def __init__(self, tell: Callable[[int, tuple[int, ...]], None]) -> None:
+        self._tell = tell
+
+    def stepped(self, step: Step, /) -> Collection[int]:
+        for number, tokens in zip(step.numbers, best_so_far(step), strict=True):
+            self._tell(number, tokens)
+        return ()
+
+    def answered(self, number: int, answers: Sequence[Hypothesis], /) -> None:
+        self._tell(number, answers[0].tokens)
+
+
+def best_so_far(step: Step) -> list[tuple[int, ...]]:
+    """The tokens of each sentence's hypothesis of the highest score, without BOS and EOS."""
+    growing = step.scores.max(1, keepdim=True)  # (B, 1), of equal ones the first
+    tokens = take(step.grid.tokens, growing.indices)[:, 0]  # (B, 2 + t)
+    ended = step.finished.scores[:, 0] >= growing.values[:, 0]  # (B,)
+    rows = zip(ended.tolist(), step.finished.tokens[:, 0].tolist(), tokens.tolist(), strict=True)
+    return [
+        tuple(token for token in (done if over else grown)[1:] if token != PAD)
+        for over, done, grown in rows
+    ]

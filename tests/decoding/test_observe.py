@@ -1,0 +1,142 @@
+import pytest
+import torch
+
+from decoding.tables import Countdown, HistoryTable, Markov, markov
+from regard.decoding.beam import BeamSettings
+from regard.decoding.observe import Audience, Observe, Progress
+from regard.decoding.rules import RuleSettings
+from regard.decoding.sampling import SamplingSettings
+from regard.decoding.search import DecodingSettings, search
+from regard.text.special import BOS, EOS
+
+RULES = RuleSettings(max_length=6, max_length_offset=6)
+METHODS = {
+    "greedy": DecodingSettings(beam=BeamSettings(size=1), rules=RULES),
+    "beam": DecodingSettings(n_best=3, beam=BeamSettings(size=4), rules=RULES),
+    "covering beam": DecodingSettings(beam=BeamSettings(size=3, coverage_penalty=0.2), rules=RULES),
+    "sampling": DecodingSettings(n_best=3, sampling=SamplingSettings(seed=1), rules=RULES),
+}
+every_method = pytest.mark.parametrize("method", METHODS)
+LENGTHS = torch.tensor([3, 4, 1, 5])
+
+
+class Diary(Observe):
+    """Writes down all that it is told, and gives up what it is asked to."""
+
+    def __init__(self, give_up=()):
+        self.batches, self.steps, self.answers = [], [], {}
+        self._give_up = give_up
+
+    def begun(self, numbers, lengths, /):
+        self.batches.append((list(numbers), list(lengths)))
+
+    def stepped(self, step, /):
+        self.steps.append(step)
+        return self._give_up
+
+    def answered(self, number, answers, /):
+        assert number not in self.answers
+        self.answers[number] = answers
+
+
+@every_method
+def test_observing_changes_no_answer_and_tells_them_all(method):
+    decoder, numbers = HistoryTable(4, 3, 4), [9, 7, 30, 8]
+    diary = Diary()
+
+    def found(observe):
+        settings = METHODS[method]
+        state = decoder.start()
+        return search(decoder, state, LENGTHS, settings, numbers=numbers, observe=observe)
+
+    answers = found(diary)
+    assert answers == found(None)
+    assert answers == found(Audience())
+    assert diary.batches == [(numbers, [3, 4, 1, 5])]
+    assert [diary.answers[number] for number in numbers] == answers
+
+
+def test_sentences_that_left_are_told_of_no_more():
+    decoder, diary = Countdown(), Diary()
+    settings = DecodingSettings(beam=BeamSettings(size=1))
+    search(decoder, decoder.start([2, 0, 3, 0]), LENGTHS, settings, observe=diary)
+    assert [step.numbers for step in diary.steps] == [[0, 1, 2, 3], [0, 2], [0, 2], [2]]
+    assert [step.grid.length for step in diary.steps] == [1, 2, 3, 4]
+    assert list(diary.answers) == [1, 3, 0, 2]  # as they leave
+
+
+@every_method
+def test_a_step_is_complete(method):
+    """What was weighed either ends, goes on or is dropped, and what goes on is the new grid."""
+    decoder, diary = HistoryTable(4, 3, 4), Diary()
+    search(decoder, decoder.start(), LENGTHS, METHODS[method], observe=diary)
+    for step in diary.steps:
+        assert torch.equal(step.grid.log_probs, step.going_on.log_probs)
+        assert torch.equal(step.grid.tokens[..., -1], step.going_on.tokens)
+        assert (step.ending.tokens[step.ending.log_probs > float("-inf")] == EOS).all()
+        assert (step.going_on.tokens[step.going_on.log_probs > float("-inf")] != EOS).all()
+        assert step.scores.shape == step.grid.log_probs.shape
+        assert len(step.ways.tokens) == len(step.numbers) == len(step.finished.scores)
+        assert step.ways.tokens.shape[1] >= step.going_on.tokens.shape[1]
+
+
+@every_method
+def test_a_sentence_can_be_given_up(method):
+    decoder, settings = HistoryTable(4, 3, 4), METHODS[method]
+    settings = settings.model_copy(update={"rules": RuleSettings(max_length=9, min_length=5)})
+    whole = search(decoder, decoder.start(), LENGTHS, settings)
+    diary = Diary(give_up={11})
+    numbers = [10, 11, 12, 13]
+    if settings.sampling is not None:
+        whole = search(decoder, decoder.start(), LENGTHS, settings, numbers=numbers)
+    found = search(decoder, decoder.start(), LENGTHS, settings, numbers=numbers, observe=diary)
+    assert [11 in step.numbers for step in diary.steps] == [True] + [False] * (len(diary.steps) - 1)
+    assert {(len(h.tokens), h.finished) for h in found[1]} == {(1, False)}
+    assert [found[row] for row in (0, 2, 3)] == [whole[row] for row in (0, 2, 3)]
+    assert diary.answers[11] == found[1]
+
+
+def test_an_audience_hears_the_same_and_gives_up_what_any_of_it_does():
+    decoder, settings = Countdown(), METHODS["greedy"]
+    diaries = Diary(give_up=[1]), Diary(give_up=[2, 3])
+    found = search(
+        decoder, decoder.start([5, 5, 5, 5]), LENGTHS, settings, observe=Audience(*diaries)
+    )
+    assert [len(h.tokens) for (h,) in found] == [5, 1, 1, 1]
+    one, other = diaries
+    assert one.batches == other.batches
+    assert one.answers == other.answers
+    assert len(one.steps) == len(other.steps) == 6
+
+
+@every_method
+def test_progress_ends_in_the_best_answer(method):
+    decoder, told = HistoryTable(4, 3, 4), {}
+    progress = Progress(lambda number, tokens: told.setdefault(number, []).append(tokens))
+    found = search(decoder, decoder.start(), LENGTHS, METHODS[method], observe=progress)
+    for number, answers in enumerate(found):
+        assert told[number][-1] == answers[0].tokens
+        assert len(told[number]) > 1
+        assert all(EOS not in tokens and BOS not in tokens for tokens in told[number])
+
+
+def test_progress_grows_and_may_take_back():
+    """4 seems best until what must follow it turns out unlikely."""
+    ends = {EOS: 0.9}
+    state = markov(
+        {BOS: {4: 0.6, 5: 0.4}, 4: {6: 0.3, 5: 0.3, 4: 0.3}, 5: {6: 0.9}, 6: ends},
+    )
+    told = []
+    progress = Progress(lambda number, tokens: told.append(tokens))
+    settings = DecodingSettings(beam=BeamSettings(size=2, length_penalty=0.0))
+    search(Markov(), state, LENGTHS[:1], settings, observe=progress)
+    assert told == [(4,), (5, 6), (5, 6), (5, 6)]
+
+
+def test_an_early_end_is_not_shown_while_something_likelier_grows():
+    state = markov({BOS: {EOS: 0.1, 4: 0.9}, 4: {EOS: 0.3, 5: 0.6}, 5: {EOS: 0.9}})
+    told = []
+    progress = Progress(lambda number, tokens: told.append(tokens))
+    settings = DecodingSettings(beam=BeamSettings(size=2, length_penalty=0.0))
+    search(Markov(), state, LENGTHS[:1], settings, observe=progress)
+    assert told == [(4,), (4, 5), (4, 5), (4, 5)]
