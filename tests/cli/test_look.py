@@ -76,7 +76,7 @@ def test_notes_are_told(run):
         (("--without", "1.2.3"), r"--without 1\.2\.3: expected LAYER\.HEAD"),
         (("--without", "-1"), "--without -1: expected LAYER.HEAD"),
         (("--without", "7"), "layer: cross attention of .* has 2, counted from 0; .* 7"),
-        (("--without", "0.9"), "head: cross layer 0 has 4, counted from 0; got 9"),
+        (("--without", "0.9"), "head: cross attention of .* has 4, counted from 0; got 9"),
         (("--layer", "5"), "layer: cross attention has 2, counted from 0; got 5"),
         (("--head", "5"), "head: cross attention has 4, counted from 0; got 5"),
         (("--png", "a.svg"), r"--png a\.svg: the file's name should end in \.png"),

@@ -4,7 +4,8 @@ from torch import nn
 
 from regard.batching.collate import pad, pad_source
 from regard.errors import SettingsError
-from regard.inspection.record import Attention, Axis, Recorder, Silenced, chain, name_axis, record
+from regard.inspection.changes import Silenced
+from regard.inspection.record import Attention, Axis, Recorder, chain, name_axis, record
 from regard.models.build import FAMILIES
 from regard.models.contracts import Model
 from regard.text.build import train_tokenizer
@@ -180,22 +181,6 @@ def test_pick_takes_one_or_the_average():
         attention.pick(layer=3)
     with pytest.raises(SettingsError, match="head: cross attention has 2, counted from 0; got -1"):
         attention.pick(head=-1)
-
-
-def test_silence_falls_on_one_head_alone():
-    quiet = Silenced("cross", 1, 0)
-    weights = torch.rand(2, H, 3, 4)
-    answer = quiet(Site("cross", 1, step=5), weights)
-    assert not answer[:, 0].any()
-    torch.testing.assert_close(answer[:, 1], weights[:, 1])
-    assert weights.all()
-    assert quiet(Site("cross", 0), weights) is weights
-    assert quiet(Site("decoder", 1), weights) is weights
-
-
-def test_a_head_that_is_not_there_cannot_be_silenced():
-    with pytest.raises(SettingsError, match="cross layer 1 has 2, counted from 0; got 2"):
-        Silenced("cross", 1, 2)(Site("cross", 1), torch.rand(2, H, 3, 4))
 
 
 def test_a_chain_hands_on():

@@ -8,7 +8,8 @@ from regard.decoding.rules import RuleSettings
 from regard.decoding.search import DecodingSettings
 from regard.errors import SettingsError
 from regard.inspection.lexical import cut_text
-from regard.inspection.record import Attention, Axis, Silenced
+from regard.inspection.changes import Silenced
+from regard.inspection.record import Attention, Axis
 from regard.recipes.run_folder import Run, load_run, new_model
 from regard.serving import unknown_words
 from regard.serving.translator import Translator, load
@@ -270,8 +271,8 @@ def test_what_is_forbidden_is_not_put_back(unsure):
 
 def test_silenced_heads_tell_nothing(unsure):
     every = [Silenced("cross", layer) for layer in (0, 1)]
-    kept = unsure.translate(SENTENCES[:2], KEPT, without=every)
-    said = unsure.translate(SENTENCES[:2], KEPT, without=every, unknown={})
+    kept = unsure.translate(SENTENCES[:2], KEPT, changes=every)
+    said = unsure.translate(SENTENCES[:2], KEPT, changes=every, unknown={})
     assert [one.text for one in said] == [one.text for one in kept]
 
 

@@ -9,9 +9,10 @@ from rich.markup import escape
 from regard.cli import options
 from regard.cli.console import note, out
 from regard.errors import SettingsError
+from regard.inspection.changes import Silenced
 from regard.inspection.look import Look
 from regard.inspection.plot import save_figure
-from regard.inspection.record import Part, Silenced
+from regard.inspection.record import Part
 from regard.serving.searching import search_settings
 from regard.serving.translator import load
 
@@ -75,7 +76,7 @@ def command(
     out.print(f"[bold]{escape(answer.text)}[/bold]")
     look = answer.attention
     if silenced:
-        [changed] = translator.translate([sentence], settings, look=True, without=silenced)
+        [changed] = translator.translate([sentence], settings, look=True, changes=silenced)
         named = ", ".join(without or ())
         out.print(f"[dim]without {named}:[/dim] [bold]{escape(changed.text)}[/bold]")
         look = changed.attention or look

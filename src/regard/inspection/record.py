@@ -1,4 +1,4 @@
-"""What a model attends to while it is told the right answer, and what if it could not."""
+"""What a model attends to while it is told the right answer."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -114,27 +114,6 @@ class Recorder:
     def weights(self) -> dict[tuple[Part, int], Tensor]:
         """What was seen, by part and layer: each (B, H, T, S)."""
         return {place: torch.cat(seen, dim=-2) for place, seen in self._seen.items()}
-
-
-@dataclass(frozen=True)
-class Silenced:
-    """A watch that lets a head, or all heads of a layer, see nothing: the weights become 0."""
-
-    part: Part
-    layer: int
-    head: int | None = None
-
-    def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
-        if (site.part, site.layer) != (self.part, self.layer):
-            return weights
-        if self.head is None:
-            return torch.zeros_like(weights)
-        heads = weights.shape[1]
-        if not 0 <= self.head < heads:
-            raise SettingsError(
-                f"head: {self.part} layer {self.layer} has {heads}, counted from 0; got {self.head}"
-            )
-        return weights.index_fill(1, torch.tensor([self.head], device=weights.device), 0.0)
 
 
 def chain(*watches: Watch) -> Watch:

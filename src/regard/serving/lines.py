@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from regard.errors import SearchError
 from regard.recipes.run_folder import Run
 from regard.text.special import UNK
 from regard.text.tokenizer import Tokenizer
@@ -62,6 +63,23 @@ def read_line(text: str, tokenizer: Tokenizer, limit: int) -> Line:
             f"translated in {len(parts)} parts"
         )
     return Line(parts, notes, plain)
+
+
+def read_together(
+    texts: Sequence[str], tokenizers: Sequence[Tokenizer], limit: int
+) -> list[list[Line]]:
+    """The lines of each model; an error if it cuts an over-long one where others do not.
+
+    Models that cut a line in unlike places cannot vote on its parts.
+    """
+    lines = [[read_line(text, one, limit) for text in texts] for one in tokenizers]
+    for same in zip(*lines, strict=True):
+        if len({len(line.parts) for line in same}) > 1:
+            raise SearchError(
+                "a line is too long for models with unlike source vocabularies to translate "
+                f"together: more than {limit} tokens; shorten it, or use one model"
+            )
+    return lines
 
 
 def split_long(ids: Sequence[int], tokenizer: Tokenizer, limit: int) -> list[list[int]]:

@@ -1,71 +1,32 @@
 """A saved model as a function of text."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
-from regard.batching.collate import pad, pad_source
 from regard.decoding.many import Member, search_many
 from regard.decoding.search import DecodingSettings
 from regard.errors import SearchError, SettingsError
+from regard.inspection.changes import Change, Wish, grant, name_words
 from regard.inspection.lexical import cut_text
 from regard.inspection.look import Look
-from regard.inspection.record import PARTS, Silenced, chain, record
+from regard.inspection.record import chain
 from regard.recipes.run_folder import Run, load_run, pick_device
 from regard.serving.aligning import attends
-from regard.serving.lines import Line, mend, read_line, token_limit
+from regard.serving.answer import Answer as Answer
+from regard.serving.answer import Candidate
+from regard.serving.changing import check_changes
+from regard.serving.lines import Line, mend, read_together, token_limit
+from regard.serving.looking import look_into
 from regard.serving.searching import search_settings
 from regard.serving.unknown_words import Filler, Said
-from regard.text.special import BOS, UNK
+from regard.text.special import UNK
 from regard.types import Watch
 
 PARTS_AT_MOST = 1 << 20
 """Of one line: what tells the parts of one line from those of the next."""
 BUDGET = 16_384
 """Positions searched at a time, counted once for each hypothesis."""
-
-
-class Candidate(NamedTuple):
-    """One of the n best translations of a line."""
-
-    text: str
-    score: float
-    """What the search ranked it by: log-probability after the penalties; of parts, the sum."""
-    log_probability: float
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """The translation of one line, and how it came about."""
-
-    source: str
-    candidates: tuple[Candidate, ...]
-    """The n best, the best first."""
-    notes: tuple[str, ...] = ()
-    """What was odd about the line."""
-    attention: Look | None = None
-    """What was attended to, if asked for; of a line in several parts, that of the first."""
-
-    @property
-    def text(self) -> str:
-        """The best translation."""
-        return self.candidates[0].text
-
-    @property
-    def score(self) -> float:
-        """Its score."""
-        return self.candidates[0].score
-
-    def __str__(self) -> str:
-        return self.text
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the translation, and the map if there is one."""
-        look = self.attention
-        picture = look._repr_svg_() if look and "cross" in look.parts else ""
-        text = self.text.replace("&", "&amp;").replace("<", "&lt;")
-        return f"<p>{text}</p>{picture}"
 
 
 class Translator:
@@ -92,11 +53,39 @@ class Translator:
         beam: int | None = None,
         look: bool = False,
         settings: DecodingSettings | None = None,
+        changes: Sequence[Wish] = (),
         unknown: Mapping[str, str] | None = None,
     ) -> Answer:
-        """The translation of one line; `look` keeps what was attended to."""
+        """The translation of one line; `look` keeps what was attended to, as `changes` do."""
         wanted = search_settings(settings or self.settings, beam=beam)
-        return self.translate([text], wanted, look=look, unknown=unknown)[0]
+        if look or changes:
+            return self.look(text, wanted, changes=changes, unknown=unknown)
+        return self.translate([text], wanted, unknown=unknown)[0]
+
+    def look(
+        self,
+        text: str,
+        settings: DecodingSettings | None = None,
+        *,
+        changes: Sequence[Wish] = (),
+        unknown: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """The translation of one line with what was attended to.
+
+        With `changes` it is what becomes of the translation when a head is silenced, a distribution
+        flattened or a word forced to look elsewhere, and `before` holds the one without them.
+        """
+        [plain] = self.translate([text], settings, look=True, unknown=unknown)
+        if not changes:
+            return plain
+        if plain.attention is None:
+            raise SettingsError("the sentence is blank: there is no attention to change")
+        cross = plain.attention.parts.get("cross")
+        wishes = name_words(changes, cross)
+        [changed] = self.translate(
+            [text], settings, look=True, changes=grant(wishes, cross), unknown=unknown
+        )
+        return replace(changed, changes=wishes, before=plain)
 
     def translate(
         self,
@@ -106,14 +95,14 @@ class Translator:
         prefix: str = "",
         forbidden: Sequence[str] = (),
         look: bool = False,
-        without: Sequence[Silenced] = (),
+        changes: Sequence[Change] = (),
         first: int = 0,
         unknown: Mapping[str, str] | None = None,
     ) -> list[Answer]:
         """The translation of each text, in order: N in, N out.
 
         Line breaks and tabs, in a text or in what a model makes of it, become spaces. Answers begin
-        with `prefix` and hold none of the `forbidden` words. The heads of `without` are silenced.
+        with `prefix` and hold none of the `forbidden` words. `changes` are made to the attention.
         `first` is the number of the first text, by which samples are drawn: texts that are given
         in several calls are then sampled as in one.
 
@@ -122,12 +111,12 @@ class Translator:
         that word: an empty dictionary copies all. `⁇` shows where unknown words are allowed by the
         settings alone.
         """
-        self._check_silenced(without)
-        watch: Watch | None = chain(*without) if without else None
+        watch = chain(*changes) if changes else None
         settings = search_settings(settings or self.settings, unknown=unknown is not None)
         filler = None if unknown is None else self._filler(unknown, prefix, forbidden, watch)
         texts = [mend(text) for text in texts]
-        lines = self._read(texts)
+        lines = read_together(texts, [run.tokenizers.source for run in self.runs], self.limit)
+        check_changes(self.runs, changes, lines[0])
         places = [
             (number, part)
             for number, line in enumerate(lines[0], first)
@@ -152,7 +141,9 @@ class Translator:
             said = filler.fill_lines(lines[self.runs.index(filler.run)], hypotheses)
         answers = []
         for text, line, parts in zip(texts, lines[0], said, strict=True):
-            attention = self._look(line, parts[0][0], watch) if look and parts else None
+            attention = None
+            if look and parts:
+                attention = look_into(self.runs[0], line.parts[0], parts[0][0], watch)
             answers.append(self._answer(text, line, parts, attention))
         return answers
 
@@ -185,35 +176,6 @@ class Translator:
             for run, own in zip(self.runs, lines, strict=True)
         ]
 
-    def _check_silenced(self, without: Sequence[Silenced]) -> None:
-        """An error if a model has no such layer: silencing it would do nothing."""
-        for run in self.runs if without else ():
-            there = record(run.model, pad_source([[]]), pad([[]], first=BOS)).weights
-            for one in without:
-                if (one.part, one.layer) not in there:
-                    count = sum(part == one.part for part, _ in there)
-                    raise SettingsError(
-                        f"layer: {one.part} attention of {run.folder.path} has {count}, counted "
-                        f"from 0; cannot silence {one.layer}"
-                    )
-
-    def _read(self, texts: Sequence[str]) -> list[list[Line]]:
-        """The lines of each model; an error if it cuts an over-long one where others do not.
-
-        Models that cut a line in unlike places cannot vote on its parts.
-        """
-        lines = [
-            [read_line(text, run.tokenizers.source, self.limit) for text in texts]
-            for run in self.runs
-        ]
-        for same in zip(*lines, strict=True):
-            if len({len(line.parts) for line in same}) > 1:
-                raise SearchError(
-                    "a line is too long for models with unlike source vocabularies to translate "
-                    f"together: more than {self.limit} tokens; shorten it, or use one model"
-                )
-        return lines
-
     def _answer(
         self, text: str, line: Line, parts: Sequence[Sequence[Said]], look: Look | None
     ) -> Answer:
@@ -238,23 +200,6 @@ class Translator:
                 )
             )
         return Answer(text, tuple(candidates), tuple(notes), look)
-
-    def _look(self, line: Line, said: Said, watch: Watch | None) -> Look:
-        """What the first model attended to in the first part: told its answer, it does the same."""
-        run = self.runs[0]
-        recording = record(
-            run.model,
-            pad_source(line.parts[:1]),
-            pad([said.hypothesis.tokens], first=BOS),
-            change=watch,
-        )
-        recorded = [part for part in PARTS if any(part == there for there, _ in recording.weights)]
-        source, target = run.tokenizers
-        named = {
-            part: recording.attention(0, source, target, part, unknown=said.unknown)
-            for part in recorded
-        }
-        return Look(named)
 
 
 def load(

@@ -1,0 +1,265 @@
+"""What may be done to attention while a model translates: silence it, flatten it, force it.
+
+A change is a watch, so that it acts alike on every model, in a search and while a model is told its
+answer. A link between words that a person asks for becomes one once the unchanged translation says
+where its words stand.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
+
+import torch
+from pydantic import ConfigDict, Field, StrictInt, StrictStr, TypeAdapter, ValidationError
+from torch import Tensor
+
+from regard.errors import SettingsError
+from regard.inspection.record import Attention, Axis, Part
+from regard.types import Site
+
+PUNCTUATION = ".,;:!?…\"'«»“”‘’()[]¿¡。、，！？"
+"""What may stand at the edges of a word and need not be typed to name it."""
+Number = Annotated[StrictInt, Field(ge=0)]
+Word = Number | Annotated[StrictStr, Field(min_length=1)]
+"""A word of a sentence: its number, from 0, or the word itself where it occurs once."""
+FORM = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+@dataclass(frozen=True)
+class Silenced:
+    """A watch that lets a head, or all heads of a layer, see nothing: the weights become 0."""
+
+    __pydantic_config__ = FORM
+
+    part: Part
+    """Where: cross, encoder or decoder attention."""
+    layer: Number
+    """The layer, from 0."""
+    head: Number | None = None
+    """The head, from 0; none: all heads of the layer."""
+    kind: Literal["silence"] = field(default="silence", repr=False, kw_only=True)
+
+    def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
+        if (site.part, site.layer) != (self.part, self.layer):
+            return weights
+        return _replace(site, weights, self.head, torch.zeros_like(weights))
+
+
+@dataclass(frozen=True)
+class Flattened:
+    """A watch that lets a head, or all heads of a layer, see all that it may see alike.
+
+    What that is, is told by the weights: whatever any head of the layer gives some weight to.
+    """
+
+    __pydantic_config__ = FORM
+
+    part: Part
+    """Where: cross, encoder or decoder attention."""
+    layer: Number
+    """The layer, from 0."""
+    head: Number | None = None
+    """The head, from 0; none: all heads of the layer."""
+    kind: Literal["flatten"] = field(default="flatten", repr=False, kw_only=True)
+
+    def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
+        if (site.part, site.layer) != (self.part, self.layer):
+            return weights
+        # One head alone might give a place so little that it is rounded to nothing.
+        seen = (weights > 0).any(1, keepdim=True).to(weights)  # (B, 1, T, S)
+        even = seen / seen.sum(-1, keepdim=True).clamp_min(1)
+        return _replace(site, weights, self.head, even.expand_as(weights))
+
+
+@dataclass(frozen=True)
+class Forced:
+    """A watch that turns cross attention at some target positions wholly to some of the source."""
+
+    steps: tuple[int, ...]
+    """Target positions: those that answer the word, the first being 0."""
+    columns: tuple[int, ...]
+    """Source positions, among which the attention is shared evenly."""
+    layer: int | None = None
+    """The layer, from 0; none: all."""
+    head: int | None = None
+    """The head, from 0; none: all."""
+
+    part: ClassVar[Part] = "cross"
+
+    def __post_init__(self) -> None:
+        if not self.steps or not self.columns or min(*self.steps, *self.columns) < 0:
+            raise ValueError(
+                "steps and columns must name positions, counted from 0; got "
+                f"{self.steps} and {self.columns}"
+            )
+
+    def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
+        if site.part != "cross" or self.layer not in (None, site.layer):
+            return weights
+        steps = range(weights.shape[-2]) if site.step is None else [site.step]
+        rows = torch.tensor([step in self.steps for step in steps], device=weights.device)  # (T,)
+        target = torch.zeros_like(weights)
+        target[..., list(self.columns)] = 1 / len(self.columns)
+        target = torch.where(rows[:, None], target, weights)  # (B, H, T, S); in a search T | 1
+        return _replace(site, weights, self.head, target)
+
+
+@dataclass(frozen=True)
+class ForcedWords:
+    """A wish: a word of the translation is to look at a word of the source alone."""
+
+    __pydantic_config__ = FORM
+
+    target: Word
+    """The word of the unchanged translation."""
+    source: Word
+    """The word of the sentence."""
+    layer: Number | None = None
+    """The layer, from 0; none: all."""
+    head: Number | None = None
+    """The head, from 0; none: all."""
+    kind: Literal["force"] = field(default="force", repr=False, kw_only=True)
+
+    def numbered(self, cross: Attention) -> "ForcedWords":
+        """The same wish with its words found in the unchanged translation, and counted."""
+        return ForcedWords(*self._find(cross), self.layer, self.head)
+
+    def at(self, cross: Attention) -> Forced:
+        """The change that grants it, by the `cross` attention of the unchanged translation."""
+        target, source = self._find(cross)
+        return Forced(
+            _positions(cross.rows, target, of="translation"),
+            _positions(cross.columns, source, of="sentence"),
+            self.layer,
+            self.head,
+        )
+
+    def _find(self, cross: Attention) -> tuple[int, int]:
+        return (
+            find_word(cross.rows.words, self.target, of="translation"),
+            find_word(cross.columns.words, self.source, of="sentence"),
+        )
+
+
+Change = Silenced | Flattened | Forced
+"""What can be done to a model's attention."""
+Wish = Silenced | Flattened | ForcedWords
+"""What a person can ask for. It has a form in JSON."""
+WishForm = Annotated[Wish, Field(discriminator="kind")]
+"""A wish as pydantic reads it: the kinds are told apart by their names."""
+
+_FORMS: TypeAdapter[tuple[Wish, ...]] = TypeAdapter(tuple[WishForm, ...])
+
+
+def read_changes(raw: object) -> tuple[Wish, ...]:
+    """The wishes in a list that came from JSON.
+
+    Each is `{"kind": "silence" | "flatten", "part": "cross", "layer": 0, "head": 1}`, where no head
+    means all heads of the layer, or `{"kind": "force", "target": 2, "source": 4}`, which takes a
+    layer and a head as well.
+    """
+    try:
+        return _FORMS.validate_python(raw)
+    except ValidationError as error:
+        mistake = error.errors()[0]
+        place = ".".join(map(str, ("changes", *mistake["loc"])))
+        raise SettingsError(f"{place}: {mistake['msg']}; got {mistake['input']!r}") from None
+
+
+def write_changes(wishes: Sequence[Wish]) -> list[dict[str, Any]]:
+    """The list that `read_changes` reads."""
+    return [asdict(wish) for wish in wishes]
+
+
+def name_words(wishes: Sequence[Wish], cross: Attention | None) -> tuple[Wish, ...]:
+    """The wishes with their words counted, by the `cross` attention of the unchanged translation.
+
+    It is None where the model has none.
+    """
+    return tuple(
+        wish.numbered(_there(cross, wish)) if isinstance(wish, ForcedWords) else wish
+        for wish in wishes
+    )
+
+
+def grant(wishes: Sequence[Wish], cross: Attention | None) -> list[Change]:
+    """The changes that do what is wished, by the `cross` attention of the unchanged translation."""
+    return [
+        wish.at(_there(cross, wish)) if isinstance(wish, ForcedWords) else wish for wish in wishes
+    ]
+
+
+def force(
+    cross: Attention,
+    target: Word,
+    source: Word,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+) -> Forced:
+    """The change that makes a word of a translation look at one word of the source alone.
+
+    `cross` is the attention of the unchanged translation. A word is its number, from 0, or the word
+    itself where it occurs once.
+    """
+    return ForcedWords(target, source, layer, head).at(cross)
+
+
+def find_word(words: Sequence[str], asked: Word, *, of: str) -> int:
+    """The number of the word that is `asked` for among the words of a sentence."""
+    listed = ", ".join(f"{number} {word}" for number, word in enumerate(words)) or "no words"
+    if isinstance(asked, int):
+        if 0 <= asked < len(words):
+            return asked
+        raise SettingsError(
+            f"word {asked} of the {of}: it has {len(words)}, counted from 0: {listed}"
+        )
+    found = [number for number, word in enumerate(words) if word == asked]
+    if not found:
+        bare = _bare(asked)
+        found = [number for number, word in enumerate(words) if bare and _bare(word) == bare]
+    if not found:
+        raise SettingsError(f"word {asked!r}: the {of} has no such word; it has {listed}")
+    if len(found) > 1:
+        numbers = ", ".join(map(str, found))
+        raise SettingsError(
+            f"word {asked!r}: the {of} has it {len(found)} times; give its number, one of {numbers}"
+        )
+    return found[0]
+
+
+def _there(cross: Attention | None, wish: ForcedWords) -> Attention:
+    if cross is None:
+        raise SettingsError(
+            f"force {wish.target}={wish.source}: the model does not attend to the source, so there "
+            "is nothing to force; use one that does"
+        )
+    return cross
+
+
+def _bare(word: str) -> str:
+    return word.strip(PUNCTUATION).casefold()
+
+
+def _positions(axis: Axis, word: int, *, of: str) -> tuple[int, ...]:
+    """Where the pieces of a word stand."""
+    places = tuple(place for place, number in enumerate(axis.word_of) if number == word)
+    if not places:
+        raise SettingsError(
+            f"word {axis.words[word]!r} of the {of}: the model has no position for it alone; "
+            "take the word before it"
+        )
+    return places
+
+
+def _replace(site: Site, weights: Tensor, head: int | None, by: Tensor) -> Tensor:
+    """`weights` (B, H, T, S) with those of one head, or of all, taken from `by`."""
+    if head is None:
+        return by
+    num_heads = weights.shape[1]
+    if not 0 <= head < num_heads:
+        raise SettingsError(
+            f"head: {site.part} layer {site.layer} has {num_heads}, counted from 0; got {head}"
+        )
+    heads = torch.arange(num_heads, device=weights.device)  # (H,)
+    return torch.where((heads == head)[:, None, None], by, weights)

@@ -1,0 +1,71 @@
+"""Whether what is to be done to attention can be done here at all."""
+
+from collections.abc import Sequence
+
+from regard.batching.collate import pad, pad_source
+from regard.errors import SettingsError
+from regard.inspection.changes import Change, Forced
+from regard.inspection.record import Recording, record
+from regard.recipes.run_folder import Run
+from regard.serving.lines import Line
+from regard.text.special import BOS
+
+
+def check_changes(runs: Sequence[Run], changes: Sequence[Change], lines: Sequence[Line]) -> None:
+    """An error if a change would do nothing, or not what is asked.
+
+    `lines` are those to be translated, in the tokens of the first of `runs`.
+    """
+    for run in runs if changes else ():
+        one = record(run.model, pad_source([[]]), pad([[]], first=BOS))
+        for change in changes:
+            _check_place(run, one, change)
+    for forced in changes:
+        if isinstance(forced, Forced):
+            _check_one_sentence(runs, lines)
+            length = len(lines[0].parts[0]) + 1  # with EOS
+            if max(forced.columns) >= length:
+                raise SettingsError(
+                    f"force: the sentence has {length} positions, counted from 0; got "
+                    f"{max(forced.columns)}"
+                )
+
+
+def _check_place(run: Run, one: Recording, change: Change) -> None:
+    """An error if the model has no such layer or head: changing it would do nothing."""
+    heads = {layer: w.shape[1] for (part, layer), w in one.weights.items() if part == change.part}
+    if not heads:
+        has = ", ".join(sorted({part for part, _ in one.weights})) or "none"
+        raise SettingsError(
+            f"{run.folder.path}: a model of the family {run.recipe.model.family} has no "
+            f"{change.part} attention to change; it has: {has}"
+        )
+    if change.layer is not None and change.layer not in heads:
+        raise SettingsError(
+            f"layer: {change.part} attention of {run.folder.path} has {len(heads)}, counted from "
+            f"0; got {change.layer}"
+        )
+    fewest = min(heads.values()) if change.layer is None else heads[change.layer]
+    if change.head is not None and not 0 <= change.head < fewest:
+        raise SettingsError(
+            f"head: {change.part} attention of {run.folder.path} has {fewest}, counted from 0; "
+            f"got {change.head}"
+        )
+
+
+def _check_one_sentence(runs: Sequence[Run], lines: Sequence[Line]) -> None:
+    """An error if positions do not mean the same in all that is to be translated."""
+    if len(lines) != 1:
+        raise SettingsError(
+            f"force: a link is between words of one sentence, and there are {len(lines)}; force "
+            "them one by one"
+        )
+    parts = len(lines[0].parts)
+    if parts != 1:
+        found = f"is too long and translated in {parts} parts" if parts else "is blank"
+        raise SettingsError(f"force: the sentence {found}: there is no one map to force a link in")
+    if len({run.tokenizers.source.fingerprint() for run in runs}) > 1:
+        raise SettingsError(
+            "force: the models cut the sentence into unlike tokens, so that a position is not the "
+            "same word to all; force a link in one of them alone"
+        )

@@ -1,0 +1,22 @@
+"""A translation and its source -> what a model attended to when it made it."""
+
+from collections.abc import Sequence
+
+from regard.batching.collate import pad, pad_source
+from regard.inspection.look import Look
+from regard.inspection.record import PARTS, record
+from regard.recipes.run_folder import Run
+from regard.serving.unknown_words import Said
+from regard.text.special import BOS
+from regard.types import Watch
+
+
+def look_into(run: Run, source: Sequence[int], said: Said, change: Watch | None) -> Look:
+    """What the model attended to: told its answer to `source`, it does the same once more."""
+    target = pad([said.hypothesis.tokens], first=BOS)
+    recording = record(run.model, pad_source([source]), target, change=change)
+    recorded = [part for part in PARTS if any(part == there for there, _ in recording.weights)]
+    tokenizers = run.tokenizers
+    return Look(
+        {part: recording.attention(0, *tokenizers, part, unknown=said.unknown) for part in recorded}
+    )
