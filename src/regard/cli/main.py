@@ -20,6 +20,7 @@ COMMANDS = {
     "evaluate": "Score a model: BLEU, chrF, TER with signatures; compare it with another.",
     "look": "Show what a model attends to when it translates a sentence.",
     "align": "Align words by attention; with gold, measure the alignment error rate.",
+    "serve": "Serve models over HTTP: a page, LibreTranslate's interface, attention, alignments.",
     "compare": "Train several systems alike, then score and time them in one table.",
     "doctor": "Examine a corpus before training: what is wrong with it, what it will take.",
     "average": "Average the weights of several checkpoints into one model.",

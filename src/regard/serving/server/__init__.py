@@ -1,0 +1,1 @@
+"""HTTP requests -> answers: saved models behind LibreTranslate's interface, and our own."""

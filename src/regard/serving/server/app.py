@@ -1,0 +1,127 @@
+"""The parts of the server, put together."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.staticfiles import StaticFiles
+
+import regard.inspection
+from regard import __version__
+from regard.serving.server.doors import Doors
+from regard.serving.server.headers import SecurityHeaders
+from regard.serving.server.limits import BodyLimits, HostCheck, allowed_hosts
+from regard.serving.server.refusals import RequestError, answer_refused
+from regard.serving.server.routes import state, text
+from regard.serving.server.schemas import SuggestRequest, TranslateRequest
+from regard.serving.server.service import Service
+
+PAGE = Path(__file__).parent / "page"
+VIEW = Path(regard.inspection.__file__).parent / "page"
+TAKEN = (TranslateRequest, SuggestRequest)
+"""The shapes of bodies."""
+
+
+def build_app(service: Service) -> FastAPI:
+    """The whole application; `app.state.doors` is its outermost layer."""
+    app = FastAPI(
+        title="regard",
+        version=__version__,
+        summary="Translation, word alignment and attention by models of one's own.",
+        description="The routes under `translate` are LibreTranslate's.",
+        docs_url=None,  # a page that would fetch its script from elsewhere
+        redoc_url=None,
+        lifespan=_live,
+        middleware=_layers(service),
+        exception_handlers={RequestError: answer_refused, HTTPException: _answer_http},
+    )
+    app.state.service = service
+    for part in (text, state):
+        app.include_router(part.router)
+    app.add_api_route("/", _page, include_in_schema=False)
+    app.mount("/static/page", StaticFiles(directory=PAGE, check_dir=False))
+    app.mount("/static/view", StaticFiles(directory=VIEW, check_dir=False))
+    app.openapi = lambda: _describe(app)  # type: ignore[method-assign]
+    return app
+
+
+def open_doors(app: FastAPI) -> Doors:
+    """The application within its outermost layer."""
+    service: Service = app.state.service
+    doors = app.state.doors = Doors(app, service.metrics)
+    return doors
+
+
+def _layers(service: Service) -> list[Middleware]:
+    """From the outside to the inside."""
+    settings = service.settings
+    layers = [
+        Middleware(SecurityHeaders),
+        Middleware(HostCheck, names=allowed_hosts(settings)),
+        Middleware(BodyLimits, settings=settings),
+    ]
+    if settings.origins:
+        allowed = Middleware(
+            CORSMiddleware,
+            allow_origins=settings.origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
+        layers.insert(1, allowed)
+    return layers
+
+
+@asynccontextmanager
+async def _live(app: FastAPI) -> AsyncIterator[None]:
+    """While the server lives, its models' queues are emptied."""
+    service: Service = app.state.service
+    running = [asyncio.create_task(one.gatherer.run()) for one in service.models.served]
+    if service.settings.watch:
+        running.append(asyncio.create_task(service.models.watch(service.settings.watch_every)))
+    try:
+        yield
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        for one in service.models.served:
+            one.gatherer.close()
+
+
+async def _page() -> Response:
+    """The page."""
+    return FileResponse(PAGE / "index.html")
+
+
+async def _answer_http(request: Request, error: Exception) -> JSONResponse:
+    """What the framework refuses, in our form."""
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+def _describe(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, with the bodies that we read ourselves and the languages there are."""
+    if app.openapi_schema is not None:
+        return app.openapi_schema
+    document = get_openapi(
+        title=app.title,
+        version=app.version,
+        summary=app.summary,
+        description=app.description,
+        routes=app.routes,
+    )
+    _, taken = models_json_schema(
+        [(shape, "validation") for shape in TAKEN], ref_template="#/components/schemas/{model}"
+    )
+    document["components"]["schemas"] |= taken["$defs"]
+    app.openapi_schema = document
+    return document

@@ -1,0 +1,102 @@
+"""Who is inside: requests are let in until the server is told to stop, then seen to the end."""
+
+import asyncio
+import logging
+import secrets
+import time
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from regard.serving.server.logs import log, log_error
+from regard.serving.server.metrics import Metrics
+from regard.serving.server.refusals import RequestError, busy
+
+ALWAYS = {"/health", "/ready", "/metrics"}
+"""Paths that are answered to the last."""
+UNKNOWN_ROUTE = "(none)"
+GONE = 499
+"""The status that is logged for a client that left: nginx' number."""
+
+
+class Doors:
+    """The outermost layer: counts, times, numbers and logs requests; shuts them out at the end."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app, self._metrics = app, metrics
+        self.shut = False
+        self._inside = 0
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        visit = Visit(scope, send)
+        self._inside += 1
+        self._empty.clear()
+        self._metrics.inside.set(self._inside)
+        try:
+            if self.shut and scope["path"] not in ALWAYS:
+                refused = busy("the server is stopping; try again soon", 1)
+                refused.headers["Connection"] = "close"
+                await refused.response()(scope, receive, visit.send)
+            else:
+                await self._serve(visit, receive)
+        finally:
+            self._inside -= 1
+            self._metrics.inside.set(self._inside)
+            if not self._inside:
+                self._empty.set()
+            self._report(visit)
+
+    async def close(self, grace: float) -> bool:
+        """Let nobody in any more, and wait until all are out; whether they were in time."""
+        self.shut = True
+        try:
+            await asyncio.wait_for(self._empty.wait(), grace)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _serve(self, visit: "Visit", receive: Receive) -> None:
+        try:
+            await self.app(visit.scope, receive, visit.send)
+        except Exception as error:
+            log_error("a request failed", error, request=visit.number)
+            if not visit.status:
+                refused = RequestError(
+                    500, f"the server made a mistake; its log names {visit.number}"
+                )
+                await refused.response()(visit.scope, receive, visit.send)
+
+    def _report(self, visit: "Visit") -> None:
+        route = getattr(visit.scope.get("route"), "path", UNKNOWN_ROUTE)
+        method = visit.scope["method"] if route != UNKNOWN_ROUTE else UNKNOWN_ROUTE
+        status, took = visit.status or GONE, time.monotonic() - visit.began
+        self._metrics.requests.labels(route, method, str(status)).inc()
+        self._metrics.seconds.labels(route).observe(took)
+        log(
+            "request",
+            logging.WARNING if status >= 500 else logging.INFO,
+            request=visit.number,
+            method=method,
+            route=route,
+            status=status,
+            seconds=round(took, 4),
+        )
+
+
+class Visit:
+    """One request, from its head to the end of its answer."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self.scope, self._send = scope, send
+        self.began, self.number = time.monotonic(), secrets.token_hex(8)
+        self.status = 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [*message["headers"], (b"x-request-id", self.number.encode())]
+        await self._send(message)

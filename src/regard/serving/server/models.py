@@ -1,0 +1,176 @@
+"""The models that are served, by language pair; loaded again without a request being dropped."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from babel import Locale, UnknownLocaleError
+
+from regard.errors import RegardError, SettingsError
+from regard.recipes.prepare import load_data
+from regard.recipes.run_folder import RunFolder
+from regard.serving.server.gathering import Gatherer
+from regard.serving.server.logs import log, log_error
+from regard.serving.server.metrics import Metrics
+from regard.serving.server.refusals import RequestError
+from regard.serving.server.settings import ServerSettings
+from regard.serving.translator import Translator, load
+
+UNDETERMINED = "und"
+"""The code of a language that nobody named."""
+
+
+class Languages(NamedTuple):
+    """What a model translates from and to: BCP 47 codes such as fr or pt-BR."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}-{self.target}"
+
+
+class Asked(NamedTuple):
+    """A model to serve, and its languages."""
+
+    languages: Languages
+    path: Path
+
+
+def read_asked(argument: str) -> Asked:
+    """`fr-en=runs/travel`, or `runs/travel` with the languages that its corpus names."""
+    named, equals, rest = argument.partition("=")
+    if equals and not Path(argument).exists():
+        codes = named.split("-")
+        if len(codes) != 2 or not all(codes):
+            raise SettingsError(
+                f"{argument}: expected SOURCE-TARGET=FOLDER, such as fr-en=runs/travel, or the "
+                f"folder alone; {named!r} is no pair of languages"
+            )
+        return Asked(Languages(*codes), Path(rest))
+    folder = RunFolder(Path(argument))
+    folder.load_recipe()  # an error of its own where there is no run
+    try:
+        languages = Languages(*load_data(folder).languages)
+    except RegardError:
+        languages = Languages(UNDETERMINED, UNDETERMINED)
+    if UNDETERMINED in languages:
+        raise SettingsError(
+            f"{argument}: its corpus does not say which languages it has; "
+            f"say it: regard serve fr-en={argument}"
+        )
+    return Asked(languages, folder.path)
+
+
+def language_name(code: str) -> str:
+    """The English name of a language, or its code where it has none."""
+    try:
+        return Locale.parse(code.replace("-", "_")).get_display_name("en") or code
+    except (UnknownLocaleError, ValueError):
+        return code
+
+
+@dataclass(eq=False)
+class Served:
+    """A model, its queue, and what its weights looked like when they were read."""
+
+    languages: Languages
+    path: Path
+    device: str
+    gatherer: Gatherer
+    seen: tuple[int, ...]
+
+    @property
+    def translator(self) -> Translator:
+        return self.gatherer.translator
+
+    async def reload(self, metrics: Metrics) -> None:
+        """Read the folder again; requests go on meanwhile, with the old model if it fails."""
+        self.seen = _look_at(self.path)
+        try:
+            fresh = await asyncio.to_thread(load, self.path, device=self.device)
+        except Exception as error:  # half-written or damaged: what is served must stay served
+            log_error("reload failed", error, model=str(self.languages), level=logging.ERROR)
+            metrics.reloads.labels(str(self.languages), "failed").inc()
+            return
+        self.gatherer.translator = fresh
+        metrics.reloads.labels(str(self.languages), "done").inc()
+        log("reloaded", model=str(self.languages), path=str(self.path))
+
+    def changed(self) -> bool:
+        """Whether the weights are others than those that were read."""
+        return _look_at(self.path) != self.seen
+
+
+class Models:
+    """All that are served, in the order given."""
+
+    def __init__(self, served: Sequence[Served], metrics: Metrics) -> None:
+        self.served = tuple(served)
+        self._metrics = metrics
+        self._by_pair = {one.languages: one for one in served}
+
+    @classmethod
+    def load(
+        cls, asked: Sequence[Asked], settings: ServerSettings, metrics: Metrics, *, device: str
+    ) -> Self:
+        """Read all models; an error if two are for one pair of languages."""
+        served: dict[Languages, Served] = {}
+        for languages, path in asked:
+            if languages in served:
+                raise SettingsError(
+                    f"{path}: {served[languages].path} translates {languages} already; "
+                    "serve one of them, or name other languages: fr-en=FOLDER"
+                )
+            seen, translator = _look_at(path), load(path, device=device)
+            gatherer = Gatherer(str(languages), translator, settings, metrics)
+            served[languages] = Served(languages, path, device, gatherer, seen)
+        return cls(list(served.values()), metrics)
+
+    def sources(self) -> list[str]:
+        """The languages that can be translated from."""
+        return list(dict.fromkeys(one.languages.source for one in self.served))
+
+    def targets(self, source: str | None = None) -> list[str]:
+        """The languages that can be translated to, from `source` or from any."""
+        return list(
+            dict.fromkeys(
+                one.languages.target
+                for one in self.served
+                if source is None or one.languages.source == source
+            )
+        )
+
+    def find(self, source: str, target: str) -> Served:
+        """The model for a pair of languages; a refusal that names what there is."""
+        found = self._by_pair.get(Languages(source, target))
+        if found is None:
+            there = ", ".join(str(one.languages) for one in self.served)
+            raise RequestError(400, f"{source}-{target} is not supported; this server has {there}")
+        return found
+
+    async def reload(self) -> None:
+        """Read all models again, one after the other."""
+        for one in self.served:
+            await one.reload(self._metrics)
+
+    async def watch(self, every: float) -> None:
+        """Read a model again when its weights change, for ever."""
+        while True:
+            await asyncio.sleep(every)
+            for one in self.served:
+                if one.changed():
+                    await one.reload(self._metrics)
+
+
+def _look_at(path: Path) -> tuple[int, ...]:
+    """What tells new weights from old ones without reading them; nothing while there are none."""
+    try:
+        found = os.stat(RunFolder(path).weights("model"))
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,0 +1,45 @@
+"""What OpenAPI says of the routes."""
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from regard.serving.server.bodies import FORM, JSON, MULTIPART
+from regard.serving.server.schemas import Error
+
+REASONS = {
+    400: "Something in the request is wrong, or this server has no such languages.",
+    401: "A key is needed.",
+    403: "The key is not known.",
+    404: "There is no such thing.",
+    408: "The request came too slowly.",
+    413: "The request is too long.",
+    415: "The body is of a kind that is not understood.",
+    500: "The server made a mistake.",
+    503: "Too many requests wait, or the server is stopping; Retry-After says when to come again.",
+    504: "The answer took too long.",
+}
+READING = (400, 401, 403, 408, 413, 415, 500, 503, 504)
+"""What can become of a request with a body."""
+ASKING = (400, 500, 503)
+"""What can become of one without."""
+
+Responses = dict[int | str, dict[str, Any]]
+
+
+def errors(*statuses: int) -> Responses:
+    """The errors that a route may answer with."""
+    found: Responses = {}
+    for status in statuses:
+        found[status] = {"model": Error, "description": REASONS[status]}
+        if status == 503:
+            retry = {"description": "Seconds to wait.", "schema": {"type": "integer"}}
+            found[status]["headers"] = {"Retry-After": retry}
+    return found
+
+
+def taking(shape: type[BaseModel], *kinds: str) -> dict[str, Any]:
+    """A body of a shape, as JSON or a form; `app.describe` puts the shape into the document."""
+    schema = {"$ref": f"#/components/schemas/{shape.__name__}"}
+    content = {kind: {"schema": schema} for kind in kinds or (JSON, FORM, MULTIPART)}
+    return {"requestBody": {"required": True, "content": content}}

@@ -1,0 +1,235 @@
+"""The shapes of requests and answers; the first half is LibreTranslate's, and named by it."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+
+Format = Literal["text", "html"]
+Texts = Annotated[list[str], Field(min_length=1)]
+
+
+class Shape(BaseModel):
+    """Fields described by the docstrings below them."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+class Keyed(Shape):
+    """A request that a key may come with."""
+
+    api_key: str | None = None
+    """A key, where the server asks for one; `Authorization: Bearer KEY` does as well."""
+
+
+class TranslateRequest(Keyed):
+    """Something to translate."""
+
+    q: Annotated[str, Field(min_length=1)] | Texts
+    """The text, or several. Its lines are translated one by one and stay lines."""
+    source: str
+    """The code of its language; auto finds out."""
+    target: str
+    """The code of the language to translate into."""
+    format: Format = "text"
+    """html keeps the markup, and translates what stands between it."""
+    alternatives: NonNegativeInt = 0
+    """Other translations wanted besides the best; none for html."""
+
+
+class StreamRequest(Keyed):
+    """A text whose translation is to be sent while it is made."""
+
+    q: str = Field(min_length=1)
+    """The text."""
+    source: str
+    """The code of its language; auto finds out."""
+    target: str
+    """The code of the language to translate into."""
+    alternatives: NonNegativeInt = 0
+    """Other translations wanted besides the best."""
+
+
+class DetectRequest(Keyed):
+    """A text whose language is wanted."""
+
+    q: str = Field(min_length=1)
+    """The text."""
+
+
+class SuggestRequest(Keyed):
+    """A better translation; this server takes none."""
+
+    q: str
+    """The text."""
+    s: str
+    """Its translation."""
+    source: str
+    """The code of the text's language."""
+    target: str
+    """The code of the translation's."""
+
+
+class HeadChange(Shape):
+    """What is done to a head, or to a layer's heads."""
+
+    kind: Literal["silence", "flatten"]
+    part: Literal["cross", "encoder", "decoder"]
+    layer: NonNegativeInt
+    head: NonNegativeInt | None = None
+
+
+class ForceChange(Shape):
+    """A word of the translation that shall look at a word of the text; counted from 0."""
+
+    kind: Literal["force"]
+    target: NonNegativeInt
+    source: NonNegativeInt
+    layer: NonNegativeInt | None = None
+    head: NonNegativeInt | None = None
+
+
+class AttentionRequest(Keyed):
+    """A line to translate and look into."""
+
+    q: str = Field(min_length=1)
+    """The line."""
+    source: str
+    """The code of its language; auto finds out."""
+    target: str
+    """The code of the language to translate into."""
+    changes: list[Annotated[HeadChange | ForceChange, Field(discriminator="kind")]] = Field(
+        default=[], max_length=64
+    )
+    """What to change in the model's attention."""
+    beam: PositiveInt | None = None
+    """Hypotheses kept at each step; otherwise as the model's recipe says."""
+    alternatives: NonNegativeInt = 0
+    """Other translations wanted besides the best."""
+    tree: bool = False
+    """Whether all hypotheses of the search are wanted, too."""
+
+
+class AlignRequest(Keyed):
+    """Texts and their translations, to be aligned word by word."""
+
+    q: Annotated[str, Field(min_length=1)] | Texts
+    """The text, or several."""
+    translation: Annotated[str, Field(min_length=1)] | Texts
+    """Its translation, or as many."""
+    source: str
+    """The code of the text's language."""
+    target: str
+    """The code of the translation's."""
+
+
+class Error(Shape):
+    """Why there is no answer."""
+
+    error: str
+
+
+class Detected(Shape):
+    """A language that a text may be in."""
+
+    confidence: float = Field(ge=0, le=100)
+    """In percent."""
+    language: str
+    """Its code."""
+
+
+class Translated(Shape):
+    """A translation, or one for each text."""
+
+    translatedText: str | list[str]  # noqa: N815  # LibreTranslate's name
+    alternatives: list[str] | list[list[str]] | None = None
+    """Other translations, the better first, if any were asked for."""
+    detectedLanguage: Detected | list[Detected] | None = None  # noqa: N815
+    """What `source: auto` was taken for."""
+
+
+class Language(Shape):
+    """A language that can be translated from or to."""
+
+    code: str
+    name: str
+    """In English."""
+    targets: list[str]
+    """Codes of the languages it can be translated into."""
+
+
+class LanguageName(Shape):
+    """A language."""
+
+    code: str
+    name: str
+
+
+class LanguagePair(Shape):
+    """The languages that a page shows first."""
+
+    source: LanguageName
+    target: LanguageName
+
+
+class FrontendSettings(Shape):
+    """What a page has to know; LibreTranslate's names."""
+
+    charLimit: int  # noqa: N815
+    """Longest text, in characters."""
+    frontendTimeout: int  # noqa: N815
+    """Milliseconds to wait after a key stroke."""
+    apiKeys: bool  # noqa: N815
+    keyRequired: bool  # noqa: N815
+    suggestions: bool
+    filesTranslation: bool  # noqa: N815
+    supportedFilesFormat: list[str]  # noqa: N815
+    """Ends of the names of files that can be translated."""
+    language: LanguagePair
+
+
+class TranslatedFile(Shape):
+    """Where a translated file can be fetched, for a while."""
+
+    translatedFileUrl: str  # noqa: N815
+
+
+class Alignment(Shape):
+    """Which words belong together."""
+
+    links: list[tuple[int, int]]
+    """A word of the text and one of the translation, counted from 0."""
+    pharaoh: str
+    """The same in Pharaoh's format: 0-0 1-2."""
+    source_words: list[str]
+    target_words: list[str]
+
+
+class Alignments(Shape):
+    """One for each pair."""
+
+    alignments: list[Alignment]
+
+
+class State(Shape):
+    """How the server is."""
+
+    status: Literal["ok", "stopping"]
+
+
+class ReadyState(State):
+    """What the server is ready for."""
+
+    models: list[str]
+    """Language pairs."""
+    version: str
+
+
+class Looked(BaseModel):
+    """A look document: the translation, its pieces, and the weights of every attention."""
+
+    model_config = ConfigDict(extra="allow")
+
+    version: int
+    source: dict[str, Any]
+    target: dict[str, Any]
+    parts: dict[str, Any]

@@ -1,0 +1,44 @@
+"""How the server runs."""
+
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+
+from regard.settings import Settings
+
+
+class ServerSettings(Settings):
+    """Where it listens, how it gathers requests, and what it refuses."""
+
+    host: str = "127.0.0.1"
+    """Address to listen at; 127.0.0.1 is reached from this machine alone."""
+    port: int = Field(default=5000, ge=0, le=65535)
+    """Port to listen at; 0 takes a free one."""
+    window: NonNegativeFloat = 0.005
+    """Seconds that a request waits for others to be translated with."""
+    batch_tokens: PositiveInt = 2048
+    """Source tokens translated together."""
+    queue: PositiveInt = 1024
+    """Requests that may wait for a model; the next are answered 503."""
+    timeout: PositiveFloat = 60.0
+    """Seconds within which a request is answered, or else 504."""
+    read_timeout: PositiveFloat = 15.0
+    """Seconds within which a request must have arrived, or else 408."""
+    grace: PositiveFloat = 120.0
+    """Seconds given to requests under way when the server is told to stop."""
+    max_bytes: PositiveInt = 4 * 1024 * 1024
+    """Longest body of a request; a longer one is answered 413."""
+    max_characters: PositiveInt = 10_000
+    """Longest text of a request, in characters."""
+    max_texts: PositiveInt = 256
+    """Most texts in one request."""
+    max_alternatives: PositiveInt = 10
+    """Most alternatives to a translation that may be asked for."""
+    max_beam: PositiveInt = 16
+    """Widest beam that may be asked for."""
+    origins: tuple[str, ...] = ()
+    """Origins whose pages may call the server (CORS); none by default, * is any."""
+    hosts: tuple[str, ...] = ()
+    """Names the server goes by; where it listens at a loopback address, those of it besides."""
+    watch: bool = False
+    """Load a model again when its weights change."""
+    watch_every: PositiveFloat = 2.0
+    """Seconds between two looks at the weights."""
