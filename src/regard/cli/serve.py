@@ -40,7 +40,7 @@ def command(
     port: Annotated[int, typer.Option(help=described("port"))] = 5000,
     device: options.Device = "auto",
 ) -> None:
-    """Serve models over HTTP: a page at /, and LibreTranslate's interface for programs.
+    """Serve models over HTTP: a page, LibreTranslate's interface, attention, alignments.
 
     Requests of many users are gathered into batches. The server is reached from this machine alone
     unless --host says otherwise; then think of --keys. SIGTERM ends it when all that it has begun
