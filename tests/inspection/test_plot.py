@@ -1,38 +1,19 @@
-import xml.etree.ElementTree as ET
-
 import numpy as np
 import pytest
 import torch
-from matplotlib import colormaps
-from PIL import Image
 
+from drawing import made_up, pixels_of, words_of
 from regard.errors import SettingsError
-from regard.inspection.plot import COLOURS, plot_attention, plot_grid, plot_map, save_figure
-from regard.inspection.record import Attention, Axis
+from regard.inspection.plot import plot_attention, plot_grid, plot_map, save_figure
+from regard.inspection.plot_theme import theme_of
 
 ROWS, COLUMNS = ["Jane", "visits", "Africa"], ["Jane", "visite", "l'", "Afrique"]
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def attention(layers=2, heads=3, rows=3, columns=4):
-    torch.manual_seed(0)
-    names = [Axis(tuple(f"w{n}" for n in range(size)), (), ()) for size in (rows, columns)]
-    return Attention("cross", torch.rand(layers, heads, rows, columns).softmax(-1), *names)
-
-
-def words_of(path):
-    return ["".join(text.itertext()).strip() for text in ET.parse(path).iter(f"{SVG}text")]
-
-
-def pixels(path):
-    with Image.open(path) as image:
-        return np.asarray(image.convert("RGB")).astype(int)
 
 
 def test_png_is_a_picture_of_the_weights(tmp_path):
     save_figure(plot_map(torch.eye(3, 4), ROWS, COLUMNS), tmp_path / "map.png")
-    picture = pixels(tmp_path / "map.png")
-    darkest = (255 * np.array(colormaps[COLOURS](1.0)[:3])).round().astype(int)
+    picture = pixels_of(tmp_path / "map.png")
+    darkest = (255 * np.array(theme_of("light").ramp(1.0)[:3])).round().astype(int)
     share = (np.abs(picture - darkest).sum(-1) < 10).mean()
     assert 0.02 < share < 0.5  # three cells of twelve, and the labels around them
     assert (picture[:5] == 255).all()  # a white edge: nothing is cut off
@@ -72,7 +53,7 @@ def test_cells_are_square_and_the_figure_grows_with_the_sentence():
 
 
 def test_one_layer_and_head_or_the_average():
-    looked = attention()
+    looked = made_up(3, 4)
     axes = plot_attention(looked, layer=1, head=2).axes[0]
     drawn = axes.collections[0].get_array().reshape(3, 4)
     np.testing.assert_allclose(drawn, looked.layers[1, 2])
@@ -84,7 +65,7 @@ def test_one_layer_and_head_or_the_average():
 
 
 def test_grid_shows_every_head_of_every_layer_on_one_scale(tmp_path):
-    looked = attention()
+    looked = made_up(3, 4)
     figure = plot_grid(looked, title="all of them")
     assert len(figure.axes) == 2 * 3 + 1
     drawn = [axes.collections[0] for axes in figure.axes[:6]]
@@ -98,21 +79,15 @@ def test_grid_shows_every_head_of_every_layer_on_one_scale(tmp_path):
 
 
 def test_grid_of_long_sentences_leaves_the_names_out_and_the_file_small(tmp_path):
-    save_figure(plot_grid(attention(2, 3, 50, 60)), tmp_path / "grid.svg")
+    save_figure(plot_grid(made_up(50, 60)), tmp_path / "grid.svg")
     assert "w1" not in words_of(tmp_path / "grid.svg")
     assert (tmp_path / "grid.svg").stat().st_size < 500_000
 
 
 def test_half_precision_and_zeros_can_be_drawn(tmp_path):
     save_figure(plot_map(torch.zeros(1, 1).bfloat16(), ["a"], ["b" * 60]), tmp_path / "map.png")
-    picture = pixels(tmp_path / "map.png")
+    picture = pixels_of(tmp_path / "map.png")
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 5
-
-
-def test_colours_darken_with_the_weight():
-    red, green, blue = np.array([colormaps[COLOURS](step / 50)[:3] for step in range(51)]).T
-    light = 0.2126 * red + 0.7152 * green + 0.0722 * blue
-    assert (np.diff(light) < 0).all()
 
 
 def test_endings_that_cannot_be_drawn_are_named(tmp_path):

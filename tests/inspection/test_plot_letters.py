@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from drawing import pixels_in
+from regard.inspection.plot_letters import (
+    FIRST,
+    clusters,
+    fonts_for,
+    runs_leftwards,
+    shorten,
+    width_of,
+    write,
+)
+
+
+def drawn(text, tmp_path):
+    """The ink of one text, cut out."""
+    figure = Figure((6, 1))
+    write(figure.text(0.1, 0.5, text), 24, "black")
+    ink = pixels_in(figure, tmp_path).sum(-1) < 380
+    rows, columns = np.flatnonzero(ink.any(1)), np.flatnonzero(ink.any(0))
+    return ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "letters"),
+    [
+        ("abc", ["a", "b", "c"]),
+        ("e\u0301a\u0308", ["e\u0301", "a\u0308"]),
+        ("क्षत्रिय", ["क्ष", "त्रि", "य"]),
+        ("👩\u200d👩\u200d👧👍🏽", ["👩\u200d👩\u200d👧", "👍🏽"]),
+        ("🇫🇷🇩🇪a", ["🇫🇷", "🇩🇪", "a"]),
+        ("❤\ufe0fb", ["❤\ufe0f", "b"]),
+        ("", []),
+    ],
+)
+def test_letters_are_what_a_reader_takes_for_one(text, letters):
+    assert clusters(text) == letters
+
+
+def test_long_labels_are_cut_between_letters():
+    assert shorten("anticonstitutionnellement", 10) == "anticonst…"
+    assert shorten("dix lettre", 10) == "dix lettre"
+    assert shorten("e\u0301" * 5, 4) == "e\u0301" * 3 + "…"
+    assert shorten("東京都庁舎", 7) == "東京都…"  # wide letters count twice
+    assert shorten("क्षत्रिय", 3) == "क्ष…"
+    assert shorten("a\n\tb") == "a␊␉b"  # what has no picture is given one
+
+
+def test_lines_run_as_most_of_their_letters_do():
+    assert runs_leftwards(["مرحبا", "بك", "abc"])
+    assert runs_leftwards(["היא", ".", "12"])
+    assert not runs_leftwards(["Jane", "visits", "مرحبا"])
+    assert not runs_leftwards(["東京", "!"])
+    assert not runs_leftwards(["12", "."])
+
+
+def test_only_fonts_that_are_needed_are_named():
+    assert fonts_for("Jane visite l'Afrique ▁… é") == (FIRST,)
+    for text in ("東京", "สวัสดี", "नमस्ते"):
+        others = fonts_for(f"{text} and {text}")
+        assert others[0] == FIRST
+        assert len(others) <= 2  # where no font has the letters there is none to name
+
+
+def test_width_grows_with_the_text_and_the_size():
+    assert width_of("mm", 11) == pytest.approx(2 * width_of("m", 11), rel=0.1)
+    assert width_of("words", 22) == pytest.approx(2 * width_of("words", 11), rel=0.1)
+    assert width_of("$x^2$", 11) > width_of("$x", 11)  # no formula
+
+
+def test_right_to_left_letters_are_joined_and_ordered(tmp_path):
+    # lam-alef is one sign in this order, two signs in the other
+    assert drawn("\u0644\u0627", tmp_path).shape[1] < drawn("\u0627\u0644", tmp_path).shape[1]
+    # yod hangs high; shin has a foot: the last letter stands on the left
+    for text, foot in (("\u05e9\u05d9", False), ("\u05d9\u05e9", True)):
+        ink = drawn(text, tmp_path)
+        assert ink[-len(ink) // 4 :, :6].any() == foot
+
+
+def test_marks_stand_on_their_letters(tmp_path):
+    assert drawn("e\u0301", tmp_path).shape == drawn("é", tmp_path).shape
+
+
+def test_letters_of_no_font_are_drawn_without_a_warning(tmp_path):
+    assert drawn("\U0010fffd", tmp_path).any()
+    assert width_of("\U0010fffd", 11) > 0

@@ -1,0 +1,74 @@
+import pytest
+import torch
+
+from drawing import made_up
+from regard.inspection.plot_words import LEADING, LINE_AT_MOST, WORDS_AT_MOST, set_lines, show
+
+ENGLISH = ["Jane", "went", "to", "Africa", "in", "September"]
+ARABIC = ["ذهبت", "جين", "إلى", "أفريقيا", "في", "سبتمبر"]
+
+
+def test_lines_of_both_sides_are_spread_over_the_same_length():
+    lines = set_lines(ENGLISH, ["Jane", "partit"])
+    assert not lines.down
+    assert lines.length < LINE_AT_MOST
+    long, short = lines.places
+    assert list(long) == sorted(long)
+    assert short[0] == pytest.approx(long[0], abs=0.05)  # the same word, at the same beginning
+    assert long[-1] < lines.length
+    assert short[-1] < lines.length
+
+
+def test_words_do_not_overlap():
+    words = ["a", "incomprehensible", "b"]
+    [places] = set_lines(words).places
+    assert places[1] - places[0] == pytest.approx(places[2] - places[1])
+    assert places[1] - places[0] > 0.6
+
+
+def test_lines_from_right_to_left_begin_at_the_right():
+    lines = set_lines(ARABIC, ARABIC[:3])
+    assert not lines.down
+    for places in lines.places:
+        assert list(places) == sorted(places, reverse=True)
+
+
+def test_lines_of_opposite_directions_run_down_the_page():
+    lines = set_lines(ARABIC, ENGLISH)
+    assert lines.down
+    for places in lines.places:
+        assert list(places) == sorted(places)
+    assert lines.spot(1.0, 2.0) == (2.0, 1.0)
+    assert lines.length == pytest.approx(6 * LEADING)
+
+
+def test_long_lines_run_down_the_page():
+    lines = set_lines(ENGLISH * 10)
+    assert lines.down
+    assert lines.length == pytest.approx(60 * LEADING)
+    assert lines.depths[0] < 1.0  # the longest word
+
+
+def test_one_word_stands_in_the_middle():
+    lines = set_lines(ENGLISH, ["."])
+    assert lines.places[1] == pytest.approx((lines.length / 2,))
+
+
+def test_sentences_are_cut_where_a_figure_would_burst_and_it_says_so():
+    whole = show(made_up(5, WORDS_AT_MOST), 0, 1)
+    assert (whole.note, whole.weights.shape) == ("", (5, WORDS_AT_MOST))
+    cut = show(made_up(5, WORDS_AT_MOST + 30), 0, 1)
+    assert cut.note == f"only the first {WORDS_AT_MOST} of {WORDS_AT_MOST + 30} words are drawn"
+    assert cut.weights.shape == (5, WORDS_AT_MOST)
+    assert cut.columns[-1] == f"w{WORDS_AT_MOST - 1}"
+
+
+def test_the_map_of_a_layer_and_head_is_shown():
+    looked = made_up(3, 4)
+    torch.testing.assert_close(show(looked, 1, 2).weights, looked.layers[1, 2])
+    torch.testing.assert_close(show(looked, None, None).weights, looked.layers.mean((0, 1)))
+
+
+def test_nothing_cannot_be_drawn():
+    with pytest.raises(ValueError, match=r"nothing to draw in weights of shape \(0, 4\)"):
+        show(made_up(0, 4), None, None)
