@@ -1,0 +1,300 @@
+/** The page at `/`: what the user does goes to the server, and what it answers is shown. */
+
+import { AnswerPane, letCopy } from "./answer.js";
+import { Api, ApiError } from "./api.js";
+import { find } from "./elements.js";
+import { FileDesk } from "./files.js";
+import { DETECT, LanguagePickers } from "./languages.js";
+import { Looking } from "./looking.js";
+import { Notices, PASSING, busyFor, explain, tooLong } from "./notices.js";
+import { LINK_LIMIT, fromFragment, toFragment } from "./state.js";
+import { Writing } from "./writing.js";
+
+/**
+ * @typedef {import("./api.js").Language} Language
+ * @typedef {import("./api.js").ServerSettings} ServerSettings
+ * @typedef {import("./state.js").Change} Change
+ * @typedef {import("./state.js").Choice} Choice
+ */
+
+const KEY = "regard.key";
+const ALTERNATIVES = 3;
+
+/** Something that is done over and over, where the next time cuts off the last. */
+class Turn {
+  #controller = new AbortController();
+
+  /** The signal of the next time. */
+  next() {
+    this.#controller.abort();
+    this.#controller = new AbortController();
+    return this.#controller.signal;
+  }
+}
+
+/** The page and what it remembers. */
+class Page {
+  /** @type {HTMLInputElement} */
+  #key = find("key");
+  #api = new Api(() => this.#key.value.trim());
+  #answer = new AnswerPane();
+  #notices = new Notices();
+  #translating = new Turn();
+  #looking = new Turn();
+  #timer = 0;
+  #detected = "";
+  /** @type {Change[]} */
+  #changes = [];
+  /** @type {Choice | null} */
+  #choice = null;
+  #delay;
+  #limit;
+  #writing;
+  #pickers;
+  #panel;
+
+  /**
+   * @param {ServerSettings} settings
+   * @param {Language[]} languages
+   */
+  constructor(settings, languages) {
+    this.#delay = settings.frontendTimeout;
+    this.#limit = settings.charLimit;
+    const { source, target } = settings.language;
+    this.#writing = new Writing(settings.charLimit, {
+      onWrite: () => this.#written(),
+      onMove: () => this.#moved(),
+    });
+    this.#pickers = new LanguagePickers(languages, source.code, target.code, {
+      onPick: () => this.#changeModel(),
+      onSwap: () => this.#swap(),
+    });
+    this.#panel = new Looking({
+      onAsk: () => this.#look(),
+      onChanges: (changes) => {
+        this.#changes = changes;
+        this.#look();
+      },
+      onChoose: (choice) => {
+        this.#choice = choice;
+        this.#keep();
+      },
+    });
+    if (settings.filesTranslation) {
+      new FileDesk(settings.supportedFilesFormat, this.#notices, (file) => this.#sendFile(file));
+    }
+    if (settings.keyRequired) this.#askForKey();
+    letCopy(find("share"), () => location.href);
+    window.addEventListener("hashchange", () => this.#restore());
+    this.#restore();
+  }
+
+  #askForKey() {
+    const form = find("key-form");
+    form.hidden = false;
+    form.addEventListener("submit", (event) => event.preventDefault());
+    this.#key.value = localStorage.getItem(KEY) ?? "";
+    this.#key.addEventListener("change", () => {
+      localStorage.setItem(KEY, this.#key.value.trim());
+      this.#translate();
+    });
+  }
+
+  /** Shows what the address says. */
+  #restore() {
+    const state = fromFragment(location.hash);
+    this.#writing.text = state.text;
+    this.#changes = state.changes;
+    this.#choice = state.choice;
+    if (state.source) this.#pickers.choose(state);
+    this.#panel.turn(state.text, state.line);
+    this.#translate();
+  }
+
+  /** Puts what is shown into the address, so that it can be shared and survives a reload. */
+  #keep() {
+    const fragment = toFragment({
+      ...this.#pickers.pair,
+      text: this.#writing.text,
+      line: this.#panel.line,
+      choice: this.#choice,
+      changes: this.#changes,
+    });
+    const isShort = fragment.length <= LINK_LIMIT;
+    const share = /** @type {HTMLButtonElement} */ (find("share"));
+    share.disabled = !fragment || !isShort;
+    share.title = isShort ? "" : "The text is too long for a link";
+    history.replaceState(null, "", fragment && isShort ? `#${fragment}` : location.pathname);
+  }
+
+  #written() {
+    this.#changes = this.#changes.filter(({ kind }) => kind !== "force"); // its words are gone
+    this.#panel.follow(this.#writing.text, this.#writing.caret);
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#translate(), this.#delay);
+  }
+
+  #moved() {
+    if (this.#panel.follow(this.#writing.text, this.#writing.caret)) this.#look();
+  }
+
+  /** Another pair is another model: what was changed in the former one means nothing in it. */
+  #changeModel() {
+    this.#changes = [];
+    this.#choice = null;
+    this.#translate();
+  }
+
+  #swap() {
+    const pair = this.#pickers.swapped(this.#detected);
+    if (!pair) return;
+    this.#pickers.choose(pair);
+    this.#writing.text = this.#answer.text;
+    this.#panel.turn(this.#writing.text, 0);
+    this.#changeModel();
+  }
+
+  async #translate() {
+    clearTimeout(this.#timer);
+    const signal = this.#translating.next();
+    this.#looking.next();
+    this.#notices.clear();
+    this.#answer.isWorking = false;
+    this.#keep();
+    const { text, length } = this.#writing;
+    if (!text.trim()) {
+      this.#answer.show("", "");
+      this.#panel.clear();
+    } else if (this.#writing.isTooLong) {
+      this.#notices.say("long", tooLong(length, this.#limit));
+    } else {
+      const again = () => this.#translate();
+      if (await this.#work(signal, () => this.#ask(text, signal), again)) await this.#look();
+    }
+  }
+
+  /**
+   * @param {string} text
+   * @param {AbortSignal} signal
+   */
+  async #ask(text, signal) {
+    const { source, target } = this.#pickers.pair;
+    const { translatedText, detectedLanguage } = await this.#api.translate(
+      text,
+      { source, target },
+      { ...this.#patience(signal), onPartial: (partial) => this.#answer.showPartial(partial) },
+    );
+    this.#detected = source === DETECT ? detectedLanguage?.language ?? "" : "";
+    this.#pickers.showDetected(this.#detected);
+    this.#writing.language = this.#detected || (source === DETECT ? "" : source);
+    this.#answer.show(translatedText, target);
+    return true;
+  }
+
+  /** Looks at what is translated: at a line of it, with the changes in force. */
+  async #look() {
+    this.#keep();
+    const signal = this.#looking.next();
+    if (!this.#panel.isOpen || !this.#panel.lineText) return;
+    this.#panel.wait();
+    const found = await this.#attempt(signal, () => this.#askLook(signal), () => this.#look());
+    if (found) this.#panel.show(found, this.#choice);
+  }
+
+  /**
+   * The look document; changes that this model cannot make, as from a link to another, are dropped.
+   *
+   * @param {AbortSignal} signal
+   * @returns {Promise<any>}
+   */
+  async #askLook(signal) {
+    const { source, target } = this.#pickers.pair;
+    const wish = { target, changes: this.#changes, alternatives: ALTERNATIVES, tree: true };
+    try {
+      return await this.#api.attention(
+        this.#panel.lineText,
+        { source: this.#detected || source, ...wish },
+        this.#patience(signal),
+      );
+    } catch (error) {
+      const isRefused = error instanceof ApiError && error.kind === "refused";
+      if (!isRefused || !this.#changes.length) throw error;
+      this.#changes = [];
+      this.#keep();
+      return this.#askLook(signal);
+    }
+  }
+
+  /**
+   * @param {File} file
+   * @returns {Promise<{address: URL, language: string} | null>}
+   */
+  async #sendFile(file) {
+    const signal = this.#translating.next();
+    const { source, target } = this.#pickers.pair;
+    const send = () =>
+      this.#api.translateFile(file, { source, target }, this.#patience(signal));
+    const address = await this.#work(signal, send, null);
+    return address && { address, language: target };
+  }
+
+  /** @param {AbortSignal} signal */
+  #patience(signal) {
+    /** @param {number} seconds */
+    const onWait = (seconds) => this.#notices.say("busy", busyFor(seconds));
+    return { signal, onWait };
+  }
+
+  /**
+   * What `act` gives, as `#attempt` has it; meanwhile the right pane says that it is at work.
+   *
+   * @template T
+   * @param {AbortSignal} signal
+   * @param {() => Promise<T>} act
+   * @param {(() => void) | null} again
+   */
+  async #work(signal, act, again) {
+    this.#answer.isWorking = true;
+    const found = await this.#attempt(signal, act, again);
+    if (!signal.aborted) this.#answer.isWorking = false;
+    return found;
+  }
+
+  /**
+   * What `act` gives; null if it failed, which is said, or was cut off, which is not.
+   *
+   * @template T
+   * @param {AbortSignal} signal
+   * @param {() => Promise<T>} act
+   * @param {(() => void) | null} again offered where the failure may pass
+   * @returns {Promise<T | null>}
+   */
+  async #attempt(signal, act, again) {
+    try {
+      const found = await act();
+      this.#notices.clear();
+      return found;
+    } catch (error) {
+      if (signal.aborted) return null;
+      if (!(error instanceof ApiError)) throw error;
+      const said = explain(error, Boolean(this.#key.value));
+      this.#notices.say(error.kind, said, PASSING.has(error.kind) ? again : null);
+      if (error.kind === "key" && !find("key-form").hidden) this.#key.focus();
+      return null;
+    }
+  }
+}
+
+/** Opens the page once the server has said what it can do. */
+async function open() {
+  const api = new Api(() => "");
+  try {
+    const [settings, languages] = await Promise.all([api.settings(), api.languages()]);
+    new Page(settings, languages);
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    new Notices().say(error.kind, explain(error, false), () => location.reload());
+  }
+}
+
+await open();

@@ -1,0 +1,14 @@
+/** The elements of index.html. */
+
+/**
+ * The element with that id.
+ *
+ * @template {HTMLElement} T
+ * @param {string} id
+ * @returns {T}
+ */
+export function find(id) {
+  const element = document.getElementById(id);
+  if (!element) throw new Error(`index.html has no element with the id ${id}`);
+  return /** @type {T} */ (element);
+}

@@ -1,0 +1,84 @@
+/** What the page says when something is in the way. */
+
+import { find } from "./elements.js";
+
+/**
+ * @typedef {import("./api.js").ApiError} ApiError
+ * @typedef {"busy" | "key" | "long" | "offline" | "refused" | "failed" | "done"} NoticeKind
+ */
+
+const NUMBERS = new Intl.NumberFormat("en");
+
+/**
+ * @param {number} characters
+ * @param {number} limit
+ */
+export function tooLong(characters, limit) {
+  const [has, most] = [characters, limit].map((number) => NUMBERS.format(number));
+  return `The text has ${has} characters; this server takes ${most} at once. Shorten it, or translate it as a file.`;
+}
+
+/** Kinds of errors that may be gone the next time. */
+export const PASSING = new Set(["busy", "offline", "failed"]);
+
+/** @param {number} seconds */
+export function busyFor(seconds) {
+  return `The server is busy. Asking again in ${seconds} s.`;
+}
+
+/**
+ * What to say about an error, for people.
+ *
+ * @param {ApiError} error
+ * @param {boolean} keyGiven
+ */
+export function explain({ kind, message }, keyGiven) {
+  switch (kind) {
+    case "busy":
+      return "The server is busy and has been for a while. Try again in a minute.";
+    case "key":
+      return keyGiven
+        ? "The server does not know this API key. Check it above."
+        : "This server asks for an API key. Enter yours above.";
+    case "offline":
+      return "The server cannot be reached. Check the connection; what you wrote is kept.";
+    case "failed":
+      return `The server could not do it: ${message}`;
+    default:
+      return message;
+  }
+}
+
+/** One line above the translation, read out by screen readers, and a button to try again. */
+export class Notices {
+  #line = find("notice");
+  #again = find("again");
+  /** @type {(() => void) | null} */
+  #onAgain = null;
+
+  constructor() {
+    this.#again.addEventListener("click", () => this.#onAgain?.());
+    window.addEventListener("online", () => {
+      if (this.#line.dataset.kind === "offline") this.#onAgain?.();
+    });
+  }
+
+  /**
+   * @param {NoticeKind} kind
+   * @param {string} text
+   * @param {(() => void) | null} onAgain what to do again, where that can help
+   */
+  say(kind, text, onAgain = null) {
+    this.#line.dataset.kind = kind;
+    this.#line.textContent = text;
+    this.#again.hidden = !onAgain;
+    this.#onAgain = onAgain;
+  }
+
+  clear() {
+    this.#line.textContent = "";
+    delete this.#line.dataset.kind;
+    this.#again.hidden = true;
+    this.#onAgain = null;
+  }
+}

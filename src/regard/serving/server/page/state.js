@@ -1,0 +1,103 @@
+/** What the page shows, and its form in the fragment of a link, which no server ever sees. */
+
+/**
+ * @typedef {"cross" | "encoder" | "decoder"} Part
+ * @typedef {{kind: "silence" | "flatten", part: Part, layer: number, head: number | null}} HeadChange
+ * @typedef {{kind: "force", target: number, source: number, layer: number | null,
+ *   head: number | null}} LinkChange words are counted from 0
+ * @typedef {HeadChange | LinkChange} Change
+ * @typedef {{part: Part, layer: number | null, head: number | null}} Choice null is the average
+ * @typedef {{text: string, source: string, target: string, line: number, choice: Choice | null,
+ *   changes: Change[]}} PageState `line` is the one looked at, counted from 0 among those not blank
+ */
+
+const PARTS = ["cross", "encoder", "decoder"];
+const ALL = "*";
+
+/** Longer links are cut short by mail programs and messengers. */
+export const LINK_LIMIT = 8000;
+
+/** @param {number | null} number */
+const write = (number) => (number === null ? ALL : String(number));
+
+/**
+ * The number that a field spells: null for all, undefined for nonsense.
+ *
+ * @param {string | undefined} field
+ */
+function read(field) {
+  if (field === ALL) return null;
+  return /^\d{1,4}$/.test(field ?? "") ? Number(field) : undefined;
+}
+
+/** @param {Change} change */
+function writeChange(change) {
+  const { layer, head } = change;
+  const what =
+    change.kind === "force" ? [write(change.target), write(change.source)] : [change.part];
+  return [change.kind, ...what, write(layer), write(head)].join(".");
+}
+
+/**
+ * @param {string} text
+ * @returns {Change | null} null for nonsense: anyone can write a link
+ */
+function readChange(text) {
+  const [kind, ...fields] = text.split(".");
+  if (kind === "force") {
+    const [target, source, layer, head] = fields.map(read);
+    const named = typeof target === "number" && typeof source === "number";
+    if (!named || layer === undefined || head === undefined) return null;
+    return { kind, target, source, layer, head };
+  }
+  const choice = readChoice(fields.join("."));
+  if ((kind !== "silence" && kind !== "flatten") || !choice || choice.layer === null) return null;
+  return { kind, part: choice.part, layer: choice.layer, head: choice.head };
+}
+
+/**
+ * @param {string} text such as `cross.1.*`
+ * @returns {Choice | null}
+ */
+function readChoice(text) {
+  const [part, ...numbers] = text.split(".");
+  const [layer, head] = numbers.map(read);
+  if (!PARTS.includes(part) || layer === undefined || head === undefined) return null;
+  return { part: /** @type {Part} */ (part), layer, head };
+}
+
+/**
+ * The fragment that stands for a state, without its `#`; empty for a page without a text.
+ *
+ * @param {PageState} state
+ */
+export function toFragment(state) {
+  if (!state.text) return "";
+  const fields = new URLSearchParams({ from: state.source, to: state.target });
+  if (state.choice) {
+    const { part, layer, head } = state.choice;
+    fields.append("look", [part, write(layer), write(head)].join("."));
+  }
+  if (state.line) fields.append("line", String(state.line));
+  for (const change of state.changes) fields.append("change", writeChange(change));
+  fields.append("text", state.text);
+  return fields.toString();
+}
+
+/**
+ * The state that a fragment stands for; what makes no sense in it is left out.
+ *
+ * @param {string} fragment with or without its `#`
+ * @returns {PageState}
+ */
+export function fromFragment(fragment) {
+  const fields = new URLSearchParams(fragment.replace(/^#/, ""));
+  return {
+    text: fields.get("text") ?? "",
+    source: fields.get("from") ?? "",
+    target: fields.get("to") ?? "",
+    line: read(fields.get("line") ?? undefined) ?? 0,
+    choice: readChoice(fields.get("look") ?? ""),
+    changes: fields.getAll("change").map(readChange).filter((change) => change !== null),
+  };
+}
