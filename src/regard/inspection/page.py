@@ -1,0 +1,105 @@
+"""A look as one HTML file, which opens with no server and no network.
+
+The drawing code lies in `page/` as plain ES modules, which a server serves as they are. A file that
+is opened from a disk may not import modules, so they are written into it one after the other, each
+in a function of its own that gives back what the module exports. That asks two things of a module:
+it imports by `import { a, b } from "./name.js";` alone, and it exports a `function`, a `class` or a
+`const` by name where it is defined.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from string import Template
+
+from regard.errors import SettingsError
+from regard.files import write_whole
+from regard.inspection.document import LookDocument
+
+FOLDER = Path(__file__).parent / "page"
+"""The viewer's modules and style sheets."""
+STYLES = "theme.css", "view.css", "file.css"
+ENTRY = "file.js"
+"""The module that draws the page of a file."""
+IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+\.js)";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:function|class|const) (\w+))", re.MULTILINE)
+FOREIGN = re.compile(r"^\s*(?:import|export|.*await import)\b.*", re.MULTILINE)
+
+
+def write_page(path: Path, document: LookDocument) -> None:
+    """Write the file."""
+    if path.suffix not in (".html", ".htm"):
+        raise SettingsError(f"--html {path}: the file's name should end in .html")
+    write_whole(path, render_page(document).encode())
+
+
+def render_page(document: LookDocument) -> str:
+    """The whole page, under a policy that lets only its own script and style in."""
+    script, style = bundle(ENTRY), _styles()
+    title = f"{document['source']['text']} → {document['target']['text']}"
+    template = Template((FOLDER / "file.html").read_text(encoding="utf-8"))
+    return template.substitute(
+        policy=_policy(script, style),
+        title=html.escape(title),
+        style=style,
+        script=script,
+        # In JSON only strings hold a "<", and what would end the script must not be there.
+        look=json.dumps(document, ensure_ascii=False).replace("<", "\\u003c"),
+    )
+
+
+def bundle(entry: str) -> str:
+    """One script that does what the module `entry` and all that it imports do."""
+    return "".join(_wrapped(name) for name in _in_order(entry, ()))
+
+
+def _in_order(name: str, above: tuple[str, ...]) -> Iterator[str]:
+    """A module behind all that it imports, each once."""
+    if name in above:
+        raise ValueError(f"modules import each other: {' -> '.join((*above, name))}")
+    names: dict[str, None] = {}
+    for _, other in IMPORT.findall(_source(name)):
+        names.update(dict.fromkeys(_in_order(other, (*above, name))))
+    yield from names
+    yield name
+
+
+def _wrapped(name: str) -> str:
+    """A module as a function that is called at once, its exports under the module's name."""
+    source = _source(name)
+    exports = EXPORT.findall(source)
+    body = IMPORT.sub(lambda found: f"const {{{found[1]}}} = {_variable(found[2])};\n", source)
+    body = EXPORT.sub("", body)
+    if odd := FOREIGN.search(body):
+        raise ValueError(f"{name}: cannot be written into a page: {odd[0].strip()}")
+    return (
+        f"const {_variable(name)} = (() => {{\n{body}return {{ {', '.join(exports)} }};\n}})();\n"
+    )
+
+
+def _variable(name: str) -> str:
+    return f"module_{name.removesuffix('.js')}"
+
+
+def _source(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def _styles() -> str:
+    return "".join((FOLDER / name).read_text(encoding="utf-8") for name in STYLES)
+
+
+def _policy(script: str, style: str) -> str:
+    """What the browser lets the page do: run this script, use this style, and ask for nothing."""
+    return (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

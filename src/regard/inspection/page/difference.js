@@ -1,0 +1,62 @@
+/** Two translations word by word: what went, what came, what stayed. */
+
+import { make } from "./elements.js";
+
+/** @typedef {{kind: "same"|"gone"|"new", text: string, before: number|null, after: number|null}} Step */
+
+/**
+ * The shortest way from the words of one text to those of another.
+ * @param {string[]} before
+ * @param {string[]} after
+ * @returns {Step[]}
+ */
+export function compare(before, after) {
+  const kept = commonLengths(before, after);
+  const steps = [];
+  let [i, j] = [0, 0];
+  while (i < before.length || j < after.length) {
+    if (i < before.length && j < after.length && before[i] === after[j]) {
+      steps.push({ kind: "same", text: after[j], before: i, after: j });
+      i += 1;
+      j += 1;
+    } else if (j === after.length || (i < before.length && kept[i + 1][j] >= kept[i][j + 1])) {
+      steps.push({ kind: "gone", text: before[i], before: i, after: null });
+      i += 1;
+    } else {
+      steps.push({ kind: "new", text: after[j], before: null, after: j });
+      j += 1;
+    }
+  }
+  return steps;
+}
+
+/** The words of a text, as `str.split` has them. */
+export function wordsOf(text) {
+  return text.split(/\s+/u).filter((word) => word !== "");
+}
+
+/** The later text with what is new in it marked; with `gone`, what it has lost stands struck. */
+export function marked(before, after, { gone = false } = {}) {
+  const steps = compare(wordsOf(before), wordsOf(after)).filter((step) => gone || step.kind !== "gone");
+  const tags = { same: "span", gone: "del", new: "ins" };
+  const line = make("span", { class: "marked", dir: "auto" });
+  steps.forEach((step, place) => {
+    if (place > 0) line.append(" ");
+    line.append(make(tags[step.kind], {}, step.text));
+  });
+  return line;
+}
+
+/** For each pair of places the length of the longest common subsequence behind them. */
+function commonLengths(before, after) {
+  const table = Array.from({ length: before.length + 1 }, () => new Uint16Array(after.length + 1));
+  for (let i = before.length - 1; i >= 0; i -= 1) {
+    for (let j = after.length - 1; j >= 0; j -= 1) {
+      table[i][j] =
+        before[i] === after[j]
+          ? table[i + 1][j + 1] + 1
+          : Math.max(table[i + 1][j], table[i][j + 1]);
+    }
+  }
+  return table;
+}

@@ -1,0 +1,139 @@
+/** All heads of a part as small maps: a row for each layer, the average of its heads first. */
+
+import { rove, settle } from "./controls.js";
+import { make } from "./elements.js";
+import { paint } from "./maps.js";
+
+/** @typedef {{layer: number|null, head: number|null}} Place null: the average */
+
+export class HeadGrid {
+  #painted = [];
+  #width = 1;
+
+  /**
+   * @param {(place: Place, wish: "look"|"silence"|"flatten"|null) => void} choose told of a map that
+   * was clicked; the wish is that of the key held down or pressed, null: none
+   */
+  constructor(choose) {
+    this.choose = choose;
+    this.grid = make("div", { class: "heads-grid", role: "group" });
+    this.element = make("div", { class: "heads" }, this.grid);
+    rove(this.grid, ".head", (key, place, items) => this.#next(key, place, items.length));
+    this.grid.addEventListener("keydown", (event) => this.#key(event));
+  }
+
+  /**
+   * @param {import("./reading.js").Reading} reading
+   * @param {import("./reading.js").Choice} choice
+   * @param {Object[]} changes in force
+   */
+  show(reading, choice, changes) {
+    const focused = this.grid.contains(document.activeElement)
+      ? [...this.grid.querySelectorAll(".head")].indexOf(document.activeElement)
+      : -1;
+    const { layers, heads } = reading.size(choice.part);
+    this.#width = heads > 1 ? heads + 1 : 1;
+    this.#painted = [];
+    this.grid.style.setProperty("--across", String(this.#width));
+    this.grid.setAttribute("aria-label", `All heads of ${choice.part} attention`);
+    const lines = Array.from({ length: layers }, (_, layer) =>
+      this.#layer(reading, choice, changes, layer),
+    );
+    this.grid.replaceChildren(...this.#header(heads), ...lines.flat());
+    const tiles = [...this.grid.querySelectorAll(".head")];
+    const chosen = tiles.find((tile) => tile.getAttribute("aria-current"));
+    settle(this.grid, ".head", tiles[focused] ?? chosen);
+    if (focused >= 0) tiles[focused]?.focus();
+    this.repaint();
+  }
+
+  /** Paint again in the colours of now. */
+  repaint() {
+    for (const { canvas, shown } of this.#painted) paint(canvas, shown);
+  }
+
+  #header(heads) {
+    const names = heads > 1 ? ["mean", ...Array.from({ length: heads }, (_, head) => `${head}`)] : [""];
+    return [
+      make("span", { class: "corner", "aria-hidden": "true" }, heads > 1 ? "head" : ""),
+      ...names.map((name) => make("span", { class: "head-name", "aria-hidden": "true" }, name)),
+    ];
+  }
+
+  #layer(reading, choice, changes, layer) {
+    const { heads } = reading.size(choice.part);
+    const places = heads > 1 ? [null, ...Array(heads).keys()] : [0];
+    return [
+      make("span", { class: "layer-name", "aria-hidden": "true" }, `layer ${layer}`),
+      ...places.map((head) => this.#tile(reading, choice, changes, { layer, head })),
+    ];
+  }
+
+  #tile(reading, choice, changes, place) {
+    const shown = reading.shown({ ...choice, ...place });
+    const canvas = make("canvas", { "aria-hidden": "true" });
+    this.#painted.push({ canvas, shown });
+    const state = stateOf(place, choice.part, changes);
+    const single = reading.size(choice.part).heads === 1;
+    const chosen = place.layer === choice.layer && (single || place.head === choice.head);
+    const name = placeName(place) + (state ? `, ${STATES[state]}` : "");
+    const on = { click: (event) => this.choose(place, wishOf(event)) };
+    return make(
+      "button",
+      {
+        type: "button",
+        class: state ? `head ${state}` : "head",
+        "aria-label": name,
+        "aria-current": chosen ? "true" : null,
+        title: name,
+        "data-layer": place.layer,
+        "data-head": place.head ?? "mean",
+        on,
+      },
+      canvas,
+    );
+  }
+
+  #next(key, place, count) {
+    const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -this.#width, ArrowDown: this.#width }[key];
+    if (key === "Home") return 0;
+    if (key === "End") return count - 1;
+    return step === undefined ? undefined : place + step;
+  }
+
+  /** The letters s and f silence and flatten the head that has the focus. */
+  #key(event) {
+    const wish = { s: "silence", f: "flatten" }[event.key];
+    const tile = event.target.closest(".head");
+    if (!wish || !tile || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const { layer, head } = tile.dataset;
+    this.choose({ layer: Number(layer), head: head === "mean" ? null : Number(head) }, wish);
+  }
+}
+
+const STATES = { silence: "silenced", flatten: "flattened" };
+
+/** `layer 0, head 3`, as people read it. */
+export function placeName({ layer, head }) {
+  if (layer === null && head === null) return "average of all layers and heads";
+  if (head === null) return `layer ${layer}, all heads`;
+  if (layer === null) return `head ${head}, all layers`;
+  return `layer ${layer}, head ${head}`;
+}
+
+/** What has been done to a head: by itself or with all of its layer. */
+function stateOf({ layer, head }, part, changes) {
+  const found = changes.find(
+    (change) =>
+      change.part === part &&
+      change.layer === layer &&
+      (change.head === head || (change.head ?? null) === null),
+  );
+  return found?.kind ?? null;
+}
+
+function wishOf(event) {
+  if (event.shiftKey) return "silence";
+  return event.altKey ? "flatten" : null;
+}

@@ -1,0 +1,55 @@
+/** What is seen, in words: for the line below the picture and for those who do not see it. */
+
+import { percent } from "./elements.js";
+
+const NAMED = 4;
+const LEAST = 0.03;
+
+/** What one word looked at, or who looked at it. */
+export function spotSentence({ rows, columns, values }, { side, index }) {
+  const [own, others] = side === "row" ? [rows, columns] : [columns, rows];
+  const place = (other) =>
+    side === "row" ? index * columns.length + other : other * columns.length + index;
+  const weights = others.map((_, other) => values[place(other)]);
+  const meant = others.map(({ text, sink }, other) => ({ text, sink, weight: weights[other] }));
+  const named = meant.filter(({ sink, weight }) => sink === null && weight >= LEAST);
+  const listed = named.toSorted((a, b) => b.weight - a.weight).slice(0, NAMED).map(share).join(", ");
+  const verb = side === "row" ? "looked at" : "was looked at by";
+  const rest = side === "row" ? restOf(meant) : sinkOf(own[index]);
+  return `“${own[index].text}” ${verb} ${listed || "nothing in particular"}${rest}.`;
+}
+
+/** One weight of a map. */
+export function cellSentence({ rows, columns, values }, { row, column }) {
+  const weight = values[row * columns.length + column];
+  return `“${rows[row].text}” looked at “${columns[column].text}”: ${percent(weight)}${sinkOf(columns[column])}.`;
+}
+
+/** What is shown while no word is pointed at. */
+export function restingSentence({ part }, alignment) {
+  const lines =
+    part === "cross" && alignment
+      ? `The lines are the alignment, by ${alignment.by}.`
+      : "The lines lead to what each looked at most.";
+  return `${lines} Point at a word to see all that it looked at.`;
+}
+
+function share({ text, weight }) {
+  return `${text} ${percent(weight)}`;
+}
+
+/** What rested on sinks, and what went to no word. */
+function restOf(meant) {
+  const parked = meant.filter(({ sink }) => sink !== null);
+  const sum = meant.reduce((total, { weight }) => total + weight, 0);
+  const resting = parked.filter(({ weight }) => weight >= LEAST).map(share);
+  const lost = 1 - sum;
+  return [
+    resting.length ? `; resting on ${resting.join(", ")}` : "",
+    lost >= LEAST ? `; ${percent(lost)} on no word` : "",
+  ].join("");
+}
+
+function sinkOf({ sink }) {
+  return sink === null ? "" : ", a sink: attention rests here whatever the word";
+}

@@ -1,0 +1,143 @@
+/** The hypotheses of a search as a tree: what was kept, dropped and ended, and what won. */
+
+import { rove, settle } from "./controls.js";
+import { draw, make } from "./elements.js";
+import { legible } from "./reading.js";
+import { layOut } from "./tree_layout.js";
+
+const CROWDED = 160;
+const STATES = {
+  kept: "went on",
+  dropped: "was dropped",
+  ended: "ended here",
+};
+
+export class BeamTree {
+  #tree = null;
+  #plan = null;
+
+  constructor() {
+    this.dropped = make("input", { type: "checkbox", on: { change: () => this.#draw() } });
+    this.readout = make("p", { class: "readout", role: "status" });
+    this.picture = make("div", { class: "tree-scroll" });
+    this.element = make(
+      "section",
+      { class: "card tree" },
+      make("h2", {}, "The search"),
+      make(
+        "div",
+        { class: "tree-legend" },
+        legend("won", "the translation"),
+        legend("kept", "kept"),
+        legend("ended", "ended"),
+        make("label", { class: "tick" }, this.dropped, legend("dropped", "dropped")),
+      ),
+      this.picture,
+      this.readout,
+    );
+  }
+
+  /** @param {{nodes: [number|null, string, number, string][], answers: number[]}|null} tree */
+  show(tree) {
+    this.#tree = tree;
+    this.element.hidden = tree === null || tree.nodes.length < 2;
+    if (this.element.hidden) return;
+    this.dropped.checked = tree.nodes.length <= CROWDED;
+    this.#draw();
+  }
+
+  #draw() {
+    this.#plan = layOut(this.#tree, { dropped: this.dropped.checked });
+    const { places, width, height } = this.#plan;
+    const size = { width, height, viewBox: `0 0 ${width} ${height}` };
+    const name = "Hypotheses of the search, step by step";
+    const svg = draw("svg", { class: "tree-drawing", role: "tree", "aria-label": name, ...size });
+    const edges = places.filter(({ parent }) => parent !== null).map((place) => this.#edge(place));
+    svg.append(draw("g", { "aria-hidden": "true" }, ...edges.sort(wonLast)));
+    svg.append(...places.map((place) => this.#node(place)));
+    rove(svg, ".node", (key, place) => this.#next(key, place));
+    settle(svg, ".node");
+    this.picture.replaceChildren(svg);
+    this.#tell(places.find(({ node }) => node === this.#tree.answers[0]) ?? places[0]);
+  }
+
+  #edge({ parent, x, y, rank, state }) {
+    const from = this.#plan.byNode.get(parent);
+    const start = from.x + from.width;
+    const bend = (start + x) / 2;
+    const d = `M${start},${from.y} C${bend},${from.y} ${bend},${y} ${x},${y}`;
+    return draw("path", { d, class: `edge ${standing(rank, state)}` });
+  }
+
+  #node(place) {
+    const { node, x, y, width, depth, rank, state } = place;
+    const [, piece] = this.#tree.nodes[node];
+    const on = {
+      pointerenter: () => this.#tell(place),
+      focus: () => this.#tell(place),
+      click: () => this.#tell(place),
+    };
+    return draw(
+      "g",
+      {
+        class: `node ${standing(rank, state)}`,
+        role: "treeitem",
+        "aria-level": depth + 1,
+        "aria-label": this.#sentence(place),
+        "data-node": node,
+        on,
+      },
+      draw("rect", { x, y: y - 11, width, height: 22, rx: 6 }),
+      draw("text", { x: x + width / 2, y, dy: "0.35em" }, legible(piece)),
+    );
+  }
+
+  /** The tree goes from left to right: that is the way to a child. */
+  #next(key, at) {
+    const { places } = this.#plan;
+    const here = places[at];
+    const find = (test) => places.findIndex(test);
+    if (key === "ArrowLeft") return find(({ node }) => node === here.parent);
+    if (key === "ArrowRight") return find(({ parent }) => parent === here.node);
+    const column = places.filter(({ depth }) => depth === here.depth).sort((a, b) => a.y - b.y);
+    const step = { ArrowUp: -1, ArrowDown: 1 }[key];
+    return step === undefined ? undefined : places.indexOf(column[column.indexOf(here) + step]);
+  }
+
+  #tell(place) {
+    for (const node of this.picture.querySelectorAll(".node")) {
+      node.classList.toggle("told", node.dataset.node === String(place.node));
+    }
+    this.readout.textContent = this.#sentence(place);
+  }
+
+  #sentence({ node, rank, state }) {
+    const [, , logProbability] = this.#tree.nodes[node];
+    const probability = Math.exp(logProbability);
+    const shown = probability >= 0.001 ? `, ${(100 * probability).toFixed(1)} %` : "";
+    const fate = rank === 0 && state === "ended" ? "this is the translation" : STATES[state];
+    return `${prefix(this.#tree.nodes, node)} · log-probability ${logProbability.toFixed(2)}${shown} · ${fate}`;
+  }
+}
+
+/** What a hypothesis says up to a node. */
+function prefix(nodes, node) {
+  const pieces = [];
+  for (let at = node; nodes[at][0] !== null; at = nodes[at][0]) pieces.unshift(nodes[at][1]);
+  return pieces.join("").replaceAll("\u2581", " ").trim() || nodes[node][1];
+}
+
+/** The class of a node or an edge. */
+function standing(rank, state) {
+  if (rank === 0) return `won ${state}`;
+  return rank === null ? state : `answer ${state}`;
+}
+
+/** What won is drawn over the rest. */
+function wonLast(a, b) {
+  return Number(a.classList.contains("won")) - Number(b.classList.contains("won"));
+}
+
+function legend(kind, text) {
+  return make("span", { class: `key ${kind}` }, make("i", { "aria-hidden": "true" }), text);
+}

@@ -1,0 +1,356 @@
+/** The viewer: what a model attended to when it translated one sentence. */
+
+import { Menu, Switch } from "./controls.js";
+import { compare, wordsOf } from "./difference.js";
+import { make } from "./elements.js";
+import { HeadGrid, placeName } from "./heads.js";
+import { HeatMap } from "./maps.js";
+import { Candidates, Outcome } from "./outcomes.js";
+import { Reading } from "./reading.js";
+import { cellSentence, restingSentence, spotSentence } from "./sentences.js";
+import { whenThemeChanges } from "./theme.js";
+import { BeamTree } from "./tree.js";
+import { WordLines } from "./words.js";
+
+const PART_OPTIONS = {
+  cross: { label: "Cross", title: "The translation looks at the sentence" },
+  encoder: { label: "Encoder", title: "The sentence looks at itself" },
+  decoder: { label: "Decoder", title: "The translation looks at what it has said so far" },
+};
+const LINE_NAMES = {
+  cross: { columns: "Sentence", rows: "Translation" },
+  encoder: { columns: "Sentence, looked at", rows: "Sentence, looking" },
+  decoder: { columns: "Said so far, looked at", rows: "Translation, looking" },
+};
+const UNITS = [
+  { value: "words", label: "Words", title: "Pieces of a word together" },
+  { value: "pieces", label: "Pieces", title: "What the model reads and answers" },
+];
+const PICTURES = [
+  { value: "lines", label: "Lines" },
+  { value: "map", label: "Map" },
+];
+const WISHES = {
+  look: { value: "look", label: "Look", title: "A click on a map shows it above" },
+  silence: { value: "silence", label: "Silence", title: "A click lets the head see nothing" },
+  flatten: { value: "flatten", label: "Flatten", title: "A click lets it see all alike" },
+};
+const ALL = "all";
+const KINDS = ["silence", "flatten", "force"];
+
+/**
+ * Draws look documents into an element. What it asks of its page:
+ * - `onChange(changes)`: someone wishes the translation under these changes, in their JSON form and
+ *   all of them, none to have the first one back; answer by `show`, `preview` or `say`.
+ * - `onChoice(choice)`: another part, layer, head, unit or picture is looked at.
+ * - `kinds`: the kinds of change that can be answered; `several`: whether more than one at a time.
+ */
+export class AttentionView {
+  #reading = null;
+  #choice = { part: "cross", layer: null, head: null, unit: "words", picture: "lines" };
+  #shown = null;
+  #pinned = null;
+  #forcing = false;
+  #wish = "look";
+  #changes = [];
+
+  /** @param {HTMLElement} element */
+  constructor(
+    element,
+    { onChange = () => {}, onChoice = () => {}, kinds = KINDS, several = true } = {},
+  ) {
+    Object.assign(this, { element, onChange, onChoice, kinds, several });
+    this.#makeControls();
+    this.words = new WordLines({
+      point: (spot) => this.#light(spot ?? this.#pinned),
+      pick: (spot) => this.#pick(spot),
+    });
+    this.map = new HeatMap((cell) => this.#point(cell));
+    this.heads = new HeadGrid((place, wish) => this.#act(place, wish ?? this.#wish));
+    this.outcome = new Outcome((kept) => this.#change(kept));
+    this.candidates = new Candidates();
+    this.tree = new BeamTree();
+    this.#compose();
+    element.addEventListener("keydown", (event) => event.key === "Escape" && this.#release());
+    whenThemeChanges(() => this.#repaint());
+  }
+
+  /** The document that is shown; null before the first. */
+  get document() {
+    return this.#reading?.look ?? null;
+  }
+
+  /** The part, layer, head, unit and picture that are looked at; null stands for the average. */
+  get choice() {
+    return { ...this.#choice };
+  }
+
+  /** Draw a look document. What was chosen stays chosen, where the document has it. */
+  show(look) {
+    this.#reading = new Reading(look);
+    this.#changes = look.changes;
+    this.#pinned = null;
+    this.#forcing = false;
+    this.element.removeAttribute("aria-busy");
+    this.candidates.show(look.candidates);
+    this.tree.show(look.tree);
+    this.#showOutcome(look.before?.text ?? null, look.target.text);
+    this.choose({});
+  }
+
+  /** Show what the translation becomes under `changes`, of which only the text is known. */
+  preview(changes, text) {
+    this.#changes = changes;
+    this.element.removeAttribute("aria-busy");
+    this.#showOutcome(this.document.target.text, text);
+    this.#drawHeads();
+  }
+
+  /** Say something where readings are told. */
+  say(message) {
+    this.element.removeAttribute("aria-busy");
+    this.readout.textContent = message;
+  }
+
+  /** Look at another part, layer, head, unit or picture; what is not named stays. */
+  choose(wanted) {
+    const choice = this.#possible({ ...this.#choice, ...wanted });
+    const changed = Object.keys(choice).some((name) => choice[name] !== this.#choice[name]);
+    this.#choice = choice;
+    this.#draw();
+    if (changed) this.onChoice(this.choice);
+  }
+
+  #makeControls() {
+    const number = (value) => (value === ALL ? null : Number(value));
+    this.partSwitch = new Switch("Attention", (part) => this.choose({ part }));
+    this.layerMenu = new Menu("Layer", (value) => this.choose({ layer: number(value) }));
+    this.headMenu = new Menu("Head", (value) => this.choose({ head: number(value) }));
+    this.unitSwitch = new Switch("Shown as", (unit) => this.choose({ unit }));
+    this.pictureSwitch = new Switch("Picture", (picture) => this.choose({ picture }));
+    this.wishSwitch = new Switch("A click on a head", (wish) => {
+      this.#wish = wish;
+    });
+    this.wishSwitch.show(
+      ["look", ...this.kinds].filter((kind) => kind in WISHES).map((kind) => WISHES[kind]),
+      this.#wish,
+    );
+  }
+
+  #compose() {
+    this.readout = make("p", { class: "readout", role: "status" });
+    this.forceButton = make(
+      "button",
+      { type: "button", class: "action", hidden: true, on: { click: () => this.#startForcing() } },
+      "Make it look elsewhere",
+    );
+    this.toolbar = make(
+      "div",
+      { class: "toolbar" },
+      this.partSwitch.element,
+      this.layerMenu.element,
+      this.headMenu.element,
+      this.unitSwitch.element,
+      this.pictureSwitch.element,
+    );
+    this.stage = make(
+      "section",
+      { class: "card stage", "aria-label": "Attention between words" },
+      this.toolbar,
+      this.words.element,
+      this.map.element,
+      make("div", { class: "telling" }, this.readout, this.forceButton),
+      this.outcome.element,
+    );
+    this.headHint = make("p", { class: "hint" });
+    this.headCard = make(
+      "section",
+      { class: "card heads-card" },
+      make("div", { class: "card-head" }, make("h2", {}, "Heads"), this.wishSwitch.element),
+      this.headHint,
+      this.heads.element,
+    );
+    this.element.classList.add("regard-view");
+    this.element.replaceChildren(
+      this.stage,
+      this.headCard,
+      this.candidates.element,
+      this.tree.element,
+    );
+  }
+
+  /** The nearest choice that the document has. */
+  #possible(choice) {
+    const { parts } = this.#reading;
+    const part = parts.includes(choice.part) ? choice.part : (parts[0] ?? null);
+    if (part === null) return { ...choice, layer: null, head: null };
+    const { layers, heads } = this.#reading.size(part);
+    const within = (wish, count) => (wish !== null && wish < count ? wish : null);
+    return { ...choice, part, layer: within(choice.layer, layers), head: within(choice.head, heads) };
+  }
+
+  #draw() {
+    const attends = this.#reading.parts.length > 0;
+    this.toolbar.hidden = !attends;
+    this.headCard.hidden = !attends;
+    this.words.element.hidden = !attends || this.#choice.picture === "map";
+    this.map.element.hidden = !attends || this.#choice.picture === "lines";
+    if (!attends) {
+      this.say("This model does not attend to anything: there is nothing to see between the words.");
+      return;
+    }
+    this.#drawControls();
+    this.#shown = this.#reading.shown(this.#choice);
+    const links = this.#choice.part === "cross" && this.#byWords() ? this.#linkedItems() : new Set();
+    this.words.show(this.#shown, links, LINE_NAMES[this.#choice.part]);
+    this.map.show(this.#shown, `Map of ${this.#choice.part} attention, ${placeName(this.#choice)}`);
+    if (this.#pinned && !this.#has(this.#pinned)) this.#pinned = null;
+    this.#drawHeads();
+    this.words.mark(this.#pinned);
+    this.#light(this.#pinned);
+  }
+
+  #drawControls() {
+    const { layers, heads } = this.#reading.size(this.#choice.part);
+    const parts = this.#reading.parts.map((value) => ({ value, ...PART_OPTIONS[value] }));
+    this.partSwitch.show(parts, this.#choice.part);
+    this.layerMenu.show(numbered(layers), String(this.#choice.layer ?? ALL));
+    this.headMenu.show(numbered(heads), String(this.#choice.head ?? ALL));
+    this.unitSwitch.show(UNITS, this.#choice.unit);
+    this.pictureSwitch.show(PICTURES, this.#choice.picture);
+  }
+
+  #drawHeads() {
+    if (!this.#reading.parts.length) return;
+    this.heads.show(this.#reading, this.#choice, this.#changes);
+    const kinds = this.kinds.filter((kind) => kind in WISHES);
+    const keys = { silence: "Shift-click or S silences", flatten: "Alt-click or F flattens" };
+    const hints = ["Each small map is a head.", ...kinds.map((kind) => `${keys[kind]}.`)];
+    this.headHint.textContent = hints.join(" ");
+  }
+
+  #showOutcome(before, after) {
+    const target = before === null ? this.document.target.words : wordsOf(before);
+    this.outcome.show(this.#changes, before, after, { source: this.document.source.words, target });
+  }
+
+  #repaint() {
+    if (!this.#shown) return;
+    this.map.repaint();
+    this.heads.repaint();
+  }
+
+  #byWords() {
+    return this.#shown.rows.every(({ kind }) => kind === "word");
+  }
+
+  /** The alignment's links between the items that are shown. */
+  #linkedItems() {
+    const places = (items) => new Map(items.flatMap(({ kind, number }, place) => (kind === "word" ? [[number, place]] : [])));
+    const [columns, rows] = [places(this.#shown.columns), places(this.#shown.rows)];
+    const links = [...this.#reading.links()].map((link) => link.split(",").map(Number));
+    return new Set(links.map(([source, target]) => `${columns.get(source)},${rows.get(target)}`));
+  }
+
+  #has({ side, index }) {
+    return index < (side === "row" ? this.#shown.rows : this.#shown.columns).length;
+  }
+
+  #light(spot) {
+    this.words.light(spot);
+    this.forceButton.hidden = !this.#canForce();
+    if (this.#forcing) return;
+    this.readout.textContent = spot
+      ? spotSentence(this.#shown, spot)
+      : restingSentence(this.#choice, this.#byWords() ? this.document.alignment : null);
+  }
+
+  #point(cell) {
+    if (cell) this.readout.textContent = cellSentence(this.#shown, cell);
+    else this.#light(this.#pinned);
+  }
+
+  #pick(spot) {
+    if (this.#forcing && spot.side === "column") {
+      this.#force(spot.index);
+      return;
+    }
+    const again = this.#pinned?.side === spot.side && this.#pinned.index === spot.index;
+    this.#pinned = again ? null : spot;
+    this.#forcing = false;
+    this.words.mark(this.#pinned);
+    this.#light(this.#pinned);
+  }
+
+  #release() {
+    this.#pinned = null;
+    this.#forcing = false;
+    this.element.classList.remove("forcing");
+    this.words.mark(null);
+    this.#light(null);
+  }
+
+  #act({ layer, head }, wish) {
+    if (wish === "look") {
+      const same = layer === this.#choice.layer && head === this.#choice.head;
+      this.choose(same ? { layer: null, head: null } : { layer, head });
+      return;
+    }
+    if (!this.kinds.includes(wish)) return;
+    const there = (change) =>
+      change.part === this.#choice.part && change.layer === layer && (change.head ?? null) === head;
+    const others = this.several ? this.#changes.filter((change) => !there(change)) : [];
+    const undone = this.#changes.some((change) => there(change) && change.kind === wish);
+    const change = { kind: wish, part: this.#choice.part, layer, head };
+    this.#change(undone ? others : [...others, change]);
+  }
+
+  #canForce() {
+    const possible = this.kinds.includes("force") && this.#choice.part === "cross" && this.#byWords();
+    return possible && this.#pinned?.side === "row" && this.#unchanged(this.#pinned.index) !== null;
+  }
+
+  /** The number that a word of the translation has in the unchanged one; null: it is new. */
+  #unchanged(row) {
+    const { before, target } = this.document;
+    if (!before) return row;
+    return compare(wordsOf(before.text), target.words).find(({ after }) => after === row)?.before ?? null;
+  }
+
+  #startForcing() {
+    this.#forcing = true;
+    this.element.classList.add("forcing");
+    const word = this.#shown.rows[this.#pinned.index].text;
+    this.readout.textContent = `Choose the word of the sentence that “${word}” shall look at.`;
+    this.words.focus("column");
+  }
+
+  #force(column) {
+    const { kind, number } = this.#shown.columns[column];
+    if (kind !== "word") {
+      this.readout.textContent = "A link leads to a word: choose another.";
+      return;
+    }
+    const target = this.#unchanged(this.#pinned.index);
+    const change = { kind: "force", target, source: number, layer: null, head: null };
+    const others = this.#changes.filter((other) => other.kind !== "force" || other.target !== target);
+    this.#release();
+    this.#change(this.several ? [...others, change] : [change]);
+  }
+
+  /** Ask for the translation under other changes. */
+  #change(changes) {
+    const first = this.document.before?.text ?? null;
+    this.#changes = changes;
+    this.element.setAttribute("aria-busy", "true");
+    this.#showOutcome(first, null);
+    this.#drawHeads();
+    this.onChange(changes);
+  }
+}
+
+function numbered(count) {
+  if (count < 2) return [];
+  const numbers = Array.from({ length: count }, (_, number) => String(number));
+  return [{ value: ALL, label: "average" }, ...numbers.map((value) => ({ value, label: value }))];
+}

@@ -1,0 +1,272 @@
+/** Two lines of words and what runs between them: above what is looked at, below what looks. */
+
+import { alongLine, rove, settle } from "./controls.js";
+import { draw, make, percent } from "./elements.js";
+
+const NARROW = 560;
+const FAINTEST = 0.02;
+const NAMED = 0.05;
+const THICKEST = 9;
+
+/** @typedef {{side: "row"|"column", index: number}} Spot */
+
+export class WordLines {
+  #shown = { rows: [], columns: [], values: new Float32Array() };
+  #links = new Set();
+  #spot = null;
+
+  /**
+   * @param {{point: (spot: Spot|null) => void, pick: (spot: Spot) => void}} told of a spot that the
+   * pointer or the focus is on, or that left it (null), and of one that was clicked
+   */
+  constructor({ point, pick }) {
+    this.point = point;
+    this.pick = pick;
+    this.threads = draw("svg", { class: "threads", "aria-hidden": "true" });
+    this.columns = this.#line("column");
+    this.rows = this.#line("row");
+    this.element = make(
+      "div",
+      { class: "words" },
+      this.threads,
+      this.columns.element,
+      this.rows.element,
+    );
+    this.element.addEventListener("keydown", (event) => this.#cross(event));
+    new ResizeObserver(() => this.#arrange()).observe(this.element);
+  }
+
+  /**
+   * @param {import("./reading.js").Shown} shown
+   * @param {Set<string>} links of an alignment, `column,row`; empty: the strongest of each row
+   * @param {{rows: string, columns: string}} names of the two lines
+   */
+  show(shown, links, names) {
+    this.#shown = shown;
+    this.#links = links.size ? links : strongest(shown);
+    this.columns.show(shown.columns, names.columns);
+    this.rows.show(shown.rows, names.rows);
+    this.#spot = null;
+    this.#arrange();
+  }
+
+  /** Show what a spot looks at, or who looks at it; with null, the links of all words. */
+  light(spot) {
+    this.#spot = spot;
+    this.#tint();
+    this.#thread();
+  }
+
+  /** Mark the word that stays lit. */
+  mark(spot) {
+    for (const line of [this.columns, this.rows]) {
+      line.buttons.forEach((button, index) => {
+        const on = spot !== null && spot.side === line.side && spot.index === index;
+        button.setAttribute("aria-pressed", String(on));
+      });
+    }
+  }
+
+  /** Put the focus on a line, at its first word or where it was last. */
+  focus(side) {
+    const line = side === "row" ? this.rows : this.columns;
+    line.element.querySelector('.word[tabindex="0"]')?.focus();
+  }
+
+  #line(side) {
+    return new Line(side, {
+      point: (index) => this.point(index === null ? null : { side, index }),
+      pick: (index) => this.pick({ side, index }),
+      layout: () => this.element.dataset.layout,
+    });
+  }
+
+  #arrange() {
+    this.element.dataset.layout = this.element.clientWidth < NARROW ? "columns" : "lines";
+    this.#tint();
+    this.#thread();
+  }
+
+  /** Go to the nearest word of the other line. */
+  #cross(event) {
+    const keys = this.element.dataset.layout === "columns" ? ["ArrowLeft", "ArrowRight"] : ["ArrowUp", "ArrowDown"];
+    const toRows = event.key === keys[1];
+    const [from, to] = toRows ? [this.columns, this.rows] : [this.rows, this.columns];
+    const button = event.target.closest(".word");
+    if (!keys.includes(event.key) || !from.buttons.includes(button)) return;
+    const here = centre(button.getBoundingClientRect());
+    const far = (other) => {
+      const there = centre(other.getBoundingClientRect());
+      return Math.hypot(there.x - here.x, there.y - here.y);
+    };
+    const nearest = to.buttons.toSorted((a, b) => far(a) - far(b))[0];
+    if (!nearest) return;
+    event.preventDefault();
+    nearest.focus();
+  }
+
+  /** The weights from or to a spot, for each word of the other line. */
+  #weights({ side, index }) {
+    const { rows, columns, values } = this.#shown;
+    const width = columns.length;
+    if (side === "row") return Array.from(columns, (_, column) => values[index * width + column]);
+    return Array.from(rows, (_, row) => values[row * width + index]);
+  }
+
+  #tint() {
+    this.columns.clear();
+    this.rows.clear();
+    if (this.#spot === null) return;
+    const lit = this.#spot.side === "row" ? this.columns : this.rows;
+    const own = this.#spot.side === "row" ? this.rows : this.columns;
+    own.buttons[this.#spot.index]?.classList.add("asking");
+    lit.tint(this.#weights(this.#spot));
+  }
+
+  #thread() {
+    const box = this.element.getBoundingClientRect();
+    this.threads.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
+    this.threads.replaceChildren(...(this.#spot ? this.#beams(box) : this.#resting(box)));
+  }
+
+  /** Links of all words, thin: an alignment, or the strongest of each row. */
+  #resting(box) {
+    return [...this.#links].map((link) => {
+      const [column, row] = link.split(",").map(Number);
+      return this.#path(box, column, row, { class: "thread resting" });
+    });
+  }
+
+  /** What one word looks at, or who looks at it: the thicker, the more. */
+  #beams(box) {
+    const { side, index } = this.#spot;
+    const weights = this.#weights(this.#spot);
+    const peak = Math.max(...weights);
+    return weights.flatMap((weight, other) => {
+      if (weight < FAINTEST && weight < peak) return [];
+      const [column, row] = side === "row" ? [other, index] : [index, other];
+      const sink = this.#shown.columns[column].sink !== null;
+      const path = this.#path(box, column, row, { class: sink ? "thread sink" : "thread" });
+      path.style.strokeWidth = `${Math.max(1, weight * THICKEST)}px`;
+      path.style.strokeOpacity = String(0.25 + 0.75 * Math.sqrt(weight));
+      return [path];
+    });
+  }
+
+  #path(box, column, row, attributes) {
+    const above = this.columns.buttons[column]?.getBoundingClientRect();
+    const below = this.rows.buttons[row]?.getBoundingClientRect();
+    if (!above || !below) return draw("path", attributes);
+    const d =
+      this.element.dataset.layout === "columns" ? sideways(box, above, below) : down(box, above, below);
+    return draw("path", { ...attributes, d });
+  }
+}
+
+/** One line of words. */
+class Line {
+  constructor(side, { point, pick, layout }) {
+    this.side = side;
+    this.buttons = [];
+    this.point = point;
+    this.pick = pick;
+    this.caption = make("span", { class: "line-name" });
+    this.list = make("div", { class: "line-words", role: "group", dir: "auto" });
+    this.element = make("div", { class: `line ${side}s` }, this.caption, this.list);
+    rove(this.list, ".word", (key, place, items) => {
+      if (layout() === "columns") {
+        const keys = { backward: "ArrowUp", forward: "ArrowDown" };
+        return alongLine(key, place, items.length, keys);
+      }
+      const leftward = getComputedStyle(this.list).direction === "rtl";
+      const [backward, forward] = leftward ? ["ArrowRight", "ArrowLeft"] : ["ArrowLeft", "ArrowRight"];
+      return alongLine(key, place, items.length, { backward, forward });
+    });
+  }
+
+  show(items, name) {
+    this.caption.textContent = name;
+    this.list.setAttribute("aria-label", name);
+    this.buttons = items.map((item, index) => this.#word(item, index));
+    this.list.replaceChildren(...this.buttons);
+    settle(this.list, ".word");
+  }
+
+  /** Shade the words by their weights, and name the greater ones. */
+  tint(weights) {
+    this.buttons.forEach((button, index) => {
+      const weight = weights[index];
+      button.style.setProperty("--weight", String(Math.sqrt(weight)));
+      button.classList.toggle("strong", weight > 0.45);
+      button.querySelector(".share").textContent = weight >= NAMED ? percent(weight) : "";
+    });
+  }
+
+  clear() {
+    for (const button of this.buttons) {
+      button.style.removeProperty("--weight");
+      button.classList.remove("strong", "asking");
+      button.querySelector(".share").textContent = "";
+    }
+  }
+
+  #word(item, index) {
+    const hint = item.sink === null ? null : sinkNote(item);
+    const kind = item.sink === null ? item.kind : `${item.kind} sink`;
+    const on = {
+      pointerenter: (event) => event.pointerType === "mouse" && this.point(index),
+      pointerleave: (event) => event.pointerType === "mouse" && this.point(null),
+      focus: (event) => event.target.matches(":focus-visible") && this.point(index),
+      blur: () => this.point(null),
+      click: () => this.pick(index),
+    };
+    return make(
+      "button",
+      { type: "button", class: `word ${kind}${item.joined ? " joined" : ""}`, title: hint, on },
+      make("bdi", {}, item.text),
+      make("span", { class: "share", "aria-hidden": "true" }),
+    );
+  }
+}
+
+/** What to say of a column on which a head rests. */
+export function sinkNote(item) {
+  return (
+    `A sink: about ${percent(item.sink)} of the attention rests here whatever the word. ` +
+    "It says nothing about meaning."
+  );
+}
+
+/** For each row the column that it looks at most, sinks left out. */
+function strongest({ rows, columns, values }) {
+  const links = new Set();
+  rows.forEach((_, row) => {
+    let best = -1;
+    columns.forEach((column, place) => {
+      const better = best < 0 || values[row * columns.length + place] > values[row * columns.length + best];
+      if (column.sink === null && better) best = place;
+    });
+    if (best >= 0 && values[row * columns.length + best] > 0) links.add(`${best},${row}`);
+  });
+  return links;
+}
+
+function centre({ left, right, top, bottom }) {
+  return { x: (left + right) / 2, y: (top + bottom) / 2 };
+}
+
+/** A curve from the foot of a word to the head of one below it. */
+function down(box, above, below) {
+  const [x, y] = [centre(above).x - box.left, above.bottom - box.top];
+  const [endX, endY] = [centre(below).x - box.left, below.top - box.top];
+  const middle = (y + endY) / 2;
+  return `M${x},${y} C${x},${middle} ${endX},${middle} ${endX},${endY}`;
+}
+
+/** A curve from the right end of a word to the left end of one beside it. */
+function sideways(box, left, right) {
+  const [x, y] = [left.right - box.left, centre(left).y - box.top];
+  const [endX, endY] = [right.left - box.left, centre(right).y - box.top];
+  const middle = (x + endX) / 2;
+  return `M${x},${y} C${middle},${y} ${middle},${endY} ${endX},${endY}`;
+}
