@@ -1,6 +1,6 @@
 import pytest
 
-from regard.serving.lines import mend, read_line, split_long
+from regard.serving.lines import mend, part_number, part_place, read_line, split_long
 from regard.text.build import train_tokenizer
 from regard.text.settings import TokenizerSettings
 from regard.text.special import UNK
@@ -111,3 +111,10 @@ def test_a_part_of_nothing_is_no_part(words):
 def test_mending_replaces_halves_of_characters():
     assert mend("a\ud83db\udcff") == "a\ufffdb\ufffd"
     assert mend("plain 😀") == "plain 😀"
+
+
+def test_a_part_is_known_by_one_number():
+    places = [(0, 0), (0, 1), (0, 7), (1, 0), (3, 2)]
+    numbers = [part_number(*place) for place in places]
+    assert len(set(numbers)) == len(places)
+    assert [part_place(number) for number in numbers] == places

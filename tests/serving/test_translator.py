@@ -10,9 +10,10 @@ from regard.decoding.rules import RuleSettings
 from regard.decoding.sampling import SamplingSettings
 from regard.decoding.search import DecodingSettings
 from regard.errors import RunError, SearchError, SettingsError
-from regard.inspection.changes import Silenced
+from regard.inspection.changes import Forced, ForcedWords, Silenced, force
 from regard.recipes.run_folder import Run, RunFolder, load_run, new_model
-from regard.serving.translator import Answer, Candidate, Translator, load
+from regard.serving.answer import Answer, Candidate
+from regard.serving.translator import Translator, load
 from regard.text.build import Tokenizers, train_tokenizer
 from regard.text.settings import TokenizerSettings
 from tiny import tiny_recipe
@@ -216,6 +217,98 @@ def test_each_model_of_an_ensemble_must_have_what_is_silenced(ensemble, other_ru
         ensemble.translate([SENTENCE], changes=[Silenced("encoder", 0)])
 
 
+def test_a_look_with_changes_has_the_answer_before_them(translator):
+    plain = translator(SENTENCE, look=True)
+    assert plain.before is None
+    assert plain.changes == ()
+    silenced = Silenced("cross", 1, 3)
+    for changed in (
+        translator.look(SENTENCE, changes=[silenced]),
+        translator(SENTENCE, changes=[silenced]),
+    ):
+        assert changed.changes == (silenced,)
+        assert changed.before.candidates == plain.candidates
+        [same] = translator.translate([SENTENCE], changes=[silenced])
+        assert changed.candidates == same.candidates
+
+
+def test_a_forced_word_looks_where_it_is_told(translator):
+    first, *_ = translator(SENTENCE).text.split()
+    changed = translator.look(SENTENCE, changes=[ForcedWords(0, "septembre")])
+    assert changed.changes == (ForcedWords(0, 4),)
+    assert changed.before.text.split()[0] == first
+    cross = changed.attention.parts["cross"]
+    columns = [place for place, word in enumerate(cross.columns.word_of) if word == 4]
+    assert cross.columns.pieces[columns[-1]] == "."
+    aimed = cross.layers[:, :, 0, columns[:-1]].sum(-1)  # (L, H): the full stop is not the word
+    torch.testing.assert_close(aimed, torch.ones_like(aimed))
+
+
+def test_a_link_may_be_forced_from_python(translator):
+    plain = translator(SENTENCE, look=True)
+    forced = force(plain.attention.parts["cross"], 0, "septembre")
+    [changed] = translator.translate([SENTENCE], changes=[forced])
+    wished = translator(SENTENCE, changes=[ForcedWords(0, 4)])
+    assert changed.candidates == wished.candidates != plain.candidates
+
+
+@pytest.mark.parametrize(
+    ("texts", "change", "message"),
+    [
+        (SENTENCES, Forced((0,), (0,)), "between words of one sentence, and there are 4; force"),
+        ([], Forced((0,), (0,)), "one sentence, and there are 0"),
+        ([" "], Forced((0,), (0,)), "force: the sentence is blank"),
+        (["Paul aime la mer. " * 10], Forced((0,), (0,)), r"too long and translated in \d+ parts"),
+        (
+            [SENTENCE],
+            Forced((0,), (99,)),
+            r"the sentence has \d+ positions, counted from 0; got 99",
+        ),
+        ([SENTENCE], Forced((0,), (0,), layer=2), "layer: cross attention of .* has 2.* got 2"),
+        ([SENTENCE], Forced((0,), (0,), head=4), "head: cross attention of .* has 4.* got 4"),
+    ],
+)
+def test_links_that_cannot_be_forced(translator, texts, change, message):
+    with pytest.raises(SettingsError, match=message):
+        translator.translate(texts, changes=[change])
+
+
+def test_a_blank_sentence_has_nothing_to_change(translator):
+    with pytest.raises(SettingsError, match="the sentence is blank: there is no attention"):
+        translator.look("  ", changes=[ForcedWords(0, 0)])
+    assert translator.look("  ", tree=True).attention is None
+
+
+def test_models_that_cut_otherwise_cannot_be_forced_together(tiny_run):
+    run = load_run(tiny_run, device=CPU)
+    letters = train_tokenizer([*SENTENCES], TokenizerSettings(kind="characters"))
+    other = untrained(
+        "model.embeddings=target", tokenizers=Tokenizers(letters, run.tokenizers.target)
+    )
+    pair = Translator([run, other])
+    with pytest.raises(SettingsError, match="cut the sentence into unlike tokens"):
+        pair.translate(["Elle danse."], SHORT, changes=[Forced((0,), (0,))])
+    assert pair.translate(["Elle danse."], SHORT, changes=[Silenced("cross", 0)])[0].text
+
+
+def test_a_look_keeps_the_tree_of_its_search(translator):
+    look = translator.look(SENTENCE, tree=True).attention
+    tree, pieces = look.tree, look.tree_pieces
+    assert len(tree.nodes) == len(pieces) > 10
+    assert pieces[0] == "<s>"
+    assert pieces[tree.answers[0]] == "</s>"
+    said = [tree.nodes[node].token for node in tree.path(tree.answers[0])]
+    assert translator.target.decode(said[:-1]) == translator(SENTENCE).text
+    assert translator.look(SENTENCE).attention.tree is None
+
+
+def test_the_tree_is_that_of_the_changed_search(translator):
+    changed = translator.look(SENTENCE, changes=[Silenced("cross", 0)], tree=True)
+    assert changed.before.attention.tree is None
+    best = changed.attention.tree.nodes[changed.attention.tree.answers[0]]
+    assert best.log_probability == pytest.approx(changed.candidates[0].log_probability)
+
+
 def test_unlike_models_vote(ensemble, translator, other_run):
     other = load(other_run, device="cpu")
     answers = ensemble.translate([*SENTENCES, ""], GREEDY)
@@ -304,6 +397,10 @@ def test_a_model_without_attention_answers_and_shows_its_text(tiny_run):
     answer = blind(SENTENCE, look=True)
     assert dict(answer.attention.parts) == {}
     assert "<svg" not in answer._repr_html_()
+    with pytest.raises(SettingsError, match="force 0=1: the model does not attend to the source"):
+        blind.look(SENTENCE, changes=[ForcedWords(0, 1)])
+    with pytest.raises(SettingsError, match=r"family rnn has no cross attention .* it has: none"):
+        blind.look(SENTENCE, changes=[Silenced("cross", 0)])
 
 
 @pytest.mark.parametrize("beam", [0, -1, 5000])

@@ -242,14 +242,15 @@ def _bare(word: str) -> str:
 
 
 def _positions(axis: Axis, word: int, *, of: str) -> tuple[int, ...]:
-    """Where the pieces of a word stand."""
+    """Where the pieces of a word stand; a full stop behind it is none of them."""
     places = tuple(place for place, number in enumerate(axis.word_of) if number == word)
     if not places:
         raise SettingsError(
             f"word {axis.words[word]!r} of the {of}: the model has no position for it alone; "
             "take the word before it"
         )
-    return places
+    spoken = tuple(place for place in places if any(map(str.isalnum, axis.pieces[place])))
+    return spoken or places
 
 
 def _replace(site: Site, weights: Tensor, head: int | None, by: Tensor) -> Tensor:

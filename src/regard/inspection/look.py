@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 from rich.console import RenderableType
 
+from regard.decoding.tree import SearchTree
 from regard.errors import SettingsError
 from regard.inspection.alignment import AlignmentSettings, align, by_word
 from regard.inspection.plot import plot_attention, plot_grid
@@ -20,6 +21,10 @@ class Look:
     """The attention of one sentence and its translation; in a notebook it shows itself."""
 
     parts: Mapping[Part, Attention]
+    tree: SearchTree | None = None
+    """All hypotheses that were weighed, if asked for."""
+    tree_pieces: tuple[str, ...] = ()
+    """What each of its nodes says last."""
 
     def attention(self, part: Part = "cross", *, words: bool = True) -> Attention:
         """All layers and heads of a part, by words or by the pieces that the model reads."""

@@ -15,7 +15,16 @@ LOST = "\ufffd"
 """Stands for what could not be read."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a character of UTF-16, or a byte that is not UTF-8: no text of its own."""
+PARTS_AT_MOST = 1 << 20
+"""Of one line: what tells the parts of one line from those of the next."""
 SENTENCE_ENDS = (".", "!", "?", ";", "…", "。", "！", "？", "؟", "।")
+
+
+class Place(NamedTuple):
+    """A part of one of several lines, both counted from 0."""
+
+    line: int
+    part: int
 
 
 class Line(NamedTuple):
@@ -32,6 +41,16 @@ class Line(NamedTuple):
 def token_limit(run: Run) -> int:
     """The most tokens of a sentence that the run's model was trained for and has positions for."""
     return min(run.recipe.training.max_tokens, (run.model.limit or 1 << 30) - 1)
+
+
+def part_number(line: int, part: int) -> int:
+    """What a search knows a part of a line by: no other part of any line has the same."""
+    return line * PARTS_AT_MOST + part
+
+
+def part_place(number: int) -> Place:
+    """The part that a search knows by `number`."""
+    return Place(*divmod(number, PARTS_AT_MOST))
 
 
 def mend(text: str) -> str:

@@ -1,14 +1,23 @@
 """A translation and its source -> what a model attended to when it made it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from regard.batching.collate import pad, pad_source
+from regard.decoding.tree import SearchTree
 from regard.inspection.look import Look
 from regard.inspection.record import PARTS, record
 from regard.recipes.run_folder import Run
 from regard.serving.unknown_words import Said
 from regard.text.special import BOS
+from regard.text.tokenizer import Tokenizer
 from regard.types import Watch
+
+
+def with_tree(look: Look, tree: SearchTree, target: Tokenizer) -> Look:
+    """The same look with the search that the translation came from."""
+    tokens = [node.token for node in tree.nodes]
+    return replace(look, tree=tree, tree_pieces=tuple(target.pieces(tokens)))
 
 
 def look_into(run: Run, source: Sequence[int], said: Said, change: Watch | None) -> Look:

@@ -1,11 +1,15 @@
 """A saved model as a function of text."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 from regard.decoding.many import Member, search_many
+from regard.decoding.observe import Audience, Observe
 from regard.decoding.search import DecodingSettings
+from regard.decoding.tree import Growing
 from regard.errors import SearchError, SettingsError
 from regard.inspection.changes import Change, Wish, grant, name_words
 from regard.inspection.lexical import cut_text
@@ -16,15 +20,13 @@ from regard.serving.aligning import attends
 from regard.serving.answer import Answer as Answer
 from regard.serving.answer import Candidate
 from regard.serving.changing import check_changes
-from regard.serving.lines import Line, mend, read_together, token_limit
-from regard.serving.looking import look_into
+from regard.serving.lines import Line, mend, part_number, read_together, token_limit
+from regard.serving.looking import look_into, with_tree
 from regard.serving.searching import search_settings
 from regard.serving.unknown_words import Filler, Said
 from regard.text.special import UNK
 from regard.types import Watch
 
-PARTS_AT_MOST = 1 << 20
-"""Of one line: what tells the parts of one line from those of the next."""
 BUDGET = 16_384
 """Positions searched at a time, counted once for each hypothesis."""
 
@@ -45,6 +47,16 @@ class Translator:
         self.target = runs[0].tokenizers.target
         self.settings = runs[0].recipe.decoding
         self.limit = min(map(token_limit, runs))
+        self._observe: Observe | None = None
+
+    def observed(self, observe: Observe) -> Self:
+        """The same translator, whose searches tell `observe` what they do.
+
+        It knows the parts of lines by the numbers that `part_number` gives.
+        """
+        other = copy(self)
+        other._observe = Audience(self._observe, observe) if self._observe else observe
+        return other
 
     def __call__(
         self,
@@ -68,23 +80,23 @@ class Translator:
         settings: DecodingSettings | None = None,
         *,
         changes: Sequence[Wish] = (),
+        tree: bool = False,
         unknown: Mapping[str, str] | None = None,
     ) -> Answer:
         """The translation of one line with what was attended to.
 
         With `changes` it is what becomes of the translation when a head is silenced, a distribution
-        flattened or a word forced to look elsewhere, and `before` holds the one without them.
+        flattened or a word forced to look elsewhere, and `before` holds the one without them. With
+        `tree` all hypotheses of the search are kept; of a line in several parts, the first's.
         """
-        [plain] = self.translate([text], settings, look=True, unknown=unknown)
         if not changes:
-            return plain
+            return self._look(text, settings, (), unknown, tree=tree)
+        plain = self._look(text, settings, (), unknown)
         if plain.attention is None:
             raise SettingsError("the sentence is blank: there is no attention to change")
         cross = plain.attention.parts.get("cross")
         wishes = name_words(changes, cross)
-        [changed] = self.translate(
-            [text], settings, look=True, changes=grant(wishes, cross), unknown=unknown
-        )
+        changed = self._look(text, settings, grant(wishes, cross), unknown, tree=tree)
         return replace(changed, changes=wishes, before=plain)
 
     def translate(
@@ -130,8 +142,9 @@ class Translator:
                 budget=BUDGET,
                 prefixes=[[] if part else begun for _, part in places],
                 forbidden=self._phrases(forbidden),
-                numbers=[number * PARTS_AT_MOST + part for number, part in places],
+                numbers=[part_number(*place) for place in places],
                 watch=watch,
+                observe=self._observe,
             )
         )
         hypotheses = [[next(found) for _ in line.parts] for line in lines[0]]
@@ -146,6 +159,24 @@ class Translator:
                 attention = look_into(self.runs[0], line.parts[0], parts[0][0], watch)
             answers.append(self._answer(text, line, parts, attention))
         return answers
+
+    def _look(
+        self,
+        text: str,
+        settings: DecodingSettings | None,
+        changes: Sequence[Change],
+        unknown: Mapping[str, str] | None,
+        *,
+        tree: bool = False,
+    ) -> Answer:
+        """One answer with its attention, and with the search it came from where asked for."""
+        growing = Growing()
+        told = self.observed(growing) if tree else self
+        [answer] = told.translate([text], settings, look=True, changes=changes, unknown=unknown)
+        if not tree or answer.attention is None:
+            return answer
+        grown = growing.trees[part_number(0, 0)]
+        return replace(answer, attention=with_tree(answer.attention, grown, self.target))
 
     def _filler(
         self,
