@@ -133,12 +133,12 @@ export class Api {
    * The translation; `onPartial` is told what there is of it so far.
    *
    * @param {string} text
-   * @param {Pair} pair
+   * @param {Pair & {alternatives: number}} wish
    * @param {Patience & {onPartial: (text: string) => void}} how
    * @returns {Promise<Translation>}
    */
-  translate(text, pair, how) {
-    const body = { q: text, format: "text", ...pair };
+  translate(text, wish, how) {
+    const body = { q: text, format: "text", ...wish };
     return patiently(async () => {
       const streamed = this.#streams ? await this.#stream(body, how) : null;
       return streamed ?? (await this.#post("translate", body, how.signal)).json();

@@ -1,11 +1,13 @@
 /** The page at `/`: what the user does goes to the server, and what it answers is shown. */
 
+import { themeSwitch, whenThemeChanges } from "../view/theme.js";
 import { AnswerPane, letCopy } from "./answer.js";
 import { Api, ApiError } from "./api.js";
 import { find } from "./elements.js";
 import { FileDesk } from "./files.js";
 import { DETECT, LanguagePickers } from "./languages.js";
 import { Looking } from "./looking.js";
+import { recall, remember } from "./memory.js";
 import { Notices, PASSING, busyFor, explain, tooLong } from "./notices.js";
 import { LINK_LIMIT, fromFragment, toFragment } from "./state.js";
 import { Writing } from "./writing.js";
@@ -17,7 +19,9 @@ import { Writing } from "./writing.js";
  * @typedef {import("./state.js").Choice} Choice
  */
 
-const KEY = "regard.key";
+const KEY = "key";
+const THEME = "theme";
+/** Asked for also where only the best is shown: more of them widen the beam, which may change it. */
 const ALTERNATIVES = 3;
 
 /** Something that is done over and over, where the next time cuts off the last. */
@@ -71,11 +75,11 @@ class Page {
     });
     this.#panel = new Looking({
       onAsk: () => this.#look(),
-      onChanges: (changes) => {
+      onChange: (changes) => {
         this.#changes = changes;
         this.#look();
       },
-      onChoose: (choice) => {
+      onChoice: (choice) => {
         this.#choice = choice;
         this.#keep();
       },
@@ -93,9 +97,9 @@ class Page {
     const form = find("key-form");
     form.hidden = false;
     form.addEventListener("submit", (event) => event.preventDefault());
-    this.#key.value = localStorage.getItem(KEY) ?? "";
+    this.#key.value = recall(KEY) ?? "";
     this.#key.addEventListener("change", () => {
-      localStorage.setItem(KEY, this.#key.value.trim());
+      remember(KEY, this.#key.value.trim() || null);
       this.#translate();
     });
   }
@@ -122,7 +126,8 @@ class Page {
     });
     const isShort = fragment.length <= LINK_LIMIT;
     const share = /** @type {HTMLButtonElement} */ (find("share"));
-    share.disabled = !fragment || !isShort;
+    share.hidden = !fragment;
+    share.disabled = !isShort;
     share.title = isShort ? "" : "The text is too long for a link";
     history.replaceState(null, "", fragment && isShort ? `#${fragment}` : location.pathname);
   }
@@ -141,7 +146,6 @@ class Page {
   /** Another pair is another model: what was changed in the former one means nothing in it. */
   #changeModel() {
     this.#changes = [];
-    this.#choice = null;
     this.#translate();
   }
 
@@ -181,7 +185,7 @@ class Page {
     const { source, target } = this.#pickers.pair;
     const { translatedText, detectedLanguage } = await this.#api.translate(
       text,
-      { source, target },
+      { source, target, alternatives: ALTERNATIVES },
       { ...this.#patience(signal), onPartial: (partial) => this.#answer.showPartial(partial) },
     );
     this.#detected = source === DETECT ? detectedLanguage?.language ?? "" : "";
@@ -285,8 +289,18 @@ class Page {
   }
 }
 
+/** Lets the user choose between light and dark; the browser remembers. */
+function offerThemes() {
+  const { dataset } = document.documentElement;
+  const kept = recall(THEME);
+  if (kept) dataset.theme = kept;
+  find("themes").append(themeSwitch());
+  whenThemeChanges(() => remember(THEME, dataset.theme ?? null));
+}
+
 /** Opens the page once the server has said what it can do. */
 async function open() {
+  offerThemes();
   const api = new Api(() => "");
   try {
     const [settings, languages] = await Promise.all([api.settings(), api.languages()]);

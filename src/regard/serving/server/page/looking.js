@@ -3,13 +3,14 @@
 import { AttentionView } from "../view/view.js";
 import { find } from "./elements.js";
 import { lineAt, linesOf } from "./lines.js";
+import { recall, remember } from "./memory.js";
 
 /**
  * @typedef {import("./state.js").Change} Change
  * @typedef {import("./state.js").Choice} Choice
  */
 
-const CLOSED = "regard.looking.closed";
+const CLOSED = "looking.closed";
 
 /** Shows the look document of one line of the text and asks for the next one when it must. */
 export class Looking {
@@ -30,13 +31,13 @@ export class Looking {
   #line = 0;
 
   /**
-   * @param {{onAsk: () => void, onChanges: (changes: Change[]) => void,
-   *   onChoose: (choice: Choice) => void}} told `onAsk`: another line, or the panel was opened
+   * @param {{onAsk: () => void, onChange: (changes: Change[]) => void,
+   *   onChoice: (choice: Choice) => void}} told `onAsk`: another line, or the panel was opened
    */
-  constructor({ onAsk, onChanges, onChoose }) {
+  constructor({ onAsk, onChange, onChoice }) {
     this.#onAsk = onAsk;
-    this.#view = new AttentionView(this.#place, { onChange: onChanges, onChoose });
-    this.#open(localStorage.getItem(CLOSED) === null);
+    this.#view = new AttentionView(this.#place, { onChange, onChoice });
+    this.#open(recall(CLOSED) === null);
     this.#toggle.addEventListener("click", () => {
       this.#open(!this.isOpen);
       if (this.isOpen) onAsk();
@@ -95,8 +96,8 @@ export class Looking {
   show(look, choice) {
     this.#hint.hidden = true;
     this.#place.hidden = false;
-    this.#place.removeAttribute("aria-busy");
-    this.#view.show(look, choice);
+    this.#view.show(look);
+    if (choice) this.#view.choose(choice);
   }
 
   /** Says that what is shown is no longer what is written. */
@@ -114,8 +115,7 @@ export class Looking {
   #open(open) {
     this.#body.hidden = !open;
     this.#toggle.setAttribute("aria-expanded", String(open));
-    if (open) localStorage.removeItem(CLOSED);
-    else localStorage.setItem(CLOSED, "");
+    remember(CLOSED, open ? null : "");
   }
 
   /** @param {number} by */

@@ -6,7 +6,8 @@
  * @typedef {{kind: "force", target: number, source: number, layer: number | null,
  *   head: number | null}} LinkChange words are counted from 0
  * @typedef {HeadChange | LinkChange} Change
- * @typedef {{part: Part, layer: number | null, head: number | null}} Choice null is the average
+ * @typedef {{part: Part, layer: number | null, head: number | null, unit: "words" | "pieces",
+ *   picture: "lines" | "map"}} Choice of what to look at; null is the average
  * @typedef {{text: string, source: string, target: string, line: number, choice: Choice | null,
  *   changes: Change[]}} PageState `line` is the one looked at, counted from 0 among those not blank
  */
@@ -50,20 +51,34 @@ function readChange(text) {
     if (!named || layer === undefined || head === undefined) return null;
     return { kind, target, source, layer, head };
   }
-  const choice = readChoice(fields.join("."));
-  if ((kind !== "silence" && kind !== "flatten") || !choice || choice.layer === null) return null;
-  return { kind, part: choice.part, layer: choice.layer, head: choice.head };
+  const place = readPlace(fields);
+  if ((kind !== "silence" && kind !== "flatten") || !place || place.layer === null) return null;
+  return { kind, part: place.part, layer: place.layer, head: place.head };
 }
 
 /**
- * @param {string} text such as `cross.1.*`
- * @returns {Choice | null}
+ * @param {string[]} fields a part, a layer and a head
+ * @returns {{part: Part, layer: number | null, head: number | null} | null}
  */
-function readChoice(text) {
-  const [part, ...numbers] = text.split(".");
+function readPlace([part, ...numbers]) {
   const [layer, head] = numbers.map(read);
   if (!PARTS.includes(part) || layer === undefined || head === undefined) return null;
   return { part: /** @type {Part} */ (part), layer, head };
+}
+
+/**
+ * @param {string} text such as `cross.1.*.words.lines`
+ * @returns {Choice | null}
+ */
+function readChoice(text) {
+  const [part, layer, head, unit, picture] = text.split(".");
+  const place = readPlace([part, layer, head]);
+  if (!place) return null;
+  return {
+    ...place,
+    unit: unit === "pieces" ? unit : "words",
+    picture: picture === "map" ? picture : "lines",
+  };
 }
 
 /**
@@ -75,8 +90,8 @@ export function toFragment(state) {
   if (!state.text) return "";
   const fields = new URLSearchParams({ from: state.source, to: state.target });
   if (state.choice) {
-    const { part, layer, head } = state.choice;
-    fields.append("look", [part, write(layer), write(head)].join("."));
+    const { part, layer, head, unit, picture } = state.choice;
+    fields.append("look", [part, write(layer), write(head), unit, picture].join("."));
   }
   if (state.line) fields.append("line", String(state.line));
   for (const change of state.changes) fields.append("change", writeChange(change));
