@@ -82,6 +82,8 @@ class Site(NamedTuple):
     layer: int
     step: int | None = None
     """The target position being decoded; None when all positions are computed at once."""
+    member: int = 0
+    """Which model of an ensemble; they all have a first layer."""
 
 
 class Routing(NamedTuple):

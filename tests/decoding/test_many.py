@@ -141,3 +141,18 @@ def test_members_of_unlike_families_vote(model):
     alone = [search_many([member], BEAM, budget=20) for member in members]
     assert found(together) != found(alone[0])
     assert found(together) != found(alone[1])
+
+
+def test_a_watch_can_tell_the_members_apart(model):
+    members = [Member(model, SOURCES), Member(transformer(2), SOURCES)]
+    seen = []
+
+    def watch(site, weights, /):
+        seen.append((site.member, site.part, site.layer))
+        return weights
+
+    search_many(members, BEAM, budget=WIDE, watch=watch)
+    steps = [(part, layer) for layer in (0, 1) for part in ("decoder", "cross")]
+    first = [(member, "encoder", 0) for member in (0, 1)]
+    first += [(member, *place) for member in (0, 1) for place in steps]
+    assert seen[: len(first)] == first

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.errors import SearchError
 from regard.models.contracts import Decoder, State
-from regard.types import Watch
+from regard.types import Site, Watch
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,23 @@ class EnsembleState:
         return type(self)(tuple(member.branch(parents) for member in self.members))
 
 
+def watch_member(watch: Watch | None, number: int) -> Watch | None:
+    """`watch` as it sees member `number` of an ensemble."""
+    if watch is None:
+        return None
+
+    def see(site: Site, weights: Tensor, /) -> Tensor:
+        return watch(site._replace(member=number), weights)
+
+    return see
+
+
 class Ensemble:
     """A decoder whose probabilities are the mean of its members'.
 
     The members may be of unlike families but must share one target vocabulary. `weights` says how
-    much each counts, in any unit; none: all alike. A watch sees the attention of all members.
+    much each counts, in any unit; none: all alike. A watch sees the attention of all members, which
+    `Site.member` tells apart.
     """
 
     def __init__(
@@ -52,7 +64,10 @@ class Ensemble:
     ) -> tuple[Tensor, EnsembleState]:
         """Logarithms (B, K, V) of the mean probabilities, and the states of all members."""
         pairs = zip(self._decoders, state.members, strict=True)
-        steps = [decoder.step(tokens, member, watch=watch) for decoder, member in pairs]
+        steps = [
+            decoder.step(tokens, member, watch=watch_member(watch, number))
+            for number, (decoder, member) in enumerate(pairs)
+        ]
         sizes = [logits.shape[-1] for logits, _ in steps]
         if len(set(sizes)) > 1:
             raise SearchError(

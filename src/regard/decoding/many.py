@@ -7,7 +7,7 @@ import torch
 
 from regard.batching.collate import pad_source
 from regard.decoding.batches import plan_batches
-from regard.decoding.ensemble import Ensemble, EnsembleState
+from regard.decoding.ensemble import Ensemble, EnsembleState, watch_member
 from regard.decoding.observe import Observe
 from regard.decoding.rules import Wording
 from regard.decoding.search import DecodingSettings, search
@@ -77,10 +77,10 @@ def _begin(
 ) -> tuple[Decoder[Any], State]:
     """A decoder and its state before the first token, for the sentences at `places`."""
     states = []
-    for model, sources in members:
+    for number, (model, sources) in enumerate(members):
         where = next(model.parameters()).device
         source = pad_source([sources[place] for place in places]).to(where)
-        memory = model.encode(source, watch=watch)
+        memory = model.encode(source, watch=watch_member(watch, number))
         states.append(model.start(memory))
     if len(members) == 1:
         return members[0].model, states[0]

@@ -82,23 +82,17 @@ class Recording:
         if not numbers:
             parts = ", ".join(sorted({there for there, _ in self.weights}))
             raise SettingsError(f"part: no {part} attention was recorded, found {parts or 'none'}")
-        source_ids = _real(self.source, sentence)
-        given = _real(self.target, sentence)
-        columns = rows = name_axis(source_ids, source)
-        if part != "encoder":
-            rows = name_axis([*given[1:], EOS], target, unknown)
-        if part == "decoder":
-            columns = name_axis(given, target, unknown)
-        size = len(rows.pieces), len(columns.pieces)
         layers = torch.stack([self.weights[part, layer][sentence] for layer in numbers])
-        return Attention(part, layers[..., : size[0], : size[1]].float(), rows, columns)
+        columns = name_axis(_real(self.source, sentence), source)
+        answered = [*_real(self.target, sentence)[1:], EOS]
+        return name_attention(part, layers, columns, answered, target, unknown=unknown)
 
 
 class Recorder:
     """A watch that keeps the weights of a pass and changes nothing.
 
     It is for teacher forcing, all positions at once or one after the other. In a search the rows
-    are hypotheses, which move: record the finished one instead, which gives the same weights.
+    are hypotheses, which move: `record_search.py` follows them.
     """
 
     def __init__(self, parts: Collection[Part] = PARTS) -> None:
@@ -173,6 +167,29 @@ def name_axis(ids: Sequence[int], tokenizer: Tokenizer, unknown: Sequence[str] =
         words=tuple(tokenizer.decode(inner, unknown).split()),
         word_of=(*(None for _ in before), *numbers, *(None for _ in after)),
     )
+
+
+def name_attention(
+    part: Part,
+    layers: Tensor,
+    source: Axis,
+    answered: Sequence[int],
+    target: Tokenizer,
+    *,
+    unknown: Sequence[str] = (),
+) -> Attention:
+    """The weights `layers` (L, H, T, S), with names for rows and columns; padding is cut off.
+
+    `answered` are the ids that the decoder said, EOS included if it did: it was given BOS and all
+    of them but the last.
+    """
+    rows = columns = source
+    if part != "encoder":
+        rows = name_axis(answered, target, unknown)
+    if part == "decoder":
+        columns = name_axis([BOS, *answered[:-1]], target, unknown)
+    size = len(rows.pieces), len(columns.pieces)
+    return Attention(part, layers[..., : size[0], : size[1]].float(), rows, columns)
 
 
 def _real(padded: Padded, sentence: int) -> list[int]:
