@@ -15,7 +15,7 @@ from regard.models.gnmt import Gnmt, GnmtSettings
 from regard.models.luong import Luong, LuongSettings
 from regard.models.moe import Moe, MoeSettings
 from regard.models.rnnsearch import RnnSearch, RnnSearchSettings
-from regard.models.stacks import StackSettings
+from regard.models.stack_settings import StackSettings
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.settings import Settings
 

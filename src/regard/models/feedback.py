@@ -13,7 +13,7 @@ from regard.attention.masks import padding_mask
 from regard.attention.multihead import merge_heads, split_heads
 from regard.attention.scores import ScaledDotScore
 from regard.layers.initial import xavier_linears
-from regard.models.stacks import StackSettings
+from regard.models.stack_settings import StackSettings
 from regard.models.transformer import CrossLayer, Stacks, TransformerSettings, TransformerState
 from regard.types import Decoded, Memory, Padded, Site, Watch
 

@@ -26,7 +26,7 @@ from regard.layers.experts import Experts, ExpertsSettings
 from regard.layers.feed_forward import FeedForward
 from regard.layers.residual import Residual
 from regard.models.contracts import Model
-from regard.models.stacks import StackSettings
+from regard.models.stack_settings import StackSettings
 from regard.types import Decoded, Memory, Padded, Routing, Site, Watch
 
 
