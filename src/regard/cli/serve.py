@@ -1,15 +1,18 @@
 """`regard serve`."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
 from regard.cli import options
 from regard.cli.console import note
 from regard.errors import SettingsError
 
 try:
-    from regard.serving.server.keys import read_keys
+    from regard.serving.server.keys import VARIABLE, Keys, read_keys
+    from regard.serving.server.limits import is_loopback
     from regard.serving.server.models import read_asked
     from regard.serving.server.settings import ServerSettings
     from regard.serving.server.start import serve
@@ -21,9 +24,12 @@ except ModuleNotFoundError as missing:
 app = typer.Typer()
 
 
-def described(name: str) -> str:
-    """What the settings say of one of them: help is written once."""
-    return ServerSettings.model_fields[name].description or ""
+def setting(name: str, *flags: str, metavar: str | None = None) -> Any:
+    """The option for a setting, which says of itself what it does and what it is by default."""
+    field = ServerSettings.model_fields[name]
+    usual = f" [default: {field.default}]" if field.default not in ((), False) else ""
+    flag = f"--{name.replace('_', '-')}"
+    return typer.Option(*(flags or (flag,)), metavar=metavar, help=f"{field.description}{usual}")
 
 
 @app.command()
@@ -31,13 +37,35 @@ def command(
     models: Annotated[
         list[str],
         typer.Argument(
-            metavar="MODEL...",
+            metavar="MODEL",
             help="Runs' folders, such as runs/travel; fr-en=runs/travel names the languages of a "
             "run whose corpus does not.",
         ),
     ],
-    host: Annotated[str, typer.Option(help=described("host"))] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help=described("port"))] = 5000,
+    host: Annotated[str | None, setting("host")] = None,
+    port: Annotated[int | None, setting("port")] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="API keys, one on each line: only who sends one is served. "
+            f"{VARIABLE} in the environment may hold some, too.",
+        ),
+    ] = None,
+    cors: Annotated[list[str] | None, setting("origins", "--cors", metavar="ORIGIN")] = None,
+    allow_host: Annotated[list[str] | None, setting("hosts", "--allow-host")] = None,
+    window: Annotated[float | None, setting("window")] = None,
+    batch_tokens: Annotated[int | None, setting("batch_tokens")] = None,
+    queue: Annotated[int | None, setting("queue")] = None,
+    timeout: Annotated[float | None, setting("timeout")] = None,
+    read_timeout: Annotated[float | None, setting("read_timeout")] = None,
+    grace: Annotated[float | None, setting("grace")] = None,
+    max_bytes: Annotated[int | None, setting("max_bytes")] = None,
+    max_characters: Annotated[int | None, setting("max_characters")] = None,
+    max_texts: Annotated[int | None, setting("max_texts")] = None,
+    max_alternatives: Annotated[int | None, setting("max_alternatives")] = None,
+    max_beam: Annotated[int | None, setting("max_beam")] = None,
+    watch: Annotated[bool, setting("watch")] = False,
     device: options.Device = "auto",
 ) -> None:
     """Serve models over HTTP: a page, LibreTranslate's interface, attention, alignments.
@@ -51,13 +79,48 @@ def command(
         regard serve runs/travel
         curl -d q="Elle part." -d source=fr -d target=en http://127.0.0.1:5000/translate
     """
-    settings = ServerSettings(host=host, port=port)
+    given = {
+        "host": host,
+        "port": port,
+        "origins": tuple(cors or ()),
+        "hosts": tuple(allow_host or ()),
+        "window": window,
+        "batch_tokens": batch_tokens,
+        "queue": queue,
+        "timeout": timeout,
+        "read_timeout": read_timeout,
+        "grace": grace,
+        "max_bytes": max_bytes,
+        "max_characters": max_characters,
+        "max_texts": max_texts,
+        "max_alternatives": max_alternatives,
+        "max_beam": max_beam,
+        "watch": watch,
+    }
+    settings = _settings({name: value for name, value in given.items() if value is not None})
+    known = read_keys(keys)
     asked = [read_asked(model) for model in models]
+    _warn(settings, known)
     pairs = ", ".join(str(one.languages) for one in asked)
     serve(
         asked,
         settings,
-        read_keys(None),
+        known,
         device=device,
         announce=lambda where: note(f"serving {pairs} at {where}"),
     )
+
+
+def _settings(given: dict[str, Any]) -> ServerSettings:
+    try:
+        return ServerSettings(**given)
+    except ValidationError as error:
+        mistake = error.errors()[0]
+        option = str(mistake["loc"][0]).replace("_", "-")
+        raise SettingsError(f"--{option} {mistake['input']}: {mistake['msg']}") from None
+
+
+def _warn(settings: ServerSettings, keys: Keys) -> None:
+    """Say that the server is open, where it is."""
+    if not keys and settings.host != "localhost" and not is_loopback(settings.host):
+        note(f"whoever reaches {settings.host} may use this server: think of --keys")

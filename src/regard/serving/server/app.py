@@ -4,11 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.openapi.utils import get_openapi
-from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -20,15 +17,14 @@ from regard import __version__
 from regard.serving.server.doors import Doors
 from regard.serving.server.headers import SecurityHeaders
 from regard.serving.server.limits import BodyLimits, HostCheck, allowed_hosts
+from regard.serving.server.openapi import describing
 from regard.serving.server.refusals import RequestError, answer_refused
-from regard.serving.server.routes import state, text
-from regard.serving.server.schemas import SuggestRequest, TranslateRequest
+from regard.serving.server.routes import about, inside, state, stream, text
 from regard.serving.server.service import Service
 
 PAGE = Path(__file__).parent / "page"
 VIEW = Path(regard.inspection.__file__).parent / "page"
-TAKEN = (TranslateRequest, SuggestRequest)
-"""The shapes of bodies."""
+ROUTES = (text, stream, about, inside, state)
 
 
 def build_app(service: Service) -> FastAPI:
@@ -45,12 +41,12 @@ def build_app(service: Service) -> FastAPI:
         exception_handlers={RequestError: answer_refused, HTTPException: _answer_http},
     )
     app.state.service = service
-    for part in (text, state):
+    for part in ROUTES:
         app.include_router(part.router)
     app.add_api_route("/", _page, include_in_schema=False)
     app.mount("/static/page", StaticFiles(directory=PAGE, check_dir=False))
     app.mount("/static/view", StaticFiles(directory=VIEW, check_dir=False))
-    app.openapi = lambda: _describe(app)  # type: ignore[method-assign]
+    app.openapi = describing(app, service)  # type: ignore[method-assign]
     return app
 
 
@@ -106,22 +102,3 @@ async def _answer_http(request: Request, error: Exception) -> JSONResponse:
     """What the framework refuses, in our form."""
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-
-
-def _describe(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document, with the bodies that we read ourselves and the languages there are."""
-    if app.openapi_schema is not None:
-        return app.openapi_schema
-    document = get_openapi(
-        title=app.title,
-        version=app.version,
-        summary=app.summary,
-        description=app.description,
-        routes=app.routes,
-    )
-    _, taken = models_json_schema(
-        [(shape, "validation") for shape in TAKEN], ref_template="#/components/schemas/{model}"
-    )
-    document["components"]["schemas"] |= taken["$defs"]
-    app.openapi_schema = document
-    return document

@@ -13,7 +13,9 @@ from regard.serving.server.refusals import RequestError, busy
 
 ALWAYS = {"/health", "/ready", "/metrics"}
 """Paths that are answered to the last."""
-UNKNOWN_ROUTE = "(none)"
+METHODS = {"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
+OTHER = "(other)"
+"""The method or route of a request that we have none for: whoever asks cannot invent new labels."""
 GONE = 499
 """The status that is logged for a client that left: nginx' number."""
 
@@ -71,8 +73,8 @@ class Doors:
                 await refused.response()(visit.scope, receive, visit.send)
 
     def _report(self, visit: "Visit") -> None:
-        route = getattr(visit.scope.get("route"), "path", UNKNOWN_ROUTE)
-        method = visit.scope["method"] if route != UNKNOWN_ROUTE else UNKNOWN_ROUTE
+        route = getattr(visit.scope.get("route"), "path", OTHER)
+        method = visit.scope["method"] if visit.scope["method"] in METHODS else OTHER
         status, took = visit.status or GONE, time.monotonic() - visit.began
         self._metrics.requests.labels(route, method, str(status)).inc()
         self._metrics.seconds.labels(route).observe(took)

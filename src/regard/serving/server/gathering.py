@@ -24,13 +24,23 @@ Progress = Callable[[int, str], None]
 """Told the place of an item in its request, and its translation so far; called by the worker."""
 
 
+class Crowd(Protocol):
+    """Those who wait for the items of a batch, by the items' numbers in it."""
+
+    def waits(self, number: int, /) -> bool:
+        """Whether anyone still waits for an item: who leaves, leaves the batch."""
+        ...
+
+    def tell(self, number: int, text: str, /) -> bool:
+        """Say what there is of an answer so far; whether anyone still waits for it."""
+        ...
+
+
 class Task(Protocol):
     """What is to be done with items; items of equal tasks may be done together."""
 
-    def __call__(
-        self, translator: Translator, items: Sequence[Any], progress: Progress | None, /
-    ) -> list[Any]:
-        """The answer to each item, in order."""
+    def __call__(self, translator: Translator, items: Sequence[Any], crowd: Crowd, /) -> list[Any]:
+        """The answer to each item, in order; any for one that nobody waits for."""
         ...
 
     def __hash__(self) -> int: ...
@@ -68,6 +78,22 @@ class Share(NamedTuple):
     @property
     def item(self) -> Any:
         return self.job.items[self.place]
+
+
+class Batch:
+    """The crowd that waits for some shares."""
+
+    def __init__(self, shares: Sequence[Share]) -> None:
+        self._shares = shares
+
+    def waits(self, number: int, /) -> bool:
+        return not self._shares[number].job.done.done()
+
+    def tell(self, number: int, text: str, /) -> bool:
+        job, place = self._shares[number]
+        if job.progress is not None:
+            job.progress(place, text)
+        return self.waits(number)
 
 
 class Gatherer:
@@ -122,6 +148,16 @@ class Gatherer:
     def close(self) -> None:
         """Let the thread end once it has done what it is doing."""
         self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _blame(self, error: Exception) -> RequestError:
+        """What a client is told of an error: its own fault, or ours; not where our files lie."""
+        if not isinstance(error, RegardError):
+            log_error("a batch failed", error, model=self.name)
+            return RequestError(500, "the server made a mistake; its log says where")
+        message = str(error)
+        for run in self.translator.runs:
+            message = message.replace(str(run.folder.path), self.name)
+        return RequestError(400, message)
 
     def _leave(self, job: Job) -> None:
         if job in self._waiting:
@@ -191,7 +227,7 @@ class Gatherer:
         for share, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Exception):
                 if not share.job.done.done():
-                    share.job.done.set_exception(_blame(answer))
+                    share.job.done.set_exception(self._blame(answer))
             else:
                 share.job.receive(share.place, answer)
 
@@ -202,7 +238,7 @@ def answer_batch(translator: Translator, batch: Sequence[Share]) -> list[Any]:
     Where one fails, each request is tried alone, so that no one pays for another's.
     """
     try:
-        return batch[0].job.task(translator, [share.item for share in batch], _spread(batch))
+        return batch[0].job.task(translator, [share.item for share in batch], Batch(batch))
     except Exception as error:
         alone: dict[int, list[int]] = {}
         for number, share in enumerate(batch):
@@ -215,24 +251,3 @@ def answer_batch(translator: Translator, batch: Sequence[Share]) -> list[Any]:
             for number, answer in zip(numbers, found, strict=True):
                 answers[number] = answer
         return answers
-
-
-def _spread(batch: Sequence[Share]) -> Progress | None:
-    """What tells each job of its own items, if any wants to know."""
-    if all(share.job.progress is None for share in batch):
-        return None
-
-    def tell(number: int, text: str) -> None:
-        job, place = batch[number]
-        if job.progress is not None:
-            job.progress(place, text)
-
-    return tell
-
-
-def _blame(error: Exception) -> RequestError:
-    """What a client is told of an error: its own fault, or ours."""
-    if isinstance(error, RegardError):
-        return RequestError(400, str(error))
-    log_error("a batch failed", error)
-    return RequestError(500, "the server made a mistake; its log says where")

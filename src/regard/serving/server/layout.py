@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from regard.serving.translator import Answer
+from regard.serving.answer import Answer
 
 ENDS = "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 """What `str.splitlines` cuts behind."""
@@ -25,17 +25,27 @@ class Layout(NamedTuple):
     """Those that are not blank, in order."""
     texts: list[list[Slot]]
 
-    def join(self, answers: Sequence[Answer], rank: int = 0) -> list[str]:
-        """Each text of the translations with a rank; lines with fewer give their last."""
+    def fill(self, lines: Sequence[str]) -> list[str]:
+        """Each text, with others in the place of its lines."""
         return [
-            "".join(_said(slot, answers, rank) + slot.end for slot in slots) for slots in self.texts
+            "".join(("" if slot.number is None else lines[slot.number]) + slot.end for slot in text)
+            for text in self.texts
         ]
 
+    def best(self, answers: Sequence[Answer]) -> list[str]:
+        """The best translation of each text."""
+        return self.fill([answer.text for answer in answers])
+
     def alternatives(self, answers: Sequence[Answer], most: int) -> list[list[str]]:
-        """For each text its translations behind the best, none of them twice."""
-        ranked = [self.join(answers, rank) for rank in range(most + 1)]
-        unlike = (dict.fromkeys(rows) for rows in zip(*ranked, strict=True))
-        return [list(rows)[1:] for rows in unlike]
+        """For each text at most so many translations behind the best, none of them twice.
+
+        The n-th best of a text is made of the n-th best of its lines; a line that has fewer gives
+        its last.
+        """
+        ranked = [
+            self.fill([_ranked(answer, rank) for answer in answers]) for rank in range(most + 1)
+        ]
+        return [list(dict.fromkeys(ways))[1:] for ways in zip(*ranked, strict=True)]
 
 
 def lay_out(texts: Sequence[str]) -> Layout:
@@ -54,8 +64,5 @@ def lay_out(texts: Sequence[str]) -> Layout:
     return layout
 
 
-def _said(slot: Slot, answers: Sequence[Answer], rank: int) -> str:
-    if slot.number is None:
-        return ""
-    candidates = answers[slot.number].candidates
-    return candidates[min(rank, len(candidates) - 1)].text
+def _ranked(answer: Answer, rank: int) -> str:
+    return answer.candidates[min(rank, len(answer.candidates) - 1)].text

@@ -1,10 +1,10 @@
 """The models that are served, by language pair; loaded again without a request being dropped."""
 
 import asyncio
-import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -94,7 +94,7 @@ class Served:
         try:
             fresh = await asyncio.to_thread(load, self.path, device=self.device)
         except Exception as error:  # half-written or damaged: what is served must stay served
-            log_error("reload failed", error, model=str(self.languages), level=logging.ERROR)
+            log_error("reload failed", error, model=str(self.languages))
             metrics.reloads.labels(str(self.languages), "failed").inc()
             return
         self.gatherer.translator = fresh
@@ -131,9 +131,15 @@ class Models:
             served[languages] = Served(languages, path, device, gatherer, seen)
         return cls(list(served.values()), metrics)
 
-    def sources(self) -> list[str]:
-        """The languages that can be translated from."""
-        return list(dict.fromkeys(one.languages.source for one in self.served))
+    def sources(self, target: str | None = None) -> list[str]:
+        """The languages that can be translated from, into `target` or into any."""
+        return list(
+            dict.fromkeys(
+                one.languages.source
+                for one in self.served
+                if target is None or one.languages.target == target
+            )
+        )
 
     def targets(self, source: str | None = None) -> list[str]:
         """The languages that can be translated to, from `source` or from any."""
@@ -151,6 +157,18 @@ class Models:
         if found is None:
             there = ", ".join(str(one.languages) for one in self.served)
             raise RequestError(400, f"{source}-{target} is not supported; this server has {there}")
+        return found
+
+    def texts(self, most: int) -> dict[str, list[str]]:
+        """Some of what the models learned from, by language; none of a run whose data are gone."""
+        found: dict[str, list[str]] = {}
+        for one in self.served:
+            try:
+                pairs = list(islice(load_data(RunFolder(one.path)).read("train"), most))
+            except (RegardError, OSError):
+                continue
+            for side, language in enumerate(one.languages):
+                found.setdefault(language, []).extend(pair[side] for pair in pairs)
         return found
 
     async def reload(self) -> None:

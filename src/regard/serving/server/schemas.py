@@ -1,9 +1,13 @@
 """The shapes of requests and answers; the first half is LibreTranslate's, and named by it."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
+from regard.inspection.changes import WishForm
+
+MOST_CHANGES = 64
+"""Of a model's attention, in one request."""
 Format = Literal["text", "html"]
 Texts = Annotated[list[str], Field(min_length=1)]
 
@@ -69,25 +73,6 @@ class SuggestRequest(Keyed):
     """The code of the translation's."""
 
 
-class HeadChange(Shape):
-    """What is done to a head, or to a layer's heads."""
-
-    kind: Literal["silence", "flatten"]
-    part: Literal["cross", "encoder", "decoder"]
-    layer: NonNegativeInt
-    head: NonNegativeInt | None = None
-
-
-class ForceChange(Shape):
-    """A word of the translation that shall look at a word of the text; counted from 0."""
-
-    kind: Literal["force"]
-    target: NonNegativeInt
-    source: NonNegativeInt
-    layer: NonNegativeInt | None = None
-    head: NonNegativeInt | None = None
-
-
 class AttentionRequest(Keyed):
     """A line to translate and look into."""
 
@@ -97,9 +82,7 @@ class AttentionRequest(Keyed):
     """The code of its language; auto finds out."""
     target: str
     """The code of the language to translate into."""
-    changes: list[Annotated[HeadChange | ForceChange, Field(discriminator="kind")]] = Field(
-        default=[], max_length=64
-    )
+    changes: list[WishForm] = Field(default=[], max_length=MOST_CHANGES)
     """What to change in the model's attention."""
     beam: PositiveInt | None = None
     """Hypotheses kept at each step; otherwise as the model's recipe says."""
@@ -120,6 +103,17 @@ class AlignRequest(Keyed):
     """The code of the text's language."""
     target: str
     """The code of the translation's."""
+
+
+class FileRequest(Keyed):
+    """A file to translate."""
+
+    file: bytes = Field(json_schema_extra={"format": "binary"})
+    """Its content, in UTF-8; the end of its name says what kind it is of."""
+    source: str
+    """The code of its language; auto finds out."""
+    target: str
+    """The code of the language to translate into."""
 
 
 class Error(Shape):
@@ -222,14 +216,3 @@ class ReadyState(State):
     models: list[str]
     """Language pairs."""
     version: str
-
-
-class Looked(BaseModel):
-    """A look document: the translation, its pieces, and the weights of every attention."""
-
-    model_config = ConfigDict(extra="allow")
-
-    version: int
-    source: dict[str, Any]
-    target: dict[str, Any]
-    parts: dict[str, Any]

@@ -3,19 +3,36 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Request
 
-from regard.serving.server.gathering import Job
+from regard.serving.server.detection import Detector, Guess
+from regard.serving.server.files import FileStore
+from regard.serving.server.gathering import Task
 from regard.serving.server.keys import Keys
 from regard.serving.server.metrics import Metrics
 from regard.serving.server.models import Models, Served
 from regard.serving.server.refusals import RequestError
 from regard.serving.server.settings import ServerSettings
 
+AUTO = "auto"
+"""The source language of a text whose language is to be detected."""
 CLOSED = 499
 """What nobody will read: the client has left."""
+
+LEARNED_FROM = 5000
+"""Sentences of a corpus by which its languages are told apart."""
+FILES_ROOM = 16
+"""Files of the longest kind that are kept until they are fetched."""
+
+
+class Found(NamedTuple):
+    """The model for a request."""
+
+    served: Served
+    guess: Guess | None
+    """What its language was detected as, where that was asked for."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +43,8 @@ class Service:
     models: Models
     keys: Keys
     metrics: Metrics
+    detector: Detector
+    files: FileStore
 
     def check_key(self, request: Request, key: str | None) -> None:
         """A refusal unless the request holds a key, if there are keys."""
@@ -42,28 +61,58 @@ class Service:
         if not self.keys.admit(given):
             raise RequestError(403, "Invalid API key")
 
-    async def wait(self, request: Request, job: Job) -> list[Any]:
-        """The answers to a job, unless they take too long or the client leaves."""
+    def find_model(self, source: str, target: str, texts: Sequence[str]) -> Found:
+        """The model for a pair of languages; `auto` takes the likeliest that there is one for."""
+        if source != AUTO:
+            return Found(self.models.find(source, target), None)
+        sources = self.models.sources(target)
+        guesses = [g for g in self.detector.detect("\n".join(texts)) if g.language in sources]
+        if not guesses and len(sources) == 1:
+            guesses = [Guess(sources[0], 0.0)]
+        if not guesses:
+            why = "no text to detect languages by is at hand" if sources else "there is no model"
+            raise RequestError(400, f"auto-{target} is not supported: {why}; name the source")
+        return Found(self.models.find(guesses[0].language, target), guesses[0])
+
+    async def run(
+        self,
+        request: Request,
+        served: Served,
+        task: Task,
+        items: Sequence[Any],
+        costs: Sequence[int],
+    ) -> list[Any]:
+        """The answers to the items of a request, unless they take too long or its client leaves."""
+        job = served.gatherer.submit(task, items, costs)
         left = asyncio.ensure_future(_leaves(request))
         either: set[asyncio.Future[Any]] = {job.done, left}
         try:
             await asyncio.wait(
-                either,
-                timeout=self.settings.timeout,
-                return_when=asyncio.FIRST_COMPLETED,
+                either, timeout=self.settings.timeout, return_when=asyncio.FIRST_COMPLETED
             )
             if job.done.done():
                 return job.done.result()
-            reason = "left" if left.done() else "timeout"
-            self.metrics.dropped.labels(reason).inc()
-            if reason == "left":
+            if left.done():
+                self.metrics.dropped.labels("left").inc()
                 raise RequestError(CLOSED, "the client has left")
-            raise RequestError(
-                504, f"no answer within {self.settings.timeout:g} s; send less at once, or later"
-            )
+            raise self.late()
         finally:
             left.cancel()
             job.done.cancel()
+
+    def late(self) -> RequestError:
+        """What a client is told whose answer took too long."""
+        self.metrics.dropped.labels("timeout").inc()
+        return RequestError(
+            504, f"no answer within {self.settings.timeout:g} s; send less at once, or later"
+        )
+
+
+def make_service(models: Models, settings: ServerSettings, keys: Keys, metrics: Metrics) -> Service:
+    """The service of some models, which learns to tell their languages apart."""
+    detector = Detector(models.texts(LEARNED_FROM))
+    files = FileStore(FILES_ROOM * settings.max_bytes)
+    return Service(settings, models, keys, metrics, detector, files)
 
 
 async def _leaves(request: Request) -> None:

@@ -20,7 +20,7 @@ from regard.serving.server.keys import Keys
 from regard.serving.server.logs import log, start_logging
 from regard.serving.server.metrics import Metrics
 from regard.serving.server.models import Asked, Models
-from regard.serving.server.service import Service
+from regard.serving.server.service import make_service
 from regard.serving.server.settings import ServerSettings
 
 BACKLOG = 2048
@@ -42,7 +42,7 @@ def serve(
     """Serve models until told to stop by SIGTERM or SIGINT; `announce` is told the address."""
     metrics = Metrics()
     models = Models.load(asked, settings, metrics, device=device)
-    app = build_app(Service(settings, models, keys, metrics))
+    app = build_app(make_service(models, settings, keys, metrics))
     doors = open_doors(app)
     listener = listen(settings)
     raise_file_limit()

@@ -1,11 +1,32 @@
-"""What can be done with lines: the tasks that a model's thread is given."""
+"""What can be done for a request: the tasks that a model's thread is given."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from regard.corpora.pairs import Pair
+from regard.decoding.observe import Observe, Step
 from regard.decoding.search import DecodingSettings
-from regard.serving.server.gathering import Progress
-from regard.serving.translator import Answer, Translator
+from regard.errors import SearchError
+from regard.inspection.alignment import AlignmentSettings
+from regard.inspection.changes import Wish
+from regard.inspection.document import LookDocument, look_document
+from regard.serving.aligning import align_pairs
+from regard.serving.answer import Answer
+from regard.serving.lines import part_place
+from regard.serving.server.gathering import Crowd
+from regard.serving.telling import Telling
+from regard.serving.translator import Translator
+from regard.types import Link
+
+
+class Leaving(Observe):
+    """Gives up the lines that nobody waits for any more, and tells nobody anything."""
+
+    def __init__(self, crowd: Crowd) -> None:
+        self._crowd = crowd
+
+    def stepped(self, step: Step, /) -> Collection[int]:
+        return [n for n in step.numbers if not self._crowd.waits(part_place(n).line)]
 
 
 @dataclass(frozen=True)
@@ -13,8 +34,53 @@ class Translate:
     """Lines -> answers."""
 
     settings: DecodingSettings
+    streamed: bool = False
+    """Whether the lines are told of as they grow, which takes some time."""
 
     def __call__(
-        self, translator: Translator, lines: Sequence[str], progress: Progress | None, /
+        self, translator: Translator, lines: Sequence[str], crowd: Crowd, /
     ) -> list[Answer]:
-        return translator.translate(lines, self.settings)
+        told = Telling(translator.target, crowd.tell) if self.streamed else Leaving(crowd)
+        return translator.observed(told).translate(lines, self.settings)
+
+
+@dataclass(frozen=True)
+class LookInto:
+    """Lines -> their translations and what was attended to, as documents for a viewer."""
+
+    settings: DecodingSettings
+    changes: tuple[Wish, ...] = ()
+    tree: bool = False
+
+    def __call__(
+        self, translator: Translator, lines: Sequence[str], crowd: Crowd, /
+    ) -> list[LookDocument]:
+        told, run = translator.observed(Leaving(crowd)), translator.runs[0]
+        answers = (
+            told.look(line, self.settings, changes=self.changes, tree=self.tree) for line in lines
+        )
+        return [look_document(answer, model=run.folder.path.name) for answer in answers]
+
+
+@dataclass(frozen=True)
+class Align:
+    """Pairs -> their links."""
+
+    def __call__(
+        self, translator: Translator, pairs: Sequence[Pair], crowd: Crowd, /
+    ) -> list[frozenset[Link]]:
+        run = translator.runs[0]
+        for pair in pairs:
+            _check_length(pair, translator)
+        return list(align_pairs(run, pairs, AlignmentSettings()))
+
+
+def _check_length(pair: Pair, translator: Translator) -> None:
+    """An error if a model cannot take a sentence whole; cut, its words would be counted anew."""
+    for text, tokenizer in zip(pair, translator.runs[0].tokenizers, strict=True):
+        tokens = len(tokenizer.encode([text])[0])
+        if tokens > translator.limit:
+            raise SearchError(
+                f"a sentence of {tokens} tokens is longer than the {translator.limit} that the "
+                "model can align at once; send its sentences one by one"
+            )

@@ -1,0 +1,47 @@
+"""What may be asked for, and what it means for the search."""
+
+from collections.abc import Sequence
+
+from regard.decoding.search import DecodingSettings
+from regard.serving.searching import search_settings
+from regard.serving.server.detection import Guess
+from regard.serving.server.models import Served
+from regard.serving.server.refusals import RequestError
+from regard.serving.server.schemas import Detected
+from regard.serving.server.settings import ServerSettings
+
+
+def wanted(
+    served: Served, settings: ServerSettings, *, alternatives: int, beam: int | None = None
+) -> DecodingSettings:
+    """How to search: as the recipe says, but always by a beam, so that alike gives alike."""
+    if alternatives > settings.max_alternatives:
+        raise RequestError(
+            400, f"Invalid request: alternatives must be at most {settings.max_alternatives}"
+        )
+    if beam is not None and beam > settings.max_beam:
+        raise RequestError(400, f"Invalid request: beam must be at most {settings.max_beam}")
+    recipe = served.translator.settings
+    width = max(beam or recipe.beam.size, alternatives + 1)
+    return search_settings(recipe, beam=width, n_best=alternatives + 1)
+
+
+def check_texts(texts: Sequence[str], settings: ServerSettings) -> None:
+    """A refusal of too many texts, or of a text that is too long."""
+    if len(texts) > settings.max_texts:
+        raise RequestError(
+            400, f"Invalid request: {len(texts)} texts exceed the limit of {settings.max_texts}"
+        )
+    longest = max(map(len, texts))
+    if longest > settings.max_characters:
+        raise RequestError(
+            400,
+            f"Invalid request: request ({longest}) exceeds text limit ({settings.max_characters})",
+        )
+
+
+def detected(guess: Guess | None) -> Detected | None:
+    """What a client is told of a guess."""
+    if guess is None:
+        return None
+    return Detected(confidence=round(guess.confidence, 1), language=guess.language)

@@ -1,0 +1,81 @@
+"""What a model attends to, and which words belong together: routes of our own."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+
+from regard.corpora.pairs import Pair
+from regard.evaluation.pharaoh import format_links
+from regard.inspection.document import LookDocument
+from regard.serving.server.asking import check_texts, wanted
+from regard.serving.server.bodies import JSON, body
+from regard.serving.server.refusals import RequestError
+from regard.serving.server.routes.described import READING, errors, taking
+from regard.serving.server.schemas import Alignment, Alignments, AlignRequest, AttentionRequest
+from regard.serving.server.service import Here, count_tokens
+from regard.serving.server.tasks import Align, LookInto
+from regard.types import Link
+
+router = APIRouter(tags=["inside"])
+
+
+@router.post(
+    "/attention",
+    response_model=LookDocument,
+    responses=errors(*READING),
+    openapi_extra=taking(AttentionRequest, JSON),
+)
+async def attention(
+    asked: Annotated[AttentionRequest, Depends(body(AttentionRequest))],
+    request: Request,
+    service: Here,
+) -> LookDocument:
+    """Translate a line and show what was attended to, of every layer and head.
+
+    `parts` are maps of weights, bytes in base64 by layer, head, row and column, 255 being 1. With
+    `changes`, heads are silenced or flattened and words forced to look elsewhere; `before` is then
+    the translation without that.
+    """
+    check_texts([asked.q], service.settings)
+    served, _ = service.find_model(asked.source, asked.target, [asked.q])
+    settings = wanted(served, service.settings, alternatives=asked.alternatives, beam=asked.beam)
+    task = LookInto(settings, tuple(asked.changes), asked.tree)
+    costs = await count_tokens(served, [asked.q])
+    found: list[LookDocument] = await service.run(request, served, task, [asked.q], costs)
+    return found[0]
+
+
+@router.post(
+    "/align",
+    response_model=Alignments,
+    responses=errors(*READING),
+    openapi_extra=taking(AlignRequest),
+)
+async def align(
+    asked: Annotated[AlignRequest, Depends(body(AlignRequest))], request: Request, service: Here
+) -> Alignments:
+    """Align texts and their translations word by word, by what the model attends to."""
+    sources, targets = (
+        [texts] if isinstance(texts, str) else texts for texts in (asked.q, asked.translation)
+    )
+    if len(sources) != len(targets):
+        raise RequestError(
+            400,
+            f"Invalid request: {len(sources)} texts and {len(targets)} translations: send as many",
+        )
+    check_texts(sources, service.settings)
+    check_texts(targets, service.settings)
+    served = service.models.find(asked.source, asked.target)
+    pairs = [Pair(*pair) for pair in zip(sources, targets, strict=True)]
+    costs = await count_tokens(served, sources)
+    found = await service.run(request, served, Align(), pairs, costs)
+    return Alignments(alignments=[_show(*one) for one in zip(pairs, found, strict=True)])
+
+
+def _show(pair: Pair, links: frozenset[Link]) -> Alignment:
+    return Alignment(
+        links=sorted(links),
+        pharaoh=format_links(links),
+        source_words=pair.source.split(),
+        target_words=pair.target.split(),
+    )

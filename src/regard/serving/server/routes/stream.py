@@ -1,0 +1,106 @@
+"""A translation while it is made, as server-sent events."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import APIRouter, Depends
+from starlette.responses import StreamingResponse
+
+from regard.serving.server.asking import check_texts, detected, wanted
+from regard.serving.server.bodies import body
+from regard.serving.server.gathering import Job
+from regard.serving.server.layout import Layout, lay_out
+from regard.serving.server.refusals import RequestError
+from regard.serving.server.routes.described import READING, errors, taking
+from regard.serving.server.schemas import Detected, StreamRequest, Translated
+from regard.serving.server.service import Here, Service, count_tokens
+from regard.serving.server.tasks import Translate
+
+EVENTS = "text/event-stream"
+DESCRIBED = {
+    "description": "`partial` events with `{text}` while the search runs, which may take back what "
+    "it said; then one `done` with what /translate answers, or one `error` with `{error}`.",
+    "content": {EVENTS: {"schema": {"type": "string"}}},
+}
+
+router = APIRouter(tags=["translate"])
+
+
+class News(NamedTuple):
+    """What a line has become."""
+
+    place: int
+    text: str
+
+
+@router.post(
+    "/translate/stream",
+    response_class=StreamingResponse,
+    responses={200: DESCRIBED, **errors(*READING)},
+    openapi_extra=taking(StreamRequest),
+)
+async def translate_stream(
+    asked: Annotated[StreamRequest, Depends(body(StreamRequest))], service: Here
+) -> StreamingResponse:
+    """Translate a text and tell what there is of its translation as it grows."""
+    check_texts([asked.q], service.settings)
+    served, guess = service.find_model(asked.source, asked.target, [asked.q])
+    settings = wanted(served, service.settings, alternatives=asked.alternatives)
+    layout, news = lay_out([asked.q]), asyncio.Queue[News | None]()
+    loop = asyncio.get_running_loop()
+
+    def tell(place: int, text: str) -> None:  # by the model's thread
+        loop.call_soon_threadsafe(news.put_nowait, News(place, text))
+
+    costs = await count_tokens(served, layout.lines)
+    job = served.gatherer.submit(Translate(settings, streamed=True), layout.lines, costs, tell)
+    job.done.add_done_callback(lambda _: news.put_nowait(None))
+    events = _events(service, job, layout, news, asked.alternatives, detected(guess))
+    return StreamingResponse(events, media_type=EVENTS)
+
+
+async def _events(
+    service: Service,
+    job: Job,
+    layout: Layout,
+    news: "asyncio.Queue[News | None]",
+    alternatives: int,
+    language: Detected | None,
+) -> AsyncIterator[str]:
+    """What a client is sent; if it leaves, its job leaves the queue."""
+    closes = time.monotonic() + service.settings.timeout
+    said = [""] * len(layout.lines)
+    try:
+        while await _hear(news, said, closes - time.monotonic()):
+            yield _event("partial", {"text": layout.fill(said)[0]})
+        answers = job.done.result()
+        others = layout.alternatives(answers, alternatives)[0] if alternatives else None
+        done = Translated(
+            translatedText=layout.best(answers)[0], alternatives=others, detectedLanguage=language
+        )
+        yield _event("done", done.model_dump(exclude_none=True))
+    except TimeoutError:
+        yield _event("error", {"error": service.late().message})
+    except RequestError as error:
+        yield _event("error", {"error": error.message})
+    finally:
+        if job.done.cancel():
+            service.metrics.dropped.labels("left").inc()
+
+
+async def _hear(news: "asyncio.Queue[News | None]", said: list[str], left: float) -> bool:
+    """Wait for news and put all there is into `said`; whether more may come."""
+    one = await asyncio.wait_for(news.get(), max(0.0, left))
+    while one is not None:
+        said[one.place] = one.text
+        if news.empty():
+            return True
+        one = news.get_nowait()
+    return False
+
+
+def _event(kind: str, data: dict[str, Any]) -> str:
+    return f"event: {kind}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
