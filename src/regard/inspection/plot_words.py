@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from regard.inspection.plot_letters import POINTS, runs_leftwards, shorten, width_of, write
+from regard.inspection.plot_letters import POINTS, drop, runs_leftwards, shorten, width_of, write
 from regard.inspection.plot_theme import Theme
 from regard.inspection.record import Attention
 from regard.text.special import SPECIAL_PIECES
@@ -97,7 +97,8 @@ def write_words(axes: Axes, lines: Lines, number: int, across: float, theme: The
     """
     align = ("right", "left")[number] if lines.down and len(lines.words) > 1 else "center"
     for word, place in zip(lines.words[number], lines.places[number], strict=True):
-        text = axes.text(*lines.spot(place, across), word, ha=align, va="center_baseline")
+        x, y = lines.spot(place, across)
+        text = axes.text(x, y + drop(FONT), word, ha=align, va="baseline")
         write(text, FONT, theme.faint if word in SPECIAL_PIECES else theme.ink)
 
 
