@@ -1,0 +1,108 @@
+"""What it costs to watch a search, and that it costs nothing not to.
+
+    python bench/recorder.py [--sentences N] [--length N] [--beam N] [--rounds N]
+
+Decodes the same sentences with fresh models, whose outputs are forced to one length, in turn: with
+nobody watching; the same again, which shows how far two equal runs differ; with the best hypothesis
+told after each step; with the tree of hypotheses kept; and with attention recorded for each of its
+nodes, cross attention alone and all of it. Prints the median time and the median, over the rounds,
+of its ratio to the first. In seconds of the processor, on one thread.
+"""
+
+import argparse
+import random
+import statistics
+import time
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+import torch
+
+from regard.decoding.beam import BeamSettings
+from regard.decoding.many import Member, search_many
+from regard.decoding.observe import Observe, Progress
+from regard.decoding.rules import RuleSettings
+from regard.decoding.search import DecodingSettings
+from regard.decoding.tree import Growing
+from regard.inspection.record import PARTS, Part
+from regard.inspection.record_search import SearchRecorder
+from regard.models.build import ModelSettings, build_model
+from regard.models.convs2s import ConvS2SSettings
+from regard.models.luong import LuongSettings
+from regard.models.transformer import TransformerSettings
+from regard.types import Watch
+
+VOCABULARY, BUDGET = 8000, 16_384
+MODELS: dict[str, ModelSettings] = {
+    "convs2s": ConvS2SSettings(encoder_layers=4, decoder_layers=4, width=256),
+    "luong": LuongSettings(layers=2, width=256),
+    "transformer": TransformerSettings(preset="small"),
+}
+
+
+class Onlooker(NamedTuple):
+    """Who looks on: at attention, and at the search."""
+
+    watch: Watch | None = None
+    observe: Observe | None = None
+
+
+def recorder(parts: Collection[Part]) -> Onlooker:
+    both = SearchRecorder(parts)
+    return Onlooker(both, both)
+
+
+ONLOOKERS: dict[str, Callable[[], Onlooker]] = {
+    "off": Onlooker,
+    "off again": Onlooker,
+    "best so far": lambda: Onlooker(observe=Progress(lambda number, tokens: None)),
+    "tree": lambda: Onlooker(observe=Growing()),
+    "cross attention": lambda: recorder(["cross"]),
+    "all attention": lambda: recorder(PARTS),
+}
+
+
+def decode(member: Member, settings: DecodingSettings, onlooker: Onlooker) -> float:
+    """Seconds that the search takes, from encoding to the last answer."""
+    watch, observe = onlooker
+    began = time.process_time()
+    search_many([member], settings, budget=BUDGET, watch=watch, observe=observe)
+    return time.process_time() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sentences", type=int, default=16)
+    parser.add_argument("--length", type=int, default=24)
+    parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=9)
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    chance = random.Random(0)
+    sources = [
+        chance.choices(range(4, VOCABULARY), k=chance.randint(10, 30))
+        for _ in range(asked.sentences)
+    ]
+    settings = DecodingSettings(
+        beam=BeamSettings(size=asked.beam, stop="limit"),
+        rules=RuleSettings(min_length=asked.length - 1, max_length=asked.length),
+    )
+    print(f"{asked.sentences} sentences, {asked.length} tokens each, beam {asked.beam}")
+    for name, model_settings in MODELS.items():
+        model = build_model(model_settings, VOCABULARY, VOCABULARY, joint=True).eval()
+        member = Member(model, sources)
+        decode(member, settings, Onlooker())
+        rounds = [
+            {how: decode(member, settings, make()) for how, make in ONLOOKERS.items()}
+            for _ in range(asked.rounds)
+        ]
+        print(name)
+        for how in ONLOOKERS:
+            seconds = statistics.median(one[how] for one in rounds)
+            ratio = statistics.median(one[how] / one["off"] for one in rounds)
+            print(f"  {how:<16}{seconds:7.3f} s{ratio:7.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
