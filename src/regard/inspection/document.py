@@ -1,21 +1,26 @@
 """A look as plain data: what the viewer draws, in a file of its own or from a server."""
 
 import base64
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from torch import Tensor
 from typing_extensions import TypedDict  # pydantic, which reads these, takes no other before 3.12
 
+from regard.decoding.tree import Fate
 from regard.inspection.alignment import AlignmentSettings
+from regard.inspection.changes import Wish, write_changes
 from regard.inspection.look import Look
 from regard.inspection.record import Attention, Axis, Part
+from regard.inspection.sinks import find_sinks
 from regard.text.special import BOS, SPECIAL_PIECES
 
 VERSION = 1
 """Of the document's form: a viewer draws the one it knows."""
 ONE = 255
 """The byte that stands for a weight of 1."""
+DIGITS = 4
+"""Behind the point, of what is shown as a number."""
 
 
 class Side(TypedDict):
@@ -61,7 +66,7 @@ class Ranked(TypedDict):
 class Tree(TypedDict):
     """The hypotheses of a search: each node is [parent, piece, log-probability, state]."""
 
-    nodes: list[tuple[int | None, str, float, Literal["kept", "dropped", "ended"]]]
+    nodes: list[tuple[int | None, str, float, Fate]]
     answers: list[int]
 
 
@@ -72,11 +77,11 @@ class Text(TypedDict):
 
 
 class Without(TypedDict):
-    """What the translation becomes when one head is silenced."""
+    """What the translation becomes when a head, or all heads of a layer, see nothing."""
 
     part: Part
     layer: int
-    head: int
+    head: int | None
     text: str
 
 
@@ -116,6 +121,10 @@ class Answered(Protocol):
     def candidates(self) -> Sequence[Scored]: ...
     @property
     def attention(self) -> Look | None: ...
+    @property
+    def changes(self) -> Sequence[Wish]: ...
+    @property
+    def before(self) -> "Answered | None": ...
 
 
 def look_document(
@@ -123,15 +132,13 @@ def look_document(
     *,
     model: str = "",
     alignment: AlignmentSettings | None = None,
-    changes: Sequence[Mapping[str, Any]] = (),
-    before: str | None = None,
     without: Sequence[Without] = (),
 ) -> LookDocument:
     """The document of one answer, ready for JSON.
 
-    `alignment` says which attention the links are read off, by default the average. `changes` are
-    what was changed in the attention, in their JSON form, and `before` the translation without
-    them. An answer that was not looked at, or by a model that does not attend, has no parts.
+    `alignment` says which attention the links are read off, by default the average. `without` is
+    for a viewer that cannot ask for a translation under other changes. An answer that was not
+    looked at, or by a model that does not attend, has no parts.
     """
     look = answer.attention or Look({})
     source, target = _source_axis(look), _target_axis(look)
@@ -143,11 +150,11 @@ def look_document(
         "given": [SPECIAL_PIECES[BOS], *target.pieces[:-1]] if target else [],
         "parts": {part: _maps(attention) for part, attention in look.parts.items()},
         "alignment": _links(look, alignment or AlignmentSettings()),
-        "sinks": [],
+        "sinks": [sink for attention in look.parts.values() for sink in _sinks(attention)],
         "candidates": [{"text": one.text, "score": one.score} for one in answer.candidates],
-        "tree": None,
-        "changes": [dict(change) for change in changes],
-        "before": None if before is None else {"text": before},
+        "tree": _tree(look),
+        "changes": write_changes(answer.changes),
+        "before": None if answer.before is None else {"text": answer.before.candidates[0].text},
         "without": list(without),
     }
 
@@ -191,3 +198,29 @@ def _links(look: Look, settings: AlignmentSettings) -> Links | None:
     if "cross" not in look.parts:
         return None
     return {"links": sorted(look.alignment(settings)), "by": str(settings)}
+
+
+def _sinks(attention: Attention) -> list[SinkFound]:
+    return [
+        {
+            "part": sink.part,
+            "layer": sink.layer,
+            "head": sink.head,
+            "column": sink.column,
+            "share": round(sink.share, DIGITS),
+        }
+        for sink in find_sinks(attention)
+    ]
+
+
+def _tree(look: Look) -> Tree | None:
+    if look.tree is None:
+        return None
+    named = zip(look.tree.nodes, look.tree_pieces, strict=True)
+    return {
+        "nodes": [
+            (node.parent, piece, round(node.log_probability, DIGITS), node.state)
+            for node, piece in named
+        ],
+        "answers": list(look.tree.answers),
+    }

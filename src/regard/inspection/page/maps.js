@@ -59,9 +59,8 @@ export class HeatMap {
     this.scale = make(
       "div",
       { class: "scale", "aria-hidden": "true" },
-      make("span", {}, "0"),
       make("span", { class: "ramp" }),
-      make("span", {}, "100 %"),
+      ...["0", "25 %", "100 %"].map((mark) => make("span", {}, mark)), // the middle: shade(0.25)
     );
     const field = make("div", { class: "field" }, this.canvas, this.cursor);
     this.grid = make("div", { class: "map-grid" }, make("div"), this.top, this.left, field);
@@ -135,9 +134,9 @@ export class HeatMap {
 }
 
 function label(item) {
-  const kind = item.sink === null ? item.kind : `${item.kind} sink`;
-  const title = item.sink === null ? item.text : sinkNote(item);
-  return make("span", { class: `label ${kind}`, title }, make("bdi", {}, item.text));
+  if (item.sink !== null) return make("span", { class: "label sink", title: sinkNote(item) }, item.text);
+  const special = item.kind === "special" ? " special" : "";
+  return make("span", { class: `label${special}`, title: item.text }, item.text);
 }
 
 /** Red, green and blue of a computed colour. */

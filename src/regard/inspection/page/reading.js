@@ -10,7 +10,8 @@ const SPACE = "\u2581";
  * @property {string} text
  * @property {"word"|"piece"|"special"} kind
  * @property {number} number of the word or piece in its sentence
- * @property {boolean} joined whether it goes on with the word before it
+ * @property {boolean} joined whether it goes on with the word of the item before it
+ * @property {boolean} continued whether the next item goes on with its word
  * @property {number|null} sink the share that rests here whatever the row; null: it is no sink
  */
 
@@ -132,7 +133,7 @@ function axis(side) {
 /** Groups of pieces, each with the item that stands for it. */
 function wordGroups({ pieces, words, wordOf }, sinks = new Map()) {
   const groups = words.map((text, number) => ({
-    item: { text, kind: "word", number, joined: false, sink: null },
+    item: { text, kind: "word", number, joined: false, continued: false, sink: null },
     members: [],
   }));
   const apart = words.map(() => []);
@@ -157,9 +158,11 @@ function pieceGroups({ pieces, wordOf }, sinks = new Map()) {
 function pieceGroup(piece, place, wordOf, sinks) {
   const word = wordOf[place];
   const kind = word === null ? "special" : "piece";
-  const joined = word !== null && place > 0 && wordOf[place - 1] === word;
+  const goesOn = (other) => word !== null && wordOf[other] === word;
+  const [joined, continued] = [goesOn(place - 1), goesOn(place + 1)];
   const sink = sinks.get(place) ?? null;
-  return { item: { text: legible(piece), kind, number: place, joined, sink }, members: [place] };
+  const item = { text: legible(piece), kind, number: place, joined, continued, sink };
+  return { item, members: [place] };
 }
 
 /** Sums over the members of columns, means over those of rows. */

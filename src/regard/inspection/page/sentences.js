@@ -26,7 +26,8 @@ export function cellSentence({ rows, columns, values }, { row, column }) {
 }
 
 /** What is shown while no word is pointed at. */
-export function restingSentence({ part }, alignment) {
+export function restingSentence({ part, picture }, alignment) {
+  if (picture === "map") return "A row looks at its columns: the stronger the colour, the more.";
   const lines =
     part === "cross" && alignment
       ? `The lines are the alignment, by ${alignment.by}.`

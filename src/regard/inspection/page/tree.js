@@ -5,7 +5,7 @@ import { draw, make } from "./elements.js";
 import { legible } from "./reading.js";
 import { layOut } from "./tree_layout.js";
 
-const CROWDED = 160;
+const CROWDED = 240;
 const STATES = {
   kept: "went on",
   dropped: "was dropped",
@@ -120,11 +120,12 @@ export class BeamTree {
   }
 }
 
-/** What a hypothesis says up to a node. */
+/** What a hypothesis says up to a node, its end left out. */
 function prefix(nodes, node) {
   const pieces = [];
   for (let at = node; nodes[at][0] !== null; at = nodes[at][0]) pieces.unshift(nodes[at][1]);
-  return pieces.join("").replaceAll("\u2581", " ").trim() || nodes[node][1];
+  const said = nodes[node][3] === "ended" ? pieces.slice(0, -1) : pieces;
+  return said.join("").replaceAll("\u2581", " ").trim() || nodes[node][1];
 }
 
 /** The class of a node or an edge. */

@@ -55,25 +55,51 @@ function childLists(nodes, ranks, dropped) {
   return children;
 }
 
-/** A leaf has a row of its own; a parent stands in the row of its first child. */
+/**
+ * A branch, which goes on by first children, stands in one row: the highest below its parent that
+ * has room for it.
+ */
 function standInRows(nodes, children, ranks) {
   const places = [];
-  let row = 0;
-  const visit = (node, depth) => {
-    const place = { node, parent: nodes[node][0], depth, rank: ranks[node], state: nodes[node][3] };
-    places.push({ ...place, x: 0, width: 0, y: row * ROW + ROW / 2 + 2 });
-    children[node].forEach((child, number) => {
-      if (number > 0) row += 1;
-      visit(child, depth + 1);
+  const taken = []; // for each row, the depths at which something stands or a branch begins
+  const branches = [{ first: 0, depth: 0, above: -1 }];
+  while (branches.length) {
+    const { first, depth, above } = branches.shift();
+    const branch = chain(children, first);
+    const row = freeRow(taken, above + 1, depth - 1, depth + branch.length);
+    branch.forEach((node, step) => {
+      const [parent, piece, , state] = nodes[node];
+      const y = row * ROW + ROW / 2 + 2;
+      const place = { node, parent, x: 0, y, depth: depth + step, rank: ranks[node], state };
+      places.push({ ...place, width: widthOf(piece) });
+      for (const child of children[node].slice(1)) {
+        branches.push({ first: child, depth: depth + step + 1, above: row });
+      }
     });
-  };
-  visit(0, 0);
-  const pen = document.createElement("canvas").getContext("2d");
-  pen.font = FONT;
-  for (const place of places) {
-    place.width = Math.ceil(pen.measureText(legible(nodes[place.node][1])).width) + PADDING;
   }
-  return places;
+  return places.sort((a, b) => a.depth - b.depth || a.y - b.y);
+}
+
+/** A node and the first child of each in turn. */
+function chain(children, first) {
+  const nodes = [];
+  for (let at = first; at !== undefined; at = children[at][0]) nodes.push(at);
+  return nodes;
+}
+
+/** The first row from `row` on whose depths from `start` to before `stop` are free; takes them. */
+function freeRow(taken, row, start, stop) {
+  const depths = Array.from({ length: stop - start }, (_, step) => start + step);
+  taken[row] ??= new Set();
+  if (depths.some((depth) => taken[row].has(depth))) return freeRow(taken, row + 1, start, stop);
+  for (const depth of depths) taken[row].add(depth);
+  return row;
+}
+
+function widthOf(piece) {
+  widthOf.pen ??= document.createElement("canvas").getContext("2d");
+  widthOf.pen.font = FONT;
+  return Math.ceil(widthOf.pen.measureText(legible(piece)).width) + PADDING;
 }
 
 /** Give each step a column as wide as its widest piece; what comes back is the width of all. */

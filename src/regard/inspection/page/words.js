@@ -5,8 +5,12 @@ import { draw, make, percent } from "./elements.js";
 
 const NARROW = 560;
 const FAINTEST = 0.02;
+const MOST_THREADS = 14;
 const NAMED = 0.05;
-const THICKEST = 9;
+const THICKEST = 6;
+const STRONG = 0.27; // from here on dark letters are read better on the dark theme's accent,
+const STRONGEST = 0.56; // and from here on light ones on the light theme's
+const LENGTHS = { short: 60, middle: 110, usual: 260 };
 
 /** @typedef {{side: "row"|"column", index: number}} Spot */
 
@@ -47,6 +51,7 @@ export class WordLines {
     this.columns.show(shown.columns, names.columns);
     this.rows.show(shown.rows, names.rows);
     this.#spot = null;
+    this.element.dataset.length = lengthOf(shown);
     this.#arrange();
   }
 
@@ -141,9 +146,9 @@ export class WordLines {
   #beams(box) {
     const { side, index } = this.#spot;
     const weights = this.#weights(this.#spot);
-    const peak = Math.max(...weights);
+    const least = weights.toSorted((a, b) => b - a)[MOST_THREADS] ?? 0;
     return weights.flatMap((weight, other) => {
-      if (weight < FAINTEST && weight < peak) return [];
+      if (weight < FAINTEST || weight <= least) return [];
       const [column, row] = side === "row" ? [other, index] : [index, other];
       const sink = this.#shown.columns[column].sink !== null;
       const path = this.#path(box, column, row, { class: sink ? "thread sink" : "thread" });
@@ -197,7 +202,8 @@ class Line {
     this.buttons.forEach((button, index) => {
       const weight = weights[index];
       button.style.setProperty("--weight", String(Math.sqrt(weight)));
-      button.classList.toggle("strong", weight > 0.45);
+      button.classList.toggle("strong", weight > STRONG);
+      button.classList.toggle("strongest", weight > STRONGEST);
       button.querySelector(".share").textContent = weight >= NAMED ? percent(weight) : "";
     });
   }
@@ -205,7 +211,7 @@ class Line {
   clear() {
     for (const button of this.buttons) {
       button.style.removeProperty("--weight");
-      button.classList.remove("strong", "asking");
+      button.classList.remove("strong", "strongest", "asking");
       button.querySelector(".share").textContent = "";
     }
   }
@@ -222,11 +228,16 @@ class Line {
     };
     return make(
       "button",
-      { type: "button", class: `word ${kind}${item.joined ? " joined" : ""}`, title: hint, on },
-      make("bdi", {}, item.text),
+      { type: "button", class: `word ${kind} ${joints(item)}`, title: hint, on },
+      make("span", { class: "letters" }, item.text),
       make("span", { class: "share", "aria-hidden": "true" }),
     );
   }
+}
+
+/** Where a piece goes on with the one before or behind it. */
+function joints({ joined, continued }) {
+  return `${joined ? "joined" : ""} ${continued ? "continued" : ""}`;
 }
 
 /** What to say of a column on which a head rests. */
@@ -249,6 +260,13 @@ function strongest({ rows, columns, values }) {
     if (best >= 0 && values[row * columns.length + best] > 0) links.add(`${best},${row}`);
   });
   return links;
+}
+
+/** How long the longer line is, by its letters: short ones are written large. */
+function lengthOf({ rows, columns }) {
+  const letters = (items) => items.reduce((sum, { text }) => sum + text.length + 1, 0);
+  const longer = Math.max(letters(rows), letters(columns));
+  return Object.keys(LENGTHS).find((name) => longer <= LENGTHS[name]) ?? "long";
 }
 
 function centre({ left, right, top, bottom }) {
