@@ -9,18 +9,15 @@ import typer
 from rich.markup import escape
 
 from regard.cli import options
-from regard.cli.console import note, out, print_json
+from regard.cli.console import out, print_json
+from regard.cli.held_out import read_held_out
 from regard.cli.tables import plain_table, scores_table
-from regard.corpora.readers import read_lines
-from regard.errors import SettingsError
 from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_length
-from regard.evaluation.metrics import BleuTokenizer, check_lines
+from regard.evaluation.metrics import BleuTokenizer
 from regard.evaluation.perplexity import Perplexity
 from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.evaluation.significance import Comparison, compare
 from regard.files import write_whole
-from regard.recipes.prepare import load_data
-from regard.recipes.run_folder import RunFolder
 from regard.serving.dictionary import read_unknown
 from regard.serving.scoring import translator_perplexity
 from regard.serving.searching import search_settings
@@ -68,7 +65,7 @@ def command(
         regard evaluate runs/travel
         regard evaluate runs/mine --source test.en --reference test.de --against runs/other
     """
-    sources, references = _sentences(model, source, reference)
+    sources, references = read_held_out(model, source, reference)
     settings = ScoreSettings(
         metrics=("bleu", "chrf", "ter", "exact"), tokenize=tokenize, lowercase=lowercase
     )
@@ -98,23 +95,6 @@ def command(
         out.print(f"perplexity  {surprise.value:.3f}  {counted}")
     _print_groups(groups)
     _print_comparisons(comparisons, name, against or "")
-
-
-def _sentences(
-    model: str, source: str | None, reference: str | None
-) -> tuple[list[str], list[str]]:
-    """The sentences to translate and their references: the files given, or the run's test split."""
-    if (source is None) != (reference is None):
-        raise SettingsError("--source and --reference go together")
-    if source is not None and reference is not None:
-        sources, references = list(read_lines(source)), list(read_lines(reference))
-        check_lines(source=sources, reference=references)
-        return sources, references
-    data = load_data(RunFolder(Path(model)))
-    split = data.held_out()
-    note(f"no --source given: the {split} split of the run, {data.pairs[split]:,} pairs")
-    pairs = list(data.read(split))
-    return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 
 def _translate(

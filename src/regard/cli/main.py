@@ -19,6 +19,7 @@ COMMANDS = {
     "translate": "Translate lines: from a file or stdin to stdout, one line for each.",
     "evaluate": "Score a model: BLEU, chrF, TER with signatures; compare it with another.",
     "look": "Show what a model attends to when it translates a sentence.",
+    "heads": "Score every head by what its removal costs in BLEU.",
     "align": "Align words by attention; with gold, measure the alignment error rate.",
     "serve": "Serve models over HTTP: a page, LibreTranslate's interface, attention, alignments.",
     "compare": "Train several systems alike, then score and time them in one table.",

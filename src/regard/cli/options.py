@@ -1,7 +1,7 @@
 """Arguments and options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -44,6 +44,9 @@ Ensemble = Annotated[
 ]
 Layer = Annotated[int | None, typer.Option(min=0, help="A layer, from 0; otherwise the average.")]
 Head = Annotated[int | None, typer.Option(min=0, help="A head, from 0; otherwise the average.")]
+Png = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a PNG.")]
+Svg = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw an SVG.")]
+Theme = Annotated[Literal["light", "dark"], typer.Option(help="Draw on white, or on nearly black.")]
 HeldOutSource = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Source sentences; otherwise the run's own test split."),

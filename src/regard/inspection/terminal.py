@@ -125,9 +125,7 @@ class _Paint:
         part = value / self.peak if self.peak else 0.0  # of the largest
         number = f"{100 * value:3.0f}" if self.numbers else ""
         if self.coloured:
-            ground = _colour(part)
-            ink = "black" if part > 0.5 else "bright_white"
-            return number or " " * CELL, Style(color=ink, bgcolor=Color.from_triplet(ground))
+            return number or " " * CELL, painted(part)
         if self.numbers:
             return self.glyphs.shades[0] if number == "  0" else number, Style.null()
         return self.glyphs.shades[round(part * (len(self.glyphs.shades) - 1))], Style.null()
@@ -140,6 +138,12 @@ class _Paint:
         bare = _Paint(1.0, self.coloured, numbers=False, glyphs=self.glyphs)
         ramp = bare.cells([step / last for step in range(last + 1)])
         return Text.assemble("0 ", ramp, f" {self.peak:.2f}")
+
+
+def painted(part: float) -> Style:
+    """Readable letters on the colour at `part` of the way from 0 to 1."""
+    ink = "black" if part > 0.5 else "bright_white"
+    return Style(color=ink, bgcolor=Color.from_triplet(_colour(part)))
 
 
 def _panels(heads: Sequence[str], room: int) -> Iterator[slice]:

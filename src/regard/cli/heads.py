@@ -1,0 +1,158 @@
+"""`regard heads`."""
+
+from typing import Annotated, Literal
+
+import torch
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+from torch import Tensor
+
+from regard.cli import options
+from regard.cli.console import err, out, print_json
+from regard.cli.held_out import read_held_out
+from regard.cli.pictures import draw_all, name_pictures
+from regard.cli.tables import plain_table
+from regard.evaluation.metrics import BleuTokenizer
+from regard.inspection.plot_costs import plot_costs
+from regard.inspection.record import PARTS, Part
+from regard.inspection.terminal import painted
+from regard.serving.searching import search_settings
+from regard.serving.sweep import Sweep, SweepSettings, sweep_heads
+from regard.serving.translator import load
+
+app = typer.Typer()
+
+USUAL = SweepSettings()
+
+
+@app.command()
+def command(
+    model: options.Model,
+    source: options.HeldOutSource = None,
+    reference: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Their translations by people.")
+    ] = None,
+    part: Annotated[
+        Literal["encoder", "decoder", "cross", "all"],
+        typer.Option(help="The part of the model whose heads are removed."),
+    ] = "all",
+    sentences: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Measure on the first N; else on all.")
+    ] = None,
+    tolerance: Annotated[
+        float,
+        typer.Option(min=0, help="A head that costs no more BLEU than this is free to remove."),
+    ] = USUAL.tolerance,
+    tokenize: Annotated[
+        BleuTokenizer, typer.Option(help="How BLEU cuts lines into words; none: at spaces.")
+    ] = USUAL.tokenize,
+    beam: options.Beam = None,
+    png: options.Png = None,
+    svg: options.Svg = None,
+    theme: options.Theme = "light",
+    weights: options.Weights = "model",
+    device: options.Device = "auto",
+    json: options.Json = False,
+) -> None:
+    """Score every head by what its removal costs in BLEU.
+
+    The sentences are translated once with the whole model, once without each head and once without
+    each layer's attention, and in the end without all heads that are free to remove. A head that
+    costs nothing alone may cost much together with others that could have taken its place.
+
+    Examples:
+
+        regard heads runs/travel --sentences 200 --beam 1
+        regard heads runs/mine --source test.en --reference test.de --part cross --png heads.png
+    """
+    files = name_pictures(png, svg)
+    parts: tuple[Part, ...] = PARTS if part == "all" else (part,)
+    settings = SweepSettings(parts=parts, tolerance=tolerance, tokenize=tokenize)
+    sources, references = (lines[:sentences] for lines in read_held_out(model, source, reference))
+    translator = load(model, device=device, weights=weights)
+    search = search_settings(translator.settings, beam=beam)
+    with _progress() as progress:
+        task = progress.add_task("removing heads")
+        found = sweep_heads(
+            translator,
+            sources,
+            references,
+            settings,
+            search=search,
+            tell=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    if json:
+        print_json(found.to_json())
+    else:
+        _print(model, found)
+    draw_all(files, lambda: plot_costs(grids(found), theme=theme))
+
+
+def grids(found: Sweep) -> dict[str, Tensor]:
+    """The costs of the heads of each part: each (L, H)."""
+    named = {part: [one for one in found.heads if one.part == part] for part in PARTS}
+    return {
+        part: torch.tensor([one.cost for one in heads]).view(heads[-1].layer + 1, -1)  # (L, H)
+        for part, heads in named.items()
+        if heads
+    }
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("[dim]left[/dim]"),
+        TimeRemainingColumn(),
+        console=err,
+        transient=True,
+        disable=not err.is_terminal,
+    )
+
+
+def _print(model: str, found: Sweep) -> None:
+    score = found.baseline
+    out.print(
+        f"[bold]{escape(model)}[/bold] on {found.sentences:,} sentences: BLEU {score.value:.2f}  "
+        f"[dim]{escape(score.signature)}[/dim]"
+    )
+    out.print(_table(found))
+    dearest = max(found.heads, key=lambda one: one.cost)
+    out.print(
+        f"dearest: {dearest.part} {dearest.layer}.{dearest.head}, without which "
+        f"{dearest.changed:.0%} of the translations are others, for {dearest.cost:.2f} BLEU"
+    )
+    free, heads = len(found.free), len(found.heads)
+    out.print(
+        f"free to remove, each alone, for at most {found.tolerance:g} BLEU: {free} of {heads} heads"
+    )
+    if found.without_free is not None:
+        gained = found.without_free - score.value
+        out.print(f"without these {free} at once: BLEU {found.without_free:.2f} ({gained:+.2f})")
+
+
+def _table(found: Sweep) -> Table:
+    """BLEU that is lost without each head, a row for each layer, and without the whole layer."""
+    widest, peak = max(one.head or 0 for one in found.heads), max(one.cost for one in found.heads)
+    heads = [f"head {number}" for number in range(widest + 1)]
+    columns = [*heads, "whole layer"] if widest else heads  # an only head is its layer
+    table = plain_table("", *columns, title="BLEU lost without", right=tuple(columns), gap=1)
+    layers: dict[tuple[Part, int], dict[int | None, Text]] = {}
+    for one in found.removals:
+        cell = _cell(one.cost, peak) if one.head is not None else Text(f"{one.cost:.2f}", "dim")
+        layers.setdefault((one.part, one.layer), {})[one.head] = cell
+    for (part, layer), cells in layers.items():
+        row = (cells.get(head, "") for head in (*range(widest + 1), None)[: len(columns)])
+        table.add_row(f"{part} {layer}", *row)
+    return table
+
+
+def _cell(cost: float, peak: float) -> Text:
+    """A number, on a ground that is the brighter the more it costs where there is colour."""
+    if out.color_system not in ("256", "truecolor"):
+        return Text(f"{cost:.2f}")
+    return Text(f" {cost:5.2f} ", painted(max(cost, 0) / peak if peak > 0 else 0))

@@ -1,0 +1,181 @@
+"""What each head and each layer of attention is worth: what BLEU loses without it.
+
+After Michel, Levy and Neubig (2019, arXiv 1905.10650), who found most heads free to remove.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from pydantic import NonNegativeFloat
+
+from regard.batching.collate import pad, pad_source
+from regard.decoding.search import DecodingSettings
+from regard.errors import SettingsError
+from regard.evaluation.metrics import BleuTokenizer, check_lines
+from regard.evaluation.scores import Score, ScoreSettings, score
+from regard.inspection.changes import Silenced
+from regard.inspection.record import PARTS, Part, record
+from regard.recipes.run_folder import Run
+from regard.serving.translator import Translator
+from regard.settings import Settings
+from regard.text.special import BOS
+
+Tell = Callable[[int, int], None]
+"""Told how many of how many translations of the sentences are done."""
+
+
+class SweepSettings(Settings):
+    """How the worth of heads is measured."""
+
+    parts: tuple[Part, ...] = PARTS
+    """The parts of the model whose heads are silenced; those it has not are left out."""
+    tolerance: NonNegativeFloat = 0.1
+    """A head is free to remove if that costs no more BLEU than this."""
+    tokenize: BleuTokenizer = "13a"
+    """How BLEU cuts lines into words."""
+
+
+class Head(NamedTuple):
+    """A head of attention."""
+
+    part: Part
+    layer: int
+    head: int
+
+    def __str__(self) -> str:
+        return f"{self.part} {self.layer}.{self.head}"
+
+
+class Removal(NamedTuple):
+    """What comes of silencing one head, or all heads of a layer."""
+
+    part: Part
+    layer: int
+    head: int | None
+    """None: the whole layer."""
+    bleu: float
+    cost: float
+    """BLEU that is lost; below 0 it is gained."""
+    changed: float
+    """The share of sentences whose translation is another."""
+
+
+class Sweep(NamedTuple):
+    """What each head and each layer is worth on some sentences."""
+
+    baseline: Score
+    """Of the whole model."""
+    sentences: int
+    removals: tuple[Removal, ...]
+    """Of each part its layers in order, of each layer its heads and then the whole."""
+    free: tuple[Head, ...]
+    """The heads that each alone cost no more than the tolerance."""
+    without_free: float | None
+    """BLEU without all of these at once; None where there are none."""
+    tolerance: float
+
+    @property
+    def heads(self) -> tuple[Removal, ...]:
+        """The removals of single heads."""
+        return tuple(one for one in self.removals if one.head is not None)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "sentences": self.sentences,
+            "baseline": {"bleu": self.baseline.value, "signature": self.baseline.signature},
+            "removals": [one._asdict() for one in self.removals],
+            "tolerance": self.tolerance,
+            "free": [one._asdict() for one in self.free],
+            "without_free": self.without_free,
+        }
+
+
+def list_heads(run: Run, parts: Sequence[Part] = PARTS) -> list[Head]:
+    """The heads of a run's model, part by part, layer by layer."""
+    there = record(run.model, pad_source([[]]), pad([[]], first=BOS)).weights
+    return [
+        Head(part, layer, head)
+        for part in parts
+        for layer in sorted(layer for where, layer in there if where == part)
+        for head in range(there[part, layer].shape[1])
+    ]
+
+
+def sweep_heads(
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    settings: SweepSettings | None = None,
+    *,
+    search: DecodingSettings | None = None,
+    tell: Tell = lambda done, total: None,
+) -> Sweep:
+    """What BLEU on `references` loses without each head, each layer, and all that are free at once.
+
+    A layer with one head is measured once. Every number comes from a whole search.
+    """
+    settings = settings or SweepSettings()
+    check_lines(sources=sources, references=references)
+    measure = _Measure(translator, sources, references, settings, search)
+    removed = _removable(translator, settings)
+    rounds = len(removed) + 2  # the whole model first, and what is free last
+    tell(0, rounds)
+    baseline, before = measure(())
+    removals = []
+    for done, silenced in enumerate(removed, 1):
+        tell(done, rounds)
+        bleu, texts = measure([silenced])
+        changed = sum(map(str.__ne__, texts, before)) / len(texts)
+        cost = baseline.value - bleu.value
+        part, layer, head = silenced.part, silenced.layer, silenced.head
+        removals.append(Removal(part, layer, head, bleu.value, cost, changed))
+    tell(rounds - 1, rounds)
+    free = [
+        Head(one.part, one.layer, one.head)
+        for one in removals
+        if one.head is not None and one.cost <= settings.tolerance
+    ]
+    together = measure([Silenced(*one) for one in free])[0].value if free else None
+    tell(rounds, rounds)
+    return Sweep(baseline, len(sources), tuple(removals), tuple(free), together, settings.tolerance)
+
+
+class _Measured(NamedTuple):
+    score: Score
+    texts: list[str]
+
+
+class _Measure(NamedTuple):
+    """A model and the sentences that it is measured on."""
+
+    translator: Translator
+    sources: Sequence[str]
+    references: Sequence[str]
+    settings: SweepSettings
+    search: DecodingSettings | None
+
+    def __call__(self, silenced: Sequence[Silenced]) -> _Measured:
+        """BLEU without some heads, and the translations."""
+        answers = self.translator.translate(self.sources, self.search, changes=silenced)
+        texts = [answer.text for answer in answers]
+        how = ScoreSettings(metrics=("bleu",), tokenize=self.settings.tokenize, resamples=0)
+        return _Measured(score(texts, self.references, how)[0], texts)
+
+
+def _removable(translator: Translator, settings: SweepSettings) -> list[Silenced]:
+    """What to silence: of each layer its heads, then the layer; an only head is its layer."""
+    if len(translator.runs) > 1:
+        raise SettingsError("the heads of several models cannot be swept together; give one model")
+    run = translator.runs[0]
+    heads = list_heads(run, settings.parts)
+    if not heads:
+        raise SettingsError(
+            f"{run.folder.path}: a model of the family {run.recipe.model.family} has no "
+            f"{' or '.join(settings.parts)} attention whose heads could be removed"
+        )
+    silenced: list[Silenced] = []
+    for (part, layer), group in groupby(heads, key=lambda one: (one.part, one.layer)):
+        alone = [Silenced(*one) for one in group]
+        silenced += alone if len(alone) == 1 else [*alone, Silenced(part, layer)]
+    return silenced
