@@ -1,0 +1,82 @@
+"""Servers to test: in this process, or `regard serve` in one of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.testclient import TestClient
+
+from regard.serving.server.app import build_app, open_doors
+from regard.serving.server.keys import Keys
+from regard.serving.server.metrics import Metrics
+from regard.serving.server.models import Models, read_asked
+from regard.serving.server.service import make_service
+from regard.serving.server.settings import ServerSettings
+
+PATIENCE = 60.0
+"""Seconds that a server may take to start or to stop on a busy machine."""
+
+
+@contextmanager
+def client(*models, keys=(), **settings) -> Iterator[TestClient]:
+    """A client of a server in this process; `client.app` is its outermost layer."""
+    settings, metrics = ServerSettings(**settings), Metrics()
+    served = Models.load([read_asked(str(one)) for one in models], settings, metrics, device="cpu")
+    app = build_app(make_service(served, settings, Keys(keys), metrics))
+    with TestClient(
+        open_doors(app), base_url="http://localhost", raise_server_exceptions=False
+    ) as one:
+        one.service = app.state.service
+        yield one
+
+
+@dataclass
+class Server:
+    """`regard serve` in a process of its own."""
+
+    process: subprocess.Popen
+    url: str
+    log: Path
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rsplit(":", 1)[1])
+
+    def events(self) -> list[dict]:
+        """What it has logged, line by line."""
+        lines = self.log.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    def wait_for(self, event: str, count: int = 1) -> None:
+        """Wait until it has logged an event so often."""
+        until = time.monotonic() + PATIENCE
+        while sum(one["event"] == event for one in self.events()) < count:
+            assert self.process.poll() is None, self.log.read_text(encoding="utf-8")
+            assert time.monotonic() < until, f"no {event!r} in {self.log.read_text()}"
+            time.sleep(0.05)
+
+
+@contextmanager
+def process(folder: Path, *arguments, env=()) -> Iterator[Server]:
+    """A server at a free port that logs to `folder`; it is killed at the end if it still lives."""
+    log = folder / "server.log"
+    command = [sys.executable, "-m", "regard", "serve", *map(str, arguments)]
+    command += ["--port", "0", "--device", "cpu"]
+    with log.open("w") as file:
+        running = subprocess.Popen(
+            command, stderr=file, env={**os.environ, "OMP_NUM_THREADS": "1", **dict(env)}
+        )
+    server = Server(running, "", log)
+    try:
+        server.wait_for("listening")
+        server.url = next(one["address"] for one in server.events() if "address" in one)
+        yield server
+    finally:
+        running.kill()
+        running.wait()
