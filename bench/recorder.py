@@ -3,10 +3,10 @@
     python bench/recorder.py [--sentences N] [--length N] [--beam N] [--rounds N]
 
 Decodes the same sentences with fresh models, whose outputs are forced to one length, in turn: with
-nobody watching; the same again, which shows how far two equal runs differ; with the best hypothesis
-told after each step; with the tree of hypotheses kept; and with attention recorded for each of its
-nodes, cross attention alone and all of it. Prints the median time and the median, over the rounds,
-of its ratio to the first. In seconds of the processor, on one thread.
+nobody watching; the same again, which shows how far two equal runs differ; asking after each step
+what is best so far; keeping the tree of hypotheses; and recording attention for each of its nodes,
+cross attention alone and all of it. Prints the median time and the median, over the rounds, of its
+ratio to the first. In seconds of the processor, on one thread.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import torch
 
 from regard.decoding.beam import BeamSettings
 from regard.decoding.many import Member, search_many
-from regard.decoding.observe import Observe, Progress
+from regard.decoding.observe import Observe, Step, best_so_far
 from regard.decoding.rules import RuleSettings
 from regard.decoding.search import DecodingSettings
 from regard.decoding.tree import Growing
@@ -47,6 +47,14 @@ class Onlooker(NamedTuple):
     observe: Observe | None = None
 
 
+class Following(Observe):
+    """Asks after each step what is best."""
+
+    def stepped(self, step: Step, /) -> Collection[int]:
+        best_so_far(step)
+        return ()
+
+
 def recorder(parts: Collection[Part]) -> Onlooker:
     both = SearchRecorder(parts)
     return Onlooker(both, both)
@@ -55,7 +63,7 @@ def recorder(parts: Collection[Part]) -> Onlooker:
 ONLOOKERS: dict[str, Callable[[], Onlooker]] = {
     "off": Onlooker,
     "off again": Onlooker,
-    "best so far": lambda: Onlooker(observe=Progress(lambda number, tokens: None)),
+    "best so far": lambda: Onlooker(observe=Following()),
     "tree": lambda: Onlooker(observe=Growing()),
     "cross attention": lambda: recorder(["cross"]),
     "all attention": lambda: recorder(PARTS),

@@ -1,9 +1,10 @@
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from decoding.tables import Countdown, HistoryTable, Markov, markov
 from regard.decoding.beam import BeamSettings
-from regard.decoding.observe import Audience, Observe, Progress
+from regard.decoding.observe import Audience, Observe, best_so_far
 from regard.decoding.rules import RuleSettings
 from regard.decoding.sampling import SamplingSettings
 from regard.decoding.search import DecodingSettings, search
@@ -109,34 +110,65 @@ def test_an_audience_hears_the_same_and_gives_up_what_any_of_it_does():
     assert len(one.steps) == len(other.steps) == 6
 
 
-@every_method
-def test_progress_ends_in_the_best_answer(method):
-    decoder, told = HistoryTable(4, 3, 4), {}
-    progress = Progress(lambda number, tokens: told.setdefault(number, []).append(tokens))
-    found = search(decoder, decoder.start(), LENGTHS, METHODS[method], observe=progress)
+class Following(Observe):
+    """Keeps the best hypothesis of each sentence after each step."""
+
+    def __init__(self):
+        self.told = {}
+
+    def stepped(self, step, /):
+        for number, tokens in zip(step.numbers, best_so_far(step), strict=True):
+            self.told.setdefault(number, []).append(tokens)
+        return ()
+
+
+def follow(state, **beam):
+    """What a beam of two holds best for one sentence, step by step."""
+    settings = DecodingSettings(beam=BeamSettings(size=2, length_penalty=0.0, **beam))
+    following = Following()
+    search(Markov(), state, LENGTHS[:1], settings, observe=following)
+    return following.told[0]
+
+
+def test_the_best_so_far_ends_in_the_best_answer():
+    decoder, following = HistoryTable(4, 3, 4), Following()
+    found = search(decoder, decoder.start(), LENGTHS, METHODS["beam"], observe=following)
     for number, answers in enumerate(found):
-        assert told[number][-1] == answers[0].tokens
-        assert len(told[number]) > 1
-        assert all(EOS not in tokens and BOS not in tokens for tokens in told[number])
+        told = following.told[number]
+        assert told[-1] == answers[0].tokens
+        assert len(told) > 1
+        assert all(EOS not in tokens and BOS not in tokens for tokens in told)
 
 
-def test_progress_grows_and_may_take_back():
-    """4 seems best until what must follow it turns out unlikely."""
-    ends = {EOS: 0.9}
-    state = markov(
-        {BOS: {4: 0.6, 5: 0.4}, 4: {6: 0.3, 5: 0.3, 4: 0.3}, 5: {6: 0.9}, 6: ends},
-    )
-    told = []
-    progress = Progress(lambda number, tokens: told.append(tokens))
-    settings = DecodingSettings(beam=BeamSettings(size=2, length_penalty=0.0))
-    search(Markov(), state, LENGTHS[:1], settings, observe=progress)
-    assert told == [(4,), (5, 6), (5, 6), (5, 6)]
+def test_the_best_so_far_may_take_back_what_it_said():
+    """4 seems best until what may follow it turns out unlikely."""
+    table = {BOS: {4: 0.6, 5: 0.4}, 4: {4: 0.3, 5: 0.3, 6: 0.3}, 5: {6: 0.9}, 6: {EOS: 0.9}}
+    assert follow(markov(table)) == [(4,), (5, 6), (5, 6)]
 
 
-def test_an_early_end_is_not_shown_while_something_likelier_grows():
-    state = markov({BOS: {EOS: 0.1, 4: 0.9}, 4: {EOS: 0.3, 5: 0.6}, 5: {EOS: 0.9}})
-    told = []
-    progress = Progress(lambda number, tokens: told.append(tokens))
-    settings = DecodingSettings(beam=BeamSettings(size=2, length_penalty=0.0))
-    search(Markov(), state, LENGTHS[:1], settings, observe=progress)
-    assert told == [(4,), (4, 5), (4, 5), (4, 5)]
+def test_an_early_end_is_not_the_best_while_something_likelier_grows():
+    table = {BOS: {EOS: 0.1, 4: 0.9}, 4: {EOS: 0.3, 5: 0.6}, 5: {EOS: 0.9}}
+    assert follow(markov(table)) == [(4,), (4, 5), (4, 5)]
+
+
+class Operators(TorchDispatchMode):
+    """Counts the operators that are run."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+@every_method
+def test_nothing_is_computed_for_an_observer_who_is_not_there(method):
+    decoder, diary = HistoryTable(4, 3, 4), Diary()
+    counts = []
+    for observe in (None, diary):
+        with Operators() as operators:
+            search(decoder, decoder.start(), LENGTHS, METHODS[method], observe=observe)
+        counts.append(operators.count)
+    assert counts[1] - counts[0] >= len(diary.steps)  # the scores of each step

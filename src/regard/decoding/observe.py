@@ -1,6 +1,6 @@
 """Who is told of a search while it runs: for pictures of it, and for answers shown as they grow."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from torch import Tensor
@@ -64,28 +64,11 @@ class Audience(Observe):
             one.answered(number, answers)
 
 
-class Progress(Observe):
-    """Tells, after each step, the best hypothesis so far of each sentence: its number and tokens.
-
-    Tokens come without BOS and EOS. The best is the one of the highest score, whether it has ended
-    or still grows; so from one step to the next it may take back what it said. After the last step
-    of a sentence the tokens are those of its best answer.
-    """
-
-    def __init__(self, tell: Callable[[int, tuple[int, ...]], None]) -> None:
-        self._tell = tell
-
-    def stepped(self, step: Step, /) -> Collection[int]:
-        for number, tokens in zip(step.numbers, best_so_far(step), strict=True):
-            self._tell(number, tokens)
-        return ()
-
-    def answered(self, number: int, answers: Sequence[Hypothesis], /) -> None:
-        self._tell(number, answers[0].tokens)
-
-
 def best_so_far(step: Step) -> list[tuple[int, ...]]:
-    """The tokens of each sentence's hypothesis of the highest score, without BOS and EOS."""
+    """The tokens, without BOS and EOS, of each sentence's hypothesis of the highest score.
+
+    It may have ended or still grow; so from one step to the next it may take back what it said.
+    """
     growing = step.scores.max(1, keepdim=True)  # (B, 1), of equal ones the first
     tokens = take(step.grid.tokens, growing.indices)[:, 0]  # (B, 2 + t)
     ended = step.finished.scores[:, 0] >= growing.values[:, 0]  # (B,)
