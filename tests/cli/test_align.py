@@ -2,15 +2,20 @@ import json
 import shutil
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from regard.cli.align import app
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.pharaoh import read_pharaoh
+from regard.inspection import sinks
 from regard.recipes.prepare import load_data
-from regard.recipes.run_folder import RunFolder
+from regard.recipes.run_folder import RunFolder, load_run
 from regard.serving import aligning
+from regard.serving.aligning import best_alignment
 from regard.serving.dictionary import read_dictionary
+
+CPU = torch.device("cpu")
 
 
 @pytest.fixture
@@ -30,6 +35,11 @@ def files(tmp_path):
 
 
 @pytest.fixture
+def copied(tiny_run, tmp_path):
+    return shutil.copytree(tiny_run, tmp_path / "copy")
+
+
+@pytest.fixture
 def without_gold(tiny_run, tmp_path):
     path = shutil.copytree(tiny_run, tmp_path / "run")
     for file in path.rglob("*.gold.txt"):
@@ -38,7 +48,7 @@ def without_gold(tiny_run, tmp_path):
 
 
 def test_a_line_for_each_pair(run, files):
-    shown = run(*files)
+    shown = run(*files, "--plain")
     assert shown.exit_code == 0
     assert shown.stderr == ""
     first, blank, last = read_pharaoh(shown.stdout.splitlines())
@@ -57,12 +67,13 @@ def test_the_split_kept_from_the_run_with_its_gold(run, tiny_run):
     assert second.endswith(" on 20 pairs")
 
 
-def test_json(run, files, tmp_path):
+def test_json(run, files, tiny_run, tmp_path):
     (tmp_path / "gold").write_text("0-0 1-1\n\n0-0 1-1 2-2 3-3\n")
     said = json.loads(run(*files, "--gold", tmp_path / "gold", "--json").stdout)
     assert len(said["alignments"]) == 3
     assert said["alignments"][1] == []
-    assert said["settings"]["layer"] is None
+    assert said["settings"] == best_alignment(load_run(tiny_run, device=CPU)).model_dump()
+    assert said["reverse"] is None
     assert 0 <= said["score"]["error_rate"] <= 1
     assert json.loads(run(*files, "--json").stdout)["score"] is None
 
@@ -88,20 +99,95 @@ def test_quiet_prints_the_error_alone(run):
     assert "alignment error rate" in shown.stderr
 
 
-def test_layers_heads_and_shift_change_the_links(run):
-    found = {run(*way).stdout for way in [(), ("--layer", 1, "--head", 0), ("--shift",)]}
-    assert len(found) == 3
+def test_layers_heads_shift_and_reading_change_the_links(run):
+    ways = [("--plain",), ("--layer", 1, "--head", 0), ("--shift",), ("--links", "intersection")]
+    found = {run(*way).stdout for way in ways}
+    assert len(found) == 4
 
 
-def test_the_best_head_is_chosen_on_valid(run, monkeypatch):
+def test_the_best_alignment_is_chosen_on_valid_and_kept(run, copied, monkeypatch):
     monkeypatch.setattr(aligning, "CHOSEN_ON", 10)
-    shown = run("--choose", "--json")
+    (copied / aligning.KEPT).unlink()
+    shown = run("--choose", "--json", model=copied)
     chosen = json.loads(shown.stdout)["settings"]
     assert "on 10 pairs" in next(line for line in shown.stderr.splitlines() if "chose" in line)
-    again = ["--shift"] * chosen["shift"]
-    for name in ("layer", "head"):
-        again += [f"--{name}", chosen[name]] if chosen[name] is not None else []
-    assert json.loads(run(*again, "--json").stdout)["settings"] == chosen
+    kept = json.loads((copied / aligning.KEPT).read_text())
+    assert (kept["settings"], kept["by"], kept["pairs"]) == (chosen, "gold", 10)
+    assert json.loads(run("--json", model=copied).stdout)["settings"] == chosen
+
+
+def test_the_best_alignment_is_chosen_by_gold_from_the_command_line(run, files, copied, tmp_path):
+    (tmp_path / "gold").write_text("1-1 2-2\n\n1-1 2-2 4-4\n")
+    gold = "--gold", tmp_path / "gold", "--gold-from", 1
+    shown = run(*files, *gold, "--choose", model=copied)
+    assert "on 3 pairs" in shown.stderr
+    kept = json.loads((copied / aligning.KEPT).read_text())
+    assert kept["pairs"] == 3
+    assert f"alignment error rate {kept['value']:.1%} " in shown.stderr
+
+
+def test_gold_may_have_the_target_first(run, files, tmp_path):
+    (tmp_path / "gold").write_text("0-0 1-1\n\n0-0 1-1 2-3 3?2\n")
+    (tmp_path / "turned").write_text("0-0 1-1\n\n0-0 1-1 3-2 2?3\n")
+    ways = ("gold",), ("turned", "--gold-reversed")
+    scores = [
+        json.loads(run(*files, "--json", "--gold", tmp_path / name, *rest).stdout)["score"]
+        for name, *rest in ways
+    ]
+    assert scores[0] == scores[1]
+
+
+def test_two_models_align_together(run, files, tiny_run):
+    def links(*ways):
+        return [each.sure for each in read_pharaoh(run(*files, *ways).stdout.splitlines())]
+
+    forward = links("--links", "rows")
+    ways = ("intersection", "grow-diag", "union")
+    both = [links("--reverse", tiny_run, "--symmetrize", way, "--layer", 1) for way in ways]
+    assert [len(each) for each in both] == [3, 3, 3]
+    for small, middle, large in zip(*both, strict=True):
+        assert small <= middle <= large
+    assert len(forward) == 3
+    assert links("--reverse", tiny_run, "--layer", 1) == both[1]
+
+
+def test_without_gold_two_models_are_chosen_by_their_agreement(run, without_gold, tmp_path):
+    back = shutil.copytree(without_gold, tmp_path / "back")
+    shown = run("--choose", "--reverse", back, "--json", model=without_gold)
+    kept = [json.loads((each / aligning.KEPT).read_text()) for each in (without_gold, back)]
+    assert [each["by"] for each in kept] == ["agreement", "agreement"]
+    assert shown.stderr.count("an agreement with the other direction of") == 2
+    said = json.loads(shown.stdout)
+    assert [said["settings"], said["reverse"]] == [each["settings"] for each in kept]
+
+
+def test_with_gold_both_models_are_chosen_by_it(run, copied, tmp_path):
+    back = shutil.copytree(copied, tmp_path / "back")
+    shown = run("--choose", "--reverse", back, "--quiet", model=copied)
+    assert shown.stderr.count("chose ") == 2
+    kept = [json.loads((each / aligning.KEPT).read_text()) for each in (copied, back)]
+    assert [each["by"] for each in kept] == ["gold", "gold"]
+    assert kept[0]["value"] < kept[1]["value"]  # it was not trained for that direction
+
+
+def test_sinks_are_reported(run, monkeypatch):
+    monkeypatch.setattr(sinks, "FLOOR", 0.001)
+    shown = run("--sinks")
+    header, *rows = shown.stdout.splitlines()
+    assert header.split() == ["layer", "head", "on", "share", "sentences"]
+    assert any("</s>" in row for row in rows)
+    assert "of all that the head attends to in 20 sentences" in shown.stderr
+    said = json.loads(run("--sinks", "--json").stdout)["sinks"]
+    assert len(said) == len(rows)
+    assert said[0]["part"] == "cross"
+    assert "attention, the most layer" in run("--quiet").stderr
+
+
+def test_no_sinks_to_report(run, monkeypatch):
+    monkeypatch.setattr(sinks, "FLOOR", 1.1)
+    shown = run("--sinks")
+    assert shown.stdout == ""
+    assert "no head parks its attention" in shown.stderr
 
 
 def test_a_run_without_test_pairs_aligns_valid(run, tiny_run, tmp_path):
@@ -156,11 +242,18 @@ def test_a_dictionary_of_some_pairs_or_of_files(run, files, tmp_path):
         (("--source", "a"), "--source and --target go together"),
         (("--target", "a"), "--source and --target go together"),
         (("--source", "-", "--target", "-"), "cannot both be the standard input"),
-        (("--choose", "--layer", "0"), "--choose finds --layer, --head and --shift by itself"),
+        (("--choose", "--layer", "0"), "--choose finds --layer, --head, --shift and --links"),
         (("--choose", "--shift"), "--choose finds"),
-        (("--gold-from", "1"), "--gold-from goes with --gold"),
-        (("--dictionary", "d", "--quiet"), "--dictionary prints nothing: drop --gold, --quiet and"),
-        (("--dictionary", "d", "--json"), "--dictionary prints nothing"),
+        (("--choose", "--plain"), "--choose finds"),
+        (("--plain", "--links", "union"), "--plain reads by rows: drop --links"),
+        (("--gold-from", "1"), "--gold-from and --gold-reversed go with --gold"),
+        (("--gold-reversed",), "--gold-from and --gold-reversed go with --gold"),
+        (("--symmetrize", "union"), "--symmetrize goes with --reverse MODEL"),
+        (("--reverse", "m", "--links", "union"), "--links is for one model: with --reverse give"),
+        (("--dictionary", "d", "--quiet"), "--sinks and --dictionary print no alignments: drop"),
+        (("--sinks", "--gold", "g"), "--sinks and --dictionary print no alignments: drop"),
+        (("--sinks", "--reverse", "m"), "--sinks and --dictionary print no alignments: drop"),
+        (("--dictionary", "d", "--json"), "--dictionary prints nothing: drop --json and --sinks"),
         (("--pairs", "9"), "--min-count and --pairs go with --dictionary"),
         (("--min-count", "1"), "--min-count and --pairs go with --dictionary"),
         (("--layer", "9"), "layer: cross attention has 2, counted from 0; got 9"),
@@ -172,7 +265,7 @@ def test_mistakes(run, args, message):
 
 
 def test_no_gold_to_go_by(run, without_gold):
-    with pytest.raises(SettingsError, match=r"--choose: the corpus of .* has no gold alignments"):
+    with pytest.raises(SettingsError, match=r"--choose: the pairs that .* have no gold"):
         run("--choose", model=without_gold)
     with pytest.raises(SettingsError, match="--quiet prints the error rate alone, but there is no"):
         run("--quiet", model=without_gold)
@@ -187,6 +280,14 @@ def test_gold_of_another_length(run, files, tmp_path):
 def test_gold_that_is_none(run, files, tmp_path):
     (tmp_path / "gold").write_text("0-0\nx\n\n")
     with pytest.raises(CorpusError, match="gold:2: 'x' is not a link"):
+        run(*files, "--gold", tmp_path / "gold")
+
+
+def test_gold_that_goes_beyond_the_sentence(run, files, tmp_path):
+    (tmp_path / "gold").write_text("1-1 2-2\n\n1-1\n")
+    with pytest.raises(
+        CorpusError, match="gold:1: links word 2 of the source, counted from 0, with"
+    ):
         run(*files, "--gold", tmp_path / "gold")
 
 

@@ -1,19 +1,12 @@
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from regard.errors import CorpusError
 from regard.inspection.alignment import (
     AlignmentSettings,
     align,
     by_word,
-    choose,
-    grow_diag,
-    intersect,
     link,
-    union,
 )
 from regard.inspection.record import Attention, Axis
 
@@ -35,7 +28,6 @@ MAP = torch.tensor(
         [0.00, 0.00, 0.00, 0.00, 0.00, 1.00],
     ]
 )
-LINKS = st.frozensets(st.tuples(st.integers(0, 5), st.integers(0, 4)))
 
 
 def sentence(*maps):
@@ -92,64 +84,8 @@ def test_words_that_look_nowhere_have_no_link():
     assert link(torch.zeros(3, 0)) == link(torch.zeros(0, 3)) == frozenset()
 
 
-def test_choose_finds_the_head_and_shift_that_fit():
-    truth = frozenset({(0, 0), (1, 1), (2, 2)})
-    noise, right = single([4, 4, 0, 0, 0]), 0.9 * single([-1, 0, 1, 4, 4])
-    layers = torch.stack([torch.stack([noise, noise]), torch.stack([noise, right])])  # (2, 2, T, S)
-    sentences = [Attention("cross", layers, ROWS, COLUMNS)] * 2
-    asked = []
-
-    def error(predicted):
-        asked.append(predicted)
-        return sum(len(links ^ truth) for links in predicted)
-
-    choice = choose(sentences, error)
-    assert choice.settings == AlignmentSettings(layer=1, head=1, shift=True)
-    assert choice.error == 0
-    assert len(asked) == (1 + 2 + 4) * 2
-    assert all(len(predicted) == 2 for predicted in asked)
-
-
-def test_choose_prefers_the_plain_average_among_equals():
-    calls = []
-    choice = choose([sentence(MAP)], lambda links: calls.append(links) or 0.5, threshold=0.1)
-    assert choice == (AlignmentSettings(threshold=0.1), 0.5)
-    assert len(calls) == 2  # one layer of one head: shifted or not
-
-
-def test_choose_needs_sentences():
-    with pytest.raises(CorpusError, match="at least one sentence, found none"):
-        choose([], lambda links: 0.0)
-
-
 def test_settings_have_their_ranges():
     with pytest.raises(ValidationError, match="threshold"):
         AlignmentSettings(threshold=1)
     with pytest.raises(ValidationError, match="layer"):
         AlignmentSettings(layer=-1)
-
-
-def test_symmetrisation_by_hand():
-    forward, backward = {(0, 0), (1, 1), (2, 3), (4, 4)}, {(0, 0), (1, 2), (2, 3)}
-    assert intersect(forward, backward) == {(0, 0), (2, 3)}
-    assert union(forward, backward) == {(0, 0), (1, 1), (1, 2), (2, 3), (4, 4)}
-    # 1-1 touches 0-0 and 1-2 touches 2-3 (and both find their target bare); 4-4 touches nothing
-    assert grow_diag(forward, backward) == {(0, 0), (1, 1), (1, 2), (2, 3)}
-
-
-def test_growing_stops_where_both_words_are_taken():
-    forward, backward = {(0, 0), (1, 1), (0, 1)}, {(0, 0), (1, 1)}
-    assert grow_diag(forward, backward) == {(0, 0), (1, 1)}
-
-
-def test_growth_can_start_from_what_has_grown():
-    forward, backward = {(0, 0), (1, 1), (2, 2), (3, 3)}, {(0, 0)}
-    assert grow_diag(forward, backward) == forward
-
-
-@settings(max_examples=60, deadline=None)
-@given(LINKS, LINKS)
-def test_growth_lies_between_intersection_and_union(forward, backward):
-    grown = grow_diag(forward, backward)
-    assert intersect(forward, backward) <= grown <= union(forward, backward)
-    assert grown == grow_diag(backward, forward)

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from regard.inspection.record import Attention, Axis
-from regard.inspection.sinks import FEWEST_ROWS, Parked, count_parked, find_sinks, without_sinks
+from regard.inspection.sinks import FEWEST_ROWS, Parked, SinkTally, find_sinks, without_sinks
 
 PIECES = ("▁Wir", "▁glauben", "▁das", "▁nicht", "▁.", "</s>")
 
@@ -65,6 +65,13 @@ def test_what_is_parked_is_left_out_and_the_rest_stays():
     want = 0.4 * torch.eye(6)
     torch.testing.assert_close(kept.layers[0], torch.stack([want, torch.eye(6)]))
     assert kept.columns.pieces == PIECES
+
+
+def count_parked(attentions):
+    tally = SinkTally()
+    for one in attentions:
+        tally.add(one)
+    return tally.parked()
 
 
 def test_parked_attention_is_summed_up_over_sentences():

@@ -1,24 +1,34 @@
 """`regard align`."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 import typer
+from rich.markup import escape
 
 from regard.cli import options
-from regard.cli.console import note, print_json
+from regard.cli.console import note, out, print_json
+from regard.cli.tables import plain_table
 from regard.corpora.pairs import Pair, SplitName
 from regard.corpora.readers import FilesSettings, read_lines, read_pairs
 from regard.errors import SettingsError
 from regard.evaluation.alignment_error import AlignmentScore, score_alignments
-from regard.evaluation.pharaoh import format_links, read_pharaoh
-from regard.inspection.alignment import AlignmentSettings
+from regard.evaluation.pharaoh import check_gold, flip_gold, format_links, read_pharaoh
+from regard.inspection.alignment import PLAIN, UNMEASURED, AlignmentSettings, Reading, align
+from regard.inspection.sinks import FLOOR, SinkTally
+from regard.inspection.symmetrize import Symmetry
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import Run, load_run, pick_device
 from regard.serving import aligning
+from regard.serving.aligning import Directed
 from regard.serving.dictionary import learn_dictionary, write_dictionary
 from regard.streams import pick
+from regard.types import GoldAlignment, Link
+
+WORTH_A_WORD = 0.05
+"""A head that parks this share of its attention on one piece is spoken of."""
 
 app = typer.Typer()
 
@@ -30,11 +40,44 @@ def command(
     target: Annotated[str | None, typer.Option(metavar="FILE", help="Their translations.")] = None,
     gold: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Gold alignments, one line each: 0-0 1p2 (p: possible)."),
+        typer.Option(
+            metavar="FILE", help="Gold alignments, one line each: 0-0 1p2 (p or ?: possible)."
+        ),
     ] = None,
     gold_from: Annotated[
         int, typer.Option(min=0, max=1, help="Whether the gold counts words from 0 or 1.")
     ] = 0,
+    gold_reversed: Annotated[
+        bool,
+        typer.Option(
+            "--gold-reversed", help="The gold has the target's words before the source's."
+        ),
+    ] = False,
+    choose: Annotated[
+        bool,
+        typer.Option(
+            "--choose",
+            help="Measure which layer, head and reading align best, and keep the choice in the "
+            "run's folder: by --gold if given, else by the gold of the run's validation pairs, "
+            "else by how far MODEL and --reverse agree.",
+        ),
+    ] = False,
+    reverse: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="A model from target to source, to align by both."),
+    ] = None,
+    symmetrize: Annotated[
+        Symmetry | None,
+        typer.Option(help="How the links of the two models become one alignment. [grow-diag]"),
+    ] = None,
+    plain: Annotated[
+        bool,
+        typer.Option(
+            "--plain",
+            help="The plain average of all layers and heads and the best source word of each "
+            "target word, rather than what was chosen for the run.",
+        ),
+    ] = False,
     layer: options.Layer = None,
     head: options.Head = None,
     shift: Annotated[
@@ -43,12 +86,18 @@ def command(
             "--shift", help="Read a word where it is given to the decoder, not where it is made."
         ),
     ] = False,
-    choose: Annotated[
+    links: Annotated[
+        Reading | None,
+        typer.Option(
+            help="Read the best source word of each target word (rows), the best target word of "
+            "each source word (columns), or make one alignment of both."
+        ),
+    ] = None,
+    sinks: Annotated[
         bool,
         typer.Option(
-            "--choose",
-            help="Choose layer, head and shift by their error on the run's validation pairs, for "
-            "which the corpus must have gold alignments.",
+            "--sinks",
+            help="Print no alignments: report which heads park their attention, and on what.",
         ),
     ] = False,
     quiet: Annotated[
@@ -88,45 +137,144 @@ def command(
 
         regard align runs/travel --source a.fr --target a.en > a.align
         regard align runs/travel --choose --quiet
+        regard align runs/de-en --reverse runs/en-de --choose --symmetrize grow-diag
+        regard align runs/travel --sinks
         regard align runs/words --dictionary fr-en.tsv --pairs 20000
     """
+    wishes = {"layer": layer, "head": head, "shift": shift or None, "links": links}
+    wishes = {name: wish for name, wish in wishes.items() if wish is not None}
     idle = {
-        "--choose finds --layer, --head and --shift by itself: drop them": choose
-        and (layer is not None or head is not None or shift),
-        "--gold-from goes with --gold": gold is None and gold_from,
-        "--dictionary prints nothing: drop --gold, --quiet and --json": dictionary is not None
-        and (gold is not None or quiet or json),
+        "--choose finds --layer, --head, --shift and --links by itself and is not --plain: drop "
+        "them": choose and (wishes or plain),
+        "--plain reads by rows: drop --links": plain and links is not None,
+        "--gold-from and --gold-reversed go with --gold": gold is None
+        and (gold_from or gold_reversed),
+        "--symmetrize goes with --reverse MODEL": reverse is None and symmetrize is not None,
+        "--links is for one model: with --reverse give --symmetrize": reverse is not None
+        and links is not None,
+        "--sinks and --dictionary print no alignments: drop --gold, --quiet and --reverse": (
+            sinks or dictionary is not None
+        )
+        and (gold is not None or quiet or reverse is not None),
+        "--dictionary prints nothing: drop --json and --sinks": dictionary is not None
+        and (json or sinks),
         "--min-count and --pairs go with --dictionary": dictionary is None
         and (min_count is not None or pairs is not None),
     }
     for message in (message for message, is_idle in idle.items() if is_idle):
         raise SettingsError(message)
-    run = load_run(model, device=pick_device(device))
-    task = _task(run, source, target, gold, learn=dictionary is not None)
+    where = pick_device(device)
+    run = load_run(model, device=where)
+    back = load_run(reverse, device=where) if reverse else None
+    given = _GoldFile(gold, 1 if gold_from else 0, gold_reversed) if gold else None
+    task = _task(run, source, target, given, learn=dictionary is not None)
     if quiet and task.gold is None:
         raise SettingsError(
             "--quiet prints the error rate alone, but there is no gold to take it by"
         )
-    settings = AlignmentSettings(layer=layer, head=head, shift=shift)
     if choose:
-        settings = choose_on_valid(run)
+        task = _choose(run, back, task)
+    ways = [Directed(one, _settings(one, wishes, plain=plain)) for one in (run, back) if one]
     if dictionary is not None:
         some = task.pairs if pairs is None else pick(task.pairs, pairs)
-        _write_dictionary(run, some, settings, dictionary, min_count=min_count or 1)
+        _write_dictionary(ways[0], some, dictionary, min_count=min_count or 1)
+    elif sinks:
+        _report_sinks(run, task.pairs, json=json)
     else:
-        _align(run, task, settings, counted_from=1 if gold_from else 0, quiet=quiet, json=json)
+        _align(ways, task, symmetrize or "grow-diag", quiet=quiet, json=json)
 
 
-def _write_dictionary(
-    run: Run,
-    pairs: Iterable[Pair],
-    settings: AlignmentSettings,
-    file: Path,
-    *,
-    min_count: int,
+class _GoldFile(NamedTuple):
+    """A file of gold alignments."""
+
+    name: str
+    counted_from: Literal[0, 1] = 0
+    reversed: bool = False
+    """Whether a link has the target's word first."""
+
+    def read(self, pairs: Sequence[Pair]) -> list[GoldAlignment]:
+        """The gold alignments of `pairs`, whose words they must not go beyond."""
+        lines = read_pharaoh(read_lines(self.name), counted_from=self.counted_from, name=self.name)
+        gold = [flip_gold(each) if self.reversed else each for each in lines]
+        sizes = ((len(pair.source.split()), len(pair.target.split())) for pair in pairs)
+        check_gold(gold, sizes, name=self.name)
+        return gold
+
+
+class _Task(NamedTuple):
+    """What is to be aligned, and a file that says how it should be."""
+
+    pairs: Iterable[Pair]
+    gold: _GoldFile | None
+    from_user: bool
+    """Whether the pairs came from the command line."""
+
+
+def _task(
+    run: Run, source: str | None, target: str | None, gold: _GoldFile | None, *, learn: bool
+) -> _Task:
+    """The pairs of the files given, or of the run: those to learn from, or those kept from it."""
+    if (source is None) != (target is None):
+        raise SettingsError("--source and --target go together")
+    if source == target == "-":
+        raise SettingsError("--source and --target cannot both be the standard input")
+    if source is not None and target is not None:
+        files = FilesSettings(source=source, target=target)
+        return _Task(read_pairs(files, ("und", "und")), gold, from_user=True)
+    data = load_data(run.folder)
+    split: SplitName = "train" if learn else data.held_out()
+    note(f"no --source given: the {split} split of the run, {data.pairs[split]:,} pairs")
+    known = data.gold(split)
+    own = _GoldFile(str(known)) if known.exists() else None
+    return _Task(data.read(split), gold or own, from_user=False)
+
+
+def _settings(run: Run, wishes: Mapping[str, object], *, plain: bool) -> AlignmentSettings:
+    """What was asked for, or else what was measured to be best."""
+    if not wishes and not plain:
+        return aligning.best_alignment(run)
+    return (PLAIN if plain else UNMEASURED).model_copy(update=dict(wishes))
+
+
+def _choose(run: Run, back: Run | None, task: _Task) -> _Task:
+    """Measure which alignment is best and keep that; the task, its pairs still to be read."""
+    if task.from_user:
+        task = task._replace(pairs=list(task.pairs))
+        pairs, gold = list(task.pairs), task.gold
+    else:
+        data = load_data(run.folder)
+        known = data.gold("valid")
+        pairs = list(islice(data.read("valid"), aligning.CHOSEN_ON))
+        gold = _GoldFile(str(known)) if known.exists() else None
+    if gold is not None:
+        _choose_by_gold(run, back, pairs, gold.read(pairs)[: len(pairs)])
+    elif back is not None:
+        both = aligning.measure_by_agreement(run, back, pairs)
+        for one, measured in zip((run, back), both, strict=True):
+            note(f"{one.folder.path}: {measured}")
+    else:
+        raise SettingsError(
+            f"--choose: the pairs that {run.folder.path} is to be measured on have no gold "
+            "alignments; give --source, --target and --gold, or --reverse with a model of the "
+            "other direction, to choose by agreement"
+        )
+    return task
+
+
+def _choose_by_gold(
+    run: Run, back: Run | None, pairs: Sequence[Pair], gold: Sequence[GoldAlignment]
 ) -> None:
+    """Measure each direction by the same gold."""
+    note(f"{run.folder.path}: {aligning.measure_by_gold(run, pairs, gold)}")
+    if back is not None:
+        turned = [Pair(pair.target, pair.source) for pair in pairs]
+        measured = aligning.measure_by_gold(back, turned, [*map(flip_gold, gold)])
+        note(f"{back.folder.path}: {measured}")
+
+
+def _write_dictionary(way: Directed, pairs: Iterable[Pair], file: Path, *, min_count: int) -> None:
     """Write what the alignments of `pairs` say of each source word."""
-    entries = learn_dictionary(run, pairs, settings, min_count=min_count)
+    entries = learn_dictionary(way.run, pairs, way.settings, min_count=min_count)
     if not entries:
         raise SettingsError(
             f"--dictionary {file}: no two words were aligned {min_count} times; "
@@ -136,71 +284,91 @@ def _write_dictionary(
     note(f"wrote {len(entries):,} words to {file}")
 
 
+def _report_sinks(run: Run, pairs: Iterable[Pair], *, json: bool) -> None:
+    """Print which heads park their attention on what."""
+    tally = SinkTally()
+    for attention in aligning.attend_pairs(run, pairs):
+        tally.add(attention)
+    parked = tally.parked()
+    if json:
+        print_json({"sinks": [one._asdict() for one in parked]})
+        return
+    if not parked:
+        note("no head parks its attention")
+        return
+    table = plain_table(
+        "layer", "head", "on", "share", "sentences", right=("layer", "head", "share", "sentences")
+    )
+    for one in parked:
+        table.add_row(
+            str(one.layer), str(one.head), escape(one.piece), f"{one.share:.1%}", str(one.sentences)
+        )
+    out.print(table)
+    note(
+        f"share: of all that the head attends to in {tally.sentences:,} sentences; a sink is a "
+        f"piece that half of the rows pay {FLOOR:.0%} or more, whatever they answer"
+    )
+
+
 def _align(
-    run: Run,
-    task: "_Task",
-    settings: AlignmentSettings,
-    *,
-    counted_from: Literal[0, 1],
-    quiet: bool,
-    json: bool,
+    ways: Sequence[Directed], task: _Task, how: Symmetry, *, quiet: bool, json: bool
 ) -> None:
     """Print the links of each pair, and what they score."""
-    links = []
-    for found in aligning.align_pairs(run, task.pairs, settings):
+    pairs: list[Pair] = []
+    links: list[frozenset[Link]] = []
+    tally = SinkTally()
+    for found in _find(ways, _listed(task.pairs, pairs), how, tally):
         links.append(found)
         if not quiet and not json:
             print(format_links(found))
+    _note_sinks(tally)
     score = None
     if task.gold is not None:
-        truth = read_pharaoh(read_lines(task.gold), counted_from=counted_from, name=task.gold)
-        score = score_alignments(links, truth)
+        score = score_alignments(links, task.gold.read(pairs))
         note(_describe(score, len(links)))
     if json:
         print_json(
             {
-                "settings": settings.model_dump(),
+                "settings": ways[0].settings.model_dump(),
+                "reverse": ways[1].settings.model_dump() if len(ways) > 1 else None,
                 "alignments": [sorted(found) for found in links],
                 "score": score._asdict() if score else None,
+                "sinks": [one._asdict() for one in tally.parked()],
             }
         )
 
 
-class _Task(NamedTuple):
-    """What is to be aligned, and a file that says how it should be."""
-
-    pairs: Iterator[Pair]
-    gold: str | None
-
-
-def _task(
-    run: Run, source: str | None, target: str | None, gold: str | None, *, learn: bool
-) -> _Task:
-    """The pairs of the files given, or of the run: those to learn from, or those kept from it."""
-    if (source is None) != (target is None):
-        raise SettingsError("--source and --target go together")
-    if source == target == "-":
-        raise SettingsError("--source and --target cannot both be the standard input")
-    if source is not None and target is not None:
-        return _Task(read_pairs(FilesSettings(source=source, target=target), ("und", "und")), gold)
-    data = load_data(run.folder)
-    split: SplitName = "train" if learn else data.held_out()
-    note(f"no --source given: the {split} split of the run, {data.pairs[split]:,} pairs")
-    known = data.gold(split)
-    return _Task(data.read(split), gold or (str(known) if known.exists() else None))
+def _find(
+    ways: Sequence[Directed], pairs: Iterable[Pair], how: Symmetry, tally: SinkTally
+) -> Iterator[frozenset[Link]]:
+    """The links of each pair by one model or two; what one model parks and is left out counts."""
+    if len(ways) > 1:
+        yield from aligning.align_both(ways[0], ways[1], pairs, how)
+        return
+    for attention in aligning.attend_pairs(ways[0].run, pairs):
+        if not ways[0].settings.sinks:
+            tally.add(attention)
+        yield align(attention, ways[0].settings)
 
 
-def choose_on_valid(run: Run) -> AlignmentSettings:
-    """The head that errs least on some validation pairs."""
-    data = load_data(run.folder)
-    if not data.gold("valid").exists():
-        raise SettingsError(
-            f"--choose: the corpus of {run.folder.path} has no gold alignments to choose by"
+def _listed(pairs: Iterable[Pair], into: list[Pair]) -> Iterator[Pair]:
+    """The same pairs, remembered."""
+    for pair in pairs:
+        into.append(pair)
+        yield pair
+
+
+def _note_sinks(tally: SinkTally) -> None:
+    """Say so if much of the attention is parked."""
+    much = [one for one in tally.parked() if one.share >= WORTH_A_WORD]
+    if much:
+        heads = len({(one.layer, one.head) for one in much})
+        first = much[0]
+        note(
+            f"{heads} {'head parks' if heads == 1 else 'heads park'} attention, the most layer "
+            f"{first.layer}, head {first.head} with {first.share:.0%} on {first.piece}; it is left "
+            "out (see --sinks)"
         )
-    choice = aligning.choose_on_valid(run, data)
-    pairs = min(aligning.CHOSEN_ON, data.pairs["valid"])
-    note(f"chose {choice.settings} with an error of {choice.error:.1%} on {pairs} pairs")
-    return choice.settings
 
 
 def _describe(score: AlignmentScore, pairs: int) -> str:

@@ -9,7 +9,6 @@ import typer
 from rich.markup import escape
 
 from regard.cli import options
-from regard.cli.align import choose_on_valid
 from regard.cli.console import note, out
 from regard.cli.progress import TerminalReporter
 from regard.cli.tables import plain_table, scores_table
@@ -20,7 +19,7 @@ from regard.recipes.assemble import train
 from regard.recipes.load import load_recipe
 from regard.recipes.prepare import Data, load_data
 from regard.recipes.run_folder import RunFolder, pick_device
-from regard.serving.aligning import CHOSEN_ON, align_pairs, read_gold
+from regard.serving.aligning import CHOSEN_ON, align_pairs, best_alignment, read_gold
 from regard.serving.scoring import finish_run
 from regard.serving.translator import Translator, load
 from regard.training.interrupts import StopRequests
@@ -68,8 +67,8 @@ def command(
     best, measured = _alignment(translator, data)
     _look(translator, sentence, best, folder)
     out.print(
-        f"Each English word, linked to the French word it looks at most, errs in "
-        f"[bold]{measured.error_rate:.1%}[/bold] of links (alignment error rate against the "
+        f"The links between words that are read off it err in "
+        f"[bold]{measured.error_rate:.1%}[/bold] of cases (alignment error rate against the "
         f"grammar's own alignments, {data.pairs['test']:,} sentences)."
     )
     out.rule("[bold]4. Go on[/bold]", align="left")
@@ -89,9 +88,9 @@ def _print_translations(translator: Translator, data: Data) -> None:
 
 
 def _alignment(translator: Translator, data: Data) -> tuple[AlignmentSettings, AlignmentScore]:
-    """The head that aligns best on validation pairs, and how it does on the test pairs."""
+    """The alignment that was best on validation pairs, and how it does on the test pairs."""
     run = translator.runs[0]
-    settings = choose_on_valid(run)
+    settings = best_alignment(run)
     links = align_pairs(run, data.read("test"), settings)
     return settings, score_alignments(links, read_gold(data, "test"))
 

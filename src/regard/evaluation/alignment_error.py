@@ -19,6 +19,11 @@ class AlignmentScore(NamedTuple):
     """|A ∩ S| / |S|"""
 
 
+def error_rate(*, num_links: float, num_sure: float, hit_sure: float, hit_possible: float) -> float:
+    """AER of so many links, of which so many were among the sure and the possible ones."""
+    return 1 - (hit_sure + hit_possible) / (num_links + num_sure)
+
+
 def score_alignments(
     predicted: Iterable[Set[Link]], gold: Iterable[GoldAlignment]
 ) -> AlignmentScore:
@@ -36,7 +41,9 @@ def score_alignments(
             f"alignment error needs sure links, found none in {len(gold)} gold alignments"
         )
     return AlignmentScore(
-        error_rate=1 - (hit_sure + hit_possible) / (num_links + num_sure),
+        error_rate=error_rate(
+            num_links=num_links, num_sure=num_sure, hit_sure=hit_sure, hit_possible=hit_possible
+        ),
         precision=hit_possible / num_links if num_links else 0.0,
         recall=hit_sure / num_sure,
     )

@@ -1,13 +1,13 @@
 """Word alignments as lines of text: `0-0 1-2`, source word before target word."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from regard.errors import CorpusError
 from regard.types import GoldAlignment, Link
 
-LINK = re.compile(r"([0-9]+)([-p])([0-9]+)")
+LINK = re.compile(r"([0-9]+)([-p?])([0-9]+)")
 
 
 def read_pharaoh(
@@ -15,8 +15,8 @@ def read_pharaoh(
 ) -> Iterator[GoldAlignment]:
     """One alignment for each line; an empty line is an alignment without links.
 
-    `1-2` is a sure link, `1p2` a possible one; a link that is written both ways is sure. The
-    links come back counted from 0. `name` is what errors call the file.
+    `1-2` is a sure link, `1p2` or `1?2` a possible one; a link that is written both ways is sure.
+    The links come back counted from 0. `name` is what errors call the file.
     """
     for number, line in enumerate(lines, start=1):
         sure, possible = set(), set()
@@ -37,6 +37,25 @@ def read_pharaoh(
             if match[2] == "-":
                 sure.add(link)
         yield GoldAlignment(frozenset(sure), frozenset(possible))
+
+
+def flip_gold(alignment: GoldAlignment) -> GoldAlignment:
+    """The same for the other direction: target before source."""
+    return GoldAlignment(*(frozenset((t, s) for s, t in links) for links in alignment))
+
+
+def check_gold(
+    gold: Sequence[GoldAlignment], sizes: Iterable[tuple[int, int]], *, name: str = "alignment"
+) -> None:
+    """Refuse links to words that are not there; `sizes` are the words of source and target."""
+    for number, (alignment, size) in enumerate(zip(gold, sizes, strict=False), start=1):
+        for link in sorted(alignment.possible):
+            if link[0] >= size[0] or link[1] >= size[1]:
+                raise CorpusError(
+                    f"{name}:{number}: links word {link[0]} of the source, counted from 0, with "
+                    f"word {link[1]} of the target, but there are {size[0]} and {size[1]}; are its "
+                    "words counted from 1, or is its source our target?"
+                )
 
 
 def format_pharaoh(alignment: GoldAlignment, *, counted_from: Literal[0, 1] = 0) -> str:

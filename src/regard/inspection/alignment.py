@@ -1,20 +1,23 @@
 """Which source word a target word came from, read off cross attention."""
 
-from collections.abc import Callable, Iterator, Sequence, Set
-from typing import Annotated, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field, NonNegativeInt
 from torch import Tensor
 
-from regard.errors import CorpusError
 from regard.inspection.record import Attention, Axis
+from regard.inspection.sinks import without_sinks
+from regard.inspection.symmetrize import Symmetry, flip, symmetrize
 from regard.settings import Settings
 from regard.types import Link
 
+Reading = Literal["rows", "columns", Symmetry]
+
 
 class AlignmentSettings(Settings):
-    """Which attention is taken for an alignment, and how."""
+    """Which attention is taken for an alignment, and how links are read off it."""
 
     layer: NonNegativeInt | None = None
     """The layer, counted from 0; none: the average over all."""
@@ -25,31 +28,66 @@ class AlignmentSettings(Settings):
 
     The deeper layers of a Transformer often look back at the source of the word they were given.
     """
+    sinks: bool = False
+    """Whether attention counts that is parked, whatever is asked: see `inspection.sinks`."""
+    shares: bool = False
+    """Whether a weight counts by its share of its row times its share of its column.
+
+    So a source word that all target words glance at loses to one that a single one looks at.
+    """
+    links: Reading = "rows"
+    """How links are read off: `rows` takes the best source word of each target word, `columns` the
+    best target word of each source word, and the others make one alignment of these two."""
     threshold: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """A link needs more than this share of what its target word pays to all source words."""
+    """A link needs more than this share of what its target word pays to all source words; read by
+    columns, of what its source word gets from all target words."""
 
     def __str__(self) -> str:
         layer = "the average of all layers" if self.layer is None else f"layer {self.layer}"
         head = "the average of all heads" if self.head is None else f"head {self.head}"
         both = self.layer is None and self.head is None
-        shown = "the average of all layers and heads" if both else f"{layer}, {head}"
-        return f"{shown}, shifted" if self.shift else shown
+        shown = ["the average of all layers and heads" if both else f"{layer}, {head}"]
+        shown += ["shifted"] * self.shift + ["by shares"] * self.shares
+        shown += ["with its sinks"] * self.sinks
+        return ", ".join(shown if self.links == "rows" else [*shown, self.links])
 
 
-class Choice(NamedTuple):
-    """The settings that fit best, and how far off they still are."""
-
-    settings: AlignmentSettings
-    error: float
+PLAIN = AlignmentSettings(sinks=True)
+"""What is usual: the average of all layers and heads, each target word's best source word."""
+UNMEASURED = AlignmentSettings(shares=True, links="grow-diag")
+"""The best guess for a model that no choice was measured for."""
 
 
 def align(attention: Attention, settings: AlignmentSettings) -> frozenset[Link]:
-    """The links of one sentence: each target word and the source word it looks at most.
+    """The links of one sentence.
 
     What goes to `</s>`, where a head looks when it has nothing to look for, does not count.
     """
-    words = by_word(attention, shift=settings.shift)
-    return link(words.pick(settings.layer, settings.head), settings.threshold)
+    return read_links(word_map(attention, settings), settings.links, settings.threshold)
+
+
+def word_map(attention: Attention, settings: AlignmentSettings) -> Tensor:
+    """How much each target word and each source word have to do with each other: (T', S')."""
+    seen = attention if settings.sinks else without_sinks(attention)
+    weights = by_word(seen, shift=settings.shift).pick(settings.layer, settings.head)  # (T', S')
+    return by_shares(weights) if settings.shares else weights
+
+
+def by_shares(weights: Tensor) -> Tensor:
+    """Each weight's share of its row times its share of its column: (..., T, S)."""
+    tiny = torch.finfo(weights.dtype).tiny  # a row or column of zeros stays one
+    rows, columns = weights.sum(-1, keepdim=True), weights.sum(-2, keepdim=True)
+    return weights / rows.clamp_min(tiny) * (weights / columns.clamp_min(tiny))
+
+
+def read_links(weights: Tensor, how: Reading, threshold: float = 0.0) -> frozenset[Link]:
+    """The links of a map (T, S), as (column, row)."""
+    if how == "rows":
+        return link(weights, threshold)
+    by_column = flip(link(weights.mT, threshold))
+    if how == "columns":
+        return by_column
+    return symmetrize(link(weights, threshold), by_column, how)
 
 
 def by_word(attention: Attention, *, shift: bool = False) -> Attention:
@@ -79,77 +117,6 @@ def link(weights: Tensor, threshold: float = 0.0) -> frozenset[Link]:
     peaks, best = weights.max(-1)  # (T,)
     clear = peaks > threshold * weights.sum(-1)  # (T,)
     return frozenset((int(best[row]), int(row)) for row in clear.nonzero().flatten())
-
-
-def choose(
-    attentions: Sequence[Attention],
-    error: Callable[[Sequence[frozenset[Link]]], float],
-    *,
-    threshold: float = 0.0,
-) -> Choice:
-    """The layer, head and shift whose links have the lowest `error` over some sentences.
-
-    `error` gets the links of all of them, in order, and compares them with what it knows. Of
-    equals the first wins: averages before single heads, and each unshifted before shifted.
-    """
-    if not attentions:
-        raise CorpusError("choosing an alignment head needs at least one sentence, found none")
-    words = {shift: [by_word(each, shift=shift) for each in attentions] for shift in (False, True)}
-    choices = []
-    for layer, head in _candidates(*attentions[0].layers.shape[:2]):
-        for shift, sentences in words.items():
-            links = [link(each.pick(layer, head), threshold) for each in sentences]
-            settings = AlignmentSettings(layer=layer, head=head, shift=shift, threshold=threshold)
-            choices.append(Choice(settings, error(links)))
-    return min(choices, key=lambda choice: choice.error)
-
-
-def intersect(forward: Set[Link], backward: Set[Link]) -> frozenset[Link]:
-    """The links that both directions found."""
-    return frozenset(forward & backward)
-
-
-def union(forward: Set[Link], backward: Set[Link]) -> frozenset[Link]:
-    """The links that either direction found."""
-    return frozenset(forward | backward)
-
-
-def grow_diag(forward: Set[Link], backward: Set[Link]) -> frozenset[Link]:
-    """The intersection, grown into the union (Koehn et al. 2005).
-
-    A link of the union joins when it touches a link that is in, straight or at a corner, and one
-    of its words has no link yet. Both directions are given as (source, target).
-    """
-    both = forward | backward
-    grown = set(forward & backward)
-    sources, targets = {s for s, _ in grown}, {t for _, t in grown}
-    growing = True
-    while growing:
-        growing = False
-        for place in sorted(grown):
-            for near in _neighbours(place):
-                bare = near[0] not in sources or near[1] not in targets
-                if near in both and near not in grown and bare:
-                    grown.add(near)
-                    sources.add(near[0])
-                    targets.add(near[1])
-                    growing = True
-    return frozenset(grown)
-
-
-def _candidates(layers: int, heads: int) -> Iterator[tuple[int | None, int | None]]:
-    """The average, each layer, each head; an only layer or an only head is not named twice."""
-    yield None, None
-    if layers > 1:
-        yield from ((layer, None) for layer in range(layers))
-    if heads > 1:
-        yield from ((layer, head) for layer in range(layers) for head in range(heads))
-
-
-def _neighbours(place: Link) -> Iterator[Link]:
-    """The four beside it, then the four at its corners."""
-    steps = (-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)
-    yield from ((place[0] + down, place[1] + right) for down, right in steps)
 
 
 def _membership(word_of: Sequence[int | None], words: int) -> Tensor:

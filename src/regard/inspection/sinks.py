@@ -6,7 +6,6 @@ arXiv 1906.04341; Xiao et al. 2023, arXiv 2309.17453, call it a sink).
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from torch import Tensor
 from regard.inspection.record import Attention, Part
 from regard.text.special import SPECIAL_PIECES
 
-FEWEST_ROWS = 5
+FEWEST_ROWS = 6
 """With fewer rows one cannot tell what all of them look at from what two of them look for."""
 FLOOR = 0.2
 """A column is a sink if at least half of the rows pay it this much of their attention."""
@@ -49,6 +48,7 @@ class Parked(NamedTuple):
 
 
 WORDS = "words"
+_Place = tuple[Part, int, int, str]
 
 
 def find_sinks(attention: Attention) -> tuple[Sink, ...]:
@@ -77,25 +77,36 @@ def without_sinks(attention: Attention) -> Attention:
     return replace(attention, layers=(attention.layers - parked).clamp_min(0))
 
 
-def count_parked(attentions: Iterable[Attention]) -> tuple[Parked, ...]:
-    """What each head parks on which piece over some sentences, the largest share first."""
-    shares: dict[tuple[Part, int, int, str], float] = defaultdict(float)
-    sentences: dict[tuple[Part, int, int, str], int] = defaultdict(int)
-    rows: dict[Part, int] = defaultdict(int)
-    for attention in attentions:
+class SinkTally:
+    """Sums up, sentence by sentence, what each head parks on which piece."""
+
+    def __init__(self) -> None:
+        self._paid: dict[_Place, float] = defaultdict(float)
+        self._times: dict[_Place, int] = defaultdict(int)
+        self._rows: dict[Part, int] = defaultdict(int)
+        self.sentences = 0
+        """How many were counted."""
+
+    def add(self, attention: Attention) -> None:
+        """Count the sinks of one more sentence."""
         num_rows = len(attention.rows.pieces)
-        rows[attention.part] += num_rows
-        sinks = find_sinks(attention)
-        places = [(sink.part, sink.layer, sink.head, _kind(sink.piece)) for sink in sinks]
-        for place, sink in zip(places, sinks, strict=True):
-            shares[place] += sink.share * num_rows
-        for place in set(places):
-            sentences[place] += 1
-    found = [
-        Parked(*place, share=paid / rows[place[0]], sentences=sentences[place])
-        for place, paid in shares.items()
-    ]
-    return tuple(sorted(found, key=lambda parked: -parked.share))
+        self.sentences += 1
+        self._rows[attention.part] += num_rows
+        seen = set()
+        for sink in find_sinks(attention):
+            place = sink.part, sink.layer, sink.head, _kind(sink.piece)
+            self._paid[place] += sink.share * num_rows
+            seen.add(place)
+        for place in seen:
+            self._times[place] += 1
+
+    def parked(self) -> tuple[Parked, ...]:
+        """What was found so far, the largest share first."""
+        found = [
+            Parked(*place, share=paid / self._rows[place[0]], sentences=self._times[place])
+            for place, paid in self._paid.items()
+        ]
+        return tuple(sorted(found, key=lambda parked: -parked.share))
 
 
 def _visible(attention: Attention) -> Tensor:

@@ -14,6 +14,7 @@ from regard.files import write_whole
 from regard.recipes.card import write_card
 from regard.recipes.prepare import Data, load_data
 from regard.recipes.run_folder import RunFolder, load_run
+from regard.serving.aligning import attends, measure_on_valid
 from regard.serving.translator import Translator
 from regard.training.loop import Progress
 
@@ -41,12 +42,17 @@ class Scores(NamedTuple):
 
 
 def finish_run(folder: RunFolder, progress: Progress, device: torch.device) -> Scores:
-    """Score the run on its test pairs, or its validation pairs if it has none; write a card."""
+    """Score the run on its test pairs, or its validation pairs if it has none; write a card.
+
+    Where there are gold alignments, the best way to align by its attention is measured and kept.
+    """
     run = load_run(folder.path, device=device)
     data = load_data(folder)
     scores = score_held_out(Translator([run]), data)
     write_whole(folder.path / "scores.json", json.dumps(scores.to_json(), indent=1).encode())
     write_card(run, data, progress, scores.scores, split=scores.split)
+    if data.gold("valid").exists() and attends(run):
+        measure_on_valid(run, data)
     return scores
 
 

@@ -1,0 +1,156 @@
+"""Which layer, head and reading align best, measured: by gold links, or by how two models agree."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.evaluation.alignment_error import error_rate, score_alignments
+from regard.evaluation.metrics import check_lines
+from regard.inspection.alignment import (
+    PLAIN,
+    UNMEASURED,
+    AlignmentSettings,
+    align,
+    by_shares,
+    by_word,
+)
+from regard.inspection.record import Attention
+from regard.inspection.sinks import without_sinks
+from regard.inspection.symmetrize import SYMMETRIES
+from regard.types import GoldAlignment, Link
+
+FINALISTS = 4
+"""Maps whose links are read off in every way; all others are only read by rows."""
+
+
+class Choice(NamedTuple):
+    """The settings that fit best, and how far off they still are."""
+
+    settings: AlignmentSettings
+    error: float
+
+
+class Agreement(NamedTuple):
+    """The settings of two models, source to target and back, whose links agree most."""
+
+    forward: AlignmentSettings
+    backward: AlignmentSettings
+    value: float
+    """2 |A ∩ B| / (|A| + |B|) for the links A and B of the two, over all sentences (Dice)."""
+
+
+def choose_by_gold(attentions: Sequence[Attention], gold: Sequence[GoldAlignment]) -> Choice:
+    """The settings whose links have the lowest alignment error rate over some sentences.
+
+    Every layer, head and average, shifted or not, is read by rows; the links of the best few and of
+    the plain average are then read off in every way. Of equals the first wins: averages before
+    single heads, and each unshifted before shifted.
+    """
+    check_lines(attentions=attentions, gold_alignments=gold)
+    views = _views(attentions[0])
+    counts = torch.zeros(3, len(views))  # links, sure ones hit, possible ones hit
+    for attention, truth in zip(attentions, gold, strict=True):
+        found = _best_of_rows(_maps(attention))  # (C, T', S')
+        sure, possible = (_matrix(links, found) for links in truth)  # (T', S')
+        counts += torch.stack([(found & which).sum((-1, -2)) for which in (found, sure, possible)])
+    num_sure = sum(len(truth.sure) for truth in gold)
+    errors = [
+        error_rate(num_links=links, num_sure=num_sure, hit_sure=sure, hit_possible=possible)
+        for links, sure, possible in counts.mT.tolist()
+    ]
+    best = sorted(range(len(views)), key=errors.__getitem__)[:FINALISTS]
+    readings = [PLAIN, *(way for view in best for way in _readings(views[view]))]
+    choices = [
+        Choice(way, score_alignments([align(one, way) for one in attentions], gold).error_rate)
+        for way in readings
+    ]
+    return min(choices, key=lambda choice: choice.error)
+
+
+def choose_by_agreement(forward: Sequence[Attention], backward: Sequence[Attention]) -> Agreement:
+    """The settings of two models whose links agree most; no gold is needed.
+
+    `backward` are the same sentences the other way round. One model gives each target word its best
+    source word, the other each source word its best target word: whatever either does out of habit,
+    such as parking its attention or looking where a word stands, the other does not confirm.
+    """
+    check_lines(forward_attentions=forward, backward_attentions=backward)
+    here, there = _views(forward[0]), _views(backward[0])
+    common = torch.zeros(len(here), len(there))
+    sizes = torch.zeros(len(here), 1), torch.zeros(1, len(there))
+    for one, other in zip(forward, backward, strict=True):
+        found = _best_of_rows(_maps(one)).flatten(1).float()  # (C, T' * S')
+        back = _best_of_rows(_maps(other)).mT.flatten(1).float()  # (C', T' * S')
+        common += found @ back.mT  # (C, C')
+        sizes[0].add_(found.sum(1, keepdim=True))
+        sizes[1].add_(back.sum(1)[None])
+    agreement = 2 * common / (sizes[0] + sizes[1]).clamp_min(1)  # (C, C')
+    best, best_back = divmod(int(agreement.argmax()), len(there))
+    return Agreement(
+        here[best].settings, there[best_back].settings, float(agreement[best, best_back])
+    )
+
+
+class _View(NamedTuple):
+    """One map of a model."""
+
+    layer: int | None
+    head: int | None
+    shift: bool
+
+    @property
+    def settings(self) -> AlignmentSettings:
+        """With the way of reading that is best where nothing is known."""
+        return UNMEASURED.model_copy(update=self._asdict())
+
+
+def _views(attention: Attention) -> list[_View]:
+    """All maps of a model, in the order of `_maps`."""
+    places = list(_places(*attention.layers.shape[:2]))
+    return [_View(*place, shift) for shift in (False, True) for place in places]
+
+
+def _places(layers: int, heads: int) -> Iterator[tuple[int | None, int | None]]:
+    """The average, each layer, each head; an only layer or an only head is not named twice."""
+    yield None, None
+    if layers > 1:
+        yield from ((layer, None) for layer in range(layers))
+    if heads > 1:
+        yield from ((layer, head) for layer in range(layers) for head in range(heads))
+
+
+def _maps(attention: Attention) -> Tensor:
+    """Every map of one sentence between words, by shares and without sinks: (C, T', S')."""
+    seen = without_sinks(attention)
+    maps = []
+    for shift in (False, True):
+        words = by_word(seen, shift=shift)
+        maps += [words.pick(*place) for place in _places(*words.layers.shape[:2])]
+    return by_shares(torch.stack(maps))  # (C, T', S')
+
+
+def _best_of_rows(maps: Tensor) -> Tensor:
+    """True where a row of `maps` (C, T, S) has its best column."""
+    if not maps.numel():
+        return maps.bool()
+    peaks, best = maps.max(-1, keepdim=True)  # (C, T, 1)
+    return torch.zeros_like(maps, dtype=torch.bool).scatter(-1, best, peaks > 0)
+
+
+def _matrix(links: frozenset[Link], like: Tensor) -> Tensor:
+    """True at the links: (T, S), as wide as the maps `like` (C, T, S)."""
+    matrix = torch.zeros(like.shape[1:], dtype=torch.bool)
+    for source, target in links:
+        matrix[target, source] = True
+    return matrix
+
+
+def _readings(view: _View) -> list[AlignmentSettings]:
+    """Every way to read one map."""
+    return [
+        view.settings.model_copy(update={"shares": shares, "links": links})
+        for shares in (False, True)
+        for links in ("rows", *SYMMETRIES)
+    ]
