@@ -1,16 +1,19 @@
 """Servers to test: in this process, or `regard serve` in one of its own."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from starlette.testclient import TestClient
+import httpx
+from fastapi import FastAPI
 
 from regard.serving.server.app import build_app, open_doors
 from regard.serving.server.keys import Keys
@@ -23,17 +26,44 @@ PATIENCE = 60.0
 """Seconds that a server may take to start or to stop on a busy machine."""
 
 
+class Client:
+    """Asks a server in this process, which lives on an event loop in a thread of its own."""
+
+    def __init__(self, app: FastAPI, loop: asyncio.AbstractEventLoop) -> None:
+        self.doors, self.service = open_doors(app), app.state.service
+        self._loop = loop
+        transport = httpx.ASGITransport(self.doors, raise_app_exceptions=False)
+        self._asking = httpx.AsyncClient(transport=transport, base_url="http://localhost")
+
+    def request(self, method: str, path: str, **request) -> httpx.Response:
+        asking = self._asking.request(method, path, **request)
+        return asyncio.run_coroutine_threadsafe(asking, self._loop).result(PATIENCE)
+
+    def get(self, path: str, **request) -> httpx.Response:
+        return self.request("GET", path, **request)
+
+    def post(self, path: str, **request) -> httpx.Response:
+        return self.request("POST", path, **request)
+
+
 @contextmanager
-def client(*models, keys=(), **settings) -> Iterator[TestClient]:
-    """A client of a server in this process; `client.app` is its outermost layer."""
+def client(*models, keys=(), **settings) -> Iterator[Client]:
+    """A client of a server in this process."""
     settings, metrics = ServerSettings(**settings), Metrics()
     served = Models.load([read_asked(str(one)) for one in models], settings, metrics, device="cpu")
     app = build_app(make_service(served, settings, Keys(keys), metrics))
-    with TestClient(
-        open_doors(app), base_url="http://localhost", raise_server_exceptions=False
-    ) as one:
-        one.service = app.state.service
-        yield one
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    life = app.router.lifespan_context(app)
+    try:
+        asyncio.run_coroutine_threadsafe(life.__aenter__(), loop).result(PATIENCE)
+        yield Client(app, loop)
+        asyncio.run_coroutine_threadsafe(life.__aexit__(None, None, None), loop).result(PATIENCE)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 @dataclass

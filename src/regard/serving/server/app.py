@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
 import regard.inspection
@@ -18,7 +18,12 @@ from regard.serving.server.doors import Doors
 from regard.serving.server.headers import SecurityHeaders
 from regard.serving.server.limits import BodyLimits, HostCheck, allowed_hosts
 from regard.serving.server.openapi import describing
-from regard.serving.server.refusals import RequestError, answer_refused
+from regard.serving.server.refusals import (
+    RequestError,
+    answer_http,
+    answer_mistake,
+    answer_refused,
+)
 from regard.serving.server.routes import about, inside, state, stream, text
 from regard.serving.server.service import Service
 
@@ -28,7 +33,7 @@ ROUTES = (text, stream, about, inside, state)
 
 
 def build_app(service: Service) -> FastAPI:
-    """The whole application; `app.state.doors` is its outermost layer."""
+    """The application, to be reached through `open_doors`."""
     app = FastAPI(
         title="regard",
         version=__version__,
@@ -37,8 +42,12 @@ def build_app(service: Service) -> FastAPI:
         docs_url=None,  # a page that would fetch its script from elsewhere
         redoc_url=None,
         lifespan=_live,
-        middleware=_layers(service),
-        exception_handlers={RequestError: answer_refused, HTTPException: _answer_http},
+        middleware=_sharing(service.settings.origins),
+        exception_handlers={
+            RequestError: answer_refused,
+            HTTPException: answer_http,
+            Exception: answer_mistake,
+        },
     )
     app.state.service = service
     for part in ROUTES:
@@ -51,29 +60,26 @@ def build_app(service: Service) -> FastAPI:
 
 
 def open_doors(app: FastAPI) -> Doors:
-    """The application within its outermost layer."""
+    """The application within its layers, the outermost of which is `app.state.doors`."""
     service: Service = app.state.service
-    doors = app.state.doors = Doors(app, service.metrics)
+    limited = BodyLimits(app, service.settings)
+    named = HostCheck(limited, allowed_hosts(service.settings))
+    doors = app.state.doors = Doors(SecurityHeaders(named), service.metrics)
     return doors
 
 
-def _layers(service: Service) -> list[Middleware]:
-    """From the outside to the inside."""
-    settings = service.settings
-    layers = [
-        Middleware(SecurityHeaders),
-        Middleware(HostCheck, names=allowed_hosts(settings)),
-        Middleware(BodyLimits, settings=settings),
-    ]
-    if settings.origins:
-        allowed = Middleware(
+def _sharing(origins: tuple[str, ...]) -> list[Middleware]:
+    """What lets pages of some origins read answers."""
+    if not origins:
+        return []
+    return [
+        Middleware(
             CORSMiddleware,
-            allow_origins=settings.origins,
+            allow_origins=origins,
             allow_methods=["GET", "POST"],
             allow_headers=["Authorization", "Content-Type"],
         )
-        layers.insert(1, allowed)
-    return layers
+    ]
 
 
 @asynccontextmanager
@@ -96,9 +102,3 @@ async def _live(app: FastAPI) -> AsyncIterator[None]:
 async def _page() -> Response:
     """The page."""
     return FileResponse(PAGE / "index.html")
-
-
-async def _answer_http(request: Request, error: Exception) -> JSONResponse:
-    """What the framework refuses, in our form."""
-    assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)

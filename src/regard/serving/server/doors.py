@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.serving.server.logs import log, log_error
 from regard.serving.server.metrics import Metrics
-from regard.serving.server.refusals import RequestError, busy
+from regard.serving.server.refusals import NUMBER, busy
 
 ALWAYS = {"/health", "/ready", "/metrics"}
 """Paths that are answered to the last."""
@@ -64,13 +64,8 @@ class Doors:
     async def _serve(self, visit: "Visit", receive: Receive) -> None:
         try:
             await self.app(visit.scope, receive, visit.send)
-        except Exception as error:
+        except Exception as error:  # the client has been told
             log_error("a request failed", error, request=visit.number)
-            if not visit.status:
-                refused = RequestError(
-                    500, f"the server made a mistake; its log names {visit.number}"
-                )
-                await refused.response()(visit.scope, receive, visit.send)
 
     def _report(self, visit: "Visit") -> None:
         route = getattr(visit.scope.get("route"), "path", OTHER)
@@ -94,7 +89,8 @@ class Visit:
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self.scope, self._send = scope, send
-        self.began, self.number = time.monotonic(), secrets.token_hex(8)
+        self.began = time.monotonic()
+        self.number = scope[NUMBER] = secrets.token_hex(8)
         self.status = 0
 
     async def send(self, message: Message) -> None:

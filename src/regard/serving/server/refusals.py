@@ -4,7 +4,11 @@ import math
 from collections.abc import Mapping
 
 from fastapi import Request
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
+
+NUMBER = "regard.request"
+"""Where a request's scope holds the number that the log knows it by."""
 
 
 class RequestError(Exception):
@@ -37,3 +41,15 @@ async def answer_refused(request: Request, error: Exception) -> JSONResponse:
     """The handler of `RequestError`."""
     assert isinstance(error, RequestError)
     return error.response()
+
+
+async def answer_http(request: Request, error: Exception) -> JSONResponse:
+    """The handler of what the framework refuses, in our form."""
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+async def answer_mistake(request: Request, error: Exception) -> JSONResponse:
+    """The handler of what nobody foresaw; who sees to it finds it in the log by its number."""
+    number = request.scope.get(NUMBER, "")
+    return RequestError(500, f"the server made a mistake; its log names {number}").response()

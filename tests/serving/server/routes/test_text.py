@@ -1,0 +1,137 @@
+import pytest
+
+from regard.serving.searching import search_settings
+from servers import client
+
+SENTENCES = ["Jane visite l'Afrique en septembre.", "Elle ne la visite pas.", "Il part."]
+PAIR = {"source": "fr", "target": "en"}
+
+
+@pytest.fixture(scope="module")
+def server(tiny_run):
+    with client(tiny_run, max_characters=500, max_texts=5) as one:
+        yield one
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_a_text(server, translator, sentence):
+    answer = server.post("/translate", json={"q": sentence, **PAIR})
+    assert answer.status_code == 200
+    assert answer.json() == {"translatedText": translator(sentence).text}
+
+
+def test_several_texts(server, translator):
+    answer = server.post("/translate", json={"q": [*SENTENCES, "", " "], **PAIR})
+    expected = [translator(sentence).text for sentence in SENTENCES]
+    assert answer.json() == {"translatedText": [*expected, "", " "]}
+
+
+@pytest.mark.parametrize("way", ["data", "files"])
+def test_forms(server, translator, way):
+    fields = {"q": SENTENCES[0], **PAIR, "alternatives": "1", "format": "text"}
+    if way == "files":  # multipart, as curl -F sends it
+        fields = {name: (None, value) for name, value in fields.items()}
+    answer = server.post("/translate", **{way: fields})
+    assert answer.json()["translatedText"] == translator(SENTENCES[0]).text
+    assert len(answer.json()["alternatives"]) == 1
+
+
+def test_lines_stay_lines(server, translator):
+    answer = server.post("/translate", json={"q": "\n".join(SENTENCES) + "\n\n", **PAIR})
+    expected = "\n".join(translator(sentence).text for sentence in SENTENCES) + "\n\n"
+    assert answer.json() == {"translatedText": expected}
+
+
+def test_alternatives_are_the_n_best(server, translator):
+    answer = server.post("/translate", json={"q": SENTENCES[0], **PAIR, "alternatives": 3})
+    settings = search_settings(translator.settings, beam=4, n_best=4)
+    [expected] = translator.translate(SENTENCES[:1], settings)
+    found = [answer.json()["translatedText"], *answer.json()["alternatives"]]
+    assert found == list(dict.fromkeys(one.text for one in expected.candidates))
+
+
+def test_the_language_is_found_out(server, translator):
+    answer = server.post("/translate", json={"q": SENTENCES[0], "source": "auto", "target": "en"})
+    assert answer.json()["translatedText"] == translator(SENTENCES[0]).text
+    assert answer.json()["detectedLanguage"]["language"] == "fr"
+    assert answer.json()["detectedLanguage"]["confidence"] > 90
+    answer = server.post("/translate", json={"q": SENTENCES, "source": "auto", "target": "en"})
+    assert [one["language"] for one in answer.json()["detectedLanguage"]] == ["fr"] * 3
+
+
+def test_of_what_is_no_french_it_is_not_sure(server):
+    answer = server.post("/translate", json={"q": "你好", "source": "auto", "target": "en"})
+    assert answer.json()["detectedLanguage"] == {"confidence": 0.0, "language": "fr"}
+
+
+def test_detection(server):
+    first, second = server.post("/detect", data={"q": "Elle ne la visite pas."}).json()
+    assert (first["language"], second["language"]) == ("fr", "en")
+    assert first["confidence"] > 90 > second["confidence"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"q": "x", "source": "fr"}, "Invalid request: missing target parameter"),
+        ({"source": "fr", "target": "en"}, "Invalid request: missing q parameter"),
+        ({"q": "x", "source": "fr", "target": "de"}, "fr-de is not supported; this server has"),
+        ({"q": "x", "source": "auto", "target": "de"}, "auto-de is not supported: there is no"),
+        ({"q": 3, **PAIR}, "Invalid request: q."),
+        ({"q": ["x", None], **PAIR}, "Invalid request: q."),
+        ({"q": [], **PAIR}, "Invalid request: q."),
+        ({"q": "x", **PAIR, "format": "pdf"}, "Invalid request: format: Input should be 'text'"),
+        ({"q": "x", **PAIR, "alternatives": 99}, "alternatives must be at most 10"),
+        ({"q": "x", **PAIR, "alternatives": -1}, "Invalid request: alternatives: "),
+        ({"q": "x", **PAIR, "alternatives": "1"}, "Invalid request: alternatives: "),
+        ({"q": "x" * 501, **PAIR}, "request (501) exceeds text limit (500)"),
+        ({"q": ["x"] * 6, **PAIR}, "6 texts exceed the limit of 5"),
+    ],
+)
+def test_wrong_requests(server, wrong, message):
+    answer = server.post("/translate", json=wrong)
+    assert answer.status_code == 400
+    assert message in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"q": "\\ud800"}', b"[" * 100_000, b'{"q":' * 9999],
+)
+def test_what_is_no_request_at_all(server, body):
+    answer = server.post("/translate", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert "Invalid request" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/xml"])
+def test_bodies_of_other_kinds(server, kind):
+    headers = {"Content-Type": kind} if kind else {}
+    answer = server.post("/translate", content=b"q=x", headers=headers)
+    assert answer.status_code == 415
+    assert f"Content-Type is {kind or 'missing'}" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("content", [b"--x\r\nnonsense", b"", b"--x--"])
+def test_a_broken_multipart_body(server, content):
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    assert server.post("/translate", content=content, headers=headers).status_code == 400
+    headers = {"Content-Type": "multipart/form-data"}
+    assert server.post("/translate", content=content, headers=headers).status_code == 400
+
+
+def test_suggestions_are_not_taken(server):
+    answer = server.post("/suggest", data={"q": "a", "s": "b", **PAIR})
+    assert (answer.status_code, answer.json()) == (
+        403,
+        {"error": "Suggestions are disabled on this server."},
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["\x00", "\u202e" * 50, "a" * 500, "<script>alert(1)</script>", "{}" * 20, "😀\ufeff"]
+)
+def test_hostile_texts_are_translated_like_others(server, text):
+    answer = server.post("/translate", json={"q": text, **PAIR})
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"

@@ -1,0 +1,112 @@
+import asyncio
+import shutil
+
+import pytest
+
+from regard.errors import RunError, SettingsError
+from regard.serving.server.metrics import Metrics
+from regard.serving.server.models import Languages, Models, language_name, read_asked
+from regard.serving.server.refusals import RequestError
+from regard.serving.server.settings import ServerSettings
+
+
+def load(*arguments):
+    asked = [read_asked(str(one)) for one in arguments]
+    return Models.load(asked, ServerSettings(), Metrics(), device="cpu")
+
+
+@pytest.fixture
+def copied(tiny_run, tmp_path):
+    return shutil.copytree(tiny_run, tmp_path / "copied")
+
+
+def test_the_languages_of_a_run_are_those_of_its_corpus(tiny_run):
+    assert read_asked(str(tiny_run)) == (("fr", "en"), tiny_run)
+
+
+def test_languages_can_be_named(tiny_run):
+    assert read_asked(f"de-nl={tiny_run}") == (("de", "nl"), tiny_run)
+
+
+@pytest.mark.parametrize("pair", ["fr", "fr-", "fr-en-de", ""])
+def test_what_is_no_pair_of_languages(tiny_run, pair):
+    with pytest.raises(SettingsError, match="expected SOURCE-TARGET=FOLDER"):
+        read_asked(f"{pair}={tiny_run}")
+
+
+def test_a_run_whose_languages_are_not_known(copied):
+    shutil.rmtree(copied / "data")
+    with pytest.raises(SettingsError, match="say it: regard serve fr-en="):
+        read_asked(str(copied))
+    assert read_asked(f"fr-en={copied}").path == copied
+
+
+def test_a_folder_that_is_no_run(tmp_path):
+    with pytest.raises(RunError, match="not a run"):
+        read_asked(str(tmp_path))
+    with pytest.raises(RunError, match="no such folder"):
+        load(f"fr-en={tmp_path / 'nowhere'}")
+
+
+def test_two_models_for_one_pair(tiny_run, other_run):
+    with pytest.raises(SettingsError, match="translates fr-en already; serve one of them"):
+        load(tiny_run, other_run)
+
+
+def test_models_are_found_by_their_languages(tiny_run, other_run):
+    models = load(tiny_run, f"en-fr={other_run}", f"de-en={other_run}")
+    assert models.find("en", "fr").path == other_run
+    assert models.sources() == ["fr", "en", "de"]
+    assert models.sources("en") == ["fr", "de"]
+    assert models.targets() == ["en", "fr"]
+    assert models.targets("fr") == ["en"]
+    with pytest.raises(RequestError, match="fr-de is not supported; this server has fr-en, en-fr"):
+        models.find("fr", "de")
+
+
+def test_what_models_have_learned_from(tiny_run, copied):
+    shutil.rmtree(copied / "data")
+    texts = load(tiny_run, f"de-en={copied}").texts(7)
+    assert {language: len(lines) for language, lines in texts.items()} == {"fr": 7, "en": 7}
+
+
+@pytest.mark.parametrize(
+    ("code", "name"), [("fr", "French"), ("pt-BR", "Portuguese (Brazil)"), ("x1", "x1"), ("", "")]
+)
+def test_names_of_languages(code, name):
+    assert language_name(code) == name
+
+
+def test_new_weights_are_noticed_and_loaded(copied):
+    models = load(copied)
+    [served] = models.served
+    before = served.translator
+    assert not served.changed()
+    shutil.copy(copied / "weights" / "last.safetensors", copied / "new")
+    (copied / "new").replace(copied / "model.safetensors")
+    assert served.changed()
+    asyncio.run(models.reload())
+    assert not served.changed()
+    assert served.translator is not before
+
+
+def test_a_model_that_cannot_be_loaded_again_stays(copied, caplog):
+    models = load(copied)
+    [served] = models.served
+    before = served.translator
+    (copied / "model.safetensors").write_bytes(b"half of i")
+    assert served.changed()
+    asyncio.run(models.reload())
+    assert served.translator is before
+    assert not served.changed(), "it would be tried again and again"
+    assert "reload failed" in caplog.text
+
+
+def test_weights_that_are_gone_are_others(copied):
+    [served] = load(copied).served
+    (copied / "model.safetensors").unlink()
+    assert served.changed()
+
+
+def test_a_pair_reads_as_people_write_it():
+    assert str(Languages("fr", "en")) == "fr-en"
