@@ -1,8 +1,15 @@
+import json
+import re
+from typing import get_args
+
 import pytest
 from typer.testing import CliRunner
 
 from regard.cli.look import app
 from regard.errors import RunError, SettingsError
+from regard.inspection.changes import Flattened, ForcedWords, Silenced
+from regard.inspection.look import Kind
+from regard.serving.searching import search_settings
 
 SENTENCE = "Jane visite l'Afrique en septembre."
 
@@ -64,6 +71,77 @@ def test_without_a_head(run, translator):
     assert run("--without", "0", "--part", "encoder").stdout != run("--part", "encoder").stdout
 
 
+@pytest.mark.parametrize(
+    ("args", "change", "named"),
+    [
+        (("--without", "encoder.0.1"), Silenced("encoder", 0, 1), "without encoder.0.1"),
+        (("--flatten", "1"), Flattened("cross", 1), "flat 1"),
+        (("--flatten", "1.2", "--part", "decoder"), Flattened("decoder", 1, 2), "flat 1.2"),
+        (("--force", "0=septembre"), ForcedWords(0, 4), "forced 0=septembre"),
+        (("--force", "0=4"), ForcedWords(0, 4), "forced 0=4"),
+    ],
+)
+def test_the_changed_translation_stands_below_with_its_marks(run, translator, args, change, named):
+    changed = translator(SENTENCE, changes=[change])
+    shown = run(*args).stdout.splitlines()
+    assert shown[0] == changed.before.text
+    name, _, marked = shown[1].partition(": ")
+    assert name == named
+    without_marks = re.sub(r"\[-.*?-\] ?", "", marked).replace("{+", "").replace("+}", "")
+    assert without_marks.removesuffix(" (the same words)").strip() == changed.text
+    assert ("(the same words)" in marked) == (changed.text == changed.before.text)
+
+
+def test_a_change_that_changes_no_word_says_so(run, monkeypatch, translator):
+    monkeypatch.setattr(Silenced, "__call__", lambda self, site, weights: weights)
+    assert run("--without", "0").stdout.splitlines()[1].endswith("(the same words)")
+
+
+def test_the_n_best(run, translator):
+    shown = run("--n-best", "2").stdout
+    best = translator.look(SENTENCE, search_settings(translator.settings, n_best=2)).candidates
+    for one in best:
+        assert f"{one.score:.3f}  {one.text}" in shown
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_kinds_of_pictures(run, tmp_path, kind):
+    file = tmp_path / "a.svg"
+    assert run("--as", kind, "--svg", file, "--theme", "dark").exit_code == 0
+    assert "<svg" in file.read_text()
+
+
+def test_kinds_of_pictures_differ(run, tmp_path):
+    files = [tmp_path / f"{kind}.svg" for kind in get_args(Kind)]
+    for kind, file in zip(get_args(Kind), files, strict=True):
+        run("--as", kind, "--svg", file)
+    assert len({file.read_bytes() for file in files}) == len(files)
+
+
+def test_json_is_the_look_document(run, translator):
+    document = json.loads(run("--json", "--force", "0=septembre").stdout)
+    assert document["version"] == 1
+    assert document["model"] == "tiny"
+    assert document["changes"] == [
+        {"kind": "force", "target": 0, "source": 4, "layer": None, "head": None}
+    ]
+    assert document["before"] == {"text": translator(SENTENCE).text}
+    assert document["tree"]["nodes"]
+    assert document["without"] == []
+
+
+def test_a_page_to_mail(run, tmp_path):
+    page = tmp_path / "look.html"
+    shown = run("--html", page)
+    assert f"wrote {page}" in shown.stderr
+    written = page.read_text()
+    assert written.startswith("<!doctype html>")
+    [held] = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', written, re.DOTALL)
+    silenced = json.loads(held)["without"]
+    assert len(silenced) == (3 + 2 + 2) * (4 + 1)
+    assert {"part", "layer", "head", "text"} == set(silenced[0])
+
+
 def test_notes_are_told(run):
     assert "control characters" in run(sentence="Jane\x07danse").stderr
 
@@ -73,6 +151,25 @@ def test_notes_are_told(run):
     [
         (("--all", "--layer", "0"), "--all shows every layer and head: drop --layer and --head"),
         (("--without", "a"), "--without a: expected LAYER.HEAD or LAYER, such as 3.5"),
+        (("--without", "encoder"), "--without encoder: expected LAYER.HEAD or LAYER"),
+        (
+            ("--without", "middle.1"),
+            r"--without middle\.1: .* before it \(encoder, decoder, cross\)",
+        ),
+        (("--flatten", "1."), r"--flatten 1\.: expected LAYER\.HEAD"),
+        (("--flatten", "7"), "layer: cross attention of .* has 2, counted from 0; got 7"),
+        (
+            ("--force", "Africa"),
+            "--force Africa: expected TARGET=SOURCE, each a word or its number",
+        ),
+        (("--force", "=2"), "--force =2: expected TARGET=SOURCE"),
+        (
+            ("--force", "0=99"),
+            "word 99 of the sentence: it has 5, counted from 0: 0 Jane, 1 visite",
+        ),
+        (("--force", "99=0"), "word 99 of the translation: it has "),
+        (("--force", "0=mer"), "word 'mer': the sentence has no such word; it has 0 Jane"),
+        (("--html", "a.txt"), r"--html a\.txt: the file's name should end in \.html"),
         (("--without", "1.2.3"), r"--without 1\.2\.3: expected LAYER\.HEAD"),
         (("--without", "-1"), "--without -1: expected LAYER.HEAD"),
         (("--without", "7"), "layer: cross attention of .* has 2, counted from 0; .* 7"),
@@ -91,6 +188,21 @@ def test_mistakes(run, args, message):
 def test_a_blank_sentence(run):
     with pytest.raises(SettingsError, match="the sentence is blank: there is nothing to look at"):
         run(sentence="  ")
+
+
+def test_a_blank_sentence_with_changes(run):
+    with pytest.raises(SettingsError, match="the sentence is blank: there is no attention"):
+        run("--force", "0=0", sentence=" ")
+
+
+def test_a_word_that_occurs_twice_needs_its_number(run):
+    with pytest.raises(SettingsError, match=r"'mer': the sentence has it 2 times; .* one of 1, 3"):
+        run("--force", "0=mer", sentence="La mer, la mer.")
+
+
+def test_a_sentence_in_several_parts_cannot_be_forced(run):
+    with pytest.raises(SettingsError, match=r"too long and translated in .* parts"):
+        run("--force", "0=0", sentence="Paul aime la mer. " * 10)
 
 
 def test_a_part_that_the_model_has_not(run, other_run):

@@ -2,9 +2,11 @@ import pytest
 import torch
 from rich.console import Console
 
+from regard.decoding.tree import Node, SearchTree
 from regard.errors import SettingsError
 from regard.inspection.alignment import AlignmentSettings
 from regard.inspection.look import Look
+from regard.inspection.plot import picture
 from regard.inspection.record import Attention, Axis
 
 # "la mer" as three pieces, "the sea" as two, each with </s>; heads 0 and 1 look in unlike places
@@ -62,12 +64,27 @@ def test_layer_and_head_must_be_there(look):
 
 
 def test_a_plot_of_one_map_or_of_all(look):
-    one, grid = look.plot(head=1), look.plot(grid=True)
+    one, grid = look.plot(head=1), look.plot(kind="grid")
     cells = one.axes[0].collections[0].get_array()
     torch.testing.assert_close(
         torch.tensor(cells.data), torch.tensor([[0.1, 0.8], [0.7, 0.2]]), check_dtype=False
     )
     assert len([axes for axes in grid.axes if axes.collections]) >= 2
+
+
+@pytest.mark.parametrize("kind", ["map", "arcs", "focus"])
+def test_figures_of_one_head(look, kind):
+    first, second = (picture(look.plot(kind=kind, head=head), ".svg") for head in (0, 1))
+    assert first != second
+    assert first != picture(look.plot(kind=kind, head=0, theme="dark"), ".svg")
+
+
+def test_a_figure_of_the_search(look):
+    nodes = (Node(None, 1, 0.0, "kept"), Node(0, 5, -0.1, "kept"), Node(1, 2, -0.2, "ended"))
+    searched = Look({}, SearchTree(nodes, (2,)), ("<s>", "sea", "</s>"))
+    assert searched.plot(kind="tree").axes
+    with pytest.raises(SettingsError, match="the search was not kept: ask for it"):
+        look.plot(kind="tree")
 
 
 def test_alignment_follows_the_settings(look):
@@ -88,4 +105,4 @@ def test_an_empty_translation_can_be_looked_at():
     assert "la" in shown(empty.show(words=False))
     assert isinstance(shown(empty.show()), str)
     assert "<svg" in empty._repr_svg_()
-    assert empty.plot(grid=True).axes
+    assert empty.plot(kind="grid").axes

@@ -103,11 +103,9 @@ def _look(
     if answer.attention is None:
         return
     out.print(answer.attention.show(layer=best.layer, head=best.head))
-    for name, grid in (("attention.png", False), ("heads.png", True)):
-        figure = answer.attention.plot(
-            layer=None if grid else best.layer, head=None if grid else best.head, grid=grid
-        )
-        save_figure(figure, folder.path / name)
+    one = answer.attention.plot(layer=best.layer, head=best.head)
+    save_figure(one, folder.path / "attention.png")
+    save_figure(answer.attention.plot(kind="grid"), folder.path / "heads.png")
     out.print(
         f"[dim]{best}, chosen on {CHOSEN_ON} validation pairs; drawn in "
         f"{folder.path}/attention.png, every head in {folder.path}/heads.png[/dim]"

@@ -5,15 +5,15 @@ from typing import Annotated, Literal
 import torch
 import typer
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
 from regard.cli import options
-from regard.cli.console import err, out, print_json
+from regard.cli.console import out, print_json
 from regard.cli.held_out import read_held_out
 from regard.cli.pictures import draw_all, name_pictures
+from regard.cli.progress import progress_bar
 from regard.cli.tables import plain_table
 from regard.evaluation.metrics import BleuTokenizer
 from regard.inspection.plot_costs import plot_costs
@@ -74,7 +74,7 @@ def command(
     sources, references = (lines[:sentences] for lines in read_held_out(model, source, reference))
     translator = load(model, device=device, weights=weights)
     search = search_settings(translator.settings, beam=beam)
-    with _progress() as progress:
+    with progress_bar() as progress:
         task = progress.add_task("removing heads")
         found = sweep_heads(
             translator,
@@ -99,19 +99,6 @@ def grids(found: Sweep) -> dict[str, Tensor]:
         for part, heads in named.items()
         if heads
     }
-
-
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("[dim]left[/dim]"),
-        TimeRemainingColumn(),
-        console=err,
-        transient=True,
-        disable=not err.is_terminal,
-    )
 
 
 def _print(model: str, found: Sweep) -> None:

@@ -1,22 +1,45 @@
 """`regard look`."""
 
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.markup import escape
+from rich.text import Text
 
 from regard.cli import options
-from regard.cli.console import note, out
+from regard.cli.console import note, out, print_json
+from regard.cli.pictures import check_ending, draw_all, name_pictures
+from regard.cli.progress import progress_bar
+from regard.cli.tables import plain_table
+from regard.cli.wishes import Asked, mark_difference
+from regard.decoding.search import DecodingSettings
 from regard.errors import SettingsError
-from regard.inspection.changes import Silenced
-from regard.inspection.look import Look
-from regard.inspection.plot import save_figure
+from regard.inspection.document import LookDocument, Without, look_document
+from regard.inspection.look import Kind, Look
+from regard.inspection.page import write_page
 from regard.inspection.record import Part
+from regard.serving.aligning import best_alignment
+from regard.serving.answer import Answer
 from regard.serving.searching import search_settings
-from regard.serving.translator import load
+from regard.serving.translator import Translator, load
+from regard.serving.without import num_silenced, silence_each
 
 app = typer.Typer()
+
+PLACE = "[PART.]LAYER[.HEAD]"
+
+
+class View(NamedTuple):
+    """What of the attention is shown."""
+
+    part: Part
+    layer: int | None
+    head: int | None
+    every: bool
+    words: bool
 
 
 @app.command()
@@ -41,77 +64,143 @@ def command(
     without: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="LAYER.HEAD",
-            help="Silence this head of the part, or, given LAYER alone, all its heads, and show "
-            "what becomes of the translation; may be repeated.",
+            metavar=PLACE,
+            help="Silence a head, such as 3.5 or encoder.3.5, or all heads of a layer, such as 3, "
+            "and show what becomes of the translation; may be repeated.",
         ),
     ] = None,
-    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a PNG.")] = None,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw an SVG.")] = None,
+    flatten: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar=PLACE, help="Let a head look at everything alike, instead; may be repeated."
+        ),
+    ] = None,
+    force: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TARGET=SOURCE",
+            help="Let a word of the translation look at one word of the sentence alone. A word is "
+            "its number, from 0, or itself where it occurs once; may be repeated.",
+        ),
+    ] = None,
+    kind: Annotated[
+        Kind | None,
+        typer.Option(
+            "--as",
+            help="What --png and --svg draw. map: a cell for each pair of words, the usual; grid: "
+            "every head's; arcs: lines between words; focus: what each word looked at most; tree: "
+            "the hypotheses of the search.",
+        ),
+    ] = None,
+    png: options.Png = None,
+    svg: options.Svg = None,
+    theme: options.Theme = "light",
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write all of it as one page that answers clicks, with no server and no network.",
+        ),
+    ] = None,
+    n_best: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Show the N best translations.")
+    ] = None,
     beam: options.Beam = None,
     weights: options.Weights = "model",
     device: options.Device = "auto",
+    json: options.Json = False,
 ) -> None:
     """Show what a model attends to when it translates a sentence.
 
     The map in the terminal has a row for each word of the translation and a column for each word of
     the sentence: the brighter, the more that word was looked at. --png and --svg draw the same.
+    With --without, --flatten or --force the attention is changed, and the map is that of the
+    changed translation; what it lost and gained in words is marked.
 
     Examples:
 
         regard look runs/travel "Jane visite l'Afrique en septembre."
         regard look runs/travel "Jane visite l'Afrique en septembre." --all --png heads.png
+        regard look runs/travel "Jane visite l'Afrique en septembre." --force Africa=septembre
+        regard look runs/travel "Jane visite l'Afrique en septembre." --html look.html
     """
     if every and (layer is not None or head is not None):
         raise SettingsError("--all shows every layer and head: drop --layer and --head, or --all")
-    pictures = _pictures(png, svg)
-    silenced = [_silenced(asked, part) for asked in without or ()]
+    kind = kind or ("grid" if every else "map")
+    files = name_pictures(png, svg)
+    check_ending("--html", html, ".html")
+    asked = Asked(without or (), flatten or (), force or ())
+    wishes = asked.wishes(part)
     translator = load(model, device=device, weights=weights)
-    settings = search_settings(translator.settings, beam=beam)
-    [answer] = translator.translate([sentence], settings, look=True)
+    settings = search_settings(translator.settings, beam=beam, n_best=n_best)
+    whole = kind == "tree" or html is not None or json
+    answer = translator.look(sentence, settings, changes=wishes, tree=whole)
     for message in answer.notes:
         note(message)
-    if answer.attention is None:
-        raise SettingsError("the sentence is blank: there is nothing to look at")
-    out.print(f"[bold]{escape(answer.text)}[/bold]")
     look = answer.attention
-    if silenced:
-        [changed] = translator.translate([sentence], settings, look=True, changes=silenced)
-        named = ", ".join(without or ())
-        out.print(f"[dim]without {named}:[/dim] [bold]{escape(changed.text)}[/bold]")
-        look = changed.attention or look
-    _show(look, part, layer, head, every=every, words=not pieces)
-    for file in pictures:
-        figure = look.plot(part, layer=layer, head=head, words=not pieces, grid=every)
-        save_figure(figure, file)
-        note(f"drew {file}")
+    if look is None:
+        raise SettingsError("the sentence is blank: there is nothing to look at")
+    if json:
+        print_json(_document(translator, answer))
+    else:
+        _print_texts(answer, asked)
+        _print_maps(look, View(part, layer, head, every, not pieces))
+    draw_all(
+        files,
+        lambda: look.plot(part, kind=kind, layer=layer, head=head, words=not pieces, theme=theme),
+    )
+    if html is not None:
+        write_page(html, _document(translator, answer, _silence_each(translator, answer, settings)))
+        note(f"wrote {html}")
 
 
-def _pictures(png: Path | None, svg: Path | None) -> list[Path]:
-    """The files to draw, whose names say how."""
-    for file, suffix in ((png, ".png"), (svg, ".svg")):
-        if file is not None and file.suffix != suffix:
-            raise SettingsError(f"--{suffix[1:]} {file}: the file's name should end in {suffix}")
-    return [file for file in (png, svg) if file is not None]
+def _print_texts(answer: Answer, asked: Asked) -> None:
+    """The translation; where it was changed, the one before and the changed one with its marks."""
+    plain = answer.before or answer
+    out.print(f"[bold]{escape(plain.text)}[/bold]")
+    if answer.before is not None:
+        coloured = out.color_system is not None
+        marked = mark_difference(plain.text, answer.text, coloured=coloured)
+        same = Text(" (the same words)", "dim") if plain.text == answer.text else Text()
+        out.print(Text.assemble((f"{asked}: ", "dim"), marked, same))
+    if len(answer.candidates) > 1:
+        table = plain_table("score", "of the n best", right=("score",))
+        for one in answer.candidates:
+            table.add_row(f"{one.score:.3f}", escape(one.text))
+        out.print(table)
 
 
-def _show(
-    look: Look, part: Part, layer: int | None, head: int | None, *, every: bool, words: bool
-) -> None:
-    if not every:
-        out.print(look.show(part, layer=layer, head=head, words=words))
+def _print_maps(look: Look, view: View) -> None:
+    if not view.every:
+        out.print(look.show(view.part, layer=view.layer, head=view.head, words=view.words))
         return
-    layers, heads = look.attention(part).layers.shape[:2]
-    for one in range(layers):
-        for other in range(heads):
-            out.print(f"[dim]layer {one}, head {other}[/dim]")
-            out.print(look.show(part, layer=one, head=other, words=words))
+    layers, heads = look.attention(view.part).layers.shape[:2]
+    for layer, head in product(range(layers), range(heads)):
+        out.print(f"[dim]layer {layer}, head {head}[/dim]")
+        out.print(look.show(view.part, layer=layer, head=head, words=view.words))
 
 
-def _silenced(asked: str, part: Part) -> Silenced:
-    """`3.5` -> head 5 of layer 3; `3` -> all of layer 3."""
-    numbers = asked.split(".")
-    if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
-        raise SettingsError(f"--without {asked}: expected LAYER.HEAD or LAYER, such as 3.5")
-    head = int(numbers[1]) if len(numbers) == 2 else None
-    return Silenced(part, int(numbers[0]), head)
+def _document(
+    translator: Translator, answer: Answer, without: Sequence[Without] = ()
+) -> LookDocument:
+    run = translator.runs[0]
+    return look_document(
+        answer,
+        model=run.folder.path.resolve().name,
+        alignment=best_alignment(run),
+        without=without,
+    )
+
+
+def _silence_each(
+    translator: Translator, answer: Answer, settings: DecodingSettings
+) -> list[Without]:
+    """The translations without each head, which the page shows when a head is clicked."""
+    with progress_bar() as progress:
+        return list(
+            progress.track(
+                silence_each(translator, answer, settings),
+                total=num_silenced(answer),
+                description="silencing heads",
+            )
+        )

@@ -12,10 +12,15 @@ from regard.inspection.plot import save_figure
 
 def name_pictures(png: Path | None, svg: Path | None) -> list[Path]:
     """The files to draw, whose names say how."""
-    for file, suffix in ((png, ".png"), (svg, ".svg")):
-        if file is not None and file.suffix != suffix:
-            raise SettingsError(f"--{suffix[1:]} {file}: the file's name should end in {suffix}")
+    check_ending("--png", png, ".png")
+    check_ending("--svg", svg, ".svg")
     return [file for file in (png, svg) if file is not None]
+
+
+def check_ending(option: str, file: Path | None, ending: str) -> None:
+    """An error if a file is not named as what will be in it, before anything is computed."""
+    if file is not None and file.suffix != ending:
+        raise SettingsError(f"{option} {file}: the file's name should end in {ending}")
 
 
 def draw_all(files: Sequence[Path], draw: Callable[[], Figure]) -> None:

@@ -31,6 +31,20 @@ SHOWN = {
 """Metrics of a validation line, and how they are written."""
 
 
+def progress_bar(console: Console = err) -> Progress:
+    """A bar for rounds that are counted: nothing of it in a pipe, nor once they are over."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("[dim]left[/dim]"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
 class TerminalReporter:
     """Writes to stderr; in a terminal with a live line below, in a pipe without."""
 

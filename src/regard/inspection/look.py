@@ -3,6 +3,7 @@
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from matplotlib.figure import Figure
 from rich.console import RenderableType
@@ -11,9 +12,17 @@ from regard.decoding.tree import SearchTree
 from regard.errors import SettingsError
 from regard.inspection.alignment import AlignmentSettings, align, by_word
 from regard.inspection.plot import plot_attention, plot_grid
+from regard.inspection.plot_arcs import plot_arcs
+from regard.inspection.plot_focus import plot_focus
+from regard.inspection.plot_theme import ThemeName
+from regard.inspection.plot_tree import plot_tree
 from regard.inspection.record import Attention, Part
 from regard.inspection.terminal import heat_map
 from regard.types import Link
+
+Kind = Literal["map", "grid", "arcs", "focus", "tree"]
+ONE_MAP = {"map": plot_attention, "arcs": plot_arcs, "focus": plot_focus}
+"""The kinds of figures that show one layer and head, or an average."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,16 +49,26 @@ class Look:
         self,
         part: Part = "cross",
         *,
+        kind: Kind = "map",
         layer: int | None = None,
         head: int | None = None,
         words: bool = True,
-        grid: bool = False,
+        theme: ThemeName = "light",
     ) -> Figure:
-        """A figure of one map, by default the average; or of every layer and head in a grid."""
+        """A figure of one layer and head, by default the average.
+
+        A `map` has a cell and `arcs` a line for each pair of words, `focus` names what each word
+        looked at most. The others show no single head: `grid` is every map of the part, `tree` the
+        search that was made.
+        """
+        if kind == "tree":
+            if self.tree is None:
+                raise SettingsError("the search was not kept: ask for it with look(…, tree=True)")
+            return plot_tree(self.tree, self.tree_pieces, theme=theme)
         attention = self.attention(part, words=words)
-        if grid:
-            return plot_grid(attention)
-        return plot_attention(attention, layer=layer, head=head)
+        if kind == "grid":
+            return plot_grid(attention, theme=theme)
+        return ONE_MAP[kind](attention, layer=layer, head=head, theme=theme)
 
     def show(
         self,
