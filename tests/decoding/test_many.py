@@ -6,6 +6,7 @@ from regard.decoding.many import Member, search_many
 from regard.decoding.rules import RuleSettings
 from regard.decoding.sampling import SamplingSettings
 from regard.decoding.search import DecodingSettings
+from regard.errors import SearchError
 from regard.models.build import build_model
 from regard.models.rnnsearch import RnnSearchSettings
 from regard.models.transformer import TransformerSettings
@@ -156,3 +157,13 @@ def test_a_watch_can_tell_the_members_apart(model):
     first = [(member, "encoder", 0) for member in (0, 1)]
     first += [(member, *place) for member in (0, 1) for place in steps]
     assert seen[: len(first)] == first
+
+
+def test_coverage_cannot_be_counted_in_unlike_tokens(model):
+    covering = BEAM.model_copy(update={"beam": BeamSettings(size=3, coverage_penalty=0.2)})
+    alike = [Member(model, SOURCES), Member(transformer(2), SOURCES)]
+    assert len(search_many(alike, covering, budget=WIDE)) == len(SOURCES)
+    unlike = [alike[0], Member(transformer(2), [[4, *source] for source in SOURCES])]
+    assert len(search_many(unlike, BEAM, budget=WIDE)) == len(SOURCES)
+    with pytest.raises(SearchError, match="models read it in unlike tokens: set coverage_penalty"):
+        search_many(unlike, covering, budget=WIDE)

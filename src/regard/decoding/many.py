@@ -11,6 +11,7 @@ from regard.decoding.ensemble import Ensemble, EnsembleState, watch_member
 from regard.decoding.observe import Observe
 from regard.decoding.rules import Wording
 from regard.decoding.search import DecodingSettings, search
+from regard.errors import SearchError
 from regard.models.contracts import AnyModel, Decoder, State
 from regard.types import Hypothesis, Watch
 
@@ -41,6 +42,7 @@ def search_many(
     apart for sampling and for `observe`.
     """
     settings = _within_limits(settings, members)
+    _check_coverage(settings, members)
     first = members[0]
     lengths = [len(ids) + 1 for ids in first.sources]  # with EOS
     width = settings.n_best if settings.sampling else settings.beam.size
@@ -69,6 +71,19 @@ def _within_limits(settings: DecodingSettings, members: Sequence[Member]) -> Dec
     longest = min([settings.rules.max_length, *limits])
     rules = settings.rules.model_copy(update={"max_length": longest})
     return settings.model_copy(update={"rules": rules})
+
+
+def _check_coverage(settings: DecodingSettings, members: Sequence[Member]) -> None:
+    """An error if looks at the source are to be counted and the models read unlike tokens."""
+    if not settings.beam.coverage_penalty:
+        return
+    readings = [[tuple(ids) for ids in sources] for _, sources in members]
+    if any(reading != readings[0] for reading in readings):
+        raise SearchError(
+            "a coverage penalty counts how often each token of the source was looked at, and these "
+            "models read it in unlike tokens: set coverage_penalty to 0, or choose models that "
+            "share a source vocabulary"
+        )
 
 
 @torch.inference_mode()
