@@ -1,14 +1,16 @@
 import base64
 import json
-from types import SimpleNamespace
 
 import pytest
 import torch
 
+from regard.decoding.tree import Node, SearchTree
 from regard.inspection.alignment import AlignmentSettings
+from regard.inspection.changes import ForcedWords, Silenced
 from regard.inspection.document import look_document
 from regard.inspection.look import Look
 from regard.inspection.record import Attention, Axis
+from regard.serving.answer import Answer, Candidate
 
 # "la mer" as three pieces, "the sea" as two: L=1, H=2, T=3, S=4
 SOURCE = Axis(("▁la", "▁me", "r", "</s>"), ("la", "mer"), (0, 1, 1, None))
@@ -18,9 +20,9 @@ STRAIGHT = torch.tensor([[0.7, 0.1, 0.1, 0.1], [0.1, 0.4, 0.4, 0.1], [0.0, 0.0, 
 CROSSED = torch.tensor([[0.1, 0.4, 0.4, 0.1], [0.7, 0.1, 0.1, 0.1], [0.0, 0.0, 0.0, 1.0]])
 
 
-def answer(look, *texts):
-    candidates = [SimpleNamespace(text=text, score=-float(n)) for n, text in enumerate(texts)]
-    return SimpleNamespace(source="la mer", candidates=candidates, attention=look)
+def answer(look, *texts, changes=(), before=None):
+    candidates = tuple(Candidate(text, -float(n), -float(n)) for n, text in enumerate(texts))
+    return Answer("la mer", candidates, attention=look, changes=changes, before=before)
 
 
 @pytest.fixture
@@ -80,15 +82,54 @@ def test_links_are_read_as_asked(look):
 
 
 def test_what_was_changed_and_what_was_before(look):
-    change = {"kind": "silence", "part": "cross", "layer": 0, "head": 1}
-    without = [{"part": "cross", "layer": 0, "head": 0, "text": "sea"}]
-    document = look_document(
-        answer(look, "the sea"), changes=[change], before="a sea", without=without
-    )
-    assert document["changes"] == [change]
+    wishes = Silenced("cross", 0, 1), ForcedWords(1, 0)
+    changed = answer(look, "the sea", changes=wishes, before=answer(None, "a sea"))
+    document = look_document(changed)
+    assert document["changes"] == [
+        {"kind": "silence", "part": "cross", "layer": 0, "head": 1},
+        {"kind": "force", "target": 1, "source": 0, "layer": None, "head": None},
+    ]
     assert document["before"] == {"text": "a sea"}
-    assert document["without"] == without
-    assert look_document(answer(look, "the sea"))["before"] is None
+    plain = look_document(answer(look, "the sea"))
+    assert (plain["changes"], plain["before"], plain["without"]) == ([], None, [])
+
+
+def test_what_was_translated_beforehand_is_kept(look):
+    without = [{"part": "cross", "layer": 0, "head": 0, "text": "sea"}]
+    assert look_document(answer(look, "the sea"), without=without)["without"] == without
+
+
+def test_sinks_are_named_by_their_column():
+    letters = tuple("abcdefgh")
+    axis = Axis(letters, letters, tuple(range(8)))
+    parked = torch.eye(8) * 0.4
+    parked[:, 3] += 0.6
+    layers = torch.stack([torch.eye(8), parked])[None]  # (L=1, H=2, T=8, S=8)
+    document = look_document(answer(Look({"cross": Attention("cross", layers, axis, axis)}), "x"))
+    assert document["sinks"] == [
+        {"part": "cross", "layer": 0, "head": 1, "column": 3, "share": 0.65},
+    ]
+
+
+def test_the_tree_names_its_pieces(look):
+    nodes = (
+        Node(None, 2, 0.0, "kept"),
+        Node(0, 7, -0.123456, "kept"),
+        Node(0, 8, -2.5, "dropped"),
+        Node(1, 3, -0.3, "ended"),
+    )
+    grown = Look(look.parts, SearchTree(nodes, (3,)), ("<s>", "▁the", "▁a", "</s>"))
+    tree = look_document(answer(grown, "the"))["tree"]
+    assert tree == {
+        "nodes": [
+            (None, "<s>", 0.0, "kept"),
+            (0, "▁the", -0.1235, "kept"),
+            (0, "▁a", -2.5, "dropped"),
+            (1, "</s>", -0.3, "ended"),
+        ],
+        "answers": [3],
+    }
+    assert look_document(answer(look, "the"))["tree"] is None
 
 
 @pytest.mark.parametrize("looked", [None, Look({})])
@@ -114,10 +155,13 @@ def test_a_model_that_attends_only_to_itself(look):
 
 
 def test_a_real_answer_becomes_json(translator):
-    document = look_document(translator("Jane visite Paris.", look=True), model="tiny")
+    document = look_document(translator.look("Jane visite Paris.", tree=True), model="tiny")
     again = json.loads(json.dumps(document))
     assert set(again["parts"]) == {"encoder", "decoder", "cross"}
     layers, heads, rows, columns = again["parts"]["cross"]["shape"]
     assert (layers, heads) == (2, 4)
     assert (rows, columns) == (len(again["target"]["pieces"]), len(again["source"]["pieces"]))
     assert again["parts"]["decoder"]["shape"][3] == len(again["given"])
+    nodes, [best] = again["tree"]["nodes"], again["tree"]["answers"][:1]
+    assert nodes[0][0] is None
+    assert nodes[best][3] in ("ended", "kept")

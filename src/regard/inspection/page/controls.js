@@ -47,9 +47,10 @@ export class Menu {
   /** @param {string} label @param {(value: string) => void} choose */
   constructor(label, choose) {
     this.#choose = choose;
+    const id = freshId("menu");
     const on = { change: () => this.#choose(this.select.value) };
-    this.select = make("select", { on });
-    this.element = make("label", { class: "menu" }, make("span", {}, label), this.select);
+    this.select = make("select", { id, on });
+    this.element = make("div", { class: "menu" }, make("label", { for: id }, label), this.select);
   }
 
   /** @param {Option[]} options @param {string} chosen */

@@ -20,6 +20,7 @@ export class BeamTree {
     this.dropped = make("input", { type: "checkbox", on: { change: () => this.#draw() } });
     this.readout = make("p", { class: "readout", role: "status" });
     this.picture = make("div", { class: "tree-scroll" });
+    rove(this.picture, ".node", (key, place) => this.#next(key, place));
     this.element = make(
       "section",
       { class: "card tree" },
@@ -55,9 +56,8 @@ export class BeamTree {
     const edges = places.filter(({ parent }) => parent !== null).map((place) => this.#edge(place));
     svg.append(draw("g", { "aria-hidden": "true" }, ...edges.sort(wonLast)));
     svg.append(...places.map((place) => this.#node(place)));
-    rove(svg, ".node", (key, place) => this.#next(key, place));
-    settle(svg, ".node");
     this.picture.replaceChildren(svg);
+    settle(this.picture, ".node");
     this.#tell(places.find(({ node }) => node === this.#tree.answers[0]) ?? places[0]);
   }
 

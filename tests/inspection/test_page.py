@@ -1,0 +1,480 @@
+"""The viewer in a real browser, in a file that is opened from the disk with the network off."""
+
+import json
+import re
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import expect
+
+from browser import visit
+from looks import make_document
+from regard.errors import SettingsError
+from regard.inspection import page as page_module
+from regard.inspection.page import STYLES, bundle, render_page, write_page
+
+SHORT = "la mer est calme ce soir", "the sea is calm this evening"
+TWENTY = (
+    "the old captain looked over the quiet harbour and counted every light that trembled on the "
+    "black water before dawn"
+)
+LIMIT = 400 * 1024
+
+
+@contextmanager
+def opened(chromium, folder, document, **options):
+    """The page of a document, alone in the world, which must not complain of anything."""
+    path = folder / "look.html"
+    write_page(path, document)
+    with visit(chromium, allow=path.as_uri(), **options) as seen:
+        seen.page.context.set_offline(True)
+        seen.page.goto(path.as_uri())
+        yield seen.page
+        assert seen.requests == [path.as_uri()]
+        assert seen.errors == []
+
+
+@pytest.fixture
+def short(chromium, tmp_path):
+    document = make_document(*SHORT, others=["a sea is calm"], without=True)
+    with opened(chromium, tmp_path, document) as page:
+        yield page
+
+
+def word(page, side, text):
+    return page.locator(f".{side} .word").filter(has_text=re.compile(rf"^{re.escape(text)}"))
+
+
+def readout(page):
+    return page.locator(".stage .readout")
+
+
+def head(page, layer, number):
+    return page.locator(f'.head[data-layer="{layer}"][data-head="{number}"]')
+
+
+def test_a_file_of_twenty_words_and_all_heads_is_small(tmp_path):
+    assert len(TWENTY.split()) == 20
+    document = make_document(TWENTY, TWENTY, layers=6, heads=8, cut=4, without=True)
+    write_page(tmp_path / "look.html", document)
+    assert (tmp_path / "look.html").stat().st_size < LIMIT
+
+
+def test_it_opens_offline_and_shows_both_sentences(short):
+    expect(short.locator(".columns .letters")).to_have_text(SHORT[0].split())
+    expect(short.locator(".rows .letters")).to_have_text(SHORT[1].split())
+    expect(short.locator(".thread.resting")).to_have_count(6)
+    expect(readout(short)).to_contain_text("the average of all layers and heads")
+    assert short.title() == " → ".join(SHORT)
+
+
+def test_pointing_at_a_word_shows_what_it_looked_at(short):
+    word(short, "rows", "sea").hover()
+    expect(readout(short)).to_have_text(re.compile(r"^“sea” looked at mer \d+ %"))
+    expect(word(short, "columns", "mer").locator(".share")).to_have_text(re.compile(r"^\d+ %$"))
+    expect(short.locator(".thread.resting")).to_have_count(0)
+    word(short, "columns", "soir").hover()
+    expect(readout(short)).to_have_text(re.compile("^“soir” was looked at by evening"))
+    short.locator(".heads-card h2").hover()
+    expect(short.locator(".thread.resting")).to_have_count(6)
+
+
+def test_a_click_keeps_a_word_lit(short):
+    word(short, "rows", "calm").click()
+    short.locator(".heads-card h2").hover()
+    expect(readout(short)).to_contain_text("“calm” looked at calme")
+    expect(word(short, "rows", "calm")).to_have_attribute("aria-pressed", "true")
+    short.keyboard.press("Escape")
+    expect(word(short, "rows", "calm")).to_have_attribute("aria-pressed", "false")
+    expect(readout(short)).to_contain_text("alignment")
+
+
+def test_every_word_is_reached_by_the_keyboard(short):
+    word(short, "columns", "la").focus()
+    short.keyboard.press("ArrowRight")
+    expect(word(short, "columns", "mer")).to_be_focused()
+    expect(readout(short)).to_contain_text("“mer” was looked at by sea")
+    short.keyboard.press("ArrowDown")
+    expect(short.locator(".rows .word:focus")).to_have_count(1)
+    short.keyboard.press("End")
+    expect(word(short, "rows", "evening")).to_be_focused()
+    short.keyboard.press("Home")
+    short.keyboard.press("Enter")
+    expect(word(short, "rows", "the")).to_have_attribute("aria-pressed", "true")
+    short.keyboard.press("Tab")
+    assert short.evaluate("document.activeElement.closest('.words') === null")
+
+
+def test_the_tab_key_stops_once_in_each_group(short):
+    group = (
+        "document.activeElement.closest('fieldset, .menu, .tick, .line, .heads-grid, svg, body')"
+    )
+    stops = []
+    while not stops or stops[-1] != "file":  # the body, once round
+        short.keyboard.press("Tab")
+        stops.append(short.evaluate(f"{group}.getAttribute('class')"))
+    assert stops == [
+        "switch quiet",
+        "switch",
+        "menu",
+        "menu",
+        "switch",
+        "switch",
+        "line columns",
+        "line rows",
+        "switch",
+        "heads-grid",
+        "tick",
+        "tree-drawing",
+        "file",
+    ]
+
+
+def test_layers_and_heads_are_chosen_by_menu_and_by_map(short):
+    short.get_by_label("Layer", exact=True).select_option("1")
+    expect(head(short, 1, "mean")).to_have_attribute("aria-current", "true")
+    head(short, 0, 2).click()
+    expect(short.get_by_label("Layer", exact=True)).to_have_value("0")
+    expect(short.get_by_label("Head", exact=True)).to_have_value("2")
+    head(short, 0, 2).click()
+    expect(short.get_by_label("Head", exact=True)).to_have_value("all")
+    expect(short.locator(".head[aria-current]")).to_have_count(0)
+
+
+def test_heads_are_reached_by_the_keyboard(short):
+    head(short, 0, "mean").focus()
+    short.keyboard.press("ArrowDown")
+    short.keyboard.press("ArrowRight")
+    expect(head(short, 1, 0)).to_be_focused()
+    short.keyboard.press("Enter")
+    expect(short.get_by_label("Layer", exact=True)).to_have_value("1")
+    expect(head(short, 1, 0)).to_be_focused()
+    short.keyboard.press("s")
+    expect(short.locator(".chip")).to_contain_text("layer 1, head 0: silenced")
+    expect(short.get_by_role("button", name="layer 1, head 0, silenced")).to_be_focused()
+
+
+def test_a_silenced_head_shows_the_translation_without_it(short):
+    head(short, 0, 1).click(modifiers=["Shift"])
+    expect(short.locator(".outcome ins")).to_have_text("not")
+    expect(short.locator(".outcome del")).to_have_count(0)
+    expect(head(short, 0, 1)).to_have_class(re.compile("silence"))
+    short.get_by_label("Silence", exact=True).check()
+    head(short, 1, 2).click()
+    expect(short.locator(".chip")).to_have_count(1)
+    expect(short.locator(".chip")).to_contain_text("layer 1, head 2: silenced")
+    short.get_by_role("button", name=re.compile("^Take back")).click()
+    expect(short.locator(".outcome")).to_be_hidden()
+    expect(short.locator(".head.silence")).to_have_count(0)
+
+
+def test_a_layer_is_silenced_with_all_its_heads(short):
+    head(short, 1, "mean").click(modifiers=["Shift"])
+    expect(short.locator(".head.silence")).to_have_count(4)
+    expect(short.locator(".outcome ins")).to_have_text("not")
+
+
+def test_what_a_file_cannot_answer_it_does_not_offer(short, chromium, tmp_path):
+    assert short.locator(".heads-card .switch span").all_text_contents() == ["Look", "Silence"]
+    word(short, "rows", "sea").click()
+    expect(short.get_by_role("button", name="Make it look elsewhere")).to_be_hidden()
+    with opened(chromium, tmp_path, make_document(*SHORT)) as page:
+        expect(page.locator(".heads-card .switch")).to_be_hidden()
+        head(page, 0, 1).click(modifiers=["Shift"])
+        expect(page.locator(".outcome")).to_be_hidden()
+
+
+def test_parts_and_pieces(short):
+    short.get_by_label("Decoder", exact=True).check()
+    expect(short.locator(".columns .letters")).to_have_text(SHORT[1].split())
+    short.get_by_label("Pieces", exact=True).check()
+    expect(short.locator(".columns .letters").first).to_have_text("<s>")
+    expect(short.locator(".rows .letters").last).to_have_text("</s>")
+    short.get_by_label("Encoder", exact=True).check()
+    expect(short.locator(".rows .letters")).to_have_text(
+        ["la", "mer", "est", "calm", "e", "ce", "soir", "</s>"]
+    )
+    expect(short.locator(".rows .joined")).to_have_count(1)
+
+
+def test_the_map_names_the_weight_that_is_pointed_at(short):
+    short.get_by_label("Map", exact=True).check()
+    cells = short.get_by_role("img", name=re.compile("^Map of cross attention"))
+    box = cells.bounding_box()
+    cells.hover(position={"x": box["width"] * 1.5 / 6, "y": box["height"] * 1.5 / 6})
+    expect(readout(short)).to_have_text(re.compile(r"^“sea” looked at “mer”: \d+ %\.$"))
+    short.mouse.move(0, 0)
+    short.get_by_label("Map", exact=True).focus()
+    short.keyboard.press("Tab")
+    expect(cells).to_be_focused()
+    expect(readout(short)).to_contain_text("“the” looked at “la”")
+    short.keyboard.press("ArrowRight")
+    short.keyboard.press("ArrowDown")
+    expect(readout(short)).to_contain_text("“sea” looked at “mer”")
+    expect(short.locator(".words")).to_be_hidden()
+
+
+def test_a_sink_is_grey_and_says_so(chromium, tmp_path):
+    document = make_document(*SHORT, sink=7)
+    assert {sink["column"] for sink in document["sinks"] if sink["part"] == "cross"} == {7}
+    with opened(chromium, tmp_path, document) as page:
+        expect(page.locator(".columns .sink")).to_have_count(0)  # one head of three is too few
+        head(page, 0, 1).click()
+        sink = page.locator(".columns .sink")
+        expect(sink).to_have_text("</s>")
+        expect(sink).to_have_attribute("title", re.compile(r"rests here whatever the word"))
+        word(page, "rows", "sea").hover()
+        expect(page.locator(".thread.sink")).to_have_count(1)
+        expect(readout(page)).to_have_text(re.compile(r"resting on </s> \d+ %"))
+
+
+def test_a_full_stop_that_is_a_sink_stands_apart_from_its_word(chromium, tmp_path):
+    document = make_document("il dort.", "he is asleep here.", cut=3, sink=2)
+    with opened(chromium, tmp_path, document) as page:
+        head(page, 0, 1).click()
+        expect(page.locator(".columns .letters")).to_have_text(["il", "dort.", "t."])
+        expect(page.locator(".columns .sink .letters")).to_have_text(["t."])
+
+
+def test_other_translations_differ_where_they_are_marked(short):
+    rows = short.locator(".candidates li")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(1).locator("ins")).to_have_text(["a"])
+    expect(rows.nth(1).locator(".score")).to_have_text("-1.50")
+
+
+def test_the_tree_tells_each_hypothesis(short):
+    tree = short.get_by_role("tree")
+    expect(tree.get_by_role("treeitem")).to_have_count(8)
+    told = short.locator(".tree .readout")
+    expect(told).to_have_text("the sea · log-probability -0.50, 60.7 % · this is the translation")
+    short.locator('[data-node="3"]').hover()
+    expect(told).to_have_text("our · log-probability -4.00, 1.8 % · was dropped")
+    expect(short.locator(".node.won")).to_have_count(4)
+    short.locator('[data-node="0"]').focus()
+    for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
+        short.keyboard.press(key)
+    expect(told).to_contain_text("a sea · log-probability -2.00")
+    short.get_by_role("checkbox", name="dropped").uncheck()
+    expect(tree.get_by_role("treeitem")).to_have_count(7)
+
+
+def test_light_and_dark_follow_the_system_until_one_is_chosen(chromium, tmp_path):
+    paper = "getComputedStyle(document.body).backgroundColor"
+    painted = "document.querySelector('.head canvas').toDataURL()"
+    with opened(chromium, tmp_path, make_document(*SHORT), color_scheme="dark") as page:
+        assert page.evaluate(paper) == "rgb(18, 20, 24)"
+        before = page.evaluate(painted)
+        page.get_by_label("Light", exact=True).check()
+        assert page.evaluate(paper) == "rgb(250, 249, 246)"
+        page.wait_for_function(f"before => {painted} !== before", arg=before)
+
+
+def test_arabic_runs_from_right_to_left(chromium, tmp_path):
+    document = make_document("the library opens at nine", "تفتح المكتبة في الساعة التاسعة")
+    with opened(chromium, tmp_path, document) as page:
+        first, second = (page.locator(".rows .word").nth(n) for n in (0, 1))
+        assert first.bounding_box()["x"] > second.bounding_box()["x"]
+        first.focus()
+        page.keyboard.press("ArrowLeft")
+        expect(second).to_be_focused()
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        SHORT,
+        (" ".join([TWENTY] * 5), " ".join([TWENTY] * 5)),
+        ("多瑙河轮船公司冬季不运营。", "Die Donaudampfschifffahrtsgesellschaft " + "x" * 60),
+    ],
+)
+def test_nothing_is_wider_than_a_phone(chromium, tmp_path, source, target):
+    document = make_document(source, target, others=[target])
+    with opened(
+        chromium, tmp_path, document, viewport={"width": 360, "height": 740}, has_touch=True
+    ) as page:
+        expect(page.locator(".words")).to_have_attribute("data-layout", "columns")
+        page.locator(".rows .word").first.tap()
+        expect(readout(page)).to_contain_text("looked at")
+        page.get_by_label("Map", exact=True).check()
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
+
+
+def test_all_that_can_be_pressed_has_a_name(short):
+    pressed = r"- (button|radio|combobox|checkbox|treeitem|group|tree|img)\b(.*)"
+    for picture, role in (("Lines", "group"), ("Map", "img")):
+        short.get_by_label(picture, exact=True).check()
+        found = re.findall(pressed, short.locator("body").aria_snapshot())
+        assert [kind for kind, name in found if not name.startswith(' "')] == []
+        assert role in {kind for kind, _ in found}
+    expect(readout(short)).to_have_attribute("role", "status")
+
+
+def test_words_cannot_become_a_page(chromium, tmp_path):
+    evil = "</script><img/src=x/onerror=alert(1)> <!--<script> $style &amp;"
+    with opened(chromium, tmp_path, make_document(evil, evil, cut=99)) as page:
+        expect(page.locator(".rows .letters")).to_have_text(evil.split())
+        expect(page.locator("img")).to_have_count(0)
+
+
+def test_the_policy_lets_no_other_script_in(chromium, tmp_path):
+    path = tmp_path / "look.html"
+    write_page(path, make_document(*SHORT))
+    with visit(chromium, allow=path.as_uri()) as seen:
+        seen.page.goto(path.as_uri())
+        seen.page.evaluate(
+            "() => { const script = document.createElement('script');"
+            "script.textContent = 'window.intruder = 1'; document.body.append(script); }"
+        )
+        assert seen.page.evaluate("window.intruder") is None
+        assert any("Content Security Policy" in error for error in seen.errors)
+
+
+def test_a_model_that_does_not_attend_still_has_its_search(chromium, tmp_path):
+    document = {**make_document(*SHORT), "parts": {}, "alignment": None, "sinks": []}
+    with opened(chromium, tmp_path, document) as page:
+        expect(readout(page)).to_have_text(re.compile("^This model does not attend"))
+        expect(page.get_by_role("tree")).to_be_visible()
+        expect(page.locator(".heads-card")).to_be_hidden()
+
+
+def test_a_blank_answer_draws_its_end(chromium, tmp_path):
+    with opened(chromium, tmp_path, make_document("oui", "")) as page:
+        expect(page.locator(".rows .letters")).to_have_text(["</s>"])
+
+
+@pytest.fixture
+def asked(chromium):
+    """A viewer whose page can answer every change, and what it was asked for."""
+    style = "".join((page_module.FOLDER / name).read_text(encoding="utf-8") for name in STYLES)
+    script = (
+        bundle("view.js")
+        + "window.asked = []; window.view = new module_view.AttentionView("
+        + "document.getElementById('view'), { onChange: (changes) => asked.push(changes) });"
+    )
+    with visit(chromium, allow="about:") as seen:
+        seen.page.set_content(f"<style>{style}</style><div id='view'></div>")
+        seen.page.add_script_tag(content=script, type="module")
+        seen.page.wait_for_function("window.view")
+        seen.page.evaluate("look => view.show(look)", make_document(*SHORT))
+        yield seen.page
+        assert seen.errors == []
+
+
+def test_a_link_is_forced_from_word_to_word(asked):
+    word(asked, "rows", "sea").click()
+    asked.get_by_role("button", name="Make it look elsewhere").click()
+    expect(readout(asked)).to_contain_text("Choose the word of the sentence")
+    word(asked, "columns", "soir").click()
+    change = {"kind": "force", "target": 1, "source": 5, "layer": None, "head": None}
+    assert asked.evaluate("asked") == [[change]]
+    expect(asked.locator(".chip")).to_contain_text("“sea” looks only at “soir”")
+    expect(asked.locator("#view")).to_have_attribute("aria-busy", "true")
+
+
+def test_a_forced_word_is_counted_in_the_unchanged_translation(asked):
+    first = {"kind": "silence", "part": "cross", "layer": 0, "head": 0}
+    document = make_document(SHORT[0], "now the sea is calm")
+    document |= {"changes": [first], "before": {"text": SHORT[1]}}
+    asked.evaluate("look => view.show(look)", document)
+    expect(asked.locator(".outcome ins")).to_have_text(["now"])
+    expect(asked.locator(".outcome del")).to_have_text(["this", "evening"])
+    word(asked, "rows", "now").click()
+    expect(asked.get_by_role("button", name="Make it look elsewhere")).to_be_hidden()
+    word(asked, "rows", "sea").click()
+    asked.get_by_role("button", name="Make it look elsewhere").click()
+    asked.keyboard.press("Enter")  # the focus has gone to the first word of the sentence
+    forced = {"kind": "force", "target": 1, "source": 0, "layer": None, "head": None}
+    assert asked.evaluate("asked") == [[first, forced]]
+
+
+def test_forcing_can_be_given_up(asked):
+    word(asked, "rows", "sea").click()
+    asked.get_by_role("button", name="Make it look elsewhere").click()
+    asked.keyboard.press("Escape")
+    word(asked, "columns", "soir").click()
+    assert asked.evaluate("asked") == []
+    expect(readout(asked)).to_contain_text("“soir” was looked at")
+
+
+def test_changes_add_up_and_are_taken_back_one_by_one(asked):
+    head(asked, 0, 1).click(modifiers=["Shift"])
+    head(asked, 1, 0).click(modifiers=["Alt"])
+    head(asked, 0, 1).click(modifiers=["Alt"])  # of the same head the later wish counts
+    head(asked, 1, 0).click(modifiers=["Alt"])
+    kinds = [[(c["kind"], c["layer"]) for c in changes] for changes in asked.evaluate("asked")]
+    assert kinds == [
+        [("silence", 0)],
+        [("silence", 0), ("flatten", 1)],
+        [("flatten", 1), ("flatten", 0)],
+        [("flatten", 0)],
+    ]
+
+
+def test_what_goes_wrong_is_said(asked):
+    head(asked, 0, 1).click(modifiers=["Shift"])
+    asked.evaluate("view.say('The server is busy.')")
+    expect(readout(asked)).to_have_text("The server is busy.")
+    expect(asked.locator("#view")).not_to_have_attribute("aria-busy", "true")
+
+
+def test_a_choice_can_be_made_from_outside_as_far_as_it_is_there(asked):
+    asked.evaluate("view.choose({ part: 'decoder', layer: 1, head: 9, unit: 'pieces' })")
+    assert asked.evaluate("view.choice") == {
+        "part": "decoder",
+        "layer": 1,
+        "head": None,
+        "unit": "pieces",
+        "picture": "lines",
+    }
+    expect(asked.get_by_label("Decoder", exact=True)).to_be_checked()
+
+
+def test_a_document_of_another_version_is_refused(asked):
+    message = asked.evaluate("try { view.show({ version: 9 }) } catch (error) { error.message }")
+    assert message == "a look document of version 9; this viewer draws 1"
+
+
+def test_the_document_in_the_page_is_the_document(tmp_path):
+    document = make_document("1 < 2 & 3", "$look </script>")
+    [held] = re.findall(r'id="look">(.*?)</script>', render_page(document), re.S)
+    assert json.loads(held) == json.loads(json.dumps(document))
+
+
+def test_the_name_should_say_what_it_is(tmp_path):
+    with pytest.raises(SettingsError, match=r"look\.png: the file's name should end in \.html"):
+        write_page(tmp_path / "look.png", make_document(*SHORT))
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        ('import { a } from "./b.js";\n', r"modules import each other: a\.js -> b\.js -> a\.js"),
+        ('import a from "./c.js";\n', r"a\.js: cannot be written into a page: import a from"),
+        ("export default 1;\n", r"a\.js: cannot be written into a page: export default 1"),
+        ('const c = await import("./c.js");\n', r"a\.js: cannot be written into a page: const c"),
+    ],
+)
+def test_a_module_that_cannot_be_written_into_a_page(tmp_path, monkeypatch, module, message):
+    monkeypatch.setattr(page_module, "FOLDER", tmp_path)
+    (tmp_path / "a.js").write_text(module, encoding="utf-8")
+    (tmp_path / "b.js").write_text('import { b } from "./a.js";\n', encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        bundle("a.js")
+
+
+def test_a_module_is_written_once_and_behind_what_it_imports(tmp_path, monkeypatch):
+    monkeypatch.setattr(page_module, "FOLDER", tmp_path)
+    (tmp_path / "a.js").write_text(
+        'import { b } from "./b.js";\nimport { c } from "./c.js";\nexport const a = b + c;\n',
+        encoding="utf-8",
+    )
+    (tmp_path / "b.js").write_text(
+        'import { c } from "./c.js";\nexport const b = c;\n', encoding="utf-8"
+    )
+    (tmp_path / "c.js").write_text("export const c = 1;\n", encoding="utf-8")
+    assert re.findall(r"const (module_\w+) =", bundle("a.js")) == [
+        "module_c",
+        "module_b",
+        "module_a",
+    ]
