@@ -1,0 +1,214 @@
+"""Subtitles -> subtitles: what is said is translated; numbers, times and settings stay as they are.
+
+The lines of a cue are one text, and its translation is broken anew into lines of like length; but
+where each line begins with a dash, each is somebody's. A sentence that goes on in the next cue is
+translated whole, with a mark where the cues meet, and the mark is carried like a tag: so each cue
+says what it said.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+from regard.serving.formats.document import Document, TranslateLines, says, translate
+from regard.serving.inline.pieces import OVERRIDE, Text
+from regard.serving.inline.scanning import scan
+
+SEAM = "<cue-seam/>"
+"""Where a sentence goes on in the next cue."""
+JOINED = 4
+"""Cues that a sentence may be spread over."""
+WIDTH = 42
+"""Characters of a line: what common guidelines for subtitles allow."""
+
+_TIMES = re.compile(r"\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d+[.,]\d+")
+_NUMBER = re.compile(r"\s*\d+\s*")
+_DASH = re.compile(r"\s*[-–—]\s*(?=\w|<)")
+_OPEN_END = re.compile(r"[^.!?…:;।。！？♪\"'»”’)\]]\s*\Z")
+_SEAMS = re.compile(rf"\s*{SEAM}\s*")
+_ENDS = re.compile(r"(\r\n|\r|\n)")
+
+
+def translate_srt(document: str, translate_lines: TranslateLines) -> str:
+    """The SubRip file with what is said in it translated, whatever its numbers."""
+    return translate(read_subtitles(document), translate_lines)
+
+
+def translate_vtt(document: str, translate_lines: TranslateLines) -> str:
+    """The WebVTT file with what is said in it translated; notes, styles and regions stay."""
+    return translate(read_subtitles(document), translate_lines)
+
+
+def read_subtitles(document: str) -> Document:
+    """The sentences of a file, SubRip or WebVTT, and the cues they are shown in."""
+    return Subtitles(list(_cut(document)))
+
+
+class Cue(NamedTuple):
+    """Some lines of a file: what is shown at a time, or what is between."""
+
+    lines: tuple[str, ...]
+    ends: tuple[str, ...]
+    """What ends each of the lines."""
+    says: bool = False
+
+    @property
+    def text(self) -> str:
+        return " ".join(line.strip() for line in self.lines)
+
+    @property
+    def speakers(self) -> bool:
+        """Whether each line is somebody's, of several."""
+        return len(self.lines) > 1 and all(map(_DASH.match, self.lines))
+
+
+@dataclass(frozen=True)
+class Subtitles:
+    """A file of subtitles."""
+
+    cues: Sequence[Cue]
+
+    @property
+    def lines(self) -> list[str]:
+        return [line for group in self._groups() for line in _lines_of(group)]
+
+    def join(self, answers: Sequence[str], /) -> str:
+        rest = iter(answers)
+        shown: dict[int, Sequence[str]] = {}
+        for group in self._groups():
+            said = [next(rest).replace("-->", "->") for _ in _lines_of(group)]
+            shown |= zip(map(id, group), _share_out(group, said), strict=True)
+        return "".join(_write(shown.get(id(cue), cue.lines), cue.ends) for cue in self.cues)
+
+    def _groups(self) -> Iterator[list[Cue]]:
+        """The cues that speak, those together that one sentence is spread over."""
+        group: list[Cue] = []
+        for cue in self.cues:
+            if not cue.says:
+                continue
+            if group and not (len(group) < JOINED and _goes_on(group[-1], cue)):
+                yield group
+                group = []
+            group.append(cue)
+        if group:
+            yield group
+
+
+def _cut(document: str) -> Iterator[Cue]:
+    """What is shown, and all that is between, as it stands in the file."""
+    pieces = [*_ENDS.split(document), ""]
+    lines, ends = pieces[0::2], pieces[1::2]
+    first = place = 0
+    while place < len(lines):
+        place += 1
+        if not _TIMES.match(lines[place - 1]):
+            continue
+        last = place
+        while last < len(lines) and lines[last].strip() and not _begins(lines, last):
+            last += 1
+        yield Cue(tuple(lines[first:place]), tuple(ends[first:place]))
+        yield _cue(tuple(lines[place:last]), tuple(ends[place:last]))
+        first = place = last
+    yield Cue(tuple(lines[first:]), tuple(ends[first:]))
+
+
+def _begins(lines: Sequence[str], place: int) -> bool:
+    """Whether a cue begins here, though no blank line is before it."""
+    times = place + 1 if _NUMBER.fullmatch(lines[place]) else place
+    return times < len(lines) and _TIMES.match(lines[times]) is not None
+
+
+def _cue(lines: tuple[str, ...], ends: tuple[str, ...]) -> Cue:
+    return Cue(lines, ends, says=says(_bare("\n".join(lines))))
+
+
+def _bare(text: str) -> str:
+    """What is read of a text."""
+    shown = (OVERRIDE.sub("", one.text) for one in scan(text) if one.kind == "text")
+    return "".join(Text(one).text for one in shown)
+
+
+def _goes_on(cue: Cue, after: Cue) -> bool:
+    """Whether a sentence of one cue goes on in the next."""
+    if cue.speakers or after.speakers or _DASH.match(after.lines[0]):
+        return False
+    first = next((letter for letter in _bare(after.text) if letter.isalpha()), "")
+    return first.islower() and _OPEN_END.search(_bare(cue.text)) is not None
+
+
+def _lines_of(group: Sequence[Cue]) -> list[str]:
+    """What is translated of some cues: the lines of speakers one by one, else all in one."""
+    [first, *others] = group
+    if first.speakers:
+        return [_undash(line) for line in first.lines]
+    return [f" {SEAM} ".join([_undash(first.text), *(cue.text for cue in others)])]
+
+
+def _undash(line: str) -> str:
+    found = _DASH.match(line)
+    return line[found.end() :] if found else line
+
+
+def _share_out(group: Sequence[Cue], said: Sequence[str]) -> list[list[str]]:
+    """The lines of each cue, now in the other language."""
+    [first, *_] = group
+    dashes = [found[0] if (found := _DASH.match(line)) else "" for line in first.lines]
+    if first.speakers:
+        return [[dash + line for dash, line in zip(dashes, said, strict=True)]]
+    texts = _SEAMS.split(said[0])
+    if not all(says(_bare(text)) for text in texts) or len(texts) != len(group):
+        whole = _SEAMS.sub(" ", said[0])
+        texts = _break(whole, [len(_bare(cue.text)) for cue in group])
+    texts[0] = dashes[0] + texts[0]
+    return [_break_evenly(text, len(cue.lines)) for text, cue in zip(texts, group, strict=True)]
+
+
+def _break_evenly(text: str, lines: int) -> list[str]:
+    """The text in as many lines as there were; in two, where one would be too long."""
+    needed = -(-len(_bare(text)) // WIDTH)
+    return _break(text, [1] * max(lines, min(needed, 2)))
+
+
+def _break(text: str, sizes: Sequence[int]) -> list[str]:
+    """The text in lines whose lengths are, as nearly as words allow, in proportion to `sizes`.
+
+    There are fewer lines where there are fewer words, and then empty ones behind them.
+    """
+    words = _words(text)
+    ends = list(accumulate(len(_bare(word)) + 1 for word in words))
+    total, goals = (ends or [0])[-1], list(accumulate(sizes))
+    lines: list[str] = []
+    place = 0
+    for number, goal in enumerate(goals, 1):
+        wanted = total * goal / goals[-1]
+        last = place
+        while last < len(words) and (
+            number == len(goals) or last == place or 2 * wanted > ends[last - 1] + ends[last]
+        ):
+            last += 1
+        lines.append(" ".join(words[place:last]))
+        place = last
+    return lines
+
+
+def _words(text: str) -> list[str]:
+    """The text between spaces; a space within a tag parts nothing."""
+    words = [""]
+    for stretch in scan(text):
+        if stretch.kind != "text":
+            words[-1] += stretch.text
+            continue
+        [first, *others] = stretch.text.split(" ")
+        words[-1] += first
+        words += others
+    return [word for word in words if word]
+
+
+def _write(lines: Sequence[str], ends: Sequence[str]) -> str:
+    """The lines with the ends that they had; more lines than there were end like the first."""
+    if not ends:
+        return ""
+    inner = [*ends[:-1], *[ends[0] or "\n"] * len(lines)][: max(0, len(lines) - 1)]
+    return "".join(f"{line}{end}" for line, end in zip(lines, [*inner, ends[-1]], strict=True))

@@ -1,0 +1,44 @@
+"""Plain text -> plain text: each line is translated, the space around it stays.
+
+A line that ends where the page does, in the midst of a sentence, is not joined with the next: what
+is a paragraph and what is a list or a poem cannot be told for sure.
+"""
+
+import re
+from collections.abc import Iterator
+
+from regard.serving.formats.document import (
+    Document,
+    Part,
+    Parts,
+    TranslateLines,
+    says,
+    translate,
+)
+
+_LINE = re.compile(r"(?P<before>(?:[^\w\S]|[ \t\ufeff])*+(?:(?:[-*+•–—>#]+|\d{1,3}[.)])[ \t]+)*+)")
+_END = re.compile(r"(\r\n|\r|\n)")
+
+
+def translate_text(document: str, translate_lines: TranslateLines) -> str:
+    """The text with each of its lines translated; a line without letters is not."""
+    return translate(read_text(document), translate_lines)
+
+
+def read_text(document: str) -> Document:
+    """The lines of a text, and what is around them: bullets, numbers, indentation, line ends."""
+    return Parts(list(_cut(document)))
+
+
+def _cut(document: str) -> Iterator[Part]:
+    for number, piece in enumerate(_END.split(document)):
+        if number % 2 or not says(piece):
+            yield Part(piece)
+            continue
+        found = _LINE.match(piece)
+        assert found is not None  # it may be empty
+        rest = piece[found.end() :]
+        inner = rest.rstrip()
+        yield Part(found[0])
+        yield Part(inner, says=True)
+        yield Part(rest[len(inner) :])

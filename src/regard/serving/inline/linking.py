@@ -1,0 +1,129 @@
+"""Sentences and their translations -> their words, and what each owes to each."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.corpora.store import TokenPair
+from regard.inspection.alignment import AlignmentSettings, word_map
+from regard.inspection.lexical import Cut, cut_text, word_axis
+from regard.inspection.record import Axis
+from regard.recipes.run_folder import Run
+from regard.serving.aligning import attend_tokens
+from regard.serving.inline.sides import Span
+from regard.serving.lines import token_limit
+from regard.text.lists import WordTokenizer
+from regard.text.tokenizer import Tokenizer
+
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""Thai, Lao, Burmese, Khmer, Chinese and Japanese: no spaces tell where a word ends."""
+
+
+class Linked(NamedTuple):
+    """The words of a sentence and of its translation."""
+
+    source: Sequence[Span]
+    target: Sequence[Span]
+    weights: NDArray[np.float64]
+    """(T, S): how much each word of the translation has to do with each of the sentence."""
+
+
+class _Words(NamedTuple):
+    """The words of a text, as places in it and as a side of a map of attention."""
+
+    cut: Cut
+    axis: Axis
+    spans: Sequence[Span]
+
+
+def link_words(
+    run: Run | None,
+    pairs: Sequence[tuple[str, str]],
+    settings: AlignmentSettings,
+) -> list[Linked]:
+    """The words of each sentence and its translation, linked by what the run's model attends to.
+
+    Without a run, and for what is longer than the model can take, words are linked by how far into
+    their sentences they stand.
+    """
+    sides = [None if run is None else _sides(run, *pair) for pair in pairs]
+    told = [TokenPair(source.cut.ids, target.cut.ids) for source, target in filter(None, sides)]
+    attentions = attend_tokens(run, told) if run is not None else iter(())
+    linked = []
+    for pair, both in zip(pairs, sides, strict=True):
+        if both is None:
+            linked.append(_link_evenly(*pair))
+            continue
+        source, target = both
+        attention = replace(next(attentions), rows=target.axis, columns=source.axis)
+        weights = word_map(attention, settings).double().numpy()
+        linked.append(Linked(source.spans, target.spans, weights))
+    return linked
+
+
+def _sides(run: Run, source: str, target: str) -> tuple[_Words, _Words] | None:
+    """The words of both texts; None where the model cannot take them whole."""
+    here, there = _words(source, run.tokenizers.source), _words(target, run.tokenizers.target)
+    if here is None or there is None:
+        return None
+    longest = max(len(here.cut.ids), len(there.cut.ids))
+    return (here, there) if longest <= token_limit(run) else None
+
+
+def _words(text: str, tokenizer: Tokenizer) -> _Words | None:
+    """The words of a text; None where its normal form is too unlike it to find them again."""
+    cut = cut_text(text, tokenizer)
+    axis = _cut_unspaced(word_axis(cut), cut)
+    spans = _find(axis.words, text)
+    return None if spans is None else _Words(cut, axis, spans)
+
+
+def _cut_unspaced(axis: Axis, cut: Cut) -> Axis:
+    """The axis with a word for each token of a script without spaces."""
+    if not any(map(_UNSPACED.search, axis.words)):
+        return axis
+    words: list[str] = []
+    word_of: list[int | None] = []
+    last: int | None = None
+    for number, surface in zip(axis.word_of, [*cut.surfaces, ""], strict=True):
+        if number is None or not surface.strip():
+            word_of.append(None)
+            continue
+        if _UNSPACED.search(axis.words[number]):
+            words.append(surface.strip())
+        elif number != last:
+            words.append(axis.words[number])
+        word_of.append(len(words) - 1)
+        last = number
+    return Axis(axis.pieces, tuple(words), tuple(word_of))
+
+
+def _find(words: Sequence[str], text: str) -> list[Span] | None:
+    """Where the words stand in a text, one behind the other."""
+    spans: list[Span] = []
+    for word in words:
+        first = text.find(word, spans[-1].last if spans else 0)
+        if first < 0:
+            return None
+        spans.append(Span(first, first + len(word)))
+    return spans
+
+
+def _link_evenly(source: str, target: str) -> Linked:
+    """Words linked by what part of its sentence each takes up, all words being equally long."""
+    columns, rows = _plain_words(source), _plain_words(target)
+    here, there = np.linspace(0, 1, len(columns) + 1), np.linspace(0, 1, len(rows) + 1)
+    ends, begins = np.minimum(there[1:, None], here[1:]), np.maximum(there[:-1, None], here[:-1])
+    return Linked(columns, rows, (ends - begins).clip(min=0))  # (T, S)
+
+
+def _plain_words(text: str) -> list[Span]:
+    words = (piece.strip() for piece in WordTokenizer.cut(text))
+    return _find([word for word in words if any(map(str.isalnum, word))], text) or []

@@ -1,0 +1,157 @@
+"""Text with tags and placeholders -> a tree of what it is made of."""
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Union
+
+from regard.serving.inline.scanning import Stretch, scan
+
+VERBATIM = frozenset(["code", "kbd", "samp", "tt", "var", "math", "svg"])
+"""Elements whose content is no language."""
+DEPTH = 64
+"""Tags within tags: those that lie deeper are not paired."""
+
+REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+"""A character written by its name or number."""
+_CONVERSION = r"[#0+-]*\d*(?:\.\d+)?[diouxXeEfFgGcrsa@](?![A-Za-z])"
+PLACEHOLDER = re.compile(
+    r"\{\{[^{}\n]{1,200}\}\}"  # {{x}}
+    r"|\$\{[^{}\n]{1,200}\}"  # ${x}
+    r"|\{[\w.!:\[\],#+*^%-]{0,80}\}"  # {}, {name}, {0:.2f}
+    rf"|%\([\w.]{{1,80}}\){_CONVERSION}"  # %(name)d
+    rf"|(?<![\w%])%(?:\d{{1,2}}\$)?{_CONVERSION}"  # %s, %1$s
+    r"|(?<![\w%])%L?\d{1,2}(?!\w)"  # %1
+    r"|\$[A-Za-z_]\w*"  # $VAR
+)
+_ADDRESS = re.compile(
+    r"(?:https?|ftp)://[^\s<>\"]*[\w/#&=]|(?<![\w.@])www\.[^\s<>\"]*[\w/#&=]"
+    r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",
+    re.IGNORECASE,
+)
+OVERRIDE = re.compile(r"\{\\[^{}\n]*\}")
+"""Of a subtitle: {\\an8}."""
+_HELD = re.compile(
+    f"(?P<override>{OVERRIDE.pattern})|(?:{_ADDRESS.pattern})|(?:{PLACEHOLDER.pattern})",
+    re.IGNORECASE,
+)
+_KEPT = re.compile(
+    r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*(?:"[^"]*|'[^']*|)\bnotranslate\b""",
+    re.IGNORECASE,
+)
+
+
+class Text(NamedTuple):
+    """What is translated."""
+
+    raw: str
+    """As it is written: with references to characters."""
+
+    @property
+    def text(self) -> str:
+        """As it is read."""
+        return REFERENCE.sub(lambda found: html.unescape(found[0]), self.raw)
+
+
+class Atom(NamedTuple):
+    """Markup that stands between words: a tag that wraps nothing, or that nothing closes."""
+
+    raw: str
+    parts: bool = False
+    """Whether it parts the words beside it, as a line break does."""
+
+
+class Hold(NamedTuple):
+    """What stands in a sentence like a word, and stays as it is."""
+
+    raw: str
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two tags and what they wrap."""
+
+    opening: str
+    closing: str
+    inside: "tuple[Piece, ...]"
+
+    @property
+    def raw(self) -> str:
+        return "".join((self.opening, *(piece.raw for piece in self.inside), self.closing))
+
+
+Piece = Union[Text, Atom, Hold, Pair]  # noqa: UP007  # `|` cannot name what is not there yet
+
+
+@dataclass
+class _Open:
+    """A tag that waits for the one that closes it."""
+
+    tag: Stretch
+    inside: list[Piece]
+
+
+def parse(text: str) -> tuple[Piece, ...]:
+    """The pieces of `text`, whose `raw` together are the text.
+
+    A closing tag closes the last open one of its name; what was opened since, and what is never
+    closed or never opened, wraps nothing.
+    """
+    stack = [_Open(Stretch("text", ""), [])]
+    for stretch in scan(text):
+        if stretch.kind == "open" and len(stack) <= DEPTH:
+            stack.append(_Open(stretch, []))
+        elif stretch.kind == "close":
+            _close(stack, stretch)
+        elif stretch.kind == "text":
+            stack[-1].inside.extend(_find_holds(stretch.text))
+        else:
+            stack[-1].inside.append(Atom(stretch.text, stretch.name in ("br", "hr")))
+    _unwind(stack, 1)
+    return tuple(stack[0].inside)
+
+
+def markup_of(pieces: Sequence[Piece]) -> Iterator[str]:
+    """Every tag and placeholder, in order."""
+    for piece in pieces:
+        if isinstance(piece, Pair):
+            yield piece.opening
+            yield from markup_of(piece.inside)
+            yield piece.closing
+        elif not isinstance(piece, Text):
+            yield piece.raw
+
+
+def is_kept(tag: Stretch) -> bool:
+    """Whether what an opening tag wraps is not to be translated."""
+    return tag.name in VERBATIM or _KEPT.search(tag.text) is not None
+
+
+def _close(stack: list[_Open], tag: Stretch) -> None:
+    depth = next((i for i in range(len(stack) - 1, 0, -1) if stack[i].tag.name == tag.name), 0)
+    if not depth:
+        stack[-1].inside.append(Atom(tag.text))
+        return
+    _unwind(stack, depth + 1)
+    opened = stack.pop()
+    pair = Pair(opened.tag.text, tag.text, tuple(opened.inside))
+    stack[-1].inside.append(Hold(pair.raw) if is_kept(opened.tag) else pair)
+
+
+def _unwind(stack: list[_Open], depth: int) -> None:
+    """Give up waiting for what closes the tags from `depth` on."""
+    while len(stack) > depth:
+        opened = stack.pop()
+        stack[-1].inside += [Atom(opened.tag.text), *opened.inside]
+
+
+def _find_holds(text: str) -> Iterator[Piece]:
+    first = 0
+    for found in _HELD.finditer(text):
+        if first < found.start():
+            yield Text(text[first : found.start()])
+        yield Atom(found[0]) if found["override"] else Hold(found[0])
+        first = found.end()
+    if first < len(text):
+        yield Text(text[first:])
