@@ -1,7 +1,13 @@
 import pytest
 
 from regard.errors import CorpusError
-from regard.evaluation.pharaoh import format_links, format_pharaoh, read_pharaoh
+from regard.evaluation.pharaoh import (
+    check_gold,
+    flip_gold,
+    format_links,
+    format_pharaoh,
+    read_pharaoh,
+)
 from regard.types import GoldAlignment
 
 
@@ -16,6 +22,26 @@ def test_counting_from_one():
     (found,) = read_pharaoh(["1-1 10p2"], counted_from=1)
     assert found.possible == {(0, 0), (9, 1)}
     assert found.sure == {(0, 0)}
+
+
+def test_possible_links_are_written_in_two_ways():
+    assert [*read_pharaoh(["0-0 1p2"])] == [*read_pharaoh(["0-0 1?2"])]
+
+
+def test_target_before_source():
+    (found,) = read_pharaoh(["0-3 1p2"])
+    assert flip_gold(found) == (frozenset({(3, 0)}), frozenset({(3, 0), (2, 1)}))
+
+
+def test_links_beyond_the_sentence_are_named_with_their_line():
+    gold = [*read_pharaoh(["0-0", "1-1 3p2"])]
+    check_gold(gold, [(1, 1), (4, 3)])
+    with pytest.raises(
+        CorpusError, match=r"^talp:2: links word 3 of the source, .* are 4 and 2; are"
+    ):
+        check_gold(gold, [(1, 1), (4, 2)], name="talp")
+    with pytest.raises(CorpusError, match="are 3 and 3; are its words counted from 1, or is its"):
+        check_gold(gold, [(1, 1), (3, 3)])
 
 
 def test_a_link_written_both_ways_is_sure():

@@ -3,10 +3,14 @@ import torch
 from pydantic import ValidationError
 
 from regard.inspection.alignment import (
+    PLAIN,
+    UNMEASURED,
     AlignmentSettings,
     align,
+    by_shares,
     by_word,
     link,
+    read_links,
 )
 from regard.inspection.record import Attention, Axis
 
@@ -89,3 +93,44 @@ def test_settings_have_their_ranges():
         AlignmentSettings(threshold=1)
     with pytest.raises(ValidationError, match="layer"):
         AlignmentSettings(layer=-1)
+
+
+def test_shares_are_those_of_the_row_times_those_of_the_column():
+    weights = torch.tensor([[0.2, 0.6], [0.0, 0.4], [0.0, 0.0]])
+    want = torch.tensor([[0.25 * 1, 0.75 * 0.6], [0, 1 * 0.4], [0, 0]])
+    torch.testing.assert_close(by_shares(weights), want)
+    torch.testing.assert_close(by_shares(weights[None]), want[None])
+
+
+def test_a_column_that_all_glance_at_loses_by_shares():
+    # each row but the last gives the first column most; the last row needs it
+    weights = torch.tensor([[0.5, 0.4, 0.0], [0.5, 0.0, 0.4], [0.9, 0.0, 0.0]])
+    assert link(weights) == {(0, 0), (0, 1), (0, 2)}
+    assert link(by_shares(weights)) == {(1, 0), (2, 1), (0, 2)}
+
+
+def test_links_are_read_by_rows_by_columns_or_both():
+    weights = torch.tensor([[0.6, 0.3, 0.1], [0.5, 0.4, 0.1], [0.0, 0.1, 0.9]])
+    rows, columns = {(0, 0), (0, 1), (2, 2)}, {(0, 0), (1, 1), (2, 2)}
+    assert read_links(weights, "rows") == rows
+    assert read_links(weights, "columns") == columns
+    assert read_links(weights, "intersection") == {(0, 0), (2, 2)}
+    assert read_links(weights, "union") == rows | columns
+    assert read_links(weights, "columns", threshold=0.5) == {(0, 0), (2, 2)}
+
+
+def test_what_is_parked_counts_only_if_asked_for():
+    pieces = tuple(f"▁{number}" for number in range(6))
+    axis = Axis(pieces, pieces, tuple(range(6)))
+    parked = 0.4 * torch.eye(6) + 0.6 * torch.eye(6)[[5] * 6]
+    attention = Attention("cross", parked[None, None], axis, axis)
+    assert align(attention, AlignmentSettings()) == {(n, n) for n in range(6)}
+    assert align(attention, PLAIN) == {(5, n) for n in range(6)}
+
+
+def test_settings_say_what_they_are():
+    assert str(PLAIN) == "the average of all layers and heads, with its sinks"
+    assert str(UNMEASURED) == "the average of all layers and heads, by shares, grow-diag"
+    one = AlignmentSettings(layer=2, head=1, shift=True, links="union")
+    assert str(one) == "layer 2, head 1, shifted, union"
+    assert str(AlignmentSettings(layer=2)) == "layer 2, the average of all heads"

@@ -1,22 +1,30 @@
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
 from regard.corpora.pairs import Pair
-from regard.errors import SettingsError
+from regard.errors import RunError, SettingsError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.pharaoh import read_pharaoh
-from regard.inspection.alignment import AlignmentSettings
+from regard.inspection.alignment import UNMEASURED, AlignmentSettings
+from regard.inspection.symmetrize import flip, intersect
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import Run, RunFolder, load_run, new_model
 from regard.serving import aligning
 from regard.serving.aligning import (
+    Directed,
+    align_both,
     align_pairs,
     attend_pairs,
     attends,
+    best_alignment,
     choose_alignment,
     choose_on_valid,
+    measure_by_agreement,
+    measure_on_valid,
+    measured_alignment,
     read_gold,
 )
 from tiny import tiny_recipe
@@ -111,6 +119,58 @@ def test_the_choice_is_made_on_some_validation_pairs(run, tiny_run, monkeypatch)
     assert len(gold) == 30
     assert choose_on_valid(run, data) == choose_alignment(run, pairs[:7], gold[:7])
     assert choose_on_valid(run, data) != choose_alignment(run, pairs, gold)
+
+
+def test_two_models_are_heard_together(run, pairs):
+    ways = AlignmentSettings(layer=0), AlignmentSettings(layer=1, head=2, links="union")
+    found = align_both(Directed(run, ways[0]), Directed(run, ways[1]), iter(pairs), "intersection")
+    turned = [Pair(pair.target, pair.source) for pair in pairs]
+    forward = align_pairs(run, pairs, ways[0])
+    backward = align_pairs(run, turned, AlignmentSettings(layer=1, head=2))
+    both = [intersect(one, flip(other)) for one, other in zip(forward, backward, strict=True)]
+    assert list(found) == both
+    assert any(both)
+
+
+@pytest.fixture
+def copied(tiny_run, tmp_path):
+    path = shutil.copytree(tiny_run, tmp_path / "run")
+    return load_run(path, device=torch.device("cpu"))
+
+
+def test_a_finished_run_with_gold_knows_its_alignment(run, tiny_run):
+    measured = measured_alignment(run)
+    assert measured.by == "gold"
+    assert measured.pairs == 30
+    choice = choose_on_valid(run, load_data(RunFolder(tiny_run)))
+    assert (measured.settings, measured.value) == choice
+    assert best_alignment(run) == measured.settings
+
+
+def test_where_nothing_was_measured_it_is_guessed(copied):
+    (copied.folder.path / aligning.KEPT).unlink()
+    assert measured_alignment(copied) is None
+    assert best_alignment(copied) == UNMEASURED
+    measured = measure_on_valid(copied, load_data(copied.folder))
+    assert best_alignment(copied) == measured.settings
+
+
+def test_agreement_is_kept_for_both(copied, pairs, tmp_path):
+    path = shutil.copytree(copied.folder.path, tmp_path / "back")
+    reverse = load_run(path, device=torch.device("cpu"))
+    here, there = measure_by_agreement(copied, reverse, pairs)
+    assert (measured_alignment(copied), measured_alignment(reverse)) == (here, there)
+    assert here.value == there.value
+    assert 0 < here.value < 1
+    assert "with an agreement with the other direction of" in str(here)
+
+
+def test_a_choice_that_is_damaged(copied):
+    (copied.folder.path / aligning.KEPT).write_text('{"settings": {"layers": 1}}')
+    with pytest.raises(
+        RunError, match=r"alignment.json: damaged, or of another version of regard: "
+    ):
+        best_alignment(copied)
 
 
 def test_a_model_without_attention_cannot_align(run):

@@ -112,4 +112,4 @@ def test_what_cannot_be_chosen_by():
     with pytest.raises(CorpusError, match="1 attentions, 2 gold alignments"):
         choose_by_gold([model(RIGHT)], [GOLD] * 2)
     with pytest.raises(CorpusError, match="1 forward attentions, 2 backward attentions"):
-        choose_by_agreement([model(RIGHT)], [turned(NOISE)] * 2)
+        choose_by_agreement([model(RIGHT)], [turned(torch.eye(6)[:5])] * 2)

@@ -116,15 +116,16 @@ def link(weights: Tensor, threshold: float = 0.0) -> frozenset[Link]:
         return frozenset()
     peaks, best = weights.max(-1)  # (T,)
     clear = peaks > threshold * weights.sum(-1)  # (T,)
-    return frozenset((int(best[row]), int(row)) for row in clear.nonzero().flatten())
+    rows = clear.nonzero().flatten()  # (T',)
+    return frozenset(zip(best[rows].tolist(), rows.tolist(), strict=True))
 
 
 def _membership(word_of: Sequence[int | None], words: int) -> Tensor:
     """1 where a piece belongs to a word: (pieces, words)."""
     matrix = torch.zeros(len(word_of), words)
-    for piece, word in enumerate(word_of):
-        if word is not None:
-            matrix[piece, word] = 1
+    places = [(piece, word) for piece, word in enumerate(word_of) if word is not None]
+    if places:
+        matrix[tuple(torch.tensor(places).mT)] = 1
     return matrix
 
 

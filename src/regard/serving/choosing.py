@@ -1,5 +1,6 @@
 """Which layer, head and reading align best, measured: by gold links, or by how two models agree."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -15,10 +16,11 @@ from regard.inspection.alignment import (
     align,
     by_shares,
     by_word,
+    link,
 )
 from regard.inspection.record import Attention
 from regard.inspection.sinks import without_sinks
-from regard.inspection.symmetrize import SYMMETRIES
+from regard.inspection.symmetrize import SYMMETRIES, flip, symmetrize
 from regard.types import GoldAlignment, Link
 
 FINALISTS = 4
@@ -61,12 +63,30 @@ def choose_by_gold(attentions: Sequence[Attention], gold: Sequence[GoldAlignment
         for links, sure, possible in counts.mT.tolist()
     ]
     best = sorted(range(len(views)), key=errors.__getitem__)[:FINALISTS]
-    readings = [PLAIN, *(way for view in best for way in _readings(views[view]))]
-    choices = [
-        Choice(way, score_alignments([align(one, way) for one in attentions], gold).error_rate)
-        for way in readings
-    ]
-    return min(choices, key=lambda choice: choice.error)
+    links = _read_in_every_way(attentions, [views[number] for number in best])
+    links = {PLAIN: [align(each, PLAIN) for each in attentions], **links}
+    scored = [Choice(way, score_alignments(each, gold).error_rate) for way, each in links.items()]
+    return min(scored, key=lambda choice: choice.error)
+
+
+def _read_in_every_way(
+    attentions: Sequence[Attention], views: Sequence["_View"]
+) -> dict[AlignmentSettings, list[frozenset[Link]]]:
+    """The links of all sentences in every reading of some maps; each map is made but once."""
+    found: dict[AlignmentSettings, list[frozenset[Link]]] = defaultdict(list)
+    for attention in attentions:
+        seen = without_sinks(attention)
+        for view in views:
+            weights = by_word(seen, shift=view.shift).pick(view.layer, view.head)  # (T', S')
+            for shares in (False, True):
+                fair = by_shares(weights) if shares else weights  # (T', S')
+                rows, columns = link(fair), flip(link(fair.mT))
+                way = view.settings.model_copy(update={"shares": shares, "links": "rows"})
+                found[way].append(rows)
+                for how in SYMMETRIES:
+                    joined = symmetrize(rows, columns, how)
+                    found[way.model_copy(update={"links": how})].append(joined)
+    return found
 
 
 def choose_by_agreement(forward: Sequence[Attention], backward: Sequence[Attention]) -> Agreement:
@@ -145,12 +165,3 @@ def _matrix(links: frozenset[Link], like: Tensor) -> Tensor:
     for source, target in links:
         matrix[target, source] = True
     return matrix
-
-
-def _readings(view: _View) -> list[AlignmentSettings]:
-    """Every way to read one map."""
-    return [
-        view.settings.model_copy(update={"shares": shares, "links": links})
-        for shares in (False, True)
-        for links in ("rows", *SYMMETRIES)
-    ]
