@@ -90,7 +90,8 @@ class Page {
     if (settings.keyRequired) this.#askForKey();
     letCopy(find("share"), () => location.href);
     window.addEventListener("hashchange", () => this.#restore());
-    this.#restore();
+    if (location.hash) this.#restore();
+    else this.#begin();
   }
 
   #askForKey() {
@@ -102,6 +103,12 @@ class Page {
       remember(KEY, this.#key.value.trim() || null);
       this.#translate();
     });
+  }
+
+  /** Takes what was written before the page was ready. */
+  #begin() {
+    this.#panel.turn(this.#writing.text, 0);
+    this.#translate();
   }
 
   /** Shows what the address says. */

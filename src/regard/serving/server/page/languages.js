@@ -95,6 +95,6 @@ export class LanguagePickers {
   /** @param {string} source */
   #targetsOf(source) {
     const from = this.#languages.filter(({ code }) => source === DETECT || code === source);
-    return new Set(from.flatMap(({ targets }) => targets).filter((code) => code !== source));
+    return new Set(from.flatMap(({ targets }) => targets));
   }
 }
