@@ -20,6 +20,8 @@ COMMANDS = {
     "evaluate": "Score a model: BLEU, chrF, TER with signatures; compare it with another.",
     "look": "Show what a model attends to when it translates a sentence.",
     "heads": "Score every head by what its removal costs in BLEU.",
+    "distances": "Show how far each head looks, and at how many words at once.",
+    "positions": "Show what a model is told about positions, and how alike two of them are.",
     "align": "Align words by attention; with gold, measure the alignment error rate.",
     "serve": "Serve models over HTTP: a page, LibreTranslate's interface, attention, alignments.",
     "compare": "Train several systems alike, then score and time them in one table.",

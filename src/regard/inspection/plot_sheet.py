@@ -56,17 +56,26 @@ class Sheet:
             write(bar.ax.set_title(label, loc="left", pad=6), 8, self.theme.faint)
 
     def draw_cells(
-        self, axes: Axes, numbers: Tensor, scale: "Scale", *, num_cells: int | None = None
+        self,
+        axes: Axes,
+        numbers: Tensor,
+        scale: "Scale",
+        *,
+        num_cells: int | None = None,
+        gaps: bool = True,
     ) -> QuadMesh:
-        """The cells of a map (T, S), with the first row on top; a figure has `num_cells` in all."""
-        num_cells = num_cells or numbers.numel()
+        """The cells of a map (T, S), with the first row on top; a figure has `num_cells` in all.
+
+        Without `gaps` between them they become one picture.
+        """
+        gaps = gaps and (num_cells or numbers.numel()) <= VECTORS
         cells = axes.pcolormesh(
             numbers.detach().float().cpu().numpy(),
             cmap=scale.colours,
             norm=scale.range,
             edgecolors=self.theme.paper,
-            linewidth=0.5 if num_cells <= VECTORS else 0,
-            rasterized=num_cells > VECTORS,
+            linewidth=0.5 if gaps else 0,
+            rasterized=not gaps,
         )
         axes.invert_yaxis()
         axes.set(xticks=[], yticks=[])
@@ -76,6 +85,12 @@ class Sheet:
         """Write a title above axes, if there is one."""
         if title:
             write(axes.set_title(title, loc="left", pad=12), 12, self.theme.ink)
+
+    def label(self, axes: Axes, across: str = "", down: str = "") -> None:
+        """Say what the two directions of axes mean."""
+        write(axes.set_xlabel(across, labelpad=3), 8, self.theme.faint)
+        write(axes.set_ylabel(down, labelpad=3), 8, self.theme.faint)
+        axes.tick_params(length=2, width=LINE, labelsize=7)
 
     def name_columns(self, axes: Axes, names: Sequence[str], *, fontsize: float) -> None:
         """Write names above the columns of a map."""
