@@ -1,16 +1,19 @@
 """`regard translate`."""
 
 import sys
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
 
 import typer
 
 from regard.cli import options
 from regard.cli.console import note, print_json
-from regard.corpora.readers import read_lines
+from regard.corpora.readers import read_bytes, read_lines
 from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_links
 from regard.serving.dictionary import read_unknown
+from regard.serving.formats.kinds import READERS, Kind, decode, kind_of
+from regard.serving.markup import Carrier
 from regard.serving.searching import search_settings
 from regard.serving.translator import Answer, load
 from regard.streams import chunked
@@ -25,8 +28,27 @@ CHUNK = 2048
 def command(
     model: options.Model,
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Lines to translate, also .gz; - is stdin.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="Lines, or a document (.html, .srt, .vtt); also .gz; - is stdin."
+        ),
     ] = "-",
+    kind: Annotated[
+        Literal["lines", "text", "html", "srt", "vtt"] | None,
+        typer.Option(
+            "--format",
+            help="What FILE is, where its name does not say: otherwise lines, each a sentence. "
+            "text has paragraphs, whose sentences are translated one by one.",
+        ),
+    ] = None,
+    markup: Annotated[
+        bool,
+        typer.Option(
+            "--markup",
+            help="Keep tags such as <b>, placeholders such as {name}, and addresses in lines, and "
+            "put them where they belong; documents are always so translated.",
+        ),
+    ] = False,
     beam: options.Beam = None,
     n_best: Annotated[
         int | None,
@@ -68,22 +90,30 @@ def command(
     device: options.Device = "auto",
     json: options.Json = False,
 ) -> None:
-    """Translate lines: from a file or stdin to stdout, one line for each.
+    """Translate lines: from a file or stdin to stdout, one line for each; or a whole document.
 
     Every line of input gives one line of output, in order: blank ones blank, over-long and odd ones
     with a note on stderr. With --n-best a line gives up to N, numbered; tabs separate columns.
+
+    Of a web page or of subtitles the text is translated, and all else stays as it is.
 
     Examples:
 
         echo "Jane visite l'Afrique en septembre." | regard translate runs/travel
         regard translate runs/travel letters.fr --beam 8 --n-best 3 --scores > letters.en
         regard translate runs/words letters.fr --unknown dictionary.tsv > letters.en
+        regard translate runs/travel page.html > page.en.html
+        echo "<b>Bonjour</b> {name}!" | regard translate runs/travel --markup
     """
+    whole = _whole(kind, file)
+    columns = {"--n-best": n_best, "--scores": scores, "--align": align, "--json": json}
+    _refuse_idle(whole, file, markup=markup, given=columns | {"--prefix": prefix})
     drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     drawing = {name: value for name, value in drawing.items() if value is not None}
     if drawing and not sample:
         raise SettingsError(f"--{next(iter(drawing)).replace('_', '-')} goes with --sample")
     dictionary = read_unknown(unknown) if unknown is not None else None
+    document = READERS[whole](decode(read_bytes(file), file)) if whole else None
     translator = load(model, *(ensemble or ()), device=device, weights=weights)
     settings = search_settings(
         translator.settings,
@@ -93,9 +123,25 @@ def command(
         sampling=drawing if sample else None,
         unknown=unknown is not None,
     )
+    carrier = Carrier(
+        translator,
+        settings,
+        sentences=whole is not None,
+        forbidden=forbid or (),
+        unknown=dictionary,
+    )
+    if document is not None:
+        sys.stdout.write(document.join(_carry(carrier, document.lines, "text")))
+        return
     number = 0
     typed = file == "-" and sys.stdin.isatty()  # then each line gets its answer at once
     for chunk in chunked(read_lines(file, replace=True), 1 if typed else CHUNK):
+        if markup:
+            for line in _carry(carrier, chunk, "line", first=number):
+                print(line)
+            number += len(chunk)
+            sys.stdout.flush()
+            continue
         answers = translator.translate(
             chunk,
             settings,
@@ -114,6 +160,39 @@ def command(
             else:
                 _print(number, answer, ranked=settings.n_best > 1, scores=scores, align=align)
         sys.stdout.flush()
+
+
+def _whole(kind: str | None, file: str) -> Kind | None:
+    """What kind of document the file is translated as, whole; None: line by line."""
+    if kind is None:
+        found = kind_of(file)
+        return None if found == "text" else found  # plain text may be lines without an end
+    return next((one for one in READERS if one == kind), None)
+
+
+def _refuse_idle(
+    whole: Kind | None, file: str, *, markup: bool, given: Mapping[str, object]
+) -> None:
+    """An error if an option was given that would do nothing."""
+    name = next((name for name, value in given.items() if value), None)
+    if whole is not None and markup:
+        raise SettingsError(f"--markup goes with lines: {whole} is translated with its markup")
+    if whole is not None and name:
+        raise SettingsError(
+            f"{name} goes with lines, and {file} is translated whole, as {whole}; drop it, or give "
+            "--format lines"
+        )
+    if markup and name:
+        raise SettingsError(f"{name} does not go with --markup: drop one of them")
+
+
+def _carry(carrier: Carrier, lines: Sequence[str], unit: str, *, first: int = 0) -> list[str]:
+    """The translations with their markup; what was odd about them is told."""
+    carried = carrier.carry(lines)
+    for number, one in enumerate(carried, first + 1):
+        for message in one.notes:
+            note(f"{unit} {number}: {message}")
+    return [one.text for one in carried]
 
 
 def _print(number: int, answer: Answer, *, ranked: bool, scores: bool, align: bool) -> None:

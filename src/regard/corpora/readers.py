@@ -135,13 +135,19 @@ def read_lines(path: str | Path, *, replace: bool = False) -> Iterator[str]:
             try:
                 line = raw.decode("utf-8", "replace" if replace else "strict")
             except UnicodeDecodeError as error:
-                raise CorpusError(f"{name}: line {number}: {_not_utf8(error)}") from None
+                raise CorpusError(f"{name}: line {number}: {not_utf8(error)}") from None
             yield line
 
 
-def _not_utf8(error: UnicodeDecodeError) -> str:
-    """What is wrong with the line, and what to do."""
-    byte = f"byte {error.start + 1} of the line is 0x{error.object[error.start]:02x}"
+def read_bytes(path: str | Path) -> bytes:
+    """All bytes of a file, or of the standard input for `-`, unzipped where they are gzipped."""
+    with _open_bytes(path) as stream:
+        return stream.read()
+
+
+def not_utf8(error: UnicodeDecodeError, of: str = "line") -> str:
+    """What is wrong with the line, or what else was read, and what to do."""
+    byte = f"byte {error.start + 1} of the {of} is 0x{error.object[error.start]:02x}"
     if error.object.startswith((b"\xff\xfe", b"\xfe\xff")):
         return f"not UTF-8 but, it seems, UTF-16 ({byte}); convert it: iconv -f UTF-16 -t UTF-8"
     return f"not UTF-8: {byte}; convert it, from Latin-1 say: iconv -f LATIN1 -t UTF-8"
