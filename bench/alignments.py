@@ -1,0 +1,154 @@
+"""How far alignments by attention are from gold ones, beside fast_align's and GIZA++'s.
+
+    REGARD_DATA=... python bench/alignments.py runs/tatoeba-de-en runs/tatoeba-en-de
+
+Takes two trained runs, German to English and back, and the gold alignments of 508 sentences of
+Europarl in $REGARD_DATA/alignments, and prints a Markdown table. The first 100 sentences are there
+to choose by, the other 408 to score on. What is chosen by agreement never sees gold: it is chosen
+on validation pairs of the first run's own corpus, and scored on all 508 as well, like the outputs
+of fast_align and GIZA++, which were trained on other data than our models: Europarl itself.
+"""
+
+import argparse
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from regard.corpora.pairs import Pair
+from regard.corpora.readers import read_lines
+from regard.evaluation.alignment_error import score_alignments
+from regard.evaluation.pharaoh import flip_gold, read_pharaoh
+from regard.inspection.alignment import PLAIN, UNMEASURED, AlignmentSettings, align
+from regard.inspection.record import Attention
+from regard.inspection.symmetrize import SYMMETRIES, flip, symmetrize
+from regard.recipes.prepare import load_data
+from regard.recipes.run_folder import Run, load_run, pick_device
+from regard.serving.aligning import attend_back, attend_pairs
+from regard.serving.choosing import choose_by_agreement, choose_by_gold
+from regard.types import GoldAlignment, Link
+
+CHOSEN_ON = 100
+"""Sentences of the gold set that choices are made on."""
+AGREED_ON = 500
+"""Validation pairs that agreement is measured on."""
+OTHERS = {
+    "fast_align": "deen.fastalign",
+    "fast_align, grow-diag": "deen.fastalign.grow-diagonal",
+    "GIZA++": "deen.giza",
+    "GIZA++, grow-diag": "deen.giza.grow-diagonal",
+}
+
+
+class GoldSet(NamedTuple):
+    """The sentences, their gold alignments, and what others made of them."""
+
+    pairs: list[Pair]
+    gold: list[GoldAlignment]
+    others: dict[str, list[frozenset[Link]]]
+
+
+class Row(NamedTuple):
+    """One alignment of all the sentences."""
+
+    name: str
+    links: Sequence[frozenset[Link]]
+    saw_gold: bool = False
+    """Whether it was chosen by the first `CHOSEN_ON` of them."""
+
+
+def read_gold_set(folder: Path) -> GoldSet:
+    """The gold set, its words counted from 0."""
+    sides = [read_lines(folder / f"deen.test.uc.{language}") for language in ("de", "en")]
+    gold = read_pharaoh(read_lines(folder / "deen.alignment.talp"), counted_from=1, name="gold")
+    others = {
+        name: [each.sure for each in read_pharaoh(read_lines(folder / f"{file}.talp"), name=file)]
+        for name, file in OTHERS.items()
+    }
+    return GoldSet([Pair(*both) for both in zip(*sides, strict=True)], list(gold), others)
+
+
+class Heard(NamedTuple):
+    """What a model attends to in the sentences of the gold set."""
+
+    name: str
+    attentions: list[Attention]
+    gold: list[GoldAlignment]
+    """Its own source first."""
+    turned: bool
+    """Whether its source is the gold set's target."""
+
+    def rows(self, by_agreement: AlignmentSettings) -> Iterator[Row]:
+        """The plain average, the best guess, and what was chosen."""
+        by_gold = choose_by_gold(self.attentions[:CHOSEN_ON], self.gold[:CHOSEN_ON]).settings
+        yield Row(f"{self.name}, plain average", self.links(PLAIN))
+        yield Row(f"{self.name}, guessed: {UNMEASURED}", self.links(UNMEASURED))
+        yield Row(f"{self.name}, chosen by agreement: {by_agreement}", self.links(by_agreement))
+        yield Row(f"{self.name}, chosen by gold: {by_gold}", self.links(by_gold), saw_gold=True)
+
+    def links(self, settings: AlignmentSettings) -> list[frozenset[Link]]:
+        """German before English."""
+        found = [align(each, settings) for each in self.attentions]
+        return [flip(each) for each in found] if self.turned else found
+
+
+def rows_of_both(heard: Sequence[Heard], settings: Sequence[AlignmentSettings]) -> Iterator[Row]:
+    """The links of two models, read by rows, put together in every way."""
+    by_rows = [
+        each.links(one.model_copy(update={"links": "rows"}))
+        for each, one in zip(heard, settings, strict=True)
+    ]
+    for how in SYMMETRIES:
+        links = [symmetrize(*both, how) for both in zip(*by_rows, strict=True)]
+        yield Row(f"both, chosen by agreement, {how}", links)
+
+
+def agree(run: Run, reverse: Run) -> tuple[AlignmentSettings, AlignmentSettings]:
+    """The settings of two runs whose links agree most on validation pairs."""
+    pairs = list(islice(load_data(run.folder).read("valid"), AGREED_ON))
+    found = choose_by_agreement(list(attend_pairs(run, pairs)), list(attend_back(reverse, pairs)))
+    print(f"agreement on {len(pairs)} validation pairs: {found.value:.1%}\n")
+    return found.forward, found.backward
+
+
+def print_table(rows: Iterable[Row], gold: Sequence[GoldAlignment]) -> None:
+    """One line for each alignment: its error on all sentences, and all numbers on the last ones."""
+    rest = len(gold) - CHOSEN_ON
+    print(f"| alignment | AER on {len(gold)} | AER on the last {rest} | precision | recall |")
+    print("|---|---:|---:|---:|---:|")
+    for row in rows:
+        whole = score_alignments(row.links, gold)
+        last = score_alignments(row.links[CHOSEN_ON:], gold[CHOSEN_ON:])
+        shown = "" if row.saw_gold else f"{whole.error_rate:.1%}"
+        numbers = " | ".join(f"{number:.1%}" for number in last)
+        print(f"| {row.name} | {shown} | {numbers} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("forward", help="a run from German to English")
+    parser.add_argument("backward", help="a run from English to German")
+    parser.add_argument("--device", default="auto")
+    asked = parser.parse_args()
+    device = pick_device(asked.device)
+    run, reverse = (load_run(name, device=device) for name in (asked.forward, asked.backward))
+    known = read_gold_set(Path(os.environ["REGARD_DATA"]) / "alignments")
+    settings = agree(run, reverse)
+    heard = [
+        Heard("German to English", list(attend_pairs(run, known.pairs)), known.gold, turned=False),
+        Heard(
+            "English to German",
+            list(attend_back(reverse, known.pairs)),
+            [flip_gold(each) for each in known.gold],
+            turned=True,
+        ),
+    ]
+    rows = [Row(name, links) for name, links in known.others.items()]
+    for each, one in zip(heard, settings, strict=True):
+        rows += each.rows(one)
+    print_table([*rows, *rows_of_both(heard, settings)], known.gold)
+
+
+if __name__ == "__main__":
+    main()
