@@ -105,8 +105,10 @@ class Page {
     });
   }
 
-  /** Takes what was written before the page was ready. */
+  /** Takes what was written before the page was ready, and invites to write. */
   #begin() {
+    const isIdle = document.activeElement === document.body;
+    if (isIdle && matchMedia("(hover: hover)").matches) this.#writing.focus(); // no phone's keyboard
     this.#panel.turn(this.#writing.text, 0);
     this.#translate();
   }
