@@ -4,9 +4,10 @@
 
 Decodes the same sentences with fresh models, whose outputs are forced to one length, in turn: with
 nobody watching; the same again, which shows how far two equal runs differ; asking after each step
-what is best so far; keeping the tree of hypotheses; and recording attention for each of its nodes,
-cross attention alone and all of it. Prints the least time of several rounds and its ratio to the
-first. In seconds of the processor, on one thread: what else the machine does changes them little.
+what is best so far; keeping the tree of hypotheses; with a watch that does nothing, for which
+attention takes the plain formula; and recording attention for each node of the tree, of the source
+alone and all of it. Prints the least time of several rounds and its ratio to the first. In seconds
+of the processor, on one thread: what else the machine does changes them little.
 """
 
 import argparse
@@ -64,6 +65,7 @@ ONLOOKERS: dict[str, Callable[[], Onlooker]] = {
     "off again": Onlooker,
     "best so far": lambda: Onlooker(observe=Following()),
     "tree": lambda: Onlooker(observe=Growing()),
+    "plain formula": lambda: Onlooker(watch=lambda site, weights, /: weights),
     "cross attention": lambda: recorder(["cross"]),
     "all attention": lambda: recorder(PARTS),
 }
