@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 
-from regard.errors import SettingsError
 from regard.files import write_whole
 from regard.inspection.document import LookDocument
 
@@ -32,8 +31,6 @@ FOREIGN = re.compile(r"^\s*(?:import|export|.*await import)\b.*", re.MULTILINE)
 
 def write_page(path: Path, document: LookDocument) -> None:
     """Write the file."""
-    if path.suffix not in (".html", ".htm"):
-        raise SettingsError(f"--html {path}: the file's name should end in .html")
     write_whole(path, render_page(document).encode())
 
 

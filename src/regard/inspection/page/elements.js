@@ -31,10 +31,9 @@ export function freshId(name) {
   return `regard-${name}-${freshId.last}`;
 }
 
-/** A share of 1 as people read it: `83 %`; what is more than nothing never reads as 0. */
+/** A share of 1 as people read it: `83 %`, which no line break parts. */
 export function percent(share) {
-  const whole = Math.round(100 * share);
-  return whole === 0 && share > 0 ? "< 1 %" : `${whole} %`;
+  return `${Math.round(100 * share)}\u00a0%`;
 }
 
 function furnish(element, { on = {}, ...attributes }, children) {

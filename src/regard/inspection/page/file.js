@@ -4,26 +4,24 @@ import { themeSwitch } from "./theme.js";
 import { AttentionView } from "./view.js";
 
 const look = JSON.parse(document.getElementById("look").textContent);
+const kinds = look.without.length && !look.changes.length ? ["silence"] : [];
 const view = new AttentionView(document.getElementById("view"), {
   onChange: (changes) => answer(changes),
-  kinds: look.without.length ? ["silence"] : [],
+  kinds,
   several: false,
 });
 
 document.getElementById("tools").append(themeSwitch());
 document.getElementById("model").textContent = look.model;
+document.getElementById("footer").hidden = kinds.length === 0;
 view.show(look);
 
 /** Show a translation that was computed when the file was written. */
 function answer(changes) {
   const [change] = changes;
-  if (!change) {
-    view.show(look);
-    return;
-  }
   const found = look.without.find(
     ({ part, layer, head }) =>
-      part === change.part && layer === change.layer && head === change.head,
+      part === change?.part && layer === change.layer && head === change.head,
   );
   if (found) view.preview(changes, found.text);
   else view.show(look);

@@ -6,11 +6,14 @@ import { placeName } from "./heads.js";
 
 /** The changes in force, each with a button to take it back, and what they did to the text. */
 export class Outcome {
-  /** @param {(kept: Object[]) => void} keep told of the changes that shall stay in force */
+  /**
+   * @param {((kept: Object[]) => void)|null} keep told of the changes that shall stay in force;
+   * null: none can be taken back
+   */
   constructor(keep) {
     this.keep = keep;
     this.chips = make("ul", { class: "chips", "aria-label": "Changes in force" });
-    this.texts = make("dl", { class: "texts" });
+    this.texts = make("dl", { class: "texts", "aria-live": "polite" });
     this.element = make("section", { class: "outcome", hidden: true }, this.chips, this.texts);
   }
 
@@ -39,6 +42,7 @@ export class Outcome {
 
   #chip(change, changes, words) {
     const name = changeName(change, words);
+    if (!this.keep) return make("li", { class: "chip" }, make("bdi", {}, name));
     const on = { click: () => this.keep(changes.filter((other) => other !== change)) };
     const undo = make("button", { type: "button", "aria-label": `Take back: ${name}`, on }, "×");
     return make("li", { class: "chip" }, make("bdi", {}, name), undo);

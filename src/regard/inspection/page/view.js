@@ -67,7 +67,7 @@ export class AttentionView {
     });
     this.map = new HeatMap((cell) => this.#point(cell));
     this.heads = new HeadGrid((place, wish) => this.#act(place, wish ?? this.#wish));
-    this.outcome = new Outcome((kept) => this.#change(kept));
+    this.outcome = new Outcome(kinds.length ? (kept) => this.#change(kept) : null);
     this.candidates = new Candidates();
     this.tree = new BeamTree();
     this.#compose();
@@ -101,9 +101,9 @@ export class AttentionView {
   /** Show what the translation becomes under `changes`, of which only the text is known. */
   preview(changes, text) {
     this.#changes = changes;
-    this.element.removeAttribute("aria-busy");
     this.#showOutcome(this.document.target.text, text);
     this.#drawHeads();
+    this.say("The words above are still those of the unchanged translation.");
   }
 
   /** Say something where readings are told. */

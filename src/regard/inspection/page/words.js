@@ -7,10 +7,12 @@ const NARROW = 560;
 const FAINTEST = 0.02;
 const MOST_THREADS = 14;
 const NAMED = 0.05;
+const UNSEEN = 0.002;
 const THICKEST = 6;
 const STRONG = 0.27; // from here on dark letters are read better on the dark theme's accent,
 const STRONGEST = 0.56; // and from here on light ones on the light theme's
-const LENGTHS = { short: 60, middle: 110, usual: 260 };
+const SIZES = { large: 29, small: 19, tiny: 17 }; // of letters, in pixels
+const LONG = 300;
 
 /** @typedef {{side: "row"|"column", index: number}} Spot */
 
@@ -51,7 +53,6 @@ export class WordLines {
     this.columns.show(shown.columns, names.columns);
     this.rows.show(shown.rows, names.rows);
     this.#spot = null;
-    this.element.dataset.length = lengthOf(shown);
     this.#arrange();
   }
 
@@ -88,8 +89,20 @@ export class WordLines {
 
   #arrange() {
     this.element.dataset.layout = this.element.clientWidth < NARROW ? "columns" : "lines";
+    this.element.style.setProperty("--size", `${this.#fitting()}px`);
     this.#tint();
     this.#thread();
+  }
+
+  /** Letters as large as leaves each sentence on one line; long ones are small and take several. */
+  #fitting() {
+    if (this.element.dataset.layout === "columns") return SIZES.tiny;
+    if (letters(this.#shown.columns) > LONG) return SIZES.tiny;
+    for (let size = SIZES.large; size > SIZES.small; size -= 1) {
+      this.element.style.setProperty("--size", `${size}px`);
+      if ([this.columns, this.rows].every((line) => line.isSingle())) return size;
+    }
+    return SIZES.small;
   }
 
   /** Go to the nearest word of the other line. */
@@ -197,11 +210,18 @@ class Line {
     settle(this.list, ".word");
   }
 
+  /** Whether all words stand in one row. */
+  isSingle() {
+    const [first, last] = [this.buttons[0], this.buttons.at(-1)];
+    return !first || last.offsetTop < first.offsetTop + first.offsetHeight;
+  }
+
   /** Shade the words by their weights, and name the greater ones. */
   tint(weights) {
     this.buttons.forEach((button, index) => {
       const weight = weights[index];
       button.style.setProperty("--weight", String(Math.sqrt(weight)));
+      button.classList.toggle("lit", weight > UNSEEN);
       button.classList.toggle("strong", weight > STRONG);
       button.classList.toggle("strongest", weight > STRONGEST);
       button.querySelector(".share").textContent = weight >= NAMED ? percent(weight) : "";
@@ -211,7 +231,7 @@ class Line {
   clear() {
     for (const button of this.buttons) {
       button.style.removeProperty("--weight");
-      button.classList.remove("strong", "strongest", "asking");
+      button.classList.remove("lit", "strong", "strongest", "asking");
       button.querySelector(".share").textContent = "";
     }
   }
@@ -262,11 +282,8 @@ function strongest({ rows, columns, values }) {
   return links;
 }
 
-/** How long the longer line is, by its letters: short ones are written large. */
-function lengthOf({ rows, columns }) {
-  const letters = (items) => items.reduce((sum, { text }) => sum + text.length + 1, 0);
-  const longer = Math.max(letters(rows), letters(columns));
-  return Object.keys(LENGTHS).find((name) => longer <= LENGTHS[name]) ?? "long";
+function letters(items) {
+  return items.reduce((sum, { text }) => sum + text.length + 1, 0);
 }
 
 function centre({ left, right, top, bottom }) {
