@@ -61,6 +61,18 @@ def test_own_files_are_split(own, run):
     assert not list(run.rglob("cleaned.*"))
 
 
+def test_training_pairs_alone_are_joined(own, run):
+    alone = prepared(own, run)
+    data = prepared(
+        own.model_copy(update={"corpus": own.corpus.model_copy(update={"join": 3})}), run
+    )
+    assert {name: data.pairs[name] for name in ("valid", "test")} == {"valid": 7, "test": 5}
+    assert data.pairs["train"] < 88
+    words = [word for pair in data.read("train") for word in pair.source.split()]
+    assert len(words) == 3 * 88
+    assert data.digest != alone.digest
+
+
 def test_without_a_test_split_the_scores_are_on_valid(tmp_path, run):
     wanted = recipe({"train": write_files(tmp_path, PAIRS), "split": {"valid": 7, "test": 0}})
     data = prepared(wanted, run)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple, Self, get_args
 
-from pydantic import model_validator
+from pydantic import PositiveInt, model_validator
 
 from regard.corpora.cleaning import CleaningSettings
 from regard.corpora.generated.dates import dates
@@ -58,6 +58,9 @@ class CorpusSettings(Settings):
     """Which training pairs are dropped; of a generated corpus none, unless this is given."""
     split: SplitSettings = SplitSettings()
     """How many pairs of one's own files are held out."""
+    join: PositiveInt = 1
+    """Training pairs are joined with their neighbours, 1 to this many together, so that a model
+    learns to read sentences longer than those of the corpus; 1 leaves them alone."""
 
     @property
     def label(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from regard.corpora.build import CorpusSettings, build_corpus
 from regard.corpora.cleaning import CleaningReport, clean
+from regard.corpora.joining import join_pairs
 from regard.corpora.pairs import Corpus, Pair, SplitName
 from regard.corpora.splits import FEWEST_PAIRS, split_corpus, without_leaks
 from regard.corpora.store import (
@@ -104,7 +105,8 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
     train = without_leaks(
         corpus.splits["train"](), _chain(held_out.values()), report, recipe.corpus.cleaning.leaks
     )
-    counts["train"] = _write(split_files(folder.data, "train"), train, digest)
+    joined = join_pairs(train, recipe.corpus.join)
+    counts["train"] = _write(split_files(folder.data, "train"), joined, digest)
     if not counts["train"] or not counts["valid"]:
         raise CorpusError(
             f"{recipe.corpus.label}: nothing left to learn from: {counts['train']} pairs to train "
