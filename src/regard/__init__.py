@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.errors import RegardError
-    from regard.serving.translator import Answer, Translator, load
+    from regard.serving.answer import Answer
+    from regard.serving.translator import Translator, load
 
 __version__ = "0.1.0"
 __all__ = ["Answer", "RegardError", "Translator", "__version__", "load"]
 
 _HOMES = {
-    "Answer": "regard.serving.translator",
+    "Answer": "regard.serving.answer",
     "RegardError": "regard.errors",
     "Translator": "regard.serving.translator",
     "load": "regard.serving.translator",

@@ -9,8 +9,8 @@ from regard.errors import CorpusError
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import RunFolder, load_run
 from regard.serving import scoring
+from regard.serving.answer import Answer, Candidate
 from regard.serving.scoring import finish_run, score_held_out, translator_perplexity
-from regard.serving.translator import Answer, Candidate
 from regard.training.loop import Progress
 
 CPU = torch.device("cpu")

@@ -10,9 +10,9 @@ from regard.decoding.rules import RuleSettings
 from regard.decoding.sampling import SamplingSettings
 from regard.decoding.search import DecodingSettings
 from regard.errors import RunError, SearchError, SettingsError
-from regard.inspection.changes import Forced, ForcedWords, Silenced, force
+from regard.inspection.changes import ForcedWords, Silenced, force
 from regard.recipes.run_folder import Run, RunFolder, load_run, new_model
-from regard.serving.answer import Answer, Candidate
+from regard.serving.answer import Candidate
 from regard.serving.translator import Translator, load
 from regard.text.build import Tokenizers, train_tokenizer
 from regard.text.settings import TokenizerSettings
@@ -199,24 +199,6 @@ def test_silencing_a_head_changes_the_answer_and_the_look(translator, silenced):
     assert translator(SENTENCE).candidates == plain.candidates  # nothing stays silenced
 
 
-@pytest.mark.parametrize(
-    ("silenced", "message"),
-    [
-        (Silenced("encoder", 3), "layer: encoder attention of .* has 3, counted from 0; .* 3"),
-        (Silenced("cross", 2, 0), "layer: cross attention of .* has 2, counted from 0; .* 2"),
-        (Silenced("cross", 1, 4), "head: cross attention of .* has 4, counted from 0; got 4"),
-    ],
-)
-def test_silencing_what_is_not_there_is_an_error(translator, silenced, message):
-    with pytest.raises(SettingsError, match=message):
-        translator.translate([SENTENCE], changes=[silenced])
-
-
-def test_each_model_of_an_ensemble_must_have_what_is_silenced(ensemble, other_run):
-    with pytest.raises(SettingsError, match=f"{other_run}: .* rnnsearch has no encoder"):
-        ensemble.translate([SENTENCE], changes=[Silenced("encoder", 0)])
-
-
 def test_a_look_with_changes_has_the_answer_before_them(translator):
     plain = translator(SENTENCE, look=True)
     assert plain.before is None
@@ -252,54 +234,10 @@ def test_a_link_may_be_forced_from_python(translator):
     assert changed.candidates == wished.candidates != plain.candidates
 
 
-@pytest.mark.parametrize(
-    ("texts", "change", "message"),
-    [
-        (SENTENCES, Forced((0,), (0,)), "between words of one sentence, and there are 4; force"),
-        ([], Forced((0,), (0,)), "one sentence, and there are 0"),
-        ([" "], Forced((0,), (0,)), "force: the sentence is blank"),
-        (["Paul aime la mer. " * 10], Forced((0,), (0,)), r"too long and translated in \d+ parts"),
-        (
-            [SENTENCE],
-            Forced((0,), (99,)),
-            r"the sentence has \d+ positions, counted from 0; got 99",
-        ),
-        ([SENTENCE], Forced((0,), (0,), layer=2), "layer: cross attention of .* has 2.* got 2"),
-        ([SENTENCE], Forced((0,), (0,), head=4), "head: cross attention of .* has 4.* got 4"),
-    ],
-)
-def test_links_that_cannot_be_forced(translator, texts, change, message):
-    with pytest.raises(SettingsError, match=message):
-        translator.translate(texts, changes=[change])
-
-
 def test_a_blank_sentence_has_nothing_to_change(translator):
     with pytest.raises(SettingsError, match="the sentence is blank: there is no attention"):
         translator.look("  ", changes=[ForcedWords(0, 0)])
     assert translator.look("  ", tree=True).attention is None
-
-
-def test_models_that_cut_otherwise_cannot_be_forced_together(tiny_run):
-    run = load_run(tiny_run, device=CPU)
-    letters = train_tokenizer([*SENTENCES], TokenizerSettings(kind="characters"))
-    other = untrained(
-        "model.embeddings=target", tokenizers=Tokenizers(letters, run.tokenizers.target)
-    )
-    pair = Translator([run, other])
-    with pytest.raises(SettingsError, match="cut the sentence into unlike tokens"):
-        pair.translate(["Elle danse."], SHORT, changes=[Forced((0,), (0,))])
-    assert pair.translate(["Elle danse."], SHORT, changes=[Silenced("cross", 0)])[0].text
-
-
-def test_a_look_keeps_the_tree_of_its_search(translator):
-    look = translator.look(SENTENCE, tree=True).attention
-    tree, pieces = look.tree, look.tree_pieces
-    assert len(tree.nodes) == len(pieces) > 10
-    assert pieces[0] == "<s>"
-    assert pieces[tree.answers[0]] == "</s>"
-    said = [tree.nodes[node].token for node in tree.path(tree.answers[0])]
-    assert translator.target.decode(said[:-1]) == translator(SENTENCE).text
-    assert translator.look(SENTENCE).attention.tree is None
 
 
 def test_the_tree_is_that_of_the_changed_search(translator):
@@ -380,15 +318,6 @@ def test_loading_tells_what_is_wrong(tmp_path, tiny_run):
 def test_other_weights_may_answer_otherwise(tiny_run, translator):
     others = [load(tiny_run, device="cpu", weights=name) for name in ("last", "average")]
     assert {one(SENTENCE).score for one in others} != {translator(SENTENCE).score}
-
-
-def test_a_notebook_shows_the_text_and_the_map(translator):
-    answer = translator(SENTENCE, look=True)
-    shown = answer._repr_html_()
-    assert shown.startswith(f"<p>{answer.text}</p>")
-    assert "<svg" in shown
-    plain = Answer("a", (Candidate("1 < 2 & <b>", 0.0, 0.0),))
-    assert plain._repr_html_() == "<p>1 &lt; 2 &amp; &lt;b></p>"
 
 
 def test_a_model_without_attention_answers_and_shows_its_text(tiny_run):

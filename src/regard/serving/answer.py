@@ -1,10 +1,16 @@
 """What a translator gives back."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import NamedTuple
 
 from regard.inspection.changes import Wish
+from regard.inspection.difference import compare_words
 from regard.inspection.look import Look
+from regard.serving.lines import Line
+from regard.serving.unknown_words import Said
+from regard.text.tokenizer import Tokenizer
 
 
 class Candidate(NamedTuple):
@@ -46,8 +52,52 @@ class Answer:
         return self.text
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the translation, and the map if there is one."""
+        """What a notebook shows: the translation, what changed in it, and its map if it has one."""
         look = self.attention
         picture = look._repr_svg_() if look and "cross" in look.parts else ""
-        text = self.text.replace("&", "&amp;").replace("<", "&lt;")
+        text = escape(self.text) if self.before is None else _marked(self.before.text, self.text)
         return f"<p>{text}</p>{picture}"
+
+
+def write_answer(
+    text: str,
+    line: Line,
+    parts: Sequence[Sequence[Said]],
+    target: Tokenizer,
+    attention: Look | None = None,
+) -> Answer:
+    """The answer to a line whose parts were given these n best translations.
+
+    The n-th best of a line in parts is made of the n-th best of each.
+    """
+    if not parts:
+        return Answer(text, (Candidate("", 0.0, 0.0),), tuple(line.notes))
+    notes = list(line.notes)
+    if not all(best[0].hypothesis.finished for best in parts):
+        notes.append("its translation reached the length limit and may be cut short")
+    ranks = range(min(map(len, parts)))
+    candidates = tuple(_join([best[rank] for best in parts], target) for rank in ranks)
+    return Answer(text, candidates, tuple(notes), attention)
+
+
+def _marked(before: str, after: str) -> str:
+    """HTML of `after`, with what it lost and gained against `before`."""
+    shown = []
+    for stretch in compare_words(before.split(), after.split()):
+        if stretch.same:
+            shown.append(escape(" ".join(stretch.after)))
+            continue
+        for tag, side in (("del", stretch.before), ("ins", stretch.after)):
+            if side:
+                shown.append(f"<{tag}>{escape(' '.join(side))}</{tag}>")
+    return " ".join(shown)
+
+
+def _join(chosen: Sequence[Said], target: Tokenizer) -> Candidate:
+    """One candidate out of a translation of each part."""
+    written = " ".join(target.decode(one.hypothesis.tokens, one.unknown) for one in chosen)
+    return Candidate(
+        " ".join(written.replace("\t", " ").splitlines()),
+        sum(one.hypothesis.score for one in chosen),
+        sum(one.hypothesis.log_probability for one in chosen),
+    )

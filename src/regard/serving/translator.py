@@ -12,20 +12,17 @@ from regard.decoding.search import DecodingSettings
 from regard.decoding.tree import Growing
 from regard.errors import SearchError, SettingsError
 from regard.inspection.changes import Change, Wish, grant, name_words
-from regard.inspection.lexical import cut_text
-from regard.inspection.look import Look
 from regard.inspection.record import chain
 from regard.recipes.run_folder import Run, load_run, pick_device
-from regard.serving.aligning import attends
 from regard.serving.answer import Answer as Answer
-from regard.serving.answer import Candidate
+from regard.serving.answer import write_answer
 from regard.serving.changing import check_changes
 from regard.serving.lines import Line, mend, part_number, read_together, token_limit
 from regard.serving.looking import look_into, with_tree
 from regard.serving.searching import search_settings
-from regard.serving.unknown_words import Filler, Said
+from regard.serving.unknown_words import Said, make_filler
 from regard.text.special import UNK
-from regard.types import Watch
+from regard.types import Hypothesis, Watch
 
 BUDGET = 16_384
 """Positions searched at a time, counted once for each hypothesis."""
@@ -125,29 +122,13 @@ class Translator:
         """
         watch = chain(*changes) if changes else None
         settings = search_settings(settings or self.settings, unknown=unknown is not None)
-        filler = None if unknown is None else self._filler(unknown, prefix, forbidden, watch)
+        filler = None
+        if unknown is not None:
+            filler = make_filler(self.runs, unknown, prefix, forbidden, watch)
         texts = [mend(text) for text in texts]
         lines = read_together(texts, [run.tokenizers.source for run in self.runs], self.limit)
         check_changes(self.runs, changes, lines[0])
-        places = [
-            (number, part)
-            for number, line in enumerate(lines[0], first)
-            for part in range(len(line.parts))
-        ]
-        begun = self.target.encode([prefix])[0]
-        found = iter(
-            search_many(
-                self._members(lines),
-                settings,
-                budget=BUDGET,
-                prefixes=[[] if part else begun for _, part in places],
-                forbidden=self._phrases(forbidden),
-                numbers=[part_number(*place) for place in places],
-                watch=watch,
-                observe=self._observe,
-            )
-        )
-        hypotheses = [[next(found) for _ in line.parts] for line in lines[0]]
+        hypotheses = self._search(lines, settings, prefix, forbidden, first, watch)
         if filler is None:
             said = [[[Said(one) for one in best] for best in parts] for parts in hypotheses]
         else:
@@ -157,7 +138,7 @@ class Translator:
             attention = None
             if look and parts:
                 attention = look_into(self.runs[0], line.parts[0], parts[0][0], watch)
-            answers.append(self._answer(text, line, parts, attention))
+            answers.append(write_answer(text, line, parts, self.target, attention))
         return answers
 
     def _look(
@@ -178,23 +159,34 @@ class Translator:
         grown = growing.trees[part_number(0, 0)]
         return replace(answer, attention=with_tree(answer.attention, grown, self.target))
 
-    def _filler(
+    def _search(
         self,
-        dictionary: Mapping[str, str],
+        lines: Sequence[Sequence[Line]],
+        settings: DecodingSettings,
         prefix: str,
         forbidden: Sequence[str],
+        first: int,
         watch: Watch | None,
-    ) -> Filler:
-        """What puts words in the place of unknown ones, by the first model that attends."""
-        run = next(filter(attends, self.runs), None)
-        if run is None:
-            named = ", ".join(f"{run.folder.path} ({run.recipe.model.family})" for run in self.runs)
-            raise SettingsError(
-                f"unknown: {named}: without attention to the source there is nothing to tell which "
-                "word an unknown one stands for; use a model with attention, or keep unknown words"
-            )
-        given = [word for i, word in zip(*cut_text(prefix, self.target), strict=True) if i == UNK]
-        return Filler(run, dictionary, given, forbidden, watch)
+    ) -> list[list[list[Hypothesis]]]:
+        """The n best translations of each part of each line, whose lines each model has read."""
+        places = [
+            (number, part)
+            for number, line in enumerate(lines[0], first)
+            for part in range(len(line.parts))
+        ]
+        begun = self.target.encode([prefix])[0]
+        found = search_many(
+            self._members(lines),
+            settings,
+            budget=BUDGET,
+            prefixes=[[] if part else begun for _, part in places],
+            forbidden=self._phrases(forbidden),
+            numbers=[part_number(*place) for place in places],
+            watch=watch,
+            observe=self._observe,
+        )
+        following = iter(found)
+        return [[next(following) for _ in line.parts] for line in lines[0]]
 
     def _phrases(self, forbidden: Sequence[str]) -> list[list[int]]:
         """The ids of phrases; one that is unknown in part would forbid all that is unknown."""
@@ -206,31 +198,6 @@ class Translator:
             Member(run.model, [part for line in own for part in line.parts])
             for run, own in zip(self.runs, lines, strict=True)
         ]
-
-    def _answer(
-        self, text: str, line: Line, parts: Sequence[Sequence[Said]], look: Look | None
-    ) -> Answer:
-        """The n-th best of a line in parts is made of the n-th best of each."""
-        if not parts:
-            return Answer(text, (Candidate("", 0.0, 0.0),), tuple(line.notes))
-        notes = list(line.notes)
-        if not all(best[0].hypothesis.finished for best in parts):
-            notes.append("its translation reached the length limit and may be cut short")
-        candidates = []
-        for rank in range(min(map(len, parts))):
-            chosen, unknown = zip(*(best[rank] for best in parts), strict=True)
-            written = " ".join(
-                self.target.decode(one.tokens, words)
-                for one, words in zip(chosen, unknown, strict=True)
-            )
-            candidates.append(
-                Candidate(
-                    " ".join(written.replace("\t", " ").splitlines()),
-                    sum(one.score for one in chosen),
-                    sum(one.log_probability for one in chosen),
-                )
-            )
-        return Answer(text, tuple(candidates), tuple(notes), look)
 
 
 def load(

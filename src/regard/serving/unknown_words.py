@@ -11,10 +11,11 @@ from itertools import islice, tee
 from typing import NamedTuple
 
 from regard.corpora.store import TokenPair
+from regard.errors import SettingsError
 from regard.inspection.alignment import AlignmentSettings, align
-from regard.inspection.lexical import Cut, piece_axis, unknown_axis, word_axis
+from regard.inspection.lexical import Cut, cut_text, piece_axis, unknown_axis, word_axis
 from regard.recipes.run_folder import Run
-from regard.serving.aligning import attend_tokens
+from regard.serving.aligning import attend_tokens, attends
 from regard.serving.lines import Line
 from regard.text.normalize import normalize
 from regard.text.special import UNK, UNKNOWN
@@ -106,6 +107,25 @@ class Filler:
         if first:
             words = [*self.begun, *words[len(self.begun) :]][: len(words)]
         return Said(hypothesis, words)
+
+
+def make_filler(
+    runs: Sequence[Run],
+    dictionary: Mapping[str, str],
+    prefix: str,
+    forbidden: Sequence[str],
+    change: Watch | None,
+) -> Filler:
+    """What puts words in the place of unknown ones, by the first of `runs` that attends."""
+    run = next(filter(attends, runs), None)
+    if run is None:
+        named = ", ".join(f"{run.folder.path} ({run.recipe.model.family})" for run in runs)
+        raise SettingsError(
+            f"unknown: {named}: without attention to the source there is nothing to tell which "
+            "word an unknown one stands for; use a model with attention, or keep unknown words"
+        )
+    cut = zip(*cut_text(prefix, run.tokenizers.target), strict=True)
+    return Filler(run, dictionary, [word for id_, word in cut if id_ == UNK], forbidden, change)
 
 
 def translate_word(word: str, dictionary: Mapping[str, str]) -> str:

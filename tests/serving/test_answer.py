@@ -1,0 +1,72 @@
+from dataclasses import replace
+
+from regard.serving.answer import Answer, Candidate, write_answer
+from regard.serving.lines import Line
+from regard.serving.unknown_words import Said
+from regard.text.build import train_tokenizer
+from regard.text.settings import TokenizerSettings
+from regard.types import Hypothesis
+
+SENTENCE = "Jane visite l'Afrique en septembre."
+TARGET = train_tokenizer(["Jane visits Africa ⁇ a\tb"], TokenizerSettings(kind="words"))
+
+
+def said(text, score=-1.0, *, finished=True, unknown=()):
+    tokens = tuple(TARGET.encode([text])[0])
+    return Said(Hypothesis(tokens, score, 2 * score, finished), unknown)
+
+
+def line(parts, *notes):
+    return Line([[5]] * parts, list(notes), "x")
+
+
+def test_a_blank_line_has_a_blank_answer():
+    answer = write_answer("  ", line(0, "odd"), [], TARGET)
+    assert answer.candidates == (Candidate("", 0.0, 0.0),)
+    assert answer.notes == ("odd",)
+
+
+def test_the_n_th_best_of_a_line_is_made_of_those_of_its_parts():
+    parts = [
+        [said("Jane", -1.0), said("visits", -2.0), said("Africa", -3.0)],
+        [said("Africa", -0.5), said("Jane", -4.0)],
+    ]
+    answer = write_answer("x", line(2), parts, TARGET)
+    assert answer.candidates == (
+        Candidate("Jane Africa", -1.5, -3.0),
+        Candidate("visits Jane", -6.0, -12.0),
+    )
+    assert answer.notes == ()
+    assert (answer.text, answer.score, str(answer)) == ("Jane Africa", -1.5, "Jane Africa")
+
+
+def test_unknown_words_and_white_space():
+    best = said("Jane Kampala", unknown=["Kam\tpa\nla"])
+    assert write_answer("x", line(1), [[best]], TARGET).text == "Jane Kam pa la"
+
+
+def test_a_translation_that_was_cut_short_is_noted():
+    answer = write_answer("x", line(1, "odd"), [[said("Jane", finished=False)]], TARGET)
+    assert answer.notes == (
+        "odd",
+        "its translation reached the length limit and may be cut short",
+    )
+
+
+def test_a_notebook_shows_the_text_and_the_map(translator):
+    answer = translator(SENTENCE, look=True)
+    shown = answer._repr_html_()
+    assert shown.startswith(f"<p>{answer.text}</p>")
+    assert "<svg" in shown
+
+
+def test_a_notebook_shows_text_as_text():
+    plain = Answer("a", (Candidate("1 < 2 & <b>", 0.0, 0.0),))
+    assert plain._repr_html_() == "<p>1 &lt; 2 &amp; &lt;b&gt;</p>"
+
+
+def test_a_notebook_shows_what_a_change_did():
+    before = Answer("a", (Candidate("Jane visits <b> in May.", 0.0, 0.0),))
+    after = replace(before, candidates=(Candidate("Jane loves May.", 0.0, 0.0),), before=before)
+    wanted = "<p>Jane <del>visits &lt;b&gt; in</del> <ins>loves</ins> May.</p>"
+    assert after._repr_html_() == wanted

@@ -1,0 +1,84 @@
+import pytest
+
+from regard.errors import SettingsError
+from regard.inspection.changes import Flattened, Forced, Silenced
+from regard.recipes.run_folder import load_run, pick_device
+from regard.serving.changing import check_changes
+from regard.serving.lines import Line, read_line
+from regard.text.build import Tokenizers, train_tokenizer
+from regard.text.settings import TokenizerSettings
+
+LINK = Forced((0,), (0,))
+
+
+@pytest.fixture(scope="module")
+def run(tiny_run):
+    return load_run(tiny_run, device=pick_device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def other(other_run):
+    return load_run(other_run, device=pick_device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def line(run):
+    return read_line("Elle danse.", run.tokenizers.source, 50)
+
+
+def test_what_is_there_can_be_changed(run, other, line):
+    check_changes([run], [Silenced("encoder", 2, 3), Flattened("cross", 1), LINK], [line])
+    check_changes([run, other], [Silenced("cross", 0), LINK], [line])
+    check_changes([run], [Silenced("cross", 0)], [line, line])
+    check_changes([run], [], [])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (Silenced("encoder", 3), "layer: encoder attention of .*tiny has 3, .* 0; got 3"),
+        (Flattened("cross", 2, 0), "layer: cross attention of .*tiny has 2, .* 0; got 2"),
+        (Silenced("cross", 1, 4), "head: cross attention of .*tiny has 4, .* 0; got 4"),
+        (Forced((0,), (0,), layer=2), "layer: cross attention of .*tiny has 2, .* 0; got 2"),
+        (Forced((0,), (0,), head=4), "head: cross attention of .*tiny has 4, .* 0; got 4"),
+        (Forced((0,), (99,)), r"the sentence has \d+ positions, counted from 0; got 99"),
+    ],
+)
+def test_what_is_not_there_cannot(run, line, change, message):
+    with pytest.raises(SettingsError, match=message):
+        check_changes([run], [change], [line])
+
+
+def test_the_end_of_the_sentence_is_a_position_too(run, line):
+    positions = len(line.parts[0]) + 1
+    check_changes([run], [Forced((0,), (positions - 1,))], [line])
+    with pytest.raises(SettingsError, match=f"has {positions} positions"):
+        check_changes([run], [Forced((0,), (positions,))], [line])
+
+
+def test_each_model_must_have_it(run, other, line):
+    message = "other: a model of the family rnnsearch has no encoder attention .* it has: cross"
+    with pytest.raises(SettingsError, match=message):
+        check_changes([run, other], [Silenced("encoder", 0)], [line])
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([Line([[5]], [], "a")] * 4, "between words of one sentence, and there are 4; force them"),
+        ([], "one sentence, and there are 0"),
+        ([Line([], [], "")], "force: the sentence is blank: there is no one map"),
+        ([Line([[5], [6]], [], "a b")], "the sentence is too long and translated in 2 parts"),
+    ],
+)
+def test_a_link_is_forced_in_one_sentence(run, lines, message):
+    with pytest.raises(SettingsError, match=message):
+        check_changes([run], [LINK], lines)
+
+
+def test_positions_must_mean_the_same_to_all(run, line):
+    letters = train_tokenizer(["Elle danse."], TokenizerSettings(kind="characters"))
+    unlike = run._replace(tokenizers=Tokenizers(letters, run.tokenizers.target))
+    with pytest.raises(SettingsError, match="cut the sentence into unlike tokens"):
+        check_changes([run, unlike], [LINK], [line])
+    check_changes([run, unlike], [Silenced("cross", 0)], [line])

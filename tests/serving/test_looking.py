@@ -1,0 +1,43 @@
+import torch
+
+from regard.decoding.tree import Node, SearchTree
+from regard.inspection.changes import Silenced
+from regard.inspection.look import Look
+from regard.serving.looking import look_into, with_tree
+from regard.serving.unknown_words import Said
+
+SENTENCE = "Jane visite l'Afrique en septembre."
+
+
+def test_a_look_is_what_the_model_does_when_told_its_answer(translator):
+    answer = translator(SENTENCE, look=True)
+    run = translator.runs[0]
+    [source] = run.tokenizers.source.encode([SENTENCE])
+    tokens = tuple(translator.target.encode([answer.text])[0])
+    said = Said(hypothesis=type("H", (), {"tokens": tokens}))
+    look = look_into(run, source, said, None)
+    assert set(look.parts) == {"encoder", "decoder", "cross"}
+    for part, attention in look.parts.items():
+        torch.testing.assert_close(attention.layers, answer.attention.parts[part].layers)
+    silent = look_into(run, source, said, Silenced("cross", 0))
+    assert not silent.parts["cross"].layers[0].any()
+    assert silent.parts["cross"].layers[1].any()
+
+
+def test_a_tree_names_what_its_nodes_say(translator):
+    [sea] = {translator.target.encode(["sea"])[0][0]}
+    nodes = (Node(None, 1, 0.0, "kept"), Node(0, sea, -0.5, "kept"), Node(1, 2, -0.6, "ended"))
+    tree = SearchTree(nodes, (2,))
+    look = with_tree(Look({}), tree, translator.target)
+    assert look.tree is tree
+    assert look.tree_pieces == tuple(translator.target.pieces([1, sea, 2]))
+
+
+def test_the_tree_is_that_of_the_search(translator):
+    look = translator.look(SENTENCE, tree=True).attention
+    tree, pieces = look.tree, look.tree_pieces
+    assert len(tree.nodes) == len(pieces) > 10
+    assert (pieces[0], pieces[tree.answers[0]]) == ("<s>", "</s>")
+    said = [tree.nodes[node].token for node in tree.path(tree.answers[0])]
+    assert translator.target.decode(said[:-1]) == translator(SENTENCE).text
+    assert translator.look(SENTENCE).attention.tree is None
