@@ -84,6 +84,33 @@ def test_grid_of_long_sentences_leaves_the_names_out_and_the_file_small(tmp_path
     assert (tmp_path / "grid.svg").stat().st_size < 500_000
 
 
+def test_what_is_parked_is_grey_and_said_to_be(tmp_path):
+    looked = made_up(["Jane", "visits", "</s>"], ["Jane", "visite", "</s>"], layers=1, heads=1)
+    looked.layers[0, 0] = torch.tensor([[0.5, 0.0, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    for figure in (plot_attention(looked), plot_grid(looked)):
+        coloured, grey = figure.axes[0].collections
+        assert grey.get_cmap() is theme_of("light").grey
+        assert (~grey.get_array().mask).nonzero()[0].tolist() == [0]
+        assert grey.get_clim() == coloured.get_clim()
+    plain = plot_map(looked.layers[0, 0], looked.rows.pieces, looked.columns.pieces)
+    assert len(plain.axes[0].collections) == 1
+    save_figure(plot_attention(looked), tmp_path / "map.svg")
+    words = words_of(tmp_path / "map.svg")
+    assert "grey: parked on </s>, and says nothing about words" in words
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_paper_and_ink_are_those_of_the_theme(tmp_path, theme):
+    colours, looked = theme_of(theme), made_up(3, 4)
+    for figure in (plot_attention(looked, theme=theme), plot_grid(looked, theme=theme)):
+        axes = figure.axes[0]
+        assert {label.get_color() for label in axes.get_xticklabels()} == {colours.ink}
+        assert axes.collections[0].get_cmap() is colours.ramp
+        save_figure(figure, tmp_path / "map.png")
+        corner = pixels_of(tmp_path / "map.png")[0, 0]
+        assert "#{:02x}{:02x}{:02x}".format(*corner) == colours.paper
+
+
 def test_half_precision_and_zeros_can_be_drawn(tmp_path):
     save_figure(plot_map(torch.zeros(1, 1).bfloat16(), ["a"], ["b" * 60]), tmp_path / "map.png")
     picture = pixels_of(tmp_path / "map.png")

@@ -70,14 +70,16 @@ def test_colours_follow_the_theme(crossed, tmp_path, theme):
     assert {text.get_color() for text in figure.axes[0].texts} == {colours.ink, colours.faint}
 
 
-def test_special_pieces_are_not_drawn_as_meaning():
+def test_what_is_parked_is_not_drawn_as_meaning(tmp_path):
     looked = attention([[0.3, 0.7]], ["Jane"], ["Jane", "</s>"])
     figure = plot_arcs(looked)
-    grey, blue = strokes(figure)[::-1]
-    assert to_hex(grey.get_edgecolor()) == theme_of("light").frame
+    grey, blue = strokes(figure)  # the blue one on top
+    assert to_hex(grey.get_edgecolor()) == to_hex(theme_of("light").grey(0.7))
     assert grey.get_linestyle() != blue.get_linestyle() == "solid"
-    faint = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
-    assert faint["</s>"] == theme_of("light").faint != faint["Jane"]
+    assert grey.get_linewidth() < blue.get_linewidth()
+    drawn = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
+    assert drawn["</s>"] == theme_of("light").faint != drawn["Jane"]
+    assert any("grey: parked on </s>" in word for word in words_in(figure, tmp_path))
 
 
 def test_self_attention_looks_back_above_and_ahead_below(tmp_path):

@@ -2,7 +2,15 @@ import pytest
 import torch
 
 from drawing import made_up
-from regard.inspection.plot_words import LEADING, LINE_AT_MOST, WORDS_AT_MOST, set_lines, show
+from regard.inspection.plot_words import (
+    LEADING,
+    LINE_AT_MOST,
+    WORDS_AT_MOST,
+    find_parked,
+    say_parked,
+    set_lines,
+    show,
+)
 
 ENGLISH = ["Jane", "went", "to", "Africa", "in", "September"]
 ARABIC = ["ذهبت", "جين", "إلى", "أفريقيا", "في", "سبتمبر"]
@@ -56,9 +64,9 @@ def test_one_word_stands_in_the_middle():
 
 def test_sentences_are_cut_where_a_figure_would_burst_and_it_says_so():
     whole = show(made_up(5, WORDS_AT_MOST), 0, 1)
-    assert (whole.note, whole.weights.shape) == ("", (5, WORDS_AT_MOST))
+    assert (whole.notes, whole.weights.shape) == ((), (5, WORDS_AT_MOST))
     cut = show(made_up(5, WORDS_AT_MOST + 30), 0, 1)
-    assert cut.note == f"only the first {WORDS_AT_MOST} of {WORDS_AT_MOST + 30} words are drawn"
+    assert cut.notes == (f"only the first 120 of {WORDS_AT_MOST + 30} words are drawn",)
     assert cut.weights.shape == (5, WORDS_AT_MOST)
     assert cut.columns[-1] == f"w{WORDS_AT_MOST - 1}"
 
@@ -67,6 +75,35 @@ def test_the_map_of_a_layer_and_head_is_shown():
     looked = made_up(3, 4)
     torch.testing.assert_close(show(looked, 1, 2).weights, looked.layers[1, 2])
     torch.testing.assert_close(show(looked, None, None).weights, looked.layers.mean((0, 1)))
+
+
+def test_what_goes_to_an_end_is_parked_unless_the_end_looks():
+    looked = made_up(["a", "b", "</s>"], ["x", "<unk>", "</s>"])
+    looked.layers[:] = torch.tensor([[0.4, 0.3, 0.3], [0.6, 0.38, 0.02], [0.2, 0.3, 0.5]])
+    expected = [[False, False, True], [False, False, False], [False, False, False]]
+    assert find_parked(looked)[1, 2].tolist() == expected
+    shown = show(looked, 0, None)
+    assert shown.parked.tolist() == expected
+    assert shown.notes == ("grey: parked on </s>, and says nothing about words",)
+
+
+def test_what_most_rows_pay_to_one_column_is_parked():
+    looked = made_up(8, ["x", "y", "."], layers=1, heads=2)
+    looked.layers[0, 0] = torch.tensor([0.3, 0.1, 0.6])
+    looked.layers[0, 1] = torch.tensor([0.98, 0.01, 0.01])
+    looked.layers[0, 0, 7] = torch.tensor([0.0, 0.0, 1.0])  # it looks there as the others do
+    parked = find_parked(looked)
+    assert parked[0, 0, :, 2].all()
+    assert not parked[0, 1, :, 2].any()
+    assert show(looked, 0, 0).notes == ("grey: parked on x, ., and says nothing about words",)
+
+
+def test_only_some_of_many_are_named():
+    rest = torch.ones(2, 6, dtype=torch.bool)
+    assert say_parked(rest, list("abcdef")) == (
+        "grey: parked on a, b, c, d, …, and says nothing about words"
+    )
+    assert say_parked(~rest, list("abcdef")) == ""
 
 
 def test_nothing_cannot_be_drawn():

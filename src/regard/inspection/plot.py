@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from regard.files import write_whole
 from regard.inspection.plot_letters import missing_letters_allowed
 from regard.inspection.plot_sheet import Scale, Sheet
 from regard.inspection.plot_theme import ThemeName, theme_of
+from regard.inspection.plot_words import find_parked, say_parked
 from regard.inspection.record import Attention
 
 FORMATS = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
@@ -31,10 +33,14 @@ def plot_map(
     rows: Sequence[str],
     columns: Sequence[str],
     *,
+    parked: Tensor | None = None,
     title: str = "",
     theme: ThemeName = "light",
 ) -> Figure:
-    """One map (T, S): what is looked at along the top, what looks down the side."""
+    """One map (T, S): what is looked at along the top, what looks down the side.
+
+    Weights that mean nothing, where `parked` (T, S) is True, are grey.
+    """
     size = len(rows), len(columns)
     if weights.shape != size or not weights.numel():
         raise ValueError(f"weights must be rows by columns, {size}, got {tuple(weights.shape)}")
@@ -42,11 +48,14 @@ def plot_map(
     cell = min(CELL, LONGEST / max(size))
     sheet = Sheet(cell * len(columns), cell * len(rows), colours)
     axes = sheet.place(0, 0, sheet.width, sheet.height)
-    cells = sheet.draw_cells(axes, weights, Scale(colours.ramp, float(weights.max())))
+    scale = Scale(colours.ramp, float(weights.max()))
+    sheet.draw_cells(axes, weights, scale, grey=parked)
     sheet.name_columns(axes, columns, fontsize=11 * cell / CELL)
     sheet.name_rows(axes, rows, fontsize=11 * cell / CELL)
     sheet.entitle(axes, title)
-    sheet.add_scale(cells, gap=0.2)
+    if parked is not None:
+        sheet.remark(axes, say_parked(parked, columns))
+    sheet.add_scale(scale, gap=0.2)
     return sheet.figure
 
 
@@ -61,7 +70,8 @@ def plot_attention(
     """The map of one layer and head; None stands for the average over layers or heads."""
     weights = attention.pick(layer, head)
     rows, columns = attention.rows.pieces, attention.columns.pieces
-    return plot_map(weights, rows, columns, title=title, theme=theme)
+    rest = find_parked(replace(attention, layers=weights[None, None]))[0, 0]
+    return plot_map(weights, rows, columns, parked=rest, title=title, theme=theme)
 
 
 def plot_grid(attention: Attention, *, title: str = "", theme: ThemeName = "light") -> Figure:
@@ -72,9 +82,11 @@ def plot_grid(attention: Attention, *, title: str = "", theme: ThemeName = "ligh
     width, height, gap = cell * columns, cell * rows, 0.12
     sheet = Sheet(heads * (width + gap) - gap, layers * (height + gap) - gap, colours)
     scale, num_cells = Scale(colours.ramp, float(attention.layers.max())), attention.layers.numel()
+    grey = find_parked(attention)
     for layer, head in product(range(layers), range(heads)):
         axes = sheet.place(head * (width + gap), layer * (height + gap), width, height)
-        sheet.draw_cells(axes, attention.layers[layer, head], scale, num_cells=num_cells)
+        weights = attention.layers[layer, head]
+        sheet.draw_cells(axes, weights, scale, grey=grey[layer, head], num_cells=num_cells)
         if named and layer == 0:
             sheet.name_columns(axes, attention.columns.pieces, fontsize=7)
         if named and head == 0:

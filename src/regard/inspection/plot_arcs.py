@@ -1,26 +1,23 @@
 """Attention as lines between words: the wider and stronger in colour, the more is looked at."""
 
 import math
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, PathPatch
 from matplotlib.path import Path
-from torch import Tensor
 
 from regard.inspection.plot_letters import write
 from regard.inspection.plot_sheet import Sheet
 from regard.inspection.plot_theme import Theme, ThemeName, theme_of
-from regard.inspection.plot_words import Lines, Shown, set_lines, show, write_words
+from regard.inspection.plot_words import FAINTEST, Lines, Shown, set_lines, show, write_words
 from regard.inspection.record import Attention
-from regard.text.special import SPECIAL_PIECES
 
-FAINTEST = 0.03
-"""Weights up to this one have no line: they would hide the others."""
 THINNEST, WIDEST = 0.4, 6.0
 """Points of the lines of a weight of 0 and of 1."""
+IDLE = 2.0
+"""Points of the line of a weight of 1 that means nothing."""
 DOT = 0.065
 """Inches from the middle of a dot of weight 1 to its edge."""
 SPACE = 0.08
@@ -30,11 +27,14 @@ CURVE = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
 
 Spot = tuple[float, float]
 """Inches along a line of words and across it, or from the left and the top."""
+Colour = tuple[float, float, float, float]
 
 
 class Link(NamedTuple):
     """A weight to be drawn as a line."""
 
+    meant: bool
+    """Whether it means something, rather than being parked."""
     weight: float
     row: int
     column: int
@@ -69,15 +69,15 @@ def _between(shown: Shown, title: str, theme: Theme) -> Figure:
     far = near + min(1.0 + 0.08 * lines.length, 2.4)
     sheet = Sheet(*lines.spot(lines.length, far + SPACE + last), theme)
     axes = sheet.canvas()
-    for link in _links(shown.weights):
+    for link in _links(shown):
         x, y = lines.places[0][link.column], lines.places[1][link.row]
         middle = (near + far) / 2
         course = [(x, near), (x, middle), (y, middle), (y, far)]
-        _stroke(axes, lines, course, link.weight, theme, to=shown.columns[link.column])
+        _stroke(axes, lines, course, link, theme)
     write_words(axes, lines, 0, first if lines.down else first / 2, theme)
     write_words(axes, lines, 1, far + SPACE + (0 if lines.down else last / 2), theme)
     sheet.entitle(axes, title)
-    _explain(sheet, axes, shown.note)
+    _explain(sheet, axes, *shown.notes)
     return sheet.figure
 
 
@@ -86,7 +86,7 @@ def _within(shown: Shown, title: str, theme: Theme) -> Figure:
     words, shift = _one_line(shown)
     lines = set_lines(words)
     [places], [depth] = lines.places, lines.depths
-    arcs = [(link, link.row + shift) for link in _links(shown.weights)]
+    arcs = [(link, link.row + shift) for link in _links(shown)]
     back = _highest([places[at] - places[link.column] for link, at in arcs if link.column <= at])
     ahead = _highest([places[at] - places[link.column] for link, at in arcs if link.column > at])
     bases = back, back + depth + 2 * SPACE
@@ -96,18 +96,19 @@ def _within(shown: Shown, title: str, theme: Theme) -> Figure:
         x, y = places[at], places[link.column]
         if at == link.column:
             where = lines.spot(x, bases[0] - DOT)
-            _dot(axes, where, link.weight, theme)
+            radius = DOT * math.sqrt(link.weight)
+            axes.add_patch(Circle(where, radius, color=_colour(link, theme), lw=0, clip_on=False))
             continue
         forward = link.column > at
         base, height = bases[forward], _height(x - y) * (1 if forward else -1)
         control = base + height * 4 / 3  # a cubic curve reaches three quarters of the way to it
         course = [(x, base), (x, control), (y, control), (y, base)]
-        _stroke(axes, lines, course, link.weight, theme, to=words[link.column])
+        _stroke(axes, lines, course, link, theme)
     write_words(axes, lines, 0, bases[0] + SPACE + depth / 2, theme)
     sheet.entitle(axes, title)
     sides = ("left", "right") if lines.down else ("above", "below")
     told = f"{sides[0]}: looking back; {sides[1]}: looking ahead; dots: at itself"
-    _explain(sheet, axes, told if ahead else "", shown.note)
+    _explain(sheet, axes, told if ahead else "", *shown.notes)
     return sheet.figure
 
 
@@ -121,32 +122,33 @@ def _one_line(shown: Shown) -> tuple[tuple[str, ...], int]:
     return (*shown.columns, *shown.rows[len(shown.columns) - 1 :]), 1
 
 
-def _links(weights: Tensor) -> Iterator[Link]:
-    """What is worth a line, the strongest last, so that they are drawn on top."""
+def _links(shown: Shown) -> list[Link]:
+    """What is worth a line, the strongest last, so that they are drawn on top of what is parked."""
+    weights, rest = shown.weights, shown.parked
     places = (weights > FAINTEST).nonzero().tolist()
-    yield from sorted(Link(float(weights[row, column]), row, column) for row, column in places)
+    return sorted(
+        Link(not rest[row, column], float(weights[row, column]), row, column)
+        for row, column in places
+    )
 
 
-def _stroke(
-    axes: Axes, lines: Lines, course: list[Spot], weight: float, theme: Theme, *, to: str
-) -> None:
-    """Draw a curve; grey and broken where it goes to a piece that stands for no word."""
-    special = to in SPECIAL_PIECES
+def _stroke(axes: Axes, lines: Lines, course: list[Spot], link: Link, theme: Theme) -> None:
+    """Draw a curve; thin and broken where it means nothing."""
+    widest = WIDEST if link.meant else IDLE
     patch = PathPatch(
         Path([lines.spot(*spot) for spot in course], CURVE),
         facecolor="none",
-        edgecolor=theme.frame if special else theme.ramp(weight),
-        linewidth=THINNEST + (WIDEST - THINNEST) * weight,
-        linestyle=(0, (1.5, 1)) if special else "solid",
+        edgecolor=_colour(link, theme),
+        linewidth=THINNEST + (widest - THINNEST) * link.weight,
+        linestyle="solid" if link.meant else (0, (3, 2)),
         capstyle="butt",
         clip_on=False,
     )
     axes.add_patch(patch)
 
 
-def _dot(axes: Axes, where: Spot, weight: float, theme: Theme) -> None:
-    colour = theme.ramp(weight)
-    axes.add_patch(Circle(where, DOT * math.sqrt(weight), color=colour, linewidth=0, clip_on=False))
+def _colour(link: Link, theme: Theme) -> Colour:
+    return (theme.ramp if link.meant else theme.grey)(link.weight)
 
 
 def _height(distance: float) -> float:

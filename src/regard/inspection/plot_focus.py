@@ -43,8 +43,8 @@ def plot_focus(
 ) -> Figure:
     """A line for each word that looks: its weights, then the words that it looked at most.
 
-    None stands for the average over layers or heads. The shares are of what goes to the columns
-    that are drawn.
+    None stands for the average over layers or heads. The shares are of what a word pays to columns
+    that are drawn, less what is parked.
     """
     shown, colours = show(attention, layer, head), theme_of(theme)
     rows, columns = len(shown.rows), len(shown.columns)
@@ -52,15 +52,16 @@ def plot_focus(
     axes = sheet.place(0, 0, sheet.width, sheet.height)
     leftwards = runs_leftwards(shown.columns)
     scale = Scale(colours.ramp, float(shown.weights.max()))
-    sheet.draw_cells(axes, shown.weights.flip(-1) if leftwards else shown.weights, scale)
+    ways = [shown.weights, shown.parked]
+    weights, grey = [way.flip(-1) for way in ways] if leftwards else ways
+    sheet.draw_cells(axes, weights, scale, grey=grey)
     axes.hlines(range(1, rows), 0, columns, color=colours.paper, linewidth=2.5)
     axes.hlines(range(GUIDE, rows, GUIDE), 0, columns, color=colours.frame, linewidth=LINE)
     _name(sheet, axes, shown, leftwards=leftwards)
-    for number, row in enumerate(shown.weights):
+    for number, row in enumerate(shown.weights.masked_fill(shown.parked, 0)):
         _tell(sheet, axes, number, row, shown)
     sheet.entitle(axes, title)
-    if shown.note:
-        write(axes.set_xlabel(shown.note, loc="left", labelpad=8), 8, colours.faint)
+    sheet.remark(axes, *shown.notes)
     return sheet.figure
 
 

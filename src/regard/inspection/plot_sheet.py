@@ -1,7 +1,9 @@
 """What figures of attention are drawn on."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import QuadMesh
@@ -61,22 +63,26 @@ class Sheet:
         numbers: Tensor,
         scale: "Scale",
         *,
+        grey: Tensor | None = None,
         num_cells: int | None = None,
         gaps: bool = True,
     ) -> QuadMesh:
         """The cells of a map (T, S), with the first row on top; a figure has `num_cells` in all.
 
-        Without `gaps` between them they become one picture.
+        Those of `grey` (T, S) have no colour. Without `gaps` between them they become one picture.
         """
         gaps = gaps and (num_cells or numbers.numel()) <= VECTORS
-        cells = axes.pcolormesh(
-            numbers.detach().float().cpu().numpy(),
-            cmap=scale.colours,
-            norm=scale.range,
-            edgecolors=self.theme.paper,
-            linewidth=0.5 if gaps else 0,
-            rasterized=not gaps,
-        )
+        style: dict[str, Any] = {
+            "norm": scale.range,
+            "edgecolors": self.theme.paper,
+            "linewidth": 0.5 if gaps else 0,
+            "rasterized": not gaps,
+        }
+        values = numbers.detach().float().cpu().numpy()
+        cells = axes.pcolormesh(values, cmap=scale.colours, **style)
+        if grey is not None and grey.any():
+            hidden = np.ma.masked_where(~grey.numpy(), values)
+            axes.pcolormesh(hidden, cmap=self.theme.grey, **style)
         axes.invert_yaxis()
         axes.set(xticks=[], yticks=[])
         return cells
@@ -85,6 +91,12 @@ class Sheet:
         """Write a title above axes, if there is one."""
         if title:
             write(axes.set_title(title, loc="left", pad=12), 12, self.theme.ink)
+
+    def remark(self, axes: Axes, *notes: str) -> None:
+        """Write what there is to say about a map below it."""
+        axes.xaxis.set_label_position("bottom")
+        told = "\n".join(filter(None, notes))
+        write(axes.set_xlabel(told, loc="left", labelpad=8, linespacing=1.4), 8, self.theme.faint)
 
     def label(self, axes: Axes, across: str = "", down: str = "") -> None:
         """Say what the two directions of axes mean."""

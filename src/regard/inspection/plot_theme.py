@@ -51,6 +51,8 @@ class Theme:
     """A second thing to be told from the first."""
     ramp: Colormap
     """From nothing, which is paper, to all: for weights."""
+    grey: Colormap
+    """The same without colour: for weights that mean nothing."""
     balance: Colormap
     """From one side through nothing, which is paper, to the other: for numbers with a sign."""
 
@@ -110,6 +112,7 @@ THEMES: dict[str, Theme] = {
         strong="#0b57a4",
         other="#d98200",
         ramp=_light_blue,
+        grey=even_ramp("regard-grey-light", ("#ffffff", "#5a6066")),
         balance=two_sided(
             "regard-balance-light",
             _light_blue,
@@ -124,6 +127,7 @@ THEMES: dict[str, Theme] = {
         strong="#8fd0ff",
         other="#d08a1e",
         ramp=_dark_blue,
+        grey=even_ramp("regard-grey-dark", ("#15181d", "#b4babf")),
         balance=two_sided(
             "regard-balance-dark",
             even_ramp("regard-dark-blue", ("#15181d", "#2f7fc4", "#bfe3ff")),

@@ -1,18 +1,26 @@
 """Lines of words, and as much of a sentence as a figure can hold."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
 from regard.inspection.plot_letters import POINTS, drop, runs_leftwards, shorten, width_of, write
 from regard.inspection.plot_theme import Theme
 from regard.inspection.record import Attention
-from regard.text.special import SPECIAL_PIECES
+from regard.inspection.sinks import without_sinks
+from regard.text.special import BOS, EOS, SPECIAL_PIECES
 
 WORDS_AT_MOST = 120
 """Of a sentence in one figure; of longer ones the beginning is drawn, and the figure says so."""
+FAINTEST = 0.03
+"""Weights up to this one are worth no look, and no line."""
+ENDS = frozenset((SPECIAL_PIECES[BOS], SPECIAL_PIECES[EOS]))
+"""Pieces that stand for no word."""
+NAMED = 4
+"""Of the pieces that attention is parked on."""
 FONT = 11.0
 """Points that words are high."""
 GAP = 0.14
@@ -28,10 +36,11 @@ class Shown:
     """What a figure shows of one map of attention."""
 
     weights: Tensor  # (T, S)
+    parked: Tensor  # (T, S) where a weight means nothing
     rows: tuple[str, ...]  # T names
     columns: tuple[str, ...]  # S names
-    note: str
-    """What was left out, if anything was."""
+    notes: tuple[str, ...]
+    """What was left out, and what means nothing, if anything does."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,30 @@ def show(attention: Attention, layer: int | None, head: int | None) -> Shown:
     rows, columns = (side[:WORDS_AT_MOST] for side in sides)
     cut = max(map(len, sides))
     note = f"only the first {WORDS_AT_MOST} of {cut} words are drawn" if cut > WORDS_AT_MOST else ""
-    return Shown(weights[: len(rows), : len(columns)], rows, columns, note)
+    rest = find_parked(replace(attention, layers=weights[None, None]))
+    part = slice(len(rows)), slice(len(columns))
+    notes = filter(None, (note, say_parked(rest, attention.columns.pieces)))
+    return Shown(weights[part], rest[0, 0][part], rows, columns, tuple(notes))
+
+
+def find_parked(attention: Attention) -> Tensor:
+    """Where a weight that is worth a look is parked, or what stands for a word looks at an end.
+
+    (L, H, T, S). A weight counts as parked if most of it is.
+    """
+    rows, columns = attention.rows.pieces, attention.columns.pieces
+    idle = torch.tensor([[end in ENDS and end != row for end in columns] for row in rows])  # (T, S)
+    sunk = attention.layers > 2 * without_sinks(attention).layers  # (L, H, T, S)
+    return (sunk | idle) & (attention.layers > FAINTEST)
+
+
+def say_parked(rest: Tensor, columns: Sequence[str]) -> str:
+    """What is grey, where `rest` (…, S) is parked on some of the columns; or nothing."""
+    names = dict.fromkeys(
+        columns[number] for number in rest.reshape(-1, len(columns)).any(0).nonzero()
+    )
+    named = ", ".join(map(shorten, list(names)[:NAMED])) + (", …" if len(names) > NAMED else "")
+    return f"grey: parked on {named}, and says nothing about words" if names else ""
 
 
 def set_lines(*sides: Sequence[str]) -> Lines:
@@ -91,7 +123,7 @@ def set_lines(*sides: Sequence[str]) -> Lines:
 
 
 def write_words(axes: Axes, lines: Lines, number: int, across: float, theme: Theme) -> None:
-    """Write one of the lines, `across` inches from the edge; special pieces are faint.
+    """Write one of the lines, `across` inches from the edge; the ends are faint.
 
     The words of a first line end there, where it runs down the page, and those of a second begin.
     """
@@ -99,7 +131,7 @@ def write_words(axes: Axes, lines: Lines, number: int, across: float, theme: The
     for word, place in zip(lines.words[number], lines.places[number], strict=True):
         x, y = lines.spot(place, across)
         text = axes.text(x, y + drop(FONT), word, ha=align, va="baseline")
-        write(text, FONT, theme.faint if word in SPECIAL_PIECES else theme.ink)
+        write(text, FONT, theme.faint if word in ENDS else theme.ink)
 
 
 def _places(takes: Sequence[float], length: float, *, backwards: bool) -> tuple[float, ...]:
