@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from browser import visit
 from looks import make_document
 from regard.inspection import page as page_module
-from regard.inspection.page import STYLES, bundle, render_page, write_page
+from regard.inspection.page import bundle, render_page, styles, write_page
 
 SHORT = "la mer est calme ce soir", "the sea is calm this evening"
 TWENTY = (
@@ -345,14 +345,13 @@ def test_a_blank_answer_draws_its_end(chromium, tmp_path):
 @pytest.fixture
 def asked(chromium):
     """A viewer whose page can answer every change, and what it was asked for."""
-    style = "".join((page_module.FOLDER / name).read_text(encoding="utf-8") for name in STYLES)
     script = (
         bundle("view.js")
         + "window.asked = []; window.view = new module_view.AttentionView("
         + "document.getElementById('view'), { onChange: (changes) => asked.push(changes) });"
     )
     with visit(chromium, allow="about:") as seen:
-        seen.page.set_content(f"<style>{style}</style><div id='view'></div>")
+        seen.page.set_content(f"<style>{styles()}</style><div id='view'></div>")
         seen.page.add_script_tag(content=script, type="module")
         seen.page.wait_for_function("window.view")
         seen.page.evaluate("look => view.show(look)", make_document(*SHORT))

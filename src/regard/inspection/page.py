@@ -26,6 +26,7 @@ ENTRY = "file.js"
 """The module that draws the page of a file."""
 IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+\.js)";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:function|class|const) (\w+))", re.MULTILINE)
+STYLE_IMPORT = re.compile(r'^@import "\./([a-z_]+\.css)";\n', re.MULTILINE)
 FOREIGN = re.compile(r"^\s*(?:import|export|.*await import)\b.*", re.MULTILINE)
 
 
@@ -36,7 +37,7 @@ def write_page(path: Path, document: LookDocument) -> None:
 
 def render_page(document: LookDocument) -> str:
     """The whole page, under a policy that lets only its own script and style in."""
-    script, style = bundle(ENTRY), _styles()
+    script, style = bundle(ENTRY), styles()
     title = f"{document['source']['text']} → {document['target']['text']}"
     template = Template((FOLDER / "file.html").read_text(encoding="utf-8"))
     return template.substitute(
@@ -86,8 +87,14 @@ def _source(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
-def _styles() -> str:
-    return "".join((FOLDER / name).read_text(encoding="utf-8") for name in STYLES)
+def styles() -> str:
+    """One style sheet of all that the page of a file has."""
+    return "".join(map(_style, STYLES))
+
+
+def _style(name: str) -> str:
+    """A style sheet with those that it imports in their place."""
+    return STYLE_IMPORT.sub(lambda found: _style(found[1]), _source(name))
 
 
 def _policy(script: str, style: str) -> str:

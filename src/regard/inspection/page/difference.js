@@ -2,7 +2,14 @@
 
 import { make } from "./elements.js";
 
-/** @typedef {{kind: "same"|"gone"|"new", text: string, before: number|null, after: number|null}} Step */
+/**
+ * A word on the way from one text to another, and its place in each: null where it is not.
+ * @typedef {Object} Step
+ * @property {"same"|"gone"|"new"} kind
+ * @property {string} text
+ * @property {number|null} before
+ * @property {number|null} after
+ */
 
 /**
  * The shortest way from the words of one text to those of another.
@@ -37,7 +44,8 @@ export function wordsOf(text) {
 
 /** The later text with what is new in it marked; with `gone`, what it has lost stands struck. */
 export function marked(before, after, { gone = false } = {}) {
-  const steps = compare(wordsOf(before), wordsOf(after)).filter((step) => gone || step.kind !== "gone");
+  const all = compare(wordsOf(before), wordsOf(after));
+  const steps = all.filter(({ kind }) => gone || kind !== "gone");
   const tags = { same: "span", gone: "del", new: "ins" };
   const line = make("span", { class: "marked", dir: "auto" });
   steps.forEach((step, place) => {

@@ -11,8 +11,8 @@ export class HeadGrid {
   #width = 1;
 
   /**
-   * @param {(place: Place, wish: "look"|"silence"|"flatten"|null) => void} choose told of a map that
-   * was clicked; the wish is that of the key held down or pressed, null: none
+   * @param {(place: Place, wish: "silence"|"flatten"|null) => void} choose told of a map that was
+   * clicked; the wish is that of the key held down or pressed, null: none
    */
   constructor(choose) {
     this.choose = choose;
@@ -53,10 +53,11 @@ export class HeadGrid {
   }
 
   #header(heads) {
-    const names = heads > 1 ? ["mean", ...Array.from({ length: heads }, (_, head) => `${head}`)] : [""];
+    const names = heads > 1 ? ["mean", ...Array(heads).keys()] : [""];
+    const label = (kind, text) => make("span", { class: kind, "aria-hidden": "true" }, text);
     return [
-      make("span", { class: "corner", "aria-hidden": "true" }, heads > 1 ? "head" : ""),
-      ...names.map((name) => make("span", { class: "head-name", "aria-hidden": "true" }, name)),
+      label("corner", heads > 1 ? "head" : ""),
+      ...names.map((name) => label("head-name", String(name))),
     ];
   }
 
@@ -95,10 +96,10 @@ export class HeadGrid {
   }
 
   #next(key, place, count) {
-    const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -this.#width, ArrowDown: this.#width }[key];
-    if (key === "Home") return 0;
-    if (key === "End") return count - 1;
-    return step === undefined ? undefined : place + step;
+    const width = this.#width;
+    const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -width, ArrowDown: width };
+    if (key in steps) return place + steps[key];
+    return { Home: 0, End: count - 1 }[key];
   }
 
   /** The letters s and f silence and flatten the head that has the focus. */

@@ -4,6 +4,8 @@ import { alongLine } from "./controls.js";
 import { make } from "./elements.js";
 import { sinkNote } from "./words.js";
 
+/** @typedef {{row: number, column: number}} Cell */
+
 const CELL = { least: 9, most: 34 };
 
 /**
@@ -36,7 +38,7 @@ export class HeatMap {
   #shown = { rows: [], columns: [], values: new Float32Array() };
   #cell = null;
 
-  /** @param {(cell: {row: number, column: number}|null) => void} point told of the cell pointed at */
+  /** @param {(cell: Cell|null) => void} point told of the cell that is pointed at */
   constructor(point) {
     this.point = point;
     this.canvas = make("canvas", {
@@ -134,9 +136,13 @@ export class HeatMap {
 }
 
 function label(item) {
-  if (item.sink !== null) return make("span", { class: "label sink", title: sinkNote(item) }, item.text);
-  const special = item.kind === "special" ? " special" : "";
-  return make("span", { class: `label${special}`, title: item.text }, item.text);
+  const element = make("span", { class: "label", title: item.text }, item.text);
+  element.classList.toggle("special", item.kind === "special");
+  if (item.sink !== null) {
+    element.classList.add("sink");
+    element.title = sinkNote(item);
+  }
+  return element;
 }
 
 /** Red, green and blue of a computed colour. */

@@ -77,7 +77,8 @@ export class Candidates {
 /** A change as people read it. */
 export function changeName(change, { source, target }) {
   if (change.kind === "force") {
-    const [from, to] = [target[change.target] ?? change.target, source[change.source] ?? change.source];
+    const from = target[change.target] ?? change.target;
+    const to = source[change.source] ?? change.source;
     return `“${from}” looks only at “${to}”`;
   }
   const done = change.kind === "silence" ? "silenced" : "flattened";

@@ -104,9 +104,15 @@ export class Reading {
     return new Map(common.map(([column, found]) => [column, mean(found)]));
   }
 
-  /** The alignment's links as a set of `column,row`, numbers of words. */
-  links() {
-    return new Set((this.look.alignment?.links ?? []).map(([source, target]) => `${source},${target}`));
+  /**
+   * The alignment's links between the items of a map by words.
+   * @param {Shown} shown
+   * @returns {[number, number][]} columns and rows
+   */
+  links({ rows, columns }) {
+    const [column, row] = [wordPlaces(columns), wordPlaces(rows)];
+    const links = this.look.alignment?.links ?? [];
+    return links.map(([source, target]) => [column.get(source), row.get(target)]);
   }
 }
 
@@ -128,6 +134,13 @@ function places(layers, heads, layer, head) {
 
 function axis(side) {
   return { pieces: side.pieces, words: side.words, wordOf: side.word_of };
+}
+
+/** Where each word stands among some items. */
+function wordPlaces(items) {
+  const places = new Map();
+  items.forEach(({ kind, number }, place) => kind === "word" && places.set(number, place));
+  return places;
 }
 
 /** Groups of pieces, each with the item that stands for it. */

@@ -13,7 +13,8 @@ export function spotSentence({ rows, columns, values }, { side, index }) {
   const weights = others.map((_, other) => values[place(other)]);
   const meant = others.map(({ text, sink }, other) => ({ text, sink, weight: weights[other] }));
   const named = meant.filter(({ sink, weight }) => sink === null && weight >= LEAST);
-  const listed = named.toSorted((a, b) => b.weight - a.weight).slice(0, NAMED).map(share).join(", ");
+  const ranked = named.toSorted((a, b) => b.weight - a.weight).slice(0, NAMED);
+  const listed = ranked.map(share).join(", ");
   const verb = side === "row" ? "looked at" : "was looked at by";
   const rest = side === "row" ? restOf(meant) : sinkOf(own[index]);
   return `“${own[index].text}” ${verb} ${listed || "nothing in particular"}${rest}.`;
@@ -22,7 +23,8 @@ export function spotSentence({ rows, columns, values }, { side, index }) {
 /** One weight of a map. */
 export function cellSentence({ rows, columns, values }, { row, column }) {
   const weight = values[row * columns.length + column];
-  return `“${rows[row].text}” looked at “${columns[column].text}”: ${percent(weight)}${sinkOf(columns[column])}.`;
+  const seen = columns[column];
+  return `“${rows[row].text}” looked at “${seen.text}”: ${percent(weight)}${sinkOf(seen)}.`;
 }
 
 /** What is shown while no word is pointed at. */

@@ -116,7 +116,8 @@ export class BeamTree {
     const probability = Math.exp(logProbability);
     const shown = probability >= 0.001 ? `, ${(100 * probability).toFixed(1)} %` : "";
     const fate = rank === 0 && state === "ended" ? "this is the translation" : STATES[state];
-    return `${prefix(this.#tree.nodes, node)} · log-probability ${logProbability.toFixed(2)}${shown} · ${fate}`;
+    const likely = `log-probability ${logProbability.toFixed(2)}${shown}`;
+    return [prefix(this.#tree.nodes, node), likely, fate].join(" · ");
   }
 }
 

@@ -1,4 +1,4 @@
-/** Where the nodes of a search tree stand: a column for each step, the winner straight along the top. */
+/** Where the nodes of a search tree stand: a column for each step, the winner along the top. */
 
 import { legible } from "./reading.js";
 

@@ -186,7 +186,8 @@ export class AttentionView {
     if (part === null) return { ...choice, layer: null, head: null };
     const { layers, heads } = this.#reading.size(part);
     const within = (wish, count) => (wish !== null && wish < count ? wish : null);
-    return { ...choice, part, layer: within(choice.layer, layers), head: within(choice.head, heads) };
+    const [layer, head] = [within(choice.layer, layers), within(choice.head, heads)];
+    return { ...choice, part, layer, head };
   }
 
   #draw() {
@@ -196,12 +197,13 @@ export class AttentionView {
     this.words.element.hidden = !attends || this.#choice.picture === "map";
     this.map.element.hidden = !attends || this.#choice.picture === "lines";
     if (!attends) {
-      this.say("This model does not attend to anything: there is nothing to see between the words.");
+      this.say("This model does not attend: there is nothing to see between the words.");
       return;
     }
     this.#drawControls();
     this.#shown = this.#reading.shown(this.#choice);
-    const links = this.#choice.part === "cross" && this.#byWords() ? this.#linkedItems() : new Set();
+    const aligned = this.#choice.part === "cross" && this.#byWords();
+    const links = aligned ? this.#reading.links(this.#shown) : [];
     this.words.show(this.#shown, links, LINE_NAMES[this.#choice.part]);
     this.map.show(this.#shown, `Map of ${this.#choice.part} attention, ${placeName(this.#choice)}`);
     if (this.#pinned && !this.#has(this.#pinned)) this.#pinned = null;
@@ -242,14 +244,6 @@ export class AttentionView {
 
   #byWords() {
     return this.#shown.rows.every(({ kind }) => kind === "word");
-  }
-
-  /** The alignment's links between the items that are shown. */
-  #linkedItems() {
-    const places = (items) => new Map(items.flatMap(({ kind, number }, place) => (kind === "word" ? [[number, place]] : [])));
-    const [columns, rows] = [places(this.#shown.columns), places(this.#shown.rows)];
-    const links = [...this.#reading.links()].map((link) => link.split(",").map(Number));
-    return new Set(links.map(([source, target]) => `${columns.get(source)},${rows.get(target)}`));
   }
 
   #has({ side, index }) {
@@ -306,15 +300,17 @@ export class AttentionView {
   }
 
   #canForce() {
-    const possible = this.kinds.includes("force") && this.#choice.part === "cross" && this.#byWords();
-    return possible && this.#pinned?.side === "row" && this.#unchanged(this.#pinned.index) !== null;
+    if (!this.kinds.includes("force") || this.#choice.part !== "cross") return false;
+    if (!this.#byWords()) return false;
+    return this.#pinned?.side === "row" && this.#unchanged(this.#pinned.index) !== null;
   }
 
   /** The number that a word of the translation has in the unchanged one; null: it is new. */
   #unchanged(row) {
     const { before, target } = this.document;
     if (!before) return row;
-    return compare(wordsOf(before.text), target.words).find(({ after }) => after === row)?.before ?? null;
+    const steps = compare(wordsOf(before.text), target.words);
+    return steps.find(({ after }) => after === row)?.before ?? null;
   }
 
   #startForcing() {
@@ -333,7 +329,7 @@ export class AttentionView {
     }
     const target = this.#unchanged(this.#pinned.index);
     const change = { kind: "force", target, source: number, layer: null, head: null };
-    const others = this.#changes.filter((other) => other.kind !== "force" || other.target !== target);
+    const others = this.#changes.filter((other) => other.target !== target);
     this.#release();
     this.#change(this.several ? [...others, change] : [change]);
   }

@@ -13,12 +13,15 @@ const STRONG = 0.27; // from here on dark letters are read better on the dark th
 const STRONGEST = 0.56; // and from here on light ones on the light theme's
 const SIZES = { large: 29, small: 19, tiny: 17 }; // of letters, in pixels
 const LONG = 300;
+const DOWNWARD = { backward: "ArrowUp", forward: "ArrowDown" };
+const RIGHTWARD = { backward: "ArrowLeft", forward: "ArrowRight" };
+const LEFTWARD = { backward: "ArrowRight", forward: "ArrowLeft" };
 
 /** @typedef {{side: "row"|"column", index: number}} Spot */
 
 export class WordLines {
   #shown = { rows: [], columns: [], values: new Float32Array() };
-  #links = new Set();
+  #links = [];
   #spot = null;
 
   /**
@@ -44,12 +47,13 @@ export class WordLines {
 
   /**
    * @param {import("./reading.js").Shown} shown
-   * @param {Set<string>} links of an alignment, `column,row`; empty: the strongest of each row
+   * @param {[number, number][]} links of an alignment: columns and rows; none: those that each row
+   * looks at most
    * @param {{rows: string, columns: string}} names of the two lines
    */
   show(shown, links, names) {
     this.#shown = shown;
-    this.#links = links.size ? links : strongest(shown);
+    this.#links = links.length ? links : strongest(shown);
     this.columns.show(shown.columns, names.columns);
     this.rows.show(shown.rows, names.rows);
     this.#spot = null;
@@ -107,7 +111,8 @@ export class WordLines {
 
   /** Go to the nearest word of the other line. */
   #cross(event) {
-    const keys = this.element.dataset.layout === "columns" ? ["ArrowLeft", "ArrowRight"] : ["ArrowUp", "ArrowDown"];
+    const columns = this.element.dataset.layout === "columns";
+    const keys = columns ? ["ArrowLeft", "ArrowRight"] : ["ArrowUp", "ArrowDown"];
     const toRows = event.key === keys[1];
     const [from, to] = toRows ? [this.columns, this.rows] : [this.rows, this.columns];
     const button = event.target.closest(".word");
@@ -149,10 +154,9 @@ export class WordLines {
 
   /** Links of all words, thin: an alignment, or the strongest of each row. */
   #resting(box) {
-    return [...this.#links].map((link) => {
-      const [column, row] = link.split(",").map(Number);
-      return this.#path(box, column, row, { class: "thread resting" });
-    });
+    return this.#links.map(([column, row]) =>
+      this.#path(box, column, row, { class: "thread resting" }),
+    );
   }
 
   /** What one word looks at, or who looks at it: the thicker, the more. */
@@ -175,9 +179,8 @@ export class WordLines {
     const above = this.columns.buttons[column]?.getBoundingClientRect();
     const below = this.rows.buttons[row]?.getBoundingClientRect();
     if (!above || !below) return draw("path", attributes);
-    const d =
-      this.element.dataset.layout === "columns" ? sideways(box, above, below) : down(box, above, below);
-    return draw("path", { ...attributes, d });
+    const curve = this.element.dataset.layout === "columns" ? sideways : down;
+    return draw("path", { ...attributes, d: curve(box, above, below) });
   }
 }
 
@@ -192,13 +195,8 @@ class Line {
     this.list = make("div", { class: "line-words", role: "group", dir: "auto" });
     this.element = make("div", { class: `line ${side}s` }, this.caption, this.list);
     rove(this.list, ".word", (key, place, items) => {
-      if (layout() === "columns") {
-        const keys = { backward: "ArrowUp", forward: "ArrowDown" };
-        return alongLine(key, place, items.length, keys);
-      }
-      const leftward = getComputedStyle(this.list).direction === "rtl";
-      const [backward, forward] = leftward ? ["ArrowRight", "ArrowLeft"] : ["ArrowLeft", "ArrowRight"];
-      return alongLine(key, place, items.length, { backward, forward });
+      const sideways = this.#isLeftward() ? LEFTWARD : RIGHTWARD;
+      return alongLine(key, place, items.length, layout() === "columns" ? DOWNWARD : sideways);
     });
   }
 
@@ -236,6 +234,10 @@ class Line {
     }
   }
 
+  #isLeftward() {
+    return getComputedStyle(this.list).direction === "rtl";
+  }
+
   #word(item, index) {
     const hint = item.sink === null ? null : sinkNote(item);
     const kind = item.sink === null ? item.kind : `${item.kind} sink`;
@@ -270,16 +272,11 @@ export function sinkNote(item) {
 
 /** For each row the column that it looks at most, sinks left out. */
 function strongest({ rows, columns, values }) {
-  const links = new Set();
-  rows.forEach((_, row) => {
-    let best = -1;
-    columns.forEach((column, place) => {
-      const better = best < 0 || values[row * columns.length + place] > values[row * columns.length + best];
-      if (column.sink === null && better) best = place;
-    });
-    if (best >= 0 && values[row * columns.length + best] > 0) links.add(`${best},${row}`);
-  });
-  return links;
+  const width = columns.length;
+  const meant = columns.flatMap(({ sink }, place) => (sink === null ? [place] : []));
+  const best = (row) =>
+    meant.reduce((a, b) => (values[row * width + b] > values[row * width + a] ? b : a), meant[0]);
+  return meant.length ? rows.map((_, row) => [best(row), row]) : [];
 }
 
 function letters(items) {
