@@ -60,10 +60,8 @@ class SearchRecording:
         looks = [self.look(step, part) for step in self.tree.path(node)]
         if not looks:
             raise ValueError("the root says no token: choose a node below it")
-        width = looks[-1].shape[-1]
-        rows = [
-            F.pad(look, (0, width - look.shape[-1])) for look in looks
-        ]  # the future is not seen
+        width = looks[-1].shape[-1]  # a step saw nothing of the tokens after it: 0
+        rows = [F.pad(look, (0, width - look.shape[-1])) for look in looks]
         return torch.stack(rows, dim=2)
 
     def attention(
