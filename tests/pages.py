@@ -1,0 +1,96 @@
+"""The page of `regard serve`, for the tests that drive it."""
+
+import re
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+from playwright.sync_api import expect
+
+FRENCH = "Jane visite l'Afrique en septembre."
+DESK, PHONE = {"width": 1280, "height": 860}, {"width": 360, "height": 740}
+
+expect.set_options(timeout=20_000)  # a busy machine may take its time
+
+
+@contextmanager
+def serving(*arguments) -> Iterator[str]:
+    """The address of `regard serve`, in a process of its own."""
+    command = [sys.executable, "-m", "regard", "serve", *map(str, arguments), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if found := re.search(r"http://[\d.]+:\d+", line):
+                break
+        else:
+            raise AssertionError(f"no server: {''.join(said)}")
+        # what it logs later must be read, or it would wait for that in the end
+        reader = Thread(target=deque, args=(process.stderr, 0))
+        reader.start()
+        try:
+            yield f"{found.group()}/"
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+            reader.join()
+
+
+def open_page(page, address):
+    """Go there and wait until the page has heard from its server."""
+    page.goto(address)
+    expect(page.locator("#source option")).not_to_have_count(0)
+
+
+def write(page, text=FRENCH):
+    page.get_by_label("Text to translate").fill(text)
+    looked(page)
+
+
+def looked(page):
+    """Wait until all is translated and drawn."""
+    expect(translation(page)).to_have_attribute("aria-busy", "false")
+    expect(translation(page)).not_to_be_empty()
+    expect(page.locator("#view .words .word").first).to_be_visible()
+    expect(page.locator("#view")).not_to_have_attribute("aria-busy", "true")
+
+
+def translation(page):
+    return page.get_by_role("region", name="The translation")
+
+
+def readout(page):
+    return page.locator("#view .stage .readout")
+
+
+def notice(page):
+    return page.locator("#notice")
+
+
+def fragment(page):
+    return parse_qs(urlsplit(page.url).fragment)
+
+
+def translated(server, text=FRENCH):
+    body = {"q": text, "source": "fr", "target": "en", "alternatives": 3}
+    return httpx.post(f"{server}translate", json=body).json()["translatedText"]
+
+
+def bodies(page, path):
+    """What the page will send to a path from now on."""
+    sent = []
+    page.on(
+        "request",
+        lambda request: sent.append(request.post_data_json) if request.url.endswith(path) else None,
+    )
+    return sent
+
+
+def answer_once(page, path, **answer):
+    """Let the first request to a path be answered by us, the others by the server."""
+    page.route(f"**{path}", lambda route: route.fulfill(**answer), times=1)

@@ -1,0 +1,316 @@
+"""The page of a real server, driven in a real browser.
+
+With REGARD_SCREENSHOTS set to the folder of a run, the pictures of docs/page.md are taken anew.
+"""
+
+import os
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+from browser import visit
+from pages import (
+    DESK,
+    FRENCH,
+    PHONE,
+    bodies,
+    fragment,
+    looked,
+    open_page,
+    readout,
+    serving,
+    translated,
+    translation,
+    write,
+)
+
+IMAGES = Path(__file__).parents[4] / "docs" / "images"
+
+
+def test_translation_streams_as_one_types(page, server):
+    page.evaluate(
+        """() => {
+          window.shown = [];
+          const pane = document.getElementById("translation");
+          const note = () => window.shown.push(pane.textContent);
+          new MutationObserver(note).observe(pane, {childList: true, characterData: true});
+        }"""
+    )
+    with page.expect_response("**/translate/stream") as answered:
+        page.get_by_label("Text to translate").press_sequentially(FRENCH)
+    assert answered.value.headers["content-type"].startswith("text/event-stream")
+    looked(page)
+    expect(translation(page)).to_have_text(translated(server))
+    assert len(page.evaluate("window.shown")) > 1
+
+
+def test_what_is_written_before_the_page_is_ready_is_kept(chromium, server):
+    with visit(chromium, allow=server) as seen:
+        page, held = seen.page, []
+        page.route("**/languages", lambda route: held.append(route))
+        with page.expect_request("**/languages"):
+            page.goto(server)
+        page.get_by_label("Text to translate").fill(FRENCH)
+        held[0].continue_()
+        looked(page)
+        expect(page.get_by_label("Text to translate")).to_have_value(FRENCH)
+
+
+def test_only_the_last_of_many_key_strokes_is_asked_for(page):
+    sent = bodies(page, "/translate/stream")
+    page.get_by_label("Text to translate").press_sequentially("Elle part.", delay=5)
+    looked(page)
+    assert [body["q"] for body in sent] == ["Elle part."]
+
+
+def test_pointing_at_a_word_shows_what_it_looked_at(page):
+    write(page)
+    word = page.locator("#view .rows .word").first
+    word.hover()
+    expect(readout(page)).to_contain_text(f"“{word.inner_text()}” looked at")
+    assert page.locator("#view .thread:not(.resting)").count() > 0
+
+
+def test_another_head_is_another_picture(page):
+    write(page)
+    page.get_by_role("radio", name="Map").check()
+    picture = page.locator("#view .cells")
+    average = picture.screenshot()
+    page.get_by_role("button", name="layer 1, head 2").click()
+    expect(page.get_by_role("combobox", name="Layer")).to_have_value("1")
+    assert picture.screenshot() != average
+    assert fragment(page)["look"] == ["cross.1.2.words.map"]
+
+
+def test_silencing_a_head_asks_the_server_and_shows_the_difference(page, server):
+    write(page)
+    sent = bodies(page, "/attention")
+    page.get_by_role("button", name="layer 0, head 1").click(modifiers=["Shift"])
+    expect(page.locator("#view .chip")).to_have_text(re.compile("layer 0, head 1: silenced"))
+    expect(page.locator("#view .texts dd").first).to_have_text(translated(server))
+    change = {"kind": "silence", "part": "cross", "layer": 0, "head": 1}
+    assert [body["changes"] for body in sent] == [[change]]
+    assert fragment(page)["change"] == ["silence.cross.0.1"]
+    page.get_by_role("button", name=re.compile("Take back")).click()
+    expect(page.locator("#view .chip")).to_have_count(0)
+    assert "change" not in fragment(page)
+
+
+def test_a_link_can_be_forced(page):
+    write(page)
+    sent = bodies(page, "/attention")
+    page.locator("#view .rows .word").nth(1).click()
+    page.get_by_role("button", name="Make it look elsewhere").click()
+    page.locator("#view .columns .word").nth(2).click()
+    expect(page.locator("#view .chip")).to_have_text(re.compile("looks only at"))
+    looked(page)
+    change = {"kind": "force", "target": 1, "source": 2, "layer": None, "head": None}
+    assert [body["changes"] for body in sent] == [[change]]
+    page.get_by_label("Text to translate").press_sequentially(" Elle part.")
+    expect(page.locator("#view .chip")).to_have_count(0)
+
+
+def test_n_best_and_tree_are_shown(page, server):
+    write(page)
+    candidates = page.locator("#view .candidates li")
+    expect(candidates).to_have_count(4)
+    expect(candidates.first).to_contain_text(translated(server))
+    assert page.locator("#view .tree .node.won").count() > 1
+
+
+def test_a_link_restores_what_was_seen(page, server, chromium):
+    write(page)
+    page.get_by_role("radio", name="Encoder").check()
+    page.get_by_role("button", name="layer 2, head 3").click()
+    page.get_by_role("button", name="layer 2, head 3").click(modifiers=["Shift"])
+    looked(page)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert link.startswith(server)
+    with visit(chromium, allow=server, viewport=DESK) as other:
+        other.page.goto(link)
+        looked(other.page)
+        expect(other.page.get_by_label("Text to translate")).to_have_value(FRENCH)
+        expect(other.page.get_by_role("radio", name="Encoder")).to_be_checked()
+        expect(other.page.get_by_role("combobox", name="Head")).to_have_value("3")
+        expect(other.page.locator("#view .chip")).to_have_count(1)
+        assert other.errors == []
+        assert not any("Jane" in url for url in other.requests)
+
+
+def test_a_state_survives_its_fragment(page):
+    state = {
+        "text": "a + b & c=d\nЯ 日本 🙂 %41",
+        "source": "fr",
+        "target": "en",
+        "line": 1,
+        "choice": {
+            "part": "decoder", "layer": None, "head": 2, "unit": "pieces", "picture": "map"
+        },
+        "changes": [
+            {"kind": "silence", "part": "cross", "layer": 0, "head": None},
+            {"kind": "flatten", "part": "encoder", "layer": 1, "head": 3},
+            {"kind": "force", "target": 2, "source": 4, "layer": None, "head": None},
+        ],
+    }  # fmt: skip
+    there_and_back = """async (state) => {
+      const {toFragment, fromFragment} = await import('/static/page/state.js');
+      return fromFragment('#' + toFragment(state));
+    }"""
+    assert page.evaluate(there_and_back, state) == state
+
+
+def test_a_text_that_is_too_long_for_a_link_is_not_put_into_one(page):
+    write(page, "\n".join([FRENCH] * 250))
+    assert urlsplit(page.url).fragment == ""
+    expect(page.get_by_role("button", name="Copy link")).to_be_disabled()
+
+
+def test_one_line_of_several_is_looked_at(page):
+    write(page, "Elle part.\n\nIl dort.")
+    sent = bodies(page, "/attention")
+    expect(page.get_by_text("line 2 of 2")).to_be_visible()  # where the caret is
+    page.get_by_role("button", name="The line before").click()
+    expect(page.get_by_text("line 1 of 2")).to_be_visible()
+    looked(page)
+    assert [body["q"] for body in sent] == ["Elle part."]
+    assert len(translation(page).inner_text().split("\n")) == 3
+
+
+def test_a_closed_panel_asks_for_no_attention_and_stays_closed(page):
+    page.get_by_role("button", name="What it looked at").click()
+    sent = bodies(page, "/attention")
+    page.get_by_label("Text to translate").fill(FRENCH)
+    expect(translation(page)).not_to_be_empty()
+    page.reload()
+    expect(translation(page)).not_to_be_empty()
+    expect(translation(page)).to_have_attribute("aria-busy", "false")
+    assert sent == []
+    page.get_by_role("button", name="What it looked at").click()
+    looked(page)
+
+
+def test_everything_can_be_done_with_the_keyboard(page):
+    def tab_to(locator):
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            if locator.evaluate("(element) => element === document.activeElement"):
+                return
+        raise AssertionError(f"Tab never comes to {locator}")
+
+    expect(page.get_by_label("Text to translate")).to_be_focused()
+    page.keyboard.type(FRENCH)
+    looked(page)
+    tab_to(page.locator("#view .columns .word").first)
+    expect(readout(page)).to_contain_text("was looked at by")
+    page.keyboard.press("ArrowDown")
+    expect(readout(page)).to_contain_text("” looked at")
+    page.keyboard.press("Enter")
+    tab_to(page.get_by_role("button", name="Make it look elsewhere"))
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page.locator("#view .chip")).to_have_count(1)
+    looked(page)
+    tab_to(page.locator("#view .head[tabindex='0']"))
+    page.keyboard.press("s")
+    expect(page.locator("#view .chip")).to_have_count(2)
+
+
+def test_every_control_has_a_name(page):
+    write(page)
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll("button, select, input, textarea, a[href]")]
+          .filter((e) => e.checkVisibility())
+          .filter((e) => !e.ariaLabel && !e.labels?.length && !e.textContent.trim())
+          .map((e) => e.outerHTML)"""
+    )
+    assert nameless == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_needs_no_sideways_scrolling(chromium, server, scheme):
+    options = {"viewport": PHONE, "color_scheme": scheme, "has_touch": True, "is_mobile": True}
+    with visit(chromium, allow=server, **options) as seen:
+        page = seen.page
+        open_page(page, server)
+        write(page, f"{FRENCH} {'Donaudampfschifffahrtsgesellschaft' * 3}")
+        page.locator("#view .rows .word").first.tap()
+        expect(readout(page)).to_contain_text("looked at")
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        assert seen.errors == []
+
+
+def test_light_and_dark_are_remembered(page):
+    page.get_by_role("radio", name="Dark").check()
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.reload()
+    expect(page.get_by_role("radio", name="Dark")).to_be_checked()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == dark
+    page.get_by_role("radio", name="Light").check()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != dark
+
+
+def test_a_translation_can_be_copied_without_a_secure_context(page):
+    write(page)
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    page.get_by_role("button", name="Copy", exact=True).click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    page.get_by_label("Text to translate").fill("")
+    page.get_by_label("Text to translate").press("Control+v")
+    expect(page.get_by_label("Text to translate")).not_to_be_empty()
+
+
+def test_languages_that_cannot_be_swapped_are_not(page):
+    expect(page.get_by_role("button", name="Swap languages")).to_be_disabled()
+    expect(page.get_by_label("Translate from")).to_have_value("fr")
+    expect(page.get_by_label("Translate into")).to_have_value("en")
+
+
+def test_two_directions_detect_and_swap(chromium, tiny_run):
+    with (
+        serving(f"fr-en={tiny_run}", f"en-fr={tiny_run}") as server,
+        visit(chromium, allow=server, viewport=DESK) as seen,
+    ):
+        page = seen.page
+        open_page(page, server)
+        page.get_by_label("Translate from").select_option("auto")
+        write(page)
+        source = page.get_by_label("Translate from")
+        expect(source.locator("option").first).to_have_text("French (detected)")
+        english = translation(page).inner_text()
+        page.get_by_role("button", name="Swap languages").click()
+        expect(source).to_have_value("en")
+        expect(page.get_by_label("Translate into")).to_have_value("fr")
+        expect(page.get_by_label("Text to translate")).to_have_value(english)
+        looked(page)
+        assert seen.errors == []
+
+
+@pytest.mark.skipif(
+    "REGARD_SCREENSHOTS" not in os.environ, reason="asked for by REGARD_SCREENSHOTS"
+)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("light", {"viewport": DESK, "color_scheme": "light"}),
+        ("dark", {"viewport": DESK, "color_scheme": "dark"}),
+        ("phone", {"viewport": PHONE, "color_scheme": "light", "device_scale_factor": 2}),
+    ],
+)
+def test_screenshots_of_the_docs(chromium, name, options):
+    with (
+        serving(f"fr-en={os.environ['REGARD_SCREENSHOTS']}") as server,
+        visit(chromium, allow=server, **options) as seen,
+    ):
+        page = seen.page
+        open_page(page, server)
+        write(page, "La voyageuse qui l'a visité en juillet le rencontre rarement.")
+        page.locator("#view .rows .word", has_text="rarely").hover()
+        page.screenshot(path=IMAGES / f"page-{name}.png", full_page=name != "phone")
+        assert seen.errors == []

@@ -1,0 +1,146 @@
+"""What the page does when the server, the network or its user does not behave."""
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from browser import visit
+from pages import (
+    DESK,
+    FRENCH,
+    answer_once,
+    bodies,
+    looked,
+    notice,
+    open_page,
+    serving,
+    translated,
+    translation,
+    write,
+)
+
+SESAME = "open-sesame-open-sesame"
+
+
+def test_a_link_to_changes_that_this_model_cannot_make_still_opens(rough, server):
+    rough.goto(f"{server}#from=fr&to=en&change=silence.cross.99.0&text=Elle+part.")
+    looked(rough)
+    expect(rough.locator("#view .chip")).to_have_count(0)
+
+
+def test_nonsense_in_a_link_is_left_out(page):
+    read = "async (text) => (await import('/static/page/state.js')).fromFragment(text)"
+    state = page.evaluate(read, "#look=cross.x.1&change=silence.cross.*.1&change=force.1&line=-2")
+    assert state == {
+        "text": "", "source": "", "target": "", "line": 0, "choice": None, "changes": []
+    }  # fmt: skip
+
+
+def test_a_busy_server_is_asked_again(rough, server):
+    open_page(rough, server)
+    answer_once(
+        rough, "/translate/stream", status=503, headers={"Retry-After": "1"}, json={"error": "full"}
+    )
+    rough.get_by_label("Text to translate").fill(FRENCH)
+    expect(notice(rough)).to_have_text("The server is busy. Asking again in 1 s.")
+    looked(rough)
+    expect(notice(rough)).to_be_empty()
+
+
+def test_a_server_out_of_reach_can_be_tried_again(rough, server):
+    open_page(rough, server)
+    rough.route("**/translate/stream", lambda route: route.abort(), times=1)
+    rough.get_by_label("Text to translate").fill(FRENCH)
+    expect(notice(rough)).to_contain_text("cannot be reached")
+    expect(rough.get_by_label("Text to translate")).to_have_value(FRENCH)
+    rough.get_by_role("button", name="Try again").click()
+    looked(rough)
+    expect(notice(rough)).to_be_empty()
+
+
+def test_a_server_out_of_reach_from_the_start_is_said(rough, server):
+    rough.route("**/languages", lambda route: route.abort(), times=1)
+    rough.goto(server)
+    expect(notice(rough)).to_contain_text("cannot be reached")
+    rough.get_by_role("button", name="Try again").click()
+    write(rough)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"status": 404, "json": {"error": "no such route"}},
+        {"status": 200, "content_type": "text/event-stream", "body": "event: partial\ndata: {}\n"},
+    ],
+    ids=["no streaming", "broken off"],
+)
+def test_without_a_stream_the_translation_comes_at_once(rough, server, answer):
+    open_page(rough, server)
+    answer_once(rough, "/translate/stream", **answer)
+    with rough.expect_response("**/translate"):
+        write(rough)
+    expect(translation(rough)).to_have_text(translated(server))
+
+
+def test_events_are_read_however_the_network_cuts_them(page):
+    told = page.evaluate(
+        """async (stream) => {
+          const {readEvents} = await import('/static/page/events.js');
+          const bytes = new TextEncoder().encode(stream);
+          const body = new ReadableStream({start(controller) {
+            for (const byte of bytes) controller.enqueue(Uint8Array.of(byte));
+            controller.close();
+          }});
+          const told = [];
+          for await (const event of readEvents(body)) told.push(event);
+          return told;
+        }""",
+        ": hello\r\n\r\nevent: partial\r\ndata: é\r\ndata:: b\r\n\r\ndata: unfinished",
+    )
+    assert told == [{"event": "partial", "data": "é\n: b"}]
+
+
+def test_what_went_wrong_on_the_way_is_said(rough, server):
+    rough.goto(server)
+    failed = f"event: error\ndata: {json.dumps({'error': 'the model fell over'})}\n\n"
+    answer_once(rough, "/translate/stream", content_type="text/event-stream", body=failed)
+    rough.get_by_label("Text to translate").fill(FRENCH)
+    expect(notice(rough)).to_have_text("The server could not do it: the model fell over")
+
+
+def test_a_text_that_is_too_long_is_not_sent(page):
+    sent = bodies(page, "/translate/stream")
+    page.get_by_label("Text to translate").fill("🙂" * 10_001)
+    expect(notice(page)).to_contain_text("has 10,001 characters; this server takes 10,000")
+    expect(page.get_by_text("10,001 / 10,000")).to_be_visible()
+    assert sent == []
+    page.get_by_role("button", name="Clear the text").click()
+    expect(notice(page)).to_be_empty()
+
+
+def test_a_key_is_asked_for_where_one_is_needed(chromium, tiny_run, tmp_path):
+    (tmp_path / "keys").write_text(f"{SESAME}\n")
+    with (
+        serving(f"fr-en={tiny_run}", "--keys", tmp_path / "keys") as server,
+        visit(chromium, allow=server, viewport=DESK) as seen,
+    ):
+        page = seen.page
+        open_page(page, server)
+        page.get_by_label("Text to translate").fill(FRENCH)
+        expect(notice(page)).to_contain_text("asks for an API key")
+        key = page.get_by_label("API key")
+        expect(key).to_be_focused()
+        page.keyboard.type("simsim")
+        page.keyboard.press("Enter")
+        expect(notice(page)).to_contain_text("does not know this API key")
+        key.fill(SESAME)
+        page.keyboard.press("Enter")
+        looked(page)
+        expect(notice(page)).to_be_empty()
+        page.reload()
+        looked(page)
+
+
+def test_no_key_is_asked_for_where_none_is_needed(page):
+    expect(page.get_by_label("API key")).to_be_hidden()
