@@ -136,10 +136,15 @@ def main() -> None:
     known = read_gold_set(Path(os.environ["REGARD_DATA"]) / "alignments")
     settings = agree(run, reverse)
     heard = [
-        Heard("German to English", list(attend_pairs(run, known.pairs)), known.gold, turned=False),
+        Heard(
+            "German to English",
+            list(attend_pairs(run, known.pairs, cut_apart=True)),
+            known.gold,
+            turned=False,
+        ),
         Heard(
             "English to German",
-            list(attend_back(reverse, known.pairs)),
+            list(attend_back(reverse, known.pairs, cut_apart=True)),
             [flip_gold(each) for each in known.gold],
             turned=True,
         ),

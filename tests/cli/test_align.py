@@ -137,6 +137,25 @@ def test_gold_may_have_the_target_first(run, files, tmp_path):
     assert scores[0] == scores[1]
 
 
+def test_marks_may_be_cut_apart(run, tmp_path):
+    for name, line in (
+        ("a.fr", "Jane danse."),
+        ("a.en", "Jane dances."),
+        ("cut.fr", "Jane danse ."),
+        ("cut.en", "Jane dances ."),
+    ):
+        (tmp_path / name).write_text(f"{line}\n")
+
+    def links(name, *ways):
+        files = "--source", tmp_path / f"{name}.fr", "--target", tmp_path / f"{name}.en"
+        return next(read_pharaoh(run(*files, "--plain", *ways).stdout.splitlines())).sure
+
+    cut = links("cut", "--cut-apart")
+    assert {target for _, target in cut} == {0, 1, 2}
+    # the model reads the same, but a word and its mark are told apart
+    assert {min(1, s) for s, t in cut if t == 0} == {s for s, t in links("a") if t == 0}
+
+
 def test_two_models_align_together(run, files, tiny_run):
     def links(*ways):
         return [each.sure for each in read_pharaoh(run(*files, *ways).stdout.splitlines())]
@@ -253,7 +272,8 @@ def test_a_dictionary_of_some_pairs_or_of_files(run, files, tmp_path):
         (("--dictionary", "d", "--quiet"), "--sinks and --dictionary print no alignments: drop"),
         (("--sinks", "--gold", "g"), "--sinks and --dictionary print no alignments: drop"),
         (("--sinks", "--reverse", "m"), "--sinks and --dictionary print no alignments: drop"),
-        (("--dictionary", "d", "--json"), "--dictionary prints nothing: drop --json and --sinks"),
+        (("--dictionary", "d", "--json"), "--dictionary prints nothing and reads words as they"),
+        (("--cut-apart",), "--cut-apart goes with --source and --target"),
         (("--pairs", "9"), "--min-count and --pairs go with --dictionary"),
         (("--min-count", "1"), "--min-count and --pairs go with --dictionary"),
         (("--layer", "9"), "layer: cross attention has 2, counted from 0; got 9"),

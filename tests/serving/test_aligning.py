@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard.corpora.pairs import Pair
-from regard.errors import RunError, SettingsError
+from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.pharaoh import read_pharaoh
 from regard.inspection.alignment import UNMEASURED, AlignmentSettings
@@ -119,6 +119,26 @@ def test_the_choice_is_made_on_some_validation_pairs(run, tiny_run, monkeypatch)
     assert len(gold) == 30
     assert choose_on_valid(run, data) == choose_alignment(run, pairs[:7], gold[:7])
     assert choose_on_valid(run, data) != choose_alignment(run, pairs, gold)
+
+
+def test_words_cut_apart_are_read_as_people_write_them(run):
+    whole, cut = Pair("Jane, danse!", "Jane, dance!"), Pair("Jane , danse !", "Jane , dance !")
+    [known] = attend_pairs(run, [whole])
+    [found] = attend_pairs(run, [cut], cut_apart=True)
+    torch.testing.assert_close(found.layers, known.layers)
+    assert found.columns.pieces == known.columns.pieces
+    for axis, side in ((found.columns, cut.source), (found.rows, cut.target)):
+        assert axis.words == tuple(side.split())
+        spelled = dict.fromkeys(range(4), "")
+        for piece, word in zip(axis.pieces, axis.word_of, strict=True):
+            if word is not None:
+                spelled[word] += piece.replace("▁", "")
+        assert tuple(spelled.values()) == axis.words
+
+
+def test_a_form_with_other_characters_cannot_be_cut_apart(run):
+    with pytest.raises(CorpusError, match="the model's normal form has another number of charac"):
+        list(attend_pairs(run, [Pair("cafe\u0301 .", "coffee .")], cut_apart=True))
 
 
 def test_two_models_are_heard_together(run, pairs):

@@ -38,6 +38,14 @@ def command(
     model: options.Model,
     source: options.HeldOutSource = None,
     target: Annotated[str | None, typer.Option(metavar="FILE", help="Their translations.")] = None,
+    cut_apart: Annotated[
+        bool,
+        typer.Option(
+            "--cut-apart",
+            help="The files have marks cut off from words, as gold sets often do; the model reads "
+            "them as people write them.",
+        ),
+    ] = False,
     gold: Annotated[
         str | None,
         typer.Option(
@@ -149,6 +157,7 @@ def command(
         "--plain reads by rows: drop --links": plain and links is not None,
         "--gold-from and --gold-reversed go with --gold": gold is None
         and (gold_from or gold_reversed),
+        "--cut-apart goes with --source and --target": cut_apart and source is None,
         "--symmetrize goes with --reverse MODEL": reverse is None and symmetrize is not None,
         "--links is for one model: with --reverse give --symmetrize": reverse is not None
         and links is not None,
@@ -156,8 +165,8 @@ def command(
             sinks or dictionary is not None
         )
         and (gold is not None or quiet or reverse is not None),
-        "--dictionary prints nothing: drop --json and --sinks": dictionary is not None
-        and (json or sinks),
+        "--dictionary prints nothing and reads words as they are: drop --json, --sinks and "
+        "--cut-apart": dictionary is not None and (json or sinks or cut_apart),
         "--min-count and --pairs go with --dictionary": dictionary is None
         and (min_count is not None or pairs is not None),
     }
@@ -168,6 +177,7 @@ def command(
     back = load_run(reverse, device=where) if reverse else None
     given = _GoldFile(gold, 1 if gold_from else 0, gold_reversed) if gold else None
     task = _task(run, source, target, given, learn=dictionary is not None)
+    task = task._replace(cut_apart=cut_apart)
     if quiet and task.gold is None:
         raise SettingsError(
             "--quiet prints the error rate alone, but there is no gold to take it by"
@@ -179,7 +189,7 @@ def command(
         some = task.pairs if pairs is None else pick(task.pairs, pairs)
         _write_dictionary(ways[0], some, dictionary, min_count=min_count or 1)
     elif sinks:
-        _report_sinks(run, task.pairs, json=json)
+        _report_sinks(run, task, json=json)
     else:
         _align(ways, task, symmetrize or "grow-diag", quiet=quiet, json=json)
 
@@ -208,6 +218,8 @@ class _Task(NamedTuple):
     gold: _GoldFile | None
     from_user: bool
     """Whether the pairs came from the command line."""
+    cut_apart: bool = False
+    """Whether their marks stand alone."""
 
 
 def _task(
@@ -247,9 +259,10 @@ def _choose(run: Run, back: Run | None, task: _Task) -> _Task:
         pairs = list(islice(data.read("valid"), aligning.CHOSEN_ON))
         gold = _GoldFile(str(known)) if known.exists() else None
     if gold is not None:
-        _choose_by_gold(run, back, pairs, gold.read(pairs)[: len(pairs)])
+        truth = gold.read(pairs)[: len(pairs)]
+        _choose_by_gold(run, back, pairs, truth, cut_apart=task.cut_apart)
     elif back is not None:
-        both = aligning.measure_by_agreement(run, back, pairs)
+        both = aligning.measure_by_agreement(run, back, pairs, cut_apart=task.cut_apart)
         for one, measured in zip((run, back), both, strict=True):
             note(f"{one.folder.path}: {measured}")
     else:
@@ -262,13 +275,20 @@ def _choose(run: Run, back: Run | None, task: _Task) -> _Task:
 
 
 def _choose_by_gold(
-    run: Run, back: Run | None, pairs: Sequence[Pair], gold: Sequence[GoldAlignment]
+    run: Run,
+    back: Run | None,
+    pairs: Sequence[Pair],
+    gold: Sequence[GoldAlignment],
+    *,
+    cut_apart: bool,
 ) -> None:
     """Measure each direction by the same gold."""
-    note(f"{run.folder.path}: {aligning.measure_by_gold(run, pairs, gold)}")
+    measured = aligning.measure_by_gold(run, pairs, gold, cut_apart=cut_apart)
+    note(f"{run.folder.path}: {measured}")
     if back is not None:
         turned = [Pair(pair.target, pair.source) for pair in pairs]
-        measured = aligning.measure_by_gold(back, turned, [*map(flip_gold, gold)])
+        flipped = [flip_gold(each) for each in gold]
+        measured = aligning.measure_by_gold(back, turned, flipped, cut_apart=cut_apart)
         note(f"{back.folder.path}: {measured}")
 
 
@@ -284,10 +304,10 @@ def _write_dictionary(way: Directed, pairs: Iterable[Pair], file: Path, *, min_c
     note(f"wrote {len(entries):,} words to {file}")
 
 
-def _report_sinks(run: Run, pairs: Iterable[Pair], *, json: bool) -> None:
+def _report_sinks(run: Run, task: _Task, *, json: bool) -> None:
     """Print which heads park their attention on what."""
     tally = SinkTally()
-    for attention in aligning.attend_pairs(run, pairs):
+    for attention in aligning.attend_pairs(run, task.pairs, cut_apart=task.cut_apart):
         tally.add(attention)
     parked = tally.parked()
     if json:
@@ -317,7 +337,8 @@ def _align(
     pairs: list[Pair] = []
     links: list[frozenset[Link]] = []
     tally = SinkTally()
-    for found in _find(ways, _listed(task.pairs, pairs), how, tally):
+    listed = task._replace(pairs=_listed(task.pairs, pairs))
+    for found in _find(ways, listed, how, tally):
         links.append(found)
         if not quiet and not json:
             print(format_links(found))
@@ -339,13 +360,14 @@ def _align(
 
 
 def _find(
-    ways: Sequence[Directed], pairs: Iterable[Pair], how: Symmetry, tally: SinkTally
+    ways: Sequence[Directed], task: _Task, how: Symmetry, tally: SinkTally
 ) -> Iterator[frozenset[Link]]:
     """The links of each pair by one model or two; what one model parks and is left out counts."""
     if len(ways) > 1:
-        yield from aligning.align_both(ways[0], ways[1], pairs, how)
+        forward, backward = ways
+        yield from aligning.align_both(forward, backward, task.pairs, how, cut_apart=task.cut_apart)
         return
-    for attention in aligning.attend_pairs(ways[0].run, pairs):
+    for attention in aligning.attend_pairs(ways[0].run, task.pairs, cut_apart=task.cut_apart):
         if not ways[0].settings.sinks:
             tally.add(attention)
         yield align(attention, ways[0].settings)

@@ -1,7 +1,8 @@
 """Pairs of sentences -> word alignments, by what a model attends to when it is told the target."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, tee
+from dataclasses import replace
+from itertools import accumulate, islice, pairwise, tee
 from typing import Literal, NamedTuple
 
 from pydantic import PositiveInt, ValidationError
@@ -10,18 +11,20 @@ from regard.batching.collate import pad, pad_source
 from regard.corpora.pairs import Pair, SplitName
 from regard.corpora.readers import read_lines
 from regard.corpora.store import TokenPair
-from regard.errors import RunError, SettingsError
+from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.pharaoh import read_pharaoh
 from regard.files import write_whole
 from regard.inspection.alignment import UNMEASURED, AlignmentSettings, align
-from regard.inspection.record import Attention, Part, record
+from regard.inspection.record import Attention, Axis, Part, record
 from regard.inspection.symmetrize import Symmetry, flip, symmetrize
 from regard.recipes.prepare import Data
 from regard.recipes.run_folder import Run
 from regard.serving.choosing import Choice, choose_by_agreement, choose_by_gold
 from regard.settings import Settings
 from regard.streams import chunked
+from regard.text.gluing import glue
 from regard.text.special import BOS
+from regard.text.tokenizer import Tokenizer
 from regard.types import GoldAlignment, Link, Watch
 
 CROSS: tuple[Part, ...] = ("cross",)
@@ -39,16 +42,56 @@ def attends(run: Run) -> bool:
     return bool(one.weights)
 
 
-def attend_pairs(run: Run, pairs: Iterable[Pair]) -> Iterator[Attention]:
-    """The cross attention of each pair, in order."""
+def attend_pairs(
+    run: Run, pairs: Iterable[Pair], *, cut_apart: bool = False
+) -> Iterator[Attention]:
+    """The cross attention of each pair, in order.
+
+    Of pairs that are `cut_apart`, marks stand alone as words, as tools part them; the model reads
+    them as people write them, and the words of the attention are still those that were given.
+    """
     source, target = run.tokenizers
-    return attend_tokens(
+    if cut_apart:
+        yield from _attend_glued(run, pairs)
+        return
+    yield from attend_tokens(
         run,
         (
             TokenPair(*source.encode([pair.source.strip()]), *target.encode([pair.target.strip()]))
             for pair in pairs
         ),
     )
+
+
+def _attend_glued(run: Run, pairs: Iterable[Pair]) -> Iterator[Attention]:
+    """The attention of glued pairs between the words that they were glued from."""
+    tokenizers = run.tokenizers
+    kept, read = tee(pairs)
+    glued = (Pair(*(glue(side.split()).text for side in pair)) for pair in read)
+    for pair, attention in zip(kept, attend_pairs(run, glued), strict=True):
+        columns, rows = (
+            _given_words(axis, side.split(), tokenizer)
+            for axis, side, tokenizer in zip(
+                (attention.columns, attention.rows), pair, tokenizers, strict=True
+            )
+        )
+        yield replace(attention, rows=rows, columns=columns)
+
+
+def _given_words(axis: Axis, words: Sequence[str], tokenizer: Tokenizer) -> Axis:
+    """The same pieces, each with the word it came from before the words were glued."""
+    glued = glue(words)
+    surfaces = tokenizer.surfaces(glued.text)
+    if sum(map(len, surfaces)) != len(glued.text):
+        raise CorpusError(
+            f"{glued.text!r}: the model's normal form has another number of characters, so that "
+            "its words cannot be told apart; give the sentences as people write them"
+        )
+    places = accumulate(map(len, surfaces), initial=0)
+    at = [glued.word_at[first:last] for first, last in pairwise(places)]
+    word_of = [next((word for word in reversed(part) if word is not None), None) for part in at]
+    specials = [None] * (len(axis.pieces) - len(word_of))
+    return Axis(axis.pieces, tuple(words), (*word_of, *specials))
 
 
 def attend_tokens(
@@ -74,10 +117,11 @@ def attend_tokens(
 
 
 def align_pairs(
-    run: Run, pairs: Iterable[Pair], settings: AlignmentSettings
+    run: Run, pairs: Iterable[Pair], settings: AlignmentSettings, *, cut_apart: bool = False
 ) -> Iterator[frozenset[Link]]:
     """The links of each pair, in order."""
-    return (align(attention, settings) for attention in attend_pairs(run, pairs))
+    attentions = attend_pairs(run, pairs, cut_apart=cut_apart)
+    return (align(attention, settings) for attention in attentions)
 
 
 class Directed(NamedTuple):
@@ -88,7 +132,12 @@ class Directed(NamedTuple):
 
 
 def align_both(
-    forward: Directed, backward: Directed, pairs: Iterable[Pair], how: Symmetry
+    forward: Directed,
+    backward: Directed,
+    pairs: Iterable[Pair],
+    how: Symmetry,
+    *,
+    cut_apart: bool = False,
 ) -> Iterator[frozenset[Link]]:
     """The links of each pair, in order, by two models: source to target, and back.
 
@@ -97,19 +146,23 @@ def align_both(
     """
     by_rows = [way.settings.model_copy(update={"links": "rows"}) for way in (forward, backward)]
     here, there = tee(pairs)
-    both = zip(attend_pairs(forward.run, here), attend_back(backward.run, there), strict=True)
-    for one, other in both:
+    attentions = attend_pairs(forward.run, here, cut_apart=cut_apart)
+    back = attend_back(backward.run, there, cut_apart=cut_apart)
+    for one, other in zip(attentions, back, strict=True):
         yield symmetrize(align(one, by_rows[0]), flip(align(other, by_rows[1])), how)
 
 
-def attend_back(run: Run, pairs: Iterable[Pair]) -> Iterator[Attention]:
+def attend_back(run: Run, pairs: Iterable[Pair], *, cut_apart: bool = False) -> Iterator[Attention]:
     """The cross attention of a model from target to source, for each pair of source and target."""
-    return attend_pairs(run, (Pair(pair.target, pair.source) for pair in pairs))
+    turned = (Pair(pair.target, pair.source) for pair in pairs)
+    return attend_pairs(run, turned, cut_apart=cut_apart)
 
 
-def choose_alignment(run: Run, pairs: Sequence[Pair], gold: Sequence[GoldAlignment]) -> Choice:
+def choose_alignment(
+    run: Run, pairs: Sequence[Pair], gold: Sequence[GoldAlignment], *, cut_apart: bool = False
+) -> Choice:
     """The settings whose links err least on pairs with gold alignments."""
-    return choose_by_gold(list(attend_pairs(run, pairs)), gold)
+    return choose_by_gold(list(attend_pairs(run, pairs, cut_apart=cut_apart)), gold)
 
 
 def choose_on_valid(run: Run, data: Data) -> Choice:
@@ -152,9 +205,11 @@ def measured_alignment(run: Run) -> Measured | None:
         ) from None
 
 
-def measure_by_gold(run: Run, pairs: Sequence[Pair], gold: Sequence[GoldAlignment]) -> Measured:
+def measure_by_gold(
+    run: Run, pairs: Sequence[Pair], gold: Sequence[GoldAlignment], *, cut_apart: bool = False
+) -> Measured:
     """The settings whose links err least on pairs with gold, kept in the run's folder."""
-    choice = choose_alignment(run, pairs, gold)
+    choice = choose_alignment(run, pairs, gold, cut_apart=cut_apart)
     return _keep(
         run, Measured(settings=choice.settings, by="gold", value=choice.error, pairs=len(pairs))
     )
@@ -166,13 +221,16 @@ def measure_on_valid(run: Run, data: Data) -> Measured:
 
 
 def measure_by_agreement(
-    run: Run, reverse: Run, pairs: Sequence[Pair]
+    run: Run, reverse: Run, pairs: Sequence[Pair], *, cut_apart: bool = False
 ) -> tuple[Measured, Measured]:
     """The settings of two models, source to target and back, whose links agree most on `pairs`.
 
     Each is kept in the folder of its run.
     """
-    found = choose_by_agreement(list(attend_pairs(run, pairs)), list(attend_back(reverse, pairs)))
+    found = choose_by_agreement(
+        list(attend_pairs(run, pairs, cut_apart=cut_apart)),
+        list(attend_back(reverse, pairs, cut_apart=cut_apart)),
+    )
     here, there = (
         Measured(settings=settings, by="agreement", value=found.value, pairs=len(pairs))
         for settings in (found.forward, found.backward)
