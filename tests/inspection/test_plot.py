@@ -80,8 +80,18 @@ def test_grid_shows_every_head_of_every_layer_on_one_scale(tmp_path):
 
 def test_grid_of_long_sentences_leaves_the_names_out_and_the_file_small(tmp_path):
     save_figure(plot_grid(made_up(50, 60)), tmp_path / "grid.svg")
-    assert "w1" not in words_of(tmp_path / "grid.svg")
+    words = words_of(tmp_path / "grid.svg")
+    assert "w1" not in words
+    assert "sentences of more than 14 words are drawn without them" in words
     assert (tmp_path / "grid.svg").stat().st_size < 500_000
+
+
+def test_maps_of_very_long_sentences_are_cut_and_say_so(tmp_path):
+    save_figure(plot_attention(made_up(5, 130)), tmp_path / "map.svg")
+    words = words_of(tmp_path / "map.svg")
+    assert "w119" in words
+    assert "w120" not in words
+    assert "only the first 120 of 130 words are drawn" in words
 
 
 def test_what_is_parked_is_grey_and_said_to_be(tmp_path):

@@ -64,6 +64,21 @@ def test_only_fonts_that_are_needed_are_named():
         assert len(others) <= 2  # where no font has the letters there is none to name
 
 
+def test_fonts_that_cannot_be_drawn_are_passed_over(monkeypatch):
+    class Pictures:
+        scalable = False
+
+        def __init__(self, path):
+            pass
+
+        def get_char_index(self, number):
+            return 1
+
+    assert fonts_for("letters of its own") == (FIRST,)  # which are remembered
+    monkeypatch.setattr("regard.inspection.plot_letters.FT2Font", Pictures)
+    assert fonts_for("\U0001f9ff, an amulet") == (FIRST,)
+
+
 def test_width_grows_with_the_text_and_the_size():
     assert width_of("mm", 11) == pytest.approx(2 * width_of("m", 11), rel=0.1)
     assert width_of("words", 22) == pytest.approx(2 * width_of("words", 11), rel=0.1)

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -12,10 +11,10 @@ from torch import Tensor
 
 from regard.errors import SettingsError
 from regard.files import write_whole
-from regard.inspection.plot_letters import missing_letters_allowed
+from regard.inspection.plot_letters import missing_letters_allowed, write
 from regard.inspection.plot_sheet import Scale, Sheet
 from regard.inspection.plot_theme import ThemeName, theme_of
-from regard.inspection.plot_words import find_parked, say_parked
+from regard.inspection.plot_words import find_parked, say_parked, show
 from regard.inspection.record import Attention
 
 FORMATS = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
@@ -34,12 +33,13 @@ def plot_map(
     columns: Sequence[str],
     *,
     parked: Tensor | None = None,
+    notes: Sequence[str] = (),
     title: str = "",
     theme: ThemeName = "light",
 ) -> Figure:
     """One map (T, S): what is looked at along the top, what looks down the side.
 
-    Weights that mean nothing, where `parked` (T, S) is True, are grey.
+    Weights that mean nothing, where `parked` (T, S) is True, are grey. `notes` stand below.
     """
     size = len(rows), len(columns)
     if weights.shape != size or not weights.numel():
@@ -53,8 +53,7 @@ def plot_map(
     sheet.name_columns(axes, columns, fontsize=11 * cell / CELL)
     sheet.name_rows(axes, rows, fontsize=11 * cell / CELL)
     sheet.entitle(axes, title)
-    if parked is not None:
-        sheet.remark(axes, say_parked(parked, columns))
+    sheet.remark(axes, *notes)
     sheet.add_scale(scale, gap=0.2)
     return sheet.figure
 
@@ -68,10 +67,16 @@ def plot_attention(
     theme: ThemeName = "light",
 ) -> Figure:
     """The map of one layer and head; None stands for the average over layers or heads."""
-    weights = attention.pick(layer, head)
-    rows, columns = attention.rows.pieces, attention.columns.pieces
-    rest = find_parked(replace(attention, layers=weights[None, None]))[0, 0]
-    return plot_map(weights, rows, columns, parked=rest, title=title, theme=theme)
+    shown = show(attention, layer, head)
+    return plot_map(
+        shown.weights,
+        shown.rows,
+        shown.columns,
+        parked=shown.parked,
+        notes=shown.notes,
+        title=title,
+        theme=theme,
+    )
 
 
 def plot_grid(attention: Attention, *, title: str = "", theme: ThemeName = "light") -> Figure:
@@ -100,6 +105,10 @@ def plot_grid(attention: Attention, *, title: str = "", theme: ThemeName = "ligh
             axes.set_ylabel(f"layer {layer}", fontsize=9, color=colours.faint)
             axes.yaxis.set_label_position("right")
     sheet.add_scale(scale, gap=0.5)
+    unnamed = "" if named else f"sentences of more than {NAMED} words are drawn without them"
+    told = "\n".join(filter(None, (unnamed, say_parked(grey, attention.columns.pieces))))
+    below = sheet.figure.text(0, -0.4 / sheet.height, told, va="top", linespacing=1.4)
+    write(below, 8, colours.faint)
     return sheet.figure
 
 

@@ -9,7 +9,7 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from matplotlib.backends.backend_agg import RendererAgg
@@ -114,7 +114,7 @@ def runs_leftwards(words: Iterable[str]) -> bool:
     return leftwards > directions.count("L")
 
 
-@cache
+@lru_cache(4096)
 def fonts_for(text: str) -> tuple[str, ...]:
     """The first font, then as many others as it takes to have all letters of the text."""
     needed = [FIRST]
@@ -151,7 +151,8 @@ def _letters_of_first() -> frozenset[int]:
 def _font_with(letter: str) -> str | None:
     """The name of the first upright, regular font on the shelf that has the letter."""
     for name, path in _shelf():
-        if FT2Font(path).get_char_index(ord(letter)):
+        font = FT2Font(path)
+        if font.scalable and font.get_char_index(ord(letter)):
             return name
     return None
 
@@ -174,6 +175,7 @@ def _shelf() -> list[tuple[str, str]]:
         for entry in fontManager.ttflist
         if (entry.style, str(entry.weight)) in {("normal", "400"), ("normal", "normal")}
         and entry.name not in (FIRST, LAST_RESORT)
+        and "Color" not in entry.name  # emoji in colour, of which no outline can be drawn
     }
     return sorted(regular, key=_rank)
 
