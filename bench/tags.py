@@ -148,8 +148,8 @@ def main() -> None:
     carrier = Carrier(translator, alignment=chosen)
     right = measure(carrier, tags, show=asked.show)
     print(f"tags: {right} of {len(tags)} in their gold place ({right / len(tags):.1%})")
-    for name, stand_ins in (("names stand for them", None), ("taken out", ())):
-        carrier = Carrier(translator, alignment=chosen, stand_ins=stand_ins)
+    for name, names in (("names stand for them", None), ("taken out", ())):
+        carrier = Carrier(translator, alignment=chosen, names=names)
         right = measure(carrier, holds, show=asked.show)
         print(f"placeholders, {name}: {right} of {len(holds)} right ({right / len(holds):.1%})")
 

@@ -22,7 +22,7 @@ from regard.decoding.search import DecodingSettings
 from regard.inspection.alignment import AlignmentSettings
 from regard.inspection.lexical import cut_text
 from regard.serving.aligning import attends, best_alignment
-from regard.serving.inline.holding import assign, known_stand_ins
+from regard.serving.inline.holding import assign, known_names
 from regard.serving.inline.linking import Linked, link_words
 from regard.serving.inline.pieces import PLACEHOLDER, REFERENCE, Piece, parse
 from regard.serving.inline.placing import Placer
@@ -76,11 +76,16 @@ class _Draft:
     behind: str
     escaped: bool
     """Whether it refers to characters by name."""
-    words: dict[str, str] = field(default_factory=dict)
-    """What stands for what is held."""
+    names: dict[str, list[str]] = field(default_factory=dict)
+    """For what is held the names that may stand for it: the first does."""
     plain: Plain = field(default_factory=lambda: Plain("", ()))
     parts: list[Span] = field(default_factory=list)
     """What is translated at a time."""
+
+    @property
+    def words(self) -> dict[str, str]:
+        """What stands for what is held."""
+        return {held: names[0] for held, names in self.names.items() if names}
 
     def sentences(self) -> list[str]:
         return [self.plain.text[slice(*part)] for part in self.parts]
@@ -99,14 +104,14 @@ class Carrier:
     forbidden: Sequence[str] = ()
     unknown: Mapping[str, str] | None = None
     """As in `Translator.translate`."""
-    stand_ins: Sequence[str] | None = None
-    """Names that may stand for what is held; none: those that the model can spell."""
+    names: Sequence[Sequence[str]] | None = None
+    """Kinds of names that may stand for what is held; none: those that the model can spell."""
 
     def __post_init__(self) -> None:
         runs = self.translator.runs
         self._run = next(filter(attends, runs), None)
-        if self.stand_ins is None:
-            self.stand_ins = known_stand_ins(runs[0].tokenizers)
+        if self.names is None:
+            self.names = known_names(runs[0].tokenizers)
         if self.alignment is None and self._run is not None:
             self.alignment = best_alignment(self._run)
         self._said: dict[str, Answer] = {}
@@ -134,7 +139,7 @@ class Carrier:
         draft = _Draft(pieces, before, behind, REFERENCE.search(text) is not None)
         bare = flatten(pieces, {}).text
         if _says(bare):
-            draft.words = assign(holds_of(pieces), self.stand_ins or (), bare)
+            draft.names = assign(holds_of(pieces), self.names or (), bare)
             self._flatten(draft)
         return draft
 
@@ -169,15 +174,16 @@ class Carrier:
             drafts = [draft for draft in drafts if self._let_go(draft)]
 
     def _let_go(self, draft: _Draft) -> bool:
-        """Whether some stand-in was not copied: what it stands for will be left out."""
+        """Whether some name was not copied: the next is tried, or what it is for left out."""
         lost = {
             held
             for sentence in draft.sentences()
             for held, name in draft.words.items()
             if len(_find_word(name, sentence)) != len(_find_word(name, self._answer(sentence)))
         }
+        for held in lost:
+            del draft.names[held][0]
         if lost:
-            draft.words = {held: name for held, name in draft.words.items() if held not in lost}
             self._flatten(draft)
         return bool(lost)
 

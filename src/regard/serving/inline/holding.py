@@ -1,29 +1,44 @@
-"""Words that stand for what is held, while a model translates the sentence around it."""
+"""Names that stand for what is held, while a model translates the sentence around it.
+
+A name is what models copy, and fits where a noun would. Where a person makes no sense, and the name
+is not copied, a place may.
+"""
 
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 from regard.text.build import Tokenizers
 from regard.text.special import UNK
 
-STAND_INS = (
-    "Anna", "Paul", "Marie", "Thomas", "David", "Maria", "Peter", "Sara",
-    "Jane", "Marc", "Claire", "Sophie", "Daniel", "Laura", "Martin", "Julia",
-)  # fmt: skip
-"""Names that are written alike in many languages."""
+PERSONS = ("Anna", "Paul", "Marie", "Thomas", "Jane", "David", "Maria", "Marc", "Julia", "Daniel")
+PLACES = (
+    "Paris",
+    "Berlin",
+    "Madrid",
+    "Canada",
+    "Milan",
+    "Tokyo",
+    "Lima",
+    "Oslo",
+    "Dublin",
+    "Chicago",
+)
+"""Written alike in many languages."""
 
 
-def known_stand_ins(tokenizers: Tokenizers) -> list[str]:
-    """Those that both vocabularies can spell."""
+def known_names(tokenizers: Tokenizers) -> list[list[str]]:
+    """Persons and places that both vocabularies can spell."""
     return [
-        name
-        for name, *ids in zip(
-            STAND_INS, *(one.encode(STAND_INS) for one in tokenizers), strict=True
-        )
-        if all(UNK not in side for side in ids)
+        [name for name in names if all(UNK not in one.encode([name])[0] for one in tokenizers)]
+        for names in (PERSONS, PLACES)
     ]
 
 
-def assign(holds: Iterable[str], names: Sequence[str], text: str) -> dict[str, str]:
-    """A name for each of the `holds`, as far as there are names that the `text` lacks."""
-    free = (name for name in names if name not in text)
-    return dict(zip(dict.fromkeys(holds), free, strict=False))
+def assign(holds: Iterable[str], names: Sequence[Sequence[str]], text: str) -> dict[str, list[str]]:
+    """For each of the `holds` the names to try, one after the other, none of them in `text`.
+
+    No two of them get the same; some get none where there are many.
+    """
+    free = [[name for name in kind if name not in text] for kind in names]
+    tries = ([name for name in row if name] for row in zip_longest(*free))
+    return dict(zip(dict.fromkeys(holds), tries, strict=False))

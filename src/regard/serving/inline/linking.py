@@ -25,6 +25,10 @@ _UNSPACED = re.compile(
 )
 """Thai, Lao, Burmese, Khmer, Chinese and Japanese: no spaces tell where a word ends."""
 
+ROUNDS = 2
+"""Measured on `travel` by bench/tags.py: of 800 tags 95.0 % find their place with none, 96.1 % with
+1, 96.5 % with 2, 95.8 % with 4."""
+
 
 class Linked(NamedTuple):
     """The words of a sentence and of its translation."""
@@ -63,9 +67,22 @@ def link_words(
             continue
         source, target = both
         attention = replace(next(attentions), rows=target.axis, columns=source.axis)
-        weights = word_map(attention, settings).double().numpy()
-        linked.append(Linked(source.spans, target.spans, weights))
+        weights = word_map(attention, settings).double().numpy()  # (T, S)
+        linked.append(Linked(source.spans, target.spans, balance(weights)))
     return linked
+
+
+def balance(weights: NDArray[np.float64], rounds: int = ROUNDS) -> NDArray[np.float64]:
+    """The weights (T, S) with columns, then rows, scaled to sum to 1, some times over.
+
+    So a word that others glance at leaves them to those that have no other (Sinkhorn and Knopp
+    1967). Many rounds would share out all words equally.
+    """
+    tiny = np.finfo(weights.dtype).tiny
+    for _ in range(rounds):
+        for axis in (0, 1):
+            weights = weights / weights.sum(axis, keepdims=True).clip(min=tiny)
+    return weights
 
 
 def _sides(run: Run, source: str, target: str) -> tuple[_Words, _Words] | None:
