@@ -173,12 +173,13 @@ def test_a_text_that_is_too_long_for_a_link_is_not_put_into_one(page):
 
 def test_one_line_of_several_is_looked_at(page):
     write(page, "Elle part.\n\nIl dort.")
-    sent = bodies(page, "/attention")
     expect(page.get_by_text("line 2 of 2")).to_be_visible()  # where the caret is
+    sent = bodies(page, "/attention")
     page.get_by_role("button", name="The line before").click()
-    expect(page.get_by_text("line 1 of 2")).to_be_visible()
-    looked(page)
+    expect(page.locator("#view .columns .word").first).to_have_text("Elle")
     assert [body["q"] for body in sent] == ["Elle part."]
+    page.get_by_label("Text to translate").press("Control+End")
+    expect(page.locator("#view .columns .word").first).to_have_text("Il")
     assert len(translation(page).inner_text().split("\n")) == 3
 
 

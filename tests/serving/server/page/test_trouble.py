@@ -27,6 +27,8 @@ def test_a_link_to_changes_that_this_model_cannot_make_still_opens(rough, server
     rough.goto(f"{server}#from=fr&to=en&change=silence.cross.99.0&text=Elle+part.")
     looked(rough)
     expect(rough.locator("#view .chip")).to_have_count(0)
+    expect(notice(rough)).to_contain_text("layer")
+    assert "change" not in rough.url
 
 
 def test_nonsense_in_a_link_is_left_out(page):

@@ -82,10 +82,11 @@ async function request(path, init) {
 function pause(milliseconds, signal) {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, milliseconds);
-    signal.addEventListener("abort", () => {
+    const stop = () => {
       clearTimeout(timer);
       reject(signal.reason);
-    });
+    };
+    signal.addEventListener("abort", stop, { once: true });
   });
 }
 

@@ -74,7 +74,8 @@ class Page {
       onSwap: () => this.#swap(),
     });
     this.#panel = new Looking({
-      onAsk: () => this.#look(),
+      onTurn: () => this.#turn(),
+      onOpen: () => this.#look(),
       onChange: (changes) => {
         this.#changes = changes;
         this.#look();
@@ -142,14 +143,25 @@ class Page {
   }
 
   #written() {
-    this.#changes = this.#changes.filter(({ kind }) => kind !== "force"); // its words are gone
+    this.#dropLinks();
     this.#panel.follow(this.#writing.text, this.#writing.caret);
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#translate(), this.#delay);
   }
 
   #moved() {
-    if (this.#panel.follow(this.#writing.text, this.#writing.caret)) this.#look();
+    if (this.#panel.follow(this.#writing.text, this.#writing.caret)) this.#turn();
+  }
+
+  /** Another line is looked at. */
+  #turn() {
+    this.#dropLinks();
+    this.#look();
+  }
+
+  /** Forgets forced links, whose words are gone. */
+  #dropLinks() {
+    this.#changes = this.#changes.filter(({ kind }) => kind !== "force");
   }
 
   /** Another pair is another model: what was changed in the former one means nothing in it. */
@@ -211,30 +223,34 @@ class Page {
     if (!this.#panel.isOpen || !this.#panel.lineText) return;
     this.#panel.wait();
     const found = await this.#attempt(signal, () => this.#askLook(signal), () => this.#look());
-    if (found) this.#panel.show(found, this.#choice);
+    if (!found) return;
+    this.#panel.show(found.look, this.#choice);
+    if (found.refused) this.#notices.say("refused", found.refused);
   }
 
   /**
-   * The look document; changes that this model cannot make, as from a link to another, are dropped.
+   * The look document. Changes that this model cannot make, as from a link to another, are dropped;
+   * then `refused` says why.
    *
    * @param {AbortSignal} signal
-   * @returns {Promise<any>}
+   * @returns {Promise<{look: any, refused: string}>}
    */
   async #askLook(signal) {
     const { source, target } = this.#pickers.pair;
-    const wish = { target, changes: this.#changes, alternatives: ALTERNATIVES, tree: true };
+    const pair = { source: this.#detected || source, target };
+    /** @param {Change[]} changes */
+    const ask = (changes) => {
+      const wish = { ...pair, changes, alternatives: ALTERNATIVES, tree: true };
+      return this.#api.attention(this.#panel.lineText, wish, this.#patience(signal));
+    };
     try {
-      return await this.#api.attention(
-        this.#panel.lineText,
-        { source: this.#detected || source, ...wish },
-        this.#patience(signal),
-      );
+      return { look: await ask(this.#changes), refused: "" };
     } catch (error) {
       const isRefused = error instanceof ApiError && error.kind === "refused";
       if (!isRefused || !this.#changes.length) throw error;
       this.#changes = [];
       this.#keep();
-      return this.#askLook(signal);
+      return { look: await ask([]), refused: error.message };
     }
   }
 

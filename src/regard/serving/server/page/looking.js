@@ -12,7 +12,7 @@ import { recall, remember } from "./memory.js";
 
 const CLOSED = "looking.closed";
 
-/** Shows the look document of one line of the text and asks for the next one when it must. */
+/** Shows the look document of one line of the text. */
 export class Looking {
   #body = find("look-body");
   /** @type {HTMLButtonElement} */
@@ -25,22 +25,22 @@ export class Looking {
   /** @type {HTMLButtonElement} */
   #after = find("line-after");
   #number = find("line-number");
-  #onAsk;
+  #onTurn;
   #view;
   #text = "";
   #line = 0;
 
   /**
-   * @param {{onAsk: () => void, onChange: (changes: Change[]) => void,
-   *   onChoice: (choice: Choice) => void}} told `onAsk`: another line, or the panel was opened
+   * @param {{onOpen: () => void, onTurn: () => void, onChange: (changes: Change[]) => void,
+   *   onChoice: (choice: Choice) => void}} told `onTurn`: another line shall be looked at
    */
-  constructor({ onAsk, onChange, onChoice }) {
-    this.#onAsk = onAsk;
+  constructor({ onOpen, onTurn, onChange, onChoice }) {
+    this.#onTurn = onTurn;
     this.#view = new AttentionView(this.#place, { onChange, onChoice });
     this.#open(recall(CLOSED) === null);
     this.#toggle.addEventListener("click", () => {
       this.#open(!this.isOpen);
-      if (this.isOpen) onAsk();
+      if (this.isOpen) onOpen();
     });
     this.#before.addEventListener("click", () => this.#step(-1));
     this.#after.addEventListener("click", () => this.#step(1));
@@ -121,6 +121,6 @@ export class Looking {
   /** @param {number} by */
   #step(by) {
     this.turn(this.#text, this.#line + by);
-    this.#onAsk();
+    this.#onTurn();
   }
 }
