@@ -1,8 +1,10 @@
 """The viewer in a real browser, in a file that is opened from the disk with the network off."""
 
 import json
+import os
 import re
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -10,7 +12,11 @@ from playwright.sync_api import expect
 from browser import visit
 from looks import make_document
 from regard.inspection import page as page_module
+from regard.inspection.document import look_document
 from regard.inspection.page import bundle, render_page, styles, write_page
+from regard.serving.searching import search_settings
+from regard.serving.translator import load
+from regard.serving.without import silence_each
 
 SHORT = "la mer est calme ce soir", "the sea is calm this evening"
 TWENTY = (
@@ -18,6 +24,7 @@ TWENTY = (
     "black water before dawn"
 )
 LIMIT = 400 * 1024
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 
 @contextmanager
@@ -471,3 +478,19 @@ def test_a_module_is_written_once_and_behind_what_it_imports(tmp_path, monkeypat
         "module_b",
         "module_a",
     ]
+
+
+@pytest.mark.skipif(
+    "REGARD_SCREENSHOTS" not in os.environ, reason="asked for by REGARD_SCREENSHOTS"
+)
+def test_the_picture_of_the_docs(chromium, tmp_path):
+    translator = load(os.environ["REGARD_SCREENSHOTS"], device="cpu")
+    settings = search_settings(translator.settings, beam=3, n_best=3)
+    french = "Jane ne visite jamais la belle Afrique en septembre."
+    answer = translator.look(french, settings, tree=True)
+    without = list(silence_each(translator, answer, settings))
+    document = look_document(answer, model="travel", without=without)
+    desk = {"width": 1180, "height": 800}
+    with opened(chromium, tmp_path, document, viewport=desk) as page:
+        word(page, "rows", "the").hover()
+        page.screenshot(path=IMAGES / "viewer.png", full_page=True)

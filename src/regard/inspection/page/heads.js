@@ -1,4 +1,4 @@
-/** All heads of a part as small maps: a row for each layer, the average of its heads first. */
+/** All heads of a part as small maps. */
 
 import { rove, settle } from "./controls.js";
 import { make } from "./elements.js";
@@ -32,14 +32,13 @@ export class HeadGrid {
       ? [...this.grid.querySelectorAll(".head")].indexOf(document.activeElement)
       : -1;
     const { layers, heads } = reading.size(choice.part);
-    this.#width = heads > 1 ? heads + 1 : 1;
+    const tile = (place) => this.#tile(reading, choice, changes, place);
     this.#painted = [];
+    this.#width = heads > 1 ? heads + 1 : layers;
     this.grid.style.setProperty("--across", String(this.#width));
     this.grid.setAttribute("aria-label", `All heads of ${choice.part} attention`);
-    const lines = Array.from({ length: layers }, (_, layer) =>
-      this.#layer(reading, choice, changes, layer),
-    );
-    this.grid.replaceChildren(...this.#header(heads), ...lines.flat());
+    const cells = heads > 1 ? byLayer(layers, heads, tile) : inOneRow(layers, tile);
+    this.grid.replaceChildren(...cells);
     const tiles = [...this.grid.querySelectorAll(".head")];
     const chosen = tiles.find((tile) => tile.getAttribute("aria-current"));
     settle(this.grid, ".head", tiles[focused] ?? chosen);
@@ -50,24 +49,6 @@ export class HeadGrid {
   /** Paint again in the colours of now. */
   repaint() {
     for (const { canvas, shown } of this.#painted) paint(canvas, shown);
-  }
-
-  #header(heads) {
-    const names = heads > 1 ? ["mean", ...Array(heads).keys()] : [""];
-    const label = (kind, text) => make("span", { class: kind, "aria-hidden": "true" }, text);
-    return [
-      label("corner", heads > 1 ? "head" : ""),
-      ...names.map((name) => label("head-name", String(name))),
-    ];
-  }
-
-  #layer(reading, choice, changes, layer) {
-    const { heads } = reading.size(choice.part);
-    const places = heads > 1 ? [null, ...Array(heads).keys()] : [0];
-    return [
-      make("span", { class: "layer-name", "aria-hidden": "true" }, `layer ${layer}`),
-      ...places.map((head) => this.#tile(reading, choice, changes, { layer, head })),
-    ];
   }
 
   #tile(reading, choice, changes, place) {
@@ -111,6 +92,29 @@ export class HeadGrid {
     const { layer, head } = tile.dataset;
     this.choose({ layer: Number(layer), head: head === "mean" ? null : Number(head) }, wish);
   }
+}
+
+/** A row for each layer: the average of its heads, then each of them. */
+function byLayer(layers, heads, tile) {
+  const header = [caption("corner", "head"), caption("head-name", "mean")];
+  for (let head = 0; head < heads; head += 1) header.push(caption("head-name", String(head)));
+  const rows = Array.from({ length: layers }, (_, layer) => [
+    caption("layer-name", `layer ${layer}`),
+    ...[null, ...Array(heads).keys()].map((head) => tile({ layer, head })),
+  ]);
+  return [...header, ...rows.flat()];
+}
+
+/** Layers of one head each, side by side. */
+function inOneRow(layers, tile) {
+  const numbers = [...Array(layers).keys()];
+  const header = numbers.map((layer) => caption("head-name", String(layer)));
+  const tiles = numbers.map((layer) => tile({ layer, head: 0 }));
+  return [caption("corner", "layer"), ...header, caption("layer-name", ""), ...tiles];
+}
+
+function caption(kind, text) {
+  return make("span", { class: kind, "aria-hidden": "true" }, text);
 }
 
 const STATES = { silence: "silenced", flatten: "flattened" };
