@@ -65,6 +65,14 @@ def command(
     max_texts: Annotated[int | None, setting("max_texts")] = None,
     max_alternatives: Annotated[int | None, setting("max_alternatives")] = None,
     max_beam: Annotated[int | None, setting("max_beam")] = None,
+    sentences: Annotated[
+        bool | None,
+        typer.Option(
+            "--sentences/--lines",
+            help="Whether to translate the sentences of a line one by one, as most models have "
+            "learned to, or whole lines. [default: sentences]",
+        ),
+    ] = None,
     watch: Annotated[bool, setting("watch")] = False,
     device: options.Device = "auto",
 ) -> None:
@@ -95,6 +103,7 @@ def command(
         "max_texts": max_texts,
         "max_alternatives": max_alternatives,
         "max_beam": max_beam,
+        "sentences": sentences,
         "watch": watch,
     }
     settings = _settings({name: value for name, value in given.items() if value is not None})

@@ -16,6 +16,16 @@ def test_its_own_lines_give_a_text_back(text):
     assert layout.fill(layout.lines) == [text]
 
 
+def test_sentences_of_a_line_are_translated_apart():
+    layout = lay_out(["Il part.  Elle dort ?\nM. Un reste. ", "走了。睡了。"])
+    assert layout.lines == ["Il part.", "Elle dort ?", "M. Un reste.", "走了。", "睡了。"]
+    assert layout.fill(["A", "B", "C", "D", "E"]) == ["A  B\nC ", "D E"]
+
+
+def test_lines_can_be_left_whole():
+    assert lay_out(["Il part. Elle dort."], sentences=False).lines == ["Il part. Elle dort."]
+
+
 def test_only_lines_with_something_in_them_are_translated():
     layout = lay_out(TEXTS)
     assert layout.lines == ["Un.", "  Deux.", "Trois.", "Quatre.", "a", "b", "c"]

@@ -24,12 +24,12 @@ from regard.serving.server.refusals import (
     answer_mistake,
     answer_refused,
 )
-from regard.serving.server.routes import about, inside, state, stream, text
+from regard.serving.server.routes import about, files, inside, state, stream, text
 from regard.serving.server.service import Service
 
 PAGE = Path(__file__).parent / "page"
 VIEW = Path(regard.inspection.__file__).parent / "page"
-ROUTES = (text, stream, about, inside, state)
+ROUTES = (text, stream, files, about, inside, state)
 
 
 def build_app(service: Service) -> FastAPI:

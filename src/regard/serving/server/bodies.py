@@ -8,9 +8,9 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData
 from starlette.requests import ClientDisconnect
 
-from regard.serving.server.refusals import RequestError
+from regard.serving.server.refusals import RequestError, left_early
 from regard.serving.server.schemas import Keyed
-from regard.serving.server.service import CLOSED, Here
+from regard.serving.server.service import Here
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -44,7 +44,7 @@ async def read_body(request: Request, shape: type[K], max_bytes: int) -> K:
     except ValidationError as error:
         raise RequestError(400, explain(error)) from None
     except ClientDisconnect:
-        raise RequestError(CLOSED, "the client has left") from None
+        raise left_early() from None
     raise RequestError(
         415,
         f"send the request as {JSON}, {FORM} or {MULTIPART}; Content-Type is {kind or 'missing'}",

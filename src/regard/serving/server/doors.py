@@ -9,15 +9,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.serving.server.logs import log, log_error
 from regard.serving.server.metrics import Metrics
-from regard.serving.server.refusals import NUMBER, busy
+from regard.serving.server.refusals import GONE, NUMBER, busy
 
 ALWAYS = {"/health", "/ready", "/metrics"}
 """Paths that are answered to the last."""
 METHODS = {"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
 OTHER = "(other)"
 """The method or route of a request that we have none for: whoever asks cannot invent new labels."""
-GONE = 499
-"""The status that is logged for a client that left: nginx' number."""
+
+QUIET, LINGER = 0.5, 5.0
+"""Seconds without a knock before a server that stops hangs up, and the most it waits for them."""
 
 
 class Doors:
@@ -26,7 +27,7 @@ class Doors:
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self.app, self._metrics = app, metrics
         self.shut = False
-        self._inside = 0
+        self._inside = self._visits = 0
         self._empty = asyncio.Event()
         self._empty.set()
 
@@ -34,14 +35,14 @@ class Doors:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        visit = Visit(scope, send)
+        visit = Visit(scope, send, self)
         self._inside += 1
+        self._visits += 1
         self._empty.clear()
         self._metrics.inside.set(self._inside)
         try:
             if self.shut and scope["path"] not in ALWAYS:
                 refused = busy("the server is stopping; try again soon", 1)
-                refused.headers["Connection"] = "close"
                 await refused.response()(scope, receive, visit.send)
             else:
                 await self._serve(visit, receive)
@@ -53,10 +54,21 @@ class Doors:
             self._report(visit)
 
     async def close(self, grace: float) -> bool:
-        """Let nobody in any more, and wait until all are out; whether they were in time."""
+        """Let nobody in any more, and wait until all are out; whether they were in time.
+
+        Who knocks is told so until nobody has for a while: a client that found its connection
+        closed could not know whether what it had sent was read.
+        """
         self.shut = True
+        ends = time.monotonic() + grace
         try:
             await asyncio.wait_for(self._empty.wait(), grace)
+            ends = min(ends, time.monotonic() + LINGER)
+            knocked = -1
+            while knocked < self._visits and time.monotonic() < ends:
+                knocked = self._visits
+                await asyncio.sleep(QUIET)
+                await asyncio.wait_for(self._empty.wait(), grace)
         except TimeoutError:
             return False
         return True
@@ -73,6 +85,8 @@ class Doors:
         status, took = visit.status or GONE, time.monotonic() - visit.began
         self._metrics.requests.labels(route, method, str(status)).inc()
         self._metrics.seconds.labels(route).observe(took)
+        if status == GONE:
+            self._metrics.dropped.labels("left").inc()
         log(
             "request",
             logging.WARNING if status >= 500 else logging.INFO,
@@ -87,8 +101,8 @@ class Doors:
 class Visit:
     """One request, from its head to the end of its answer."""
 
-    def __init__(self, scope: Scope, send: Send) -> None:
-        self.scope, self._send = scope, send
+    def __init__(self, scope: Scope, send: Send, doors: Doors) -> None:
+        self.scope, self._send, self._doors = scope, send, doors
         self.began = time.monotonic()
         self.number = scope[NUMBER] = secrets.token_hex(8)
         self.status = 0
@@ -97,4 +111,6 @@ class Visit:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             message["headers"] = [*message["headers"], (b"x-request-id", self.number.encode())]
+            if self._doors.shut:  # else the client would send its next request here
+                message["headers"].append((b"connection", b"close"))
         await self._send(message)

@@ -10,6 +10,9 @@ from starlette.responses import JSONResponse
 NUMBER = "regard.request"
 """Where a request's scope holds the number that the log knows it by."""
 
+GONE = 499
+"""The status of a request whose client left before its answer: nginx' number, for the log."""
+
 
 class RequestError(Exception):
     """A request that gets an error instead of an answer."""
@@ -35,6 +38,11 @@ def too_large(limit: int) -> RequestError:
         f"the body is longer than the {limit:,} bytes that are allowed; send less at once",
         {"Connection": "close"},
     )
+
+
+def left_early() -> RequestError:
+    """What nobody will read: the client has left."""
+    return RequestError(GONE, "the client has left")
 
 
 async def answer_refused(request: Request, error: Exception) -> JSONResponse:

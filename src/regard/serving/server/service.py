@@ -13,13 +13,11 @@ from regard.serving.server.gathering import Task
 from regard.serving.server.keys import Keys
 from regard.serving.server.metrics import Metrics
 from regard.serving.server.models import Models, Served
-from regard.serving.server.refusals import RequestError
+from regard.serving.server.refusals import RequestError, left_early
 from regard.serving.server.settings import ServerSettings
 
 AUTO = "auto"
 """The source language of a text whose language is to be detected."""
-CLOSED = 499
-"""What nobody will read: the client has left."""
 
 LEARNED_FROM = 5000
 """Sentences of a corpus by which its languages are told apart."""
@@ -93,8 +91,7 @@ class Service:
             if job.done.done():
                 return job.done.result()
             if left.done():
-                self.metrics.dropped.labels("left").inc()
-                raise RequestError(CLOSED, "the client has left")
+                raise left_early()
             raise self.late()
         finally:
             left.cancel()

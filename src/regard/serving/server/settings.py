@@ -34,6 +34,8 @@ class ServerSettings(Settings):
     """Most alternatives to a translation that may be asked for."""
     max_beam: PositiveInt = 16
     """Widest beam that may be asked for."""
+    sentences: bool = True
+    """Whether the sentences of a line are translated one by one, as most models have learned to."""
     origins: tuple[str, ...] = ()
     """Origins whose pages may call the server (CORS); none by default, * is any."""
     hosts: tuple[str, ...] = ()

@@ -1,18 +1,18 @@
 """What can be done for a request: the tasks that a model's thread is given."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from regard.corpora.pairs import Pair
 from regard.decoding.observe import Observe, Step
 from regard.decoding.search import DecodingSettings
 from regard.errors import SearchError
-from regard.inspection.alignment import AlignmentSettings
 from regard.inspection.changes import Wish
 from regard.inspection.document import LookDocument, look_document
-from regard.serving.aligning import align_pairs
+from regard.serving.aligning import align_pairs, best_alignment
 from regard.serving.answer import Answer
 from regard.serving.lines import part_place
+from regard.serving.markup import translate_markup
 from regard.serving.server.gathering import Crowd
 from regard.serving.telling import Telling
 from regard.serving.translator import Translator
@@ -22,11 +22,11 @@ from regard.types import Link
 class Leaving(Observe):
     """Gives up the lines that nobody waits for any more, and tells nobody anything."""
 
-    def __init__(self, crowd: Crowd) -> None:
-        self._crowd = crowd
+    def __init__(self, waits: Callable[[int], bool]) -> None:
+        self._waits = waits
 
     def stepped(self, step: Step, /) -> Collection[int]:
-        return [n for n in step.numbers if not self._crowd.waits(part_place(n).line)]
+        return [number for number in step.numbers if not self._waits(part_place(number).line)]
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,22 @@ class Translate:
     def __call__(
         self, translator: Translator, lines: Sequence[str], crowd: Crowd, /
     ) -> list[Answer]:
-        told = Telling(translator.target, crowd.tell) if self.streamed else Leaving(crowd)
+        told = Telling(translator.target, crowd.tell) if self.streamed else Leaving(crowd.waits)
         return translator.observed(told).translate(lines, self.settings)
+
+
+@dataclass(frozen=True)
+class Carry:
+    """Lines with inline markup -> their translations with it.
+
+    Their sentences are translated apart, so a batch of them is given up as a whole.
+    """
+
+    settings: DecodingSettings
+
+    def __call__(self, translator: Translator, lines: Sequence[str], crowd: Crowd, /) -> list[str]:
+        told = Leaving(lambda _: any(map(crowd.waits, range(len(lines)))))
+        return translate_markup(translator.observed(told), lines, self.settings)
 
 
 @dataclass(frozen=True)
@@ -55,11 +69,12 @@ class LookInto:
     def __call__(
         self, translator: Translator, lines: Sequence[str], crowd: Crowd, /
     ) -> list[LookDocument]:
-        told, run = translator.observed(Leaving(crowd)), translator.runs[0]
+        told, run = translator.observed(Leaving(crowd.waits)), translator.runs[0]
         answers = (
             told.look(line, self.settings, changes=self.changes, tree=self.tree) for line in lines
         )
-        return [look_document(answer, model=run.folder.path.name) for answer in answers]
+        name, alignment = run.folder.path.name, best_alignment(run)
+        return [look_document(one, model=name, alignment=alignment) for one in answers]
 
 
 @dataclass(frozen=True)
@@ -72,7 +87,7 @@ class Align:
         run = translator.runs[0]
         for pair in pairs:
             _check_length(pair, translator)
-        return list(align_pairs(run, pairs, AlignmentSettings()))
+        return list(align_pairs(run, pairs, best_alignment(run)))
 
 
 def _check_length(pair: Pair, translator: Translator) -> None:

@@ -4,6 +4,7 @@ from fastapi import APIRouter
 
 from regard.serving.server.models import language_name
 from regard.serving.server.routes.described import ASKING, errors
+from regard.serving.server.routes.files import FORMATS
 from regard.serving.server.schemas import FrontendSettings, Language, LanguageName, LanguagePair
 from regard.serving.server.service import Here
 
@@ -36,7 +37,7 @@ async def frontend_settings(service: Here) -> FrontendSettings:
         apiKeys=bool(service.keys),
         keyRequired=bool(service.keys),
         suggestions=False,
-        filesTranslation=False,
-        supportedFilesFormat=[],
+        filesTranslation=True,
+        supportedFilesFormat=list(FORMATS),
         language=LanguagePair(source=source, target=target),
     )

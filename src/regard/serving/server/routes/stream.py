@@ -49,7 +49,8 @@ async def translate_stream(
     check_texts([asked.q], service.settings)
     served, guess = service.find_model(asked.source, asked.target, [asked.q])
     settings = wanted(served, service.settings, alternatives=asked.alternatives)
-    layout, news = lay_out([asked.q]), asyncio.Queue[News | None]()
+    layout = lay_out([asked.q], sentences=service.settings.sentences)
+    news = asyncio.Queue[News | None]()
     loop = asyncio.get_running_loop()
 
     def tell(place: int, text: str) -> None:  # by the model's thread

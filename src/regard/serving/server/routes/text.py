@@ -1,12 +1,16 @@
 """Text -> text, as LibreTranslate has it."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Depends, Request
 
+from regard.serving.formats.html import read_html
 from regard.serving.server.asking import check_texts, detected, wanted
 from regard.serving.server.bodies import body
+from regard.serving.server.documents import translate_documents
 from regard.serving.server.layout import lay_out
+from regard.serving.server.models import Served
 from regard.serving.server.refusals import RequestError
 from regard.serving.server.routes.described import READING, errors, taking
 from regard.serving.server.schemas import (
@@ -16,10 +20,17 @@ from regard.serving.server.schemas import (
     Translated,
     TranslateRequest,
 )
-from regard.serving.server.service import Here, count_tokens
+from regard.serving.server.service import Here, Service, count_tokens
 from regard.serving.server.tasks import Translate
 
 router = APIRouter(tags=["translate"])
+
+
+class Ways(NamedTuple):
+    """The best translation of each text, and the others that were asked for."""
+
+    best: list[str]
+    others: list[list[str]]
 
 
 @router.post(
@@ -38,23 +49,38 @@ async def translate(
     texts = [asked.q] if isinstance(asked.q, str) else asked.q
     check_texts(texts, service.settings)
     served, guess = service.find_model(asked.source, asked.target, texts)
-    task = Translate(wanted(served, service.settings, alternatives=asked.alternatives))
-    layout = lay_out(texts)
-    costs = await count_tokens(served, layout.lines)
-    answers = await service.run(request, served, task, layout.lines, costs)
-    best, language = layout.best(answers), detected(guess)
-    others = layout.alternatives(answers, asked.alternatives) if asked.alternatives else None
+    best, others = await _translate(service, request, served, asked, texts)
+    language = detected(guess)
     if isinstance(asked.q, str):
         return Translated(
             translatedText=best[0],
-            alternatives=others[0] if others else None,
+            alternatives=others[0] if asked.alternatives else None,
             detectedLanguage=language,
         )
     return Translated(
         translatedText=best,
-        alternatives=others,
+        alternatives=others if asked.alternatives else None,
         detectedLanguage=[language] * len(texts) if language else None,
     )
+
+
+async def _translate(
+    service: Service,
+    request: Request,
+    served: Served,
+    asked: TranslateRequest,
+    texts: Sequence[str],
+) -> Ways:
+    """What becomes of each text; of a document there is one translation."""
+    settings = wanted(served, service.settings, alternatives=asked.alternatives)
+    if asked.format == "html":
+        settings = wanted(served, service.settings, alternatives=0)
+        best = await translate_documents(service, request, served, read_html, texts, settings)
+        return Ways(best, [[] for _ in texts])
+    layout = lay_out(texts, sentences=service.settings.sentences)
+    costs = await count_tokens(served, layout.lines)
+    answers = await service.run(request, served, Translate(settings), layout.lines, costs)
+    return Ways(layout.best(answers), layout.alternatives(answers, asked.alternatives))
 
 
 @router.post(
