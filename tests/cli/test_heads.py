@@ -30,13 +30,14 @@ def files(tmp_path, translator):
 def test_the_table(run, files):
     shown = run(*files, "--part", "cross")
     lines = shown.stdout.splitlines()
-    assert "on 2 sentences: BLEU 100.00  nrefs:1|" in lines[0]
+    assert "on 2 sentences: BLEU 100.00 (100.00 … 100.00)  nrefs:1|bs:1000|" in lines[0]
     assert lines[2].count("head ") == 4
     assert lines[2].endswith("whole layer")
     assert lines[3].startswith("cross 0")
     assert len(lines[4].split()) == 2 + 5
-    assert "dearest: cross " in lines[5]
-    assert " of 8 heads" in lines[6]
+    assert lines[5] == "* differs from chance at p < 0.05"
+    assert "dearest: cross " in lines[6]
+    assert " of 8 heads" in lines[7]
 
 
 def test_json_and_a_picture(run, files, tmp_path):

@@ -104,6 +104,13 @@ def test_the_n_best(run, translator):
         assert f"{one.score:.3f}  {one.text}" in shown
 
 
+def test_the_tree(run):
+    assert "dropped at once" not in run().stdout
+    shown = run("--tree").stdout
+    assert "<s>  and " in shown
+    assert shown.count("  1.\n") == 1
+
+
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_kinds_of_pictures(run, tmp_path, kind):
     file = tmp_path / "a.svg"

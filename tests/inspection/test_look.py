@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from rich.console import Console
@@ -95,7 +97,10 @@ def test_alignment_follows_the_settings(look):
 
 
 def test_a_notebook_shows_the_average(look):
-    assert "<svg" in look._repr_svg_()
+    assert 'alt="cross attention"' in look._repr_html_()
+    encoder = replace(look.parts["cross"], part="encoder")
+    assert 'alt="encoder attention"' in Look({"encoder": encoder})._repr_html_()
+    assert Look({})._repr_html_() is None
 
 
 def test_an_empty_translation_can_be_looked_at():
@@ -104,5 +109,5 @@ def test_an_empty_translation_can_be_looked_at():
     assert empty.alignment() == frozenset()
     assert "la" in shown(empty.show(words=False))
     assert isinstance(shown(empty.show()), str)
-    assert "<svg" in empty._repr_svg_()
+    assert "<img" in empty._repr_html_()
     assert empty.plot(kind="grid").axes

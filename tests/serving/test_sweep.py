@@ -59,6 +59,8 @@ def test_what_a_removal_costs(runs):
     assert dear[0].bleu == pytest.approx(100 - dear[0].cost)
     assert dear[0].cost > 20
     assert dear[0].changed == 0.5
+    assert found.removals[0].p_value == 1  # the same translations
+    assert dear[0].p_value < 1
     assert len(found.heads) == 8
     assert found.free == tuple(
         Head("cross", *one) for one in [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 3)]
@@ -100,6 +102,7 @@ def test_a_real_model_is_swept(translator):
         search=search_settings(translator.settings, beam=1),
     )
     assert found.baseline.value == pytest.approx(100)
+    assert "bs:1000|seed:12345" in found.baseline.signature
     assert "tok:13a" in found.baseline.signature
     assert any(one.cost > 0 for one in found.removals)
     shown = found.to_json()

@@ -325,7 +325,7 @@ def test_a_model_without_attention_answers_and_shows_its_text(tiny_run):
     blind = Translator([untrained("model={family: rnn, width: 8}", tokenizers=tokenizers)])
     answer = blind(SENTENCE, look=True)
     assert dict(answer.attention.parts) == {}
-    assert "<svg" not in answer._repr_html_()
+    assert answer._repr_html_() == f"<p>{answer.text}</p>"
     with pytest.raises(SettingsError, match="force 0=1: the model does not attend to the source"):
         blind.look(SENTENCE, changes=[ForcedWords(0, 1)])
     with pytest.raises(SettingsError, match=r"family rnn has no cross attention .* it has: none"):

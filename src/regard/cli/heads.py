@@ -16,16 +16,19 @@ from regard.cli.pictures import draw_all, name_pictures
 from regard.cli.progress import progress_bar
 from regard.cli.tables import plain_table
 from regard.evaluation.metrics import BleuTokenizer
+from regard.evaluation.scores import Score
 from regard.inspection.plot_costs import plot_costs
 from regard.inspection.record import PARTS, Part
 from regard.inspection.terminal import painted
 from regard.serving.searching import search_settings
-from regard.serving.sweep import Sweep, SweepSettings, sweep_heads
+from regard.serving.sweep import Removal, Sweep, SweepSettings, sweep_heads
 from regard.serving.translator import load
 
 app = typer.Typer()
 
 USUAL = SweepSettings()
+SURE = 0.05
+"""A difference that chance would make less often than this is starred."""
 
 
 @app.command()
@@ -104,10 +107,11 @@ def grids(found: Sweep) -> dict[str, Tensor]:
 def _print(model: str, found: Sweep) -> None:
     score = found.baseline
     out.print(
-        f"[bold]{escape(model)}[/bold] on {found.sentences:,} sentences: BLEU {score.value:.2f}  "
-        f"[dim]{escape(score.signature)}[/dim]"
+        f"[bold]{escape(model)}[/bold] on {found.sentences:,} sentences: BLEU {score.value:.2f}"
+        f"{_span(score)}  [dim]{escape(score.signature)}[/dim]"
     )
     out.print(_table(found))
+    out.print(f"[dim]* differs from chance at p < {SURE}[/dim]")
     dearest = max(found.heads, key=lambda one: one.cost)
     out.print(
         f"dearest: {dearest.part} {dearest.layer}.{dearest.head}, without which "
@@ -130,16 +134,20 @@ def _table(found: Sweep) -> Table:
     table = plain_table("", *columns, title="BLEU lost without", right=tuple(columns), gap=1)
     layers: dict[tuple[Part, int], dict[int | None, Text]] = {}
     for one in found.removals:
-        cell = _cell(one.cost, peak) if one.head is not None else Text(f"{one.cost:.2f}", "dim")
-        layers.setdefault((one.part, one.layer), {})[one.head] = cell
+        layers.setdefault((one.part, one.layer), {})[one.head] = _cell(one, peak)
     for (part, layer), cells in layers.items():
         row = (cells.get(head, "") for head in (*range(widest + 1), None)[: len(columns)])
         table.add_row(f"{part} {layer}", *row)
     return table
 
 
-def _cell(cost: float, peak: float) -> Text:
-    """A number, on a ground that is the brighter the more it costs where there is colour."""
-    if out.color_system not in ("256", "truecolor"):
-        return Text(f"{cost:.2f}")
-    return Text(f" {cost:5.2f} ", painted(max(cost, 0) / peak if peak > 0 else 0))
+def _cell(one: Removal, peak: float) -> Text:
+    """What is lost; a head on a ground that is the brighter the more it is, if there is colour."""
+    shown = f"{one.cost:.2f}{'*' if one.p_value < SURE else ' '}"
+    if one.head is None or out.color_system not in ("256", "truecolor"):
+        return Text(shown)
+    return Text(f" {shown:>6}", painted(max(one.cost, 0) / peak if peak > 0 else 0))
+
+
+def _span(score: Score) -> str:
+    return f" ({score.interval.low:.2f} … {score.interval.high:.2f})" if score.interval else ""

@@ -21,6 +21,7 @@ from regard.inspection.document import LookDocument, Without, look_document
 from regard.inspection.look import Kind, Look
 from regard.inspection.page import write_page
 from regard.inspection.record import Part
+from regard.inspection.terminal_tree import show_tree
 from regard.serving.aligning import best_alignment
 from regard.serving.answer import Answer
 from regard.serving.searching import search_settings
@@ -88,8 +89,8 @@ def command(
         typer.Option(
             "--as",
             help="What --png and --svg draw. map: a cell for each pair of words, the usual; grid: "
-            "every head's; arcs: lines between words; focus: what each word looked at most; tree: "
-            "the hypotheses of the search.",
+            "every head's; arcs: lines between words; focus: what each word looked at most; "
+            "distance: how far each head looks; tree: the hypotheses of the search.",
         ),
     ] = None,
     png: options.Png = None,
@@ -102,6 +103,9 @@ def command(
             help="Write all of it as one page that answers clicks, with no server and no network.",
         ),
     ] = None,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="Show the hypotheses that the search went through.")
+    ] = False,
     n_best: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Show the N best translations.")
     ] = None,
@@ -133,7 +137,7 @@ def command(
     wishes = asked.wishes(part)
     translator = load(model, device=device, weights=weights)
     settings = search_settings(translator.settings, beam=beam, n_best=n_best)
-    whole = kind == "tree" or html is not None or json
+    whole = tree or kind == "tree" or html is not None or json
     answer = translator.look(sentence, settings, changes=wishes, tree=whole)
     for message in answer.notes:
         note(message)
@@ -145,6 +149,8 @@ def command(
     else:
         _print_texts(answer, asked)
         _print_maps(look, View(part, layer, head, every, not pieces))
+        if tree and look.tree is not None:
+            out.print(show_tree(look.tree, look.tree_pieces))
     draw_all(
         files,
         lambda: look.plot(part, kind=kind, layer=layer, head=head, words=not pieces, theme=theme),

@@ -1,6 +1,5 @@
 """What a model attended to when it made one translation, ready to be seen."""
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -11,16 +10,18 @@ from rich.console import RenderableType
 from regard.decoding.tree import SearchTree
 from regard.errors import SettingsError
 from regard.inspection.alignment import AlignmentSettings, align, by_word
+from regard.inspection.notebook import notebook_html
 from regard.inspection.plot import plot_attention, plot_grid
 from regard.inspection.plot_arcs import plot_arcs
+from regard.inspection.plot_distances import plot_distances
 from regard.inspection.plot_focus import plot_focus
 from regard.inspection.plot_theme import ThemeName
 from regard.inspection.plot_tree import plot_tree
-from regard.inspection.record import Attention, Part
+from regard.inspection.record import PARTS, Attention, Part
 from regard.inspection.terminal import heat_map
 from regard.types import Link
 
-Kind = Literal["map", "grid", "arcs", "focus", "tree"]
+Kind = Literal["map", "grid", "arcs", "focus", "distance", "tree"]
 ONE_MAP = {"map": plot_attention, "arcs": plot_arcs, "focus": plot_focus}
 """The kinds of figures that show one layer and head, or an average."""
 
@@ -58,8 +59,8 @@ class Look:
         """A figure of one layer and head, by default the average.
 
         A `map` has a cell and `arcs` a line for each pair of words, `focus` names what each word
-        looked at most. The others show no single head: `grid` is every map of the part, `tree` the
-        search that was made.
+        looked at most. The others show no single head: `grid` is every map of the part, `distance`
+        how far each of its heads looks, `tree` the search that was made.
         """
         if kind == "tree":
             if self.tree is None:
@@ -68,6 +69,8 @@ class Look:
         attention = self.attention(part, words=words)
         if kind == "grid":
             return plot_grid(attention, theme=theme)
+        if kind == "distance":
+            return plot_distances([attention], theme=theme)
         return ONE_MAP[kind](attention, layer=layer, head=head, theme=theme)
 
     def show(
@@ -88,8 +91,9 @@ class Look:
         """Which source word each target word attended to."""
         return align(self.attention(words=False), settings or AlignmentSettings())
 
-    def _repr_svg_(self) -> str:
-        """What a notebook shows."""
-        sheet = io.StringIO()
-        self.plot().savefig(sheet, format="svg", bbox_inches="tight")
-        return sheet.getvalue()
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows, in its own theme; None where there is nothing to see."""
+        part: Part | None = next((part for part in ("cross", *PARTS) if part in self.parts), None)
+        if part is None:
+            return None
+        return notebook_html(lambda theme: self.plot(part, theme=theme), alt=f"{part} attention")

@@ -53,10 +53,9 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the translation, what changed in it, and its map if it has one."""
-        look = self.attention
-        picture = look._repr_svg_() if look and "cross" in look.parts else ""
+        picture = self.attention._repr_html_() if self.attention else None
         text = escape(self.text) if self.before is None else _marked(self.before.text, self.text)
-        return f"<p>{text}</p>{picture}"
+        return f"<p>{text}</p>{picture or ''}"
 
 
 def write_answer(

@@ -5,15 +5,16 @@ After Michel, Levy and Neubig (2019, arXiv 1905.10650), who found most heads fre
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import NonNegativeFloat
+from pydantic import Field, NonNegativeFloat
 
 from regard.batching.collate import pad, pad_source
 from regard.decoding.search import DecodingSettings
 from regard.errors import SettingsError
 from regard.evaluation.metrics import BleuTokenizer, check_lines
 from regard.evaluation.scores import Score, ScoreSettings, score
+from regard.evaluation.significance import compare
 from regard.inspection.changes import Silenced
 from regard.inspection.record import PARTS, Part, record
 from regard.recipes.run_folder import Run
@@ -34,6 +35,8 @@ class SweepSettings(Settings):
     """A head is free to remove if that costs no more BLEU than this."""
     tokenize: BleuTokenizer = "13a"
     """How BLEU cuts lines into words."""
+    resamples: Annotated[int, Field(ge=100)] = 1000
+    """Bootstrap resamples behind the interval and the p-values."""
 
 
 class Head(NamedTuple):
@@ -57,6 +60,8 @@ class Removal(NamedTuple):
     bleu: float
     cost: float
     """BLEU that is lost; below 0 it is gained."""
+    p_value: float
+    """How often chance alone would make as large a difference: a paired bootstrap test."""
     changed: float
     """The share of sentences whose translation is another."""
 
@@ -83,7 +88,11 @@ class Sweep(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         return {
             "sentences": self.sentences,
-            "baseline": {"bleu": self.baseline.value, "signature": self.baseline.signature},
+            "baseline": {
+                "bleu": self.baseline.value,
+                "interval": list(self.baseline.interval or ()),
+                "signature": self.baseline.signature,
+            },
             "removals": [one._asdict() for one in self.removals],
             "tolerance": self.tolerance,
             "free": [one._asdict() for one in self.free],
@@ -117,33 +126,29 @@ def sweep_heads(
     """
     settings = settings or SweepSettings()
     check_lines(sources=sources, references=references)
-    measure = _Measure(translator, sources, references, settings, search)
+    how = ScoreSettings(metrics=("bleu",), tokenize=settings.tokenize, resamples=settings.resamples)
+    measure = _Measure(translator, sources, references, how, search)
     removed = _removable(translator, settings)
     rounds = len(removed) + 2  # the whole model first, and what is free last
     tell(0, rounds)
-    baseline, before = measure(())
+    before = measure.translate(())
+    [baseline] = score(before, references, measure.how)
     removals = []
     for done, silenced in enumerate(removed, 1):
         tell(done, rounds)
-        bleu, texts = measure([silenced])
-        changed = sum(map(str.__ne__, texts, before)) / len(texts)
-        cost = baseline.value - bleu.value
-        part, layer, head = silenced.part, silenced.layer, silenced.head
-        removals.append(Removal(part, layer, head, bleu.value, cost, changed))
+        removals.append(measure.remove(silenced, before))
     tell(rounds - 1, rounds)
     free = [
         Head(one.part, one.layer, one.head)
         for one in removals
         if one.head is not None and one.cost <= settings.tolerance
     ]
-    together = measure([Silenced(*one) for one in free])[0].value if free else None
+    together = None
+    if free:
+        texts = measure.translate([Silenced(*one) for one in free])
+        together = score(texts, references, measure.how)[0].value
     tell(rounds, rounds)
     return Sweep(baseline, len(sources), tuple(removals), tuple(free), together, settings.tolerance)
-
-
-class _Measured(NamedTuple):
-    score: Score
-    texts: list[str]
 
 
 class _Measure(NamedTuple):
@@ -152,15 +157,22 @@ class _Measure(NamedTuple):
     translator: Translator
     sources: Sequence[str]
     references: Sequence[str]
-    settings: SweepSettings
+    how: ScoreSettings
     search: DecodingSettings | None
 
-    def __call__(self, silenced: Sequence[Silenced]) -> _Measured:
-        """BLEU without some heads, and the translations."""
+    def translate(self, silenced: Sequence[Silenced]) -> list[str]:
+        """The translations without some heads."""
         answers = self.translator.translate(self.sources, self.search, changes=silenced)
-        texts = [answer.text for answer in answers]
-        how = ScoreSettings(metrics=("bleu",), tokenize=self.settings.tokenize, resamples=0)
-        return _Measured(score(texts, self.references, how)[0], texts)
+        return [answer.text for answer in answers]
+
+    def remove(self, silenced: Silenced, before: Sequence[str]) -> Removal:
+        """What comes of it, where the whole model gives the translations `before`."""
+        texts = self.translate([silenced])
+        [found] = compare(before, texts, self.references, self.how)
+        changed = sum(map(str.__ne__, before, texts)) / len(texts)
+        place = silenced.part, silenced.layer, silenced.head
+        cost = found.first - found.second
+        return Removal(*place, found.second, cost, found.p_value, changed)
 
 
 def _removable(translator: Translator, settings: SweepSettings) -> list[Silenced]:
