@@ -13,8 +13,8 @@ ANSWER, OTHER = "bold", "dim"
 def show_tree(tree: SearchTree, pieces: Sequence[str]) -> Tree:
     """Something for rich to print: a branch where hypotheses part, the likeliest first.
 
-    Pieces that follow one another without a choice share a line, which ends with the log-probability
-    up to there and, of an answer, its rank. What was weighed and dropped at once is only counted.
+    Pieces that follow one another without a choice share a line. It ends with the log-probability
+    up to there and, if it is an answer, its rank. What was weighed and dropped is only counted.
     """
     children = _children(tree)
     dropped = sum(node.state == "dropped" for node in tree.nodes)
