@@ -76,8 +76,9 @@ def fragment(page):
     return parse_qs(urlsplit(page.url).fragment)
 
 
-def translated(server, text=FRENCH):
-    body = {"q": text, "source": "fr", "target": "en", "alternatives": 3}
+def translated(server, *, alternatives=3):
+    """What the server makes of the French sentence; alternatives widen its beam."""
+    body = {"q": FRENCH, "source": "fr", "target": "en", "alternatives": alternatives}
     return httpx.post(f"{server}translate", json=body).json()["translatedText"]
 
 
