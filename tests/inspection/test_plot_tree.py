@@ -48,7 +48,7 @@ def test_pieces_and_log_probabilities_are_written(tmp_path):
     words = words_in(plot_tree(TREE, PIECES, title="of $5"), tmp_path)
     assert set(words) >= {"<s>", "Jane", "Claire", "sleeps", "waits", "−0.50", "−1.10", "of $5"}
     assert {"</s> 1.", "</s> 2.", "</s>"} <= set(words)  # the answers are numbered
-    assert any("(1 more were dropped)" in word for word in words)
+    assert any("(1 more are not drawn)" in word for word in words)
     assert "Eve" not in words
 
 
@@ -88,7 +88,7 @@ def test_what_was_dropped_can_be_shown_or_hidden(tmp_path):
     assert "Eve" in words_in(plot_tree(TREE, PIECES, dropped=3), tmp_path)
     words = words_in(plot_tree(TREE, PIECES, dropped=0), tmp_path)
     assert "Paul" not in words
-    assert any("(3 more were dropped)" in word for word in words)
+    assert any("(3 more are not drawn)" in word for word in words)
 
 
 def test_long_searches_go_on_below_with_the_last_step_once_more(tmp_path):

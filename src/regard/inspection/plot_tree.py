@@ -25,7 +25,7 @@ BAND, BAND_GAP = 15.0, 0.4
 """Inches of steps that stand beside each other, and between them and the ones below."""
 THINNEST, WIDEST = 0.5, 3.5
 """Points of the lines to tokens of probability 0 and 1."""
-CURVE = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
+CURVE = [Path.MOVETO, Path.LINETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
 
 
 class Spot(NamedTuple):
@@ -33,6 +33,8 @@ class Spot(NamedTuple):
 
     left: float
     right: float
+    edge: float
+    """Where the widest piece of its step ends: no line bends before it."""
     y: float
 
 
@@ -132,7 +134,7 @@ def _place(plan: Plan, band: range, widths: Sequence[float], top: float) -> dict
     for step in band:
         for row, node in enumerate(plan.steps[step]):
             right = left + width_of(plan.labels[node], WORDS)
-            spots[node] = Spot(left, right, top + (row + 0.5) * ROW)
+            spots[node] = Spot(left, right, left + widths[step], top + (row + 0.5) * ROW)
         left += widths[step] + BETWEEN
     return spots
 
@@ -142,11 +144,18 @@ def _draw_line(axes: Axes, plan: Plan, node: int, spots: Mapping[int, Spot], the
     this = plan.tree.nodes[node]
     parent = this.parent or ROOT
     gain = this.log_probability - plan.tree.nodes[parent].log_probability
-    begin, end = spots[parent].right + MARGIN, spots[node].left - MARGIN
-    middle = (begin + end) / 2
-    start, goal = spots[parent].y, spots[node].y
+    begin, end = spots[parent], spots[node]
+    bend, goal = begin.edge + MARGIN, end.left - MARGIN
+    middle = (bend + goal) / 2
+    course = [
+        (begin.right + MARGIN, begin.y),
+        (bend, begin.y),
+        (middle, begin.y),
+        (middle, end.y),
+        (goal, end.y),
+    ]
     curve = PathPatch(
-        Path([(begin, start), (middle, start), (middle, goal), (end, goal)], CURVE),
+        Path(course, CURVE),
         facecolor="none",
         edgecolor=theme.strong if node in plan.best else theme.frame,
         linewidth=THINNEST + (WIDEST - THINNEST) * min(math.exp(gain), 1.0),
@@ -180,6 +189,6 @@ def _explain(sheet: Sheet, axes: Axes, plan: Plan) -> None:
         "framed: ended; faint and broken: dropped",
     ]
     if plan.hidden:
-        told[1] += f" ({plan.hidden} more were dropped)"
+        told[1] += f" ({plan.hidden} more are not drawn)"
     text = axes.text(0, sheet.height + 0.15, "\n".join(told), va="top", linespacing=1.4)
     write(text, 8, sheet.theme.faint)
