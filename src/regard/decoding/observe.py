@@ -37,6 +37,7 @@ class Observe(Protocol):
 
     def begun(self, numbers: Sequence[int], lengths: Sequence[int], /) -> None:
         """A batch begins: sentences and the length of each source, EOS counted."""
+        return  # said, so that it is no abstract method
 
     def stepped(self, step: Step, /) -> Collection[int]:
         """A step is over; the answer names sentences to give up, with what was found so far."""
@@ -44,6 +45,7 @@ class Observe(Protocol):
 
     def answered(self, number: int, answers: Sequence[Hypothesis], /) -> None:
         """A sentence leaves the search, with the 1 to n best `answers`, the best first."""
+        return
 
 
 class Audience(Observe):
