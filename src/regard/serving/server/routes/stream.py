@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends
 from starlette.responses import StreamingResponse
 
 from regard.serving.server.asking import check_texts, detected, wanted
-from regard.serving.server.bodies import body
+from regard.serving.server.bodies import JSON, body
 from regard.serving.server.gathering import Job
 from regard.serving.server.layout import Layout, lay_out
 from regard.serving.server.refusals import RequestError
@@ -23,7 +23,19 @@ EVENTS = "text/event-stream"
 DESCRIBED = {
     "description": "`partial` events with `{text}` while the search runs, which may take back what "
     "it said; then one `done` with what /translate answers, or one `error` with `{error}`.",
-    "content": {EVENTS: {"schema": {"type": "string"}}},
+    "content": {
+        EVENTS: {
+            "schema": {
+                "description": "One event.",
+                "type": "object",
+                "required": ["event", "data"],
+                "properties": {
+                    "event": {"enum": ["partial", "done", "error"]},
+                    "data": {"type": "string", "contentMediaType": JSON},
+                },
+            }
+        }
+    },
 }
 
 router = APIRouter(tags=["translate"])
