@@ -24,6 +24,7 @@ TWENTY = (
     "black water before dawn"
 )
 LIMIT = 400 * 1024
+PHONE = {"width": 360, "height": 740}
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 
@@ -242,6 +243,60 @@ def test_a_full_stop_that_is_a_sink_stands_apart_from_its_word(chromium, tmp_pat
         expect(page.locator(".columns .sink .letters")).to_have_text(["t."])
 
 
+def test_a_word_that_is_a_sink_is_named_once(chromium, tmp_path):
+    with opened(chromium, tmp_path, make_document(*SHORT, sink=2)) as page:
+        head(page, 0, 1).click()
+        expect(page.locator(".columns .letters")).to_have_text(SHORT[0].split())
+        expect(page.locator(".columns .sink .letters")).to_have_text(["est"])
+
+
+CONTRASTS = """() => {
+  const channels = (colour) => {
+    const numbers = colour.match(/[\\d.]+/g).map(Number);
+    const scale = colour.startsWith("color(") ? 1 : 255;
+    return [...numbers.slice(0, 3).map((one) => one / scale), numbers[3] ?? 1];
+  };
+  const light = (colour) => {
+    const linear = (one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4);
+    const [red, green, blue] = channels(colour).map(linear);
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const ground = (element) => {
+    const { backgroundColor } = getComputedStyle(element);
+    return channels(backgroundColor)[3] > 0 ? backgroundColor : ground(element.parentElement);
+  };
+  const speaks = (element) =>
+    [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+  const seen = [...document.querySelectorAll("main *, header *, footer *")].filter(
+    (element) => speaks(element) && element.checkVisibility() && !element.closest("svg, .unseen"),
+  );
+  return seen.map((element) => {
+    const { color, fontSize } = getComputedStyle(element);
+    const behind = element.matches(".share") ? element.closest(".line") : element; // above its word
+    const [low, high] = [light(color), light(ground(behind))].sort((a, b) => a - b);
+    return [element.textContent, (high + 0.05) / (low + 0.05), parseFloat(fontSize)];
+  });
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_letters_stand_out_from_what_is_behind_them(chromium, tmp_path, scheme):
+    """WCAG 2.2, 1.4.3: a contrast of 4.5, or of 3 for letters of 24 pixels and more."""
+    document = make_document(*SHORT, sink=7, others=["a sea"], without=True)
+    options = {"color_scheme": scheme, "reduced_motion": "reduce", "viewport": PHONE}
+    with opened(chromium, tmp_path, document, **options) as page:  # letters are small on a phone
+        head(page, 0, 1).click(modifiers=["Shift"])
+        checked = 0
+        for number in (0, 1, 2, "mean"):
+            head(page, 0, number).click()
+            for spoken in SHORT[1].split():
+                word(page, "rows", spoken).hover()
+                for text, contrast, size in page.evaluate(CONTRASTS):
+                    checked += 1
+                    assert contrast >= (3 if size >= 24 else 4.5), (text, contrast, size)
+        assert checked > 1000
+
+
 def test_other_translations_differ_where_they_are_marked(short):
     rows = short.locator(".candidates li")
     expect(rows).to_have_count(2)
@@ -296,9 +351,7 @@ def test_arabic_runs_from_right_to_left(chromium, tmp_path):
 )
 def test_nothing_is_wider_than_a_phone(chromium, tmp_path, source, target):
     document = make_document(source, target, others=[target])
-    with opened(
-        chromium, tmp_path, document, viewport={"width": 360, "height": 740}, has_touch=True
-    ) as page:
+    with opened(chromium, tmp_path, document, viewport=PHONE, has_touch=True) as page:
         expect(page.locator(".words")).to_have_attribute("data-layout", "columns")
         page.locator(".rows .word").first.tap()
         expect(readout(page)).to_contain_text("looked at")

@@ -143,25 +143,30 @@ function wordPlaces(items) {
   return places;
 }
 
-/** Groups of pieces, each with the item that stands for it. */
+/**
+ * Groups of pieces, each with the item that stands for it: a word and its pieces. A piece that is a
+ * sink stands alone behind its word, unless it is all of the word; other pieces of no word are left
+ * out.
+ */
 function wordGroups({ pieces, words, wordOf }, sinks = new Map()) {
-  const groups = words.map((text, number) => ({
-    item: { text, kind: "word", number, joined: false, continued: false, sink: null },
-    members: [],
-  }));
-  const apart = words.map(() => []);
-  const before = [];
-  pieces.forEach((piece, place) => {
-    const word = wordOf[place];
-    if (word !== null && !sinks.has(place)) {
-      groups[word].members.push(place);
-    } else if (sinks.has(place)) {
-      const group = pieceGroup(piece, place, wordOf, sinks);
-      const last = wordOf.slice(0, place + 1).findLast((number) => number !== null);
-      (last === undefined ? before : apart[last]).push(group);
-    }
+  const own = words.map(() => []);
+  wordOf.forEach((word, place) => word !== null && own[word].push(place));
+  const apart = (place) => pieceGroup(pieces[place], place, wordOf, sinks);
+  const alone = [...sinks.keys()].filter((place) => wordOf[place] === null);
+  const before = alone.filter((place) => wordOf.slice(0, place).every((word) => word === null));
+  const behind = alone.filter((place) => !before.includes(place));
+  const groups = words.flatMap((text, number) => {
+    const meant = own[number].filter((place) => !sinks.has(place));
+    const parked = meant.length ? own[number].filter((place) => sinks.has(place)) : [];
+    const sink = meant.length || !own[number].length ? null : shareOf(own[number], sinks);
+    const item = { text, kind: "word", number, joined: false, continued: false, sink };
+    return [{ item, members: meant.length ? meant : own[number] }, ...parked.map(apart)];
   });
-  return [...before, ...groups.flatMap((group, number) => [group, ...apart[number]])];
+  return [...before.map(apart), ...groups, ...behind.map(apart)];
+}
+
+function shareOf(places, sinks) {
+  return places.reduce((sum, place) => sum + sinks.get(place), 0);
 }
 
 function pieceGroups({ pieces, wordOf }, sinks = new Map()) {

@@ -9,8 +9,6 @@ const MOST_THREADS = 14;
 const NAMED = 0.05;
 const UNSEEN = 0.002;
 const THICKEST = 6;
-const STRONG = 0.27; // from here on dark letters are read better on the dark theme's accent,
-const STRONGEST = 0.56; // and from here on light ones on the light theme's
 const SIZES = { large: 29, small: 19, tiny: 17 }; // of letters, in pixels
 const LONG = 300;
 const DOWNWARD = { backward: "ArrowUp", forward: "ArrowDown" };
@@ -220,8 +218,6 @@ class Line {
       const weight = weights[index];
       button.style.setProperty("--weight", String(Math.sqrt(weight)));
       button.classList.toggle("lit", weight > UNSEEN);
-      button.classList.toggle("strong", weight > STRONG);
-      button.classList.toggle("strongest", weight > STRONGEST);
       button.querySelector(".share").textContent = weight >= NAMED ? percent(weight) : "";
     });
   }
@@ -229,7 +225,7 @@ class Line {
   clear() {
     for (const button of this.buttons) {
       button.style.removeProperty("--weight");
-      button.classList.remove("lit", "strong", "strongest", "asking");
+      button.classList.remove("lit", "asking");
       button.querySelector(".share").textContent = "";
     }
   }
