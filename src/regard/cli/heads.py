@@ -131,7 +131,7 @@ def _table(found: Sweep) -> Table:
     widest, peak = max(one.head or 0 for one in found.heads), max(one.cost for one in found.heads)
     heads = [f"head {number}" for number in range(widest + 1)]
     columns = [*heads, "whole layer"] if widest else heads  # an only head is its layer
-    table = plain_table("", *columns, title="BLEU lost without", right=tuple(columns), gap=1)
+    table = plain_table("", *columns, title="BLEU lost without", gap=1)
     layers: dict[tuple[Part, int], dict[int | None, Text]] = {}
     for one in found.removals:
         layers.setdefault((one.part, one.layer), {})[one.head] = _cell(one, peak)
@@ -143,10 +143,10 @@ def _table(found: Sweep) -> Table:
 
 def _cell(one: Removal, peak: float) -> Text:
     """What is lost; a head on a ground that is the brighter the more it is, if there is colour."""
-    shown = f"{one.cost:.2f}{'*' if one.p_value < SURE else ' '}"
+    shown = f"{one.cost:6.2f}{'*' if one.p_value < SURE else ' '}"
     if one.head is None or out.color_system not in ("256", "truecolor"):
         return Text(shown)
-    return Text(f" {shown:>6}", painted(max(one.cost, 0) / peak if peak > 0 else 0))
+    return Text(shown, painted(max(one.cost, 0) / peak if peak > 0 else 0))
 
 
 def _span(score: Score) -> str:
