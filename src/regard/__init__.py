@@ -11,15 +11,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.errors import RegardError
+    from regard.inspection.changes import Flattened, ForcedWords, Silenced
     from regard.serving.answer import Answer
     from regard.serving.translator import Translator, load
 
 __version__ = "0.1.0"
-__all__ = ["Answer", "RegardError", "Translator", "__version__", "load"]
+__all__ = [
+    "Answer",
+    "Flattened",
+    "ForcedWords",
+    "RegardError",
+    "Silenced",
+    "Translator",
+    "__version__",
+    "load",
+]
 
 _HOMES = {
     "Answer": "regard.serving.answer",
+    "Flattened": "regard.inspection.changes",
+    "ForcedWords": "regard.inspection.changes",
     "RegardError": "regard.errors",
+    "Silenced": "regard.inspection.changes",
     "Translator": "regard.serving.translator",
     "load": "regard.serving.translator",
 }

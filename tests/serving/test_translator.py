@@ -69,6 +69,8 @@ def test_a_translator_is_a_function_of_text(translator):
 
 def test_the_package_has_it(tiny_run, translator):
     assert regard.load(tiny_run, device="cpu")(SENTENCE).text == translator(SENTENCE).text
+    assert regard.Silenced("cross", 0, 1) == Silenced("cross", 0, 1)
+    assert all(getattr(regard, name) for name in regard.__all__)
     with pytest.raises(AttributeError, match="module 'regard' has no attribute 'laod'"):
         regard.laod  # noqa: B018
 
