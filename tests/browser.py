@@ -52,7 +52,7 @@ def visit(browser: Browser, *, allow: str, **options: object) -> Iterator[Visit]
 
     `options` are those of Playwright's `new_context`: viewport, colour scheme and so on.
     """
-    context = browser.new_context(**options)  # type: ignore[arg-type]
+    context = browser.new_context(**options)
     context.set_default_timeout(10_000)
     page = context.new_page()
     seen = Visit(page)

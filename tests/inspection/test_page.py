@@ -446,6 +446,14 @@ def test_a_forced_word_is_counted_in_the_unchanged_translation(asked):
     assert asked.evaluate("asked") == [[first, forced]]
 
 
+def test_the_focus_stays_on_its_word_when_another_document_comes(asked):
+    word(asked, "rows", "sea").focus()
+    asked.evaluate("look => view.show(look)", make_document(SHORT[0], "no sea"))
+    expect(word(asked, "rows", "sea")).to_be_focused()
+    asked.evaluate("look => view.show(look)", make_document(SHORT[0], "sea"))
+    expect(word(asked, "rows", "sea")).to_be_focused()
+
+
 def test_forcing_can_be_given_up(asked):
     word(asked, "rows", "sea").click()
     asked.get_by_role("button", name="Make it look elsewhere").click()
@@ -474,6 +482,8 @@ def test_what_goes_wrong_is_said(asked):
     asked.evaluate("view.say('The server is busy.')")
     expect(readout(asked)).to_have_text("The server is busy.")
     expect(asked.locator("#view")).not_to_have_attribute("aria-busy", "true")
+    expect(asked.locator(".head.silence")).to_have_count(0)  # it did not come about
+    expect(asked.locator(".outcome")).to_be_hidden()
 
 
 def test_a_choice_can_be_made_from_outside_as_far_as_it_is_there(asked):
@@ -486,6 +496,14 @@ def test_a_choice_can_be_made_from_outside_as_far_as_it_is_there(asked):
         "picture": "lines",
     }
     expect(asked.get_by_label("Decoder", exact=True)).to_be_checked()
+    asked.evaluate("view.choose({ part: 'no', layer: -1, head: 'x', unit: 'no', picture: null })")
+    assert asked.evaluate("view.choice") == {
+        "part": "cross",
+        "layer": None,
+        "head": None,
+        "unit": "words",
+        "picture": "lines",
+    }
 
 
 def test_a_document_of_another_version_is_refused(asked):

@@ -90,7 +90,7 @@ export class AttentionView {
     this.#reading = new Reading(look);
     this.#changes = look.changes;
     this.#pinned = null;
-    this.#forcing = false;
+    this.#force(false);
     this.element.removeAttribute("aria-busy");
     this.candidates.show(look.candidates);
     this.tree.show(look.tree);
@@ -101,14 +101,15 @@ export class AttentionView {
   /** Show what the translation becomes under `changes`, of which only the text is known. */
   preview(changes, text) {
     this.#changes = changes;
+    this.element.removeAttribute("aria-busy");
     this.#showOutcome(this.document.target.text, text);
     this.#drawHeads();
     this.say("The words above are still those of the unchanged translation.");
   }
 
-  /** Say something where readings are told. */
+  /** Say something where readings are told; a change that was waited for did not come about. */
   say(message) {
-    this.element.removeAttribute("aria-busy");
+    if (this.element.hasAttribute("aria-busy") && this.document) this.show(this.document);
     this.readout.textContent = message;
   }
 
@@ -141,7 +142,7 @@ export class AttentionView {
     this.readout = make("p", { class: "readout", role: "status" });
     this.forceButton = make(
       "button",
-      { type: "button", class: "action", hidden: true, on: { click: () => this.#startForcing() } },
+      { type: "button", class: "action", hidden: true, on: { click: () => this.#force(true) } },
       "Make it look elsewhere",
     );
     this.toolbar = make(
@@ -181,13 +182,17 @@ export class AttentionView {
 
   /** The nearest choice that the document has. */
   #possible(choice) {
-    const { parts } = this.#reading;
-    const part = parts.includes(choice.part) ? choice.part : (parts[0] ?? null);
-    if (part === null) return { ...choice, layer: null, head: null };
-    const { layers, heads } = this.#reading.size(part);
-    const within = (wish, count) => (wish !== null && wish < count ? wish : null);
-    const [layer, head] = [within(choice.layer, layers), within(choice.head, heads)];
-    return { ...choice, part, layer, head };
+    const among = (wish, values) => (values.includes(wish) ? wish : (values[0] ?? null));
+    const within = (wish, count) => ([...Array(count).keys()].includes(wish) ? wish : null);
+    const part = among(choice.part, this.#reading.parts);
+    const { layers, heads } = part === null ? { layers: 0, heads: 0 } : this.#reading.size(part);
+    return {
+      part,
+      layer: within(choice.layer, layers),
+      head: within(choice.head, heads),
+      unit: among(choice.unit, UNITS.map(({ value }) => value)),
+      picture: among(choice.picture, PICTURES.map(({ value }) => value)),
+    };
   }
 
   #draw() {
@@ -266,20 +271,19 @@ export class AttentionView {
 
   #pick(spot) {
     if (this.#forcing && spot.side === "column") {
-      this.#force(spot.index);
+      this.#link(spot.index);
       return;
     }
     const again = this.#pinned?.side === spot.side && this.#pinned.index === spot.index;
     this.#pinned = again ? null : spot;
-    this.#forcing = false;
+    this.#force(false);
     this.words.mark(this.#pinned);
     this.#light(this.#pinned);
   }
 
   #release() {
     this.#pinned = null;
-    this.#forcing = false;
-    this.element.classList.remove("forcing");
+    this.#force(false);
     this.words.mark(null);
     this.#light(null);
   }
@@ -313,15 +317,17 @@ export class AttentionView {
     return steps.find(({ after }) => after === row)?.before ?? null;
   }
 
-  #startForcing() {
-    this.#forcing = true;
-    this.element.classList.add("forcing");
+  /** Wait for the word that the chosen one shall look at, or no longer. */
+  #force(on) {
+    this.#forcing = on;
+    this.element.classList.toggle("forcing", on);
+    if (!on) return;
     const word = this.#shown.rows[this.#pinned.index].text;
     this.readout.textContent = `Choose the word of the sentence that “${word}” shall look at.`;
     this.words.focus("column");
   }
 
-  #force(column) {
+  #link(column) {
     const { kind, number } = this.#shown.columns[column];
     if (kind !== "word") {
       this.readout.textContent = "A link leads to a word: choose another.";

@@ -130,8 +130,8 @@ export class WordLines {
   #weights({ side, index }) {
     const { rows, columns, values } = this.#shown;
     const width = columns.length;
-    if (side === "row") return Array.from(columns, (_, column) => values[index * width + column]);
-    return Array.from(rows, (_, row) => values[row * width + index]);
+    if (side === "row") return columns.map((_, column) => values[index * width + column]);
+    return rows.map((_, row) => values[row * width + index]);
   }
 
   #tint() {
@@ -201,9 +201,11 @@ class Line {
   show(items, name) {
     this.caption.textContent = name;
     this.list.setAttribute("aria-label", name);
+    const focused = this.buttons.indexOf(document.activeElement);
     this.buttons = items.map((item, index) => this.#word(item, index));
     this.list.replaceChildren(...this.buttons);
-    settle(this.list, ".word");
+    settle(this.list, ".word", this.buttons[focused]);
+    if (focused >= 0) (this.buttons[focused] ?? this.buttons.at(-1))?.focus();
   }
 
   /** Whether all words stand in one row. */
