@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -25,6 +27,9 @@ def test_svg_keeps_words_as_text_and_formulas_as_words(tmp_path):
     save_figure(plot_map(torch.eye(3, 4), ROWS, columns, title="a $b$ c_d"), tmp_path / "map.svg")
     words = words_of(tmp_path / "map.svg")
     assert set(words) >= {*ROWS, *columns, "a $b$ c_d"}
+    fonts = re.findall(r"font-family: ([^;\"]*)", (tmp_path / "map.svg").read_text())
+    assert len(fonts) >= 8
+    assert all(re.fullmatch(r"'DejaVu Sans'(, '[^']+')*, sans-serif", one) for one in fonts), fonts
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])

@@ -91,6 +91,13 @@ def test_what_was_dropped_can_be_shown_or_hidden(tmp_path):
     assert any("(3 more are not drawn)" in word for word in words)
 
 
+def test_what_led_on_is_drawn_whatever_became_of_it(tmp_path):
+    odd = list(TREE.nodes)
+    odd[6] = odd[6]._replace(state="dropped")
+    words = words_in(plot_tree(SearchTree(tuple(odd), TREE.answers), PIECES, dropped=0), tmp_path)
+    assert {"sleeps", "</s> 2."} <= set(words)
+
+
 def test_long_searches_go_on_below_with_the_last_step_once_more(tmp_path):
     figure = plot_tree(*chain(40))
     assert figure.get_size_inches()[0] < BAND

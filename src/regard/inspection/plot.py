@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.errors import SettingsError
 from regard.files import write_whole
-from regard.inspection.plot_letters import missing_letters_allowed, write
+from regard.inspection.plot_letters import FIRST, missing_letters_allowed, write
 from regard.inspection.plot_sheet import Scale, Sheet
 from regard.inspection.plot_theme import ThemeName, theme_of
 from regard.inspection.plot_words import find_parked, say_parked, show
@@ -127,7 +127,9 @@ def picture(figure: Figure, ending: str) -> bytes:
     """What a file of the figure holds whose name has this ending, a key of `FORMATS`."""
     sheet = io.BytesIO()
     with (
-        matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "regard"}),
+        matplotlib.rc_context(
+            {"svg.fonttype": "none", "svg.hashsalt": "regard", "font.sans-serif": [FIRST]}
+        ),
         missing_letters_allowed(),
     ):
         figure.savefig(

@@ -51,8 +51,7 @@ def plot_distances(
     canvas = sheet.canvas()
     said = f"{found.part} attention by distance from {FROM[found.part]}"
     write(canvas.text(0, -ABOVE, said), 8, sheet.theme.faint)
-    sheet.entitle(canvas, title)
-    canvas.set_title(canvas.get_title("left"), loc="left", pad=24)
+    sheet.entitle(canvas, title, above=24)
     count = f"{len(attentions):,} sentence{'s' * (len(attentions) > 1)}"
     note = f"rows: layer.head; {count}; distances beyond {REACH} words are counted as {REACH}"
     write(canvas.text(0, height + 0.4, note), 8, sheet.theme.faint)

@@ -53,9 +53,9 @@ FINE = 720
 
 
 def write(text: Text, fontsize: float, colour: str) -> Text:
-    """The text, in fonts that have its letters."""
+    """The text, in fonts that have its letters, or others like them where an SVG is opened."""
     text.set(
-        fontfamily=list(fonts_for(text.get_text())),
+        fontfamily=[*fonts_for(text.get_text()), "sans-serif"],
         fontsize=fontsize,
         color=colour,
         parse_math=False,
@@ -71,6 +71,7 @@ def drop(fontsize: float) -> float:
     return 0.36 * fontsize / POINTS
 
 
+@lru_cache(4096)
 def width_of(text: str, fontsize: float) -> float:
     """Inches that a text takes."""
     font = FontProperties(family=list(fonts_for(text)), size=fontsize)

@@ -87,10 +87,10 @@ class Sheet:
         axes.set(xticks=[], yticks=[])
         return cells
 
-    def entitle(self, axes: Axes, title: str) -> None:
-        """Write a title above axes, if there is one."""
+    def entitle(self, axes: Axes, title: str, *, above: float = 12) -> None:
+        """Write a title so many points above axes, if there is one."""
         if title:
-            write(axes.set_title(title, loc="left", pad=12), 12, self.theme.ink)
+            write(axes.set_title(title, loc="left", pad=above), 12, self.theme.ink)
 
     def remark(self, axes: Axes, *notes: str) -> None:
         """Write what there is to say about a map below it."""

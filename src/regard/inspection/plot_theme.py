@@ -46,9 +46,7 @@ class Theme:
     frame: str
     """Thin lines around and between."""
     strong: str
-    """What is to be seen first. It differs from `other` in lightness too, not in hue alone."""
-    other: str
-    """A second thing to be told from the first."""
+    """What is to be seen first."""
     ramp: Colormap
     """From nothing, which is paper, to all: for weights."""
     grey: Colormap
@@ -97,12 +95,7 @@ def theme_of(name: str) -> Theme:
     return THEMES[name]
 
 
-def _blue(name: str, *colours: str) -> Colormap:
-    return even_ramp(f"regard-{name}", colours)
-
-
-_light_blue = _blue("light", "#ffffff", "#5b9fd4", "#08306b")
-_dark_blue = _blue("dark", "#15181d", "#245f9e", "#68b4e8", "#f4fbe0")
+_light_blue = even_ramp("regard-light", ("#ffffff", "#5b9fd4", "#08306b"))
 THEMES: dict[str, Theme] = {
     "light": Theme(
         paper="#ffffff",
@@ -110,7 +103,6 @@ THEMES: dict[str, Theme] = {
         faint="#667079",
         frame="#aab2ba",
         strong="#0b57a4",
-        other="#d98200",
         ramp=_light_blue,
         grey=even_ramp("regard-grey-light", ("#ffffff", "#5a6066")),
         balance=two_sided(
@@ -125,8 +117,7 @@ THEMES: dict[str, Theme] = {
         faint="#98a2ac",
         frame="#4c555e",
         strong="#8fd0ff",
-        other="#d08a1e",
-        ramp=_dark_blue,
+        ramp=even_ramp("regard-dark", ("#15181d", "#245f9e", "#68b4e8", "#f4fbe0")),
         grey=even_ramp("regard-grey-dark", ("#15181d", "#b4babf")),
         balance=two_sided(
             "regard-balance-dark",

@@ -92,8 +92,10 @@ def plot_tree(
 def _plan(tree: SearchTree, pieces: Sequence[str], dropped: int) -> Plan:
     """Which nodes are drawn, in which order.
 
-    Children of one parent stand together, the likeliest first, and what was dropped below all.
+    Children of one parent stand together, the likeliest first, and what was dropped below all. A
+    sample that was dropped in one place may have gone on in another: it is drawn with the others.
     """
+    led_on = {node.parent for node in tree.nodes} | set(tree.answers)
     best = frozenset((ROOT, *tree.path(tree.answers[0]))) if tree.answers else frozenset({ROOT})
     steps, hidden = [[ROOT]], 0
     rank, depth = {ROOT: 0}, {ROOT: 0}
@@ -104,8 +106,12 @@ def _plan(tree: SearchTree, pieces: Sequence[str], dropped: int) -> Plan:
         steps[depth[number]].append(number)
     for place, step in enumerate(steps):
         ordered = sorted(step, key=lambda number: -tree.nodes[number].log_probability)
-        out = [number for number in ordered if tree.nodes[number].state == "dropped"]
-        going_on = [number for number in ordered if tree.nodes[number].state != "dropped"]
+        out = [
+            number
+            for number in ordered
+            if tree.nodes[number].state == "dropped" and number not in led_on
+        ]
+        going_on = [number for number in ordered if number not in out]
         going_on.sort(
             key=lambda number: (number not in best, rank[tree.nodes[number].parent or ROOT])
         )
