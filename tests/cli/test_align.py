@@ -186,7 +186,7 @@ def test_with_gold_both_models_are_chosen_by_it(run, copied, tmp_path):
     assert shown.stderr.count("chose ") == 2
     kept = [json.loads((each / aligning.KEPT).read_text()) for each in (copied, back)]
     assert [each["by"] for each in kept] == ["gold", "gold"]
-    assert kept[0]["value"] < kept[1]["value"]  # it was not trained for that direction
+    assert kept[0]["value"] != kept[1]["value"]  # the second reads English and writes French
 
 
 def test_sinks_are_reported(run, monkeypatch):

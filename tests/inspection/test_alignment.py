@@ -11,6 +11,7 @@ from regard.inspection.alignment import (
     by_word,
     link,
     read_links,
+    word_map,
 )
 from regard.inspection.record import Attention, Axis
 
@@ -107,6 +108,17 @@ def test_a_column_that_all_glance_at_loses_by_shares():
     weights = torch.tensor([[0.5, 0.4, 0.0], [0.5, 0.0, 0.4], [0.9, 0.0, 0.0]])
     assert link(weights) == {(0, 0), (0, 1), (0, 2)}
     assert link(by_shares(weights)) == {(1, 0), (2, 1), (0, 2)}
+
+
+def test_shares_are_taken_in_each_head_and_twice_in_their_average():
+    heads = torch.rand(1, 2, 5, 6, generator=torch.manual_seed(1))
+    attention = Attention("cross", heads, ROWS, COLUMNS)
+    words = by_word(attention)
+    average = by_shares(words.layers).mean((0, 1))
+    want = by_shares(by_shares(average))
+    torch.testing.assert_close(
+        word_map(attention, AlignmentSettings(shares=True, sinks=True)), want
+    )
 
 
 def test_links_are_read_by_rows_by_columns_or_both():

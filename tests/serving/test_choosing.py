@@ -3,9 +3,9 @@ import torch
 
 from regard.errors import CorpusError
 from regard.evaluation.alignment_error import score_alignments
-from regard.inspection.alignment import PLAIN, UNMEASURED, AlignmentSettings, align
+from regard.inspection.alignment import PLAIN, UNMEASURED, AlignmentSettings, align, word_map
 from regard.inspection.record import Attention, Axis
-from regard.serving.choosing import choose_by_agreement, choose_by_gold
+from regard.serving.choosing import _maps, _views, choose_by_agreement, choose_by_gold
 from regard.types import GoldAlignment
 
 # a b c d </s> -> A B C D E </s>
@@ -42,8 +42,8 @@ def turned(*heads):
 
 @pytest.mark.parametrize(("good", "shift"), [(RIGHT, False), (LATE, True)])
 def test_gold_finds_the_head_and_the_shift(good, shift):
-    choice = choose_by_gold([model(NOISE, good)] * 2, [GOLD] * 2)
-    assert choice.settings == AlignmentSettings(layer=1, head=1, shift=shift)
+    choice = choose_by_gold([model(*[NOISE] * 5, good)] * 2, [GOLD] * 2)
+    assert choice.settings == AlignmentSettings(layer=1, head=5, shift=shift)
     assert choice.error == 0
 
 
@@ -65,6 +65,15 @@ def test_no_head_and_no_plain_average_does_better():
 
 
 ORDERS = (0, 1, 2, 3, 4), (3, 1, 0, 2, 4)
+
+
+def test_the_maps_of_the_choice_are_those_of_the_alignment():
+    drawn = torch.rand(2, 3, 6, 5, generator=torch.manual_seed(5)).softmax(-1)
+    attention = Attention("cross", drawn, ROWS, COLUMNS)
+    maps = _maps(attention)
+    assert len(maps) == len(_views(attention)) == 2 * (1 + 2 + 6)
+    for view, one in zip(_views(attention), maps, strict=True):
+        torch.testing.assert_close(one, word_map(attention, view.settings))
 
 
 def test_the_reading_is_chosen_too():

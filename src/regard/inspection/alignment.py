@@ -1,6 +1,7 @@
 """Which source word a target word came from, read off cross attention."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import torch
@@ -33,7 +34,8 @@ class AlignmentSettings(Settings):
     shares: bool = False
     """Whether a weight counts by its share of its row times its share of its column.
 
-    So a source word that all target words glance at loses to one that a single one looks at.
+    So a source word that all target words glance at loses to one that a single one looks at. Shares
+    are taken in each head, and twice again in the average of heads.
     """
     links: Reading = "rows"
     """How links are read off: `rows` takes the best source word of each target word, `columns` the
@@ -69,8 +71,17 @@ def align(attention: Attention, settings: AlignmentSettings) -> frozenset[Link]:
 def word_map(attention: Attention, settings: AlignmentSettings) -> Tensor:
     """How much each target word and each source word have to do with each other: (T', S')."""
     seen = attention if settings.sinks else without_sinks(attention)
-    weights = by_word(seen, shift=settings.shift).pick(settings.layer, settings.head)  # (T', S')
-    return by_shares(weights) if settings.shares else weights
+    words = by_word(seen, shift=settings.shift)
+    if not settings.shares:
+        return words.pick(settings.layer, settings.head)  # (T', S')
+    return pick_by_shares(words, [(settings.layer, settings.head)])[0]  # (T', S')
+
+
+def pick_by_shares(words: Attention, places: Iterable[tuple[int | None, int | None]]) -> Tensor:
+    """A map for each layer and head, or average, among `places`, by shares: (C, T', S')."""
+    fair = replace(words, layers=by_shares(words.layers))
+    maps = torch.stack([fair.pick(*place) for place in places])  # (C, T', S')
+    return by_shares(by_shares(maps))
 
 
 def by_shares(weights: Tensor) -> Tensor:

@@ -14,9 +14,9 @@ from regard.inspection.alignment import (
     UNMEASURED,
     AlignmentSettings,
     align,
-    by_shares,
     by_word,
     link,
+    pick_by_shares,
 )
 from regard.inspection.record import Attention
 from regard.inspection.sinks import without_sinks
@@ -77,10 +77,10 @@ def _read_in_every_way(
     for attention in attentions:
         seen = without_sinks(attention)
         for view in views:
-            weights = by_word(seen, shift=view.shift).pick(view.layer, view.head)  # (T', S')
+            words, place = by_word(seen, shift=view.shift), (view.layer, view.head)
             for shares in (False, True):
-                fair = by_shares(weights) if shares else weights  # (T', S')
-                rows, columns = link(fair), flip(link(fair.mT))
+                weights = pick_by_shares(words, [place])[0] if shares else words.pick(*place)
+                rows, columns = link(weights), flip(link(weights.mT))  # of (T', S')
                 way = view.settings.model_copy(update={"shares": shares, "links": "rows"})
                 found[way].append(rows)
                 for how in SYMMETRIES:
@@ -143,12 +143,9 @@ def _places(layers: int, heads: int) -> Iterator[tuple[int | None, int | None]]:
 
 def _maps(attention: Attention) -> Tensor:
     """Every map of one sentence between words, by shares and without sinks: (C, T', S')."""
-    seen = without_sinks(attention)
-    maps = []
-    for shift in (False, True):
-        words = by_word(seen, shift=shift)
-        maps += [words.pick(*place) for place in _places(*words.layers.shape[:2])]
-    return by_shares(torch.stack(maps))  # (C, T', S')
+    seen, places = without_sinks(attention), list(_places(*attention.layers.shape[:2]))
+    both = [pick_by_shares(by_word(seen, shift=shift), places) for shift in (False, True)]
+    return torch.cat(both)  # (C, T', S')
 
 
 def _best_of_rows(maps: Tensor) -> Tensor:
