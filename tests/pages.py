@@ -1,12 +1,5 @@
 """The page of `regard serve`, for the tests that drive it."""
 
-import re
-import subprocess
-import sys
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Thread
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -16,29 +9,6 @@ FRENCH = "Jane visite l'Afrique en septembre."
 DESK, PHONE = {"width": 1280, "height": 860}, {"width": 360, "height": 740}
 
 expect.set_options(timeout=20_000)  # a busy machine may take its time
-
-
-@contextmanager
-def serving(*arguments) -> Iterator[str]:
-    """The address of `regard serve`, in a process of its own."""
-    command = [sys.executable, "-m", "regard", "serve", *map(str, arguments), "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        said = []
-        for line in process.stderr:
-            said.append(line)
-            if found := re.search(r"http://[\d.]+:\d+", line):
-                break
-        else:
-            raise AssertionError(f"no server: {''.join(said)}")
-        # what it logs later must be read, or it would wait for that in the end
-        reader = Thread(target=deque, args=(process.stderr, 0))
-        reader.start()
-        try:
-            yield f"{found.group()}/"
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
-            reader.join()
 
 
 def open_page(page, address):

@@ -1,17 +1,32 @@
 """A server, and its page in a browser."""
 
+from contextlib import contextmanager
+
 import pytest
 
 from browser import chromium, visit
-from pages import DESK, open_page, serving
+from pages import DESK, open_page
+from servers import process
 
 __all__ = ["chromium"]
 
 
-@pytest.fixture(scope="module")
-def server(tiny_run):
+@pytest.fixture(scope="session")
+def serve(tmp_path_factory):
+    """A function from the arguments of `regard serve` to the address of a server, for a while."""
+
+    @contextmanager
+    def serve(*arguments):
+        with process(tmp_path_factory.mktemp("server"), *arguments) as server:
+            yield f"{server.url}/"
+
+    return serve
+
+
+@pytest.fixture(scope="session")
+def server(serve, tiny_run):
     """The address of a server for the tiny run."""
-    with serving(f"fr-en={tiny_run}") as address:
+    with serve(f"fr-en={tiny_run}") as address:
         yield address
 
 

@@ -21,7 +21,6 @@ from pages import (
     looked,
     open_page,
     readout,
-    serving,
     translated,
     translation,
     write,
@@ -273,9 +272,10 @@ def test_languages_that_cannot_be_swapped_are_not(page):
     expect(page.get_by_label("Translate into")).to_have_value("en")
 
 
-def test_two_directions_detect_and_swap(chromium, tiny_run):
+@pytest.mark.slow
+def test_two_directions_detect_and_swap(chromium, serve, tiny_run):
     with (
-        serving(f"fr-en={tiny_run}", f"en-fr={tiny_run}") as server,
+        serve(f"fr-en={tiny_run}", f"en-fr={tiny_run}") as server,
         visit(chromium, allow=server, viewport=DESK) as seen,
     ):
         page = seen.page
@@ -301,8 +301,8 @@ SCREENS = {
 
 
 @pytest.mark.skipif("REGARD_SCREENSHOTS" not in os.environ, reason="no REGARD_SCREENSHOTS")
-def test_screenshots_of_the_docs(chromium):
-    with serving(f"fr-en={os.environ['REGARD_SCREENSHOTS']}") as server:
+def test_screenshots_of_the_docs(chromium, serve):
+    with serve(f"fr-en={os.environ['REGARD_SCREENSHOTS']}") as server:
         for name, options in SCREENS.items():
             with visit(chromium, allow=server, **options) as seen:
                 page = seen.page

@@ -14,7 +14,6 @@ from pages import (
     looked,
     notice,
     open_page,
-    serving,
     translated,
     translation,
     write,
@@ -121,10 +120,11 @@ def test_a_text_that_is_too_long_is_not_sent(page):
     expect(notice(page)).to_be_empty()
 
 
-def test_a_key_is_asked_for_where_one_is_needed(chromium, tiny_run, tmp_path):
+@pytest.mark.slow
+def test_a_key_is_asked_for_where_one_is_needed(chromium, serve, tiny_run, tmp_path):
     (tmp_path / "keys").write_text(f"{SESAME}\n")
     with (
-        serving(f"fr-en={tiny_run}", "--keys", tmp_path / "keys") as server,
+        serve(f"fr-en={tiny_run}", "--keys", tmp_path / "keys") as server,
         visit(chromium, allow=server, viewport=DESK) as seen,
     ):
         page = seen.page
