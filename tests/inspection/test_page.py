@@ -175,6 +175,22 @@ def test_a_silenced_head_shows_the_translation_without_it(short):
     expect(short.locator(".head.silence")).to_have_count(0)
 
 
+def test_a_dot_marks_the_heads_that_the_translation_needs(chromium, tmp_path):
+    document = make_document(*SHORT, without=True)
+    for one in document["without"]:
+        if (one["part"], one["layer"], one["head"]) != ("cross", 1, 2):
+            one["text"] = SHORT[1]
+    with opened(chromium, tmp_path, document) as page:
+        expect(page.locator(".head.matters")).to_have_count(1)
+        expect(head(page, 1, 2)).to_have_attribute("title", re.compile("is another one without it"))
+        hint = page.locator(".heads-card .hint")
+        expect(hint).to_contain_text("A dot")
+        head(page, 1, 0).click(modifiers=["Shift"])
+        expect(page.locator(".outcome")).to_contain_text("the same")
+        page.get_by_label("Decoder", exact=True).check()
+        expect(hint).not_to_contain_text("A dot")
+
+
 def test_a_layer_is_silenced_with_all_its_heads(short):
     head(short, 1, "mean").click(modifiers=["Shift"])
     expect(short.locator(".head.silence")).to_have_count(4)
@@ -301,6 +317,7 @@ def test_other_translations_differ_where_they_are_marked(short):
     rows = short.locator(".candidates li")
     expect(rows).to_have_count(2)
     expect(rows.nth(1).locator("ins")).to_have_text(["a"])
+    expect(rows.nth(1).locator("del")).to_have_text(["the", "this", "evening"])
     expect(rows.nth(1).locator(".score")).to_have_text("-1.50")
 
 

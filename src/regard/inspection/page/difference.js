@@ -42,10 +42,9 @@ export function wordsOf(text) {
   return text.split(/\s+/u).filter((word) => word !== "");
 }
 
-/** The later text with what is new in it marked; with `gone`, what it has lost stands struck. */
-export function marked(before, after, { gone = false } = {}) {
-  const all = compare(wordsOf(before), wordsOf(after));
-  const steps = all.filter(({ kind }) => gone || kind !== "gone");
+/** The later text with what is new in it marked; what it has lost stands struck. */
+export function marked(before, after) {
+  const steps = compare(wordsOf(before), wordsOf(after));
   const tags = { same: "span", gone: "del", new: "ins" };
   const line = make("span", { class: "marked", dir: "auto" });
   steps.forEach((step, place) => {

@@ -46,6 +46,11 @@ export class HeadGrid {
     this.repaint();
   }
 
+  /** Whether a head or layer is marked as one that the translation needs. */
+  marksSome() {
+    return this.grid.querySelector(".matters") !== null;
+  }
+
   /** Paint again in the colours of now. */
   repaint() {
     for (const { canvas, shown } of this.#painted) paint(canvas, shown);
@@ -58,16 +63,18 @@ export class HeadGrid {
     const state = stateOf(place, choice.part, changes);
     const single = reading.size(choice.part).heads === 1;
     const chosen = place.layer === choice.layer && (single || place.head === choice.head);
+    const matters = reading.matters(choice.part, place.layer, place.head);
     const name = placeName(place) + (state ? `, ${STATES[state]}` : "");
+    const title = matters ? `${name}; the translation is another one without it` : name;
     const on = { click: (event) => this.choose(place, wishOf(event)) };
     return make(
       "button",
       {
         type: "button",
-        class: state ? `head ${state}` : "head",
-        "aria-label": name,
+        class: `head ${state ?? ""} ${matters ? "matters" : ""}`,
+        "aria-label": title,
         "aria-current": chosen ? "true" : null,
-        title: name,
+        title,
         "data-layer": place.layer,
         "data-head": place.head ?? "mean",
         on,

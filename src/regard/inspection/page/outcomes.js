@@ -36,7 +36,7 @@ export class Outcome {
       make("dt", {}, "before"),
       make("dd", { dir: "auto" }, before),
       make("dt", {}, "after"),
-      make("dd", {}, same ? make("em", {}, "the same") : marked(before, after, { gone: true })),
+      make("dd", {}, same ? make("em", {}, "the same") : marked(before, after)),
     );
   }
 

@@ -104,6 +104,15 @@ export class Reading {
     return new Map(common.map(([column, found]) => [column, mean(found)]));
   }
 
+  /** Whether the translation is known to be another one without a head (null: all of a layer). */
+  matters(part, layer, head) {
+    const { without, target } = this.look;
+    const found = without.find(
+      (one) => one.part === part && one.layer === layer && one.head === head,
+    );
+    return found !== undefined && found.text !== target.text;
+  }
+
   /**
    * The alignment's links between the items of a map by words.
    * @param {Shown} shown

@@ -233,6 +233,7 @@ export class AttentionView {
     const kinds = this.kinds.filter((kind) => kind in WISHES);
     const keys = { silence: "Shift-click or S silences", flatten: "Alt-click or F flattens" };
     const hints = ["Each small map is a head.", ...kinds.map((kind) => `${keys[kind]}.`)];
+    if (this.heads.marksSome()) hints.push("A dot: without it the translation is another one.");
     this.headHint.textContent = hints.join(" ");
   }
 
