@@ -75,7 +75,7 @@ def command(
 def _print_table(found: Distances) -> None:
     """A line for each head."""
     near = [f"{distance:+d}" if distance else "0" for distance in NEAR]
-    title = f"{found.part} attention: words away, words at once, share by distance"
+    title = f"{found.part} attention: how far away, at how many at once, share by distance"
     numbers = ("away", "at once", *near)
     table = plain_table("layer.head", *numbers, title=title, right=numbers)
     middle = found.shares.shape[-1] // 2

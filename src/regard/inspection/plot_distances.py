@@ -46,14 +46,14 @@ def plot_distances(
         axes.tick_params(axis="y", length=0, labelsize=8, labelcolor=sheet.theme.ink)
     _number(axes)
     middles = [top + ROW * (head + 0.5) for top in tops for head in range(heads)]
-    _draw_points(sheet, columns + GAP, middles, found.mean, "how far, in words")
-    _draw_points(sheet, width - SIDE, middles, found.spread, "at how many words at once")
+    _draw_points(sheet, columns + GAP, middles, found.mean, "how far")
+    _draw_points(sheet, width - SIDE, middles, found.spread, "at how many at once")
     canvas = sheet.canvas()
     said = f"{found.part} attention by distance from {FROM[found.part]}"
     write(canvas.text(0, -ABOVE, said), 8, sheet.theme.faint)
     sheet.entitle(canvas, title, above=24)
     count = f"{len(attentions):,} sentence{'s' * (len(attentions) > 1)}"
-    note = f"rows: layer.head; {count}; distances beyond {REACH} words are counted as {REACH}"
+    note = f"rows: layer.head; {count}; distances beyond {REACH} are counted as {REACH}"
     write(canvas.text(0, height + 0.4, note), 8, sheet.theme.faint)
     sheet.add_scale(scale, gap=0.25)
     return sheet.figure
