@@ -101,7 +101,9 @@ function pause(milliseconds, signal) {
 async function patiently(attempt, { signal, onWait }) {
   for (let left = ATTEMPTS; ; left--) {
     try {
-      return await attempt();
+      const found = await attempt();
+      signal.throwIfAborted(); // what had already arrived is stale all the same
+      return found;
     } catch (error) {
       if (!(error instanceof ApiError) || error.kind !== "busy" || left === 1) throw error;
       onWait?.(error.seconds);
@@ -222,6 +224,7 @@ export class Api {
     if (!response.body) return null;
     try {
       for await (const { event, data } of readEvents(response.body)) {
+        signal.throwIfAborted();
         const said = JSON.parse(data);
         if (event === "partial") onPartial(said.text);
         else if (event === "done") return said;

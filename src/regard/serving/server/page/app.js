@@ -15,6 +15,7 @@ import { Writing } from "./writing.js";
 /**
  * @typedef {import("./api.js").Language} Language
  * @typedef {import("./api.js").ServerSettings} ServerSettings
+ * @typedef {import("./api.js").Translation} Translation
  * @typedef {import("./state.js").Change} Change
  * @typedef {import("./state.js").Choice} Choice
  */
@@ -45,6 +46,7 @@ class Page {
   #notices = new Notices();
   #translating = new Turn();
   #looking = new Turn();
+  #sending = new Turn();
   #timer = 0;
   #detected = "";
   /** @type {Change[]} */
@@ -139,7 +141,9 @@ class Page {
     share.hidden = !fragment;
     share.disabled = !isShort;
     share.title = isShort ? "" : "The text is too long for a link";
-    history.replaceState(null, "", fragment && isShort ? `#${fragment}` : location.pathname);
+    const { pathname, search } = location;
+    const address = fragment && isShort ? `#${fragment}` : pathname + search;
+    history.replaceState(null, "", address);
   }
 
   #written() {
@@ -193,8 +197,11 @@ class Page {
     } else if (this.#writing.isTooLong) {
       this.#notices.say("long", tooLong(length, this.#limit));
     } else {
-      const again = () => this.#translate();
-      if (await this.#work(signal, () => this.#ask(text, signal), again)) await this.#look();
+      const ask = () => this.#ask(text, signal);
+      const found = await this.#work(signal, ask, () => this.#translate());
+      if (!found) return;
+      this.#show(found);
+      await this.#look();
     }
   }
 
@@ -202,18 +209,21 @@ class Page {
    * @param {string} text
    * @param {AbortSignal} signal
    */
-  async #ask(text, signal) {
-    const { source, target } = this.#pickers.pair;
-    const { translatedText, detectedLanguage } = await this.#api.translate(
+  #ask(text, signal) {
+    return this.#api.translate(
       text,
-      { source, target, alternatives: ALTERNATIVES },
+      { ...this.#pickers.pair, alternatives: ALTERNATIVES },
       { ...this.#patience(signal), onPartial: (partial) => this.#answer.showPartial(partial) },
     );
+  }
+
+  /** @param {Translation} found */
+  #show({ translatedText, detectedLanguage }) {
+    const { source, target } = this.#pickers.pair;
     this.#detected = source === DETECT ? detectedLanguage?.language ?? "" : "";
     this.#pickers.showDetected(this.#detected);
-    this.#writing.language = this.#detected || (source === DETECT ? "" : source);
+    this.#writing.language = source === DETECT ? this.#detected : source;
     this.#answer.show(translatedText, target);
-    return true;
   }
 
   /** Looks at what is translated: at a line of it, with the changes in force. */
@@ -259,12 +269,11 @@ class Page {
    * @returns {Promise<{address: URL, language: string} | null>}
    */
   async #sendFile(file) {
-    const signal = this.#translating.next();
-    const { source, target } = this.#pickers.pair;
-    const send = () =>
-      this.#api.translateFile(file, { source, target }, this.#patience(signal));
+    const signal = this.#sending.next();
+    const { pair } = this.#pickers;
+    const send = () => this.#api.translateFile(file, pair, this.#patience(signal));
     const address = await this.#work(signal, send, null);
-    return address && { address, language: target };
+    return address && { address, language: pair.target };
   }
 
   /** @param {AbortSignal} signal */
@@ -324,7 +333,7 @@ function offerThemes() {
 }
 
 /** Opens the page once the server has said what it can do. */
-async function open() {
+async function start() {
   offerThemes();
   const api = new Api(() => "");
   try {
@@ -336,4 +345,4 @@ async function open() {
   }
 }
 
-await open();
+await start();
