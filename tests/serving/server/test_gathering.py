@@ -89,6 +89,22 @@ def test_those_who_come_while_a_batch_is_made_are_the_next():
     assert task.batches == [["first"], ["x0", "x1", "x2", "x3"]]
 
 
+def test_those_who_came_together_are_waited_for():
+    task = opened("")
+
+    async def scenario(gatherer):
+        await asyncio.gather(*(submit(gatherer, task, f"a{n}") for n in range(3)))
+        again = [submit(gatherer, task, "b0")]
+        for number in (1, 2):
+            await asyncio.sleep(0.45)  # longer than a window, not than three
+            again.append(submit(gatherer, task, f"b{number}"))
+        await asyncio.gather(*again)
+        return await submit(gatherer, task, "c")
+
+    gather(scenario, window=0.4)
+    assert [len(batch) for batch in task.batches] == [3, 3, 1]
+
+
 def test_unlike_tasks_are_not_mixed():
     one, other = opened("one", "other")
 

@@ -2,7 +2,9 @@
 
 All state lives on the event loop; only whole batches go to the model's one thread. While a batch
 is being translated requests pile up, and together they are the next one: the busier the server,
-the larger its batches. The window matters only to the first request after a quiet time.
+the larger its batches. Clients that were answered together ask again nearly together, one after
+the other; so after a batch of several the window is as many times as long, and ends when as many
+are there. Who is alone waits for one window only.
 """
 
 import asyncio
@@ -20,6 +22,8 @@ from regard.serving.server.refusals import RequestError, busy
 from regard.serving.server.settings import ServerSettings
 from regard.serving.translator import Translator
 
+MOST_WINDOWS = 20
+"""Windows that a request waits for others, at most."""
 Progress = Callable[[int, str], None]
 """Told the place of an item in its request, and its translation so far; called by the worker."""
 
@@ -107,6 +111,8 @@ class Gatherer:
         self._waiting: deque[Job] = deque()
         self._come = asyncio.Event()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"regard-{name}")
+        self._company = 1
+        """Jobs in the last batch."""
         self._rate = 0.0
         """Seconds that a job took of late, for those who are told when to come again."""
 
@@ -172,7 +178,8 @@ class Gatherer:
         while not self._waiting:
             self._come.clear()
             await self._come.wait()
-        closes = self._waiting[0].arrived + self._settings.window
+        windows = min(self._company, MOST_WINDOWS)
+        closes = self._waiting[0].arrived + windows * self._settings.window
         while self._waiting and not self._full():
             left = closes - time.monotonic()
             if left <= 0:
@@ -184,9 +191,11 @@ class Gatherer:
                 return
 
     def _full(self) -> bool:
-        return sum(sum(job.costs[job.taken :]) for job in self._waiting) >= (
-            self._settings.batch_tokens
-        )
+        """Whether all are there who came together the last time, or more than a batch can hold."""
+        if len(self._waiting) >= self._company > 1:
+            return True
+        waiting = sum(sum(job.costs[job.taken :]) for job in self._waiting)
+        return waiting >= self._settings.batch_tokens
 
     def _take(self) -> list[Share]:
         """The next batch: one item of each job with the first one's task, again and again.
@@ -222,8 +231,8 @@ class Gatherer:
         self._metrics.tokens.labels(self.name).inc(
             sum(share.job.costs[share.place] for share in batch)
         )
-        jobs = len({id(share.job) for share in batch})
-        self._rate += 0.2 * (took / jobs - self._rate)
+        self._company = len({id(share.job) for share in batch})
+        self._rate += 0.2 * (took / self._company - self._rate)
         for share, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Exception):
                 if not share.job.done.done():

@@ -21,6 +21,8 @@ AUTO = "auto"
 
 LEARNED_FROM = 5000
 """Sentences of a corpus by which its languages are told apart."""
+SHORT = 1000
+"""Characters that are cut into tokens at once: to wait for a thread would take longer."""
 FILES_ROOM = 16
 """Files of the longest kind that are kept until they are fetched."""
 
@@ -121,7 +123,10 @@ async def _leaves(request: Request) -> None:
 async def count_tokens(served: Served, lines: Sequence[str]) -> list[int]:
     """What each line costs: its source tokens, and one for its end."""
     tokenizer = served.translator.runs[0].tokenizers.source
-    found = await asyncio.to_thread(tokenizer.encode, list(lines))
+    if sum(map(len, lines)) <= SHORT:
+        found = tokenizer.encode(list(lines))
+    else:
+        found = await asyncio.to_thread(tokenizer.encode, list(lines))
     return [len(ids) + 1 for ids in found]
 
 

@@ -1,0 +1,138 @@
+"""How many requests a server answers a second: many clients at once against one at a time.
+
+    python bench/serve.py MODEL [--clients N] [--seconds N] [--texts N]
+
+Starts `regard serve MODEL` in a process of its own and loads it from this one with sentences of the
+run's test split, first by one client that waits for each answer before it asks again, then by many
+at once. Each answer is compared with what the model says to that sentence alone, in this process.
+Prints the requests answered a second, their median and 99th percentile, and what went wrong; ends
+with 1 if anything did, or if many at once are less than 3 times as fast. Clients and server share
+the machine's cores.
+"""
+
+import argparse
+import asyncio
+import os
+import platform
+import random
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+
+from regard.recipes.prepare import load_data
+from regard.recipes.run_folder import RunFolder
+from regard.serving.translator import load
+
+GOAL = 3.0
+"""Times as fast that many at once should be."""
+
+
+class Measured(NamedTuple):
+    """What became of the requests of some clients."""
+
+    clients: int
+    seconds: float
+    took: list[float]
+    """Seconds of each request that was answered rightly."""
+    wrong: Counter[str]
+    """What went wrong, and how often."""
+
+    @property
+    def rate(self) -> float:
+        return len(self.took) / self.seconds
+
+    def show(self) -> None:
+        """Print a row."""
+        cuts = statistics.quantiles(self.took, n=100)
+        print(
+            f"{self.clients:>7} {len(self.took):>9,} {self.rate:>9.1f} {1000 * cuts[49]:>9.0f} "
+            f"{1000 * cuts[98]:>9.0f}   {dict(self.wrong) or 'none'}"
+        )
+
+
+def expect(model: str, number: int) -> tuple[dict[str, str], dict[str, str]]:
+    """Some sentences with their translations, each made alone; and the fields naming languages."""
+    data = load_data(RunFolder(Path(model)))
+    sentences = list(dict.fromkeys(pair.source for pair in islice(data.read("test"), number)))
+    translator = load(model, device="cpu")
+    languages = dict(zip(("source", "target"), data.languages, strict=True))
+    return {one: translator(one).text for one in sentences}, languages
+
+
+async def measure(
+    url: str, expected: dict[str, str], languages: dict[str, str], clients: int, seconds: float
+) -> Measured:
+    """Let so many clients ask for so long."""
+    took: list[float] = []
+    wrong: Counter[str] = Counter()
+    sentences, began = list(expected), time.perf_counter()
+    limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
+    async with httpx.AsyncClient(base_url=url, limits=limits, timeout=120) as client:
+
+        async def ask() -> None:
+            while time.perf_counter() < began + seconds:
+                sentence, asked = random.choice(sentences), time.perf_counter()
+                try:
+                    answer = await client.post("/translate", json={"q": sentence, **languages})
+                except httpx.HTTPError as error:
+                    wrong[type(error).__name__] += 1
+                    continue
+                if answer.status_code != 200:
+                    wrong[f"status {answer.status_code}"] += 1
+                elif answer.json()["translatedText"] != expected[sentence]:
+                    wrong["another's answer"] += 1
+                else:
+                    took.append(time.perf_counter() - asked)
+
+        await asyncio.gather(*(ask() for _ in range(clients)))
+    return Measured(clients, time.perf_counter() - began, took, wrong)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("model", help="a run's folder")
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--texts", type=int, default=500, help="unlike sentences")
+    asked = parser.parse_args()
+    expected, languages = expect(asked.model, asked.texts)
+    command = [
+        sys.executable,
+        "-m",
+        "regard",
+        "serve",
+        asked.model,
+        "--port",
+        "0",
+        "--device",
+        "cpu",
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        told = (re.search(r"http://\S+:\d+", line) for line in server.stderr)
+        url = next(found.group() for found in told if found)
+        quiet = subprocess.Popen(["cat"], stdin=server.stderr, stdout=subprocess.DEVNULL)
+        print(f"{len(expected)} sentences; {os.cpu_count()} cores, {platform.processor() or '?'}")
+        print("clients  answered   a second  p50 (ms)  p99 (ms)   wrong")
+        found = []
+        for clients in (1, asked.clients):
+            found.append(asyncio.run(measure(url, expected, languages, clients, asked.seconds)))
+            found[-1].show()
+        server.terminate()
+        server.wait()
+        quiet.wait()
+    ratio = found[1].rate / found[0].rate
+    print(f"{asked.clients} at once are {ratio:.1f} times as fast as one at a time")
+    return int(any(one.wrong for one in found) or ratio < GOAL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
