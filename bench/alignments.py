@@ -20,7 +20,13 @@ from regard.corpora.pairs import Pair
 from regard.corpora.readers import read_lines
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.pharaoh import flip_gold, read_pharaoh
-from regard.inspection.alignment import PLAIN, UNMEASURED, AlignmentSettings, align
+from regard.inspection.alignment import (
+    PLAIN,
+    UNMEASURED,
+    AlignmentSettings,
+    align,
+    align_together,
+)
 from regard.inspection.record import Attention
 from regard.inspection.symmetrize import SYMMETRIES, flip, symmetrize
 from regard.recipes.prepare import load_data
@@ -94,7 +100,12 @@ class Heard(NamedTuple):
 
 
 def rows_of_both(heard: Sequence[Heard], settings: Sequence[AlignmentSettings]) -> Iterator[Row]:
-    """The links of two models, read by rows, put together in every way."""
+    """Two models read as one, and their links by rows put together in every way."""
+    here, there = heard
+    ways = settings[0], settings[1]
+    pairs = zip(here.attentions, there.attentions, strict=True)
+    links = [align_together(one, other, ways) for one, other in pairs]
+    yield Row("both, chosen by agreement, maps averaged, grow-diag", links)
     by_rows = [
         each.links(one.model_copy(update={"links": "rows"}))
         for each, one in zip(heard, settings, strict=True)

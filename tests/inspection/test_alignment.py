@@ -7,6 +7,7 @@ from regard.inspection.alignment import (
     UNMEASURED,
     AlignmentSettings,
     align,
+    align_together,
     by_shares,
     by_word,
     link,
@@ -119,6 +120,18 @@ def test_shares_are_taken_in_each_head_and_twice_in_their_average():
     torch.testing.assert_close(
         word_map(attention, AlignmentSettings(shares=True, sinks=True)), want
     )
+
+
+def test_two_models_are_averaged_and_read_as_one():
+    rows, columns = (Axis(tuple(names), tuple(names), (0, 1, 2)) for names in ("ABC", "abc"))
+    # one is undecided about A and B, the other about c
+    forward = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    backward = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.5, 0.5]])
+    here = Attention("cross", forward[None, None], rows, columns)
+    there = Attention("cross", backward[None, None], columns, rows)
+    both = AlignmentSettings(), AlignmentSettings(links="union")
+    assert align_together(here, there, both, "rows") == {(1, 0), (0, 1), (2, 2)}
+    assert align_together(here, there, both) == {(1, 0), (0, 1), (2, 2)}
 
 
 def test_links_are_read_by_rows_by_columns_or_both():

@@ -8,7 +8,7 @@ from regard.corpora.pairs import Pair
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.pharaoh import read_pharaoh
-from regard.inspection.alignment import UNMEASURED, AlignmentSettings
+from regard.inspection.alignment import UNMEASURED, AlignmentSettings, align_together
 from regard.inspection.symmetrize import flip, intersect
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import Run, RunFolder, load_run, new_model
@@ -150,6 +150,14 @@ def test_two_models_are_heard_together(run, pairs):
     both = [intersect(one, flip(other)) for one, other in zip(forward, backward, strict=True)]
     assert list(found) == both
     assert any(both)
+
+
+def test_two_models_are_read_as_one(run, pairs):
+    ways = AlignmentSettings(layer=0), AlignmentSettings(layer=1)
+    found = align_both(Directed(run, ways[0]), Directed(run, ways[1]), pairs)
+    turned = [Pair(pair.target, pair.source) for pair in pairs]
+    attentions = zip(attend_pairs(run, pairs), attend_pairs(run, turned), strict=True)
+    assert list(found) == [align_together(one, other, ways) for one, other in attentions]
 
 
 @pytest.fixture

@@ -76,7 +76,10 @@ def command(
     ] = None,
     symmetrize: Annotated[
         Symmetry | None,
-        typer.Option(help="How the links of the two models become one alignment. [grow-diag]"),
+        typer.Option(
+            help="How the links of the two models become one alignment; otherwise their maps are "
+            "averaged and read as one, which errs less."
+        ),
     ] = None,
     plain: Annotated[
         bool,
@@ -191,7 +194,7 @@ def command(
     elif sinks:
         _report_sinks(run, task, json=json)
     else:
-        _align(ways, task, symmetrize or "grow-diag", quiet=quiet, json=json)
+        _align(ways, task, symmetrize, quiet=quiet, json=json)
 
 
 class _GoldFile(NamedTuple):
@@ -331,7 +334,7 @@ def _report_sinks(run: Run, task: _Task, *, json: bool) -> None:
 
 
 def _align(
-    ways: Sequence[Directed], task: _Task, how: Symmetry, *, quiet: bool, json: bool
+    ways: Sequence[Directed], task: _Task, how: Symmetry | None, *, quiet: bool, json: bool
 ) -> None:
     """Print the links of each pair, and what they score."""
     pairs: list[Pair] = []
@@ -360,7 +363,7 @@ def _align(
 
 
 def _find(
-    ways: Sequence[Directed], task: _Task, how: Symmetry, tally: SinkTally
+    ways: Sequence[Directed], task: _Task, how: Symmetry | None, tally: SinkTally
 ) -> Iterator[frozenset[Link]]:
     """The links of each pair by one model or two; what one model parks and is left out counts."""
     if len(ways) > 1:

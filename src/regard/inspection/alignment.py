@@ -68,6 +68,24 @@ def align(attention: Attention, settings: AlignmentSettings) -> frozenset[Link]:
     return read_links(word_map(attention, settings), settings.links, settings.threshold)
 
 
+def align_together(
+    forward: Attention,
+    backward: Attention,
+    settings: tuple[AlignmentSettings, AlignmentSettings],
+    how: Reading = "grow-diag",
+) -> frozenset[Link]:
+    """The links of one sentence by two models, source to target and back: their maps are averaged.
+
+    `backward` has the target along its columns. Both maps count by shares, whatever the settings
+    say, so that they are of one scale.
+    """
+    here, there = (
+        word_map(attention, each.model_copy(update={"shares": True}))
+        for attention, each in zip((forward, backward), settings, strict=True)
+    )
+    return read_links((here + there.mT) / 2, how)  # of (T', S')
+
+
 def word_map(attention: Attention, settings: AlignmentSettings) -> Tensor:
     """How much each target word and each source word have to do with each other: (T', S')."""
     seen = attention if settings.sinks else without_sinks(attention)

@@ -14,7 +14,7 @@ from regard.corpora.store import TokenPair
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.pharaoh import read_pharaoh
 from regard.files import write_whole
-from regard.inspection.alignment import UNMEASURED, AlignmentSettings, align
+from regard.inspection.alignment import UNMEASURED, AlignmentSettings, align, align_together
 from regard.inspection.record import Attention, Axis, Part, record
 from regard.inspection.symmetrize import Symmetry, flip, symmetrize
 from regard.recipes.prepare import Data
@@ -135,21 +135,24 @@ def align_both(
     forward: Directed,
     backward: Directed,
     pairs: Iterable[Pair],
-    how: Symmetry,
+    how: Symmetry | None = None,
     *,
     cut_apart: bool = False,
 ) -> Iterator[frozenset[Link]]:
     """The links of each pair, in order, by two models: source to target, and back.
 
-    Each model gives each word that it answers its best word of the other side; the settings' own
-    way to put rows and columns together is not asked for.
+    By default their maps are averaged and read as one. With `how`, each model gives each word that
+    it answers its best word of the other side, and these links are put together in that way.
     """
     by_rows = [way.settings.model_copy(update={"links": "rows"}) for way in (forward, backward)]
     here, there = tee(pairs)
     attentions = attend_pairs(forward.run, here, cut_apart=cut_apart)
     back = attend_back(backward.run, there, cut_apart=cut_apart)
     for one, other in zip(attentions, back, strict=True):
-        yield symmetrize(align(one, by_rows[0]), flip(align(other, by_rows[1])), how)
+        if how is None:
+            yield align_together(one, other, (forward.settings, backward.settings))
+        else:
+            yield symmetrize(align(one, by_rows[0]), flip(align(other, by_rows[1])), how)
 
 
 def attend_back(run: Run, pairs: Iterable[Pair], *, cut_apart: bool = False) -> Iterator[Attention]:
