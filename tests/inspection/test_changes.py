@@ -190,6 +190,13 @@ def test_a_forced_word_is_forced_at_all_its_pieces():
     assert force(CROSS, "w2", "w1", layer=1, head=2) == Forced((3,), (2,), 1, 2)
 
 
+def test_a_full_stop_behind_a_word_is_not_forced_with_it():
+    columns = Axis(("▁l", "'", "mer", ".", "▁!"), ("l'mer.", "!"), (0, 0, 0, 0, 1))
+    stops = cross(words(1), columns)
+    assert force(stops, 0, 0).columns == (0, 2)
+    assert force(stops, 0, "!").columns == (4,)  # a word that is nothing else
+
+
 @pytest.mark.parametrize(
     ("asked", "number"), [(0, 0), (2, 2), ("Jane", 0), ("africa", 2), ("«Africa»", 2), ("is", 1)]
 )
@@ -214,6 +221,11 @@ def test_a_word_as_it_is_written_goes_before_one_that_is_nearly_it():
 def test_words_that_cannot_be_found(asked, message):
     with pytest.raises(SettingsError, match=message):
         find_word(["la", "la", "mer"], asked, of="sentence")
+
+
+def test_punctuation_alone_names_no_other_punctuation():
+    with pytest.raises(SettingsError, match="no such word"):
+        find_word(["!", "mer"], "?", of="sentence")
 
 
 def test_an_empty_translation_has_no_words():
