@@ -39,6 +39,8 @@ CHOSEN_ON = 100
 """Sentences of the gold set that choices are made on."""
 AGREED_ON = 500
 """Validation pairs that agreement is measured on."""
+Both = tuple[AlignmentSettings, AlignmentSettings]
+"""How two models are read, German to English first."""
 OTHERS = {
     "fast_align": "deen.fastalign",
     "fast_align, grow-diag": "deen.fastalign.grow-diagonal",
@@ -85,9 +87,12 @@ class Heard(NamedTuple):
     turned: bool
     """Whether its source is the gold set's target."""
 
-    def rows(self, by_agreement: AlignmentSettings) -> Iterator[Row]:
+    def choose(self) -> AlignmentSettings:
+        """What errs least on the first `CHOSEN_ON` sentences."""
+        return choose_by_gold(self.attentions[:CHOSEN_ON], self.gold[:CHOSEN_ON]).settings
+
+    def rows(self, by_agreement: AlignmentSettings, by_gold: AlignmentSettings) -> Iterator[Row]:
         """The plain average, the best guess, and what was chosen."""
-        by_gold = choose_by_gold(self.attentions[:CHOSEN_ON], self.gold[:CHOSEN_ON]).settings
         yield Row(f"{self.name}, plain average", self.links(PLAIN))
         yield Row(f"{self.name}, guessed: {UNMEASURED}", self.links(UNMEASURED))
         yield Row(f"{self.name}, chosen by agreement: {by_agreement}", self.links(by_agreement))
@@ -99,23 +104,22 @@ class Heard(NamedTuple):
         return [flip(each) for each in found] if self.turned else found
 
 
-def rows_of_both(heard: Sequence[Heard], settings: Sequence[AlignmentSettings]) -> Iterator[Row]:
+def rows_of_both(heard: Sequence[Heard], by_agreement: Both, by_gold: Both) -> Iterator[Row]:
     """Two models read as one, and their links by rows put together in every way."""
-    here, there = heard
-    ways = settings[0], settings[1]
-    pairs = zip(here.attentions, there.attentions, strict=True)
-    links = [align_together(one, other, ways) for one, other in pairs]
-    yield Row("both, chosen by agreement, maps averaged, grow-diag", links)
+    pairs = list(zip(*(each.attentions for each in heard), strict=True))
+    for name, ways in (("agreement", by_agreement), ("gold", by_gold)):
+        links = [align_together(one, other, ways) for one, other in pairs]
+        yield Row(f"both, chosen by {name}, maps averaged", links, saw_gold=name == "gold")
     by_rows = [
         each.links(one.model_copy(update={"links": "rows"}))
-        for each, one in zip(heard, settings, strict=True)
+        for each, one in zip(heard, by_agreement, strict=True)
     ]
     for how in SYMMETRIES:
         links = [symmetrize(*both, how) for both in zip(*by_rows, strict=True)]
         yield Row(f"both, chosen by agreement, {how}", links)
 
 
-def agree(run: Run, reverse: Run) -> tuple[AlignmentSettings, AlignmentSettings]:
+def agree(run: Run, reverse: Run) -> Both:
     """The settings of two runs whose links agree most on validation pairs."""
     pairs = list(islice(load_data(run.folder).read("valid"), AGREED_ON))
     found = choose_by_agreement(list(attend_pairs(run, pairs)), list(attend_back(reverse, pairs)))
@@ -145,7 +149,7 @@ def main() -> None:
     device = pick_device(asked.device)
     run, reverse = (load_run(name, device=device) for name in (asked.forward, asked.backward))
     known = read_gold_set(Path(os.environ["REGARD_DATA"]) / "alignments")
-    settings = agree(run, reverse)
+    by_agreement = agree(run, reverse)
     heard = [
         Heard(
             "German to English",
@@ -161,9 +165,10 @@ def main() -> None:
         ),
     ]
     rows = [Row(name, links) for name, links in known.others.items()]
-    for each, one in zip(heard, settings, strict=True):
-        rows += each.rows(one)
-    print_table([*rows, *rows_of_both(heard, settings)], known.gold)
+    by_gold = heard[0].choose(), heard[1].choose()
+    for each, *ways in zip(heard, by_agreement, by_gold, strict=True):
+        rows += each.rows(*ways)
+    print_table([*rows, *rows_of_both(heard, by_agreement, by_gold)], known.gold)
 
 
 if __name__ == "__main__":
