@@ -176,6 +176,7 @@ def test_notes_are_told(run):
         ),
         (("--force", "99=0"), "word 99 of the translation: it has "),
         (("--force", "0=mer"), "word 'mer': the sentence has no such word; it has 0 Jane"),
+        (("--as", "arcs"), "--as arcs says what to draw: give it a file with --png or --svg"),
         (("--html", "a.txt"), r"--html a\.txt: the file's name should end in \.html"),
         (("--without", "1.2.3"), r"--without 1\.2\.3: expected LAYER\.HEAD"),
         (("--without", "-1"), "--without -1: expected LAYER.HEAD"),

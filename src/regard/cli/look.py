@@ -130,8 +130,10 @@ def command(
     """
     if every and (layer is not None or head is not None):
         raise SettingsError("--all shows every layer and head: drop --layer and --head, or --all")
-    kind = kind or ("grid" if every else "map")
     files = name_pictures(png, svg)
+    if kind is not None and not files:
+        raise SettingsError(f"--as {kind} says what to draw: give it a file with --png or --svg")
+    kind = kind or ("grid" if every else "map")
     check_ending("--html", html, ".html")
     asked = Asked(without or (), flatten or (), force or ())
     wishes = asked.wishes(part)
