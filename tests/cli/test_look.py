@@ -12,6 +12,8 @@ from regard.inspection.look import Kind
 from regard.serving.searching import search_settings
 
 SENTENCE = "Jane visite l'Afrique en septembre."
+HELD = re.compile(r'<script type="application/json"[^>]*>(.*?)</script>', re.DOTALL)
+"""The document that a page holds."""
 
 
 @pytest.fixture
@@ -143,10 +145,19 @@ def test_a_page_to_mail(run, tmp_path):
     assert f"wrote {page}" in shown.stderr
     written = page.read_text()
     assert written.startswith("<!doctype html>")
-    [held] = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', written, re.DOTALL)
+    [held] = HELD.findall(written)
     silenced = json.loads(held)["without"]
     assert len(silenced) == (3 + 2 + 2) * (4 + 1)
     assert {"part", "layer", "head", "text"} == set(silenced[0])
+
+
+def test_a_page_of_a_changed_translation_says_nothing_of_the_unchanged_heads(run, tmp_path):
+    page = tmp_path / "look.html"
+    run("--html", page, "--without", "0")
+    [held] = HELD.findall(page.read_text())
+    document = json.loads(held)
+    assert document["without"] == []
+    assert document["changes"] == [{"kind": "silence", "part": "cross", "layer": 0, "head": None}]
 
 
 def test_notes_are_told(run):

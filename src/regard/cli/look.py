@@ -158,7 +158,9 @@ def command(
         lambda: look.plot(part, kind=kind, layer=layer, head=head, words=not pieces, theme=theme),
     )
     if html is not None:
-        write_page(html, _document(translator, answer, _silence_each(translator, answer, settings)))
+        # in a page of a changed translation a click could not be told from the changes made here
+        without = [] if wishes else _silence_each(translator, answer, settings)
+        write_page(html, _document(translator, answer, without))
         note(f"wrote {html}")
 
 
