@@ -104,18 +104,8 @@ def main() -> int:
     parser.add_argument("--texts", type=int, default=500, help="unlike sentences")
     asked = parser.parse_args()
     expected, languages = expect(asked.model, asked.texts)
-    command = [
-        sys.executable,
-        "-m",
-        "regard",
-        "serve",
-        asked.model,
-        "--port",
-        "0",
-        "--device",
-        "cpu",
-    ]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+    command = [sys.executable, "-m", "regard", "serve", asked.model, "--device", "cpu"]
+    with subprocess.Popen([*command, "--port", "0"], stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         told = (re.search(r"http://\S+:\d+", line) for line in server.stderr)
         url = next(found.group() for found in told if found)

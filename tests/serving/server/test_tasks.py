@@ -1,0 +1,83 @@
+import pytest
+
+from regard.corpora.pairs import Pair
+from regard.errors import SearchError
+from regard.serving.aligning import align_pairs, best_alignment
+from regard.serving.server.tasks import Align, Carry, LookInto, Translate
+
+SENTENCES = ["Jane visite l'Afrique en septembre.", "Il part.", "Elle ne la visite pas."]
+
+
+class Audience:
+    """Waits for some items, and remembers what it is told."""
+
+    def __init__(self, *leaving):
+        self.told, self.leaving, self.asked = [], leaving, 0
+
+    def waits(self, number):
+        self.asked += 1
+        return number not in self.leaving
+
+    def tell(self, number, text):
+        self.told.append((number, text))
+        return self.waits(number)
+
+
+def test_lines_are_translated_as_alone(translator):
+    crowd = Audience()
+    answers = Translate(translator.settings)(translator, SENTENCES, crowd)
+    assert [one.text for one in answers] == [translator(one).text for one in SENTENCES]
+    assert not crowd.told
+    assert crowd.asked
+
+
+def test_streamed_lines_are_told_of_as_they_grow(translator):
+    crowd = Audience()
+    answers = Translate(translator.settings, streamed=True)(translator, SENTENCES, crowd)
+    for number, answer in enumerate(answers):
+        texts = [text for place, text in crowd.told if place == number]
+        assert len(texts) > 1
+        assert texts[-1] == answer.text
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_who_leaves_leaves_the_batch(translator, streamed):
+    crowd = Audience(0)
+    task = Translate(translator.settings, streamed=streamed)
+    first, *others = task(translator, SENTENCES, crowd)
+    assert [one.text for one in others] == [translator(one).text for one in SENTENCES[1:]]
+    assert len(first.text) < len(translator(SENTENCES[0]).text)
+
+
+def test_like_tasks_are_equal_and_unlike_ones_are_not(translator):
+    settings = translator.settings
+    wider = settings.model_copy(update={"n_best": 2})
+    assert Translate(settings) == Translate(settings.model_copy())
+    assert hash(Translate(settings)) == hash(Translate(settings.model_copy()))
+    tasks = {Translate(settings), Translate(wider), Translate(settings, streamed=True)}
+    tasks |= {Carry(settings), LookInto(settings), LookInto(settings, tree=True), Align()}
+    assert len(tasks) == 7
+
+
+def test_markup_is_carried(translator):
+    [text, bare] = Carry(translator.settings)(translator, ["<b>Il</b> part.", "<br>"], Audience())
+    assert text.count("<b>") == text.count("</b>") == 1
+    assert bare == "<br>"
+
+
+def test_documents_of_a_look(translator):
+    [document] = LookInto(translator.settings, tree=True)(translator, SENTENCES[:1], Audience())
+    assert document["model"] == translator.runs[0].folder.path.name
+    assert document["target"]["text"] == translator(SENTENCES[0]).text
+    assert document["tree"]["nodes"]
+
+
+def test_alignments_are_those_measured_for_the_run(translator):
+    pairs, run = [Pair("Il part.", "He leaves."), Pair("Il part .", "He")], translator.runs[0]
+    found = Align()(translator, pairs, Audience())
+    assert found == list(align_pairs(run, pairs, best_alignment(run)))
+
+
+def test_a_sentence_that_is_too_long_to_align(translator):
+    with pytest.raises(SearchError, match="send its sentences one by one"):
+        Align()(translator, [Pair("Il part.", "He " * 99)], Audience())
