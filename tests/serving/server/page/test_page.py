@@ -65,6 +65,15 @@ def test_only_the_last_of_many_key_strokes_is_asked_for(page):
     assert [body["q"] for body in sent] == ["Elle part."]
 
 
+def test_the_next_text_calls_the_former_request_back(page):
+    page.route("**/translate/stream", lambda route: None, times=1)  # never answered
+    with page.expect_request("**/translate/stream"):
+        page.get_by_label("Text to translate").fill("Il dort.")
+    with page.expect_event("requestfailed") as failed:
+        write(page)
+    assert failed.value.post_data_json["q"] == "Il dort."
+
+
 def test_pointing_at_a_word_shows_what_it_looked_at(page):
     write(page)
     word = page.locator("#view .rows .word").first
@@ -294,7 +303,7 @@ def test_two_directions_detect_and_swap(chromium, serve, tiny_run):
 
 
 SCREENS = {
-    "light": {"viewport": {"width": 1280, "height": 1225}, "color_scheme": "light"},
+    "light": {"viewport": {"width": 1280, "height": 1208}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1280, "height": 1390}, "color_scheme": "dark"},
     "phone": {"viewport": {"width": 360, "height": 1090}, "device_scale_factor": 2},
 }

@@ -22,7 +22,7 @@ import { Writing } from "./writing.js";
 
 const KEY = "key";
 const THEME = "theme";
-/** Asked for also where only the best is shown: more of them widen the beam, which may change it. */
+/** Asked for even where only the best is shown: they widen the beam, which may change the best. */
 const ALTERNATIVES = 3;
 
 /** Something that is done over and over, where the next time cuts off the last. */
@@ -111,7 +111,8 @@ class Page {
   /** Takes what was written before the page was ready, and invites to write. */
   #begin() {
     const isIdle = document.activeElement === document.body;
-    if (isIdle && matchMedia("(hover: hover)").matches) this.#writing.focus(); // no phone's keyboard
+    const isPhone = !matchMedia("(hover: hover)").matches; // where a keyboard would cover the page
+    if (isIdle && !isPhone) this.#writing.focus();
     this.#panel.turn(this.#writing.text, 0);
     this.#translate();
   }

@@ -1,4 +1,4 @@
-/** The lower half of the page: what a line looked at, and what becomes of it when that is changed. */
+/** The lower half of the page: what a line looked at, and what becomes of it under changes. */
 
 import { AttentionView } from "../view/view.js";
 import { find } from "./elements.js";

@@ -15,7 +15,7 @@ const NUMBERS = new Intl.NumberFormat("en");
  */
 export function tooLong(characters, limit) {
   const [has, most] = [characters, limit].map((number) => NUMBERS.format(number));
-  return `The text has ${has} characters; this server takes ${most} at once. Shorten it, or translate it as a file.`;
+  return `The text has ${has} characters; this server takes ${most} at once. Shorten it.`;
 }
 
 /** Kinds of errors that may be gone the next time. */

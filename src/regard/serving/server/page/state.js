@@ -2,12 +2,14 @@
 
 /**
  * @typedef {"cross" | "encoder" | "decoder"} Part
- * @typedef {{kind: "silence" | "flatten", part: Part, layer: number, head: number | null}} HeadChange
+ * @typedef {{kind: "silence" | "flatten", part: Part, layer: number,
+ *   head: number | null}} HeadChange
  * @typedef {{kind: "force", target: number, source: number, layer: number | null,
  *   head: number | null}} LinkChange words are counted from 0
  * @typedef {HeadChange | LinkChange} Change
- * @typedef {{part: Part, layer: number | null, head: number | null, unit: "words" | "pieces",
- *   picture: "lines" | "map"}} Choice of what to look at; null is the average
+ * @typedef {{part: Part | null, layer: number | null, head: number | null,
+ *   unit: "words" | "pieces", picture: "lines" | "map"}} Choice of what to look at;
+ *   no layer or head is the average, no part a model that does not attend
  * @typedef {{text: string, source: string, target: string, line: number, choice: Choice | null,
  *   changes: Change[]}} PageState `line` is the one looked at, counted from 0 among those not blank
  */
@@ -89,7 +91,7 @@ function readChoice(text) {
 export function toFragment(state) {
   if (!state.text) return "";
   const fields = new URLSearchParams({ from: state.source, to: state.target });
-  if (state.choice) {
+  if (state.choice?.part) {
     const { part, layer, head, unit, picture } = state.choice;
     fields.append("look", [part, write(layer), write(head), unit, picture].join("."));
   }
