@@ -115,7 +115,8 @@ def rows_of_both(heard: Sequence[Heard], by_agreement: Both, by_gold: Both) -> I
         for each, one in zip(heard, by_agreement, strict=True)
     ]
     for how in SYMMETRIES:
-        links = [symmetrize(*both, how) for both in zip(*by_rows, strict=True)]
+        both = zip(by_rows[0], by_rows[1], strict=True)
+        links = [symmetrize(one, other, how) for one, other in both]
         yield Row(f"both, chosen by agreement, {how}", links)
 
 

@@ -170,6 +170,23 @@ def test_two_models_align_together(run, files, tiny_run):
     assert links("--reverse", tiny_run, "--layer", 1) != both[1]  # their maps are averaged
 
 
+def test_a_second_model_of_the_same_direction_is_noted(run, files, copied, tmp_path):
+    assert "it goes from fr to en, but a model from en to fr is needed" in (
+        run(*files, "--reverse", copied).stderr
+    )
+    known = copied / "data" / "prepared.json"
+    known.write_text(json.dumps({**json.loads(known.read_text()), "languages": ["en", "fr"]}))
+    assert "is needed" not in run(*files, "--reverse", copied).stderr
+    shutil.rmtree(copied / "data")
+    assert "is needed" not in run(*files, "--reverse", copied).stderr
+
+
+def test_gold_to_choose_by_must_fit_its_pairs(run, files, copied, tmp_path):
+    (tmp_path / "gold").write_text("0-0\n\n0-0\n0-0\n")
+    with pytest.raises(CorpusError, match="3 attentions, 4 gold alignments"):
+        run(*files, "--gold", tmp_path / "gold", "--choose", model=copied)
+
+
 def test_without_gold_two_models_are_chosen_by_their_agreement(run, without_gold, tmp_path):
     back = shutil.copytree(without_gold, tmp_path / "back")
     shown = run("--choose", "--reverse", back, "--json", model=without_gold)

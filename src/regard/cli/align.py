@@ -20,7 +20,7 @@ from regard.inspection.alignment import PLAIN, UNMEASURED, AlignmentSettings, Re
 from regard.inspection.sinks import FLOOR, SinkTally
 from regard.inspection.symmetrize import Symmetry
 from regard.recipes.prepare import load_data
-from regard.recipes.run_folder import Run, load_run, pick_device
+from regard.recipes.run_folder import PREPARED, Run, load_run, pick_device
 from regard.serving import aligning
 from regard.serving.aligning import Directed
 from regard.serving.dictionary import learn_dictionary, write_dictionary
@@ -66,8 +66,8 @@ def command(
         typer.Option(
             "--choose",
             help="Measure which layer, head and reading align best, and keep the choice in the "
-            "run's folder: by --gold if given, else by the gold of the run's validation pairs, "
-            "else by how far MODEL and --reverse agree.",
+            "run's folder: on the files given, else on the run's validation pairs; by gold where "
+            "there is some, else by how far MODEL and --reverse agree.",
         ),
     ] = False,
     reverse: Annotated[
@@ -178,6 +178,8 @@ def command(
     where = pick_device(device)
     run = load_run(model, device=where)
     back = load_run(reverse, device=where) if reverse else None
+    if back is not None:
+        _note_directions(run, back)
     given = _GoldFile(gold, 1 if gold_from else 0, gold_reversed) if gold else None
     task = _task(run, source, target, given, learn=dictionary is not None)
     task = task._replace(cut_apart=cut_apart)
@@ -195,6 +197,19 @@ def command(
         _report_sinks(run, task, json=json)
     else:
         _align(ways, task, symmetrize, quiet=quiet, json=json)
+
+
+def _note_directions(run: Run, back: Run) -> None:
+    """Say so if the second model is not of the other direction, as far as can be told."""
+    folders = run.folder, back.folder
+    if not all((folder.data / PREPARED).exists() for folder in folders):
+        return
+    here, there = (load_data(folder).languages for folder in folders)
+    if here != there[::-1]:
+        note(
+            f"--reverse {back.folder.path}: it goes from {there[0]} to {there[1]}, but a model "
+            f"from {here[1]} to {here[0]} is needed"
+        )
 
 
 class _GoldFile(NamedTuple):
@@ -262,7 +277,8 @@ def _choose(run: Run, back: Run | None, task: _Task) -> _Task:
         pairs = list(islice(data.read("valid"), aligning.CHOSEN_ON))
         gold = _GoldFile(str(known)) if known.exists() else None
     if gold is not None:
-        truth = gold.read(pairs)[: len(pairs)]
+        truth = gold.read(pairs)
+        truth = truth if task.from_user else truth[: len(pairs)]
         _choose_by_gold(run, back, pairs, truth, cut_apart=task.cut_apart)
     elif back is not None:
         both = aligning.measure_by_agreement(run, back, pairs, cut_apart=task.cut_apart)
