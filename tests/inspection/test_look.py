@@ -96,6 +96,16 @@ def test_alignment_follows_the_settings(look):
     assert {target for _, target in mean} == {0, 1}
 
 
+def test_sinks_are_those_of_the_pieces():
+    pieces = tuple("abcdef")
+    axis = Axis(pieces, ("abcdef",), (0,) * 6)
+    parked = 0.4 * torch.eye(6) + 0.6 * torch.eye(6)[[5] * 6]
+    look = Look({"encoder": Attention("encoder", parked[None, None], axis, axis)})
+    assert [(one.part, one.column, one.piece) for one in look.sinks("encoder")] == [
+        ("encoder", 5, "f")
+    ]
+
+
 def test_a_notebook_shows_the_average(look):
     assert 'alt="cross attention"' in look._repr_html_()
     encoder = replace(look.parts["cross"], part="encoder")

@@ -18,6 +18,7 @@ from regard.inspection.plot_focus import plot_focus
 from regard.inspection.plot_theme import ThemeName
 from regard.inspection.plot_tree import plot_tree
 from regard.inspection.record import PARTS, Attention, Part
+from regard.inspection.sinks import Sink, find_sinks
 from regard.inspection.terminal import heat_map
 from regard.types import Link
 
@@ -86,6 +87,10 @@ class Look:
         return heat_map(
             attention.pick(layer, head), attention.rows.pieces, attention.columns.pieces
         )
+
+    def sinks(self, part: Part = "cross") -> tuple[Sink, ...]:
+        """Where heads of a part park their attention, whatever is asked; the largest first."""
+        return find_sinks(self.attention(part, words=False))
 
     def alignment(self, settings: AlignmentSettings | None = None) -> frozenset[Link]:
         """Which source word each target word attended to."""
