@@ -251,3 +251,82 @@ def test_models_of_unlike_vocabularies(run, tiny_run, other_run, monkeypatch):
     monkeypatch.setattr(kind, "fingerprint", lambda self: next(fingerprints))
     with pytest.raises(SearchError, match="must share one target vocabulary"):
         run("--ensemble", str(other_run))
+
+
+PAGE = "<!DOCTYPE html>\r\n<p>Jane <b>danse</b> {x}.<p translate=no>Paul</p><script>a<b</script>"
+CUES = "\ufeff7\r\n00:00:01,000 --> 00:00:02,000\r\n<i>Elle danse.</i>\r\n"
+
+
+def written(shown):
+    """What was written, with the line ends it was written with."""
+    assert shown.exit_code == 0
+    return shown.stdout_bytes.decode()
+
+
+def test_a_page_keeps_its_markup(run, tmp_path):
+    (tmp_path / "a.html").write_bytes(PAGE.encode())
+    shown = written(run(tmp_path / "a.html"))
+    for kept in ("<!DOCTYPE html>\r\n<p>", "<b>", "</b>", "{x}", "<script>a<b</script>"):
+        assert shown.count(kept) == 1
+    assert shown.endswith("<p translate=no>Paul</p><script>a<b</script>")
+    assert shown == written(run("--format", "html", given=PAGE))
+    assert "danse" not in shown
+
+
+def test_subtitles_keep_their_times(run, tmp_path):
+    (tmp_path / "a.srt.gz").write_bytes(gzip.compress(CUES.encode()))
+    shown = written(run(tmp_path / "a.srt.gz"))
+    assert shown.startswith("\ufeff7\r\n00:00:01,000 --> 00:00:02,000\r\n<i>")
+    assert shown == written(run("--format", "srt", given=CUES))
+    assert run("--format", "vtt", given="WEBVTT\n").stdout == "WEBVTT\n"
+
+
+def test_plain_text_keeps_its_shape(run, tmp_path, expected):
+    text = f"  {SENTENCES[0]}\r\n\r\n- {SENTENCES[1]} {SENTENCES[2]}"
+    shown = written(run("--format", "text", given=text))
+    assert shown == f"  {expected[0]}\r\n\r\n- {expected[1]} {expected[2]}"
+
+
+def test_a_file_of_text_or_of_another_name_has_lines(run, tmp_path, expected):
+    (tmp_path / "a.txt").write_text(LINES)
+    assert run(tmp_path / "a.txt").stdout.splitlines() == expected
+    (tmp_path / "a.html").write_text(LINES)
+    assert run(tmp_path / "a.html", "--format", "lines").stdout.splitlines() == expected
+
+
+def test_markup_in_lines(run, expected, monkeypatch):
+    monkeypatch.setattr(translate, "CHUNK", 2)
+    given = f"<b>{SENTENCES[0]}</b>\n\n{SENTENCES[1]} \x00{{x}}\n"
+    shown = run("--markup", given=given)
+    lines = shown.stdout.split("\n")
+    assert len(lines) == 4
+    assert lines[0] == f"<b>{expected[0]}</b>"
+    assert lines[1] == lines[3] == ""
+    assert lines[2].count("{x}") == 1
+    assert "line 3: holds control characters (1), which were taken for spaces" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--format", "html", "--scores"), "--scores goes with lines, and - is translated whole"),
+        (("--format", "srt", "--n-best", "2"), "--n-best goes with lines"),
+        (("--format", "vtt", "--prefix", "A"), "--prefix goes with lines"),
+        (("--format", "text", "--markup"), "--markup goes with lines: text is translated with its"),
+        (("--markup", "--align"), "--align does not go with --markup"),
+        (("--markup", "--json"), "--json does not go with --markup"),
+    ],
+)
+def test_options_that_a_document_has_no_use_for(run, args, message):
+    with pytest.raises(SettingsError, match=message):
+        run(*args)
+
+
+def test_documents_that_are_none(run, tmp_path):
+    (tmp_path / "a.html").write_bytes(b"<p>caf\xe9")
+    with pytest.raises(CorpusError, match=r"a\.html: not UTF-8: byte 7 of the file is 0xe9"):
+        run(tmp_path / "a.html")
+    with pytest.raises(CorpusError, match="no such file"):
+        run(tmp_path / "none.srt")
+    (tmp_path / "a.vtt").write_bytes(b"")
+    assert run(tmp_path / "a.vtt").stdout == ""

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from regard.corpora import readers
 from regard.corpora.pairs import Pair
-from regard.corpora.readers import FilesSettings, read_lines, read_pairs
+from regard.corpora.readers import FilesSettings, read_bytes, read_lines, read_pairs
 from regard.errors import CorpusError
 
 EN_DE = ("en", "de")
@@ -94,6 +94,13 @@ class TestText:
     def test_both_empty(self, put):
         source, target = put("a.en", ""), put("a.de", "")
         assert message(source=source, target=target) == f"{source} and {target} are empty"
+
+
+def test_all_bytes_of_a_file(put, stdin):
+    assert read_bytes(put("a", b"\xff\r\n\0")) == b"\xff\r\n\0"
+    assert read_bytes(put("a.gz", gzip.compress(b"one\r\n"))) == b"one\r\n"
+    stdin(b"two")
+    assert read_bytes("-") == b"two"
 
 
 class TestBadFiles:

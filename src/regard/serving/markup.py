@@ -10,6 +10,7 @@ translated without, and what was held goes where its neighbours went.
 import html
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, islice, pairwise
@@ -24,7 +25,7 @@ from regard.inspection.lexical import cut_text
 from regard.serving.aligning import attends, best_alignment
 from regard.serving.inline.holding import assign, known_names
 from regard.serving.inline.linking import Linked, link_words
-from regard.serving.inline.pieces import PLACEHOLDER, REFERENCE, Piece, parse
+from regard.serving.inline.pieces import REFERENCE, Piece, keeps, parse
 from regard.serving.inline.placing import Placer
 from regard.serving.inline.plain import Plain, flatten, holds_of
 from regard.serving.inline.scanning import scan
@@ -35,7 +36,9 @@ from regard.serving.translator import Answer, Translator
 
 _SPACES = "&nbsp;", "&#160;", "&#xa0;", "&#xA0;"
 _SPACE = re.compile(rf"(?:\s|{'|'.join(_SPACES)})*")
-_SIGNS = re.compile(r"[{}%$]")
+_BRACED = re.compile(r"\{+[^{}\n]*\}+")
+_SIGN = re.compile(r"[%$](?=[\w({#+.-])")
+"""What a placeholder may begin with."""
 _UNSPACED_END = re.compile(r"[。！？」』）、，]\Z")
 
 
@@ -175,12 +178,14 @@ class Carrier:
 
     def _let_go(self, draft: _Draft) -> bool:
         """Whether some name was not copied: the next is tried, or what it is for left out."""
-        lost = {
-            held
-            for sentence in draft.sentences()
-            for held, name in draft.words.items()
-            if len(_find_word(name, sentence)) != len(_find_word(name, self._answer(sentence)))
-        }
+        counts = Counter(holds_of(draft.pieces))
+        sentences = [(one, self._answer(one)) for one in draft.sentences()]
+        lost = []
+        for held, name in draft.words.items():
+            found = [[len(_find_word(name, text)) for text in pair] for pair in sentences]
+            whole = sum(here for here, _ in found) == counts[held]  # and no part of a word
+            if not whole or any(here != there for here, there in found):
+                lost.append(held)
         for held in lost:
             del draft.names[held][0]
         if lost:
@@ -207,11 +212,14 @@ class Carrier:
         held = sorted(
             (*span, raw) for raw, name in draft.words.items() for span in _find_word(name, target)
         )
-        writer = _Writer(target, held, draft.escaped)
-        text = writer(0, len(target))
-        if linked:
-            text = _placer(draft, target, places, linked, writer).place(draft.plain.nodes)
-        return Carried(f"{draft.before}{text}{draft.behind}", tuple(notes))
+        for spaced in (False, True):  # what is held may run into the words beside it
+            writer = _Writer(target, held, draft.escaped, spaced)
+            text = writer(0, len(target))
+            if linked:
+                text = _placer(draft, target, places, linked, writer).place(draft.plain.nodes)
+            if keeps(draft.pieces, text):
+                break
+        return Carried(f"{draft.before}{text.strip()}{draft.behind}", tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -221,13 +229,17 @@ class _Writer:
     text: str
     held: Sequence[tuple[int, int, str]]
     escaped: bool
+    spaced: bool
+    """Whether there are spaces around what is held, even where the stand-in has none."""
 
     def __call__(self, first: int, last: int) -> str:
         written: list[str] = []
         number = bisect_left(self.held, (first,))
         while number < len(self.held) and self.held[number][1] <= last:
             begin, end, raw = self.held[number]
-            written += self._escape(first, begin), raw
+            before = " " * (self.spaced and begin > 0 and not self.text[begin - 1].isspace())
+            behind = " " * (self.spaced and not self.text[end : end + 1].isspace())
+            written += self._escape(first, begin), before, raw, behind
             first, number = end, number + 1
         return "".join([*written, self._escape(first, last)])
 
@@ -252,7 +264,13 @@ def _placer(
         blocks.append(block(numbers, range(len(targets), len(targets) + len(rows)), one.weights))
         sources += columns
         targets += rows
-    return Placer(Side(draft.plain.text, sources), Side(target, targets), Blocks(blocks), writer)
+    return Placer(
+        Side(draft.plain.text, sources),
+        Side(target, targets),
+        Blocks(blocks),
+        writer,
+        writer.spaced,
+    )
 
 
 def _link_copies(
@@ -324,6 +342,5 @@ def _tame(text: str) -> str:
             f"< {one.text[1:]}" if one.kind not in ("text", "raw") else one.text
             for one in scan(text)
         )
-    while (tamed := PLACEHOLDER.sub(lambda found: _SIGNS.sub("", found[0]), text)) != text:
-        text = tamed
-    return text
+    text = _BRACED.sub(lambda found: found[0].strip("{}"), text)
+    return _SIGN.sub(r"\g<0> ", text)

@@ -7,6 +7,7 @@ each line is a block, and so are the columns that two spaces or a tab part.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from regard.serving.formats.document import (
@@ -17,7 +18,7 @@ from regard.serving.formats.document import (
     says,
     translate,
 )
-from regard.serving.inline.pieces import Text, is_kept
+from regard.serving.inline.pieces import Pair, Piece, Text, is_kept, parse
 from regard.serving.inline.scanning import Stretch, scan
 
 INLINE = frozenset(
@@ -28,6 +29,8 @@ INLINE = frozenset(
         "small source span strike strong sub sup svg time tt u var wbr",
     )
 )
+DRAWINGS = frozenset(("svg", "math"))
+"""Elements that hold no text of the line they stand in."""
 SELF_ENDING = frozenset(("p", "li", "dt", "dd", "tr", "td", "th", "option"))
 """Elements that the next of their kind ends, where nothing closes them."""
 _COLUMNS = re.compile(r"(\s*\n\s*|\s{2,}|\t)")
@@ -59,6 +62,9 @@ class _Reader:
     """The text and the inline tags since the last block ended."""
     kept: list[str] = field(default_factory=list)
     """The name of the element that is not translated, once for each of them that is open."""
+    drawing: str = ""
+    """The name of the drawing that is open, and how many of that name."""
+    deep: int = 0
     preformatted: int = 0
 
     def read(self, stretch: Stretch) -> None:
@@ -71,6 +77,9 @@ class _Reader:
                 self.kept.append(stretch.name)
             elif stretch.kind == "close" and stretch.name in self.kept:
                 self.kept.pop()
+        elif self.deep or (stretch.kind == "open" and stretch.name in DRAWINGS):
+            self.drawing = self.drawing if self.deep else stretch.name
+            self.read_drawing(stretch)
         elif stretch.kind == "text" and self.preformatted:
             self.read_columns(stretch.text)
         elif stretch.kind in ("text", "other") or stretch.name in INLINE or "-" in stretch.name:
@@ -79,6 +88,12 @@ class _Reader:
                 self.end_block()
         else:
             self.read_border(stretch)
+
+    def read_drawing(self, stretch: Stretch) -> None:
+        """What is within a drawing or a formula, which is one thing in a line."""
+        self.block.append(stretch)
+        if stretch.name == self.drawing:
+            self.deep += {"open": 1, "close": -1}.get(stretch.kind, 0)
 
     def read_border(self, stretch: Stretch) -> None:
         """What is between blocks."""
@@ -106,7 +121,7 @@ class _Reader:
     def end_block(self) -> None:
         """Hand the block over, if it says anything, but not the space around it."""
         text = "".join(stretch.text for stretch in self.block)
-        if any(says(Text(one.text).text) for one in self.block if one.kind == "text"):
+        if _says(parse(text)):
             inner = text.strip()
             first = text.find(inner)
             before, behind = text[:first], text[first + len(inner) :]
@@ -114,3 +129,13 @@ class _Reader:
         else:
             self.parts.append(Part(text))
         self.block.clear()
+
+
+def _says(pieces: Sequence[Piece]) -> bool:
+    """Whether there is anything to translate in a block."""
+    return any(
+        _says(piece.inside)
+        if isinstance(piece, Pair)
+        else isinstance(piece, Text) and says(piece.text)
+        for piece in pieces
+    )

@@ -78,7 +78,7 @@ class Subtitles:
         rest = iter(answers)
         shown: dict[int, Sequence[str]] = {}
         for group in self._groups():
-            said = [next(rest).replace("-->", "->") for _ in _lines_of(group)]
+            said = [_one_line(next(rest)) for _ in _lines_of(group)]
             shown |= zip(map(id, group), _share_out(group, said), strict=True)
         return "".join(_write(shown.get(id(cue), cue.lines), cue.ends) for cue in self.cues)
 
@@ -165,10 +165,16 @@ def _share_out(group: Sequence[Cue], said: Sequence[str]) -> list[list[str]]:
     return [_break_evenly(text, len(cue.lines)) for text, cue in zip(texts, group, strict=True)]
 
 
+def _one_line(text: str) -> str:
+    """A translation that can neither end a cue nor begin one."""
+    return " ".join(filter(None, text.replace("-->", "->").splitlines()))
+
+
 def _break_evenly(text: str, lines: int) -> list[str]:
     """The text in as many lines as there were; in two, where one would be too long."""
     needed = -(-len(_bare(text)) // WIDTH)
-    return _break(text, [1] * max(lines, min(needed, 2)))
+    broken = _break(text, [1] * max(lines, min(needed, 2)))
+    return [line for line in broken if line] or [""]
 
 
 def _break(text: str, sizes: Sequence[int]) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.corpora.store import TokenPair
-from regard.inspection.alignment import AlignmentSettings, word_map
+from regard.inspection.alignment import AlignmentSettings, by_shares, word_map
 from regard.inspection.lexical import Cut, cut_text, word_axis
 from regard.inspection.record import Axis
 from regard.recipes.run_folder import Run
@@ -57,6 +57,7 @@ def link_words(
     Without a run, and for what is longer than the model can take, words are linked by how far into
     their sentences they stand.
     """
+    settings = settings.model_copy(update={"shares": False})  # they are balanced here
     sides = [None if run is None else _sides(run, *pair) for pair in pairs]
     told = [TokenPair(source.cut.ids, target.cut.ids) for source, target in filter(None, sides)]
     attentions = attend_tokens(run, told) if run is not None else iter(())
@@ -67,8 +68,9 @@ def link_words(
             continue
         source, target = both
         attention = replace(next(attentions), rows=target.axis, columns=source.axis)
-        weights = word_map(attention, settings).double().numpy()  # (T, S)
-        linked.append(Linked(source.spans, target.spans, balance(weights)))
+        weights = by_shares(word_map(attention, settings))  # (T, S)
+        balanced = balance(weights.double().numpy())
+        linked.append(Linked(source.spans, target.spans, balanced))
     return linked
 
 

@@ -2,6 +2,8 @@
 
 import html
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Union
@@ -25,7 +27,7 @@ PLACEHOLDER = re.compile(
     r"|(?<![\w%])%L?\d{1,2}(?!\w)"  # %1
     r"|\$[A-Za-z_]\w*"  # $VAR
 )
-_ADDRESS = re.compile(
+ADDRESS = re.compile(
     r"(?:https?|ftp)://[^\s<>\"]*[\w/#&=]|(?<![\w.@])www\.[^\s<>\"]*[\w/#&=]"
     r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",
     re.IGNORECASE,
@@ -33,7 +35,7 @@ _ADDRESS = re.compile(
 OVERRIDE = re.compile(r"\{\\[^{}\n]*\}")
 """Of a subtitle: {\\an8}."""
 _HELD = re.compile(
-    f"(?P<override>{OVERRIDE.pattern})|(?:{_ADDRESS.pattern})|(?:{PLACEHOLDER.pattern})",
+    f"(?P<override>{OVERRIDE.pattern})|(?:{ADDRESS.pattern})|(?:{PLACEHOLDER.pattern})",
     re.IGNORECASE,
 )
 _KEPT = re.compile(
@@ -50,8 +52,9 @@ class Text(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As it is read."""
-        return REFERENCE.sub(lambda found: html.unescape(found[0]), self.raw)
+        """As it is read: composed, so that letters and their accents stay together."""
+        text = REFERENCE.sub(lambda found: html.unescape(found[0]), self.raw)
+        return unicodedata.normalize("NFC", text)
 
 
 class Atom(NamedTuple):
@@ -121,6 +124,13 @@ def markup_of(pieces: Sequence[Piece]) -> Iterator[str]:
             yield piece.closing
         elif not isinstance(piece, Text):
             yield piece.raw
+
+
+def keeps(pieces: Sequence[Piece], text: str) -> bool:
+    """Whether a text has all markup of `pieces`, and no tags or placeholders besides."""
+    before, after = Counter(markup_of(pieces)), Counter(markup_of(parse(text)))
+    more = after - before
+    return not before - after and all(map(ADDRESS.fullmatch, more))
 
 
 def is_kept(tag: Stretch) -> bool:

@@ -75,6 +75,8 @@ class Placer:
     blocks: Blocks
     write: Callable[[int, int], str]
     """What stands in the output for the characters of the target between two places."""
+    spaced: bool = False
+    """Whether what stands alone gets spaces around it, even where it had none."""
 
     def place(self, nodes: Sequence[Node]) -> str:
         """The whole translation with all markup in it."""
@@ -204,12 +206,13 @@ class Placer:
         else:
             first, last = there  # it takes the place of the space
         first = room.outside(min(max(first, room.span.first), room.span.last))
-        if last is not None and first < last <= room.span.last:
+        if last is not None and first < last <= room.span.last and not self.spaced:
             span = room.take(first, last)
             return _Item(*span, order, node.raw)
         text = self.target.text
         before = node.before and first > room.span.first and not text[first - 1].isspace()
         after = node.after and first < room.span.last and not text[first].isspace()
+        before, after = before or self.spaced, after or self.spaced
         return _Item(first, first, order, f"{' ' * before}{node.raw}{' ' * after}")
 
 

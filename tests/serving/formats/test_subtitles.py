@@ -1,0 +1,152 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.serving.formats.subtitles import (
+    SEAM,
+    WIDTH,
+    read_subtitles,
+    translate_srt,
+    translate_vtt,
+)
+
+SRT = """\ufeff1\r
+00:00:01,000 --> 00:00:02,500 X1:40\r
+{\\an8}<i>Jane visite</i>\r
+l'Afrique.\r
+\r
+7\r
+00:00:03,000 --> 00:00:04,000\r
+- Bonjour.\r
+- Salut!\r
+\r
+\r
+2\r
+00:00:05,000 --> 00:00:06,000\r
+♪\r
+\r
+3\r
+00:00:07,000 --> 00:00:08,000\r
+Fin"""
+VTT = """WEBVTT - un titre
+X-TIMESTAMP-MAP=LOCAL:00:00:00.000
+
+STYLE
+::cue(b) { color: red }
+
+NOTE Ceci n'est pas traduit.
+
+intro
+00:01.000 --> 00:04.000 align:start position:10%
+<v Roger Bingham>Nous <c.loud>dormons</c> &amp; <00:02.000>dansons.
+
+00:05.000 --> 00:06.000
+Oui.
+"""
+
+
+def same(lines):
+    return list(lines)
+
+
+def shout(lines):
+    return [line.upper().replace(SEAM.upper(), SEAM) for line in lines]
+
+
+def srt(*cues):
+    return "".join(
+        f"{n}\n00:00:{n:02},000 --> 00:00:{n:02},900\n{cue}\n\n" for n, cue in enumerate(cues, 1)
+    )
+
+
+def shown(document):
+    """The lines of each cue of a file that `srt` made."""
+    return [block.split("\n")[2:] for block in document.strip().split("\n\n")]
+
+
+def test_what_is_said_is_found():
+    assert read_subtitles(SRT).lines == [
+        "{\\an8}<i>Jane visite</i> l'Afrique.",
+        "Bonjour.",
+        "Salut!",
+        "Fin",
+    ]
+    assert read_subtitles(VTT).lines == [
+        "<v Roger Bingham>Nous <c.loud>dormons</c> &amp; <00:02.000>dansons.",
+        "Oui.",
+    ]
+
+
+def test_all_else_stays_as_it_is():
+    assert translate_srt(SRT, same) == SRT
+    assert translate_vtt(VTT, same) == VTT
+    assert "un titre" in translate_vtt(VTT, shout)
+    assert "- BONJOUR.\r\n- SALUT!\r\n" in translate_srt(SRT, shout)
+
+
+TIMES = ["00:00:01,000 --> 00:00:02,000", "00:01.000 --> 00:02.000 a:b", "-->", "1", "99999"]
+ENDS = ["\n", "\r\n", "\n\n", " "]
+SAID = ["mot", "Un mot.", "<i>", "</i>", "- ", "WEBVTT", "NOTE", "{\\an8}", "\ufeff"]
+
+
+@given(st.lists(st.sampled_from([*TIMES, *ENDS, *SAID])).map("".join))
+def test_nothing_but_words_is_touched(text):
+    document = read_subtitles(text)
+    answer = document.join(document.lines)
+    kept = text if "-->" not in "".join(document.lines) else answer
+    assert answer.split() == kept.split()
+    assert answer.count("\n\n") == text.count("\n\n")
+
+
+def test_lines_are_broken_anew():
+    [lines] = shown(translate_srt(srt("un\ndeux"), lambda _: ["one two three four"]))
+    assert lines == ["one two", "three four"]
+    [lines] = shown(translate_srt(srt("un"), lambda _: ["word " * 16]))
+    assert len(lines) == 2
+    assert max(map(len, lines)) <= WIDTH
+    [lines] = shown(translate_srt(srt("un\ndeux"), lambda _: ['<font color="a b">one</font> two']))
+    assert lines == ['<font color="a b">one</font>', "two"]
+
+
+def test_fewer_words_than_lines_leave_no_blank_line():
+    assert shown(translate_srt(srt("Un\ndeux.", "Trois."), lambda _: ["one", "two"])) == [
+        ["one"],
+        ["two"],
+    ]
+
+
+def test_a_sentence_goes_on_in_the_next_cue():
+    document = srt("Elle ne", "la visite", "pas. Jamais", "Oui")
+    assert read_subtitles(document).lines == [f"Elle ne {SEAM} la visite {SEAM} pas. Jamais", "Oui"]
+    answer = translate_srt(document, lambda _: [f"She {SEAM} never {SEAM}visits it.", "Yes"])
+    assert shown(answer) == [["She"], ["never"], ["visits it."], ["Yes"]]
+
+
+def test_no_cue_is_left_without_words():
+    answer = translate_srt(srt("Elle ne la", "visite pas"), lambda _: [f"{SEAM}She never does"])
+    assert shown(answer) == [["She never"], ["does"]]
+
+
+@pytest.mark.parametrize("cues", [("Fin.", "puis"), ("Un", "Deux"), ("un", "- deux"), ("un", "…")])
+def test_what_does_not_go_on(cues):
+    assert SEAM not in "".join(read_subtitles(srt(*cues)).lines)
+
+
+def test_no_more_than_some_cues_are_joined():
+    assert [line.count(SEAM) for line in read_subtitles(srt(*["mot"] * 9)).lines] == [3, 3, 0]
+
+
+def test_numbers_and_blank_lines_may_be_missing():
+    document = "00:00:01,000 --> 00:00:02,000\nUn.\n5\n00:00:02,000 --> 00:00:03,000\nDeux.\n"
+    assert read_subtitles(document).lines == ["Un.", "Deux."]
+    assert translate_srt(document, same) == document
+
+
+def test_a_model_cannot_make_times():
+    answer = translate_srt(srt("un"), lambda _: ["a --> b\n\nc"])
+    assert shown(answer) == [["a -> b c"]]
+
+
+@pytest.mark.parametrize("document", ["", "\n\n", "WEBVTT", "no subtitles at all", "\ufeff"])
+def test_nothing_to_translate(document):
+    assert translate_srt(document, same) == document
