@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import expect
 
+import regard
 from browser import visit
 from pages import (
     DESK,
@@ -255,6 +256,19 @@ def test_a_phone_needs_no_sideways_scrolling(chromium, server, scheme):
         assert seen.errors == []
 
 
+def test_the_page_leaves_the_colours_of_the_theme_alone():
+    sources = Path(regard.__file__).parent
+    [page_sheet] = (sources / "serving/server/page").glob("*.css")
+    view_sheets = sorted((sources / "inspection/page").glob("*.css"))
+    assert len(view_sheets) > 1
+    own, theirs = (
+        {name for sheet in sheets for name in re.findall(r"(--[\w-]+):", sheet.read_text())}
+        for sheets in ([page_sheet], view_sheets)
+    )
+    assert own
+    assert own & theirs == set()
+
+
 def test_light_and_dark_are_remembered(page):
     page.get_by_role("radio", name="Dark").check()
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -303,8 +317,8 @@ def test_two_directions_detect_and_swap(chromium, serve, tiny_run):
 
 
 SCREENS = {
-    "light": {"viewport": {"width": 1280, "height": 1208}, "color_scheme": "light"},
-    "dark": {"viewport": {"width": 1280, "height": 1390}, "color_scheme": "dark"},
+    "light": {"viewport": {"width": 1280, "height": 1236}, "color_scheme": "light"},
+    "dark": {"viewport": {"width": 1280, "height": 1420}, "color_scheme": "dark"},
     "phone": {"viewport": {"width": 360, "height": 1090}, "device_scale_factor": 2},
 }
 
@@ -313,7 +327,7 @@ SCREENS = {
 def test_screenshots_of_the_docs(chromium, serve):
     with serve(f"fr-en={os.environ['REGARD_SCREENSHOTS']}") as server:
         for name, options in SCREENS.items():
-            with visit(chromium, allow=server, **options) as seen:
+            with visit(chromium, allow=server, reduced_motion="reduce", **options) as seen:
                 page = seen.page
                 open_page(page, server)
                 write(page, "La voyageuse qui l'a visité en juillet le rencontre rarement.")
@@ -323,5 +337,5 @@ def test_screenshots_of_the_docs(chromium, serve):
                     looked(page)
                 page.evaluate("scrollTo(0, 0)")
                 page.locator("#view .rows .word", has_text="rarely").hover()
-                page.screenshot(path=IMAGES / f"page-{name}.png", animations="disabled")
+                page.screenshot(path=IMAGES / f"page-{name}.png")
                 assert seen.errors == []
