@@ -159,8 +159,8 @@ def command(
     )
     if html is not None:
         # in a page of a changed translation a click could not be told from the changes made here
-        without = [] if wishes else _silence_each(translator, answer, settings)
-        write_page(html, _document(translator, answer, without))
+        outcomes = [] if wishes else _silence_each(translator, answer, settings)
+        write_page(html, _document(translator, answer, outcomes))
         note(f"wrote {html}")
 
 
