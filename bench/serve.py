@@ -12,8 +12,8 @@ the machine's cores.
 
 import argparse
 import asyncio
+import json
 import os
-import platform
 import random
 import re
 import statistics
@@ -24,8 +24,6 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
-
-import httpx
 
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import RunFolder
@@ -67,32 +65,62 @@ def expect(model: str, number: int) -> tuple[dict[str, str], dict[str, str]]:
     return {one: translator(one).text for one in sentences}, languages
 
 
+class Connection:
+    """One client's connection, which is kept. A client library would need more time than we do."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def translate(self, asked: dict[str, str]) -> tuple[int, dict[str, str]]:
+        """The status and the body of the answer."""
+        if self._streams is None:
+            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = self._streams
+        body = json.dumps(asked).encode()
+        head = (
+            f"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+            "Content-Type: application/json\r\n\r\n"
+        )
+        writer.write(head.encode() + body)
+        answer = (await reader.readuntil(b"\r\n\r\n")).decode()
+        length = re.search(r"content-length: (\d+)", answer)
+        assert length is not None, answer
+        return int(answer.split()[1]), json.loads(await reader.readexactly(int(length[1])))
+
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
+
+
 async def measure(
-    url: str, expected: dict[str, str], languages: dict[str, str], clients: int, seconds: float
+    port: int, expected: dict[str, str], languages: dict[str, str], clients: int, seconds: float
 ) -> Measured:
     """Let so many clients ask for so long."""
     took: list[float] = []
     wrong: Counter[str] = Counter()
     sentences, began = list(expected), time.perf_counter()
-    limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
-    async with httpx.AsyncClient(base_url=url, limits=limits, timeout=120) as client:
 
-        async def ask() -> None:
-            while time.perf_counter() < began + seconds:
-                sentence, asked = random.choice(sentences), time.perf_counter()
-                try:
-                    answer = await client.post("/translate", json={"q": sentence, **languages})
-                except httpx.HTTPError as error:
-                    wrong[type(error).__name__] += 1
-                    continue
-                if answer.status_code != 200:
-                    wrong[f"status {answer.status_code}"] += 1
-                elif answer.json()["translatedText"] != expected[sentence]:
-                    wrong["another's answer"] += 1
-                else:
-                    took.append(time.perf_counter() - asked)
+    async def ask() -> None:
+        connection = Connection(port)
+        while time.perf_counter() < began + seconds:
+            sentence, asked = random.choice(sentences), time.perf_counter()
+            try:
+                status, answer = await connection.translate({"q": sentence, **languages})
+            except (OSError, asyncio.IncompleteReadError) as error:
+                wrong[type(error).__name__] += 1
+                connection.close()
+                continue
+            if status != 200:
+                wrong[f"status {status}"] += 1
+            elif answer["translatedText"] != expected[sentence]:
+                wrong["another's answer"] += 1
+            else:
+                took.append(time.perf_counter() - asked)
+        connection.close()
 
-        await asyncio.gather(*(ask() for _ in range(clients)))
+    await asyncio.gather(*(ask() for _ in range(clients)))
     return Measured(clients, time.perf_counter() - began, took, wrong)
 
 
@@ -107,14 +135,15 @@ def main() -> int:
     command = [sys.executable, "-m", "regard", "serve", asked.model, "--device", "cpu"]
     with subprocess.Popen([*command, "--port", "0"], stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
-        told = (re.search(r"http://\S+:\d+", line) for line in server.stderr)
-        url = next(found.group() for found in told if found)
+        told = (re.search(r"http://\S+:(\d+)", line) for line in server.stderr)
+        port = next(int(found[1]) for found in told if found)
         quiet = subprocess.Popen(["cat"], stdin=server.stderr, stdout=subprocess.DEVNULL)
-        print(f"{len(expected)} sentences; {os.cpu_count()} cores, {platform.processor() or '?'}")
+        load = os.getloadavg()[0]
+        print(f"{len(expected)} sentences; {os.cpu_count()} cores, {load:.1f} of them busy before")
         print("clients  answered   a second  p50 (ms)  p99 (ms)   wrong")
         found = []
         for clients in (1, asked.clients):
-            found.append(asyncio.run(measure(url, expected, languages, clients, asked.seconds)))
+            found.append(asyncio.run(measure(port, expected, languages, clients, asked.seconds)))
             found[-1].show()
         server.terminate()
         server.wait()

@@ -212,6 +212,20 @@ def test_one_that_fails_fails_alone():
     assert (worse.status, worse.message) == (500, "the server made a mistake; its log says where")
 
 
+def test_a_task_that_miscounts_is_our_mistake():
+    @dataclass(frozen=True)
+    class Short:
+        def __call__(self, translator, items, crowd):
+            return list(items)[1:]
+
+    async def scenario(gatherer):
+        with pytest.raises(RequestError, match="the server made a mistake") as refused:
+            await submit(gatherer, Short(), "a", "b")
+        return [refused.value.status, await submit(gatherer, opened(""), "c")]
+
+    assert gather(scenario) == [500, ["C"]]
+
+
 def test_an_error_does_not_tell_where_the_model_lies(translator):
     async def run():
         gatherer = Gatherer("fr-en", translator, ServerSettings(), Metrics())

@@ -108,6 +108,18 @@ def test_a_second_signal_ends_it_at_once(tiny_run, tmp_path):
         assert server.process.wait(PATIENCE) == 0
 
 
+def test_grace_ends(tiny_run, tmp_path):
+    options = ("--read-timeout", 60, "--grace", 1)
+    with process(tmp_path, tiny_run, *options) as server, connect(server) as slow:
+        slow.sendall(head("POST", "/translate", 100) + b"{")
+        wait_until(lambda: inside(server) == 2)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(PATIENCE) == 0
+        events = [one["event"] for one in server.events()]
+        assert "some requests took too long and are not answered" in events
+        assert not any("Traceback" in event for event in events)
+
+
 def test_models_are_loaded_again_without_losing_a_request(tiny_run, expected, tmp_path):
     folder = shutil.copytree(tiny_run, tmp_path / "run")
     with process(tmp_path, folder, "--watch") as server:

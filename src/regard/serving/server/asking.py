@@ -1,13 +1,16 @@
 """What may be asked for, and what it means for the search."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from regard.decoding.search import DecodingSettings
 from regard.serving.searching import search_settings
 from regard.serving.server.detection import Guess
+from regard.serving.server.layout import Layout, lay_out
 from regard.serving.server.models import Served
 from regard.serving.server.refusals import RequestError
 from regard.serving.server.schemas import Detected
+from regard.serving.server.service import aside
 from regard.serving.server.settings import ServerSettings
 
 
@@ -38,6 +41,12 @@ def check_texts(texts: Sequence[str], settings: ServerSettings) -> None:
             400,
             f"Invalid request: request ({longest}) exceeds text limit ({settings.max_characters})",
         )
+
+
+async def lay_out_aside(texts: Sequence[str], settings: ServerSettings) -> Layout:
+    """The lines or sentences of texts."""
+    work = partial(lay_out, texts, sentences=settings.sentences)
+    return await aside(sum(map(len, texts)), work)
 
 
 def detected(guess: Guess | None) -> Detected | None:

@@ -16,7 +16,7 @@ ORDERS = (1, 2, 3)
 log-probability is the sum over all divided by their number."""
 SMOOTHING = 0.1
 """Added to every count: what was never seen is not impossible."""
-LONGEST = 2000
+LONGEST = 1000
 """Characters of a text that are looked at; more would change nothing."""
 
 

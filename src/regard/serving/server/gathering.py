@@ -247,16 +247,19 @@ def answer_batch(translator: Translator, batch: Sequence[Share]) -> list[Any]:
     Where one fails, each request is tried alone, so that no one pays for another's.
     """
     try:
-        return batch[0].job.task(translator, [share.item for share in batch], Batch(batch))
+        answers = batch[0].job.task(translator, [share.item for share in batch], Batch(batch))
+        if len(answers) != len(batch):
+            raise ValueError(f"{len(answers)} answers to {len(batch)} items")
+        return answers
     except Exception as error:
         alone: dict[int, list[int]] = {}
         for number, share in enumerate(batch):
             alone.setdefault(id(share.job), []).append(number)
         if len(alone) == 1:
             return [error] * len(batch)
-        answers: list[Any] = [None] * len(batch)
+        every: list[Any] = [None] * len(batch)
         for numbers in alone.values():
             found = answer_batch(translator, [batch[number] for number in numbers])
             for number, answer in zip(numbers, found, strict=True):
-                answers[number] = answer
-        return answers
+                every[number] = answer
+        return every

@@ -1,9 +1,10 @@
 """What the routes share: the parts of one server, and how a request waits for its answer."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from functools import partial
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from fastapi import Depends, Request
 
@@ -18,13 +19,14 @@ from regard.serving.server.settings import ServerSettings
 
 AUTO = "auto"
 """The source language of a text whose language is to be detected."""
-
 LEARNED_FROM = 5000
 """Sentences of a corpus by which its languages are told apart."""
 SHORT = 1000
-"""Characters that are cut into tokens at once: to wait for a thread would take longer."""
+"""Characters that are worked on at once: to wait for a thread would take longer."""
 FILES_ROOM = 16
 """Files of the longest kind that are kept until they are fetched."""
+
+T = TypeVar("T")
 
 
 class Found(NamedTuple):
@@ -123,11 +125,13 @@ async def _leaves(request: Request) -> None:
 async def count_tokens(served: Served, lines: Sequence[str]) -> list[int]:
     """What each line costs: its source tokens, and one for its end."""
     tokenizer = served.translator.runs[0].tokenizers.source
-    if sum(map(len, lines)) <= SHORT:
-        found = tokenizer.encode(list(lines))
-    else:
-        found = await asyncio.to_thread(tokenizer.encode, list(lines))
+    found = await aside(sum(map(len, lines)), partial(tokenizer.encode, list(lines)))
     return [len(ids) + 1 for ids in found]
+
+
+async def aside(size: int, work: Callable[[], T]) -> T:
+    """What `work` on so many characters gives: in a thread where it would hold up others."""
+    return work() if size <= SHORT else await asyncio.to_thread(work)
 
 
 def find_service(request: Request) -> Service:

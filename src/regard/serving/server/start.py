@@ -89,7 +89,7 @@ class GracefulServer(uvicorn.Server):
     def _told(self, number: int) -> None:
         if self._doors.shut:
             log("stopping at once")
-            self.should_exit = self.force_exit = True
+            self._end_at_once()
         else:
             self._begin(self._stop)
 
@@ -105,6 +105,12 @@ class GracefulServer(uvicorn.Server):
         log("stopping")
         if not await self._doors.close(self._grace):
             log("some requests took too long and are not answered")
+            self._end_at_once()
+        self.should_exit = True
+
+    def _end_at_once(self) -> None:
+        """Let uvicorn cancel what is still under way."""
+        self.config.timeout_graceful_shutdown = 0
         self.should_exit = True
 
 

@@ -1,3 +1,5 @@
+import shutil
+
 import pytest
 
 from regard.serving.searching import search_settings
@@ -135,3 +137,19 @@ def test_hostile_texts_are_translated_like_others(server, text):
     answer = server.post("/translate", json={"q": text, **PAIR})
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
+
+
+def test_without_texts_no_language_is_detected(tiny_run, tmp_path):
+    folder = shutil.copytree(tiny_run, tmp_path / "run")
+    shutil.rmtree(folder / "data")
+    auto = {"q": "Il part.", "source": "auto", "target": "en"}
+    with client(f"fr-en={folder}") as server:
+        answer = server.post("/detect", json={"q": "Il part."})
+        assert answer.status_code == 400
+        assert "no text to detect languages by is at hand" in answer.json()["error"]
+        found = server.post("/translate", json=auto).json()["detectedLanguage"]
+        assert found == {"confidence": 0.0, "language": "fr"}
+    with client(f"fr-en={folder}", f"de-en={folder}") as server:
+        answer = server.post("/translate", json=auto)
+        assert answer.status_code == 400
+        assert "auto-en is not supported: no text to detect" in answer.json()["error"]

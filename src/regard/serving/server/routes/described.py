@@ -39,7 +39,7 @@ def errors(*statuses: int) -> Responses:
 
 
 def taking(shape: type[BaseModel], *kinds: str) -> dict[str, Any]:
-    """A body of a shape, as JSON or a form; `app.describe` puts the shape into the document."""
+    """A body of a shape, as JSON or a form; `openapi.py` puts the shape into the document."""
     schema = {"$ref": f"#/components/schemas/{shape.__name__}"}
     content = {kind: {"schema": schema} for kind in kinds or (JSON, FORM, MULTIPART)}
     return {"requestBody": {"required": True, "content": content}}

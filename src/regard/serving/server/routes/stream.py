@@ -9,10 +9,10 @@ from typing import Annotated, Any, NamedTuple
 from fastapi import APIRouter, Depends
 from starlette.responses import StreamingResponse
 
-from regard.serving.server.asking import check_texts, detected, wanted
+from regard.serving.server.asking import check_texts, detected, lay_out_aside, wanted
 from regard.serving.server.bodies import JSON, body
 from regard.serving.server.gathering import Job
-from regard.serving.server.layout import Layout, lay_out
+from regard.serving.server.layout import Layout
 from regard.serving.server.refusals import RequestError
 from regard.serving.server.routes.described import READING, errors, taking
 from regard.serving.server.schemas import Detected, StreamRequest, Translated
@@ -61,7 +61,7 @@ async def translate_stream(
     check_texts([asked.q], service.settings)
     served, guess = service.find_model(asked.source, asked.target, [asked.q])
     settings = wanted(served, service.settings, alternatives=asked.alternatives)
-    layout = lay_out([asked.q], sentences=service.settings.sentences)
+    layout = await lay_out_aside([asked.q], service.settings)
     news = asyncio.Queue[News | None]()
     loop = asyncio.get_running_loop()
 
@@ -96,6 +96,7 @@ async def _events(
         )
         yield _event("done", done.model_dump(exclude_none=True))
     except TimeoutError:
+        job.done.cancel()
         yield _event("error", {"error": service.late().message})
     except RequestError as error:
         yield _event("error", {"error": error.message})

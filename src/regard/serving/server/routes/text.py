@@ -6,10 +6,9 @@ from typing import Annotated, NamedTuple
 from fastapi import APIRouter, Depends, Request
 
 from regard.serving.formats.html import read_html
-from regard.serving.server.asking import check_texts, detected, wanted
+from regard.serving.server.asking import check_texts, detected, lay_out_aside, wanted
 from regard.serving.server.bodies import body
 from regard.serving.server.documents import translate_documents
-from regard.serving.server.layout import lay_out
 from regard.serving.server.models import Served
 from regard.serving.server.refusals import RequestError
 from regard.serving.server.routes.described import READING, errors, taking
@@ -77,7 +76,7 @@ async def _translate(
         settings = wanted(served, service.settings, alternatives=0)
         best = await translate_documents(service, request, served, read_html, texts, settings)
         return Ways(best, [[] for _ in texts])
-    layout = lay_out(texts, sentences=service.settings.sentences)
+    layout = await lay_out_aside(texts, service.settings)
     costs = await count_tokens(served, layout.lines)
     answers = await service.run(request, served, Translate(settings), layout.lines, costs)
     return Ways(layout.best(answers), layout.alternatives(answers, asked.alternatives))
