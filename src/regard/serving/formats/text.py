@@ -16,7 +16,8 @@ from regard.serving.formats.document import (
     translate,
 )
 
-_LINE = re.compile(r"(?P<before>(?:[^\w\S]|[ \t\ufeff])*+(?:(?:[-*+•–—>#]+|\d{1,3}[.)])[ \t]+)*+)")
+_BEFORE = re.compile(r"[\s\ufeff]*+(?:(?:[-*+•–—>#]+|\d{1,3}[.)])[ \t]+)*+")
+"""Indentation, bullets, and the number of an item."""
 _END = re.compile(r"(\r\n|\r|\n)")
 
 
@@ -35,7 +36,7 @@ def _cut(document: str) -> Iterator[Part]:
         if number % 2 or not says(piece):
             yield Part(piece)
             continue
-        found = _LINE.match(piece)
+        found = _BEFORE.match(piece)
         assert found is not None  # it may be empty
         rest = piece[found.end() :]
         inner = rest.rstrip()

@@ -47,6 +47,10 @@ class _Room:
     spans: list[Span] = field(default_factory=list)
     """The characters that are taken, in their order."""
 
+    def is_free(self, word: int) -> bool:
+        """Whether any pair may have the word."""
+        return word not in self.anchors and word not in self.taken
+
     def take(self, first: int, last: int) -> Span:
         """What is free of the characters from `first` to before `last`; now it is taken."""
         place = bisect_left(self.spans, (first, last))
@@ -234,12 +238,11 @@ def _stretch(share: Along, room: _Room) -> range:
     if value < FLOOR:
         return range(0)
     best = -minus
-    others = (room.anchors | room.taken.keys()) - {best}
     ends = []
     for step in (-1, 1):
         end, gain, most = best, 0.0, 0.0
         place = best + step
-        while place not in others and 0 <= place - share.first < len(share.values):
+        while room.is_free(place) and 0 <= place - share.first < len(share.values):
             gain += float(share.values[place - share.first]) - HALF
             if gain > most:
                 end, most = place, gain
