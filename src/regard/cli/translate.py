@@ -1,7 +1,7 @@
 """`regard translate`."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 import typer
@@ -12,6 +12,7 @@ from regard.corpora.readers import read_bytes, read_lines
 from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_links
 from regard.serving.dictionary import read_unknown
+from regard.serving.formats.document import Document
 from regard.serving.formats.kinds import READERS, Kind, decode, kind_of
 from regard.serving.markup import Carrier
 from regard.serving.searching import search_settings
@@ -123,25 +124,18 @@ def command(
         sampling=drawing if sample else None,
         unknown=unknown is not None,
     )
-    carrier = Carrier(
-        translator,
-        settings,
-        sentences=whole is not None,
-        forbidden=forbid or (),
-        unknown=dictionary,
-    )
-    if document is not None:
-        sys.stdout.write(document.join(_carry(carrier, document.lines, "text")))
+    if document is not None or markup:
+        carrier = Carrier(
+            translator,
+            settings,
+            sentences=whole is not None,
+            forbidden=forbid or (),
+            unknown=dictionary,
+        )
+        _translate_markup(carrier, document, file)
         return
     number = 0
-    typed = file == "-" and sys.stdin.isatty()  # then each line gets its answer at once
-    for chunk in chunked(read_lines(file, replace=True), 1 if typed else CHUNK):
-        if markup:
-            for line in _carry(carrier, chunk, "line", first=number):
-                print(line)
-            number += len(chunk)
-            sys.stdout.flush()
-            continue
+    for chunk in _chunks(file):
         answers = translator.translate(
             chunk,
             settings,
@@ -184,6 +178,26 @@ def _refuse_idle(
         )
     if markup and name:
         raise SettingsError(f"{name} does not go with --markup: drop one of them")
+
+
+def _chunks(file: str) -> Iterator[list[str]]:
+    """The lines of a file, some at a time; of those that are typed, one: it is answered at once."""
+    typed = file == "-" and sys.stdin.isatty()
+    return chunked(read_lines(file, replace=True), 1 if typed else CHUNK)
+
+
+def _translate_markup(carrier: Carrier, document: Document | None, file: str) -> None:
+    """Print the document, or each line of the file, translated with its markup."""
+    if document is not None:
+        answers = _carry(carrier, document.lines, "text")
+        sys.stdout.write(document.join(answers))
+        return
+    number = 0
+    for chunk in _chunks(file):
+        for line in _carry(carrier, chunk, "line", first=number):
+            print(line)
+        number += len(chunk)
+        sys.stdout.flush()
 
 
 def _carry(carrier: Carrier, lines: Sequence[str], unit: str, *, first: int = 0) -> list[str]:
