@@ -46,7 +46,7 @@ def command(
         bool,
         typer.Option(
             "--markup",
-            help="Keep tags such as <b>, placeholders such as {name}, and addresses in lines, and "
+            help="Keep tags such as `<b>`, placeholders such as {name} and addresses in lines, and "
             "put them where they belong; documents are always so translated.",
         ),
     ] = False,

@@ -19,7 +19,8 @@ def place(source, target, sources=None):
     here, there = side(plain.text), side(target)
     weights = np.zeros((len(there.words), len(here.words)))
     for row, column in enumerate(sources or range(len(there.words))):
-        weights[row, list(map(int, str(column)))] = 1
+        for one in str(column):
+            weights[row, int(one)] += 1
     one = block(range(len(here.words)), range(len(there.words)), weights)
     write = lambda first, last: target[first:last]  # noqa: E731
     return Placer(here, there, Blocks([one]), write).place(plain.nodes)
@@ -86,6 +87,14 @@ def test_tags_beside_each_other_do_not_overlap():
     )
     assert place("<b>un deux</b> <i>trois</i>", "one three two", [0, 2, 1]) == (
         "<b>one</b> <i>three</i> two"
+    )
+
+
+def test_tags_without_a_word_do_not_take_that_of_others():
+    assert place("<b>à</b> <i>pied</i> vite", "foot fast", ["011", "2"]) in (
+        "<b></b><i>foot</i> fast",
+        "<i>foot</i> <b></b>fast",
+        "<i>foot</i><b></b> fast",
     )
 
 

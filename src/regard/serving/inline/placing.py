@@ -229,10 +229,11 @@ def _best(share: Along) -> int | None:
 
 def _stretch(share: Along, room: _Room) -> range:
     """The free words whose shares above a half outweigh those below, around the best of them."""
+    own = _best(share)
     free = [
         (value, -number)
         for number, value in enumerate(share.values.tolist(), share.first)
-        if number not in room.taken
+        if room.is_free(number) or (number == own and number not in room.taken)
     ]
     value, minus = max(free, default=(0.0, 0))
     if value < FLOOR:
