@@ -7,8 +7,8 @@ from regard.decoding.beam import BeamSettings
 from regard.decoding.rules import RuleSettings
 from regard.decoding.search import DecodingSettings
 from regard.errors import SettingsError
-from regard.inspection.lexical import cut_text
 from regard.inspection.changes import Silenced
+from regard.inspection.lexical import cut_text
 from regard.inspection.record import Attention, Axis
 from regard.recipes.run_folder import Run, load_run, new_model
 from regard.serving import unknown_words
