@@ -5,8 +5,10 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli import translate
+from regard.corpora.pairs import Pair
 from regard.errors import CorpusError, RunError, SearchError, SettingsError
-from regard.evaluation.pharaoh import read_pharaoh
+from regard.evaluation.pharaoh import format_links
+from regard.serving.aligning import align_pairs, best_alignment
 
 SENTENCES = ["Jane visite l'Afrique en septembre.", "Paul aime la mer.", "Elle danse."]
 WORDS = [
@@ -117,14 +119,14 @@ def test_scores_come_first(run, translator):
         assert row[1] == answer.text
 
 
-def test_alignments_come_last(run):
+def test_alignments_come_last_and_are_those_of_regard_align(run, translator):
     rows = [line.split("\t") for line in run("--align", given=f"{LINES}\n").stdout.splitlines()]
     assert [len(row) for row in rows] == [2, 2, 2, 2]
     assert rows[3] == ["", ""]
-    for source, (text, links) in zip(SENTENCES, rows[:3], strict=True):
-        [gold] = read_pharaoh([links])
-        assert len(gold.sure) == len(text.split())
-        assert all(place < len(source.split()) for place, _ in gold.sure)
+    [model] = translator.runs
+    pairs = [Pair(source, text) for source, (text, _) in zip(SENTENCES, rows[:3], strict=True)]
+    wanted = align_pairs(model, pairs, best_alignment(model))
+    assert [links for _, links in rows[:3]] == list(map(format_links, wanted))
 
 
 def test_json(run):

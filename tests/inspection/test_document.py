@@ -1,5 +1,6 @@
 import base64
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -79,6 +80,9 @@ def test_links_are_read_as_asked(look):
     }
     average = look_document(answer(look, "the sea"))["alignment"]
     assert average["by"] == "the average of all layers and heads"
+    measured = replace(look, reading=AlignmentSettings(head=1))
+    crossed = look_document(answer(measured, "the sea"))["alignment"]
+    assert crossed["by"] == "the average of all layers, head 1"
 
 
 def test_what_was_changed_and_what_was_before(look):

@@ -94,6 +94,9 @@ def test_alignment_follows_the_settings(look):
     assert look.alignment(AlignmentSettings(head=1)) == {(1, 0), (0, 1)}
     mean = look.alignment()
     assert {target for _, target in mean} == {0, 1}
+    measured = replace(look, reading=AlignmentSettings(head=1))
+    assert measured.alignment() == {(1, 0), (0, 1)}
+    assert measured.alignment(AlignmentSettings(head=0)) == {(0, 0), (1, 1)}
 
 
 def test_sinks_are_those_of_the_pieces():

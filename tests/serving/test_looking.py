@@ -1,8 +1,10 @@
 import torch
 
 from regard.decoding.tree import Node, SearchTree
+from regard.inspection.alignment import AlignmentSettings
 from regard.inspection.changes import Silenced
 from regard.inspection.look import Look
+from regard.serving.aligning import best_alignment
 from regard.serving.looking import look_into, with_tree
 from regard.serving.unknown_words import Said
 
@@ -22,6 +24,12 @@ def test_a_look_is_what_the_model_does_when_told_its_answer(translator):
     silent = look_into(run, source, said, Silenced("cross", 0))
     assert not silent.parts["cross"].layers[0].any()
     assert silent.parts["cross"].layers[1].any()
+
+
+def test_its_alignment_is_read_as_was_measured(translator):
+    [run] = translator.runs
+    look = translator(SENTENCE, look=True).attention
+    assert look.reading == best_alignment(run) != AlignmentSettings()
 
 
 def test_a_tree_names_what_its_nodes_say(translator):

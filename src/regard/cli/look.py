@@ -22,7 +22,6 @@ from regard.inspection.look import Kind, Look
 from regard.inspection.page import write_page
 from regard.inspection.record import Part
 from regard.inspection.terminal_tree import show_tree
-from regard.serving.aligning import best_alignment
 from regard.serving.answer import Answer
 from regard.serving.searching import search_settings
 from regard.serving.translator import Translator, load
@@ -193,13 +192,8 @@ def _print_maps(look: Look, view: View) -> None:
 def _document(
     translator: Translator, answer: Answer, without: Sequence[Without] = ()
 ) -> LookDocument:
-    run = translator.runs[0]
-    return look_document(
-        answer,
-        model=run.folder.path.resolve().name,
-        alignment=best_alignment(run),
-        without=without,
-    )
+    name = translator.runs[0].folder.path.resolve().name
+    return look_document(answer, model=name, without=without)
 
 
 def _silence_each(

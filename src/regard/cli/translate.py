@@ -11,12 +11,13 @@ from regard.cli.console import note, print_json
 from regard.corpora.readers import read_bytes, read_lines
 from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_links
+from regard.serving.answer import Answer
 from regard.serving.dictionary import read_unknown
 from regard.serving.formats.document import Document
 from regard.serving.formats.kinds import READERS, Kind, decode, kind_of
 from regard.serving.markup import Carrier
 from regard.serving.searching import search_settings
-from regard.serving.translator import Answer, load
+from regard.serving.translator import load
 from regard.streams import chunked
 
 app = typer.Typer()

@@ -136,9 +136,9 @@ def look_document(
 ) -> LookDocument:
     """The document of one answer, ready for JSON.
 
-    `alignment` says which attention the links are read off, by default the average. `without` is
-    for a viewer that cannot ask for a translation under other changes. An answer that was not
-    looked at, or by a model that does not attend, has no parts.
+    `alignment` says how the links are read off, by default as the look says. `without` is for a
+    viewer that cannot ask for a translation under other changes. An answer that was not looked at,
+    or by a model that does not attend, has no parts.
     """
     look = answer.attention or Look({})
     source, target = _source_axis(look), _target_axis(look)
@@ -149,7 +149,7 @@ def look_document(
         "target": _side(answer.candidates[0].text, target),
         "given": [SPECIAL_PIECES[BOS], *target.pieces[:-1]] if target else [],
         "parts": {part: _maps(attention) for part, attention in look.parts.items()},
-        "alignment": _links(look, alignment or AlignmentSettings()),
+        "alignment": _links(look, alignment or look.reading),
         "sinks": [sink for attention in look.parts.values() for sink in _sinks(attention)],
         "candidates": [{"text": one.text, "score": one.score} for one in answer.candidates],
         "tree": _tree(look),

@@ -1,7 +1,7 @@
 """What a model attended to when it made one translation, ready to be seen."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from matplotlib.figure import Figure
@@ -36,6 +36,8 @@ class Look:
     """All hypotheses that were weighed, if asked for."""
     tree_pieces: tuple[str, ...] = ()
     """What each of its nodes says last."""
+    reading: AlignmentSettings = field(default_factory=AlignmentSettings)
+    """How its alignment is read off, unless asked otherwise."""
 
     def attention(self, part: Part = "cross", *, words: bool = True) -> Attention:
         """All layers and heads of a part, by words or by the pieces that the model reads."""
@@ -93,8 +95,8 @@ class Look:
         return find_sinks(self.attention(part, words=False))
 
     def alignment(self, settings: AlignmentSettings | None = None) -> frozenset[Link]:
-        """Which source word each target word attended to."""
-        return align(self.attention(words=False), settings or AlignmentSettings())
+        """Which source words and target words belong together: (source, target), from 0."""
+        return align(self.attention(words=False), settings or self.reading)
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows, in its own theme; None where there is nothing to see."""

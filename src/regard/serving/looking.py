@@ -8,6 +8,7 @@ from regard.decoding.tree import SearchTree
 from regard.inspection.look import Look
 from regard.inspection.record import PARTS, record
 from regard.recipes.run_folder import Run
+from regard.serving.aligning import best_alignment
 from regard.serving.unknown_words import Said
 from regard.text.special import BOS
 from regard.text.tokenizer import Tokenizer
@@ -21,11 +22,18 @@ def with_tree(look: Look, tree: SearchTree, target: Tokenizer) -> Look:
 
 
 def look_into(run: Run, source: Sequence[int], said: Said, change: Watch | None) -> Look:
-    """What the model attended to: told its answer to `source`, it does the same once more."""
+    """What the model attended to: told its answer to `source`, it does the same once more.
+
+    Its alignment is read off as was measured to be best for the run.
+    """
     target = pad([said.hypothesis.tokens], first=BOS)
     recording = record(run.model, pad_source([source]), target, change=change)
     recorded = [part for part in PARTS if any(part == there for there, _ in recording.weights)]
     tokenizers = run.tokenizers
     return Look(
-        {part: recording.attention(0, *tokenizers, part, unknown=said.unknown) for part in recorded}
+        {
+            part: recording.attention(0, *tokenizers, part, unknown=said.unknown)
+            for part in recorded
+        },
+        reading=best_alignment(run),
     )
