@@ -1,9 +1,10 @@
 import json
+import re
 from dataclasses import replace
 
 import pytest
 import torch
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from regard.batching.collate import pad, pad_source
 from regard.decoding.beam import BeamSettings
@@ -18,10 +19,9 @@ from regard.inspection.changes import (
     Silenced,
     WishForm,
     find_word,
-    force,
     grant,
+    list_silenced,
     name_words,
-    read_changes,
     write_changes,
 )
 from regard.inspection.record import Attention, Axis, chain, record
@@ -185,16 +185,27 @@ def test_changes_add_up():
     torch.testing.assert_close(answer[:, 1], torch.full((B, T, S), 1 / S))
 
 
+def test_each_head_and_each_layer_once():
+    assert list_silenced({"encoder": {0: 2, 3: 1}, "cross": {1: 1}}) == [
+        Silenced("encoder", 0, 0),
+        Silenced("encoder", 0, 1),
+        Silenced("encoder", 0),
+        Silenced("encoder", 3, 0),
+        Silenced("cross", 1, 0),
+    ]
+    assert list_silenced({}) == []
+
+
 def test_a_forced_word_is_forced_at_all_its_pieces():
-    assert force(CROSS, 1, 0) == Forced((1, 2), (0, 1))
-    assert force(CROSS, "w2", "w1", layer=1, head=2) == Forced((3,), (2,), 1, 2)
+    assert ForcedWords(1, 0).at(CROSS) == Forced((1, 2), (0, 1))
+    assert ForcedWords("w2", "w1", layer=1, head=2).at(CROSS) == Forced((3,), (2,), 1, 2)
 
 
 def test_a_full_stop_behind_a_word_is_not_forced_with_it():
     columns = Axis(("▁l", "'", "mer", ".", "▁!"), ("l'mer.", "!"), (0, 0, 0, 0, 1))
     stops = cross(words(1), columns)
-    assert force(stops, 0, 0).columns == (0, 2)
-    assert force(stops, 0, "!").columns == (4,)  # a word that is nothing else
+    assert ForcedWords(0, 0).at(stops).columns == (0, 2)
+    assert ForcedWords(0, "!").at(stops).columns == (4,)  # a word that is nothing else
 
 
 @pytest.mark.parametrize(
@@ -230,14 +241,14 @@ def test_punctuation_alone_names_no_other_punctuation():
 
 def test_an_empty_translation_has_no_words():
     with pytest.raises(SettingsError, match=r"word 0 of the translation: it has 0, .*: no words"):
-        force(cross(words(), words(1)), 0, 0)
+        ForcedWords(0, 0).at(cross(words(), words(1)))
 
 
 def test_a_word_without_a_position_of_its_own():
     """Such as the second of two words that stand for one unknown one."""
     rows = Axis(("p0", "</s>"), ("New", "York"), (0, None))
     with pytest.raises(SettingsError, match="'York' of the translation: the model has no position"):
-        force(cross(rows, words(1)), 1, 0)
+        ForcedWords(1, 0).at(cross(rows, words(1)))
 
 
 def test_wishes_become_changes():
@@ -253,6 +264,9 @@ def test_nothing_can_be_forced_without_attention(turn):
         turn([ForcedWords(1, "w0")], None)
 
 
+FORMS = TypeAdapter(tuple[WishForm, ...])
+
+
 def test_json_there_and_back():
     raw = [
         {"kind": "silence", "part": "cross", "layer": 0, "head": 1},
@@ -260,7 +274,7 @@ def test_json_there_and_back():
         {"kind": "force", "target": 2, "source": 4, "layer": None, "head": 3},
         {"kind": "force", "target": "Africa", "source": 0, "layer": None, "head": None},
     ]
-    wishes = read_changes(raw)
+    wishes = FORMS.validate_python(raw)
     assert wishes == (
         Silenced("cross", 0, 1),
         Flattened("encoder", 2),
@@ -268,41 +282,34 @@ def test_json_there_and_back():
         ForcedWords("Africa", 0),
     )
     assert json.loads(json.dumps(write_changes(wishes))) == raw
-    assert read_changes([{"kind": "force", "target": 2, "source": 4}]) == (ForcedWords(2, 4),)
-    assert read_changes([]) == ()
+    short = [{"kind": "force", "target": 2, "source": 4}]
+    assert FORMS.validate_python(short) == (ForcedWords(2, 4),)
 
 
 SILENCE = {"kind": "silence", "part": "cross", "layer": 0}
 
 
 @pytest.mark.parametrize(
-    ("raw", "message"),
+    ("raw", "place", "message"),
     [
-        ({}, r"changes: Input should be a valid tuple; got \{\}"),
-        ([3], "changes.0: .*; got 3"),
-        ([{"part": "cross"}], "changes.0: Unable to extract tag using discriminator 'kind'"),
-        (
-            [{"kind": "shout"}],
-            "changes.0: .*'shout' .* expected tags: 'silence', 'flatten', 'force'",
-        ),
-        (
-            [SILENCE, SILENCE | {"part": "middle"}],
-            "changes.1.silence.part: Input should be 'encoder'",
-        ),
-        (
-            [SILENCE | {"layer": -1}],
-            "changes.0.silence.layer: .* greater than or equal to 0; got -1",
-        ),
-        ([SILENCE | {"layer": "1"}], "changes.0.silence.layer: .* valid integer; got '1'"),
-        ([SILENCE | {"head": True}], "changes.0.silence.head: .* valid integer; got True"),
-        ([SILENCE | {"heads": 1}], "changes.0.silence.heads: Unexpected keyword argument"),
-        ([{"kind": "force", "target": 1}], "changes.0.force.source: Field required"),
-        ([{"kind": "force", "target": "", "source": 1}], "changes.0.force.target"),
+        (3, (), "Input should be a valid dictionary"),
+        ({"part": "cross"}, (), "Unable to extract tag using discriminator 'kind'"),
+        ({"kind": "shout"}, (), "'shout' .* expected tags: 'silence', 'flatten', 'force'"),
+        (SILENCE | {"part": "middle"}, ("silence", "part"), "should be 'encoder'"),
+        (SILENCE | {"layer": -1}, ("silence", "layer"), "greater than or equal to 0"),
+        (SILENCE | {"layer": "1"}, ("silence", "layer"), "valid integer"),
+        (SILENCE | {"head": True}, ("silence", "head"), "valid integer"),
+        (SILENCE | {"heads": 1}, ("silence", "heads"), "Unexpected keyword argument"),
+        ({"kind": "force", "target": 1}, ("force", "source"), "Field required"),
+        ({"kind": "force", "target": "", "source": 1}, ("force", "target"), ""),
     ],
 )
-def test_json_that_is_no_list_of_changes(raw, message):
-    with pytest.raises(SettingsError, match=message):
-        read_changes(raw)
+def test_json_that_is_no_wish(raw, place, message):
+    with pytest.raises(ValidationError) as refused:
+        FORMS.validate_python([raw])
+    mistake = refused.value.errors()[0]
+    assert mistake["loc"][: 1 + len(place)] == (0, *place)
+    assert re.search(message, mistake["msg"])
 
 
 def test_the_schema_says_what_the_fields_are():

@@ -5,7 +5,15 @@ from torch import nn
 from regard.batching.collate import pad, pad_source
 from regard.errors import SettingsError
 from regard.inspection.changes import Silenced
-from regard.inspection.record import Attention, Axis, Recorder, chain, name_axis, record
+from regard.inspection.record import (
+    Attention,
+    Axis,
+    Recorder,
+    chain,
+    count_heads,
+    name_axis,
+    record,
+)
 from regard.models.build import FAMILIES
 from regard.models.contracts import Model
 from regard.text.build import train_tokenizer
@@ -95,6 +103,13 @@ def test_parts_can_be_left_out():
     assert set(record(Fake(), *batch(), parts=("cross",)).weights) == {
         ("cross", n) for n in range(L)
     }
+
+
+@pytest.mark.parametrize("stepwise", [False, True])
+def test_heads_are_counted_part_by_part(stepwise):
+    found = count_heads(Fake(stepwise=stepwise))
+    assert found == {part: dict.fromkeys(range(L), H) for part in ("encoder", "decoder", "cross")}
+    assert list(found["cross"]) == list(range(L))
 
 
 def test_steps_are_rows():

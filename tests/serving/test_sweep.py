@@ -5,7 +5,7 @@ from regard.inspection.changes import Silenced
 from regard.recipes.run_folder import load_run, pick_device
 from regard.serving.answer import Answer, Candidate
 from regard.serving.searching import search_settings
-from regard.serving.sweep import Head, SweepSettings, list_heads, sweep_heads
+from regard.serving.sweep import Head, SweepSettings, sweep_heads
 from regard.serving.translator import Translator, load
 
 SOURCES = ["Jane visite l'Afrique en septembre.", "Elle danse."]
@@ -28,18 +28,6 @@ class Scripted:
 @pytest.fixture(scope="module")
 def runs(tiny_run):
     return [load_run(tiny_run, device=pick_device("cpu"))]
-
-
-def test_the_heads_of_a_model_part_by_part(runs, other_run):
-    heads = list_heads(runs[0])
-    assert len(heads) == 3 * 4 + 2 * 4 + 2 * 4
-    assert heads[0] == Head("encoder", 0, 0)
-    assert heads[-1] == Head("cross", 1, 3)
-    assert list_heads(runs[0], ("decoder",)) == [
-        Head("decoder", layer, head) for layer in range(2) for head in range(4)
-    ]
-    one = load_run(other_run, device=pick_device("cpu"))
-    assert list_heads(one) == [Head("cross", 0, 0)]
 
 
 def test_what_a_removal_costs(runs):

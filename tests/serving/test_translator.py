@@ -10,7 +10,7 @@ from regard.decoding.rules import RuleSettings
 from regard.decoding.sampling import SamplingSettings
 from regard.decoding.search import DecodingSettings
 from regard.errors import RunError, SearchError, SettingsError
-from regard.inspection.changes import ForcedWords, Silenced, force
+from regard.inspection.changes import ForcedWords, Silenced
 from regard.recipes.run_folder import Run, RunFolder, load_run, new_model
 from regard.serving.answer import Candidate
 from regard.serving.translator import Translator, load
@@ -230,7 +230,7 @@ def test_a_forced_word_looks_where_it_is_told(translator):
 
 def test_a_link_may_be_forced_from_python(translator):
     plain = translator(SENTENCE, look=True)
-    forced = force(plain.attention.parts["cross"], 0, "septembre")
+    forced = ForcedWords(0, "septembre").at(plain.attention.parts["cross"])
     [changed] = translator.translate([SENTENCE], changes=[forced])
     wished = translator(SENTENCE, changes=[ForcedWords(0, 4)])
     assert changed.candidates == wished.candidates != plain.candidates

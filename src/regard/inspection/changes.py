@@ -5,12 +5,12 @@ answer. A link between words that a person asks for becomes one once the unchang
 where its words stand.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from pydantic import ConfigDict, Field, StrictInt, StrictStr, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, StrictInt, StrictStr
 from torch import Tensor
 
 from regard.errors import SettingsError
@@ -146,29 +146,30 @@ Change = Silenced | Flattened | Forced
 Wish = Silenced | Flattened | ForcedWords
 """What a person can ask for. It has a form in JSON."""
 WishForm = Annotated[Wish, Field(discriminator="kind")]
-"""A wish as pydantic reads it: the kinds are told apart by their names."""
+"""A wish as pydantic reads it from JSON: the kinds are told apart by their names.
 
-_FORMS: TypeAdapter[tuple[Wish, ...]] = TypeAdapter(tuple[WishForm, ...])
-
-
-def read_changes(raw: object) -> tuple[Wish, ...]:
-    """The wishes in a list that came from JSON.
-
-    Each is `{"kind": "silence" | "flatten", "part": "cross", "layer": 0, "head": 1}`, where no head
-    means all heads of the layer, or `{"kind": "force", "target": 2, "source": 4}`, which takes a
-    layer and a head as well.
-    """
-    try:
-        return _FORMS.validate_python(raw)
-    except ValidationError as error:
-        mistake = error.errors()[0]
-        place = ".".join(map(str, ("changes", *mistake["loc"])))
-        raise SettingsError(f"{place}: {mistake['msg']}; got {mistake['input']!r}") from None
+It is `{"kind": "silence" | "flatten", "part": "cross", "layer": 0, "head": 1}`, where no head means
+all heads of the layer, or `{"kind": "force", "target": 2, "source": 4}`, which takes a layer and a
+head as well.
+"""
 
 
 def write_changes(wishes: Sequence[Wish]) -> list[dict[str, Any]]:
-    """The list that `read_changes` reads."""
+    """The wishes as JSON has them: what `WishForm` reads."""
     return [asdict(wish) for wish in wishes]
+
+
+def list_silenced(parts: Mapping[Part, Mapping[int, int]]) -> list[Silenced]:
+    """A change for each head, and one for all heads of each layer; an only head is its layer.
+
+    `parts` are the heads of each layer of each part, as `count_heads` finds them.
+    """
+    return [
+        Silenced(part, layer, head)
+        for part, layers in parts.items()
+        for layer, num_heads in layers.items()
+        for head in ((*range(num_heads), None) if num_heads > 1 else (0,))
+    ]
 
 
 def name_words(wishes: Sequence[Wish], cross: Attention | None) -> tuple[Wish, ...]:
@@ -187,22 +188,6 @@ def grant(wishes: Sequence[Wish], cross: Attention | None) -> list[Change]:
     return [
         wish.at(_there(cross, wish)) if isinstance(wish, ForcedWords) else wish for wish in wishes
     ]
-
-
-def force(
-    cross: Attention,
-    target: Word,
-    source: Word,
-    *,
-    layer: int | None = None,
-    head: int | None = None,
-) -> Forced:
-    """The change that makes a word of a translation look at one word of the source alone.
-
-    `cross` is the attention of the unchanged translation. A word is its number, from 0, or the word
-    itself where it occurs once.
-    """
-    return ForcedWords(target, source, layer, head).at(cross)
 
 
 def find_word(words: Sequence[str], asked: Word, *, of: str) -> int:

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
+from regard.batching.collate import pad, pad_source
 from regard.errors import SettingsError
 from regard.models.contracts import AnyModel
 from regard.text.special import BOS, EOS, SPECIAL_PIECES, UNK
@@ -147,6 +148,19 @@ def record(
         model.train(was_training)
     cpu = torch.device("cpu")
     return Recording(source.to(cpu), target.to(cpu), recorder.weights())
+
+
+def count_heads(model: AnyModel) -> dict[Part, dict[int, int]]:
+    """How many heads each layer has, part by part; without those that the model has not.
+
+    Only a model that is run tells where it attends: it is told nothing in answer to nothing.
+    """
+    seen = record(model, pad_source([[]]), pad([[]], first=BOS)).weights
+    return {
+        part: {layer: seen[part, layer].shape[1] for there, layer in sorted(seen) if there == part}
+        for part in PARTS
+        if any(there == part for there, _ in seen)
+    }
 
 
 def name_axis(ids: Sequence[int], tokenizer: Tokenizer, unknown: Sequence[str] = ()) -> Axis:

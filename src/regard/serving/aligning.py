@@ -15,7 +15,7 @@ from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.pharaoh import read_pharaoh
 from regard.files import write_whole
 from regard.inspection.alignment import UNMEASURED, AlignmentSettings, align, align_together
-from regard.inspection.record import Attention, Axis, Part, record
+from regard.inspection.record import Attention, Axis, Part, count_heads, record
 from regard.inspection.symmetrize import Symmetry, flip, symmetrize
 from regard.recipes.prepare import Data
 from regard.recipes.run_folder import Run
@@ -38,8 +38,7 @@ KEPT = "alignment.json"
 
 def attends(run: Run) -> bool:
     """Whether the run's model attends to the source at all."""
-    one = record(run.model, pad_source([[]]), pad([[]], first=BOS), parts=CROSS)
-    return bool(one.weights)
+    return "cross" in count_heads(run.model)
 
 
 def attend_pairs(

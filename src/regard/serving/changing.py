@@ -1,14 +1,12 @@
 """Whether what is to be done to attention can be done here at all."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from regard.batching.collate import pad, pad_source
 from regard.errors import SettingsError
 from regard.inspection.changes import Change, Forced
-from regard.inspection.record import Recording, record
+from regard.inspection.record import Part, count_heads
 from regard.recipes.run_folder import Run
 from regard.serving.lines import Line
-from regard.text.special import BOS
 
 
 def check_changes(runs: Sequence[Run], changes: Sequence[Change], lines: Sequence[Line]) -> None:
@@ -17,9 +15,9 @@ def check_changes(runs: Sequence[Run], changes: Sequence[Change], lines: Sequenc
     `lines` are those to be translated, in the tokens of the first of `runs`.
     """
     for run in runs if changes else ():
-        one = record(run.model, pad_source([[]]), pad([[]], first=BOS))
+        heads = count_heads(run.model)
         for change in changes:
-            _check_place(run, one, change)
+            _check_place(run, heads, change)
     for forced in changes:
         if isinstance(forced, Forced):
             _check_one_sentence(runs, lines)
@@ -31,11 +29,11 @@ def check_changes(runs: Sequence[Run], changes: Sequence[Change], lines: Sequenc
                 )
 
 
-def _check_place(run: Run, one: Recording, change: Change) -> None:
+def _check_place(run: Run, parts: Mapping[Part, Mapping[int, int]], change: Change) -> None:
     """An error if the model has no such layer or head: changing it would do nothing."""
-    heads = {layer: w.shape[1] for (part, layer), w in one.weights.items() if part == change.part}
-    if not heads:
-        has = ", ".join(sorted({part for part, _ in one.weights})) or "none"
+    heads = parts.get(change.part)
+    if heads is None:
+        has = ", ".join(parts) or "none"
         raise SettingsError(
             f"{run.folder.path}: a model of the family {run.recipe.model.family} has no "
             f"{change.part} attention to change; it has: {has}"

@@ -4,23 +4,19 @@ After Michel, Levy and Neubig (2019, arXiv 1905.10650), who found most heads fre
 """
 
 from collections.abc import Callable, Sequence
-from itertools import groupby
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, NonNegativeFloat
 
-from regard.batching.collate import pad, pad_source
 from regard.decoding.search import DecodingSettings
 from regard.errors import SettingsError
 from regard.evaluation.metrics import BleuTokenizer, check_lines
 from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.evaluation.significance import compare
-from regard.inspection.changes import Silenced
-from regard.inspection.record import PARTS, Part, record
-from regard.recipes.run_folder import Run
+from regard.inspection.changes import Silenced, list_silenced
+from regard.inspection.record import PARTS, Part, count_heads
 from regard.serving.translator import Translator
 from regard.settings import Settings
-from regard.text.special import BOS
 
 Tell = Callable[[int, int], None]
 """Told how many of how many translations of the sentences are done."""
@@ -100,17 +96,6 @@ class Sweep(NamedTuple):
         }
 
 
-def list_heads(run: Run, parts: Sequence[Part] = PARTS) -> list[Head]:
-    """The heads of a run's model, part by part, layer by layer."""
-    there = record(run.model, pad_source([[]]), pad([[]], first=BOS)).weights
-    return [
-        Head(part, layer, head)
-        for part in parts
-        for layer in sorted(layer for where, layer in there if where == part)
-        for head in range(there[part, layer].shape[1])
-    ]
-
-
 def sweep_heads(
     translator: Translator,
     sources: Sequence[str],
@@ -180,14 +165,11 @@ def _removable(translator: Translator, settings: SweepSettings) -> list[Silenced
     if len(translator.runs) > 1:
         raise SettingsError("the heads of several models cannot be swept together; give one model")
     run = translator.runs[0]
-    heads = list_heads(run, settings.parts)
-    if not heads:
+    heads = count_heads(run.model)
+    silenced = list_silenced({part: heads[part] for part in settings.parts if part in heads})
+    if not silenced:
         raise SettingsError(
             f"{run.folder.path}: a model of the family {run.recipe.model.family} has no "
             f"{' or '.join(settings.parts)} attention whose heads could be removed"
         )
-    silenced: list[Silenced] = []
-    for (part, layer), group in groupby(heads, key=lambda one: (one.part, one.layer)):
-        alone = [Silenced(*one) for one in group]
-        silenced += alone if len(alone) == 1 else [*alone, Silenced(part, layer)]
     return silenced

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from regard.decoding.search import DecodingSettings
-from regard.inspection.changes import Silenced
+from regard.inspection.changes import Silenced, list_silenced
 from regard.inspection.document import Without
 from regard.serving.answer import Answer
 from regard.serving.translator import Translator
@@ -29,15 +29,12 @@ def silence_each(
 
 def num_silenced(answer: Answer) -> int:
     """How many translations `silence_each` makes of an answer."""
-    return sum(1 for _ in _changes(answer))
+    return len(_changes(answer))
 
 
-def _changes(answer: Answer) -> Iterator[Silenced]:
-    """One for each head; a layer of one head is not named twice."""
-    for part, attention in answer.attention.parts.items() if answer.attention else ():
-        num_layers, num_heads = attention.layers.shape[:2]
-        for layer in range(num_layers):
-            if num_heads > 1:
-                yield Silenced(part, layer)
-            for head in range(num_heads):
-                yield Silenced(part, layer, head)
+def _changes(answer: Answer) -> list[Silenced]:
+    looked = answer.attention.parts if answer.attention else {}
+    shapes = {part: attention.layers.shape[:2] for part, attention in looked.items()}
+    return list_silenced(
+        {part: dict.fromkeys(range(layers), heads) for part, (layers, heads) in shapes.items()}
+    )
