@@ -1,9 +1,12 @@
 import pytest
+import torch
 
 from ladders import small_recipe
+from regard.batching.collate import collate
 from regard.comparison import flops
-from regard.comparison.flops import flops_per_token
-from regard.recipes.assemble import prepare
+from regard.comparison.flops import count_flops, flops_per_token
+from regard.models.build import build_model
+from regard.recipes.assemble import build_loss, prepare
 from regard.recipes.run_folder import RunFolder, new_model
 from tiny import Quiet, tiny_recipe
 
@@ -55,3 +58,26 @@ def test_the_count_is_the_same_each_time(tmp_path, monkeypatch):
     monkeypatch.setattr(flops, "BATCHES", 2)
     recipe = small_recipe("plain")
     assert counted(tmp_path, recipe)[0] == counted(tmp_path, recipe)[0] > 1000
+
+
+def count_long(window, length=1024):
+    """Operations of a Transformer on one pair of long sequences."""
+    few = {"encoder_layers": 1, "decoder_layers": 1, "window": window}
+    recipe = tiny_recipe(*(f"model.{name}={'null' if v is None else v}" for name, v in few.items()))
+    model = build_model(recipe.model, 50, 50, joint=True)
+    batch = collate([[7] * (length - 1)], [[8] * (length - 1)])
+    return count_flops(model, build_loss(recipe.training), batch)
+
+
+def test_a_window_costs_its_blocks_and_not_the_square():
+    length, width, window = 1024, 32, 64
+    square, near = count_long(None), count_long(window)
+    # scores and mixing, forward once and backward twice, for 3 and 2 blocks of keys in place of all
+    saved = 3 * 2 * 2 * width * length * ((length - 3 * window) + (length - 2 * window))
+    assert square - near == saved
+
+
+def test_a_count_leaves_no_trace():
+    before = torch.backends.mkldnn.enabled
+    count_long(None, length=4)
+    assert torch.backends.mkldnn.enabled == before
