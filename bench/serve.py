@@ -138,8 +138,8 @@ def main() -> int:
         told = (re.search(r"http://\S+:(\d+)", line) for line in server.stderr)
         port = next(int(found[1]) for found in told if found)
         quiet = subprocess.Popen(["cat"], stdin=server.stderr, stdout=subprocess.DEVNULL)
-        load = os.getloadavg()[0]
-        print(f"{len(expected)} sentences; {os.cpu_count()} cores, {load:.1f} of them busy before")
+        busy = os.getloadavg()[0]
+        print(f"{len(expected)} sentences; {os.cpu_count()} cores, {busy:.1f} of them busy before")
         print("clients  answered   a second  p50 (ms)  p99 (ms)   wrong")
         found = []
         for clients in (1, asked.clients):

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from regard.cli import options
 from regard.cli.console import note, out, print_json
+from regard.cli.held_out import read_own
 from regard.cli.tables import plain_table
 from regard.corpora.pairs import Pair, SplitName
 from regard.corpora.readers import FilesSettings, read_lines, read_pairs
@@ -253,10 +254,9 @@ def _task(
         return _Task(read_pairs(files, ("und", "und")), gold, from_user=True)
     data = load_data(run.folder)
     split: SplitName = "train" if learn else data.held_out()
-    note(f"no --source given: the {split} split of the run, {data.pairs[split]:,} pairs")
     known = data.gold(split)
     own = _GoldFile(str(known)) if known.exists() else None
-    return _Task(data.read(split), gold or own, from_user=False)
+    return _Task(read_own(data, split), gold or own, from_user=False)
 
 
 def _settings(run: Run, wishes: Mapping[str, object], *, plain: bool) -> AlignmentSettings:

@@ -11,9 +11,8 @@ from rich.markup import escape
 from regard.cli import options
 from regard.cli.console import out, print_json
 from regard.cli.held_out import read_held_out
-from regard.cli.tables import plain_table, scores_table
+from regard.cli.tables import STARRED, SURE, plain_table, scores_table
 from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_length
-from regard.evaluation.metrics import BleuTokenizer
 from regard.evaluation.perplexity import Perplexity
 from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.evaluation.significance import Comparison, compare
@@ -30,9 +29,7 @@ app = typer.Typer()
 def command(
     model: options.Model,
     source: options.HeldOutSource = None,
-    reference: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Their translations by people.")
-    ] = None,
+    reference: options.HeldOutReference = None,
     against: Annotated[
         str | None,
         typer.Option(metavar="MODEL", help="Another model: is the difference more than chance?"),
@@ -40,9 +37,7 @@ def command(
     ensemble: options.Ensemble = None,
     beam: options.Beam = None,
     unknown: options.Unknown = None,
-    tokenize: Annotated[
-        BleuTokenizer, typer.Option(help="How BLEU cuts lines into words; none: at spaces.")
-    ] = "13a",
+    tokenize: options.Tokenize = "13a",
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
     by_length: Annotated[
         bool, typer.Option("--by-length", help="Also score by the length of the source.")
@@ -135,10 +130,10 @@ def _print_comparisons(comparisons: list[Comparison], model: str, against: str) 
             f"{one.first:.2f}",
             f"{one.delta:+.2f}",
             f"{one.interval.low:+.2f} … {one.interval.high:+.2f}",
-            f"{one.p_value:.4f}{' *' if one.p_value < 0.05 else ''}",
+            f"{one.p_value:.4f}{' *' if one.p_value < SURE else ''}",
         )
     out.print(table)
-    out.print("[dim]* differs from chance at p < 0.05[/dim]")
+    out.print(STARRED)
 
 
 def _as_json(

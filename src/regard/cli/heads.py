@@ -14,8 +14,7 @@ from regard.cli.console import out, print_json
 from regard.cli.held_out import read_held_out
 from regard.cli.pictures import draw_all, name_pictures
 from regard.cli.progress import progress_bar
-from regard.cli.tables import plain_table
-from regard.evaluation.metrics import BleuTokenizer
+from regard.cli.tables import STARRED, SURE, plain_table
 from regard.evaluation.scores import Score
 from regard.inspection.plot_costs import plot_costs
 from regard.inspection.record import PARTS, Part
@@ -27,17 +26,13 @@ from regard.serving.translator import load
 app = typer.Typer()
 
 USUAL = SweepSettings()
-SURE = 0.05
-"""A difference that chance would make less often than this is starred."""
 
 
 @app.command()
 def command(
     model: options.Model,
     source: options.HeldOutSource = None,
-    reference: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Their translations by people.")
-    ] = None,
+    reference: options.HeldOutReference = None,
     part: Annotated[
         Literal["encoder", "decoder", "cross", "all"],
         typer.Option(help="The part of the model whose heads are removed."),
@@ -49,9 +44,7 @@ def command(
         float,
         typer.Option(min=0, help="A head that costs no more BLEU than this is free to remove."),
     ] = USUAL.tolerance,
-    tokenize: Annotated[
-        BleuTokenizer, typer.Option(help="How BLEU cuts lines into words; none: at spaces.")
-    ] = USUAL.tokenize,
+    tokenize: options.Tokenize = USUAL.tokenize,
     beam: options.Beam = None,
     png: options.Png = None,
     svg: options.Svg = None,
@@ -111,7 +104,7 @@ def _print(model: str, found: Sweep) -> None:
         f"{_span(score)}  [dim]{escape(score.signature)}[/dim]"
     )
     out.print(_table(found))
-    out.print(f"[dim]* differs from chance at p < {SURE}[/dim]")
+    out.print(STARRED)
     dearest = max(found.heads, key=lambda one: one.cost)
     out.print(
         f"dearest: {dearest.part} {dearest.layer}.{dearest.head}, without which "

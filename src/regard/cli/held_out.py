@@ -1,13 +1,15 @@
 """The sentences that a model is measured on, where the person gives none."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from regard.cli.console import note
+from regard.corpora.pairs import Pair, SplitName
 from regard.corpora.readers import read_lines
 from regard.errors import SettingsError
 from regard.evaluation.metrics import check_lines
-from regard.recipes.prepare import load_data
+from regard.recipes.prepare import Data, load_data
 from regard.recipes.run_folder import RunFolder
 
 
@@ -27,7 +29,11 @@ def read_held_out(model: str, source: str | None, reference: str | None) -> Held
         check_lines(source=held_out.sources, reference=held_out.references)
         return held_out
     data = load_data(RunFolder(Path(model)))
-    split = data.held_out()
-    note(f"no --source given: the {split} split of the run, {data.pairs[split]:,} pairs")
-    pairs = list(data.read(split))
+    pairs = list(read_own(data, data.held_out()))
     return HeldOut([pair.source for pair in pairs], [pair.target for pair in pairs])
+
+
+def read_own(data: Data, split: SplitName) -> Iterator[Pair]:
+    """The pairs of a split of the run, and a note that it is these."""
+    note(f"no --source given: the {split} split of the run, {data.pairs[split]:,} pairs")
+    return data.read(split)

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from regard.evaluation.metrics import BleuTokenizer
+
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A run's folder, such as runs/travel.")]
 Device = Annotated[
     str, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; auto takes a GPU if there is one.")
@@ -50,4 +52,10 @@ Theme = Annotated[Literal["light", "dark"], typer.Option(help="Draw on white, or
 HeldOutSource = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Source sentences; otherwise the run's own test split."),
+]
+HeldOutReference = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Their translations by people.")
+]
+Tokenize = Annotated[
+    BleuTokenizer, typer.Option(help="How BLEU cuts lines into words; none: at spaces.")
 ]

@@ -6,6 +6,10 @@ from rich.table import Table
 from regard.corpora.cleaning import CleaningReport
 from regard.evaluation.scores import Score
 
+SURE = 0.05
+"""A difference that chance would make less often than this is starred."""
+STARRED = f"[dim]* differs from chance at p < {SURE}[/dim]"
+
 
 def plain_table(*columns: str, title: str = "", right: tuple[str, ...] = (), gap: int = 2) -> Table:
     """A table without lines, `gap` spaces between columns; those of `right` hold numbers."""
