@@ -16,7 +16,7 @@ from regard.errors import RegardError
 COMMANDS = {
     "demo": "Train a small translator, read its translations and see what it attends to.",
     "train": "Train a model from a recipe, or from your own files.",
-    "translate": "Translate lines, one for one, from a file or stdin to stdout; or a whole document.",
+    "translate": "Translate lines one for one, from a file or stdin to stdout; or whole documents.",
     "evaluate": "Score a model: BLEU, chrF, TER with signatures; compare it with another.",
     "look": "Show what a model attends to when it translates a sentence.",
     "heads": "Score every head by what its removal costs in BLEU.",

@@ -92,7 +92,7 @@ def command(
     device: options.Device = "auto",
     json: options.Json = False,
 ) -> None:
-    """Translate lines, one for one, from a file or stdin to stdout; or a whole document.
+    """Translate lines one for one, from a file or stdin to stdout; or whole documents.
 
     Every line of input gives one line of output, in order: blank ones blank, over-long and odd ones
     with a note on stderr. With --n-best a line gives up to N, numbered; tabs separate columns.
