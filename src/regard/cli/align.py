@@ -1,7 +1,6 @@
 """`regard align`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
@@ -269,17 +268,15 @@ def _settings(run: Run, wishes: Mapping[str, object], *, plain: bool) -> Alignme
 def _choose(run: Run, back: Run | None, task: _Task) -> _Task:
     """Measure which alignment is best and keep that; the task, its pairs still to be read."""
     if task.from_user:
-        task = task._replace(pairs=list(task.pairs))
-        pairs, gold = list(task.pairs), task.gold
+        pairs = list(task.pairs)
+        task = task._replace(pairs=pairs)
+        gold = task.gold.read(pairs) if task.gold else None
     else:
         data = load_data(run.folder)
-        known = data.gold("valid")
-        pairs = list(islice(data.read("valid"), aligning.CHOSEN_ON))
-        gold = _GoldFile(str(known)) if known.exists() else None
+        pairs = aligning.read_valid(data)
+        gold = aligning.read_valid_gold(data) if data.gold("valid").exists() else None
     if gold is not None:
-        truth = gold.read(pairs)
-        truth = truth if task.from_user else truth[: len(pairs)]
-        _choose_by_gold(run, back, pairs, truth, cut_apart=task.cut_apart)
+        _choose_by_gold(run, back, pairs, gold, cut_apart=task.cut_apart)
     elif back is not None:
         both = aligning.measure_by_agreement(run, back, pairs, cut_apart=task.cut_apart)
         for one, measured in zip((run, back), both, strict=True):

@@ -169,7 +169,7 @@ def choose_alignment(
 
 def choose_on_valid(run: Run, data: Data) -> Choice:
     """The choice on validation pairs of a corpus that has gold alignments for them."""
-    return choose_alignment(run, *_some_valid(data))
+    return choose_alignment(run, read_valid(data), read_valid_gold(data))
 
 
 class Measured(Settings):
@@ -219,7 +219,7 @@ def measure_by_gold(
 
 def measure_on_valid(run: Run, data: Data) -> Measured:
     """The same on validation pairs of a corpus that has gold alignments for them."""
-    return measure_by_gold(run, *_some_valid(data))
+    return measure_by_gold(run, read_valid(data), read_valid_gold(data))
 
 
 def measure_by_agreement(
@@ -246,10 +246,14 @@ def _keep(run: Run, measured: Measured) -> Measured:
     return measured
 
 
-def _some_valid(data: Data) -> tuple[list[Pair], list[GoldAlignment]]:
-    """The validation pairs that a choice is made on, and their gold alignments."""
-    pairs, gold = data.read("valid"), read_gold(data, "valid")
-    return list(islice(pairs, CHOSEN_ON)), list(islice(gold, CHOSEN_ON))
+def read_valid(data: Data) -> list[Pair]:
+    """The validation pairs that a choice is made on."""
+    return list(islice(data.read("valid"), CHOSEN_ON))
+
+
+def read_valid_gold(data: Data) -> list[GoldAlignment]:
+    """Their gold alignments, where the corpus has them."""
+    return list(islice(read_gold(data, "valid"), CHOSEN_ON))
 
 
 def read_gold(data: Data, split: SplitName) -> Iterator[GoldAlignment]:
