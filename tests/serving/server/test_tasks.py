@@ -1,9 +1,13 @@
+import shutil
+
 import pytest
 
 from regard.corpora.pairs import Pair
 from regard.errors import SearchError
-from regard.serving.aligning import align_pairs, best_alignment
+from regard.inspection.alignment import AlignmentSettings
+from regard.serving.aligning import KEPT, Measured, align_pairs, best_alignment
 from regard.serving.server.tasks import Align, Carry, LookInto, Translate
+from regard.serving.translator import load
 
 SENTENCES = ["Jane visite l'Afrique en septembre.", "Il part.", "Elle ne la visite pas."]
 
@@ -70,6 +74,16 @@ def test_documents_of_a_look(translator):
     assert document["model"] == translator.runs[0].folder.path.name
     assert document["target"]["text"] == translator(SENTENCES[0]).text
     assert document["tree"]["nodes"]
+
+
+def test_the_links_of_a_look_are_those_measured_for_the_run(tiny_run, tmp_path):
+    folder = shutil.copytree(tiny_run, tmp_path / "run")
+    translator = load(folder, device="cpu")
+    run, settings = translator.runs[0], AlignmentSettings(layer=1, head=2)
+    measured = Measured(settings=settings, by="gold", value=0.1, pairs=1)
+    (folder / KEPT).write_text(measured.model_dump_json())
+    [document] = LookInto(translator.settings)(translator, SENTENCES[:1], Audience())
+    assert document["alignment"]["by"] == str(best_alignment(run)) == str(settings)
 
 
 def test_alignments_are_those_measured_for_the_run(translator):

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
 from regard.inspection.changes import WishForm
+from regard.inspection.document import LookDocument
 
 MOST_CHANGES = 64
 """Of a model's attention, in one request."""
@@ -74,10 +75,12 @@ class SuggestRequest(Keyed):
 
 
 class AttentionRequest(Keyed):
-    """A line to translate and look into."""
+    """A text, of which a sentence is to be translated and looked into."""
 
     q: str = Field(min_length=1)
-    """The line."""
+    """The text."""
+    sentence: NonNegativeInt = 0
+    """Which of its sentences, counted from 0 as /translate cuts the text into them."""
     source: str
     """The code of its language; auto finds out."""
     target: str
@@ -141,6 +144,27 @@ class Translated(Shape):
     """What `source: auto` was taken for."""
 
 
+class SentencePair(Shape):
+    """A sentence as it was cut out of a text, and its translation."""
+
+    source: str
+    target: str
+
+
+class Streamed(Translated):
+    """What a stream ends in."""
+
+    sentences: list[SentencePair]
+    """All that were translated, in order; what stood between them is in none."""
+
+
+class SentenceLook(LookDocument):
+    """What the viewer needs of a sentence, and which one of how many it is, counted from 0."""
+
+    sentence: int
+    sentences: int
+
+
 class Language(Shape):
     """A language that can be translated from or to."""
 
@@ -174,6 +198,8 @@ class FrontendSettings(Shape):
     """Milliseconds to wait after a key stroke."""
     apiKeys: bool  # noqa: N815
     keyRequired: bool  # noqa: N815
+    alternativesLimit: int  # noqa: N815  # ours
+    """Most alternatives that may be asked for."""
     suggestions: bool
     filesTranslation: bool  # noqa: N815
     supportedFilesFormat: list[str]  # noqa: N815

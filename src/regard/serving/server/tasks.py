@@ -73,8 +73,7 @@ class LookInto:
         answers = (
             told.look(line, self.settings, changes=self.changes, tree=self.tree) for line in lines
         )
-        name, alignment = run.folder.path.name, best_alignment(run)
-        return [look_document(one, model=name, alignment=alignment) for one in answers]
+        return [look_document(one, model=run.folder.path.name) for one in answers]
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,11 @@ With REGARD_SCREENSHOTS set to the folder of a run, the pictures of docs/page.md
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -17,6 +19,8 @@ from pages import (
     DESK,
     FRENCH,
     PHONE,
+    SEVERAL,
+    answer_once,
     bodies,
     fragment,
     looked,
@@ -157,7 +161,7 @@ def test_a_state_survives_its_fragment(page):
         "text": "a + b & c=d\nЯ 日本 🙂 %41",
         "source": "fr",
         "target": "en",
-        "line": 1,
+        "sentence": 1,
         "choice": {
             "part": "decoder", "layer": None, "head": 2, "unit": "pieces", "picture": "map"
         },
@@ -180,16 +184,98 @@ def test_a_text_that_is_too_long_for_a_link_is_not_put_into_one(page):
     expect(page.get_by_role("button", name="Copy link")).to_be_disabled()
 
 
-def test_one_line_of_several_is_looked_at(page):
-    write(page, "Elle part.\n\nIl dort.")
-    expect(page.get_by_text("line 2 of 2")).to_be_visible()  # where the caret is
-    sent = bodies(page, "/attention")
-    page.get_by_role("button", name="The line before").click()
-    expect(page.locator("#view .columns .word").first).to_have_text("Elle")
-    assert [body["q"] for body in sent] == ["Elle part."]
-    page.get_by_label("Text to translate").press("Control+End")
-    expect(page.locator("#view .columns .word").first).to_have_text("Il")
+def first_word(page):
+    """The first word of the sentence that is looked at."""
+    return page.locator("#view .columns .word").first
+
+
+def test_the_sentence_with_the_caret_is_looked_at(page):
+    field = page.get_by_label("Text to translate")
+    field.fill(SEVERAL)
+    looked(page)
+    expect(page.get_by_text("sentence 4 of 4")).to_be_visible()
+    expect(first_word(page)).to_have_text("Nous")
+    field.press("Control+Home")
+    expect(first_word(page)).to_have_text("Elle")
+    expect(page.get_by_text("sentence 1 of 4")).to_be_visible()
+    field.press("End")
+    expect(first_word(page)).to_have_text("Il")
     assert len(translation(page).inner_text().split("\n")) == 3
+
+
+def test_sentences_are_stepped_through_with_the_keyboard(page):
+    write(page, SEVERAL)
+    before = page.get_by_role("button", name="The sentence before")
+    after = page.get_by_role("button", name="The sentence after")
+    expect(before).to_be_disabled()
+    sent = bodies(page, "/attention")
+    after.focus()
+    for word in ("Il", "Jane", "Nous"):
+        page.keyboard.press("Enter")
+        expect(first_word(page)).to_have_text(word)
+    expect(after).to_be_disabled()
+    assert [body["sentence"] for body in sent] == [1, 2, 3]
+    assert {body["q"] for body in sent} == {SEVERAL}
+    before.press("Enter")
+    expect(page.get_by_text("sentence 3 of 4")).to_be_visible()
+
+
+def test_what_is_looked_into_is_the_translation_that_is_shown(page):
+    write(page, SEVERAL)
+    shown = translation(page).locator(".sentence")
+    expect(shown).to_have_count(4)
+    for number, word in enumerate(["Elle", "Il", "Jane", "Nous"]):
+        shown.nth(number).click()
+        expect(first_word(page)).to_have_text(word)
+        looked(page)
+        text = shown.nth(number).inner_text()
+        expect(translation(page).locator("[aria-current]")).to_have_text(text)
+        expect(page.locator("#view .candidates li").first).to_contain_text(text)
+
+
+def test_a_link_and_a_change_are_of_the_chosen_sentence(page, server, chromium):
+    write(page, SEVERAL)
+    translation(page).locator(".sentence").nth(2).click()
+    expect(first_word(page)).to_have_text("Jane")
+    looked(page)
+    sent = bodies(page, "/attention")
+    page.get_by_role("button", name="layer 0, head 1").click(modifiers=["Shift"])
+    before = page.locator("#view .texts dd").first
+    expect(before).to_have_text(translation(page).locator(".sentence").nth(2).inner_text())
+    assert [(body["sentence"], len(body["changes"])) for body in sent] == [(2, 1)]
+    assert fragment(page)["sentence"] == ["2"]
+    with visit(chromium, allow=server, viewport=DESK) as other:
+        other.page.goto(page.url)
+        looked(other.page)
+        expect(first_word(other.page)).to_have_text("Jane")
+        expect(other.page.get_by_text("sentence 3 of 4")).to_be_visible()
+        expect(other.page.locator("#view .chip")).to_have_count(1)
+
+
+def test_one_sentence_needs_no_picker(page):
+    write(page)
+    expect(page.get_by_role("group", name="Sentence looked at")).to_be_hidden()
+    expect(translation(page).locator(".sentence")).to_have_count(0)
+
+
+def test_the_panes_scroll_together(page):
+    write(page, "\n".join([FRENCH] * 60))
+    field, answer = page.get_by_label("Text to translate"), translation(page)
+    field.hover()
+    page.mouse.wheel(0, 500)
+    expect(answer).not_to_have_js_property("scrollTop", 0)
+    answer.hover()
+    page.mouse.wheel(0, -2000)
+    expect(field).to_have_js_property("scrollTop", 0)
+
+
+def test_no_more_alternatives_are_asked_for_than_the_server_gives(rough, server):
+    settings = httpx.get(f"{server}frontend/settings").json()
+    answer_once(rough, "/frontend/settings", json={**settings, "alternativesLimit": 1})
+    open_page(rough, server)
+    sent = [*map(partial(bodies, rough), ("/translate/stream", "/attention"))]
+    write(rough)
+    assert [[body["alternatives"] for body in some] for some in sent] == [[1], [1]]
 
 
 def test_a_closed_panel_asks_for_no_attention_and_stays_closed(page):

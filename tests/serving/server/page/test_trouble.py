@@ -9,11 +9,13 @@ from browser import visit
 from pages import (
     DESK,
     FRENCH,
+    SEVERAL,
     answer_once,
     bodies,
     looked,
     notice,
     open_page,
+    readout,
     translated,
     translation,
     write,
@@ -32,9 +34,11 @@ def test_a_link_to_changes_that_this_model_cannot_make_still_opens(rough, server
 
 def test_nonsense_in_a_link_is_left_out(page):
     read = "async (text) => (await import('/static/page/state.js')).fromFragment(text)"
-    state = page.evaluate(read, "#look=cross.x.1&change=silence.cross.*.1&change=force.1&line=-2")
+    state = page.evaluate(
+        read, "#look=cross.x.1&change=silence.cross.*.1&change=force.1&sentence=-2"
+    )
     assert state == {
-        "text": "", "source": "", "target": "", "line": 0, "choice": None, "changes": []
+        "text": "", "source": "", "target": "", "sentence": 0, "choice": None, "changes": []
     }  # fmt: skip
 
 
@@ -82,6 +86,42 @@ def test_without_a_stream_the_translation_comes_at_once(rough, server, answer):
     with rough.expect_response("**/translate"):
         write(rough)
     expect(translation(rough)).to_have_text(translated(server))
+
+
+def test_without_a_stream_sentences_are_stepped_through_all_the_same(rough, server):
+    open_page(rough, server)
+    answer_once(rough, "/translate/stream", status=404, json={"error": "no such route"})
+    write(rough, SEVERAL)
+    expect(rough.get_by_text("sentence 1 of 4")).to_be_visible()
+    rough.get_by_role("button", name="The sentence after").click()
+    expect(rough.locator("#view .columns .word").first).to_have_text("Il")
+
+
+def test_a_look_that_fails_leaves_what_was_seen(rough, server):
+    open_page(rough, server)
+    write(rough)
+    rough.route("**/attention", lambda route: route.abort(), times=1)
+    rough.get_by_role("button", name="layer 0, head 1").click(modifiers=["Shift"])
+    expect(notice(rough)).to_contain_text("cannot be reached")
+    expect(readout(rough)).to_contain_text("did not answer: this is how it was before")
+    expect(rough.locator("#view .chip")).to_have_count(0)
+    expect(rough.get_by_text("Translating again")).to_be_hidden()
+    looked(rough)
+    rough.get_by_role("button", name="Try again").click()
+    expect(rough.locator("#view .chip")).to_have_count(1)
+    looked(rough)
+    expect(notice(rough)).to_be_empty()
+
+
+def test_a_look_that_fails_leaves_no_other_sentence(rough, server):
+    open_page(rough, server)
+    write(rough, SEVERAL)
+    rough.route("**/attention", lambda route: route.abort(), times=1)
+    rough.get_by_role("button", name="The sentence after").click()
+    expect(notice(rough)).to_contain_text("cannot be reached")
+    expect(rough.locator("#view")).to_be_hidden()
+    rough.get_by_role("button", name="Try again").click()
+    expect(rough.locator("#view .columns .word").first).to_have_text("Il")
 
 
 def test_events_are_read_however_the_network_cuts_them(page):

@@ -5,7 +5,7 @@ from servers import client
 
 @pytest.fixture(scope="module")
 def server(tiny_run, other_run):
-    with client(tiny_run, f"en-de={other_run}") as one:
+    with client(tiny_run, f"en-de={other_run}", max_alternatives=2) as one:
         yield one
 
 
@@ -21,6 +21,7 @@ def test_settings_of_a_page(server):
     found = server.get("/frontend/settings").json()
     assert found["charLimit"] == 10_000
     assert found["keyRequired"] is False
+    assert found["alternativesLimit"] == 2
     assert found["suggestions"] is False
     assert found["language"] == {
         "source": {"code": "fr", "name": "French"},

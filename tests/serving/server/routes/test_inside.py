@@ -62,6 +62,8 @@ def test_the_tree_of_a_wide_search(server):
         ({"changes": [SILENCE] * 65}, "Invalid request: changes"),
         ({"beam": 17}, "beam must be at most 16"),
         ({"beam": 0}, "Invalid request: beam"),
+        ({"sentence": 1}, "sentence 1 is not in the text, which has 1, counted from 0"),
+        ({"sentence": -1}, "Invalid request: sentence"),
         ({"target": "de"}, "fr-de is not supported"),
     ],
 )
@@ -71,10 +73,33 @@ def test_wrong_requests(server, wrong, message):
     assert message in answer.json()["error"]
 
 
+TEXT = f"Il part. {SENTENCE}\n\nElle dort."
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"), [(0, "Il part."), (1, SENTENCE), (2, "Elle dort.")]
+)
+def test_a_sentence_is_cut_out_as_for_a_translation(server, number, sentence):
+    document = server.post("/attention", json={"q": TEXT, **PAIR, "sentence": number}).json()
+    assert (document["sentence"], document["sentences"]) == (number, 3)
+    assert document["source"]["text"] == sentence
+    alone = server.post("/translate", json={"q": sentence, **PAIR}).json()["translatedText"]
+    assert document["target"]["text"] == alone
+    whole = server.post("/translate", json={"q": TEXT, **PAIR}).json()["translatedText"]
+    assert alone in whole
+
+
+def test_a_line_can_be_one_sentence(tiny_run):
+    with client(tiny_run, sentences=False) as lines:
+        document = lines.post("/attention", json={"q": TEXT, **PAIR, "sentence": 1}).json()
+    assert (document["sentences"], document["source"]["text"]) == (2, "Elle dort.")
+
+
 def test_a_blank_line_has_nothing_to_look_at(server):
     answer = server.post("/attention", json={"q": " ", **PAIR})
     assert answer.status_code == 200
     assert answer.json()["parts"] == {}
+    assert answer.json()["sentences"] == 1
 
 
 def test_an_alignment(server):

@@ -38,7 +38,16 @@ def test_the_lines_of_a_text_grow_together(server, translator):
     *partial, (_, done) = events(answer.text)
     assert all(data["text"].count("\n") == 2 for _, data in partial)
     expected = f"{translator(SENTENCE).text}\n\n{translator('Il part.').text}"
-    assert done == {"translatedText": expected}
+    assert done["translatedText"] == expected
+
+
+def test_it_ends_in_the_sentences_too(server):
+    text = f"Il part. {SENTENCE}\nElle dort."
+    *_, (_, done) = events(server.post("/translate/stream", json={"q": text, **PAIR}).text)
+    sources = [pair["source"] for pair in done["sentences"]]
+    assert sources == ["Il part.", SENTENCE, "Elle dort."]
+    first, second, third = (pair["target"] for pair in done["sentences"])
+    assert done["translatedText"] == f"{first} {second}\n{third}"
 
 
 def test_a_blank_text_is_done_at_once(server):

@@ -8,10 +8,13 @@ const STREAMLESS = new Set([404, 405, 501]);
 /**
  * @typedef {"busy" | "key" | "long" | "offline" | "refused" | "failed"} ErrorKind
  * @typedef {import("./state.js").Change} Change
- * @typedef {{translatedText: string,
- *   detectedLanguage?: {language: string, confidence: number}}} Translation
+ * @typedef {{source: string, target: string}} Sentence
+ * @typedef {{translatedText: string, sentences?: Sentence[],
+ *   detectedLanguage?: {language: string, confidence: number}}} Translation only a stream tells of
+ *   the sentences
  * @typedef {{code: string, name: string, targets: string[]}} Language
- * @typedef {{charLimit: number, frontendTimeout: number, keyRequired: boolean,
+ * @typedef {{charLimit: number, alternativesLimit: number, frontendTimeout: number,
+ *   keyRequired: boolean,
  *   filesTranslation: boolean, supportedFilesFormat: string[],
  *   language: {source: {code: string}, target: {code: string}}}} ServerSettings
  * @typedef {{source: string, target: string}} Pair
@@ -149,10 +152,10 @@ export class Api {
   }
 
   /**
-   * The look document of one line.
+   * The look document of one sentence of a text, which says which of how many.
    *
    * @param {string} text
-   * @param {Pair & {changes: Change[], alternatives: number, tree: boolean}} wish
+   * @param {Pair & {sentence: number, changes: Change[], alternatives: number, tree: boolean}} wish
    * @param {Patience} how
    * @returns {Promise<any>}
    */

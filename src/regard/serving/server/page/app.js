@@ -9,11 +9,14 @@ import { DETECT, LanguagePickers } from "./languages.js";
 import { Looking } from "./looking.js";
 import { recall, remember } from "./memory.js";
 import { Notices, PASSING, busyFor, explain, tooLong } from "./notices.js";
+import { scrollTogether } from "./scrolling.js";
+import { sentenceAt } from "./sentences.js";
 import { LINK_LIMIT, fromFragment, toFragment } from "./state.js";
 import { Writing } from "./writing.js";
 
 /**
  * @typedef {import("./api.js").Language} Language
+ * @typedef {import("./api.js").Sentence} Sentence
  * @typedef {import("./api.js").ServerSettings} ServerSettings
  * @typedef {import("./api.js").Translation} Translation
  * @typedef {import("./state.js").Change} Change
@@ -24,6 +27,7 @@ const KEY = "key";
 const THEME = "theme";
 /** Asked for even where only the best is shown: they widen the beam, which may change the best. */
 const ALTERNATIVES = 3;
+const NOT_SEEN = "The server did not answer: this is how it was before.";
 
 /** Something that is done over and over, where the next time cuts off the last. */
 class Turn {
@@ -42,19 +46,24 @@ class Page {
   /** @type {HTMLInputElement} */
   #key = find("key");
   #api = new Api(() => this.#key.value.trim());
-  #answer = new AnswerPane();
+  #answer = new AnswerPane((sentence) => this.#turn(sentence));
   #notices = new Notices();
   #translating = new Turn();
   #looking = new Turn();
   #sending = new Turn();
   #timer = 0;
   #detected = "";
+  /** What the right pane is the translation of; no sentences where they are not known. */
+  #translated = { text: "", sentences: /** @type {Sentence[]} */ ([]) };
+  /** Whether the caret says which sentence to look at, once it is known where they begin. */
+  #follows = false;
   /** @type {Change[]} */
   #changes = [];
   /** @type {Choice | null} */
   #choice = null;
   #delay;
   #limit;
+  #alternatives;
   #writing;
   #pickers;
   #panel;
@@ -66,6 +75,7 @@ class Page {
   constructor(settings, languages) {
     this.#delay = settings.frontendTimeout;
     this.#limit = settings.charLimit;
+    this.#alternatives = Math.min(ALTERNATIVES, settings.alternativesLimit);
     const { source, target } = settings.language;
     this.#writing = new Writing(settings.charLimit, {
       onWrite: () => this.#written(),
@@ -76,8 +86,8 @@ class Page {
       onSwap: () => this.#swap(),
     });
     this.#panel = new Looking({
-      onTurn: () => this.#turn(),
-      onOpen: () => this.#look(),
+      onTurn: (sentence) => this.#turn(sentence),
+      onToggle: () => this.#look(),
       onChange: (changes) => {
         this.#changes = changes;
         this.#look();
@@ -92,6 +102,7 @@ class Page {
     }
     if (settings.keyRequired) this.#askForKey();
     letCopy(find("share"), () => location.href);
+    scrollTogether(find("text"), find("translation"));
     window.addEventListener("hashchange", () => this.#restore());
     if (location.hash) this.#restore();
     else this.#begin();
@@ -113,7 +124,6 @@ class Page {
     const isIdle = document.activeElement === document.body;
     const isPhone = !matchMedia("(hover: hover)").matches; // where a keyboard would cover the page
     if (isIdle && !isPhone) this.#writing.focus();
-    this.#panel.turn(this.#writing.text, 0);
     this.#translate();
   }
 
@@ -124,7 +134,8 @@ class Page {
     this.#changes = state.changes;
     this.#choice = state.choice;
     if (state.source) this.#pickers.choose(state);
-    this.#panel.turn(state.text, state.line);
+    this.#panel.turn(state.sentence, 0);
+    this.#follows = false;
     this.#translate();
   }
 
@@ -133,7 +144,7 @@ class Page {
     const fragment = toFragment({
       ...this.#pickers.pair,
       text: this.#writing.text,
-      line: this.#panel.line,
+      sentence: this.#panel.sentence,
       choice: this.#choice,
       changes: this.#changes,
     });
@@ -149,17 +160,30 @@ class Page {
 
   #written() {
     this.#dropLinks();
-    this.#panel.follow(this.#writing.text, this.#writing.caret);
+    this.#follows = true;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#translate(), this.#delay);
   }
 
   #moved() {
-    if (this.#panel.follow(this.#writing.text, this.#writing.caret)) this.#turn();
+    const isStale = this.#writing.text !== this.#translated.text;
+    if (isStale || !this.#translated.sentences.length) return;
+    const sentence = this.#sentenceAtCaret();
+    if (sentence !== this.#panel.sentence) this.#turn(sentence);
   }
 
-  /** Another line is looked at. */
-  #turn() {
+  #sentenceAtCaret() {
+    const { text, sentences } = this.#translated;
+    return sentenceAt(text, sentences.map(({ source }) => source), this.#writing.caret);
+  }
+
+  /**
+   * Looks at another sentence.
+   *
+   * @param {number} sentence
+   */
+  #turn(sentence) {
+    this.#panel.turn(sentence);
     this.#dropLinks();
     this.#look();
   }
@@ -180,7 +204,8 @@ class Page {
     if (!pair) return;
     this.#pickers.choose(pair);
     this.#writing.text = this.#answer.text;
-    this.#panel.turn(this.#writing.text, 0);
+    this.#panel.turn(0, 0);
+    this.#follows = false;
     this.#changeModel();
   }
 
@@ -193,7 +218,8 @@ class Page {
     this.#keep();
     const { text, length } = this.#writing;
     if (!text.trim()) {
-      this.#answer.show("", "");
+      this.#translated = { text: "", sentences: [] };
+      this.#answer.show("", "", []);
       this.#panel.clear();
     } else if (this.#writing.isTooLong) {
       this.#notices.say("long", tooLong(length, this.#limit));
@@ -201,7 +227,7 @@ class Page {
       const ask = () => this.#ask(text, signal);
       const found = await this.#work(signal, ask, () => this.#translate());
       if (!found) return;
-      this.#show(found);
+      this.#show(text, found);
       await this.#look();
     }
   }
@@ -213,28 +239,40 @@ class Page {
   #ask(text, signal) {
     return this.#api.translate(
       text,
-      { ...this.#pickers.pair, alternatives: ALTERNATIVES },
+      { ...this.#pickers.pair, alternatives: this.#alternatives },
       { ...this.#patience(signal), onPartial: (partial) => this.#answer.showPartial(partial) },
     );
   }
 
-  /** @param {Translation} found */
-  #show({ translatedText, detectedLanguage }) {
+  /**
+   * @param {string} text
+   * @param {Translation} found
+   */
+  #show(text, { translatedText, sentences = [], detectedLanguage }) {
     const { source, target } = this.#pickers.pair;
     this.#detected = source === DETECT ? detectedLanguage?.language ?? "" : "";
     this.#pickers.showDetected(this.#detected);
     this.#writing.language = source === DETECT ? this.#detected : source;
-    this.#answer.show(translatedText, target);
+    this.#translated = { text, sentences };
+    this.#answer.show(translatedText, target, sentences.map((sentence) => sentence.target));
+    const wanted = this.#follows ? this.#sentenceAtCaret() : this.#panel.sentence;
+    this.#panel.turn(wanted, sentences.length);
+    this.#follows = false;
   }
 
-  /** Looks at what is translated: at a line of it, with the changes in force. */
+  /** Looks at what is translated: at a sentence of it, with the changes in force. */
   async #look() {
     this.#keep();
     const signal = this.#looking.next();
-    if (!this.#panel.isOpen || !this.#panel.lineText) return;
-    this.#panel.wait();
+    this.#answer.mark(this.#panel.isOpen ? this.#panel.sentence : null);
+    if (!this.#panel.isOpen || !this.#translated.text) return;
+    const { pair } = this.#pickers;
+    this.#panel.wait(JSON.stringify([pair, this.#panel.sentence, this.#translated.text]));
     const found = await this.#attempt(signal, () => this.#askLook(signal), () => this.#look());
-    if (!found) return;
+    if (!found) {
+      if (!signal.aborted) this.#panel.fail(NOT_SEEN);
+      return;
+    }
     this.#panel.show(found.look, this.#choice);
     if (found.refused) this.#notices.say("refused", found.refused);
   }
@@ -251,8 +289,9 @@ class Page {
     const pair = { source: this.#detected || source, target };
     /** @param {Change[]} changes */
     const ask = (changes) => {
-      const wish = { ...pair, changes, alternatives: ALTERNATIVES, tree: true };
-      return this.#api.attention(this.#panel.lineText, wish, this.#patience(signal));
+      const { sentence } = this.#panel;
+      const wish = { ...pair, sentence, changes, alternatives: this.#alternatives, tree: true };
+      return this.#api.attention(this.#translated.text, wish, this.#patience(signal));
     };
     try {
       return { look: await ask(this.#changes), refused: "" };

@@ -1,8 +1,7 @@
-/** The lower half of the page: what a line looked at, and what becomes of it under changes. */
+/** The lower half of the page: what a sentence looked at, and what becomes of it under changes. */
 
 import { AttentionView } from "../view/view.js";
 import { find } from "./elements.js";
-import { lineAt, linesOf } from "./lines.js";
 import { recall, remember } from "./memory.js";
 
 /**
@@ -12,7 +11,7 @@ import { recall, remember } from "./memory.js";
 
 const CLOSED = "looking.closed";
 
-/** Shows the look document of one line of the text. */
+/** Shows the look document of one sentence of the text. */
 export class Looking {
   #body = find("look-body");
   /** @type {HTMLButtonElement} */
@@ -21,29 +20,31 @@ export class Looking {
   #place = find("view");
   #stepper = find("stepper");
   /** @type {HTMLButtonElement} */
-  #before = find("line-before");
+  #before = find("sentence-before");
   /** @type {HTMLButtonElement} */
-  #after = find("line-after");
-  #number = find("line-number");
-  #onTurn;
+  #after = find("sentence-after");
+  #number = find("sentence-number");
   #view;
-  #text = "";
-  #line = 0;
+  #sentence = 0;
+  #count = 0;
+  /** What is waited for, and what is shown. */
+  #wanted = "";
+  #shown = "";
 
   /**
-   * @param {{onOpen: () => void, onTurn: () => void, onChange: (changes: Change[]) => void,
-   *   onChoice: (choice: Choice) => void}} told `onTurn`: another line shall be looked at
+   * @param {{onToggle: () => void, onTurn: (sentence: number) => void,
+   *   onChange: (changes: Change[]) => void, onChoice: (choice: Choice) => void}} told
+   *   `onTurn`: another sentence shall be looked at
    */
-  constructor({ onOpen, onTurn, onChange, onChoice }) {
-    this.#onTurn = onTurn;
+  constructor({ onToggle, onTurn, onChange, onChoice }) {
     this.#view = new AttentionView(this.#place, { onChange, onChoice });
     this.#open(recall(CLOSED) === null);
     this.#toggle.addEventListener("click", () => {
       this.#open(!this.isOpen);
-      if (this.isOpen) onOpen();
+      onToggle();
     });
-    this.#before.addEventListener("click", () => this.#step(-1));
-    this.#after.addEventListener("click", () => this.#step(1));
+    this.#before.addEventListener("click", () => onTurn(this.#sentence - 1));
+    this.#after.addEventListener("click", () => onTurn(this.#sentence + 1));
     this.clear();
   }
 
@@ -51,64 +52,68 @@ export class Looking {
     return !this.#body.hidden;
   }
 
-  /** The line looked at, counted from 0 among those that are not blank. */
-  get line() {
-    return this.#line;
-  }
-
-  /** What that line says; empty if the text is blank. */
-  get lineText() {
-    return linesOf(this.#text)[this.#line] ?? "";
+  /** The sentence looked at, counted from 0. */
+  get sentence() {
+    return this.#sentence;
   }
 
   /**
-   * Turns to a line of a text, without asking for it.
+   * Turns to a sentence, without asking for it.
    *
-   * @param {string} text
-   * @param {number} line
+   * @param {number} sentence
+   * @param {number} count how many there are; 0 where that is not known yet
    */
-  turn(text, line) {
-    const count = linesOf(text).length;
-    this.#text = text;
-    this.#line = Math.min(line, Math.max(0, count - 1));
+  turn(sentence, count = this.#count) {
+    this.#count = count;
+    this.#sentence = count ? Math.min(sentence, count - 1) : sentence;
     this.#stepper.hidden = count < 2;
-    this.#before.disabled = this.#line === 0;
-    this.#after.disabled = this.#line === count - 1;
-    this.#number.textContent = `line ${this.#line + 1} of ${count}`;
+    this.#before.disabled = this.#sentence === 0;
+    this.#after.disabled = this.#sentence === count - 1;
+    this.#number.textContent = `sentence ${this.#sentence + 1} of ${count}`;
   }
 
   /**
-   * Turns to the line where the caret is; gives whether that is another one.
-   *
-   * @param {string} text
-   * @param {number} caret
-   */
-  follow(text, caret) {
-    const former = this.#line;
-    this.turn(text, lineAt(text, caret));
-    return this.#line !== former;
-  }
-
-  /**
-   * @param {any} look a look document
+   * @param {any} look a look document that says which sentence it is of
    * @param {Choice | null} choice what of it to show; null: as before
    */
   show(look, choice) {
     this.#hint.hidden = true;
     this.#place.hidden = false;
+    this.#shown = this.#wanted;
+    this.turn(look.sentence, look.sentences);
     this.#view.show(look);
     if (choice) this.#view.choose(choice);
   }
 
-  /** Says that what is shown is no longer what is written. */
-  wait() {
+  /**
+   * Says that something else is asked for than is shown.
+   *
+   * @param {string} wanted a name for the sentence, whatever is changed in it
+   */
+  wait(wanted) {
+    this.#wanted = wanted;
     this.#place.setAttribute("aria-busy", "true");
   }
 
+  /**
+   * Says that it did not come; what is shown stays if it is of the same sentence.
+   *
+   * @param {string} message
+   */
+  fail(message) {
+    if (this.#shown === this.#wanted) this.#view.say(message);
+    else this.#empty();
+  }
+
   clear() {
+    this.turn(0, 0);
+    this.#empty();
+  }
+
+  #empty() {
+    this.#shown = "";
     this.#hint.hidden = false;
     this.#place.hidden = true;
-    this.#stepper.hidden = true;
   }
 
   /** @param {boolean} open */
@@ -116,11 +121,5 @@ export class Looking {
     this.#body.hidden = !open;
     this.#toggle.setAttribute("aria-expanded", String(open));
     remember(CLOSED, open ? null : "");
-  }
-
-  /** @param {number} by */
-  #step(by) {
-    this.turn(this.#text, this.#line + by);
-    this.#onTurn();
   }
 }

@@ -10,8 +10,8 @@
  * @typedef {{part: Part | null, layer: number | null, head: number | null,
  *   unit: "words" | "pieces", picture: "lines" | "map"}} Choice of what to look at;
  *   no layer or head is the average, no part a model that does not attend
- * @typedef {{text: string, source: string, target: string, line: number, choice: Choice | null,
- *   changes: Change[]}} PageState `line` is the one looked at, counted from 0 among those not blank
+ * @typedef {{text: string, source: string, target: string, sentence: number,
+ *   choice: Choice | null, changes: Change[]}} PageState `sentence` is the one looked at, from 0
  */
 
 const PARTS = ["cross", "encoder", "decoder"];
@@ -95,7 +95,7 @@ export function toFragment(state) {
     const { part, layer, head, unit, picture } = state.choice;
     fields.append("look", [part, write(layer), write(head), unit, picture].join("."));
   }
-  if (state.line) fields.append("line", String(state.line));
+  if (state.sentence) fields.append("sentence", String(state.sentence));
   for (const change of state.changes) fields.append("change", writeChange(change));
   fields.append("text", state.text);
   return fields.toString();
@@ -113,7 +113,7 @@ export function fromFragment(fragment) {
     text: fields.get("text") ?? "",
     source: fields.get("from") ?? "",
     target: fields.get("to") ?? "",
-    line: read(fields.get("line") ?? undefined) ?? 0,
+    sentence: read(fields.get("sentence") ?? undefined) ?? 0,
     choice: readChoice(fields.get("look") ?? ""),
     changes: fields.getAll("change").map(readChange).filter((change) => change !== null),
   };

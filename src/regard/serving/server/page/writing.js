@@ -11,10 +11,11 @@ export class Writing {
   #count = find("count");
   #clear = find("clear");
   #limit;
+  #lastCaret = 0;
 
   /**
    * @param {number} limit most characters that the server takes; -1 for any number
-   * @param {{onWrite: () => void, onMove: () => void}} told `onMove`: the caret may have moved
+   * @param {{onWrite: () => void, onMove: () => void}} told `onMove`: the caret has moved
    */
   constructor(limit, { onWrite, onMove }) {
     this.#limit = limit;
@@ -22,8 +23,13 @@ export class Writing {
       this.#recount();
       onWrite();
     });
-    this.#field.addEventListener("click", onMove);
-    this.#field.addEventListener("keyup", onMove);
+    const move = () => {
+      if (this.caret === this.#lastCaret) return;
+      this.#lastCaret = this.caret;
+      onMove();
+    };
+    this.#field.addEventListener("click", move);
+    this.#field.addEventListener("keyup", move);
     this.#clear.addEventListener("click", () => {
       this.text = "";
       this.focus();
@@ -66,6 +72,7 @@ export class Writing {
 
   #recount() {
     const { length } = this;
+    this.#lastCaret = this.caret;
     const most = this.#limit > 0 ? ` / ${NUMBERS.format(this.#limit)}` : "";
     this.#count.textContent = `${NUMBERS.format(length)}${most}`;
     this.#count.toggleAttribute("data-over", this.isTooLong);

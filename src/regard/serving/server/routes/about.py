@@ -36,6 +36,7 @@ async def frontend_settings(service: Here) -> FrontendSettings:
         frontendTimeout=TYPING,
         apiKeys=bool(service.keys),
         keyRequired=bool(service.keys),
+        alternativesLimit=service.settings.max_alternatives,
         suggestions=False,
         filesTranslation=True,
         supportedFilesFormat=list(FORMATS),

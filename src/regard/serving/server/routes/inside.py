@@ -7,11 +7,17 @@ from fastapi import APIRouter, Depends, Request
 from regard.corpora.pairs import Pair
 from regard.evaluation.pharaoh import format_links
 from regard.inspection.document import LookDocument
-from regard.serving.server.asking import check_texts, wanted
+from regard.serving.server.asking import check_texts, lay_out_aside, wanted
 from regard.serving.server.bodies import JSON, body
 from regard.serving.server.refusals import RequestError
 from regard.serving.server.routes.described import READING, errors, taking
-from regard.serving.server.schemas import Alignment, Alignments, AlignRequest, AttentionRequest
+from regard.serving.server.schemas import (
+    Alignment,
+    Alignments,
+    AlignRequest,
+    AttentionRequest,
+    SentenceLook,
+)
 from regard.serving.server.service import Here, count_tokens
 from regard.serving.server.tasks import Align, LookInto
 from regard.types import Link
@@ -21,7 +27,7 @@ router = APIRouter(tags=["inside"])
 
 @router.post(
     "/attention",
-    response_model=LookDocument,
+    response_model=SentenceLook,
     responses=errors(*READING),
     openapi_extra=taking(AttentionRequest, JSON),
 )
@@ -29,20 +35,29 @@ async def attention(
     asked: Annotated[AttentionRequest, Depends(body(AttentionRequest))],
     request: Request,
     service: Here,
-) -> LookDocument:
-    """Translate a line and show what was attended to, of every layer and head.
+) -> SentenceLook:
+    """Translate a sentence of a text and show what was attended to, of every layer and head.
 
     `parts` are maps of weights, bytes in base64 by layer, head, row and column, 255 being 1. With
     `changes`, heads are silenced or flattened and words forced to look elsewhere; `before` is then
-    the translation without that.
+    the translation without that. `sentence` says which one it is, of how many `sentences`.
     """
     check_texts([asked.q], service.settings)
     served, _ = service.find_model(asked.source, asked.target, [asked.q])
     settings = wanted(served, service.settings, alternatives=asked.alternatives, beam=asked.beam)
     task = LookInto(settings, tuple(asked.changes), asked.tree)
-    costs = await count_tokens(served, [asked.q])
-    found: list[LookDocument] = await service.run(request, served, task, [asked.q], costs)
-    return found[0]
+    layout = await lay_out_aside([asked.q], service.settings)
+    lines = layout.lines or [asked.q]  # a blank text is a sentence without words
+    chosen = lines[asked.sentence : asked.sentence + 1]
+    if not chosen:
+        raise RequestError(
+            400,
+            f"Invalid request: sentence {asked.sentence} is not in the text, which has "
+            f"{len(lines)}, counted from 0",
+        )
+    costs = await count_tokens(served, chosen)
+    found: list[LookDocument] = await service.run(request, served, task, chosen, costs)
+    return {**found[0], "sentence": asked.sentence, "sentences": len(lines)}
 
 
 @router.post(

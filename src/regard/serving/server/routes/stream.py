@@ -15,14 +15,15 @@ from regard.serving.server.gathering import Job
 from regard.serving.server.layout import Layout
 from regard.serving.server.refusals import RequestError
 from regard.serving.server.routes.described import READING, errors, taking
-from regard.serving.server.schemas import Detected, StreamRequest, Translated
+from regard.serving.server.schemas import Detected, SentencePair, Streamed, StreamRequest
 from regard.serving.server.service import Here, Service, count_tokens
 from regard.serving.server.tasks import Translate
 
 EVENTS = "text/event-stream"
 DESCRIBED = {
     "description": "`partial` events with `{text}` while the search runs, which may take back what "
-    "it said; then one `done` with what /translate answers, or one `error` with `{error}`.",
+    "it said; then one `done` with what /translate answers and `sentences`, each with its "
+    "`source` and `target`; or one `error` with `{error}`.",
     "content": {
         EVENTS: {
             "schema": {
@@ -91,8 +92,14 @@ async def _events(
             yield _event("partial", {"text": layout.fill(said)[0]})
         answers = job.done.result()
         others = layout.alternatives(answers, alternatives)[0] if alternatives else None
-        done = Translated(
-            translatedText=layout.best(answers)[0], alternatives=others, detectedLanguage=language
+        done = Streamed(
+            translatedText=layout.best(answers)[0],
+            alternatives=others,
+            detectedLanguage=language,
+            sentences=[
+                SentencePair(source=line, target=answer.text)
+                for line, answer in zip(layout.lines, answers, strict=True)
+            ],
         )
         yield _event("done", done.model_dump(exclude_none=True))
     except TimeoutError:
