@@ -23,6 +23,7 @@ from regard.decoding.search import DecodingSettings
 from regard.inspection.alignment import AlignmentSettings
 from regard.inspection.lexical import cut_text
 from regard.serving.aligning import attends, best_alignment
+from regard.serving.answer import Answer
 from regard.serving.inline.holding import assign, known_names
 from regard.serving.inline.linking import Linked, link_words
 from regard.serving.inline.pieces import REFERENCE, Piece, keeps, parse
@@ -32,7 +33,7 @@ from regard.serving.inline.scanning import scan
 from regard.serving.inline.sentences import split_sentences
 from regard.serving.inline.sides import Blocks, Side, Span, block
 from regard.serving.lines import mend, split_long
-from regard.serving.translator import Answer, Translator
+from regard.serving.translator import Translator
 
 _SPACES = "&nbsp;", "&#160;", "&#xa0;", "&#xA0;"
 _SPACE = re.compile(rf"(?:\s|{'|'.join(_SPACES)})*")

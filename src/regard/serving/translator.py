@@ -14,8 +14,7 @@ from regard.errors import SearchError, SettingsError
 from regard.inspection.changes import Change, Wish, grant, name_words
 from regard.inspection.record import chain
 from regard.recipes.run_folder import Run, load_run, pick_device
-from regard.serving.answer import Answer as Answer
-from regard.serving.answer import write_answer
+from regard.serving.answer import Answer, write_answer
 from regard.serving.changing import check_changes
 from regard.serving.lines import Line, mend, part_number, read_together, token_limit
 from regard.serving.looking import look_into, with_tree
