@@ -13,7 +13,13 @@ from regard.layers.attentive import AttentiveLayer
 from regard.layers.embeddings import build_embedding
 from regard.layers.experts import Experts, ExpertsSettings
 from regard.layers.initial import xavier_linears
-from regard.layers.recurrent import Hidden, RecurrentEncoder, RecurrentLayer, check_reading
+from regard.layers.recurrent import (
+    Hidden,
+    RecurrentEncoder,
+    RecurrentLayer,
+    by_kind,
+    check_reading,
+)
 from regard.models.contracts import Model
 from regard.models.recurrent_state import AttentiveState, blank_state
 from regard.settings import Settings
@@ -115,15 +121,13 @@ class Moe(Model[AttentiveState]):
         _, hidden = self.bottom.step(
             x, state.cells[:2], state.memory, state.real, site=site, watch=watch
         )
-        cells: list[Hidden] = [hidden]
         x = x + self.dropout(hidden[0])
         x = x + self.dropout(torch.sigmoid(self.decoder_experts.step(x)))
-        for number, layer in enumerate(self.decoder, start=1):
-            cells.append(layer.step(x, state.cells[2 * number : 2 * number + 2]))
-            x = x + self.dropout(cells[-1][0])
-        state = replace(
-            state, cells=tuple(h for pair in cells for h in pair), position=state.position + 1
-        )
+        above, states = state.cells[2:], list[Hidden]()
+        for number, layer in enumerate(self.decoder):
+            states.append(layer.step(x, above[number :: len(self.decoder)]))
+            x = x + self.dropout(states[-1][0])
+        state = replace(state, cells=(*hidden, *by_kind(states)), position=state.position + 1)
         return self.logits(x), state
 
     def _through(self, layers: Sequence[RecurrentLayer], x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.attention.attend import KeyValues
 from regard.layers.attentive import AttentiveLayer
-from regard.layers.recurrent import Hidden, RecurrentLayer
+from regard.layers.recurrent import Hidden, RecurrentLayer, by_kind
 from regard.models.contracts import take
 from regard.types import Memory
 
@@ -43,7 +43,15 @@ class AttentiveState(RecurrentState):
 def blank_state(
     bottom: AttentiveLayer, above: Iterable[RecurrentLayer], memory: Memory
 ) -> AttentiveState:
-    """Where a stack begins that knows nothing but can look; the cells of `bottom` come first."""
-    layers = [bottom.layer, *above]
-    cells = (h[:, None] for layer in layers for h in layer.blank(len(memory.mask)))  # (B, 1, D)
-    return AttentiveState(tuple(cells), bottom.prepare(memory.states), memory.mask)
+    """Where a stack begins that knows nothing but can look.
+
+    The cells of `bottom`, which is no part of the stack above it, come first; behind them lie
+    those of the stack, as `Hidden` has them.
+    """
+    rows = len(memory.mask)
+    cells = (*bottom.layer.blank(rows), *by_kind([layer.blank(rows) for layer in above]))  # (B, D)
+    return AttentiveState(
+        tuple(h[:, None] for h in cells),  # each (B, 1, D)
+        bottom.prepare(memory.states),
+        memory.mask,
+    )
