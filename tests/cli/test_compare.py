@@ -109,10 +109,31 @@ def test_finished_runs_are_rows_too(done, tmp_path):
     ladder = json.loads((tmp_path / "ladder" / "ladder.json").read_text())
     assert [(one["label"], one["rows"][0]["steps"]) for one in ladder["standings"]] == [
         ("old", 4),
-        ("search", 4),
+        ("good", 4),
         ("turned", 2),
     ]
     assert [path.name for path in (tmp_path / "ladder" / "runs").iterdir()] == ["turned-seed1"]
+
+
+def test_a_comparison_stands_for_its_rows(done, tmp_path):
+    shown = run_compare(done[0], "turned.yaml", "--beam", 2, "--steps", 2)
+    assert shown.exit_code == 0
+    ladder = json.loads((tmp_path / "ladder" / "ladder.json").read_text())
+    assert [
+        (one["label"], [row["seed"] for row in one["rows"]]) for one in ladder["standings"]
+    ] == [
+        ("plain", [1]),
+        ("good", [1, 2]),
+        ("turned", [1]),
+    ]
+    assert ladder["rising"] == ["plain", "good", "turned"]  # a warm-up of 10 steps
+    assert (
+        "- budget: 2 steps of training for each row trained here; finished runs as they"
+        in (tmp_path / "ladder" / "ladder.md").read_text()
+    )
+    assert "Trained for fewer steps than their warm-up has: plain, good, turned" in shown.stderr
+    with pytest.raises(SettingsError, match="the rows of a comparison have names: drop all="):
+        run_compare(f"all={done[0]}", "turned.yaml")
 
 
 def test_a_row_that_fails_is_told_and_stops_no_other(tmp_path):
@@ -185,6 +206,16 @@ def test_another_corpus_for_all(tmp_path):
             SettingsError,
             "--corpus and files of your own exclude each other",
         ),
+        (
+            ("plain.yaml", "--seeds", "1,2", "--seeds-for", "plain=3"),
+            SettingsError,
+            "--seeds: every recipe has seeds of its own by --seeds-for; drop one of the two",
+        ),
+        (
+            ("x=/etc/passwd",),
+            SettingsError,
+            r"/etc/passwd: a recipe is a \.yaml file, and a run is a folder",
+        ),
         (("there",), RunError, r"there: not a run: it holds no recipe\.yaml"),
     ],
 )
@@ -193,6 +224,14 @@ def test_mistakes(args, kind, message, tmp_path):
     with pytest.raises(kind, match=message):
         run_compare(*args)
     assert not (tmp_path / "ladder" / "plan.json").exists()
+
+
+def test_a_run_is_no_place_for_a_comparison(done):
+    run = done[0] / "runs" / "plain-seed1"
+    before = files(run)
+    with pytest.raises(RunError, match="plain-seed1: holds a run; compare in another folder"):
+        run_compare("plain.yaml", "--out", run)
+    assert files(run) == before
 
 
 def test_a_device_that_is_not_there():

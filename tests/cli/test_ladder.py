@@ -61,10 +61,12 @@ def test_a_pipe_gets_a_line_for_each_event(screen, job):
         watcher.ended(one, made_up_row("plain", 31.5))
         watcher.ended(one, Failure(label="plain", seed=3, reason=f"no [memory]{LONG}"))
         watcher.ended(one, None)
+        watcher.ended(one._replace(goal="train"), None)
     assert shown.getvalue().splitlines() == [
         "training plain-seed3",
         "plain-seed3: BLEU 31.50 after 5,000 steps in 1,234 s",
         f"plain-seed3 failed: no [memory]{LONG}",
+        "plain-seed3: trained",
     ]
 
 

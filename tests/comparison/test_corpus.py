@@ -39,6 +39,11 @@ def test_unlike_corpora_are_refused(folder):
         r"them on one, with --corpus NAME",
     ):
         shared(folder, entries("plain"), other)
+    assert not any(folder.path.iterdir())  # what was read of them is gone
+    shared(folder, entries("plain"))
+    with pytest.raises(CorpusError):
+        shared(folder, entries("plain"), other)
+    assert shared(folder, entries("plain"))[1] == []  # what was there before is not
 
 
 def test_a_finished_run_must_have_learned_from_the_same(folder, tiny_run):

@@ -14,6 +14,7 @@ from regard.comparison.plan import (
     make_plan,
 )
 from regard.errors import RunError, SettingsError
+from regard.recipes.run_folder import RunFolder
 
 HERE = Path("ladders/here")
 
@@ -46,7 +47,7 @@ def test_a_plan_outlives_its_file():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "each row trained as long as its recipe says"),
+        ({}, "as long as its recipe says for each row"),
         ({"steps": 5000}, "5,000 steps of training for each row"),
         ({"tokens": 12345}, "12,345 tokens of training for each row"),
         ({"minutes": 2.5}, "2.5 minutes of training for each row"),
@@ -54,6 +55,27 @@ def test_a_plan_outlives_its_file():
 )
 def test_a_budget_in_words(given, said):
     assert str(Budget(**given)) == said
+
+
+def test_a_budget_is_not_that_of_finished_runs(tiny_run):
+    budget, taken = Budget(steps=9), entry_of_run(tiny_run, None)
+    made = entries_of(small_recipe("plain"), "plain", [1], budget)
+    assert make_plan(made, budget, 5).terms == "9 steps of training for each row"
+    assert make_plan([*made, taken], budget, 5).terms == (
+        "9 steps of training for each row trained here; finished runs as they were"
+    )
+    assert make_plan([taken], Budget(), 5).terms == "finished runs as they were"
+
+
+def test_a_run_of_a_comparison_keeps_its_name(tiny_run, tmp_path):
+    runs = tmp_path / "runs"
+    for name in ("my tiny-seed1", "other"):
+        shutil.copytree(tiny_run, runs / name)
+    assert entry_of_run(runs / "my tiny-seed1", None).label == "tiny"  # no comparison's yet
+    (tmp_path / "plan.json").touch()
+    assert entry_of_run(runs / "my tiny-seed1", None).name == "my tiny-seed1"
+    assert entry_of_run(runs / "my tiny-seed1", "new").label == "new"
+    assert entry_of_run(runs / "other", None).label == "tiny"
 
 
 def test_a_finished_run_is_an_entry(tiny_run):
@@ -75,6 +97,16 @@ def test_a_run_must_have_come_to_its_end(tiny_run, tmp_path):
         entry_of_run(run, None)
     with pytest.raises(RunError, match="none: no such folder"):
         entry_of_run(Path("none"), None)
+
+
+def test_a_run_that_is_being_trained_is_no_row(tiny_run, tmp_path):
+    run = shutil.copytree(tiny_run, tmp_path / "run")
+    with (
+        RunFolder(run).locked(),
+        pytest.raises(SettingsError, match="run: a process is training there; wait for it, or"),
+    ):
+        entry_of_run(run, None)
+    assert entry_of_run(run, None).run == run
 
 
 @pytest.mark.parametrize("label", ["a/b", "", ".hidden", "a\nb"])

@@ -1,3 +1,5 @@
+import shutil
+
 import pytest
 import torch
 
@@ -6,6 +8,8 @@ from regard.comparison.corpus import share_corpus
 from regard.comparison.folder import ComparisonFolder
 from regard.comparison.plan import Budget, entries_of, entry_of_run, make_plan
 from regard.comparison.running import train_row, trained
+from regard.errors import SettingsError
+from regard.recipes.run_folder import RunFolder
 from regard.training.checkpoints import read_progress
 from tiny import Quiet
 
@@ -59,3 +63,18 @@ def test_a_stopped_row_goes_on(row):
 def test_a_finished_run_is_left_alone(tiny_run, tmp_path):
     entry = entry_of_run(tiny_run, None)
     assert trained(entry, ComparisonFolder(tmp_path))
+
+
+def test_a_run_that_was_trained_on_since_is_refused(tiny_run, tmp_path):
+    path = shutil.copytree(tiny_run, tmp_path / "run")
+    entry, budget = entry_of_run(path, None), Budget()
+    RunFolder(path).reopen()
+    with pytest.raises(SettingsError, match="run: its training has not reached its end"):
+        train_row(
+            entry,
+            make_plan([entry], budget, 5),
+            ComparisonFolder(tmp_path),
+            device=torch.device("cpu"),
+            reporter=Quiet(),
+            stop_asked=lambda: False,
+        )

@@ -109,6 +109,23 @@ def test_how_a_run_learns_may_change(tiny_run, tmp_path):
     assert RunFolder(path).load_recipe().training.steps == 63
 
 
+def test_a_run_that_goes_on_is_not_finished(tiny_run, tmp_path):
+    path = shutil.copytree(tiny_run, tmp_path / "run")
+    with pytest.raises(SettingsError):
+        trained(path, "model.width=64")
+    assert RunFolder(path).finished()  # nothing has begun
+    trained(path, "training.steps=63", stop=lambda: True)
+    assert not RunFolder(path).finished()
+    assert not (path / "scores.json").exists()
+
+
+def test_a_comparison_is_no_place_for_a_run(tmp_path):
+    (tmp_path / "plan.json").touch()
+    with pytest.raises(RunError, match="holds a comparison; train in another folder with --out"):
+        trained(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+
+
 def test_before_the_first_checkpoint_anything_may_change(tmp_path):
     folder = RunFolder(tmp_path)
     folder.save_recipe(tiny_recipe("model.width=64"))

@@ -37,14 +37,21 @@ def test_a_second_process_is_refused_and_the_lock_dies_with_the_first(tmp_path):
             pytest.raises(
                 RunError,
                 match=rf"{path}: in use by another process \(number {holder.pid}\); wait for it, "
-                "stop it, or train in another folder with --out",
+                "stop it, or use another folder with --out",
             ),
             RunFolder(path).locked(),
         ):
             pass
+        assert RunFolder(path).in_use()
         holder.kill()
+    assert not RunFolder(path).in_use()
     with RunFolder(path).locked():
         assert (path / ".lock").read_text() == str(os.getpid())
+
+
+def test_a_folder_that_was_never_trained_in_is_not_in_use(tmp_path):
+    assert not RunFolder(tmp_path).in_use()
+    assert not (tmp_path / ".lock").exists()
 
 
 def test_a_lock_is_given_back(tmp_path):

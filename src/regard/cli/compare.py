@@ -54,7 +54,8 @@ def command(
         typer.Argument(
             metavar="[NAME=]RECIPE|RUN...",
             help="Recipes of the shelf or YAML files, which are trained, and folders of finished "
-            "runs, which are taken as they are. NAME is what the table calls it.",
+            "runs, which are taken as they are; a comparison's folder stands for all of its. NAME "
+            "is what the table calls it.",
         ),
     ] = None,
     out_folder: Annotated[
@@ -206,6 +207,12 @@ def _entries(
     if not equals or Path(system).exists():  # a path may hold = too
         label, equals, name = "", "", system
     path = Path(name)
+    if ComparisonFolder(path).plan.is_file():
+        if equals:
+            raise SettingsError(f"{system}: the rows of a comparison have names: drop {label}=")
+        return ComparisonFolder(path).finished_entries()
+    if path.is_file() and path.suffix not in (".yaml", ".yml"):
+        raise SettingsError(f"{name}: a recipe is a .yaml file, and a run is a folder")
     if RunFolder(path).recipe.is_file() or (path.is_dir() and name not in shelf_recipes()):
         return [entry_of_run(path, label or None)]
     recipe = own_files.recipe_with(name, corpus, overrides)
@@ -221,6 +228,10 @@ def _check_used(entries: Sequence[Entry], seeds: _Seeds, given: Sequence[object]
             "all that is compared are finished runs, which are taken as they are: drop the options "
             "that say how to train"
         )
+    if seeds.common and trained <= set(seeds.own):
+        raise SettingsError(
+            "--seeds: every recipe has seeds of its own by --seeds-for; drop one of the two"
+        )
     for label in seeds.own:
         if label not in trained:
             raise SettingsError(
@@ -231,6 +242,7 @@ def _check_used(entries: Sequence[Entry], seeds: _Seeds, given: Sequence[object]
 
 def _compare(wanted: Plan, folder: ComparisonFolder, *, device: str, jobs: int) -> Ladder:
     """Do what is still to be done, and draw what there is."""
+    folder.check_no_run()
     with RunFolder(folder.path).locked():
         plan = wanted
         if folder.plan.exists():

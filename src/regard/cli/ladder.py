@@ -82,6 +82,8 @@ class LadderWatcher:
         elif isinstance(outcome, Failure):
             reason = escape(outcome.reason)
             err.print(f"[red]{job.entry.name} failed:[/red] {reason}", soft_wrap=True)
+        elif job.goal == "train":
+            note(f"{job.entry.name}: trained")
 
     def _show(self, job: Job) -> None:
         """How far the row's training is, by what its run has written."""

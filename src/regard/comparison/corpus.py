@@ -11,10 +11,13 @@ from regard.recipes.prepare import Data, Note, load_data, prepare_data
 def share_corpus(plan: Plan, folder: ComparisonFolder, note: Note) -> Data:
     """The texts of all rows; an error unless they are the same, held-out ones included."""
     first, *others = plan.entries
+    new = not folder.corpora.exists()
     shared = _texts(first, folder, note)
     for entry in others:
         data = _texts(entry, folder, note)
         if data.digest != shared.digest:
+            if new:
+                shutil.rmtree(folder.corpora, ignore_errors=True)
             raise CorpusError(
                 f"{first.name} and {entry.name} do not learn from the same corpus: the SHA-256 of "
                 f"the one's cleaned texts begins with {shared.digest[:12]}, of the other's with "

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from regard.comparison.plan import Entry, Plan
+from regard.comparison.plan import Entry, Plan, entry_of_run
 from regard.corpora.store import fingerprint
 from regard.errors import RunError
 from regard.files import write_whole
-from regard.recipes.run_folder import RunFolder
+from regard.recipes.run_folder import PLAN, RunFolder
 from regard.recipes.schema import Recipe
 
 
@@ -22,12 +22,17 @@ class ComparisonFolder:
     @property
     def plan(self) -> Path:
         """What is compared."""
-        return self.path / "plan.json"
+        return self.path / PLAN
+
+    @property
+    def corpora(self) -> Path:
+        """Cleaned texts; of one corpus, unless they were refused."""
+        return self.path / "corpus"
 
     def corpus(self, recipe: Recipe) -> RunFolder:
         """The cleaned texts that a recipe learns from, in the form of a run without a model."""
         mark = fingerprint(recipe.corpus.model_dump_json())[:12]
-        return RunFolder(self.path / "corpus" / mark)
+        return RunFolder(self.corpora / mark)
 
     def run(self, entry: Entry) -> RunFolder:
         """The run of a row."""
@@ -48,6 +53,22 @@ class ComparisonFolder:
     def steps(self, entry: Entry) -> Path:
         """How many steps a budget in minutes is for a system, once that was timed."""
         return self.path / "steps" / f"{entry.label}.json"
+
+    def finished_entries(self) -> list[Entry]:
+        """Its finished runs as rows of another comparison, in the order of its plan."""
+        entries = [
+            entry_of_run(self.run(entry).path, entry.label)
+            for entry in self.load_plan().entries
+            if self.run(entry).finished()
+        ]
+        if not entries:
+            raise RunError(f"{self.path}: none of its rows is finished; go on with it first")
+        return entries
+
+    def check_no_run(self) -> None:
+        """An error where a run lies: the files of both would be mixed."""
+        if RunFolder(self.path).recipe.exists():
+            raise RunError(f"{self.path}: holds a run; compare in another folder with --out")
 
     def save_plan(self, plan: Plan) -> None:
         write_whole(self.plan, plan.model_dump_json(indent=1).encode())

@@ -92,6 +92,8 @@ class Ladder(Record):
     budget: str
     beam: int
     signatures: dict[str, str]
+    rising: tuple[str, ...] = ()
+    """Systems whose training ended before their learning rate had risen to its height."""
 
     @property
     def rows(self) -> list[Row]:
@@ -146,9 +148,18 @@ def build_ladder(plan: Plan, folder: ComparisonFolder, data: Data) -> Ladder:
         origin=data.origin,
         split=split,
         sentences=len(pairs),
-        budget=str(plan.budget),
+        budget=plan.terms,
         beam=plan.beam,
         signatures={one.name: one.signature for s in ranked for one in s.rows[0].scores},
+        rising=_rising(plan, standings),
+    )
+
+
+def _rising(plan: Plan, standings: Sequence[Standing]) -> tuple[str, ...]:
+    """The systems that took fewer steps than their warm-up has."""
+    warmups = {entry.label: entry.recipe.training.schedule.warmup for entry in plan.entries}
+    return tuple(
+        one.label for one in standings if any(row.steps < warmups[one.label] for row in one.rows)
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
 
 from regard.errors import SettingsError
-from regard.recipes.run_folder import RunFolder
+from regard.recipes.run_folder import PLAN, RunFolder
 from regard.recipes.schema import Recipe
 from regard.training.loop import last_progress
 
@@ -33,10 +33,14 @@ class Budget(Record):
     """Of steps alone: validations and checkpoints come on top."""
 
     def __str__(self) -> str:
+        return self.words("each row")
+
+    def words(self, rows: str) -> str:
+        """What is asked for of those rows."""
         for unit, amount in self.model_dump().items():
             if amount is not None:
-                return f"{amount:,} {unit} of training for each row"
-        return "each row trained as long as its recipe says"
+                return f"{amount:,} {unit} of training for {rows}"
+        return f"as long as its recipe says for {rows}"
 
 
 class Entry(Record):
@@ -70,6 +74,16 @@ class Plan(Record):
     data: str = ""
     """SHA-256 of the texts that all learn from, once they have been read."""
 
+    @property
+    def terms(self) -> str:
+        """How long the rows were trained, in words."""
+        given = sum(entry.run is not None for entry in self.entries)
+        if given == len(self.entries):
+            return "finished runs as they were"
+        if given:
+            return f"{self.budget.words('each row trained here')}; finished runs as they were"
+        return str(self.budget)
+
     def entry(self, name: str) -> Entry:
         """The entry of that name."""
         return next(entry for entry in self.entries if entry.name == name)
@@ -98,21 +112,37 @@ def entries_of(recipe: Recipe, label: str, seeds: Sequence[int], budget: Budget)
     ]
 
 
+def check_finished(run: RunFolder) -> None:
+    """An error unless training there has come to its end, and can be told how long it was."""
+    if run.in_use():
+        raise SettingsError(f"{run.path}: a process is training there; wait for it, or stop it")
+    if not run.finished():
+        raise SettingsError(
+            f"{run.path}: its training has not reached its end; go on with: "
+            f"regard train --resume --out {run.path}"
+        )
+    if last_progress(run.path) is None:
+        raise SettingsError(
+            f"{run.path}: its checkpoints, which say how long it was trained, are gone; compare a "
+            "run that has one"
+        )
+
+
 def entry_of_run(path: Path, label: str | None) -> Entry:
-    """The entry of a finished run: its card is what is written last."""
+    """The entry of a finished run."""
     folder = RunFolder(path)
     recipe = folder.load_recipe()
-    if not folder.card.is_file():
-        raise SettingsError(
-            f"{path}: its training has not reached its end; go on with: "
-            f"regard train --resume --out {path}"
-        )
-    if last_progress(path) is None:
-        raise SettingsError(
-            f"{path}: its checkpoints, which say how long it was trained, are gone; compare a run "
-            "that has one"
-        )
-    return Entry(label=label or recipe.name, recipe=recipe, run=path.resolve())
+    check_finished(folder)
+    return Entry(
+        label=label or _label_there(path, recipe) or recipe.name, recipe=recipe, run=path.resolve()
+    )
+
+
+def _label_there(path: Path, recipe: Recipe) -> str | None:
+    """What the comparison that made a run calls its system; None: it was made by none."""
+    label, seed, number = path.resolve().name.rpartition("-seed")
+    made = path.resolve().parent.name == "runs" and (path.resolve().parents[1] / PLAN).is_file()
+    return label if made and seed and number == str(recipe.training.seed) else None
 
 
 def make_plan(

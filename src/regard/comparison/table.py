@@ -82,6 +82,11 @@ def remarks(ladder: Ladder) -> Iterator[str]:
             "Scores are means over seeds, intervals and costs the first seed's; ppl is per word; "
             "FLOPs are those of the whole training, tok/s of its steps; AER: alignment error rate."
         )
+    if ladder.rising:
+        yield (
+            f"Trained for fewer steps than their warm-up has: {', '.join(ladder.rising)}; their "
+            "learning rate was still rising when they ended."
+        )
     if len(ladder.machines) > 1:
         yield (
             "Rows were measured on unlike machines, so that their speeds do not compare: "

@@ -16,7 +16,7 @@ from regard.corpora.store import TokenStore
 from regard.decoding.beam import BeamSettings
 from regard.decoding.many import Member, search_many
 from regard.decoding.search import DecodingSettings
-from regard.errors import CorpusError, SettingsError
+from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score
 from regard.files import write_whole
@@ -29,7 +29,7 @@ from regard.recipes.prepare import (
     sample_pairs,
 )
 from regard.recipes.refine import loop_settings, refinement_objective
-from regard.recipes.run_folder import RunFolder, new_model
+from regard.recipes.run_folder import PLAN, RunFolder, new_model
 from regard.recipes.schema import Recipe
 from regard.text.build import Tokenizers
 from regard.training.checkpoints import load_weights
@@ -104,8 +104,11 @@ def train(
     Where the recipe asks for refinement, that is a second stage in a folder of its own. It takes
     the first one's last weights up, so that the first is over for good once the second has begun.
     """
+    if (folder.path / PLAN).exists():
+        raise RunError(f"{folder.path}: holds a comparison; train in another folder with --out")
     with folder.locked():
         _check_same(recipe, folder)
+        folder.reopen()
         folder.save_recipe(recipe)
         prepared = prepare(recipe, folder, reporter)
         settings = recipe.training

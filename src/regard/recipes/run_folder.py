@@ -26,6 +26,9 @@ NAMED_WEIGHTS = ("best", "last", "average")
 PREPARED = "prepared.json"
 """What was read, cleaned and split; written when all of it was."""
 
+PLAN = "plan.json"
+"""In a folder that holds a comparison, which is no place for a run."""
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -49,6 +52,11 @@ class RunFolder:
         return self.path / "card.md"
 
     @property
+    def scores(self) -> Path:
+        """How the model does on its held-out pairs."""
+        return self.path / "scores.json"
+
+    @property
     def refined(self) -> "RunFolder":
         """The second stage of training: metrics, weights and checkpoints of its own."""
         return RunFolder(self.path / "refined")
@@ -68,6 +76,18 @@ class RunFolder:
     def begun(self) -> bool:
         """Whether there are checkpoints to go on from."""
         return bool(list_checkpoints(self.path / "checkpoints"))
+
+    def finished(self) -> bool:
+        """Whether training has come to its end, and been scored: the card is what is written last.
+
+        `train` takes it away before it goes on.
+        """
+        return self.card.is_file()
+
+    def reopen(self) -> None:
+        """Take away what says that the run is finished, and how good it is."""
+        self.card.unlink(missing_ok=True)
+        self.scores.unlink(missing_ok=True)
 
     def save_recipe(self, recipe: Recipe) -> None:
         write_whole(self.recipe, dump_recipe(recipe).encode())
@@ -99,7 +119,7 @@ class RunFolder:
             os.close(handle)
             raise RunError(
                 f"{self.path}: in use by another process (number {owner}); wait for it, stop it, "
-                "or train in another folder with --out"
+                "or use another folder with --out"
             ) from None
         try:
             os.ftruncate(handle, 0)
@@ -109,6 +129,20 @@ class RunFolder:
             yield
         finally:
             os.close(handle)
+
+    def in_use(self) -> bool:
+        """Whether a process is training here now."""
+        try:
+            handle = os.open(self.path / ".lock", os.O_RDONLY)
+        except OSError:  # nobody ever trained here, or nobody may look
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
 
 
 class Run(NamedTuple):
