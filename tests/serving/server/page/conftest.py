@@ -13,11 +13,12 @@ __all__ = ["chromium"]
 
 @pytest.fixture(scope="session")
 def serve(tmp_path_factory):
-    """A function from the arguments of `regard serve` to the address of a server, for a while."""
+    """A function from arguments of `regard serve` and variables to an address, for a while."""
 
     @contextmanager
-    def serve(*arguments):
-        with process(tmp_path_factory.mktemp("server"), *arguments) as server:
+    def serve(*arguments, **environment):
+        folder = tmp_path_factory.mktemp("server")
+        with process(folder, *arguments, env=environment.items()) as server:
             yield f"{server.url}/"
 
     return serve
@@ -25,29 +26,36 @@ def serve(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def server(serve, tiny_run):
-    """The address of a server for the tiny run."""
-    with serve(f"fr-en={tiny_run}") as address:
+    """The address of a server for the tiny run, which it takes for a model of both directions."""
+    with serve(f"fr-en={tiny_run}", f"en-fr={tiny_run}") as address:
         yield address
 
 
-@pytest.fixture
-def seen(chromium, server):
-    """The page, opened; in the end it has called nobody else and complained of nothing."""
+@pytest.fixture(scope="module")
+def tab(chromium, server):
+    """A tab for all tests of a module: a fresh one would have to fetch every script anew."""
     with visit(chromium, allow=server, viewport=DESK) as seen:
-        open_page(seen.page, server)
+        seen.page.context.unroute_all()  # what is intercepted is not cached
         yield seen
-        assert seen.requests
-        assert [url for url in seen.requests if not url.startswith(server)] == []
-        assert seen.errors == []
 
 
 @pytest.fixture
-def page(seen):
-    return seen.page
-
-
-@pytest.fixture
-def rough(chromium, server):
+def rough(tab, server):
     """The page, not yet opened, for a server that will not behave: the console may complain."""
-    with visit(chromium, allow=server, viewport=DESK) as seen:
-        yield seen.page
+    yield tab.page
+    tab.page.unroute_all(behavior="ignoreErrors")
+    tab.page.evaluate("localStorage.clear()")
+    tab.page.context.clear_permissions()
+    tab.page.goto("about:blank")
+
+
+@pytest.fixture
+def page(tab, rough, server):
+    """The page, opened; in the end it has called nobody else and complained of nothing."""
+    tab.requests.clear()
+    tab.errors.clear()
+    open_page(rough, server)
+    yield rough
+    assert tab.requests
+    assert [url for url in tab.requests if not url.startswith(server)] == []
+    assert tab.errors == []

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from libretranslatepy import LibreTranslateAPI
 from playwright.sync_api import expect
 
 from browser import visit
@@ -161,12 +162,12 @@ def test_a_text_that_is_too_long_is_not_sent(page):
 
 
 @pytest.mark.slow
-def test_a_key_is_asked_for_where_one_is_needed(chromium, serve, tiny_run, tmp_path):
-    (tmp_path / "keys").write_text(f"{SESAME}\n")
+def test_a_key_is_asked_for_where_one_is_needed(chromium, serve, tiny_run):
     with (
-        serve(f"fr-en={tiny_run}", "--keys", tmp_path / "keys") as server,
+        serve(f"fr-en={tiny_run}", REGARD_API_KEYS=SESAME) as server,
         visit(chromium, allow=server, viewport=DESK) as seen,
     ):
+        assert LibreTranslateAPI(server, SESAME).translate(FRENCH, "fr", "en")
         page = seen.page
         open_page(page, server)
         page.get_by_label("Text to translate").fill(FRENCH)
