@@ -214,3 +214,10 @@ def test_a_model_without_attention_cannot_align(run):
         "to align by",
     ):
         list(align_pairs(blind, [Pair("a", "b")], AlignmentSettings()))
+
+
+def test_words_are_counted_as_people_count_them(run):
+    plain, odd = "Elle ne dort pas.", "Elle\u00a0ne\tdort\u3000pas."
+    one, other = attend_pairs(run, [Pair(plain, plain), Pair(odd, odd)])
+    assert len(one.columns.words) == len(other.columns.words) == len(odd.split())
+    assert len(one.rows.words) == len(other.rows.words)

@@ -1,6 +1,13 @@
 import pytest
 
-from regard.serving.lines import mend, part_number, part_place, read_line, split_long
+from regard.serving.lines import (
+    mend,
+    part_number,
+    part_place,
+    plain_spaces,
+    read_line,
+    split_long,
+)
 from regard.text.build import train_tokenizer
 from regard.text.settings import TokenizerSettings
 from regard.text.special import UNK
@@ -28,6 +35,18 @@ def test_a_plain_line_is_one_part_without_notes(subwords):
     line = read_line("  Jane visits Africa.\t", subwords, 50)
     assert line.parts == subwords.encode(["Jane visits Africa."])
     assert line.notes == []
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\t", "\u3000", "\u202f"])
+def test_white_space_that_is_unknown_parts_words(words, space):
+    line = read_line(f"Jane{space}visits Africa.", words, 50)
+    assert line.parts == words.encode(["Jane visits Africa."])
+    assert line.notes == []
+
+
+def test_white_space_that_is_known_stays():
+    known = train_tokenizer(["Jane\u00a0visits"] * 5, TokenizerSettings(kind="characters"))
+    assert plain_spaces("a\u00a0b\u3000c", known) == "a\u00a0b c"
 
 
 def test_control_characters_are_spaces(subwords):

@@ -10,7 +10,7 @@ from pydantic import PositiveInt, ValidationError
 from regard.batching.collate import pad, pad_source
 from regard.corpora.pairs import Pair, SplitName
 from regard.corpora.readers import read_lines
-from regard.corpora.store import TokenPair
+from regard.corpora.store import Ids, TokenPair
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.pharaoh import read_pharaoh
 from regard.files import write_whole
@@ -20,6 +20,7 @@ from regard.inspection.symmetrize import Symmetry, flip, symmetrize
 from regard.recipes.prepare import Data
 from regard.recipes.run_folder import Run
 from regard.serving.choosing import Choice, choose_by_agreement, choose_by_gold
+from regard.serving.lines import plain_spaces
 from regard.settings import Settings
 from regard.streams import chunked
 from regard.text.gluing import glue
@@ -55,11 +56,12 @@ def attend_pairs(
         return
     yield from attend_tokens(
         run,
-        (
-            TokenPair(*source.encode([pair.source.strip()]), *target.encode([pair.target.strip()]))
-            for pair in pairs
-        ),
+        (TokenPair(_ids(pair.source, source), _ids(pair.target, target)) for pair in pairs),
     )
+
+
+def _ids(text: str, tokenizer: Tokenizer) -> Ids:
+    return tokenizer.encode([plain_spaces(text.strip(), tokenizer)])[0]
 
 
 def _attend_glued(run: Run, pairs: Iterable[Pair]) -> Iterator[Attention]:

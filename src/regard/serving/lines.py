@@ -68,7 +68,7 @@ def read_line(text: str, tokenizer: Tokenizer, limit: int) -> Line:
     if plain != text:
         count = sum(map(_is_control, text))
         notes.append(f"holds control characters ({count}), which were taken for spaces")
-    plain = plain.strip()
+    plain = plain_spaces(plain, tokenizer).strip()
     if not plain:
         return Line([], notes, "")
     ids = tokenizer.encode([plain])[0]
@@ -82,6 +82,17 @@ def read_line(text: str, tokenizer: Tokenizer, limit: int) -> Line:
             f"translated in {len(parts)} parts"
         )
     return Line(parts, notes, plain)
+
+
+def plain_spaces(text: str, tokenizer: Tokenizer) -> str:
+    """`text` with a plain space for each white space that the tokenizer does not know.
+
+    An unknown one, such as the no-break space before a French question mark, would glue the words
+    at its sides into one that is unknown as well.
+    """
+    odd = {letter for letter in text if letter.isspace() and letter != " "}
+    unknown = [letter for letter in odd if UNK in tokenizer.encode([letter])[0]]
+    return text.translate(dict.fromkeys(map(ord, unknown), " "))
 
 
 def read_together(
