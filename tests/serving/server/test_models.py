@@ -100,6 +100,7 @@ def test_a_model_that_cannot_be_loaded_again_stays(copied, caplog):
     assert served.translator is before
     assert not served.changed(), "it would be tried again and again"
     assert "reload failed" in caplog.text
+    assert "model.safetensors" in caplog.records[-1].facts["reason"]
 
 
 def test_weights_that_are_gone_are_others(copied):

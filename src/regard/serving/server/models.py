@@ -94,7 +94,8 @@ class Served:
         try:
             fresh = await asyncio.to_thread(load, self.path, device=self.device)
         except Exception as error:  # half-written or damaged: what is served must stay served
-            log_error("reload failed", error, model=str(self.languages))
+            # no request has a part in this: the message holds no text of anybody's
+            log_error("reload failed", error, model=str(self.languages), reason=str(error))
             metrics.reloads.labels(str(self.languages), "failed").inc()
             return
         self.gatherer.translator = fresh
