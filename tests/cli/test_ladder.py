@@ -77,8 +77,9 @@ def test_a_terminal_shows_how_far_a_row_is(screen, job):
         watcher.started(one)
         watcher.looked([one])
         home.save_recipe(one.entry.recipe)
-        lines = [{"kind": "train", "step": 4, "loss": 2.345}]
-        (home.path / "metrics.jsonl").write_text("".join(map(json.dumps, lines)) + "\n")
+        lines = [{"kind": "train", "step": step, "loss": 2.341 + step / 1000} for step in range(5)]
+        written = "".join(json.dumps(line) + "\n" for line in lines)
+        (home.path / "metrics.jsonl").write_text("\n" * module.TAIL + written)
         watcher.looked([one])
         watcher._progress.refresh()
         assert "training plain-seed3" in shown.getvalue()

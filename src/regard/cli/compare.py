@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -128,22 +128,14 @@ def command(
     )
     if corpus is not None and files is not None:
         raise SettingsError("--corpus and files of your own exclude each other: drop one of them")
-    instead = {"name": corpus} if corpus is not None else files
-    budget = _budget({"steps": steps, "tokens": tokens, "minutes": minutes})
-    given = [budget != Budget(), seeds, seeds_for, instead, settings]
-    if systems:
-        chosen = _Seeds(seeds, seeds_for or [])
-        entries = [
-            entry
-            for system in systems
-            for entry in _entries(system, instead, settings or [], chosen, budget)
-        ]
-        _check_used(entries, chosen, given)
-        wanted = make_plan(entries, budget, beam or BEAM, ["regard", *sys.argv[1:]])
-    else:
-        if any(given) or beam is not None:
-            raise SettingsError("name the recipes or runs too: options alone say too little")
-        wanted = folder.load_plan()
+    asked = _Asked(
+        _budget({"steps": steps, "tokens": tokens, "minutes": minutes}),
+        seeds,
+        seeds_for or [],
+        {"name": corpus} if corpus is not None else files,
+        settings or [],
+    )
+    wanted = _plan(systems or [], asked, beam, folder)
     pick_device(device)  # before anything is made, if it cannot be used
     ladder = _compare(wanted, folder, device=device, jobs=jobs)
     if json:
@@ -154,6 +146,34 @@ def command(
         note(f"all of it is in {folder.path}: ladder.md, ladder.json, {figures}logs/, runs/")
     if any(one.failures for one in ladder.standings):
         sys.exit(1)
+
+
+class _Asked(NamedTuple):
+    """What the options say of how recipes are trained."""
+
+    budget: Budget
+    seeds: str | None
+    seeds_for: list[str]
+    corpus: Mapping[str, Any] | None
+    """In place of the recipes'."""
+    settings: list[str]
+
+    def anything(self) -> bool:
+        return self.budget != Budget() or any(self[1:])
+
+
+def _plan(
+    systems: Sequence[str], asked: _Asked, beam: int | None, folder: ComparisonFolder
+) -> Plan:
+    """What is to be compared; without systems, what was begun in `folder`."""
+    if not systems:
+        if asked.anything() or beam is not None:
+            raise SettingsError("name the recipes or runs too: options alone say too little")
+        return folder.load_plan()
+    seeds = _Seeds(asked.seeds, asked.seeds_for)
+    entries = [entry for system in systems for entry in _entries(system, asked, seeds)]
+    _check_used(entries, seeds, asked)
+    return make_plan(entries, asked.budget, beam or BEAM, ["regard", *sys.argv[1:]])
 
 
 class _Seeds:
@@ -195,13 +215,7 @@ def _budget(given: Mapping[str, float | None]) -> Budget:
     return Budget.model_validate(chosen)
 
 
-def _entries(
-    system: str,
-    corpus: Mapping[str, Any] | None,
-    overrides: list[str],
-    seeds: _Seeds,
-    budget: Budget,
-) -> list[Entry]:
+def _entries(system: str, asked: _Asked, seeds: _Seeds) -> list[Entry]:
     """The rows of what was given as `[NAME=]RECIPE|RUN`."""
     label, equals, name = system.partition("=")
     if not equals or Path(system).exists():  # a path may hold = too
@@ -215,15 +229,15 @@ def _entries(
         raise SettingsError(f"{name}: a recipe is a .yaml file, and a run is a folder")
     if RunFolder(path).recipe.is_file() or (path.is_dir() and name not in shelf_recipes()):
         return [entry_of_run(path, label or None)]
-    recipe = own_files.recipe_with(name, corpus, overrides)
+    recipe = own_files.recipe_with(name, asked.corpus, asked.settings)
     label = label if equals else recipe.name
-    return entries_of(recipe, label, seeds.of(label), budget)
+    return entries_of(recipe, label, seeds.of(label), asked.budget)
 
 
-def _check_used(entries: Sequence[Entry], seeds: _Seeds, given: Sequence[object]) -> None:
+def _check_used(entries: Sequence[Entry], seeds: _Seeds, asked: _Asked) -> None:
     """An error if an option would do nothing."""
     trained = {entry.label for entry in entries if entry.run is None}
-    if not trained and any(given):
+    if not trained and asked.anything():
         raise SettingsError(
             "all that is compared are finished runs, which are taken as they are: drop the options "
             "that say how to train"

@@ -1,8 +1,10 @@
 """A comparison as a person sees it: its rows while they are made, its tables at the end."""
 
 import json
+import os
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -21,6 +23,8 @@ from regard.errors import RegardError
 
 DOING: dict[Goal, str] = {"time": "timing", "train": "training", "measure": "measuring"}
 
+TAIL = 4096
+"""Bytes at the end of a run's metrics that hold its last line."""
 WIDTH = 100
 """Columns that the tables may take where there is no terminal to ask."""
 
@@ -92,9 +96,16 @@ class LadderWatcher:
             with suppress(RegardError):
                 self._progress.update(task, total=home.load_recipe().training.steps)
         with suppress(OSError, ValueError, IndexError, KeyError):
-            last = json.loads((home.path / "metrics.jsonl").read_text().splitlines()[-1])
+            last = json.loads(_last_line(home.path / "metrics.jsonl"))
             shown = f"loss {last['loss']:.3f}"
             self._progress.update(task, completed=last["step"], numbers=shown)
+
+
+def _last_line(path: Path) -> bytes:
+    """The last line of a file that may be long, read from its end."""
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+        return file.read().splitlines()[-1]
 
 
 def print_ladder(ladder: Ladder) -> None:

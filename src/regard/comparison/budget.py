@@ -51,7 +51,7 @@ def recipe_within(
     give_data(entry, folder)
     prepared = prepare(entry.recipe, folder.run(entry), reporter)
     if budget.tokens is not None:
-        # by the recipe's own seed or another: as many steps for every seed of a system
+        # The seed decides which pairs share a batch, and so the mean: one for all of a system.
         settings = entry.recipe.training.model_copy(update={"seed": 0})
         steps = round(budget.tokens / tokens_per_step(prepared.train, settings))
         return _with_steps(entry.recipe, steps)

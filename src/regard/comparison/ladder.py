@@ -130,19 +130,19 @@ def build_ladder(plan: Plan, folder: ComparisonFolder, data: Data) -> Ladder:
     for entry in plan.entries:
         systems.setdefault(entry.label, []).append(_find(entry, folder, len(pairs)))
     standings = [_standing(label, found, test) for label, found in systems.items()]
-    ranked = [one for one in standings if one.bleu is not None]
-    best = max(ranked, key=lambda one: one.bleu.mean if one.bleu else 0.0, default=None)
+    means = {one.label: one.bleu.mean for one in standings if one.bleu is not None}
+    best = max(means, key=means.__getitem__, default=None)
     if best is not None:
-        texts = _first_texts(systems[best.label])
+        texts = _first_texts(systems[best])
         standings = [
             one
-            if one.bleu is None or one is best
+            if one.label == best or one.label not in means
             else _compared(one, texts, _first_texts(systems[one.label]), test)
             for one in standings
         ]
     return Ladder(
         standings=tuple(standings),
-        best=best.label if best else None,
+        best=best,
         quarters=_quarters(test),
         data=data.digest,
         origin=data.origin,
@@ -150,7 +150,12 @@ def build_ladder(plan: Plan, folder: ComparisonFolder, data: Data) -> Ladder:
         sentences=len(pairs),
         budget=plan.terms,
         beam=plan.beam,
-        signatures={one.name: one.signature for s in ranked for one in s.rows[0].scores},
+        signatures={
+            score.name: score.signature
+            for one in standings
+            for row in one.rows[:1]
+            for score in row.scores
+        },
         rising=_rising(plan, standings),
     )
 
