@@ -81,7 +81,9 @@ def test_fetches_once_and_keeps_it_zipped(site, folders, page):
     assert [p.name for p in path.parent.iterdir()] == ["train.de.gz"]
 
 
-@pytest.mark.parametrize("content", [ZIPPED, TEXT, gzip.compress(TEXT, 9)])
+@pytest.mark.parametrize(
+    "content", [ZIPPED, TEXT, gzip.compress(TEXT, 9)], ids=["zipped", "plain", "zipped otherwise"]
+)
 def test_the_users_own_copy_comes_first(folders, content):
     path = put(folders / "data" / PATH, content)
     assert obtain(KnownFile(PATH, SHA, "http://127.0.0.1:1/never-asked")) == path
