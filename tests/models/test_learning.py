@@ -1,4 +1,4 @@
-"""A tiny model of each family must learn to copy and to reverse."""
+"""A tiny model of each family must learn to copy and to reverse: one of them in each test run."""
 
 import random
 from typing import NamedTuple
@@ -135,14 +135,13 @@ def exact(model, lesson, *, backward):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backward", [False, True], ids=["copy", "reverse"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_learns(family, backward):
+def test_learns(family):
     seed = random.SystemRandom().randrange(2**31)
-    print(f"seed {seed}")
+    backward = seed % 2 == 1
     torch.manual_seed(seed)
     lesson = LESSONS[family]
     model = build_model(lesson.settings, SIZE, SIZE, joint=True)
     teach(model.train(), lesson, backward=backward)
     share = exact(model.eval(), lesson, backward=backward)
-    assert share > 0.99, f"{share:.1%} exact with {seed=}"
+    assert share > 0.99, f"{share:.1%} exact with {seed=}, {backward=}"
