@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from regard.serving.formats.text import read_text, translate_text
@@ -17,6 +17,7 @@ def test_lines_keep_what_is_around_them():
 
 
 @given(st.text(alphabet="ab1 -.>*\t\r\n\ufeff\u2028<&"))
+@example(">\t\u2028b")
 def test_any_text_comes_back(text):
     document = read_text(text)
     assert document.join(document.lines) == text

@@ -16,7 +16,7 @@ from regard.serving.formats.document import (
     translate,
 )
 
-_BEFORE = re.compile(r"[\s\ufeff]*+(?:(?:[-*+•–—>#]+|\d{1,3}[.)])[ \t]+)*+")
+_BEFORE = re.compile(r"[\s\ufeff]*+(?:(?:[-*+•–—>#]+|\d{1,3}[.)])[ \t][\s\ufeff]*+)*+")
 """Indentation, bullets, and the number of an item."""
 _END = re.compile(r"(\r\n|\r|\n)")
 
