@@ -69,6 +69,16 @@ def test_markup_is_carried(translator):
     assert bare == "<br>"
 
 
+def test_lines_with_markup_are_read_whole_where_asked(translator):
+    two = f"{SENTENCES[0]} {SENTENCES[1]}"
+    apart, whole = (
+        Carry(translator.settings, sentences=sentences)(translator, [two], Audience())[0]
+        for sentences in (True, False)
+    )
+    assert whole == translator(two).text
+    assert apart == f"{translator(SENTENCES[0]).text} {translator(SENTENCES[1]).text}"
+
+
 def test_documents_of_a_look(translator):
     [document] = LookInto(translator.settings, tree=True)(translator, SENTENCES[:1], Audience())
     assert document["model"] == translator.runs[0].folder.path.name

@@ -9,6 +9,7 @@ from fastapi import Request
 from regard.decoding.search import DecodingSettings
 from regard.serving.formats.document import Document
 from regard.serving.server.models import Served
+from regard.serving.server.refusals import RequestError
 from regard.serving.server.service import Service, count_tokens
 from regard.serving.server.tasks import Carry
 
@@ -26,8 +27,14 @@ async def translate_documents(
     Taking apart and putting together happen in a thread, since documents can be long.
     """
     documents, lines = await asyncio.to_thread(_take_apart, read, texts)
+    most = service.settings.max_characters
+    if (longest := max(map(len, lines), default=0)) > most:  # tokenizing it would hold up all
+        raise RequestError(
+            400, f"a line of {longest} characters is longer than the {most} allowed; break it"
+        )
     costs = await count_tokens(served, lines)
-    answers = await service.run(request, served, Carry(settings), lines, costs)
+    task = Carry(settings, sentences=service.settings.sentences)
+    answers = await service.run(request, served, task, lines, costs)
     return await asyncio.to_thread(_put_together, documents, answers)
 
 

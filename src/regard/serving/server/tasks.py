@@ -48,14 +48,17 @@ class Translate:
 class Carry:
     """Lines with inline markup -> their translations with it.
 
-    Their sentences are translated apart, so a batch of them is given up as a whole.
+    Their sentences may be translated apart, so a batch of them is given up as a whole.
     """
 
     settings: DecodingSettings
+    sentences: bool = True
 
     def __call__(self, translator: Translator, lines: Sequence[str], crowd: Crowd, /) -> list[str]:
         told = Leaving(lambda _: any(map(crowd.waits, range(len(lines)))))
-        return translate_markup(translator.observed(told), lines, self.settings)
+        return translate_markup(
+            translator.observed(told), lines, self.settings, sentences=self.sentences
+        )
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,15 @@ def test_wrong_files(server, name, content, fields, status, message):
     assert message in answer.json()["error"]
 
 
+def test_a_line_too_long_for_a_model_is_refused(tiny_run):
+    with client(tiny_run, max_characters=50) as narrow:
+        answer = send(narrow, "a.txt", b"short\n" + b"word " * 20)
+        assert answer.status_code == 400
+        said = answer.json()["error"]
+        assert said == "a line of 99 characters is longer than the 50 allowed; break it"
+        assert send(narrow, "a.txt", b"one line\n" * 20).status_code == 200
+
+
 def test_forms_without_a_file(server):
     answer = server.post("/translate_file", files={"source": (None, "fr"), "target": (None, "en")})
     assert (answer.status_code, answer.json()["error"]) == (
