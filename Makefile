@@ -6,13 +6,17 @@ READY := $(VENV)/.ready
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --dist worksteal -q
 
-.PHONY: demo test coverage check setup browser clean
+.PHONY: demo test fuzz coverage check setup browser clean
 
 demo: $(READY)
 	$(BIN)/regard demo --out runs/demo
 
 test: check browser
-	$(PYTEST)
+	$(PYTEST) -p randomly --randomly-seed 1
+
+# Other examples and another order each time: what `make test` would find by luck.
+fuzz: $(READY) browser
+	$(PYTEST) --hypothesis-profile default
 
 # What the tests reach; it takes a quarter longer.
 coverage: $(READY) browser

@@ -3,11 +3,16 @@
 import os
 
 import pytest
+from hypothesis import settings
 
 from regard.serving.translator import load
 from tiny import train_tiny
 
 pytest_plugins = ["browser"]  # the fixture `chromium`
+
+# The same examples each time, so that a change is judged by itself; `make fuzz` draws others.
+settings.register_profile("fixed", derandomize=True)
+settings.load_profile("fixed")
 
 os.environ.pop("COLUMNS", None)  # xdist sets it, and a console made now would keep to it for ever
 

@@ -29,7 +29,6 @@ from regard.serving.inline.linking import Linked, link_words
 from regard.serving.inline.pieces import REFERENCE, Piece, keeps, parse
 from regard.serving.inline.placing import Placer
 from regard.serving.inline.plain import Plain, flatten, holds_of
-from regard.serving.inline.scanning import scan
 from regard.serving.inline.sentences import split_sentences
 from regard.serving.inline.sides import Blocks, Side, Span, block
 from regard.serving.lines import mend, split_long
@@ -37,6 +36,8 @@ from regard.serving.translator import Translator
 
 _SPACES = "&nbsp;", "&#160;", "&#xa0;", "&#xA0;"
 _SPACE = re.compile(rf"(?:\s|{'|'.join(_SPACES)})*")
+_OPENING = re.compile(r"<(?=[A-Za-z/!?]|\d[\d:.]*>)")
+"""What begins a tag, now or once a `>` is placed behind it."""
 _BRACED = re.compile(r"\{+[^{}\n]*\}+")
 _SIGN = re.compile(r"[%$](?=[\w({#+.-])")
 """What a placeholder may begin with."""
@@ -338,10 +339,6 @@ def _join(sentences: Sequence[str]) -> tuple[str, list[int]]:
 
 def _tame(text: str) -> str:
     """A translation without what would be taken for markup: only its source's belongs there."""
-    if "<" in text:
-        text = "".join(
-            f"< {one.text[1:]}" if one.kind not in ("text", "raw") else one.text
-            for one in scan(text)
-        )
+    text = _OPENING.sub("< ", text)
     text = _BRACED.sub(lambda found: found[0].strip("{}"), text)
     return _SIGN.sub(r"\g<0> ", text)
