@@ -1,0 +1,110 @@
+"""Attention of sentences that lie end to end in one row, with no padding between them.
+
+All that a Transformer does to each token by itself (linear layers, norms, dropout) it can do to N
+real tokens as well as to a rectangle (B, S) of which a part is padding. Attention alone must know
+where a sentence begins and ends.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.attention.attend import KeyValues, attend
+from regard.attention.masks import causal_mask, padding_mask
+from regard.attention.scores import DotScore
+from regard.types import Site
+
+DOT = DotScore()
+UNSEEN = Site("decoder", 0)
+"""Packed sentences are for when nobody watches."""
+
+
+class Layout(NamedTuple):
+    """Where B sentences lie in a row of N tokens."""
+
+    offsets: Tensor  # (B + 1,) int32: sentence b is tokens offsets[b] up to offsets[b + 1]
+    places: Tensor  # (N,) where each token lies in the flattened rectangle (B * S)
+    mask: Tensor  # (B, S) where the tokens of the rectangle are real
+
+    @classmethod
+    def of(cls, mask: Tensor, places: Tensor) -> "Layout":
+        """That of a rectangle which is real where `mask` (B, S) is True, at `places` (N,).
+
+        The places say no more than the mask, but to find them asks the device: whoever made the
+        mask on the host knows them.
+        """
+        offsets = F.pad(mask.sum(1).cumsum(0), (1, 0))  # (B + 1,)
+        return cls(offsets.to(torch.int32), places, mask)
+
+    @property
+    def longest(self) -> int:
+        """S: no sentence has more tokens. Known without asking a device, as are N and B."""
+        return self.mask.shape[1]
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no padding at all: the row is then the rectangle itself."""
+        return len(self.places) == self.mask.numel()
+
+    def positions(self) -> Tensor:
+        """Where each token stands in its sentence, from 0: (N,)."""
+        return self.places % self.longest
+
+    def pack(self, x: Tensor) -> Tensor:
+        """The real ones of a rectangle: (B, S, ...) -> (N, ...)."""
+        rows = x.flatten(0, 1)
+        return rows if self.full else rows.index_select(0, self.places)
+
+    def unpack(self, x: Tensor) -> Tensor:
+        """The rectangle, zeros in its padding: (N, ...) -> (B, S, ...)."""
+        if not self.full:
+            blank = x.new_zeros(self.mask.numel(), *x.shape[1:])
+            x = blank.index_copy(0, self.places, x)  # (B * S, ...)
+        return torch.unflatten(x, 0, self.mask.shape)
+
+
+def attend_packed(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    of_queries: Layout,
+    of_keys: Layout,
+    *,
+    causal: bool,
+    factor: float,
+    dropout: float = 0.0,
+) -> Tensor:
+    """The values (M, H, K), mixed for each query (N, H, K) by what it likes: (N, H, K).
+
+    Scores are `factor` times the dot product of queries and keys (M, H, K). A query sees its own
+    sentence alone; if `causal`, where queries and keys are of one layout, nothing later than it.
+    """
+    return by_padding(
+        queries, keys, values, of_queries, of_keys, causal=causal, factor=factor, dropout=dropout
+    )
+
+
+def by_padding(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    of_queries: Layout,
+    of_keys: Layout,
+    *,
+    causal: bool,
+    factor: float,
+    dropout: float = 0.0,
+) -> Tensor:
+    """`attend_packed` in a rectangle, by the one `attend`: on every device, in every precision."""
+    length = of_queries.longest
+    mask = (
+        causal_mask(length, length, where=queries.device)  # hides the padding too, the last
+        if causal
+        else padding_mask(of_keys.mask)
+    )
+    heads = of_queries.unpack(queries * factor).transpose(1, 2)  # (B, H, T, K)
+    kv = KeyValues(*(of_keys.unpack(x).transpose(1, 2) for x in (keys, values)))  # (B, H, S, K)
+    mixed = attend(DOT, heads, kv, mask, site=UNSEEN, dropout=dropout)  # (B, H, T, K)
+    return of_queries.pack(mixed.transpose(1, 2))  # (N, H, K)
