@@ -29,11 +29,11 @@ from regard.inspection.alignment import (
 )
 from regard.inspection.record import Attention
 from regard.inspection.symmetrize import SYMMETRIES, flip, symmetrize
+from regard.nouns import GoldAlignment, Link
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import Run, load_run, pick_device
 from regard.serving.aligning import attend_back, attend_pairs
 from regard.serving.choosing import choose_by_agreement, choose_by_gold
-from regard.types import GoldAlignment, Link
 
 CHOSEN_ON = 100
 """Sentences of the gold set that choices are made on."""

@@ -15,9 +15,8 @@ import time
 
 import torch
 
-from regard.decoding.beam import BeamSettings
-from regard.decoding.rules import RuleSettings
-from regard.decoding.search import DecodingSettings, search
+from regard.decoding.search import search
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.models.build import ModelSettings, build_model
 from regard.models.bytenet import ByteNetSettings
 from regard.models.contracts import AnyModel

@@ -18,11 +18,9 @@ from typing import NamedTuple
 
 import torch
 
-from regard.decoding.beam import BeamSettings
 from regard.decoding.many import Member, search_many
 from regard.decoding.observe import Observe, Step, best_so_far
-from regard.decoding.rules import RuleSettings
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.decoding.tree import Growing
 from regard.inspection.record import PARTS, Part
 from regard.inspection.record_search import SearchRecorder

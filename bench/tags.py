@@ -27,11 +27,11 @@ import torch
 
 from regard.corpora.pairs import Pair
 from regard.inspection.alignment import AlignmentSettings
+from regard.nouns import GoldAlignment
 from regard.recipes.prepare import load_data
 from regard.serving.aligning import best_alignment, choose_on_valid, read_gold
 from regard.serving.markup import Carrier
 from regard.serving.translator import Translator, load
-from regard.types import GoldAlignment
 
 LONGEST = 5
 """Source words that a pair of tags wraps at most."""

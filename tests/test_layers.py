@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 ORDER = [
-    {"errors", "settings", "streams", "types"},
+    {"errors", "settings", "streams", "nouns", "types"},
     {"files"},
     {"text", "attention"},
     {"corpora", "layers"},

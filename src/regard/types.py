@@ -1,4 +1,4 @@
-"""The nouns that cross folders.
+"""The nouns that cross folders and hold tensors; `nouns.py` has the others.
 
 Axis letters, the same in every file: B sentences of a batch, T target or query positions,
 S source or key positions, H heads, D model width, K hypotheses of a sentence (in search) or head
@@ -111,28 +111,3 @@ class Watch(Protocol):
     """
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor: ...
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """One answer of a search."""
-
-    tokens: tuple[int, ...]
-    """Token ids without BOS and EOS."""
-    score: float
-    """What the search ranked it by: the log-probability after the penalties."""
-    log_probability: float
-    """Sum of the natural logarithms of the probabilities of its tokens, EOS included."""
-    finished: bool
-    """Whether it ended in EOS, rather than at the length limit."""
-
-
-Link = tuple[int, int]
-"""A source word and a target word that belong together, counted from 0; words as `str.split`."""
-
-
-class GoldAlignment(NamedTuple):
-    """What people (or a grammar) say belongs together in one pair of sentences."""
-
-    sure: frozenset[Link]
-    possible: frozenset[Link]  # holds the sure ones too

@@ -11,7 +11,7 @@ from regard.corpora.cleaning import CleaningReport, CleaningSettings, clean
 from regard.corpora.pairs import Corpus, Pair
 from regard.corpora.splits import SplitSettings, normalise, split_corpus, without_leaks
 from regard.errors import CorpusError
-from regard.types import GoldAlignment
+from regard.nouns import GoldAlignment
 
 PAIRS = [Pair(f"Sentence {n}", f"Satz {n}") for n in range(200)]
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from regard.models.contracts import take
+from regard.nouns import Hypothesis
 from regard.text.special import BOS, EOS
-from regard.types import Hypothesis, Site
+from regard.types import Site
 
 FIRST_WORD = 4
 

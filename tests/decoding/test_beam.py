@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from decoding.tables import FIRST_WORD, HistoryTable, Markov, assert_same, exhaustive, markov, space
-from regard.decoding.beam import Beam, BeamSettings
+from regard.decoding.beam import Beam
 from regard.decoding.grid import Grid
-from regard.decoding.rules import RuleSettings, Wording
-from regard.decoding.search import DecodingSettings, search
+from regard.decoding.rules import Wording
+from regard.decoding.search import search
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.text.special import BOS, EOS, UNK
 
 B, WORDS, LIMIT, S = 2, 3, 4, 5

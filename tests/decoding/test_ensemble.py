@@ -2,10 +2,9 @@ import pytest
 import torch
 
 from decoding.tables import FIRST_WORD, Countdown, HistoryTable, Markov, assert_same, markov
-from regard.decoding.beam import BeamSettings
 from regard.decoding.ensemble import Ensemble, EnsembleState
-from regard.decoding.rules import RuleSettings
-from regard.decoding.search import DecodingSettings, search
+from regard.decoding.search import search
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import SearchError
 from regard.text.special import BOS, EOS
 

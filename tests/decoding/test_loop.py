@@ -4,7 +4,8 @@ from decoding.tables import Countdown, HistoryTable
 from regard.decoding.beam import Beam
 from regard.decoding.loop import Plan, explore
 from regard.decoding.penalties import Penalties
-from regard.decoding.rules import Rules, RuleSettings
+from regard.decoding.rules import Rules
+from regard.decoding.settings import RuleSettings
 
 B, WORDS, S = 4, 3, 5
 

@@ -1,11 +1,8 @@
 import pytest
 import torch
 
-from regard.decoding.beam import BeamSettings
 from regard.decoding.many import Member, search_many
-from regard.decoding.rules import RuleSettings
-from regard.decoding.sampling import SamplingSettings
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
 from regard.errors import SearchError
 from regard.models.build import build_model
 from regard.models.rnnsearch import RnnSearchSettings

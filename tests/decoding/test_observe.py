@@ -3,11 +3,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from decoding.tables import Countdown, HistoryTable, Markov, markov
-from regard.decoding.beam import BeamSettings
 from regard.decoding.observe import Audience, Observe, best_so_far
-from regard.decoding.rules import RuleSettings
-from regard.decoding.sampling import SamplingSettings
-from regard.decoding.search import DecodingSettings, search
+from regard.decoding.search import search
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
 from regard.text.special import BOS, EOS
 
 RULES = RuleSettings(max_length=6, max_length_offset=6)

@@ -3,7 +3,8 @@ import torch
 from pydantic import ValidationError
 
 from regard.decoding.grid import Candidates, Grid
-from regard.decoding.rules import FLOOR, Rules, RuleSettings
+from regard.decoding.rules import FLOOR, Rules
+from regard.decoding.settings import RuleSettings
 from regard.text.special import BOS, EOS, PAD, UNK
 
 B, K, V = 2, 3, 8

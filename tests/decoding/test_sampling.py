@@ -6,9 +6,9 @@ import torch
 from pydantic import ValidationError
 
 from decoding.tables import HistoryTable, Markov, markov
-from regard.decoding.rules import RuleSettings
-from regard.decoding.sampling import SamplingSettings, draw, top_k, top_p
-from regard.decoding.search import DecodingSettings, search
+from regard.decoding.sampling import draw, top_k, top_p
+from regard.decoding.search import search
+from regard.decoding.settings import DecodingSettings, RuleSettings, SamplingSettings
 from regard.text.special import BOS, EOS
 
 WORDS, LIMIT = 3, 4

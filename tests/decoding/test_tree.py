@@ -4,11 +4,10 @@ import pytest
 import torch
 
 from decoding.tables import Countdown, HistoryTable, Markov, markov
-from regard.decoding.beam import BeamSettings
 from regard.decoding.observe import Audience, Observe
-from regard.decoding.rules import RuleSettings, Wording
-from regard.decoding.sampling import SamplingSettings
-from regard.decoding.search import DecodingSettings, search
+from regard.decoding.rules import Wording
+from regard.decoding.search import search
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
 from regard.decoding.tree import ROOT, Growing, Node, SearchTree
 from regard.errors import SearchError
 from regard.text.special import BOS, EOS

@@ -7,10 +7,8 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 
 from regard.batching.collate import pad, pad_source
-from regard.decoding.beam import BeamSettings
 from regard.decoding.many import Member, search_many
-from regard.decoding.rules import RuleSettings
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import SettingsError
 from regard.inspection.changes import (
     Flattened,

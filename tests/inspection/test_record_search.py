@@ -4,11 +4,8 @@ import torch
 from inspection.test_record import Halves
 from models.test_contracts import ATTENTIVE, VARIANTS, tiny
 from regard.batching.collate import pad, pad_source
-from regard.decoding.beam import BeamSettings
 from regard.decoding.many import Member, search_many
-from regard.decoding.rules import RuleSettings
-from regard.decoding.sampling import SamplingSettings
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
 from regard.decoding.tree import ROOT
 from regard.errors import SearchError, SettingsError
 from regard.inspection.changes import Silenced

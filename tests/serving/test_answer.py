@@ -1,11 +1,10 @@
 from dataclasses import replace
 
-from regard.serving.answer import Answer, Candidate, write_answer
+from regard.nouns import Hypothesis
+from regard.serving.answer import Answer, Candidate, Said, write_answer
 from regard.serving.lines import Line
-from regard.serving.unknown_words import Said
 from regard.text.build import train_tokenizer
 from regard.text.settings import TokenizerSettings
-from regard.types import Hypothesis
 
 SENTENCE = "Jane visite l'Afrique en septembre."
 TARGET = train_tokenizer(["Jane visits Africa ⁇ a\tb"], TokenizerSettings(kind="words"))

@@ -5,8 +5,8 @@ from regard.errors import CorpusError
 from regard.evaluation.alignment_error import score_alignments
 from regard.inspection.alignment import PLAIN, UNMEASURED, AlignmentSettings, align, word_map
 from regard.inspection.record import Attention, Axis
+from regard.nouns import GoldAlignment
 from regard.serving.choosing import _maps, _views, choose_by_agreement, choose_by_gold
-from regard.types import GoldAlignment
 
 # a b c d </s> -> A B C D E </s>
 COLUMNS = Axis(("▁a", "▁b", "▁c", "▁d", "</s>"), ("a", "b", "c", "d"), (0, 1, 2, 3, None))

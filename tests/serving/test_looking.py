@@ -5,8 +5,8 @@ from regard.inspection.alignment import AlignmentSettings
 from regard.inspection.changes import Silenced
 from regard.inspection.look import Look
 from regard.serving.aligning import best_alignment
+from regard.serving.answer import Said
 from regard.serving.looking import look_into, with_tree
-from regard.serving.unknown_words import Said
 
 SENTENCE = "Jane visite l'Afrique en septembre."
 

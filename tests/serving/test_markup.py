@@ -63,7 +63,10 @@ MODELS = {
 @pytest.fixture(scope="module", params=sorted(MODELS))
 def model(request, translator):
     return SimpleNamespace(
-        runs=translator.runs, limit=translator.limit, translate=said(MODELS[request.param])
+        runs=translator.runs,
+        sources=translator.sources,
+        limit=translator.limit,
+        translate=said(MODELS[request.param]),
     )
 
 
@@ -98,7 +101,12 @@ def test_a_model_that_has_learned_little_loses_none_either(translator, texts):
 
 def carried(translator, text, answer, **options):
     """What `text` becomes with a model that answers its plain text with `answer`."""
-    fake = SimpleNamespace(runs=translator.runs, limit=translator.limit, translate=said(answer))
+    fake = SimpleNamespace(
+        runs=translator.runs,
+        sources=translator.sources,
+        limit=translator.limit,
+        translate=said(answer),
+    )
     return Carrier(fake, **options).carry([text])[0].text
 
 
@@ -191,7 +199,12 @@ def test_the_same_sentence_is_translated_once(translator):
         seen.extend(texts)
         return said(upper)(texts)
 
-    fake = SimpleNamespace(runs=translator.runs, limit=translator.limit, translate=translate)
+    fake = SimpleNamespace(
+        runs=translator.runs,
+        sources=translator.sources,
+        limit=translator.limit,
+        translate=translate,
+    )
     assert translate_markup(fake, ["a", "<b>a</b>", "a"]) == ["A", "<b>A</b>", "A"]
     assert seen == ["a"]
 

@@ -1,8 +1,6 @@
 import pytest
 
-from regard.decoding.beam import BeamSettings
-from regard.decoding.sampling import SamplingSettings
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import BeamSettings, DecodingSettings, SamplingSettings
 from regard.errors import SettingsError
 from regard.serving.searching import search_settings
 

@@ -5,10 +5,7 @@ import pytest
 import torch
 
 import regard
-from regard.decoding.beam import BeamSettings
-from regard.decoding.rules import RuleSettings
-from regard.decoding.sampling import SamplingSettings
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
 from regard.errors import RunError, SearchError, SettingsError
 from regard.inspection.changes import ForcedWords, Silenced
 from regard.recipes.run_folder import Run, RunFolder, load_run, new_model

@@ -3,9 +3,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from regard.decoding.beam import BeamSettings
-from regard.decoding.rules import RuleSettings
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import SettingsError
 from regard.inspection.changes import Silenced
 from regard.inspection.lexical import cut_text

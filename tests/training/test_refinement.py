@@ -11,10 +11,10 @@ from regard.models.encoder_decoder import EncoderDecoderSettings
 from regard.models.luong import LuongSettings
 from regard.models.moe import MoeSettings
 from regard.models.transformer import TransformerSettings
+from regard.nouns import Hypothesis
 from regard.text.special import BOS, EOS, PAD
 from regard.training.loss import batch_loss
 from regard.training.refinement import RefinementSettings, refinement_loss, weigh
-from regard.types import Hypothesis
 
 A, B = 4, 5  # all that there is to say, beside UNK
 SIZE = 6

@@ -19,13 +19,14 @@ from regard.evaluation.pharaoh import check_gold, flip_gold, format_links, read_
 from regard.inspection.alignment import PLAIN, UNMEASURED, AlignmentSettings, Reading, align
 from regard.inspection.sinks import FLOOR, SinkTally
 from regard.inspection.symmetrize import Symmetry
+from regard.nouns import GoldAlignment, Link
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import PREPARED, Run, load_run, pick_device
 from regard.serving import aligning
 from regard.serving.aligning import Directed
-from regard.serving.dictionary import learn_dictionary, write_dictionary
+from regard.serving.dictionary import write_dictionary
+from regard.serving.dictionary_learning import learn_dictionary
 from regard.streams import pick
-from regard.types import GoldAlignment, Link
 
 WORTH_A_WORD = 0.05
 """A head that parks this share of its attention on one piece is spoken of."""

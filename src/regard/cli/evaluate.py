@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from regard.cli import options
+from regard.cli import options, score_options
 from regard.cli.console import out, print_json
 from regard.cli.held_out import read_held_out
 from regard.cli.tables import STARRED, SURE, plain_table, scores_table
@@ -37,7 +37,7 @@ def command(
     ensemble: options.Ensemble = None,
     beam: options.Beam = None,
     unknown: options.Unknown = None,
-    tokenize: options.Tokenize = "13a",
+    tokenize: score_options.Tokenize = "13a",
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
     by_length: Annotated[
         bool, typer.Option("--by-length", help="Also score by the length of the source.")

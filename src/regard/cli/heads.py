@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
-from regard.cli import options
+from regard.cli import options, score_options
 from regard.cli.console import out, print_json
 from regard.cli.held_out import read_held_out
 from regard.cli.pictures import draw_all, name_pictures
@@ -44,7 +44,7 @@ def command(
         float,
         typer.Option(min=0, help="A head that costs no more BLEU than this is free to remove."),
     ] = USUAL.tolerance,
-    tokenize: options.Tokenize = USUAL.tokenize,
+    tokenize: score_options.Tokenize = USUAL.tokenize,
     beam: options.Beam = None,
     png: options.Png = None,
     svg: options.Svg = None,

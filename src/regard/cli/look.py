@@ -15,7 +15,7 @@ from regard.cli.pictures import check_ending, draw_all, name_pictures
 from regard.cli.progress import progress_bar
 from regard.cli.tables import plain_table
 from regard.cli.wishes import Asked, mark_difference
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.errors import SettingsError
 from regard.inspection.document import LookDocument, Without, look_document
 from regard.inspection.look import Kind, Look

@@ -5,8 +5,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from regard.evaluation.metrics import BleuTokenizer
-
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A run's folder, such as runs/travel.")]
 Device = Annotated[
     str, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; auto takes a GPU if there is one.")
@@ -55,7 +53,4 @@ HeldOutSource = Annotated[
 ]
 HeldOutReference = Annotated[
     str | None, typer.Option(metavar="FILE", help="Their translations by people.")
-]
-Tokenize = Annotated[
-    BleuTokenizer, typer.Option(help="How BLEU cuts lines into words; none: at spaces.")
 ]

@@ -14,7 +14,7 @@ from regard.comparison.folder import ComparisonFolder
 from regard.comparison.machine import Machine, this_machine, today
 from regard.comparison.plan import Entry, Plan, Record
 from regard.corpora.pairs import Pair
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.errors import RunError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.perplexity import Perplexity

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from regard.types import GoldAlignment
+from regard.nouns import GoldAlignment
 
 SplitName = Literal["train", "valid", "test"]
 

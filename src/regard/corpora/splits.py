@@ -14,9 +14,9 @@ from regard.corpora.cleaning import CHUNK, CleaningReport, Leaks
 from regard.corpora.pairs import Corpus, Pair, SplitName
 from regard.corpora.seen import Seen, hash_texts
 from regard.errors import CorpusError
+from regard.nouns import GoldAlignment
 from regard.settings import Settings
 from regard.streams import chunked
-from regard.types import GoldAlignment
 
 LARGEST_SHARE = 0.1
 """Of the corpus, for one split."""

@@ -2,31 +2,10 @@
 
 from dataclasses import dataclass
 
-from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 
 from regard.decoding.grid import Candidates, Grid
-from regard.decoding.loop import Stop
 from regard.decoding.ranking import ranked
-from regard.settings import Settings
-
-
-class BeamSettings(Settings):
-    """How a beam search runs and ranks."""
-
-    size: int = Field(default=5, ge=1, le=1000)
-    """Hypotheses kept at each step; 1 is greedy search."""
-    length_penalty: float = Field(default=0.6, ge=0.0, le=5.0)
-    """Exponent alpha of Wu et al. 2016, section 7: more favours longer answers; 0 favours none."""
-    coverage_penalty: NonNegativeFloat = 0.0
-    """Weight beta of the same section: more favours answers that attend to all of the source."""
-    stop: Stop = "safe"
-    """When a sentence is done.
-
-    safe: when no hypothesis can still become one of the n best. size: as soon as `size` of them
-    have finished, as is usual elsewhere, which is faster and may miss a better one. limit: at the
-    length limit.
-    """
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from torch import Tensor, device
 
 from regard.errors import SearchError
 from regard.models.contracts import take
+from regard.nouns import Hypothesis
 from regard.text.special import BOS, PAD
-from regard.types import Hypothesis
 
 
 class Finished(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -12,10 +12,10 @@ from regard.decoding.grid import Candidates, Grid
 from regard.decoding.observe import Observe, Step
 from regard.decoding.penalties import MeanAttention, Penalties
 from regard.decoding.rules import Rules
+from regard.decoding.settings import Stop
 from regard.models.contracts import Decoder, StateT, take
-from regard.types import Hypothesis, Watch
-
-Stop = Literal["safe", "size", "limit"]
+from regard.nouns import Hypothesis
+from regard.types import Watch
 
 
 class Chooser(Protocol):

@@ -10,10 +10,12 @@ from regard.decoding.batches import plan_batches
 from regard.decoding.ensemble import Ensemble, EnsembleState, watch_member
 from regard.decoding.observe import Observe
 from regard.decoding.rules import Wording
-from regard.decoding.search import DecodingSettings, search
+from regard.decoding.search import search
+from regard.decoding.settings import DecodingSettings
 from regard.errors import SearchError
 from regard.models.contracts import AnyModel, Decoder, State
-from regard.types import Hypothesis, Watch
+from regard.nouns import Hypothesis
+from regard.types import Watch
 
 
 class Member(NamedTuple):

@@ -8,8 +8,8 @@ from torch import Tensor
 from regard.decoding.finished import Finished
 from regard.decoding.grid import Candidates, Grid
 from regard.models.contracts import take
+from regard.nouns import Hypothesis
 from regard.text.special import PAD
-from regard.types import Hypothesis
 
 
 class Step(NamedTuple):

@@ -5,7 +5,6 @@ from itertools import chain
 from typing import NamedTuple
 
 import torch
-from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor
 
 from regard.decoding.filters import (
@@ -17,42 +16,11 @@ from regard.decoding.filters import (
     no_repeated_ngrams,
 )
 from regard.decoding.grid import Grid
-from regard.settings import Settings
+from regard.decoding.settings import RuleSettings
 from regard.text.special import BOS, EOS, PAD, UNK
 
 FLOOR = -1e4
 """The log-probability of a token that the model holds impossible and that must be said anyway."""
-
-
-class RuleSettings(Settings):
-    """What an answer may look like."""
-
-    min_length: NonNegativeInt = 0
-    """Fewest tokens of an answer, EOS not counted."""
-    max_length: PositiveInt = 256
-    """Most tokens of any answer, EOS counted; one that has no room left for EOS is unfinished."""
-    max_length_ratio: NonNegativeFloat = 2.0
-    """Most tokens of an answer for each token of its source, beyond `max_length_offset`."""
-    max_length_offset: NonNegativeInt = 20
-    """Most tokens of an answer to an empty source; `max_length` holds in any case."""
-    no_repeat_ngram: NonNegativeInt = 0
-    """An answer holds no sequence of this many tokens twice; 0: it may."""
-    allow_unknown: bool = False
-    """Whether an answer may hold the unknown token."""
-
-    @model_validator(mode="after")
-    def _leave_room(self) -> "RuleSettings":
-        if self.min_length >= self.max_length:
-            raise ValueError(
-                f"min_length {self.min_length} leaves no room for EOS within max_length "
-                f"{self.max_length}: lower the one or raise the other"
-            )
-        return self
-
-    def limit(self, source_length: int) -> int:
-        """Steps that the search may take with a source of so many tokens; 1 or more."""
-        allowed = int(self.max_length_ratio * source_length) + self.max_length_offset
-        return max(1, min(self.max_length, allowed))
 
 
 class Wording(NamedTuple):

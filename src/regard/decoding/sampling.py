@@ -4,24 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, device
 
 from regard.decoding.grid import Candidates, Grid
-from regard.settings import Settings
-
-
-class SamplingSettings(Settings):
-    """How tokens are drawn: first the temperature, then `top_k`, then `top_p` narrow the choice."""
-
-    temperature: float = Field(default=1.0, gt=0.0, le=100.0)
-    """What logits are divided by: below 1 the likely becomes likelier, above 1 less so."""
-    top_k: PositiveInt | None = None
-    """Only tokens as likely as the k-th likeliest, or more, are drawn; none: any."""
-    top_p: float | None = Field(default=None, gt=0.0, le=1.0)
-    """Only the fewest likeliest tokens that together have this probability; none: any."""
-    seed: NonNegativeInt = 0
-    """The same seed gives the same answers, however the sentences are batched."""
+from regard.decoding.settings import SamplingSettings
 
 
 class Sampler:

@@ -3,44 +3,18 @@
 from collections.abc import Sequence
 
 import torch
-from pydantic import PositiveInt, model_validator
 from torch import Tensor
 
-from regard.decoding.beam import Beam, BeamSettings
+from regard.decoding.beam import Beam
 from regard.decoding.loop import Plan, explore
 from regard.decoding.observe import Observe
 from regard.decoding.penalties import Penalties
-from regard.decoding.rules import FREE, Rules, RuleSettings, Wording
-from regard.decoding.sampling import Sampler, SamplingSettings
+from regard.decoding.rules import FREE, Rules, Wording
+from regard.decoding.sampling import Sampler
+from regard.decoding.settings import DecodingSettings
 from regard.models.contracts import Decoder, StateT
-from regard.settings import Settings
-from regard.types import Hypothesis, Watch
-
-
-class DecodingSettings(Settings):
-    """How a model's answers are searched for: by a beam, or by sampling where that is set."""
-
-    n_best: PositiveInt = 1
-    """Answers to each sentence: the best of the beam, or independent samples."""
-    beam: BeamSettings = BeamSettings()
-    """Beam search, which is greedy at size 1."""
-    sampling: SamplingSettings | None = None
-    """Sampling, in place of the beam."""
-    rules: RuleSettings = RuleSettings()
-    """What either must obey."""
-
-    @model_validator(mode="after")
-    def _agree(self) -> "DecodingSettings":
-        if self.sampling is None and self.n_best > self.beam.size:
-            raise ValueError(
-                f"n_best {self.n_best} asks for more answers than a beam of size {self.beam.size} "
-                "keeps: raise beam.size or lower n_best"
-            )
-        if self.sampling is not None and self.beam != BeamSettings():
-            raise ValueError(
-                "beam and sampling exclude each other, and both are set: leave out one of them"
-            )
-        return self
+from regard.nouns import Hypothesis
+from regard.types import Watch
 
 
 def search(

@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 from regard.decoding.grid import Candidates
 from regard.decoding.observe import Observe, Step
+from regard.nouns import Hypothesis
 from regard.text.special import BOS, EOS
-from regard.types import Hypothesis
 
 Fate = Literal["kept", "dropped", "ended"]
 ROOT = 0

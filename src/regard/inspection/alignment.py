@@ -11,8 +11,8 @@ from torch import Tensor
 from regard.inspection.record import Attention, Axis
 from regard.inspection.sinks import without_sinks
 from regard.inspection.symmetrize import Symmetry, flip, symmetrize
+from regard.nouns import Link
 from regard.settings import Settings
-from regard.types import Link
 
 Reading = Literal["rows", "columns", Symmetry]
 

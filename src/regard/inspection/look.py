@@ -20,7 +20,7 @@ from regard.inspection.plot_tree import plot_tree
 from regard.inspection.record import PARTS, Attention, Part
 from regard.inspection.sinks import Sink, find_sinks
 from regard.inspection.terminal import heat_map
-from regard.types import Link
+from regard.nouns import Link
 
 Kind = Literal["map", "grid", "arcs", "focus", "distance", "tree"]
 ONE_MAP = {"map": plot_attention, "arcs": plot_arcs, "focus": plot_focus}

@@ -11,8 +11,9 @@ from regard.decoding.observe import Observe, Step
 from regard.decoding.tree import Growing, SearchTree
 from regard.errors import SettingsError
 from regard.inspection.record import PARTS, Attention, Part, name_attention, name_axis
+from regard.nouns import Hypothesis
 from regard.text.tokenizer import Tokenizer
-from regard.types import Hypothesis, Site
+from regard.types import Site
 
 STEPWISE: tuple[Part, ...] = ("decoder", "cross")
 """The parts that look again in each step; the encoder looks once, before the first."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Set
 from typing import Literal, get_args
 
-from regard.types import Link
+from regard.nouns import Link
 
 Symmetry = Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
 SYMMETRIES: tuple[Symmetry, ...] = get_args(Symmetry)

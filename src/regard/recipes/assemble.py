@@ -13,9 +13,8 @@ import torch
 from regard.batching.apart import apart
 from regard.batching.stream import Placed, Position, fits, held_out_batches, training_batches
 from regard.corpora.store import TokenStore
-from regard.decoding.beam import BeamSettings
 from regard.decoding.many import Member, search_many
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import BeamSettings, DecodingSettings
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score

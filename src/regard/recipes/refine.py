@@ -6,16 +6,16 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from regard.decoding.rules import RuleSettings
-from regard.decoding.sampling import SamplingSettings
-from regard.decoding.search import DecodingSettings, search
+from regard.decoding.search import search
+from regard.decoding.settings import DecodingSettings, RuleSettings, SamplingSettings
 from regard.evaluation.metrics import MeanGleu
 from regard.models.contracts import AnyModel
+from regard.nouns import Hypothesis
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import LossOf, TrainingSettings
 from regard.training.optimizer import ScheduleSettings
 from regard.training.refinement import RefinementSettings, Reward, refinement_loss
-from regard.types import Hypothesis, Memory
+from regard.types import Memory
 
 SEEDS = 1 << 62
 """How many seeds there are to draw."""

@@ -153,6 +153,11 @@ class Run(NamedTuple):
     model: AnyModel
     folder: RunFolder
 
+    @property
+    def longest(self) -> int:
+        """The most tokens of a sentence that the model was trained for and has positions for."""
+        return min(self.recipe.training.max_tokens, (self.model.limit or 1 << 30) - 1)
+
 
 def load_run(path: Path | str, *, device: torch.device, weights: str = "model") -> Run:
     """The run in a folder, ready to translate on `device`."""

@@ -3,7 +3,7 @@
 from pydantic import model_validator
 
 from regard.corpora.build import CorpusSettings
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.models.build import ModelSettings
 from regard.models.transformer import TransformerSettings
 from regard.settings import Settings

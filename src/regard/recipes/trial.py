@@ -29,10 +29,8 @@ from regard.corpora.build import CorpusSettings
 from regard.corpora.pairs import Pair
 from regard.corpora.readers import FilesSettings
 from regard.corpora.store import TokenStore
-from regard.decoding.beam import BeamSettings
 from regard.decoding.many import Member, search_many
-from regard.decoding.rules import RuleSettings
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import RunError
 from regard.evaluation.perplexity import perplexity
 from regard.models.contracts import AnyModel

@@ -17,6 +17,7 @@ from regard.files import write_whole
 from regard.inspection.alignment import UNMEASURED, AlignmentSettings, align, align_together
 from regard.inspection.record import Attention, Axis, Part, count_heads, record
 from regard.inspection.symmetrize import Symmetry, flip, symmetrize
+from regard.nouns import GoldAlignment, Link
 from regard.recipes.prepare import Data
 from regard.recipes.run_folder import Run
 from regard.serving.choosing import Choice, choose_by_agreement, choose_by_gold
@@ -26,7 +27,7 @@ from regard.streams import chunked
 from regard.text.gluing import glue
 from regard.text.special import BOS
 from regard.text.tokenizer import Tokenizer
-from regard.types import GoldAlignment, Link, Watch
+from regard.types import Watch
 
 CROSS: tuple[Part, ...] = ("cross",)
 CHUNK = 64

@@ -3,14 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from regard.inspection.changes import Wish
 from regard.inspection.difference import compare_words
-from regard.inspection.look import Look
+from regard.nouns import Hypothesis
 from regard.serving.lines import Line
-from regard.serving.unknown_words import Said
 from regard.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:  # who asks for neither needs no torch
+    from regard.inspection.changes import Wish
+    from regard.inspection.look import Look
+
+
+class Said(NamedTuple):
+    """One of the best translations of a part of a line."""
+
+    hypothesis: Hypothesis
+    unknown: Sequence[str] = ()
+    """What stands for its unknown words; none: they stay unknown."""
 
 
 class Candidate(NamedTuple):
@@ -31,9 +41,9 @@ class Answer:
     """The n best, the best first."""
     notes: tuple[str, ...] = ()
     """What was odd about the line."""
-    attention: Look | None = None
+    attention: "Look | None" = None
     """What was attended to, if asked for; of a line in several parts, that of the first."""
-    changes: tuple[Wish, ...] = ()
+    changes: "tuple[Wish, ...]" = ()
     """What was done to the attention, if asked for; words by their numbers."""
     before: "Answer | None" = None
     """The answer without that."""
@@ -63,7 +73,7 @@ def write_answer(
     line: Line,
     parts: Sequence[Sequence[Said]],
     target: Tokenizer,
-    attention: Look | None = None,
+    attention: "Look | None" = None,
 ) -> Answer:
     """The answer to a line whose parts were given these n best translations.
 

@@ -21,7 +21,7 @@ from regard.inspection.alignment import (
 from regard.inspection.record import Attention
 from regard.inspection.sinks import without_sinks
 from regard.inspection.symmetrize import SYMMETRIES, flip, symmetrize
-from regard.types import GoldAlignment, Link
+from regard.nouns import GoldAlignment, Link
 
 FINALISTS = 4
 """Maps whose links are read off in every way; all others are only read by rows."""

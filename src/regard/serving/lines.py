@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from regard.errors import SearchError
-from regard.recipes.run_folder import Run
 from regard.text.special import UNK
 from regard.text.tokenizer import Tokenizer
 
@@ -36,11 +35,6 @@ class Line(NamedTuple):
     """What a person should know of it."""
     text: str
     """What the tokens were made from."""
-
-
-def token_limit(run: Run) -> int:
-    """The most tokens of a sentence that the run's model was trained for and has positions for."""
-    return min(run.recipe.training.max_tokens, (run.model.limit or 1 << 30) - 1)
 
 
 def part_number(line: int, part: int) -> int:

@@ -9,7 +9,7 @@ from regard.inspection.look import Look
 from regard.inspection.record import PARTS, record
 from regard.recipes.run_folder import Run
 from regard.serving.aligning import best_alignment
-from regard.serving.unknown_words import Said
+from regard.serving.answer import Said
 from regard.text.special import BOS
 from regard.text.tokenizer import Tokenizer
 from regard.types import Watch

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.inspection.alignment import AlignmentSettings
 from regard.inspection.lexical import cut_text
 from regard.serving.aligning import attends, best_alignment
@@ -156,7 +156,7 @@ class Carrier:
 
     def _fit(self, text: str, span: Span) -> list[Span]:
         """The span in parts that the model can take, where it is longer."""
-        tokenizer = self.translator.runs[0].tokenizers.source
+        tokenizer = self.translator.sources[0]
         sentence = text[slice(*span)]
         ids, surfaces = cut_text(sentence, tokenizer)
         parts = split_long(ids, tokenizer, self.translator.limit)

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.errors import SettingsError
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, NonNegativeFloat
 
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.errors import SettingsError
 from regard.evaluation.metrics import BleuTokenizer, check_lines
 from regard.evaluation.scores import Score, ScoreSettings, score

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Sequence
 
 from regard.decoding.observe import Observe, Step, best_so_far
+from regard.nouns import Hypothesis
 from regard.serving.lines import part_place
 from regard.text.tokenizer import Tokenizer
-from regard.types import Hypothesis
 
 Tell = Callable[[int, str], bool]
 """Told the number of a line and its translation so far; whether anyone still waits for it."""

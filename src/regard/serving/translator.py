@@ -2,35 +2,28 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
-from regard.decoding.many import Member, search_many
-from regard.decoding.observe import Audience, Observe
-from regard.decoding.search import DecodingSettings
-from regard.decoding.tree import Growing
-from regard.errors import SearchError, SettingsError
-from regard.inspection.changes import Change, Wish, grant, name_words
-from regard.inspection.record import chain
-from regard.recipes.run_folder import Run, load_run, pick_device
+from regard.decoding.settings import DecodingSettings
+from regard.errors import SearchError
 from regard.serving.answer import Answer, write_answer
-from regard.serving.changing import check_changes
-from regard.serving.lines import Line, mend, part_number, read_together, token_limit
-from regard.serving.looking import look_into, with_tree
+from regard.serving.engine import Engine, Wanted
+from regard.serving.lines import mend, read_together
 from regard.serving.searching import search_settings
-from regard.serving.unknown_words import Said, make_filler
-from regard.text.special import UNK
-from regard.types import Hypothesis, Watch
 
-BUDGET = 16_384
-"""Positions searched at a time, counted once for each hypothesis."""
+if TYPE_CHECKING:  # all of it stands on torch, which takes seconds to import
+    from regard.decoding.observe import Observe
+    from regard.inspection.changes import Change, Wish
+    from regard.recipes.run_folder import Run
+    from regard.serving.native import Native
 
 
 class Translator:
     """One model, or several with one target vocabulary that vote, as a function of text."""
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: "Sequence[Run]") -> None:
         if not runs:
             raise ValueError("a translator needs at least one run")
         targets = {run.tokenizers.target.fingerprint(): run.folder.path for run in runs}
@@ -39,19 +32,26 @@ class Translator:
                 "models that translate together must share one target vocabulary; these do not: "
                 + ", ".join(map(str, targets.values()))
             )
-        self.runs = tuple(runs)
+        self.sources = tuple(run.tokenizers.source for run in runs)
+        """The source vocabulary of each model."""
         self.target = runs[0].tokenizers.target
         self.settings = runs[0].recipe.decoding
-        self.limit = min(map(token_limit, runs))
-        self._observe: Observe | None = None
+        self.limit = min(run.longest for run in runs)
+        self._native: Native = with_torch().Native(runs)
+        self._observers: tuple[Observe, ...] = ()
 
-    def observed(self, observe: Observe) -> Self:
+    @property
+    def runs(self) -> "tuple[Run, ...]":
+        """The models themselves."""
+        return self._native.runs
+
+    def observed(self, observe: "Observe") -> Self:
         """The same translator, whose searches tell `observe` what they do.
 
         It knows the parts of lines by the numbers that `part_number` gives.
         """
         other = copy(self)
-        other._observe = Audience(self._observe, observe) if self._observe else observe
+        other._observers = (*self._observers, observe)
         return other
 
     def __call__(
@@ -61,7 +61,7 @@ class Translator:
         beam: int | None = None,
         look: bool = False,
         settings: DecodingSettings | None = None,
-        changes: Sequence[Wish] = (),
+        changes: "Sequence[Wish]" = (),
         unknown: Mapping[str, str] | None = None,
     ) -> Answer:
         """The translation of one line; `look` keeps what was attended to, as `changes` do."""
@@ -75,7 +75,7 @@ class Translator:
         text: str,
         settings: DecodingSettings | None = None,
         *,
-        changes: Sequence[Wish] = (),
+        changes: "Sequence[Wish]" = (),
         tree: bool = False,
         unknown: Mapping[str, str] | None = None,
     ) -> Answer:
@@ -85,15 +85,8 @@ class Translator:
         flattened or a word forced to look elsewhere, and `before` holds the one without them. With
         `tree` all hypotheses of the search are kept; of a line in several parts, the first's.
         """
-        if not changes:
-            return self._look(text, settings, (), unknown, tree=tree)
-        plain = self._look(text, settings, (), unknown)
-        if plain.attention is None:
-            raise SettingsError("the sentence is blank: there is no attention to change")
-        cross = plain.attention.parts.get("cross")
-        wishes = name_words(changes, cross)
-        changed = self._look(text, settings, grant(wishes, cross), unknown, tree=tree)
-        return replace(changed, changes=wishes, before=plain)
+        answer: Answer = with_torch().look(self, text, settings, changes, unknown, tree=tree)
+        return answer
 
     def translate(
         self,
@@ -103,7 +96,7 @@ class Translator:
         prefix: str = "",
         forbidden: Sequence[str] = (),
         look: bool = False,
-        changes: Sequence[Change] = (),
+        changes: "Sequence[Change]" = (),
         first: int = 0,
         unknown: Mapping[str, str] | None = None,
     ) -> list[Answer]:
@@ -119,89 +112,28 @@ class Translator:
         that word: an empty dictionary copies all. `⁇` shows where unknown words are allowed by the
         settings alone.
         """
-        watch = chain(*changes) if changes else None
         settings = search_settings(settings or self.settings, unknown=unknown is not None)
-        filler = None
-        if unknown is not None:
-            filler = make_filler(self.runs, unknown, prefix, forbidden, watch)
+        wanted = Wanted(settings, prefix, forbidden, look, changes, first, unknown, self._observers)
         texts = [mend(text) for text in texts]
-        lines = read_together(texts, [run.tokenizers.source for run in self.runs], self.limit)
-        check_changes(self.runs, changes, lines[0])
-        hypotheses = self._search(lines, settings, prefix, forbidden, first, watch)
-        if filler is None:
-            said = [[[Said(one) for one in best] for best in parts] for parts in hypotheses]
-        else:
-            said = filler.fill_lines(lines[self.runs.index(filler.run)], hypotheses)
-        answers = []
-        for text, line, parts in zip(texts, lines[0], said, strict=True):
-            attention = None
-            if look and parts:
-                attention = look_into(self.runs[0], line.parts[0], parts[0][0], watch)
-            answers.append(write_answer(text, line, parts, self.target, attention))
-        return answers
-
-    def _look(
-        self,
-        text: str,
-        settings: DecodingSettings | None,
-        changes: Sequence[Change],
-        unknown: Mapping[str, str] | None,
-        *,
-        tree: bool = False,
-    ) -> Answer:
-        """One answer with its attention, and with the search it came from where asked for."""
-        growing = Growing()
-        told = self.observed(growing) if tree else self
-        [answer] = told.translate([text], settings, look=True, changes=changes, unknown=unknown)
-        if not tree or answer.attention is None:
-            return answer
-        grown = growing.trees[part_number(0, 0)]
-        return replace(answer, attention=with_tree(answer.attention, grown, self.target))
-
-    def _search(
-        self,
-        lines: Sequence[Sequence[Line]],
-        settings: DecodingSettings,
-        prefix: str,
-        forbidden: Sequence[str],
-        first: int,
-        watch: Watch | None,
-    ) -> list[list[list[Hypothesis]]]:
-        """The n best translations of each part of each line, whose lines each model has read."""
-        places = [
-            (number, part)
-            for number, line in enumerate(lines[0], first)
-            for part in range(len(line.parts))
-        ]
-        begun = self.target.encode([prefix])[0]
-        found = search_many(
-            self._members(lines),
-            settings,
-            budget=BUDGET,
-            prefixes=[[] if part else begun for _, part in places],
-            forbidden=self._phrases(forbidden),
-            numbers=[part_number(*place) for place in places],
-            watch=watch,
-            observe=self._observe,
-        )
-        following = iter(found)
-        return [[next(following) for _ in line.parts] for line in lines[0]]
-
-    def _phrases(self, forbidden: Sequence[str]) -> list[list[int]]:
-        """The ids of phrases; one that is unknown in part would forbid all that is unknown."""
-        return [ids for ids in self.target.encode(list(forbidden)) if ids and UNK not in ids]
-
-    def _members(self, lines: Sequence[Sequence[Line]]) -> list[Member]:
-        """Each model with the parts of all lines in its own tokens."""
+        lines = read_together(texts, self.sources, self.limit)
+        spoken = self._engine(wanted).speak(lines, wanted)
         return [
-            Member(run.model, [part for line in own for part in line.parts])
-            for run, own in zip(self.runs, lines, strict=True)
+            write_answer(text, line, said.parts, self.target, said.attention)
+            for text, line, said in zip(texts, lines[0], spoken, strict=True)
         ]
+
+    def _engine(self, wanted: Wanted) -> Engine:
+        """The one to do what is wanted."""
+        return self._native
 
 
 def load(
     path: str | Path, *others: str | Path, device: str = "auto", weights: str = "model"
 ) -> Translator:
     """The translator in a run's folder; with `others`, an ensemble."""
-    where = pick_device(device)
-    return Translator([load_run(one, device=where, weights=weights) for one in (path, *others)])
+    return Translator(with_torch().open_runs((path, *others), device=device, weights=weights))
+
+
+def with_torch() -> Any:
+    """The module of the native engine, imported when it is first asked for."""
+    return import_module("regard.serving.native")

@@ -14,21 +14,15 @@ from regard.corpora.store import TokenPair
 from regard.errors import SettingsError
 from regard.inspection.alignment import AlignmentSettings, align
 from regard.inspection.lexical import Cut, cut_text, piece_axis, unknown_axis, word_axis
+from regard.nouns import Hypothesis
 from regard.recipes.run_folder import Run
 from regard.serving.aligning import attend_tokens, attends
+from regard.serving.answer import Said
 from regard.serving.lines import Line
 from regard.text.normalize import normalize
 from regard.text.special import UNK, UNKNOWN
 from regard.text.tokenizer import Tokenizer
-from regard.types import Hypothesis, Watch
-
-
-class Said(NamedTuple):
-    """One of the best translations of a part of a line."""
-
-    hypothesis: Hypothesis
-    unknown: Sequence[str] = ()
-    """What stands for its unknown words; none: they stay unknown."""
+from regard.types import Watch
 
 
 class Gapped(NamedTuple):

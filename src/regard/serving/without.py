@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.inspection.changes import Silenced, list_silenced
 from regard.inspection.document import Without
 from regard.serving.answer import Answer

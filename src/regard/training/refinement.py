@@ -11,10 +11,11 @@ from torch import Tensor
 
 from regard.batching.collate import pad
 from regard.models.contracts import AnyModel
+from regard.nouns import Hypothesis
 from regard.settings import Settings
 from regard.text.special import BOS, EOS, PAD
 from regard.training.loss import Loss
-from regard.types import Batch, Hypothesis, Memory, Routing
+from regard.types import Batch, Memory, Routing
 
 
 class RefinementSettings(Settings):

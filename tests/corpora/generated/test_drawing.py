@@ -5,7 +5,7 @@ import pytest
 from regard.corpora.generated.drawing import Example, GeneratedSettings, deal, generated_corpus
 from regard.corpora.pairs import Pair
 from regard.errors import CorpusError
-from regard.types import GoldAlignment
+from regard.nouns import GoldAlignment
 
 SETTINGS = GeneratedSettings(train=40, valid=7, test=11, seed=3)
 

@@ -10,8 +10,8 @@ from pydantic import NonNegativeInt, PositiveInt
 from regard.corpora.pairs import Corpus, Pair, SplitName
 from regard.corpora.splits import normalise
 from regard.errors import CorpusError
+from regard.nouns import GoldAlignment
 from regard.settings import Settings
-from regard.types import GoldAlignment
 
 PATIENCE = 2000
 """Draws in a row that may bring nothing new before there is taken to be nothing new."""

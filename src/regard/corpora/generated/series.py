@@ -6,7 +6,7 @@ from random import Random
 
 from regard.corpora.generated.drawing import Example, GeneratedSettings, generated_corpus
 from regard.corpora.pairs import Corpus, Pair
-from regard.types import GoldAlignment
+from regard.nouns import GoldAlignment
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 LONGEST = 12

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from regard.corpora.generated.drawing import Example
 from regard.corpora.generated.phrases import Phrase, Word
 from regard.corpora.pairs import Pair
-from regard.types import GoldAlignment, Link
+from regard.nouns import GoldAlignment, Link
 
 ELIDED = {"le", "la", "je", "me", "te", "se", "ne", "de", "que"}
 BEFORE_VOWEL = {"ce": "cet", "ma": "mon", "ta": "ton", "sa": "son"}

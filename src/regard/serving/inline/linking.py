@@ -15,7 +15,6 @@ from regard.inspection.record import Axis
 from regard.recipes.run_folder import Run
 from regard.serving.aligning import attend_tokens
 from regard.serving.inline.sides import Span
-from regard.serving.lines import token_limit
 from regard.text.lists import WordTokenizer
 from regard.text.tokenizer import Tokenizer
 
@@ -93,7 +92,7 @@ def _sides(run: Run, source: str, target: str) -> tuple[_Words, _Words] | None:
     if here is None or there is None:
         return None
     longest = max(len(here.cut.ids), len(there.cut.ids))
-    return (here, there) if longest <= token_limit(run) else None
+    return (here, there) if longest <= run.longest else None
 
 
 def _words(text: str, tokenizer: Tokenizer) -> _Words | None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.serving.searching import search_settings
 from regard.serving.server.detection import Guess
 from regard.serving.server.layout import Layout, lay_out

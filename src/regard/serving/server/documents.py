@@ -6,7 +6,7 @@ from itertools import islice
 
 from fastapi import Request
 
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.serving.formats.document import Document
 from regard.serving.server.models import Served
 from regard.serving.server.refusals import RequestError

@@ -124,7 +124,7 @@ async def _leaves(request: Request) -> None:
 
 async def count_tokens(served: Served, lines: Sequence[str]) -> list[int]:
     """What each line costs: its source tokens, and one for its end."""
-    tokenizer = served.translator.runs[0].tokenizers.source
+    tokenizer = served.translator.sources[0]
     found = await aside(sum(map(len, lines)), partial(tokenizer.encode, list(lines)))
     return [len(ids) + 1 for ids in found]
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from regard.corpora.pairs import Pair
 from regard.decoding.observe import Observe, Step
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import DecodingSettings
 from regard.errors import SearchError
 from regard.inspection.changes import Wish
 from regard.inspection.document import LookDocument, look_document
+from regard.nouns import Link
 from regard.serving.aligning import align_pairs, best_alignment
 from regard.serving.answer import Answer
 from regard.serving.lines import part_place
@@ -16,7 +17,6 @@ from regard.serving.markup import translate_markup
 from regard.serving.server.gathering import Crowd
 from regard.serving.telling import Telling
 from regard.serving.translator import Translator
-from regard.types import Link
 
 
 class Leaving(Observe):

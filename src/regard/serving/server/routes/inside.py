@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Request
 from regard.corpora.pairs import Pair
 from regard.evaluation.pharaoh import format_links
 from regard.inspection.document import LookDocument
+from regard.nouns import Link
 from regard.serving.server.asking import check_texts, lay_out_aside, wanted
 from regard.serving.server.bodies import JSON, body
 from regard.serving.server.refusals import RequestError
@@ -20,7 +21,6 @@ from regard.serving.server.schemas import (
 )
 from regard.serving.server.service import Here, count_tokens
 from regard.serving.server.tasks import Align, LookInto
-from regard.types import Link
 
 router = APIRouter(tags=["inside"])
 

@@ -1,0 +1,103 @@
+"""How answers are searched for, as plain values: who only states it needs no torch."""
+
+from typing import Literal
+
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    model_validator,
+)
+
+from regard.settings import Settings
+
+Stop = Literal["safe", "size", "limit"]
+
+
+class BeamSettings(Settings):
+    """How a beam search runs and ranks."""
+
+    size: int = Field(default=5, ge=1, le=1000)
+    """Hypotheses kept at each step; 1 is greedy search."""
+    length_penalty: float = Field(default=0.6, ge=0.0, le=5.0)
+    """Exponent alpha of Wu et al. 2016, section 7: more favours longer answers; 0 favours none."""
+    coverage_penalty: NonNegativeFloat = 0.0
+    """Weight beta of the same section: more favours answers that attend to all of the source."""
+    stop: Stop = "safe"
+    """When a sentence is done.
+
+    safe: when no hypothesis can still become one of the n best. size: as soon as `size` of them
+    have finished, as is usual elsewhere, which is faster and may miss a better one. limit: at the
+    length limit.
+    """
+
+
+class SamplingSettings(Settings):
+    """How tokens are drawn: first the temperature, then `top_k`, then `top_p` narrow the choice."""
+
+    temperature: float = Field(default=1.0, gt=0.0, le=100.0)
+    """What logits are divided by: below 1 the likely becomes likelier, above 1 less so."""
+    top_k: PositiveInt | None = None
+    """Only tokens as likely as the k-th likeliest, or more, are drawn; none: any."""
+    top_p: float | None = Field(default=None, gt=0.0, le=1.0)
+    """Only the fewest likeliest tokens that together have this probability; none: any."""
+    seed: NonNegativeInt = 0
+    """The same seed gives the same answers, however the sentences are batched."""
+
+
+class RuleSettings(Settings):
+    """What an answer may look like."""
+
+    min_length: NonNegativeInt = 0
+    """Fewest tokens of an answer, EOS not counted."""
+    max_length: PositiveInt = 256
+    """Most tokens of any answer, EOS counted; one that has no room left for EOS is unfinished."""
+    max_length_ratio: NonNegativeFloat = 2.0
+    """Most tokens of an answer for each token of its source, beyond `max_length_offset`."""
+    max_length_offset: NonNegativeInt = 20
+    """Most tokens of an answer to an empty source; `max_length` holds in any case."""
+    no_repeat_ngram: NonNegativeInt = 0
+    """An answer holds no sequence of this many tokens twice; 0: it may."""
+    allow_unknown: bool = False
+    """Whether an answer may hold the unknown token."""
+
+    @model_validator(mode="after")
+    def _leave_room(self) -> "RuleSettings":
+        if self.min_length >= self.max_length:
+            raise ValueError(
+                f"min_length {self.min_length} leaves no room for EOS within max_length "
+                f"{self.max_length}: lower the one or raise the other"
+            )
+        return self
+
+    def limit(self, source_length: int) -> int:
+        """Steps that the search may take with a source of so many tokens; 1 or more."""
+        allowed = int(self.max_length_ratio * source_length) + self.max_length_offset
+        return max(1, min(self.max_length, allowed))
+
+
+class DecodingSettings(Settings):
+    """How a model's answers are searched for: by a beam, or by sampling where that is set."""
+
+    n_best: PositiveInt = 1
+    """Answers to each sentence: the best of the beam, or independent samples."""
+    beam: BeamSettings = BeamSettings()
+    """Beam search, which is greedy at size 1."""
+    sampling: SamplingSettings | None = None
+    """Sampling, in place of the beam."""
+    rules: RuleSettings = RuleSettings()
+    """What either must obey."""
+
+    @model_validator(mode="after")
+    def _agree(self) -> "DecodingSettings":
+        if self.sampling is None and self.n_best > self.beam.size:
+            raise ValueError(
+                f"n_best {self.n_best} asks for more answers than a beam of size {self.beam.size} "
+                "keeps: raise beam.size or lower n_best"
+            )
+        if self.sampling is not None and self.beam != BeamSettings():
+            raise ValueError(
+                "beam and sampling exclude each other, and both are set: leave out one of them"
+            )
+        return self

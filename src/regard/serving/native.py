@@ -1,0 +1,150 @@
+"""The engine that can do everything: our own models, search and recorder, with torch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.decoding.many import Member, search_many
+from regard.decoding.observe import Audience, Observe
+from regard.decoding.settings import DecodingSettings
+from regard.decoding.tree import Growing
+from regard.errors import SettingsError
+from regard.inspection.changes import Change, Wish, grant, name_words
+from regard.inspection.record import chain
+from regard.nouns import Hypothesis
+from regard.recipes.run_folder import Run, load_run, pick_device
+from regard.serving.answer import Answer, Said
+from regard.serving.changing import check_changes
+from regard.serving.engine import Spoken, Wanted
+from regard.serving.lines import Line, part_number
+from regard.serving.looking import look_into, with_tree
+from regard.serving.unknown_words import make_filler
+from regard.text.special import UNK
+from regard.types import Watch
+
+if TYPE_CHECKING:  # it imports this module, late
+    from regard.serving.translator import Translator
+
+BUDGET = 16_384
+"""Positions searched at a time, counted once for each hypothesis."""
+
+
+class Native:
+    """One run, or several with one target vocabulary that vote."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.runs = tuple(runs)
+        self._target = runs[0].tokenizers.target
+
+    def refuses(self, wanted: Wanted) -> str | None:
+        return None
+
+    def speak(self, lines: Sequence[Sequence[Line]], wanted: Wanted) -> list[Spoken]:
+        watch = chain(*wanted.changes) if wanted.changes else None
+        filler = None
+        if wanted.unknown is not None:
+            filler = make_filler(self.runs, wanted.unknown, wanted.prefix, wanted.forbidden, watch)
+        check_changes(self.runs, wanted.changes, lines[0])
+        found = self._search(lines, wanted, watch)
+        if filler is None:
+            said = [[[Said(one) for one in best] for best in parts] for parts in found]
+        else:
+            said = filler.fill_lines(lines[self.runs.index(filler.run)], found)
+        return [
+            Spoken(
+                parts,
+                look_into(self.runs[0], line.parts[0], parts[0][0], watch)
+                if wanted.look and parts
+                else None,
+            )
+            for line, parts in zip(lines[0], said, strict=True)
+        ]
+
+    def _search(
+        self, lines: Sequence[Sequence[Line]], wanted: Wanted, watch: Watch | None
+    ) -> list[list[list[Hypothesis]]]:
+        """The n best translations of each part of each line."""
+        places = [
+            (number, part)
+            for number, line in enumerate(lines[0], wanted.first)
+            for part in range(len(line.parts))
+        ]
+        begun = self._target.encode([wanted.prefix])[0]
+        found = search_many(
+            self._members(lines),
+            wanted.settings,
+            budget=BUDGET,
+            prefixes=[[] if part else begun for _, part in places],
+            forbidden=self._phrases(wanted.forbidden),
+            numbers=[part_number(*place) for place in places],
+            watch=watch,
+            observe=_together(wanted.observers),
+        )
+        following = iter(found)
+        return [[next(following) for _ in line.parts] for line in lines[0]]
+
+    def _phrases(self, forbidden: Sequence[str]) -> list[list[int]]:
+        """The ids of phrases; one that is unknown in part would forbid all that is unknown."""
+        return [ids for ids in self._target.encode(list(forbidden)) if ids and UNK not in ids]
+
+    def _members(self, lines: Sequence[Sequence[Line]]) -> list[Member]:
+        """Each model with the parts of all lines in its own tokens."""
+        return [
+            Member(run.model, [part for line in own for part in line.parts])
+            for run, own in zip(self.runs, lines, strict=True)
+        ]
+
+
+def open_runs(paths: Sequence[str | Path], *, device: str, weights: str) -> list[Run]:
+    """The runs in some folders, ready on the device of that name."""
+    where = pick_device(device)
+    return [load_run(path, device=where, weights=weights) for path in paths]
+
+
+def look(
+    translator: "Translator",
+    text: str,
+    settings: DecodingSettings | None,
+    changes: Sequence[Wish],
+    unknown: Mapping[str, str] | None,
+    *,
+    tree: bool,
+) -> Answer:
+    """See `Translator.look`."""
+    if not changes:
+        return _look(translator, text, settings, (), unknown, tree=tree)
+    plain = _look(translator, text, settings, (), unknown)
+    if plain.attention is None:
+        raise SettingsError("the sentence is blank: there is no attention to change")
+    cross = plain.attention.parts.get("cross")
+    wishes = name_words(changes, cross)
+    granted = grant(wishes, cross)
+    changed = _look(translator, text, settings, granted, unknown, tree=tree)
+    return replace(changed, changes=wishes, before=plain)
+
+
+def _look(
+    translator: "Translator",
+    text: str,
+    settings: DecodingSettings | None,
+    changes: Sequence[Change],
+    unknown: Mapping[str, str] | None,
+    *,
+    tree: bool = False,
+) -> Answer:
+    """One answer with its attention, and with the search it came from where asked for."""
+    growing = Growing()
+    told = translator.observed(growing) if tree else translator
+    [answer] = told.translate([text], settings, look=True, changes=changes, unknown=unknown)
+    if not tree or answer.attention is None:
+        return answer
+    grown = growing.trees[part_number(0, 0)]
+    return replace(answer, attention=with_tree(answer.attention, grown, translator.target))
+
+
+def _together(observers: Sequence[Observe]) -> Observe | None:
+    """One that stands for all; None: nobody is to be told."""
+    if len(observers) > 1:
+        return Audience(*observers)
+    return next(iter(observers), None)
