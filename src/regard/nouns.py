@@ -13,7 +13,8 @@ class Hypothesis:
     score: float
     """What the search ranked it by: the log-probability after the penalties."""
     log_probability: float
-    """Sum of the natural logarithms of the probabilities of its tokens, EOS included."""
+    """Sum of the natural logarithms of the probabilities of its tokens, EOS included: those that
+    the rules of the search left them (see `RuleSettings.excluded`)."""
     finished: bool
     """Whether it ended in EOS, rather than at the length limit."""
 

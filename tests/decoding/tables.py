@@ -70,7 +70,7 @@ class HistoryTable:
             code = code * self.vocabulary + token
         return code
 
-    def every(self, sentence, limit, allowed):
+    def every(self, sentence, limit, allowed, excluded="spread"):
         """Each hypothesis and its coverage: a generator of (tokens, log_prob, coverage, ended).
 
         `allowed(said)` gives the tokens that may follow.
@@ -84,8 +84,10 @@ class HistoryTable:
                 return
             row = self.row(said)
             coverage = coverage + looks[row]
-            for token in allowed(said):
-                sum_now = total + log_probs[row, token].item()
+            choices = list(allowed(said))
+            rest = log_probs[row, choices].logsumexp(0).item() if excluded == "spread" else 0.0
+            for token in choices:
+                sum_now = total + log_probs[row, token].item() - rest
                 if token == EOS:
                     yield said, sum_now, coverage, True
                 else:
@@ -97,11 +99,19 @@ class HistoryTable:
         return range(EOS, self.vocabulary)
 
 
-def exhaustive(decoder, sentence, limit, n_best, *, allowed=None, alpha=0.0, beta=0.0, length=5):
+POWER, GNMT = ("power", "spread"), ("gnmt", "lost")
+"""How scores are made: what all engines know, and what the paper has."""
+
+
+def exhaustive(
+    decoder, sentence, limit, n_best, *, allowed=None, alpha=0.0, beta=0.0, length=5, scored=POWER
+):
     """The n best of all hypotheses by the formula, finished ones first, as a search answers."""
-    found = []
-    for said, total, coverage, ended in decoder.every(sentence, limit, allowed or decoder.anything):
-        penalty = ((5 + len(said) + ended) / 6) ** alpha
+    found, (normalise, excluded) = [], scored
+    every = decoder.every(sentence, limit, allowed or decoder.anything, excluded)
+    for said, total, coverage, ended in every:
+        size = len(said) + ended
+        penalty = (size if normalise == "power" else (5 + size) / 6) ** alpha
         logs = (math.log(min(max(c, 1e-6), 1.0)) for c in coverage[:length].tolist())
         found.append(Hypothesis(said, total / penalty + beta * sum(logs), total, ended))
     return sorted(found, key=lambda h: (not h.finished, -h.score))[:n_best]

@@ -7,7 +7,17 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from decoding.tables import FIRST_WORD, HistoryTable, Markov, assert_same, exhaustive, markov, space
+from decoding.tables import (
+    FIRST_WORD,
+    GNMT,
+    POWER,
+    HistoryTable,
+    Markov,
+    assert_same,
+    exhaustive,
+    markov,
+    space,
+)
 from regard.decoding.beam import Beam
 from regard.decoding.grid import Grid
 from regard.decoding.rules import Wording
@@ -20,23 +30,29 @@ LENGTHS = torch.tensor([5, 3])
 CPU = torch.device("cpu")
 
 
-def decoding(n_best=1, *, rules=None, **beam):
-    rules = {"max_length": LIMIT, "max_length_offset": LIMIT} | (rules or {})
+def decoding(n_best=1, *, rules=None, scored=POWER, stop="safe", **beam):
+    normalise, excluded = scored
+    rules = {"max_length": LIMIT, "max_length_offset": LIMIT, "excluded": excluded} | (rules or {})
     return DecodingSettings(
-        n_best=n_best, beam=BeamSettings(**beam), rules=RuleSettings.model_validate(rules)
+        n_best=n_best,
+        beam=BeamSettings(normalise=normalise, stop=stop, **beam),
+        rules=RuleSettings.model_validate(rules),
     )
 
 
 @pytest.mark.parametrize("n_best", [1, 4, 121])
+@pytest.mark.parametrize("scored", [POWER, GNMT])
 @pytest.mark.parametrize(("alpha", "beta"), [(0.0, 0.0), (0.6, 0.0), (1.0, 0.4), (0.0, 2.0)])
-def test_a_beam_as_wide_as_the_space_is_exhaustive(alpha, beta, n_best):
+def test_a_beam_as_wide_as_the_space_is_exhaustive(alpha, beta, scored, n_best):
     decoder = HistoryTable(B, WORDS, LIMIT, source=S)
     size = space(WORDS, LIMIT)
     assert size == 121
-    settings = decoding(n_best, size=size, length_penalty=alpha, coverage_penalty=beta)
+    penalties = {"length_penalty": alpha, "coverage_penalty": beta}
+    settings = decoding(n_best, size=size, scored=scored, **penalties)
     found = search(decoder, decoder.start(), LENGTHS, settings)
     for sentence, length in enumerate(LENGTHS.tolist()):
-        want = exhaustive(decoder, sentence, LIMIT, n_best, alpha=alpha, beta=beta, length=length)
+        how = {"alpha": alpha, "beta": beta, "length": length, "scored": scored}
+        want = exhaustive(decoder, sentence, LIMIT, n_best, **how)
         assert_same(found[sentence], want)
 
 
@@ -73,12 +89,15 @@ def may_be_unknown(said):
         (may_be_unknown, {"allow_unknown": True}, {}),
     ],
 )
-@pytest.mark.parametrize("n_best", [1, 30])
-def test_a_beam_as_wide_as_the_space_is_exhaustive_under_rules(allowed, rules, asked, n_best):
+@pytest.mark.parametrize(("n_best", "scored"), [(1, POWER), (30, POWER), (30, GNMT)])
+def test_a_beam_as_wide_as_the_space_is_exhaustive_under_rules(
+    allowed, rules, asked, n_best, scored
+):
     decoder = HistoryTable(1, WORDS, LIMIT, source=S, seed=3)
-    settings = decoding(n_best, size=space(WORDS + 1, LIMIT), rules=rules)
+    settings = decoding(n_best, size=space(WORDS + 1, LIMIT), rules=rules, scored=scored)
     (found,) = search(decoder, decoder.start(), LENGTHS[:1], settings, wording=Wording(**asked))
-    assert_same(found, exhaustive(decoder, 0, LIMIT, n_best, allowed=allowed, alpha=0.6))
+    how = {"allowed": allowed, "alpha": 0.6, "scored": scored}
+    assert_same(found, exhaustive(decoder, 0, LIMIT, n_best, **how))
 
 
 def test_sentences_have_limits_of_their_own():
@@ -127,10 +146,11 @@ def test_greedy_search_stands_by_its_choice():
     alpha=st.sampled_from([0.0, 0.6, 1.0, 3.0]),
     beta=st.sampled_from([0.0, 0.3]),
     sharp=st.sampled_from([0.3, 1.0, 4.0]),
+    scored=st.sampled_from([POWER, GNMT]),
 )
-def test_stopping_early_changes_nothing(seed, size, n_best, alpha, beta, sharp):
+def test_stopping_early_changes_nothing(seed, size, n_best, alpha, beta, sharp, scored):
     decoder = HistoryTable(B, WORDS, LIMIT, source=S, seed=seed, sharp=sharp)
-    how = {"size": size, "length_penalty": alpha, "coverage_penalty": beta}
+    how = {"size": size, "length_penalty": alpha, "coverage_penalty": beta, "scored": scored}
     how["rules"] = {"max_length": 9, "max_length_offset": 9}
     n_best = min(n_best, size)
     found = search(decoder, decoder.start(), LENGTHS, decoding(n_best, **how))
@@ -149,7 +169,8 @@ def test_safe_stopping_saves_steps():
         decoder = HistoryTable(1, WORDS, 2, sharp=0.0)
         decoder.table[:] = torch.tensor([-50.0, -50, -50, 2, 1, 2, 3]).double()
         rules = {"max_length": 30, "max_length_offset": 30}
-        search(decoder, decoder.start(), LENGTHS[:1], decoding(size=2, stop=stop, rules=rules))
+        how = {"stop": stop, "rules": rules, "scored": GNMT}
+        search(decoder, decoder.start(), LENGTHS[:1], decoding(size=2, **how))
         steps[stop] = len(decoder.batches)
     # Ending at once scores -1.626; the likeliest token adds -0.626, over lp(30) = 2.88.
     assert steps == {"safe": 8, "size": 2, "limit": 30}
@@ -163,7 +184,7 @@ def test_stopping_at_size_may_miss_what_safe_stopping_finds():
         6: {6: 0.98, EOS: 0.02},
     }
     rules = {"max_length": 40, "max_length_offset": 40}
-    how = {"size": 2, "length_penalty": 1.0, "rules": rules}
+    how = {"size": 2, "length_penalty": 1.0, "rules": rules, "scored": GNMT}
     state = markov(table)
     (safe,) = search(Markov(), state, LENGTHS[:1], decoding(**how))
     (quick,) = search(Markov(), state, LENGTHS[:1], decoding(**how, stop="size"))

@@ -5,7 +5,7 @@ from regard.decoding.beam import Beam
 from regard.decoding.loop import Plan, explore
 from regard.decoding.penalties import Penalties
 from regard.decoding.rules import Rules
-from regard.decoding.settings import RuleSettings
+from regard.decoding.settings import BeamSettings, RuleSettings
 
 B, WORDS, S = 4, 3, 5
 
@@ -13,7 +13,8 @@ B, WORDS, S = 4, 3, 5
 def plan(lengths, *, size=2, beta=0.0, limit=20, stop="safe"):
     lengths = torch.tensor(lengths)
     rules = Rules(RuleSettings(max_length=limit, max_length_offset=limit), lengths)
-    return Plan(Beam(size), rules, Penalties(0.6, beta, lengths, rules.limits), 1, stop)
+    penalties = Penalties(BeamSettings(coverage_penalty=beta), lengths, rules.limits)
+    return Plan(Beam(size), rules, penalties, 1, stop)
 
 
 def test_finished_sentences_leave_the_batch_and_answers_stay_in_order():
@@ -28,7 +29,7 @@ def test_a_sentence_at_its_limit_leaves_too():
     limits = RuleSettings(max_length_ratio=1.0, max_length_offset=0)
     lengths = torch.tensor([3, 6, 4, 1])
     rules = Rules(limits, lengths)
-    how = Plan(Beam(2), rules, Penalties(0.6, 0.0, lengths, rules.limits), 1, "safe")
+    how = Plan(Beam(2), rules, Penalties(BeamSettings(), lengths, rules.limits), 1, "safe")
     found = explore(decoder, decoder.start([9, 2, 9, 0]), how, None)
     assert [(len(h.tokens), h.finished) for (h,) in found] == [
         (3, False),

@@ -122,7 +122,7 @@ class Following(Observe):
 
 def follow(state, **beam):
     """What a beam of two holds best for one sentence, step by step."""
-    settings = DecodingSettings(beam=BeamSettings(size=2, length_penalty=0.0, **beam))
+    settings = DecodingSettings(beam=BeamSettings(size=2, length_penalty=0.0, stop="safe", **beam))
     following = Following()
     search(Markov(), state, LENGTHS[:1], settings, observe=following)
     return following.told[0]
@@ -130,7 +130,9 @@ def follow(state, **beam):
 
 def test_the_best_so_far_ends_in_the_best_answer():
     decoder, following = HistoryTable(4, 3, 4), Following()
-    found = search(decoder, decoder.start(), LENGTHS, METHODS["beam"], observe=following)
+    beam = BeamSettings(size=4, normalise="gnmt", stop="safe")  # under which all end in time
+    settings = METHODS["beam"].model_copy(update={"beam": beam})
+    found = search(decoder, decoder.start(), LENGTHS, settings, observe=following)
     for number, answers in enumerate(found):
         told = following.told[number]
         assert told[-1] == answers[0].tokens

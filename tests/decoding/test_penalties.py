@@ -11,6 +11,7 @@ from regard.decoding.penalties import (
     coverage_penalty,
     length_penalty,
 )
+from regard.decoding.settings import BeamSettings
 from regard.errors import SearchError
 from regard.types import Site
 
@@ -18,10 +19,11 @@ B, H, K, S = 2, 4, 3, 5
 
 
 def test_length_penalty_is_the_formula():
-    assert length_penalty(1, 0.6) == 1.0
-    assert length_penalty(7, 0.6) == pytest.approx(2**0.6)
-    assert length_penalty(19, 1.0) == pytest.approx(4.0)
-    assert length_penalty(50, 0.0) == 1.0
+    assert length_penalty(1, 0.6, "gnmt") == length_penalty(1, 0.6, "power") == 1.0
+    assert length_penalty(7, 0.6, "gnmt") == pytest.approx(2**0.6)
+    assert length_penalty(7, 0.6, "power") == pytest.approx(7**0.6)
+    assert length_penalty(19, 1.0, "gnmt") == pytest.approx(4.0)
+    assert length_penalty(50, 0.0, "gnmt") == length_penalty(50, 0.0, "power") == 1.0
 
 
 def test_coverage_penalty_is_the_formula():
@@ -44,7 +46,8 @@ def test_position_that_had_no_attention_counts_as_the_floor():
 
 
 def penalties(alpha, beta=0.0, limits=(6, 9)):
-    return Penalties(alpha, beta, torch.tensor([3, 5]), limits)
+    beam = BeamSettings(length_penalty=alpha, coverage_penalty=beta, normalise="gnmt")
+    return Penalties(beam, torch.tensor([3, 5]), limits)
 
 
 def test_score():

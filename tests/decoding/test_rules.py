@@ -33,6 +33,22 @@ def allowed(rules, grid):
     return [[{v for v in range(V) if x[v] > NEVER} for x in row] for row in left.tolist()]
 
 
+@pytest.mark.parametrize("excluded", ["spread", "lost"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_what_is_excluded_leaves_its_probability_to_the_rest_or_to_none(excluded, dtype):
+    logits = torch.randn(B, K, V, generator=torch.Generator().manual_seed(0)).to(dtype)
+    rules = Rules(RuleSettings(min_length=1, excluded=excluded), LENGTHS)
+    left = rules.log_probs(logits.clone(), start())
+    wide = logits.to(left.dtype)
+    share = (
+        torch.zeros(()) if excluded == "lost" else wide.softmax(-1)[..., EOS + 1 :].sum(-1).log()
+    )
+    want = wide.log_softmax(-1)[..., EOS + 1 :] - share[..., None]
+    torch.testing.assert_close(left[..., EOS + 1 :], want)
+    assert (left[..., : EOS + 1] == NEVER).all()
+    assert left.dtype == torch.promote_types(dtype, torch.float32)
+
+
 def test_limit_follows_the_source_and_never_exceeds_max_length():
     settings = RuleSettings(max_length=12, max_length_ratio=1.5, max_length_offset=3)
     assert [settings.limit(n) for n in (0, 1, 2, 5, 6, 100)] == [3, 4, 6, 10, 12, 12]

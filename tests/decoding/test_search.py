@@ -77,13 +77,13 @@ def test_forbidden_phrases_are_not_said(method):
     )
     for answers in found:
         for h in answers:
-            assert set(h.tokens) == {5, 6}
+            assert set(h.tokens) <= {5, 6}
             assert (5, 5) not in zip(h.tokens, h.tokens[1:], strict=False)
 
 
 def test_log_probability_is_that_of_the_model(method):
     decoder = HistoryTable(2, 3, 4)
-    settings = limited(method, max_length=4, min_length=1)
+    settings = limited(method, max_length=4, min_length=1, excluded="lost")
     for sentence, answers in enumerate(search(decoder, decoder.start(), LENGTHS, settings)):
         log_probs = decoder.table[sentence].log_softmax(-1)
         for h in answers:

@@ -13,7 +13,7 @@ from regard.errors import SearchError
 from regard.text.special import BOS, EOS
 
 WORDS, LIMIT = 3, 4
-RULES = RuleSettings(max_length=LIMIT, max_length_offset=LIMIT)
+RULES = RuleSettings(max_length=LIMIT, max_length_offset=LIMIT, excluded="lost")
 METHODS = {
     "greedy": DecodingSettings(beam=BeamSettings(size=1), rules=RULES),
     "beam": DecodingSettings(n_best=4, beam=BeamSettings(size=4), rules=RULES),

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 import torch
+import yaml
 
 from regard.errors import RunError, SettingsError, TextError
 from regard.recipes.run_folder import RunFolder, load_run, new_model, pick_device
@@ -226,3 +227,23 @@ def test_devices_that_cannot_be_used(name):
         RunError, match=rf"device '{name}' cannot be used here: .+; try cpu or auto"
     ):
         pick_device(name)
+
+
+def test_a_run_of_old_is_used_as_it_was(copied):
+    """It names neither how lengths count nor what becomes of what may not be said."""
+    raw = yaml.safe_load((copied / "recipe.yaml").read_text(encoding="utf-8"))
+    del raw["decoding"]["beam"]["normalise"], raw["decoding"]["rules"]["excluded"]
+    raw["decoding"]["beam"]["stop"] = "safe"
+    (copied / "recipe.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
+    decoding = RunFolder(copied).load_recipe().decoding
+    assert (decoding.beam.normalise, decoding.beam.stop) == ("gnmt", "safe")
+    assert decoding.rules.excluded == "lost"
+    raw["decoding"]["sampling"] = {"temperature": 0.5}
+    (copied / "recipe.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
+    assert RunFolder(copied).load_recipe().decoding.sampling.temperature == 0.5
+
+
+def test_a_new_run_is_used_as_all_engines_can(tiny_run):
+    decoding = RunFolder(tiny_run).load_recipe().decoding
+    assert (decoding.beam.normalise, decoding.beam.stop) == ("power", "size")
+    assert decoding.rules.excluded == "spread"

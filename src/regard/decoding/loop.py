@@ -92,8 +92,7 @@ def explore(
     answers: dict[int, list[Hypothesis]] = {}
     while True:
         logits, state = decoder.step(grid.tokens[..., -1], state, watch=attention or watch)
-        precise = torch.promote_types(logits.dtype, torch.float32)
-        log_probs = plan.rules(logits.log_softmax(-1, dtype=precise), grid)  # (B, K, V)
+        log_probs = plan.rules.log_probs(logits, grid)  # (B, K, V)
         if attention is not None:
             grid = grid.cover(attention.collect())
         ways = plan.choose(log_probs, grid)  # (B, C)

@@ -1,7 +1,7 @@
 """What a hypothesis is ranked by (Wu et al. 2016, section 7).
 
 score(Y) = log P(Y | X) / lp(Y) + cp(X, Y)
-lp(Y) = ((5 + |Y|) / 6)^alpha, where |Y| counts the tokens with EOS
+lp(Y) = |Y|^alpha, or ((5 + |Y|) / 6)^alpha as in the paper, where |Y| counts the tokens with EOS
 cp(X, Y) = beta Σ_i log min(Σ_j p_ij, 1), over the real source positions i and the steps j of Y
 """
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.grid import Grid
+from regard.decoding.settings import BeamSettings, Normalise
 from regard.errors import SearchError
 from regard.types import Site, Watch
 
@@ -19,9 +20,9 @@ COVERAGE_FLOOR = 1e-6
 """The least attention that a source position counts as having had, so that its logarithm is one."""
 
 
-def length_penalty(length: int, alpha: float) -> float:
+def length_penalty(length: int, alpha: float, normalise: Normalise) -> float:
     """lp(Y) for |Y| = `length`: 1 at a length of 1, and rising with it where alpha > 0."""
-    return math.pow((5 + length) / 6, alpha)
+    return math.pow(length if normalise == "power" else (5 + length) / 6, alpha)
 
 
 def coverage_penalty(coverage: Tensor, real: Tensor, beta: float) -> Tensor:
@@ -33,15 +34,16 @@ def coverage_penalty(coverage: Tensor, real: Tensor, beta: float) -> Tensor:
 class Penalties:
     """How the hypotheses of one batch are scored, and how well they may yet score."""
 
-    def __init__(self, alpha: float, beta: float, lengths: Tensor, limits: Sequence[int]) -> None:
-        self.alpha, self.beta, self.lengths = alpha, beta, lengths
-        factors = torch.tensor([1 / length_penalty(n, alpha) for n in limits])  # (B,)
+    def __init__(self, settings: BeamSettings, lengths: Tensor, limits: Sequence[int]) -> None:
+        self.alpha, self.beta = settings.length_penalty, settings.coverage_penalty
+        self.normalise, self.lengths = settings.normalise, lengths
+        factors = torch.tensor([self._factor(limit) for limit in limits])  # (B,)
         # Rounded towards zero, so that in any precision the bound errs upwards.
         self._least_factors = factors.nextafter(torch.zeros(())).to(lengths.device)  # (B,)
 
     def score(self, log_probs: Tensor, length: int, coverage: Tensor | None) -> Tensor:
         """Scores of hypotheses (B, C) of `length` tokens with EOS, `coverage` being their cp."""
-        scores = log_probs * (1 / length_penalty(length, self.alpha))
+        scores = log_probs * self._factor(length)
         return scores if coverage is None else scores + coverage
 
     def cut_short(self, grid: Grid) -> Tensor:
@@ -61,11 +63,15 @@ class Penalties:
 
         Proof: let g <= 0 be the log-probability of a cell. Each further token adds a logarithm of
         a probability, at most 0, so any offspring has log P <= g. Its length is at most the limit
-        L of its sentence and lp rises with the length (alpha >= 0), so log P / lp(Y) <=
-        g / lp(Y) <= g / lp(L), as g is not positive. And cp <= 0. So g / lp(L), the largest over
-        the cells, bounds them all; rounding keeps the order of what is added and multiplied.
+        L of its sentence and both definitions of lp rise with the length (alpha >= 0), so
+        log P / lp(Y) <= g / lp(Y) <= g / lp(L), as g is not positive. And cp <= 0. So g / lp(L),
+        the largest over the cells, bounds them all; rounding keeps the order of what is added and
+        multiplied.
         """
         return (grid.log_probs * self._least_factors[grid.rows, None]).amax(-1)
+
+    def _factor(self, length: int) -> float:
+        return 1 / length_penalty(length, self.alpha, self.normalise)
 
 
 class MeanAttention:

@@ -51,6 +51,7 @@ class Rules:
         forbidden: Sequence[Sequence[int]] = (),
     ) -> None:
         where, sources = lengths.device, lengths.tolist()
+        self.excluded = settings.excluded
         self.limits: list[int] = [settings.limit(source) for source in sources]
         never = [PAD, BOS] if settings.allow_unknown else [PAD, BOS, UNK]
         self.filters: list[Filter] = [forbid_tokens(never, where)]
@@ -68,6 +69,13 @@ class Rules:
         filled = [[*prefix, *[PAD] * (longest - len(prefix))] for prefix in prefixes]
         self.prefixes = torch.tensor(filled, dtype=torch.long, device=where)  # (B, P)
         self._ids = sorted(set(chain(*prefixes, *forbidden)))
+
+    def log_probs(self, logits: Tensor, grid: Grid) -> Tensor:
+        """Log-probabilities (B, K, V) of what may be said next; it may write into `logits`."""
+        precise = torch.promote_types(logits.dtype, torch.float32)
+        if self.excluded == "lost":
+            return self(logits.log_softmax(-1, dtype=precise), grid)
+        return self(logits.to(precise), grid).log_softmax(-1)
 
     def __call__(self, log_probs: Tensor, grid: Grid) -> Tensor:
         """What is left of `log_probs` (B, K, V), into which it writes; some entry of each cell."""

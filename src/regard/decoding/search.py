@@ -11,10 +11,13 @@ from regard.decoding.observe import Observe
 from regard.decoding.penalties import Penalties
 from regard.decoding.rules import FREE, Rules, Wording
 from regard.decoding.sampling import Sampler
-from regard.decoding.settings import DecodingSettings
+from regard.decoding.settings import BeamSettings, DecodingSettings
 from regard.models.contracts import Decoder, StateT
 from regard.nouns import Hypothesis
 from regard.types import Watch
+
+UNRANKED = BeamSettings(length_penalty=0.0)
+"""Samples are ranked by their probability alone."""
 
 
 def search(
@@ -56,7 +59,7 @@ def _plan(
 ) -> Plan:
     beam, num = settings.beam, settings.n_best
     if settings.sampling is None:
-        penalties = Penalties(beam.length_penalty, beam.coverage_penalty, lengths, rules.limits)
+        penalties = Penalties(beam, lengths, rules.limits)
         return Plan(Beam(beam.size), rules, penalties, num, beam.stop)
     sampler = Sampler(settings.sampling, num, numbers, max(rules.limits), lengths.device)
-    return Plan(sampler, rules, Penalties(0.0, 0.0, lengths, rules.limits), num, "safe")
+    return Plan(sampler, rules, Penalties(UNRANKED, lengths, rules.limits), num, "safe")

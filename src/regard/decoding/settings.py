@@ -13,6 +13,8 @@ from pydantic import (
 from regard.settings import Settings
 
 Stop = Literal["safe", "size", "limit"]
+Normalise = Literal["power", "gnmt"]
+Excluded = Literal["spread", "lost"]
 
 
 class BeamSettings(Settings):
@@ -21,15 +23,20 @@ class BeamSettings(Settings):
     size: int = Field(default=5, ge=1, le=1000)
     """Hypotheses kept at each step; 1 is greedy search."""
     length_penalty: float = Field(default=0.6, ge=0.0, le=5.0)
-    """Exponent alpha of Wu et al. 2016, section 7: more favours longer answers; 0 favours none."""
+    """Exponent alpha of what a log-probability is divided by: more favours longer answers; 0
+    favours none."""
+    normalise: Normalise = "power"
+    """What that is, of an answer of n tokens with EOS. power: n^alpha, which all engines know.
+    gnmt: ((5 + n) / 6)^alpha (Wu et al. 2016, section 7), which the native engine alone does."""
     coverage_penalty: NonNegativeFloat = 0.0
-    """Weight beta of the same section: more favours answers that attend to all of the source."""
-    stop: Stop = "safe"
+    """Weight beta of Wu et al. 2016, section 7: more favours answers that attend to all of the
+    source."""
+    stop: Stop = "size"
     """When a sentence is done.
 
-    safe: when no hypothesis can still become one of the n best. size: as soon as `size` of them
-    have finished, as is usual elsewhere, which is faster and may miss a better one. limit: at the
-    length limit.
+    size: as soon as `size` hypotheses have finished, or none can still become one of the n best;
+    all engines know it. safe: in the latter case alone, which takes longer and may find a better
+    one. limit: at the length limit.
     """
 
 
@@ -61,6 +68,10 @@ class RuleSettings(Settings):
     """An answer holds no sequence of this many tokens twice; 0: it may."""
     allow_unknown: bool = False
     """Whether an answer may hold the unknown token."""
+    excluded: Excluded = "spread"
+    """What becomes of the probability of what may not be said. spread: the rest share it, as if it
+    had never been among the choices; all engines know it. lost: nothing gets it, so that a score is
+    made of the model's own probabilities."""
 
     @model_validator(mode="after")
     def _leave_room(self) -> "RuleSettings":

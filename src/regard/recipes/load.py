@@ -17,6 +17,9 @@ from regard.recipes.schema import Recipe
 
 Raw = dict[str, Any]
 
+OLD_DECODING: dict[str, Raw] = {"beam": {"normalise": "gnmt"}, "rules": {"excluded": "lost"}}
+"""What held before there were these settings."""
+
 
 def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe in the file `name`, or of that name on the shelf, with `a.b=c` overrides."""
@@ -48,6 +51,23 @@ def make_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> Recip
         return Recipe.model_validate(raw)
     except ValidationError as error:
         raise SettingsError("\n".join(_explain(error, raw, where))) from None
+
+
+def as_begun(raw: Raw) -> Raw:
+    """A saved run's plain values, with what a setting that it does not name was when it was saved.
+
+    A run's recipe is written with every default, so that what is missing did not exist then.
+    """
+    decoding = raw.get("decoding")
+    if not isinstance(decoding, dict):
+        return raw
+    filled = dict(decoding)
+    for group, old in OLD_DECODING.items():
+        if isinstance(decoding.get(group), dict):
+            filled[group] = old | decoding[group]
+    if decoding.get("sampling") is not None:
+        filled.pop("beam", None)  # it plays no part, and says what the defaults were
+    return {**raw, "decoding": filled}
 
 
 def dump_recipe(recipe: Recipe) -> str:

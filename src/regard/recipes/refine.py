@@ -48,6 +48,7 @@ def draw_answers(
             max_length_ratio=settings.max_length_ratio,  # of `lengths`: those of the references
             max_length_offset=0,
             allow_unknown=True,
+            excluded="lost",
         ),
     )
     with torch.inference_mode():

@@ -14,7 +14,7 @@ from regard.errors import RunError
 from regard.files import write_whole
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
-from regard.recipes.load import dump_recipe, make_recipe, read_raw
+from regard.recipes.load import as_begun, dump_recipe, make_recipe, read_raw
 from regard.recipes.schema import Recipe
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import list_checkpoints, load_weights
@@ -99,7 +99,7 @@ class RunFolder:
         if not self.recipe.is_file():
             raise RunError(f"{self.path}: not a run: it holds no recipe.yaml")
         where = str(self.recipe)
-        return make_recipe(read_raw(self.recipe, where=where), overrides, where=where)
+        return make_recipe(as_begun(read_raw(self.recipe, where=where)), overrides, where=where)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
