@@ -5,7 +5,7 @@ from pathlib import Path
 
 ORDER = [
     {"errors", "settings", "streams", "nouns", "types"},
-    {"files"},
+    {"files", "kernels"},
     {"text", "attention"},
     {"corpora", "layers"},
     {"batching", "models"},

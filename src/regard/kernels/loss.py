@@ -1,0 +1,83 @@
+"""Label-smoothed cross-entropy of logits, which become their own slopes.
+
+Whoever makes logits chunk by chunk, and needs a chunk no more once its slopes are used, has no
+float32 tensor of batch times vocabulary, and none at all that outlives a chunk.
+"""
+
+import importlib
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.library import custom_op
+
+from regard.kernels.available import runs_on
+
+IGNORED = -100
+"""The label of a row that counts for nothing, as torch has it."""
+
+
+class Tiles(NamedTuple):
+    """How the work of the kernel is cut."""
+
+    cols: int = 4096
+    """Logits that a program has at a time."""
+    warps: int = 8
+
+
+tiles = Tiles()
+"""What is used; whoever has measured others puts them here."""
+
+
+class Costs(NamedTuple):
+    """Of each row of logits."""
+
+    minimised: Tensor  # (M,) float32
+    surprise: Tensor  # (M,) float32: negative log-likelihood in nats
+
+
+def smoothed_slopes_(logits: Tensor, labels: Tensor, smoothing: float) -> Costs:
+    """What `logits` (M, V) cost by `labels` (M,); they become the slopes of the sum of that.
+
+    A row whose label is IGNORED costs nothing and has no slope.
+    """
+    if runs_on(logits) and logits.dtype != torch.float64:
+        return Costs(*_kernel(logits, labels, smoothing))
+    return plain_slopes_(logits, labels, smoothing)
+
+
+def plain_slopes_(logits: Tensor, labels: Tensor, smoothing: float) -> Costs:
+    """`smoothed_slopes_` as its formula reads."""
+    precise = torch.promote_types(logits.dtype, torch.float32)
+    logp = F.log_softmax(logits, -1, dtype=precise)  # (M, V)
+    counts = labels != IGNORED
+    own = F.nll_loss(logp, labels, reduction="none", ignore_index=IGNORED)  # (M,)
+    costs = (1 - smoothing) * own - smoothing * logp.mean(-1) * counts
+    slopes = logp.exp_().sub_(smoothing / logits.shape[1])
+    slopes.scatter_add_(
+        1, labels.clamp(min=0)[:, None], torch.full_like(own, smoothing - 1)[:, None]
+    )
+    logits.copy_(slopes * counts[:, None])
+    return Costs(costs, own)
+
+
+@custom_op("regard::smoothed_slopes", mutates_args=("logits",))
+def _kernel(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    if logits.stride(1) != 1:
+        raise ValueError(f"a row of logits must lie side by side, got strides {logits.stride()}")
+    rows, size = logits.shape
+    costs, own = (labels.new_empty(rows, dtype=torch.float32) for _ in range(2))
+    if rows:
+        kernels = importlib.import_module("regard.kernels.device.loss")
+        kernels.smoothed_cross_entropy[(rows,)](
+            logits, labels, costs, own, logits.stride(0), size, smoothing, IGNORED,
+            COLS=min(tiles.cols, 1 << (size - 1).bit_length()), num_warps=tiles.warps,
+        )  # fmt: skip
+    return costs, own
+
+
+@_kernel.register_fake
+def _(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    made = labels.new_empty(labels.shape, dtype=torch.float32)
+    return made, torch.empty_like(made)

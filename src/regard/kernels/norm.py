@@ -1,0 +1,210 @@
+"""A sub-layer's way out, in one pass: its bias, dropout, the way past it and the layer norm."""
+
+import importlib
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.library import custom_op
+
+from regard.kernels.chance import draw_seed, kept, no_seed, threshold
+
+WIDEST = 8192
+"""The widest row that a program can hold."""
+
+
+class Tiles(NamedTuple):
+    """How the work of the kernels is cut."""
+
+    cells: int = 2048
+    """Numbers that a program has at a time: so many rows as that is."""
+    warps: int = 4
+    programs: int = 528
+    """In the backward pass, each of which sums slopes of weights: four for each processor."""
+
+
+tiles = Tiles()
+"""What is used; whoever has measured others puts them here."""
+
+
+class Norm(NamedTuple):
+    """What a layer norm is made of."""
+
+    weight: Tensor  # (D,)
+    bias: Tensor  # (D,)
+    epsilon: float = 1e-5
+
+
+def add_norm(
+    x: Tensor, y: Tensor, norm: Norm, *, bias: Tensor | None = None, dropout: float = 0.0
+) -> Tensor:
+    """norm(x + dropout(y + bias)), in the precision of y: (N, D)."""
+    seed = draw_seed(x.device) if dropout else no_seed(x.device)
+    normed: Tensor = _forward(x, y, bias, *norm, seed, dropout, False)[0]
+    return normed
+
+
+def add_then_norm(
+    x: Tensor, y: Tensor, norm: Norm, *, bias: Tensor | None = None, dropout: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """x + dropout(y + bias), in the precision of x, and its norm, in that of y: each (N, D)."""
+    seed = draw_seed(x.device) if dropout else no_seed(x.device)
+    normed, added, _, _ = _forward(x, y, bias, *norm, seed, dropout, True)
+    return added, normed
+
+
+def plain_add_then_norm(
+    x: Tensor,
+    y: Tensor,
+    norm: Norm,
+    *,
+    bias: Tensor | None = None,
+    dropout: float = 0.0,
+    seed: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """`add_then_norm` as its formula reads; the second of the two is `add_norm`."""
+    y = y if bias is None else y + bias
+    if dropout:
+        assert seed is not None
+        rows, cols = (torch.arange(size, device=x.device) for size in x.shape)
+        stays = kept(seed, rows[:, None], torch.zeros_like(rows[:1]), cols, dropout)  # (N, D)
+        y = y * stays / (1 - dropout)
+    added = x + y
+    return added, F.layer_norm(added, added.shape[-1:], *norm)
+
+
+@custom_op("regard::add_norm", mutates_args=())
+def _forward(  # noqa: PLR0913 (an operator's schema has tensors and numbers alone)
+    x: Tensor,
+    y: Tensor,
+    bias: Tensor | None,
+    weight: Tensor,
+    shift: Tensor,
+    epsilon: float,
+    seed: Tensor,
+    dropout: float,
+    keep: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The norm (N, D), what it was given if `keep` else nothing (0, D), means and spreads (N,)."""
+    x, y = x.contiguous(), y.contiguous()
+    made = _room(x, y, keep)
+    num, width = x.shape
+    if num:
+        constants = _constants(bias, dropout, keep, width)
+        _device().forward[(-(-num // constants["ROWS"]),)](
+            x, y, x if bias is None else bias, weight, shift, made[1], made[0], *made[2:],
+            seed, num, threshold(dropout), 1 / (1 - dropout), epsilon, **constants,
+        )  # fmt: skip
+    return made
+
+
+def _room(x: Tensor, y: Tensor, keep: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    num, width = x.shape
+    added = x.new_empty(num if keep else 0, width)
+    means, spreads = (x.new_empty(num, dtype=torch.float32) for _ in range(2))
+    return y.new_empty(num, width), added, means, spreads
+
+
+@_forward.register_fake
+def _(x: Tensor, y: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return _room(x, y, rest[-1])
+
+
+@custom_op("regard::add_norm_backward", mutates_args=())
+def _backward(  # noqa: PLR0913
+    slope: Tensor,
+    beside: Tensor | None,
+    x: Tensor,
+    y: Tensor | None,
+    bias: Tensor | None,
+    weight: Tensor,
+    means: Tensor,
+    spreads: Tensor,
+    seed: Tensor,
+    dropout: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Slopes of x, of y (nothing where it is that of x), and of weight, shift and bias (3, D).
+
+    Where the norm's input was kept it is `x`, there is no y, and `beside` is the slope that it has
+    by the way past the norm.
+    """
+    num, width = x.shape
+    to_x, to_y, _ = made = _slope_room(slope, x, dropout)
+    programs = min(tiles.programs, max(1, num))
+    sums = x.new_zeros(3, programs, width, dtype=torch.float32)
+    if num:
+        _device().backward[(programs,)](
+            x, x if y is None else y.contiguous(), x if bias is None else bias, weight,
+            slope.contiguous(), x if beside is None else beside.contiguous(),
+            means, spreads, seed, to_x, to_y, *sums.unbind(), num,
+            threshold(dropout), 1 / (1 - dropout),
+            BESIDE=beside is not None, PROGRAMS=programs,
+            **_constants(bias, dropout, y is None, width),
+        )  # fmt: skip
+    return *made[:2], sums.sum(1)
+
+
+def _slope_room(slope: Tensor, x: Tensor, dropout: float) -> tuple[Tensor, Tensor, Tensor]:
+    num, width = x.shape
+    to_y = slope.new_empty(num if dropout else 0, width)
+    return x.new_empty(num, width), to_y, x.new_empty(3, width, dtype=torch.float32)
+
+
+@_backward.register_fake
+def _(slope: Tensor, beside: Tensor | None, x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return _slope_room(slope, x, rest[-1])
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    x, y, bias, weight, shift, _, seed, dropout, keep = inputs
+    _, added, means, spreads = output
+    given = (added, None) if keep else (x, y)
+    ctx.save_for_backward(*given, bias, weight, shift, means, spreads, seed)
+    ctx.dropout, ctx.keep = dropout, keep
+    ctx.mark_non_differentiable(means, spreads)
+    ctx.set_materialize_grads(False)
+
+
+def _slopes(ctx: Any, slope: Tensor | None, beside: Tensor | None, *_: Any) -> tuple[Any, ...]:
+    x, y, bias, weight, shift, means, spreads, seed = ctx.saved_tensors
+    if slope is None:  # the norm itself led nowhere
+        slope = torch.zeros_like(x)
+    beside = beside if ctx.keep else None
+    to_x, to_y, vectors = _backward(
+        slope, beside, x, y, bias, weight, means, spreads, seed, ctx.dropout
+    )
+    if not ctx.dropout:
+        to_y = to_x.to(slope.dtype)
+    to_weight, to_shift, to_bias = vectors.unbind()
+    return (
+        to_x,
+        to_y,
+        None if bias is None else to_bias.to(bias.dtype),
+        to_weight.to(weight.dtype),
+        to_shift.to(shift.dtype),
+        *(None,) * 4,
+    )
+
+
+_forward.register_autograd(_slopes, setup_context=_keep)
+
+
+def _constants(bias: Tensor | None, dropout: float, keep: bool, width: int) -> dict[str, Any]:
+    if width > WIDEST:
+        raise ValueError(f"rows of at most {WIDEST} numbers can be normed here, got {width}")
+    lanes = 1 << (width - 1).bit_length()
+    return {
+        "BIAS": bias is not None,
+        "DROP": dropout > 0,
+        "KEEP": keep,
+        "WIDTH": width,
+        "LANES": lanes,
+        "ROWS": max(1, tiles.cells // lanes),
+        "num_warps": tiles.warps,
+    }
+
+
+def _device() -> ModuleType:
+    return importlib.import_module("regard.kernels.device.norm")

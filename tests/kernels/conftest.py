@@ -1,0 +1,33 @@
+"""Kernels run on a GPU, or in a process of their own under Triton's interpreter."""
+
+import pytest
+import torch
+
+from regard.kernels.available import have_triton, interpreted
+
+NEEDS = {"test_attention.py", "test_norm.py", "test_loss.py", "test_chance.py"}
+
+
+def pytest_collection_modifyitems(items):
+    if have_triton() and (interpreted() or torch.cuda.is_available()):
+        return
+    why = "no triton" if not have_triton() else "test_interpreted.py runs it where there is no GPU"
+    for item in items:
+        if item.path.parent.name == "kernels" and item.path.name in NEEDS:
+            item.add_marker(pytest.mark.skip(reason=why))
+
+
+@pytest.fixture
+def where():
+    return torch.device("cpu" if interpreted() else "cuda")
+
+
+@pytest.fixture
+def seed(monkeypatch, where):
+    """The seed that all kernels are given."""
+    from regard.kernels import attention, norm
+
+    fixed = torch.tensor([0x1234_5678_9ABC_DEF0], device=where)
+    for module in (attention, norm):
+        monkeypatch.setattr(module, "draw_seed", lambda _: fixed)
+    return fixed

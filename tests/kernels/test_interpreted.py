@@ -1,0 +1,29 @@
+"""The kernels' tests, on a CPU: Triton looks for its interpreter when it is first imported."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard.kernels.available import have_triton, interpreted
+
+FEWEST = 30
+
+
+@pytest.mark.skipif(interpreted(), reason="this is the other process")
+@pytest.mark.skipif(not have_triton(), reason="triton is not installed (it is for Linux alone)")
+@pytest.mark.slow
+def test_kernels_are_what_their_plain_twins_are():
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    env = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    env = {name: value for name, value in env.items() if not name.startswith("PYTEST")}
+    done = subprocess.run(
+        [*command, str(Path(__file__).parent)], env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None
+    assert int(passed[1]) >= FEWEST, done.stdout

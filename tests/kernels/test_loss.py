@@ -1,0 +1,52 @@
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard.kernels import loss
+from regard.kernels.loss import IGNORED, Tiles, plain_slopes_, smoothed_slopes_
+
+M, V = 5, 21
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    monkeypatch.setattr(loss, "tiles", Tiles(cols=8, warps=4))
+
+
+def given(where, dtype=torch.float32):
+    logits = 3 * torch.randn(M, V, generator=torch.Generator().manual_seed(0))
+    return logits.to(where, dtype), torch.tensor([3, V - 1, IGNORED, 0, 7], device=where)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("make", [smoothed_slopes_, plain_slopes_])
+def test_costs_and_slopes_are_torchs(make, smoothing, where):
+    logits, labels = given(where)
+    wanted = logits.clone().requires_grad_()
+    costs = F.cross_entropy(wanted, labels, label_smoothing=smoothing, reduction="none")
+    costs.sum().backward()
+    found = make(logits, labels, smoothing)
+    torch.testing.assert_close(found.minimised, costs.detach())
+    torch.testing.assert_close(logits, wanted.grad)
+    own = F.cross_entropy(wanted.detach(), labels, reduction="none")
+    torch.testing.assert_close(found.surprise, own)
+
+
+def test_half_precision_is_rounded_once(where):
+    logits, labels = given(where, torch.bfloat16)
+    other = logits.clone()
+    found, wanted = smoothed_slopes_(logits, labels, 0.1), plain_slopes_(other, labels, 0.1)
+    torch.testing.assert_close(tuple(found), tuple(wanted))
+    torch.testing.assert_close(logits, other)
+
+
+def test_torch_knows_the_operator(where):
+    logits, labels = given(where)
+    checks = ("test_schema", "test_faketensor")
+    torch.library.opcheck(loss._kernel, (logits, labels, 0.1), test_utils=checks)
+
+
+def test_a_row_must_lie_side_by_side(where):
+    logits, labels = given(where)
+    with pytest.raises(ValueError, match="side by side"):
+        smoothed_slopes_(logits.T.contiguous().T, labels, 0.1)
