@@ -31,6 +31,7 @@ class Batch:
     target: Padded  # (B, T) what the decoder is given: each row begins with BOS
     places: Tensor  # (M,) where the real positions lie in the flattened (B * T)
     labels: Tensor  # (M,) what the decoder should answer there; EOS at each row's last
+    source_places: Tensor  # (N,) where the real source tokens lie in the flattened (B * S)
 
     @property
     def num_tokens(self) -> int:
@@ -39,12 +40,13 @@ class Batch:
 
     def twice(self) -> Self:
         """Every pair a second time, behind the first ones."""
-        positions = self.target.ids.numel()
+        positions, cells = self.target.ids.numel(), self.source.ids.numel()
         return type(self)(
             Padded(*(torch.cat([x, x]) for x in self.source)),
             Padded(*(torch.cat([x, x]) for x in self.target)),
             torch.cat([self.places, self.places + positions]),
             torch.cat([self.labels, self.labels]),
+            torch.cat([self.source_places, self.source_places + cells]),
         )
 
     def to(self, where: device, *, non_blocking: bool = False) -> Self:
@@ -53,6 +55,7 @@ class Batch:
             self.target.to(where, non_blocking=non_blocking),
             self.places.to(where, non_blocking=non_blocking),
             self.labels.to(where, non_blocking=non_blocking),
+            self.source_places.to(where, non_blocking=non_blocking),
         )
 
 
@@ -97,7 +100,7 @@ class Routing(NamedTuple):
 class Decoded(NamedTuple):
     """What a decoder made of a given target."""
 
-    features: Tensor  # (B, T, D), for the output layer
+    features: Tensor  # (B, T, D), or (M, D) of the real positions alone: for the output layer
     routings: tuple[Routing, ...] = ()
     """Of the decoder's layers of experts."""
 

@@ -19,7 +19,7 @@ from regard.models.luong import LuongSettings
 from regard.models.moe import MoeSettings
 from regard.models.rnnsearch import RnnSearchSettings
 from regard.models.transformer import TransformerSettings
-from regard.types import Padded, Site
+from regard.types import Batch, Padded, Site
 
 B, S, T, V_SOURCE, V_TARGET = 3, 6, 5, 11, 13
 
@@ -187,6 +187,29 @@ def test_padding_changes_nothing(name):
     torch.testing.assert_close(found[:, :T][target.mask], wanted)
     found = run(model, more(source), target.ids)
     torch.testing.assert_close(found[target.mask], wanted)
+
+
+@every_variant
+@both_precisions
+def test_teaching_leaves_out_the_padding_and_nothing_else(name, dtype):
+    model, source, target = tiny(name, dtype=dtype)
+    places, cells = (x.mask.flatten().nonzero().squeeze(1) for x in (target, source))
+    batch = Batch(source, target, places, torch.zeros_like(places), cells)
+    memory = model.encode(source)
+    decoded = model.decode(target, memory)
+    found, wanted = model.teach(batch), decoded.features.flatten(0, 1)[places]
+    torch.testing.assert_close(found.features, wanted)
+    assert [one.site for one in found.routings] == [
+        one.site for one in memory.routings + decoded.routings
+    ]
+    weights = list(model.parameters())
+    slopes = torch.autograd.grad(wanted.square().sum(), weights, allow_unused=True)
+    torch.testing.assert_close(
+        torch.autograd.grad(found.features.square().sum(), weights, allow_unused=True),
+        slopes,
+        rtol=1e-4,
+        atol=1e-4 if dtype == torch.float32 else 1e-10,
+    )
 
 
 @every_variant

@@ -6,7 +6,7 @@ from torch import nn
 from regard.attention.masks import causal_mask, padding_mask
 from regard.errors import TextError
 from regard.models.transformer import DecoderLayer, EncoderLayer, Transformer, TransformerSettings
-from regard.types import Padded, Site
+from regard.types import Batch, Padded, Site
 
 B, T, S, D, H, F, V = 2, 3, 5, 24, 4, 10, 9
 REAL = torch.arange(S) < torch.tensor([[5], [3]])
@@ -172,6 +172,28 @@ def test_compiles_to_one_graph(given):
     target = Padded(torch.randint(V, (B, T)), REAL[:, :T])
     torch.testing.assert_close(compiled(source, target), model(source, target))
     torch.compiler.reset()
+
+
+def test_teaching_compiles_to_one_graph():
+    torch.manual_seed(0)
+    model = Transformer(TransformerSettings(preset="tiny", encoder_layers=1), V, V).eval()
+    source = Padded(torch.randint(V, (B, S)), REAL)
+    target = Padded(torch.randint(V, (B, T)), REAL[:, :T])
+    places, cells = (x.mask.flatten().nonzero().squeeze(1) for x in (target, source))
+    batch = Batch(source, target, places, places, cells)
+    compiled = torch.compile(model.teach, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(batch).features, model.teach(batch).features)
+    torch.compiler.reset()
+
+
+def test_packed_sentences_may_be_no_longer_than_learned_positions():
+    model = Transformer(
+        TransformerSettings(preset="tiny", positions="learned", max_positions=S - 1), V, V
+    )
+    source = Padded(torch.zeros(B, S).long(), REAL)
+    places = REAL.flatten().nonzero().squeeze(1)
+    with pytest.raises(TextError, match=f"sentence of {S} tokens is longer than the {S - 1}"):
+        model.teach(Batch(source, source, places, places, places))
 
 
 def settings(norm):

@@ -45,7 +45,7 @@ def two_pairs():
     mask = torch.tensor([[True, True, True], [True, True, False]])
     target = Padded(torch.randint(V, (2, 3)), mask)
     places = mask.flatten().nonzero()[:, 0]
-    return Batch(source, target, places, torch.randint(V, (len(places),)))
+    return Batch(source, target, places, torch.randint(V, (len(places),)), torch.arange(8))
 
 
 def test_two_views_that_agree_cost_what_one_does():

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from regard.attention.dropout import drop
 from regard.attention.scores import Score
 from regard.types import Site, Watch
 
@@ -88,7 +89,7 @@ def plain(
     weights = masked_softmax(scores, mask)  # (B, H, T, S)
     if watch is not None:
         weights = watch(site, weights)
-    return F.dropout(weights, dropout).to(kv.values.dtype) @ kv.values  # (B, H, T, K')
+    return drop(weights, dropout).to(kv.values.dtype) @ kv.values  # (B, H, T, K')
 
 
 def fused(

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend
+from regard.attention.packed import Layout, attend_packed
 from regard.attention.scores import ScaledDotScore
 from regard.types import Site, Watch
 
@@ -69,6 +70,31 @@ class MultiHeadAttention(nn.Module):
         """What `queries` (B, H, T, K) find in `kv` where `mask` (B|1, 1, T|1, S) lets them look."""
         mixed = attend(self.score, queries, kv, mask, site=site, dropout=self._p, watch=watch)
         merged: Tensor = self.out(merge_heads(mixed))
+        return merged
+
+    def look(self, x: Tensor, memory: Tensor, to: Layout, of: Layout) -> Tensor:
+        """What packed sentences `x` (N, D) find in others, `memory` (M, D): (N, D)."""
+        queries = torch.unflatten(self._slice(x, 0, 1), -1, (self.heads, -1))  # (N, H, K)
+        both = torch.unflatten(self._slice(memory, 1, 3), -1, (2, self.heads, -1))
+        keys, values = both.unbind(1)  # (M, H, K) each
+        return self._find(queries, keys, values, to, of, causal=False)
+
+    def _find(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        to: Layout,
+        of: Layout,
+        *,
+        causal: bool,
+    ) -> Tensor:
+        """What packed `queries` (N, H, K) find: (N, D)."""
+        factor = self.score.factor(queries.shape[-1])
+        mixed = attend_packed(
+            queries, keys, values, to, of, causal=causal, factor=factor, dropout=self._p
+        )  # (N, H, K)
+        merged: Tensor = self.out(mixed.flatten(1))
         return merged
 
     @property

@@ -7,6 +7,7 @@ from regard.attention.attend import KeyValues, attend
 from regard.attention.blocks import Span, cut, join
 from regard.attention.cache import Paths, recall
 from regard.attention.multihead import MultiHeadAttention, merge_heads
+from regard.attention.packed import Layout
 from regard.attention.relative import RelativeKeys, offsets
 from regard.attention.rotary import rotate
 from regard.types import Site, Watch
@@ -89,6 +90,18 @@ class SelfAttention(MultiHeadAttention):
         return attend(
             self.score, queries, kv, mask, site=site, bias=bias, dropout=self._p, watch=watch
         )
+
+    def reflect(self, x: Tensor, at: Layout, *, causal: bool) -> Tensor:
+        """What packed sentences `x` (N, D) find in themselves, where they see all: (N, D)."""
+        queries, keys, values = torch.unflatten(self.project(x), -1, (3, self.heads, -1)).unbind(
+            1
+        )  # (N, H, K) each
+        if self.rotary:
+            places = at.positions()  # (N,)
+            queries, keys = (
+                rotate(y.transpose(0, 1), places).transpose(0, 1) for y in (queries, keys)
+            )
+        return self._find(queries, keys, values, at, at, causal=causal)
 
     def recall(
         self,

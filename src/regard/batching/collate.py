@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from regard.text.special import BOS, EOS, PAD
 from regard.types import Batch, Padded
@@ -37,5 +38,10 @@ def collate(sources: Sequence[Ids], targets: Sequence[Ids]) -> Batch:
     """A batch to learn from."""
     target = pad(targets, first=BOS)  # (B, T)
     answers = pad(targets, last=EOS)  # (B, T), the same shape: one place to the left
-    places = target.mask.flatten().nonzero().squeeze(1)  # (M,)
-    return Batch(pad_source(sources), target, places, answers.ids.flatten()[places])
+    source, places = pad_source(sources), _places(target)  # (B, S), (M,)
+    return Batch(source, target, places, answers.ids.flatten()[places], _places(source))
+
+
+def _places(padded: Padded) -> Tensor:
+    """Where the real tokens of a rectangle lie when it is flattened."""
+    return padded.mask.flatten().nonzero().squeeze(1)

@@ -43,8 +43,7 @@ def perplexity(model: AnyModel, batches: Iterable[Batch]) -> Perplexity:
 
 def _surprise(model: AnyModel, batch: Batch) -> float:
     """Negative log-likelihood, in nats, of all labels."""
-    features = model.decode(batch.target, model.encode(batch.source)).features  # (B, T, D)
-    logits = model.logits(features.flatten(0, 1)[batch.places])  # (M, V)
+    logits = model.logits(model.teach(batch).features)  # (M, V)
     precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
     losses = F.cross_entropy(precise, batch.labels, reduction="none")  # (M,)
     return float(losses.cpu().double().sum())  # on the CPU: not every device has float64

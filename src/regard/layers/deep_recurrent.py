@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.layers.dropout import Dropout
 from regard.layers.recurrent import Hidden, Passed, RecurrentLayer, by_kind
 
 
@@ -26,7 +27,7 @@ class ResidualStack(nn.Module):
         super().__init__()
         widths = [inputs + beside, *[width + beside] * (layers - 1)]
         self.layers = _stack(*(RecurrentLayer("lstm", i, width) for i in widths))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, beside: Tensor | None = None) -> Tensor:
         """The top's x at each position of `x`, from a blank state: (B, T, ·) -> (B, T, D)."""
@@ -99,7 +100,7 @@ class FastForwardColumn(nn.Module):
         self.backward = backward
         above = (FastForwardLayer(width) for _ in range(layers - 1))
         self.layers = _stack(RecurrentLayer("lstm", inputs, width), *above)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """[f; h] of the top layer, with all of f: (B, S, inputs) -> (B, S, 5 D)."""
@@ -118,7 +119,7 @@ class FastForwardStack(nn.Module):
     def __init__(self, width: int, *, layers: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.layers = _stack(*(FastForwardLayer(width) for _ in range(layers)))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """The top's h at each position of `x`, from a blank state: (B, T, 3 D) -> (B, T, D)."""

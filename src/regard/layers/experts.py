@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from pydantic import Field, NonNegativeFloat, model_validator
 from torch import Tensor, nn
 
+from regard.layers.dropout import Dropout
 from regard.layers.feed_forward import ActivationName, bend
 from regard.settings import Settings
 from regard.types import Routing, Site
@@ -131,7 +132,7 @@ class Experts(nn.Module):
         self.matrices = 2 if activation == "swiglu" else 1
         self.inner = nn.Parameter(torch.empty(settings.count, width, self.matrices * hidden))  # V
         self.outer = nn.Parameter(torch.empty(settings.count, hidden, width))  # W
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.layers.dropout import Dropout
+
 ActivationName = Literal["relu", "gelu", "swiglu"]
 
 
@@ -28,7 +30,7 @@ class FeedForward(nn.Module):
         self.activation: ActivationName = activation
         self.matrices = 2 if activation == "swiglu" else 1
         self.inner = nn.Linear(width, self.matrices * hidden, bias=bias)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.outer = nn.Linear(hidden, width, bias=bias)
         self.reset_parameters()
 

@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.layers.dropout import Dropout
+
 CellName = Literal["lstm", "gru"]
 Reading = Literal["forward", "backward", "both"]
 """From its beginning, from its end, or both at once."""
@@ -177,7 +179,7 @@ class RecurrentDecoder(nn.Module):
         widths = [inputs, *[width] * (layers - 1)]
         stack = nn.ModuleList(RecurrentLayer(cell, i, width) for i in widths)
         self.layers = cast(Sequence[RecurrentLayer], stack)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, hidden: Hidden) -> Tensor:
         """The top layer's h at each position of `x`: (B, T, inputs) -> (B, T, D)."""
@@ -221,7 +223,7 @@ class RecurrentEncoder(nn.Module):
         check_reading(reading, width, units)
         widths = [inputs, *[width] * (layers - 1)]
         self.layers = nn.ModuleList(_ReadingLayer(cell, i, width, reading, units) for i in widths)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Passed:
         """The top layer's h for `x` (B, S, inputs), and where the reading of all layers ended."""

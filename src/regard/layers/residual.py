@@ -4,6 +4,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from regard.layers.dropout import Dropout
+
 NormPlace = Literal["post", "pre"]
 
 
@@ -18,7 +20,7 @@ class Residual(nn.Module):
         super().__init__()
         self.first = place == "pre"
         self.norm = nn.LayerNorm(width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def enter(self, x: Tensor) -> Tensor:
         """What the sub-layer is given for `x` (..., D)."""

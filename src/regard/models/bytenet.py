@@ -10,6 +10,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor, nn
 
 from regard.layers.convolution import CausalConvolution, Convolution
+from regard.layers.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.initial import xavier_linears
 from regard.models.contracts import Model
@@ -81,7 +82,7 @@ class ResidualBlock(nn.Module):
         self.first_norm, self.narrow = nn.LayerNorm(2 * half), nn.Linear(2 * half, half)
         self.second_norm, self.convolution = nn.LayerNorm(half), convolution
         self.third_norm, self.widen = nn.LayerNorm(half), nn.Linear(half, 2 * half)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D); nothing is seen of positions where `mask` (B, T) is False."""
@@ -128,7 +129,7 @@ class ByteNet(Model[ByteNetState]):
         super().__init__()
         width, kernel, dropout = settings.width, settings.kernel, settings.dropout
         self.stretch, self.extra = settings.stretch, settings.extra
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.source = build_embedding(source_size, width)
         self.encoder = nn.ModuleList(
             ResidualBlock(Convolution(width // 2, width // 2, kernel, dilation=dilation), dropout)

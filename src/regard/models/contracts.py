@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from regard.types import Decoded, Memory, Padded, Watch
+from regard.types import Batch, Decoded, Memory, Padded, Watch
 
 
 class State(Protocol):
@@ -74,6 +74,17 @@ class Model(nn.Module, ABC, Generic[StateT]):
         """Logits (B, T, V) under teacher forcing."""
         memory = self.encode(source, watch=watch)
         return self.logits(self.decode(target, memory, watch=watch).features)
+
+    def teach(self, batch: Batch) -> Decoded:
+        """What `logits` is to be given for the M real target positions of `batch` alone: (M, D).
+
+        The routings are those of the encoder and the decoder. A family that can leave out padding
+        on the way there, too, does so here; this is the way of those that cannot.
+        """
+        memory = self.encode(batch.source)
+        features, routings = self.decode(batch.target, memory)  # (B, T, D)
+        real = features.flatten(0, 1).index_select(0, batch.places)  # (M, D)
+        return Decoded(real, memory.routings + routings)
 
 
 AnyModel = Model[Any]

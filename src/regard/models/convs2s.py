@@ -21,6 +21,7 @@ from regard.attention.positions import (
 )
 from regard.attention.scores import DotScore
 from regard.layers.convolution import CausalConvolution, Convolution
+from regard.layers.dropout import Dropout
 from regard.models.contracts import Model
 from regard.models.recurrent_state import AttentiveState
 from regard.settings import Settings
@@ -107,7 +108,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, below: int, width: int, kernel: int, settings: ConvS2SSettings) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self.convolution = Convolution(below, width, kernel, gated=True)
         _draw(self.convolution.linear, settings, gain=4 * (1 - settings.dropout))
         self.past = _past(below, width, settings)
@@ -124,7 +125,7 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, below: int, width: int, kernel: int, settings: ConvS2SSettings) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self.convolution = CausalConvolution(below, width, kernel, gated=True)
         _draw(self.convolution.linear, settings, gain=4 * (1 - settings.dropout))
         self.past = _past(below, width, settings)
@@ -192,7 +193,7 @@ class ConvS2S(Model[AttentiveState]):
     def __init__(self, settings: ConvS2SSettings, source_size: int, target_size: int) -> None:
         super().__init__()
         self.limit, embedding = settings.max_positions, settings.embedding
-        self.dropout, kept = nn.Dropout(settings.dropout), 1 - settings.dropout
+        self.dropout, kept = Dropout(settings.dropout), 1 - settings.dropout
         self.source = PlacedEmbedding(source_size, settings)
         shapes = settings.shapes(settings.encoder_layers)
         self.encoder_entry = _linear(embedding, shapes[0][0], settings, gain=kept)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.layers.attentive import AttentiveLayer
 from regard.layers.deep_recurrent import FastForwardColumn, FastForwardStack, fast_forward
+from regard.layers.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.initial import unit_logits, xavier_linears
 from regard.models.contracts import Model
@@ -70,7 +71,7 @@ class DeepAtt(Model[AttentiveState]):
     def __init__(self, settings: DeepAttSettings, source_size: int, target_size: int) -> None:
         super().__init__()
         width, embedding, dropout = settings.width, settings.embedding, settings.dropout
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.source = build_embedding(source_size, embedding)
         self.columns = nn.ModuleList(
             FastForwardColumn(

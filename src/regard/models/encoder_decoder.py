@@ -5,6 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor, nn
 
+from regard.layers.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.initial import xavier_linears
 from regard.layers.recurrent import (
@@ -53,7 +54,7 @@ class EncoderDecoder(Model[RecurrentState]):
         super().__init__()
         cell, width = settings.cell, settings.width
         layers, dropout = settings.layers, settings.dropout
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.source = build_embedding(source_size, settings.embedding)
         self.encoder = RecurrentEncoder(
             cell,

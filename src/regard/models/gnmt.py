@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from regard.layers.attentive import AttentiveLayer
 from regard.layers.deep_recurrent import ResidualStack
+from regard.layers.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.initial import unit_logits, xavier_linears
 from regard.layers.recurrent import RecurrentEncoder
@@ -63,7 +64,7 @@ class Gnmt(Model[AttentiveState]):
     def __init__(self, settings: GnmtSettings, source_size: int, target_size: int) -> None:
         super().__init__()
         width, embedding, dropout = settings.width, settings.embedding, settings.dropout
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.source = build_embedding(source_size, embedding)
         self.both_ways = RecurrentEncoder("lstm", embedding, 2 * width, reading="both")
         self.encoder = ResidualStack(

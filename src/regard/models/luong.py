@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from regard.attention.attend import KeyValues, attend
 from regard.attention.scores import ScoreName, build_score
 from regard.attention.windows import WindowName, build_window
+from regard.layers.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.initial import xavier_linears
 from regard.layers.recurrent import Reading, RecurrentDecoder, RecurrentEncoder, check_reading
@@ -85,7 +86,7 @@ class Luong(Model[AttentiveState]):
         width, embedding = settings.width, settings.embedding
         layers, dropout = settings.layers, settings.dropout
         self.width, self.input_feeding = width, settings.input_feeding
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.source = build_embedding(source_size, embedding)
         self.encoder = RecurrentEncoder(
             "lstm", embedding, width, layers=layers, reading=settings.reading, dropout=dropout

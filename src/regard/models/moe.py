@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.attention.scores import TanhProductScore
 from regard.layers.attentive import AttentiveLayer
+from regard.layers.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.experts import Experts, ExpertsSettings
 from regard.layers.initial import xavier_linears
@@ -77,7 +78,7 @@ class Moe(Model[AttentiveState]):
     def __init__(self, settings: MoeSettings, source_size: int, target_size: int) -> None:
         super().__init__()
         width, units = settings.width, settings.units
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self.source = build_embedding(source_size, width)
         self.both_ways = RecurrentEncoder("lstm", width, width, reading="both", units=units)
         self.encoder = _lstms(settings.encoder_layers - 1, width, units)

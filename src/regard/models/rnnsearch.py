@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from regard.attention.attend import KeyValues, attend
 from regard.attention.masks import padding_mask
 from regard.attention.scores import AdditiveScore
+from regard.layers.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.feed_forward import maxout
 from regard.layers.initial import xavier_linears
@@ -61,7 +62,7 @@ class RnnSearch(Model[AttentiveState]):
     def __init__(self, settings: RnnSearchSettings, source_size: int, target_size: int) -> None:
         super().__init__()
         width, embedding = settings.width, settings.embedding
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self.source = build_embedding(source_size, embedding)
         self.encoder = RecurrentEncoder("gru", embedding, 2 * width, reading="both")
         self.target = build_embedding(target_size, embedding)

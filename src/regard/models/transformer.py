@@ -13,6 +13,7 @@ from regard.attention.blocks import Span
 from regard.attention.cache import Paths
 from regard.attention.masks import causal_mask, padding_mask
 from regard.attention.multihead import MultiHeadAttention
+from regard.attention.packed import Layout
 from regard.attention.positions import (
     PositionsName,
     build_positions,
@@ -21,13 +22,14 @@ from regard.attention.positions import (
 )
 from regard.attention.relative import RelativeKeys
 from regard.attention.self_attention import SelfAttention
+from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TiedEmbeddings
 from regard.layers.experts import Experts, ExpertsSettings
 from regard.layers.feed_forward import FeedForward
 from regard.layers.residual import Residual
 from regard.models.contracts import Model
 from regard.models.stack_settings import StackSettings
-from regard.types import Decoded, Memory, Padded, Routing, Site, Watch
+from regard.types import Batch, Decoded, Memory, Padded, Routing, Site, Watch
 
 
 class LayerExpertsSettings(ExpertsSettings):
@@ -125,7 +127,7 @@ class TransformerState:
 class Fed(NamedTuple):
     """What a layer made of a batch."""
 
-    outputs: Tensor  # (B, T, D)
+    outputs: Tensor  # (B, T, D), or (N, D) of packed sentences
     routings: tuple[Routing, ...]
 
 
@@ -143,6 +145,11 @@ class EncoderLayer(nn.Module):
         y = self.own(queries, kv, padding_mask(real), site=Site("encoder", number), watch=watch)
         x = self.around_own.leave(x, y)
         return _feed(self, x, real, Site("encoder", number))
+
+    def packed(self, x: Tensor, at: Layout, *, number: int) -> Fed:
+        """`forward` of packed sentences: (N, D) -> (N, D)."""
+        y = self.own.reflect(self.around_own.enter(x), at, causal=False)
+        return _feed_packed(self, self.around_own.leave(x, y), Site("encoder", number))
 
 
 OwnT = TypeVar("OwnT", bound=nn.Module)
@@ -197,6 +204,13 @@ class DecoderLayer(CrossLayer[SelfAttention]):
         x = self.look(x, source, mask, Site("cross", number), watch)
         return _feed(self, x, real, Site("decoder", number))
 
+    def packed(self, x: Tensor, memory: Tensor, at: Layout, of: Layout, *, number: int) -> Fed:
+        """`forward` of packed sentences: (N, D) -> (N, D), looking at a `memory` (M, D) of them."""
+        y = self.own.reflect(self.around_own.enter(x), at, causal=True)
+        x = self.around_own.leave(x, y)
+        y = self.cross.look(self.around_cross.enter(x), memory, at, of)
+        return _feed_packed(self, self.around_cross.leave(x, y), Site("decoder", number))
+
     def step(
         self,
         x: Tensor,
@@ -236,14 +250,15 @@ class Stacks(Model[TransformerState], Generic[LayerT]):
         self.embeddings = TiedEmbeddings(source_size, target_size, width, settings.embeddings)
         self.source_positions = build_positions(settings.positions, width, limit or 0)
         self.target_positions = build_positions(settings.positions, width, limit or 0)
-        self.dropout = nn.Dropout(settings.dropout)
-        self.encoder = nn.ModuleList(
+        self.dropout = Dropout(settings.dropout)
+        encoder = nn.ModuleList(
             EncoderLayer(settings.at(number)) for number in range(settings.encoder_layers)
         )
-        stack = nn.ModuleList(
+        decoder = nn.ModuleList(
             layer(settings.at(number)) for number in range(settings.decoder_layers)
         )
-        self.decoder = cast(Sequence[LayerT], stack)
+        self.encoder = cast(Sequence[EncoderLayer], encoder)
+        self.decoder = cast(Sequence[LayerT], decoder)
         last = settings.final_norm
         self.encoder_norm = nn.LayerNorm(width) if last else nn.Identity()
         self.decoder_norm = nn.LayerNorm(width) if last else nn.Identity()
@@ -288,6 +303,8 @@ class Transformer(Stacks[DecoderLayer]):
     def __init__(self, settings: TransformerSettings, source_size: int, target_size: int) -> None:
         super().__init__(settings, source_size, target_size, DecoderLayer)
         self.window = settings.window
+        self.packs = settings.window is None and settings.reach is None
+        """Whether sentences may lie end to end: not where a layer counts on a rectangle."""
 
     def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Decoded:
         x = self.embeddings.of_target(target.ids)  # (B, T, D)
@@ -304,6 +321,40 @@ class Transformer(Stacks[DecoderLayer]):
             x, more = layer(x, causal, source, mask, target.mask, number=number, watch=watch)
             routings += more
         return Decoded(self.decoder_norm(x), routings)
+
+    def teach(self, batch: Batch) -> Decoded:
+        """Without padding, where the model and its precision allow it."""
+        if not self.packs or self.embeddings.source.dtype == torch.float64:
+            return super().teach(batch)
+        of = Layout.of(batch.source.mask, batch.source_places)
+        at = Layout.of(batch.target.mask, batch.places)
+        x = self._pack(self.embeddings.of_source, batch.source, self.source_positions, of)  # (N, D)
+        routings: tuple[Routing, ...] = ()
+        for number, below in enumerate(self.encoder):
+            x, more = below.packed(x, of, number=number)
+            routings += more
+        memory = self.encoder_norm(x)
+        x = self._pack(self.embeddings.of_target, batch.target, self.target_positions, at)  # (M, D)
+        for number, layer in enumerate(self.decoder):
+            x, more = layer.packed(x, memory, at, of, number=number)
+            routings += more
+        return Decoded(self.decoder_norm(x), routings)
+
+    def _pack(
+        self,
+        embed: Callable[[Tensor], Tensor],
+        given: Padded,
+        positions: nn.Module | None,
+        at: Layout,
+    ) -> Tensor:
+        """The vectors (N, D) of the real tokens of a rectangle, told where they stand."""
+        check_length(at.longest, self.limit)
+        x = embed(at.pack(given.ids))  # (N, D)
+        if positions is not None:
+            places = positions(torch.arange(at.longest, device=x.device)).to(x.dtype)  # (T, D)
+            x = x + places.index_select(0, at.positions())
+        packed: Tensor = self.dropout(x)
+        return packed
 
     def start(self, memory: Memory) -> TransformerState:
         source = tuple(layer.cross.project_memory(memory.states) for layer in self.decoder)
@@ -370,6 +421,13 @@ def _feed(layer: EncoderLayer | CrossLayer[Any], x: Tensor, real: Tensor, site: 
         y, routing = layer.feed(entered, real, site=site)
         return Fed(layer.around_feed.leave(x, y), (routing,))
     return Fed(layer.around_feed.leave(x, layer.feed(entered)), ())
+
+
+def _feed_packed(layer: EncoderLayer | CrossLayer[Any], x: Tensor, site: Site) -> Fed:
+    """`_feed` of packed sentences (N, D): one row of which all is real."""
+    every = torch.ones(1, len(x), dtype=torch.bool, device=x.device)
+    outputs, routings = _feed(layer, x[None], every, site)
+    return Fed(outputs[0], routings)
 
 
 def _residual(settings: TransformerSettings) -> Residual:

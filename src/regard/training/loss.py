@@ -50,11 +50,9 @@ def batch_loss(
     """
     copies = 2 if consistency else 1
     seen = batch.twice() if consistency else batch
-    memory = model.encode(seen.source)
-    features, routings = model.decode(seen.target, memory)  # (B, T, D)
-    logits = model.logits(features.flatten(0, 1)[seen.places])  # (copies * M, V)
+    features, routings = model.teach(seen)  # (copies * M, D)
+    logits = model.logits(features)  # (copies * M, V)
     loss = smoothed_cross_entropy(logits, seen.labels, smoothing)
-    routings = memory.routings + routings
     minimised = loss.minimised / copies
     if consistency:
         minimised = minimised + consistency / 2 * disagreement(*logits.chunk(2))
