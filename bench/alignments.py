@@ -1,6 +1,6 @@
 """How far alignments by attention are from gold ones, beside fast_align's and GIZA++'s.
 
-    REGARD_DATA=... python bench/alignments.py runs/tatoeba-de-en runs/tatoeba-en-de
+    REGARD_DATA=... python -m bench alignments runs/tatoeba-de-en runs/tatoeba-en-de
 
 Takes two trained runs, German to English and back, and the gold alignments of 508 sentences of
 Europarl in $REGARD_DATA/alignments, and prints a Markdown table. The first 100 sentences are there
@@ -170,7 +170,3 @@ def main() -> None:
     for each, *ways in zip(heard, by_agreement, by_gold, strict=True):
         rows += each.rows(*ways)
     print_table([*rows, *rows_of_both(heard, by_agreement, by_gold)], known.gold)
-
-
-if __name__ == "__main__":
-    main()

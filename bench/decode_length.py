@@ -1,6 +1,6 @@
 """How the time of decoding grows with the length of the output.
 
-    python bench/decode_length.py [--sentences N] [--beam N] [--source N] [--repeat N]
+    python -m bench decode_length [--sentences N] [--beam N] [--source N] [--repeat N]
 
 Decodes outputs of 250, 500 and 1,000 tokens from sources of one length with models of like size,
 which are fresh: how long a step takes does not depend on what they have learned. Prints the best
@@ -78,7 +78,3 @@ def main() -> None:
             for length, seconds in zip(LENGTHS, best, strict=True)
         )
         print(f"{name} ({parameters:,} parameters): {times}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,10 +1,8 @@
-"""How much memory training takes on a corpus of two million pairs.
+"""Peak memory of training and of translating beside the peers, and of training on a large corpus.
 
-    REGARD_DATA=DIR python bench/memory.py [--pairs N] [--steps N] [--folder DIR]
-
-Makes a corpus by repeating and shuffling Tatoeba's English-German pairs, with noise so that they
-are no duplicates, trains on it with the recipe `own`, and prints the peak of the resident memory
-of the whole training process.
+The corpus is Tatoeba's English-German pairs again and again, with made-up names so that they are no
+duplicates; `regard train` with the recipe `own` reads, cleans, cuts and trains on it. --pairs 0
+leaves that out.
 """
 
 import argparse
@@ -16,14 +14,31 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
+
+from bench.batches import made_up_batches, save_batches
+from bench.exports import test_set
+from bench.plots import draw_bars
+from bench.report import Row, Table, begin, console, options, rows_of, save, show, tell
+from bench.running import MEBI, choose, started, take_turns
+from bench.surroundings import look_around
+from bench.train import SMALL
+from bench.train import contenders as trainers
+from bench.translating import check_model, contenders, engines
+from regard.errors import CorpusError
 
 NOISE = "abcdefghijklmnopqrstuvwxyz"
 
 
 def make_corpus(path: Path, pairs: int) -> None:
     """Tatoeba again and again, each time with a made-up name put before both sides."""
-    origin = Path(os.environ["REGARD_DATA"]) / "tatoeba" / "train.eng-deu.tsv.gz"
+    origin = Path(os.environ.get("REGARD_DATA", "")) / "tatoeba" / "train.eng-deu.tsv.gz"
+    if not origin.is_file():
+        raise CorpusError(
+            f"{origin}: no such file; set REGARD_DATA to where the named corpora lie, or leave the "
+            "large corpus out with --pairs 0"
+        )
     with gzip.open(origin, "rt", encoding="utf-8") as file:
         lines = [line.rstrip("\n").split("\t")[:2] for line in file]
     chance = random.Random(1)
@@ -34,16 +49,12 @@ def make_corpus(path: Path, pairs: int) -> None:
             out.write(f"{name}: {english}\t{name}: {german}\n")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=2_000_000)
-    parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--folder", type=Path, default=None)
-    asked = parser.parse_args()
+def large_corpus(asked: argparse.Namespace) -> Table:
+    """The peak of the resident memory of a whole training process."""
     with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
         corpus = Path(folder) / "pairs.tsv"
         make_corpus(corpus, asked.pairs)
-        print(f"{asked.pairs:,} pairs, {corpus.stat().st_size / 2**20:.0f} MiB of text")
+        console.print(f"{asked.pairs:,} pairs, {corpus.stat().st_size / MEBI:.0f} MiB of text")
         began = time.perf_counter()
         changes = {
             "training.steps": asked.steps,
@@ -56,9 +67,64 @@ def main() -> None:
         for name, value in changes.items():
             command += ["--set", f"{name}={value}"]
         subprocess.run(command, check=True)
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
-        print(f"peak resident memory {peak:.2f} GiB in {time.perf_counter() - began:.0f} s")
+        took = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / MEBI
+    notes = {"pairs": f"{asked.pairs:,}", "in all": f"{took:.0f} s"}
+    row = Row("regard train", True, (peak,), notes)
+    return Table(f"training on {asked.pairs:,} pairs", "peak MB", (row,), "less")
 
 
-if __name__ == "__main__":
-    main()
+def training(asked: argparse.Namespace, left: dict[str, str]) -> Table:
+    """Peaks of the processes that train a small model on the same batches."""
+    chosen, missing = choose(trainers("cpu", 1), asked.peers)
+    left |= missing
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "batches.json"
+        save_batches(file, made_up_batches(3, 1024 if asked.quick else 4096, SMALL.vocabulary))
+        task = {"job": "train", "shape": asdict(SMALL), "batches": str(file)}
+        with started(chosen, lambda one: task, tell) as (runners, failed):
+            race = take_turns(runners, {}, asked.rounds, tell)
+    left |= failed | race.dropped
+    peaks = {name: [one["peak_mb"] for one in answers] for name, answers in race.answers.items()}
+    title = "training a small Transformer on WMT's lengths, 4,096 positions a batch"
+    return Table(title, "peak MB", rows_of(chosen, peaks, {}), "less")
+
+
+def translating(asked: argparse.Namespace, left: dict[str, str]) -> Table:
+    """Peaks of the processes that translate."""
+    check_model(asked.model)
+    chosen, missing = choose(contenders(os.cpu_count() or 1), asked.peers)
+    left |= missing
+    pairs = test_set(asked.model, 20 if asked.quick else 200)
+    with engines(asked.model, chosen) as (runners, failed):
+        race = take_turns(runners, {"texts": pairs.sources, "beam": 5}, asked.rounds, tell)
+    left |= failed | race.dropped
+    peaks = {name: [one["peak_mb"] for one in answers] for name, answers in race.answers.items()}
+    title = f"translating {len(pairs.sources)} sentences, beam 5"
+    return Table(title, "peak MB", rows_of(chosen, peaks, {}), "less")
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument(
+        "--model", type=Path, default=None, help="a run's folder, to translate with"
+    )
+    parser.add_argument("--pairs", type=int, default=None, help="of the large corpus (2000000)")
+    parser.add_argument("--steps", type=int, default=60, help="on the large corpus (%(default)s)")
+    parser.add_argument("--folder", type=Path, default=None, help="where there is room for it")
+    asked = parser.parse_args()
+    if asked.pairs is None:
+        asked.pairs = 20_000 if asked.quick else 2_000_000
+    around = look_around()
+    left: dict[str, str] = {}
+    begin(around, left)
+    tables = [training(asked, left)]
+    if asked.model:
+        tables.append(translating(asked, left))
+    if asked.pairs:
+        tables.append(large_corpus(asked))
+    for table in tables:
+        show(table)
+    for name, why in left.items():
+        console.print(f"without {name}: {why}")
+    save(asked, around, tables, left=left, setting={"pairs": asked.pairs}, draw=draw_bars)

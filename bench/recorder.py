@@ -1,6 +1,6 @@
 """What it costs to watch a search, and that it costs nothing not to.
 
-    python bench/recorder.py [--sentences N] [--length N] [--beam N] [--rounds N]
+    python -m bench recorder [--sentences N] [--length N] [--beam N] [--rounds N]
 
 Decodes the same sentences with fresh models, whose outputs are forced to one length, in turn: with
 nobody watching; the same again, which shows how far two equal runs differ; asking after each step
@@ -107,7 +107,3 @@ def main() -> None:
         print(name)
         for how in ONLOOKERS:
             print(f"  {how:<16}{least[how]:7.3f} s{least[how] / least['off']:7.2f}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """How many requests a server answers a second: many clients at once against one at a time.
 
-    python bench/serve.py MODEL [--clients N] [--seconds N] [--texts N]
+    python -m bench serve MODEL [--clients N] [--seconds N] [--texts N]
 
 Starts `regard serve MODEL` in a process of its own and loads it from this one with sentences of the
 run's test split, first by one client that waits for each answer before it asks again, then by many
@@ -151,7 +151,3 @@ def main() -> int:
     ratio = found[1].rate / found[0].rate
     print(f"{asked.clients} at once are {ratio:.1f} times as fast as one at a time")
     return int(any(one.wrong for one in found) or ratio < GOAL)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

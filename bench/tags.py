@@ -1,6 +1,6 @@
 """How many inline tags, and placeholders, are carried to the right place of a translation.
 
-    python bench/tags.py RUN [--sentences N] [--seed N] [--measured]
+    python -m bench tags RUN [--sentences N] [--seed N] [--measured]
 
 Needs a run whose corpus has gold alignments for its test pairs, as `travel` does. In each of N test
 sentences one pair of tags is put around some words that follow each other and whose gold
@@ -152,7 +152,3 @@ def main() -> None:
         carrier = Carrier(translator, alignment=chosen, names=names)
         right = measure(carrier, holds, show=asked.show)
         print(f"placeholders, {name}: {right} of {len(holds)} right ({right / len(holds):.1%})")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """What attention to near places costs beside attention to all, as sequences grow.
 
-    OMP_NUM_THREADS=1 python bench/windows.py [--window N] [--lengths N ...] [--device cpu|cuda]
+    OMP_NUM_THREADS=1 python -m bench windows [--window N] [--lengths N ...] [--device cpu|cuda]
 
 One self-attention of the Transformer (width 256, 4 heads, one sequence), forward and backward:
 all places by the plain formula, all by torch's fused kernel, and `--window` places to either side
@@ -42,7 +42,8 @@ def look(kind: str, module: MultiHeadAttention, x: Tensor, mask: Tensor) -> Tens
         mixed = plain(module.score, queries, KeyValues(*kv), mask, site=HERE)
         out: Tensor = module.out(merge_heads(mixed))
         return out
-    return module(queries, kv, mask, site=HERE)
+    found: Tensor = module(queries, kv, mask, site=HERE)
+    return found
 
 
 def measure(kind: str, length: int, window: int, device: torch.device) -> tuple[float, int]:
@@ -53,14 +54,14 @@ def measure(kind: str, length: int, window: int, device: torch.device) -> tuple[
     x = torch.randn(1, length, WIDTH, device=device, requires_grad=True)
     mask = torch.ones(1, 1, 1, length, dtype=torch.bool, device=device)
     warm = torch.randn(1, 64, WIDTH, device=device)
-    look("fused", module, warm, mask[..., :64]).sum().backward()  # libraries start
+    torch.autograd.backward(look("fused", module, warm, mask[..., :64]).sum())  # libraries start
     forget_peak(device)
     before = peak_memory(device)
-    look(kind, module, x, mask).sum().backward()
+    torch.autograd.backward(look(kind, module, x, mask).sum())
     taken, best = peak_memory(device) - before, float("inf")
     for _ in range(REPEATS):
         began = now()
-        look(kind, module, x, mask).sum().backward()
+        torch.autograd.backward(look(kind, module, x, mask).sum())
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         best = min(best, now() - began)
@@ -74,8 +75,8 @@ def table(lengths: list[int], window: int, device: str) -> None:
     for length in lengths:
         cells = [f"{length:,}"]
         for kind in KINDS:
-            command = [sys.executable, __file__, "--device", device, "--window", str(window)]
-            command += ["--lengths", str(length), "--kind", kind]
+            command = [sys.executable, "-m", "bench", "windows", "--device", device]
+            command += ["--window", str(window), "--lengths", str(length), "--kind", kind]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             seconds, taken = done.stdout.split()
             cells += [f"{1e3 * float(seconds):,.1f}", f"{int(taken) / 2**20:,.0f}"]
@@ -94,7 +95,3 @@ def main() -> None:
         return
     seconds, taken = measure(asked.kind, asked.lengths[0], asked.window, torch.device(asked.device))
     print(seconds, taken)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,45 @@
+"""The measurements as commands: python -m bench train|translate|latency|start|memory|growth ..."""
+
+import sys
+from importlib import import_module
+
+from regard.errors import RegardError
+
+COMMANDS = {
+    "train": "target tokens a second of training, beside the peers",
+    "translate": "sentences and tokens a second of translating a test set, beside the peers",
+    "latency": "milliseconds for one sentence at a time, beside the peers",
+    "start": "seconds and memory from an empty process to the first translation, beside the peers",
+    "memory": "peak memory of training and translating, and of training on millions of pairs",
+    "growth": "how time and memory grow with lengths, batches, beams, vocabularies and corpora",
+    "alignments": "alignment error rates of every way to read links out of two runs",
+    "decode_length": "how the time of decoding grows with the length of the output, by family",
+    "recorder": "what it costs to watch a search, and that it costs nothing not to",
+    "serve": "how many requests a server answers in a second, and whether rightly",
+    "tags": "how many tags of a document come to stand at the words they belong to",
+    "windows": "what attention through a window costs, in time and memory",
+}
+"""Name -> what it measures; the module of that name has the command."""
+
+
+def main() -> int:
+    """Run the command that is named first; 1 and a message for what a user can mend."""
+    name = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if name in ("-h", "--help"):
+        print(__doc__ or "")
+        print("\n".join(f"  {command:<14} {what}" for command, what in COMMANDS.items()))
+        print("\nEach answers --help. What they print is what docs/performance.md has been told.")
+        return 0
+    if name not in COMMANDS:
+        print(f"error: no such measurement: {name}; there are {', '.join(COMMANDS)}")
+        return 2
+    sys.argv = [f"python -m bench {name}", *sys.argv[2:]]
+    try:
+        return import_module(f"bench.{name}").main() or 0
+    except RegardError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""How time and memory grow: with sentence length, batch, beam, vocabulary and corpus.
+
+Fresh models of ours: what a step takes does not depend on what they have learned. In seconds of the
+processor on one thread, which what else runs on the machine changes little; beside each curve
+stands the k of the power law size^k that fits its upper half. 1 is linear.
+"""
+
+import random
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from bench.growth_plot import draw_curves
+from bench.peers.regard_training import Quiet
+from bench.report import Row, Table, begin, console, options, save, tell
+from bench.running import LEAST, MEBI
+from bench.statistics import upper_exponent
+from bench.surroundings import look_around
+from regard.batching.collate import collate
+from regard.cli.tables import plain_table
+from regard.decoding.beam import BeamSettings
+from regard.decoding.many import Member, search_many
+from regard.decoding.rules import RuleSettings
+from regard.decoding.search import DecodingSettings
+from regard.errors import SettingsError
+from regard.models.build import build_model
+from regard.models.contracts import AnyModel
+from regard.models.transformer import TransformerSettings
+from regard.recipes.assemble import prepare
+from regard.recipes.load import load_recipe
+from regard.recipes.memory import forget_peak, peak_memory
+from regard.recipes.run_folder import RunFolder
+from regard.training.loss import batch_loss
+
+VOCABULARY, LENGTH, SENTENCES, BEAM = 8000, 24, 8, 5
+"""What is not varied."""
+CPU = torch.device("cpu")
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+class Cost(NamedTuple):
+    """What some work took."""
+
+    seconds: float
+    megabytes: float
+    """Held at the most, above what was held before."""
+
+
+class Axis(NamedTuple):
+    """One thing that is varied."""
+
+    title: str
+    unit: str
+    sizes: tuple[int, ...]
+    work: Callable[[int], Callable[[], object]]
+    """A size -> the work to be measured, made ready."""
+
+
+def fresh(vocabulary: int = VOCABULARY) -> AnyModel:
+    torch.manual_seed(0)
+    settings = TransformerSettings(preset="small", norm="pre")
+    return build_model(settings, vocabulary, vocabulary, joint=True)
+
+
+def made_up(count: int, length: int, vocabulary: int = VOCABULARY) -> list[list[int]]:
+    """Made-up sentences."""
+    chance = random.Random(0)
+    return [chance.choices(range(4, vocabulary), k=length) for _ in range(count)]
+
+
+def learn(count: int, length: int, vocabulary: int = VOCABULARY) -> Callable[[], object]:
+    """Forward and backward through one batch."""
+    model = fresh(vocabulary).train()
+    sentences = made_up(count, length, vocabulary)
+    batch = collate(sentences, sentences)
+
+    def step() -> None:
+        torch.autograd.backward(batch_loss(model, batch, 0.1).minimised)
+        model.zero_grad(set_to_none=True)
+
+    return step
+
+
+def translate(
+    count: int, beam: int, answer: int = LENGTH, source: int = LENGTH
+) -> Callable[[], object]:
+    """Search for answers of one length."""
+    model = fresh().eval()
+    settings = DecodingSettings(
+        beam=BeamSettings(size=beam, stop="limit"),
+        rules=RuleSettings(
+            min_length=answer - 1,
+            max_length=answer,
+            max_length_ratio=0.0,
+            max_length_offset=answer,
+        ),
+    )
+    member = Member(model, made_up(count, source))
+    return lambda: search_many([member], settings, budget=1 << 30)
+
+
+def read_corpus(pairs: int) -> Callable[[], object]:
+    """Read, clean, split, learn a vocabulary and cut into pieces, as `regard train` begins."""
+    chance = random.Random(0)
+    words = ["".join(chance.choices(LETTERS, k=chance.randint(2, 9))) for _ in range(5000)]
+    often = [1 / (rank + 1) for rank in range(len(words))]
+
+    def sentence() -> str:
+        return " ".join(chance.choices(words, often, k=chance.randint(6, 18)))
+
+    def work() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            sides = {side: Path(folder) / f"{side}.txt" for side in ("source", "target")}
+            for path in sides.values():
+                path.write_text("\n".join(sentence() for _ in range(pairs)), encoding="utf-8")
+            files = f"{{source: {sides['source']}, target: {sides['target']}}}"
+            recipe = load_recipe("own", [f"corpus.train={files}", "corpus.split.test=50"])
+            prepare(recipe, RunFolder(Path(folder) / "run"), Quiet())
+
+    return work
+
+
+def axes(*, quick: bool) -> list[Axis]:
+    """All that is varied; the sizes double."""
+
+    def doubling(first: int, count: int) -> tuple[int, ...]:
+        return tuple(first << number for number in range(count - 2 * quick))
+
+    return [
+        Axis("training: sentence length", "tokens", doubling(32, 6), lambda n: learn(4, n)),
+        Axis("training: batch", "sentences", doubling(4, 6), lambda n: learn(n, LENGTH)),
+        Axis(
+            "training: vocabulary",
+            "pieces",
+            doubling(2000, 6),
+            lambda n: learn(SENTENCES, LENGTH, n),
+        ),
+        Axis(
+            "translating: source length",
+            "tokens",
+            doubling(16, 6),
+            lambda n: translate(4, BEAM, LENGTH, n),
+        ),
+        Axis("translating: answer length", "tokens", doubling(16, 5), lambda n: translate(4, 1, n)),
+        Axis("translating: batch", "sentences", doubling(2, 6), lambda n: translate(n, BEAM)),
+        Axis("translating: beam", "hypotheses", doubling(1, 6), lambda n: translate(SENTENCES, n)),
+        Axis("reading a corpus", "pairs", doubling(4000, 5), read_corpus),
+    ]
+
+
+def measure(work: Callable[[], object], rounds: int) -> list[Cost]:
+    """What the work costs, several times, after a first time that does not count."""
+    work()
+    costs = []
+    for _ in range(rounds):
+        forget_peak(CPU)
+        held, began = peak_memory(CPU), time.process_time()
+        work()
+        seconds = time.process_time() - began
+        costs.append(Cost(seconds, (peak_memory(CPU) - held) / MEBI))
+    return costs
+
+
+def make_table(axis: Axis, curve: Sequence[Sequence[Cost]]) -> Table:
+    """A row for each size, with the most memory that it took."""
+    rows = []
+    for size, costs in zip(axis.sizes, curve, strict=True):
+        most = max(cost.megabytes for cost in costs)
+        notes = {"size": str(size), "MB": f"{most:.1f}"}
+        seconds = tuple(cost.seconds for cost in costs)
+        rows.append(Row(f"{size:,} {axis.unit}", True, seconds, notes))
+    return Table(axis.title, "s", tuple(rows), "less")
+
+
+def main() -> None:
+    parser = options(__doc__)
+    asked = parser.parse_args()
+    if asked.rounds < LEAST:
+        raise SettingsError(f"--rounds: {asked.rounds} show no spread; ask for at least {LEAST}")
+    around = look_around()
+    begin(around, {})
+    torch.set_num_threads(1)
+    tables = []
+    shown = plain_table("", "sizes", "seconds", "grows as", "MB", right=("grows as",))
+    for axis in axes(quick=asked.quick):
+        curve = []
+        for size in axis.sizes:
+            tell(f"{axis.title}: {size:,} {axis.unit}")
+            curve.append(measure(axis.work(size), asked.rounds))
+        tables.append(make_table(axis, curve))
+        least = [min(cost.seconds for cost in costs) for costs in curve]
+        most = [max(cost.megabytes for cost in costs) for costs in curve]
+        shown.add_row(
+            axis.title,
+            f"{axis.sizes[0]:,} … {axis.sizes[-1]:,} {axis.unit}",
+            f"{least[0]:.3g} … {least[-1]:.3g}",
+            f"size^{upper_exponent(axis.sizes, least):.2f}",
+            f"{most[0]:.0f} … {most[-1]:.0f}",
+        )
+    console.print(shown)
+    save(asked, around, tables, left={}, setting={"threads": 1}, draw=draw_curves)

@@ -1,0 +1,45 @@
+"""Curves of what work costs as it grows, on logarithmic axes: a power law is a straight line."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bench.report import Table
+from bench.statistics import upper_exponent
+from regard.inspection.plot_theme import Theme, theme_of
+
+COLUMNS, WIDE, HIGH = 4, 2.5, 2.2
+"""Panels beside each other, and their inches."""
+
+
+def draw_curves(tables: Sequence[Table], path: Path) -> None:
+    """Write a panel for each table, whose rows note their size and memory."""
+    colours = theme_of("light")
+    lines = -(-len(tables) // COLUMNS)
+    figure = Figure(figsize=(WIDE * COLUMNS, HIGH * lines), layout="constrained")
+    figure.set_facecolor(colours.paper)
+    for number, table in enumerate(tables):
+        _draw_curve(figure.add_subplot(lines, COLUMNS, number + 1), table, colours)
+    figure.savefig(path, dpi=150)
+
+
+def _draw_curve(axes: Axes, table: Table, colours: Theme) -> None:
+    sizes = [int(row.notes["size"]) for row in table.rows]
+    seconds = [min(row.figures) for row in table.rows]
+    memory = [max(float(row.notes["MB"]), 0.1) for row in table.rows]
+    power = upper_exponent(sizes, seconds)
+    axes.loglog(sizes, seconds, "o-", color=colours.strong, markersize=3, linewidth=1.4)
+    linear = [seconds[-1] * size / sizes[-1] for size in sizes]
+    axes.loglog(sizes, linear, ":", color=colours.frame, linewidth=1)
+    axes.set_title(f"{table.title}\nseconds ~ size^{power:.2f}", fontsize=7, color=colours.ink)
+    other = axes.twinx()
+    other.loglog(sizes, memory, "s--", color=colours.faint, markersize=2, linewidth=0.8)
+    other.set_ylabel("MB", fontsize=6, color=colours.faint)
+    axes.set_ylabel("s", fontsize=6, color=colours.strong)
+    axes.set_xlabel(table.rows[0].name.split(" ", 1)[1], fontsize=6, color=colours.ink)
+    for each in (axes, other):
+        each.tick_params(labelsize=6, colors=colours.faint, which="both")
+        for spine in each.spines.values():
+            spine.set_color(colours.frame)

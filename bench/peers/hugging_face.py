@@ -1,0 +1,169 @@
+"""Hugging Face's Marian; for norms before the layers Pegasus, which is Marian with these.
+
+Both are the Transformer of Vaswani et al. with tied embeddings. Marian has its sinusoids in another
+order than ours; as they are a table there, ours are written into it.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+import transformers
+from torch import Tensor
+
+from bench.peers.contract import Engine, Setup, Shape, Trainer
+from bench.peers.pieces import Pieces, longest_answer
+from regard.decoding.batches import plan_batches
+
+PAD, UNK, BOS, EOS = range(4)
+"""As in `regard.text.special`, with which this need not wait for anything of ours."""
+LONGEST = 1024
+BUDGET = 4096
+"""Source positions of a batch, counted once for each hypothesis."""
+MARIAN = {
+    "own.out": "self_attn.out_proj",
+    "around_own.norm": "self_attn_layer_norm",
+    "cross.out": "encoder_attn.out_proj",
+    "around_cross.norm": "encoder_attn_layer_norm",
+    "feed.inner": "fc1",
+    "feed.outer": "fc2",
+    "around_feed.norm": "final_layer_norm",
+}
+"""Names of ours in a layer -> theirs."""
+
+
+def build(shape: Shape) -> Any:
+    """A fresh model of theirs."""
+    pre = shape.norm == "pre"
+    config = (transformers.PegasusConfig if pre else transformers.MarianConfig)(
+        vocab_size=shape.vocabulary,
+        d_model=shape.width,
+        encoder_layers=shape.encoder_layers,
+        decoder_layers=shape.decoder_layers,
+        encoder_attention_heads=shape.heads,
+        decoder_attention_heads=shape.heads,
+        encoder_ffn_dim=shape.feed_forward,
+        decoder_ffn_dim=shape.feed_forward,
+        dropout=shape.dropout,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        activation_function="relu",
+        max_position_embeddings=LONGEST,
+        scale_embedding=True,
+        pad_token_id=PAD,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        decoder_start_token_id=BOS,
+        forced_eos_token_id=None,
+    )
+    return (transformers.PegasusForConditionalGeneration if pre else transformers.MarianMTModel)(
+        config
+    )
+
+
+def export(run: Path, folder: Path) -> None:
+    """Write a folder that `from_pretrained` reads."""
+    from bench.peers.exporting import prove_equal, save_text, take_run
+    from regard.attention.positions import sinusoid
+
+    taken = take_run(run)
+    model = build(taken.shape).eval()
+    theirs = translate_names(taken.weights, taken.shape)
+    places = sinusoid(torch.arange(LONGEST), taken.shape.width)
+    for side in ("encoder", "decoder"):
+        theirs[f"model.{side}.embed_positions.weight"] = places
+        theirs[f"model.{side}.embed_tokens.weight"] = theirs["model.shared.weight"]
+    theirs["lm_head.weight"] = theirs["model.shared.weight"]
+    theirs["final_logits_bias"] = torch.zeros(1, taken.shape.vocabulary)
+    model.load_state_dict(theirs)
+    prove_equal(taken.run.model, taken.shape.vocabulary, lambda batch: logits(model, batch))
+    model.save_pretrained(folder)
+    save_text(taken, folder)
+
+
+def logits(model: Any, batch: Any) -> Tensor:
+    """Of the real target positions of a batch: (M, V)."""
+    found: Tensor = model(
+        input_ids=batch.source.ids,
+        attention_mask=batch.source.mask.long(),
+        decoder_input_ids=batch.target.ids,
+        use_cache=False,
+    ).logits  # (B, T, V)
+    return found.flatten(0, 1)[batch.places]
+
+
+def translate_names(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
+    """Our weights under their names."""
+    theirs = {"model.shared.weight": weights["embeddings.source"]}
+    for name, tensor in weights.items():
+        side, _, rest = name.partition(".")
+        if side.endswith("_norm"):
+            theirs[f"model.{side.removesuffix('_norm')}.layer_norm.{rest}"] = tensor
+        if side not in ("encoder", "decoder"):
+            continue
+        number, _, rest = rest.partition(".")
+        inside, _, kind = rest.rpartition(".")
+        layer = f"model.{side}.layers.{number}"
+        if inside in MARIAN:
+            theirs[f"{layer}.{MARIAN[inside]}.{kind}"] = tensor
+            continue
+        attention = "self_attn" if inside.startswith("own") else "encoder_attn"
+        for part, chunk in zip(("q_proj", "k_proj", "v_proj"), tensor.chunk(3), strict=True):
+            theirs[f"{layer}.{attention}.{part}.{kind}"] = chunk.clone()
+    return theirs
+
+
+class Generating:
+    """`generate`, on batches of like length."""
+
+    def __init__(self, folder: Path, setup: Setup) -> None:
+        torch.set_num_threads(setup.threads)
+        self.pieces = Pieces(folder)
+        model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder)
+        self.model = model.to(setup.device, getattr(torch, setup.precision)).eval()
+        self.device = setup.device
+
+    @torch.inference_mode()
+    def translate(self, texts: Sequence[str], beam: int) -> list[str]:
+        sources = [[*ids, EOS] for ids in self.pieces.encode(texts)]
+        answers: dict[int, list[int]] = {}
+        for places in plan_batches(list(map(len, sources)), BUDGET, beam):
+            found = self._generate([sources[place] for place in places], beam)
+            answers.update(zip(places, found, strict=True))
+        return self.pieces.decode([answers[place] for place in range(len(sources))])
+
+    def _generate(self, rows: list[list[int]], beam: int) -> list[list[int]]:
+        length = max(map(len, rows))
+        ids = torch.tensor([row + [PAD] * (length - len(row)) for row in rows])  # (B, S)
+        ids = ids.to(self.device)
+        found = self.model.generate(
+            input_ids=ids,
+            attention_mask=(ids != PAD).long(),
+            num_beams=beam,
+            do_sample=False,
+            length_penalty=self.pieces.facts["length_penalty"],
+            early_stopping=beam > 1,
+            max_new_tokens=longest_answer(rows),
+            suppress_tokens=[PAD, UNK, BOS],
+        )
+        said: list[list[int]] = found[:, 1:].tolist()
+        return said
+
+
+def open_engine(folder: Path, setup: Setup) -> Engine:
+    """The model in a folder."""
+    return Generating(folder, setup)
+
+
+def open_trainer(shape: Shape, setup: Setup) -> Trainer:
+    """A fresh model; its loss is taken of the real positions alone."""
+    from bench.peers.stepping import SMOOTHING, Stepper
+
+    model = build(shape).to(setup.device)
+
+    def loss(batch: Any) -> Tensor:
+        return F.cross_entropy(logits(model, batch), batch.labels, label_smoothing=SMOOTHING)
+
+    return Stepper(model, loss, setup)

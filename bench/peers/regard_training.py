@@ -1,0 +1,110 @@
+"""The loop that `regard train` runs, fed with given batches."""
+
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from bench.peers.contract import Setup, Shape, Trained
+from bench.peers.stepping import SMOOTHING, wait_for
+from regard.batching.stream import Placed, Position
+from regard.models.build import build_model
+from regard.models.contracts import AnyModel
+from regard.models.transformer import TransformerSettings
+from regard.training.loop import Task, TrainingSettings, fit
+from regard.training.loss import Loss, batch_loss
+from regard.types import Batch
+
+NEVER = 1_000_000
+"""A step that is not reached."""
+
+
+class Quiet:
+    """A reporter that tells nobody."""
+
+    def logged(self, step: int, numbers: Mapping[str, float]) -> None: ...
+    def validated(self, step: int, numbers: Mapping[str, float], *, best: bool) -> None: ...
+    def noted(self, message: str) -> None: ...
+
+
+class Training:
+    """A model of ours, trained on by `fit` each time with a fresh optimizer."""
+
+    def __init__(self, shape: Shape, setup: Setup) -> None:
+        self.device, self.width = torch.device(setup.device), shape.width
+        settings = TransformerSettings(
+            encoder_layers=shape.encoder_layers,
+            decoder_layers=shape.decoder_layers,
+            width=shape.width,
+            heads=shape.heads,
+            feed_forward=shape.feed_forward,
+            dropout=shape.dropout,
+            norm=shape.norm,
+        )
+        model = build_model(settings, shape.vocabulary, shape.vocabulary, joint=True)
+        self.model = model.to(self.device)
+        self.settings = TrainingSettings.model_validate(
+            {
+                "steps": NEVER,
+                "precision": setup.precision,
+                "compile": setup.compiled,
+                "label_smoothing": SMOOTHING,
+                "validation": {"every": NEVER},
+                "log_every": NEVER,
+                "save_every": NEVER,
+            }
+        )
+
+    def train(self, batches: Sequence[Batch]) -> Trained:
+        """One update for each; the clock is read between them, by the one whom the loop asks."""
+        stamps: list[float] = []
+
+        def stop_asked() -> bool:
+            if len(stamps) in (0, len(batches) - 1):
+                wait_for(self.device)
+            stamps.append(time.perf_counter())
+            return len(stamps) == len(batches)
+
+        losses = _Losses(self.settings.label_smoothing)
+        with tempfile.TemporaryDirectory() as folder:
+            fit(
+                self.model,
+                Task(partial(_stream, batches), losses, _no_validation),
+                self.settings,
+                folder=Path(folder),
+                width=self.width,
+                reporter=Quiet(),
+                stop_asked=stop_asked,
+            )
+        tokens = sum(batch.num_tokens for batch in batches[1:])
+        return Trained(stamps[-1] - stamps[0], tokens, losses.last())
+
+
+class _Losses:
+    """The loss of training, which remembers the last."""
+
+    def __init__(self, smoothing: float) -> None:
+        self._smoothing = smoothing
+        self._last: tuple[Loss, int] | None = None
+
+    def __call__(self, model: AnyModel, batch: Batch) -> Loss:
+        loss = batch_loss(model, batch, self._smoothing)
+        self._last = loss, batch.num_tokens
+        return loss
+
+    def last(self) -> float:
+        assert self._last is not None  # called after training
+        loss, tokens = self._last
+        return loss.minimised.item() / tokens
+
+
+def _stream(batches: Sequence[Batch], start: Position) -> Iterator[Placed]:
+    for number, batch in enumerate(batches, start.batch + 1):
+        yield Placed(batch, Position(0, number))
+
+
+def _no_validation(model: AnyModel) -> Mapping[str, float]:
+    raise AssertionError("the loop is stopped before it validates")

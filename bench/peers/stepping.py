@@ -1,0 +1,55 @@
+"""The training loop that peers are given: what ours does around a step, and no more."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from bench.peers.contract import Setup, Trained
+from regard.training.optimizer import OptimizerSettings, build_optimizer
+from regard.types import Batch
+
+SMOOTHING = 0.1
+"""Of labels, for everybody."""
+
+LossOf = Callable[[Batch], Tensor]
+"""A batch -> its loss, the mean over its target tokens: ()."""
+
+
+def wait_for(device: torch.device) -> None:
+    """Return when the device has done what it was given; a CPU always has."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+class Stepper:
+    """A peer's model with fused Adam, clipped gradients and, where asked for, bfloat16."""
+
+    def __init__(self, model: nn.Module, loss: LossOf, setup: Setup) -> None:
+        self.model = model.train()
+        self.device = torch.device(setup.device)
+        self.loss = torch.compile(loss, dynamic=True) if setup.compiled else loss
+        self.settings = OptimizerSettings()
+        self.optimizer = build_optimizer(model, self.settings)
+        self.half = setup.precision == "bfloat16"
+
+    def train(self, batches: Sequence[Batch]) -> Trained:
+        self._step(batches[0])
+        wait_for(self.device)
+        began = time.perf_counter()
+        for batch in batches[1:]:
+            loss = self._step(batch)
+        wait_for(self.device)
+        seconds = time.perf_counter() - began
+        return Trained(seconds, sum(batch.num_tokens for batch in batches[1:]), loss.item())
+
+    def _step(self, batch: Batch) -> Tensor:
+        batch = batch.to(self.device, non_blocking=True)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
+            loss = self.loss(batch)
+        torch.autograd.backward(loss)
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss.detach()

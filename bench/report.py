@@ -1,0 +1,166 @@
+"""Figures -> a table, a file of JSON and a plot."""
+
+import argparse
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from bench.running import LEAST, Contender
+from bench.statistics import Summary, ratio, summarise
+from bench.surroundings import Surroundings
+from regard.cli.tables import plain_table
+from regard.files import write_whole
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of one contender."""
+
+    name: str
+    ours: bool
+    figures: tuple[float, ...]
+    """By rounds."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """What else to say: a score, a size, agreement."""
+
+    @property
+    def summary(self) -> Summary:
+        return summarise(self.figures)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One thing that was measured of everybody."""
+
+    title: str
+    unit: str
+    rows: tuple[Row, ...]
+    better: str = "more"
+    """Whether more or less of the unit is better."""
+
+    def times(self, ours: Row, theirs: Row) -> float:
+        """How many times as good as theirs ours is."""
+        pair = (ours, theirs) if self.better == "more" else (theirs, ours)
+        return ratio(*(one.figures for one in pair)).median
+
+    def write(self) -> dict[str, Any]:
+        """Plain values, ratios included."""
+        return {
+            "title": self.title,
+            "unit": self.unit,
+            "better": self.better,
+            "rows": [
+                {
+                    "name": row.name,
+                    "ours": row.ours,
+                    "rounds": list(row.figures),
+                    **row.summary._asdict(),
+                    **row.notes,
+                    "times": {o.name: self.times(row, o) for o in self.rows if o is not row},
+                }
+                for row in self.rows
+            ],
+        }
+
+
+def show(table: Table) -> None:
+    """Print a table: each row's median and spread, and how many times as good as it ours are."""
+    ours = [row for row in table.rows if row.ours]
+    notes = list(dict.fromkeys(name for row in table.rows for name in row.notes))
+    against = [f"× {row.name}" for row in table.rows]
+    numbers = (table.unit, "least", "most", *notes, *against)
+    shown = plain_table("", table.unit, "least", "most", *notes, title=table.title, right=numbers)
+    for row in table.rows:
+        middle, low, high = (_number(figure) for figure in row.summary)
+        name = f"[bold]{escape(row.name)}[/bold]" if row.ours else escape(row.name)
+        shown.add_row(name, middle, low, high, *(escape(row.notes.get(note, "")) for note in notes))
+    console.print(shown)
+    for row in ours:
+        others = [other for other in table.rows if not other.ours]
+        if others:
+            faster = ", ".join(f"{table.times(row, o):.2f} × {o.name}" for o in others)
+            console.print(f"  [bold]{escape(row.name)}[/bold]: {escape(faster)}")
+    console.print()
+
+
+def _number(figure: float) -> str:
+    """Three digits that count."""
+    if figure >= 100:
+        return f"{figure:,.0f}"
+    return f"{figure:.1f}" if figure >= 10 else f"{figure:.2f}"
+
+
+def options(what: str, *, rounds: int = LEAST) -> argparse.ArgumentParser:
+    """A parser with the options that all commands have."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument(
+        "--rounds", type=int, default=rounds, help=f"at least {LEAST} (%(default)s)"
+    )
+    parser.add_argument(
+        "--peers",
+        default="all",
+        help="who runs beside us: all that are installed, none, or some by their names with commas",
+    )
+    parser.add_argument("--quick", action="store_true", help="little work, for a first look")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw them there (.png, .svg)")
+    return parser
+
+
+def begin(around: Surroundings, left: Mapping[str, str]) -> None:
+    """Print where figures come from, and who is not here."""
+    for line in around.lines():
+        console.print(escape(line))
+    for name, why in left.items():
+        console.print(f"without {escape(name)}: {escape(why)}")
+    console.print()
+
+
+def tell(what: str) -> None:
+    """Say on the terminal what is going on, where somebody looks."""
+    if console.is_terminal:
+        console.print(f"[dim]{escape(what)} …[/dim]", end="\r\033[K")
+
+
+def save(
+    asked: argparse.Namespace,
+    around: Surroundings,
+    tables: Sequence[Table],
+    *,
+    left: Mapping[str, str],
+    setting: Mapping[str, Any],
+    draw: Callable[[Sequence[Table], Path], None],
+) -> None:
+    """Write what the options ask for."""
+    if asked.json:
+        found = {
+            "surroundings": around.write(),
+            "setting": dict(setting),
+            "left_out": dict(left),
+            "tables": [table.write() for table in tables],
+        }
+        write_whole(asked.json, json.dumps(found, indent=1, ensure_ascii=False).encode())
+        console.print(f"figures in {asked.json}")
+    if asked.plot:
+        draw(tables, asked.plot)
+        console.print(f"plot in {asked.plot}")
+
+
+def rows_of(
+    contenders: Sequence[Contender],
+    figures: Mapping[str, Sequence[float]],
+    notes: Mapping[str, dict[str, str]],
+) -> tuple[Row, ...]:
+    """A row for each contender that has figures, in the order given."""
+    return tuple(
+        Row(one.name, one.ours, tuple(figures[one.name]), notes.get(one.name, {}))
+        for one in contenders
+        if one.name in figures
+    )

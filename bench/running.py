@@ -1,0 +1,185 @@
+"""Contenders in processes of their own, asked in turn."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.peers import PEERS, is_here
+from bench.peers.contract import Setup
+from regard.errors import SettingsError
+
+ROOT = Path(__file__).parents[1]
+LEAST = 3
+"""Rounds: fewer show no spread."""
+MEBI = 1 << 20
+
+Answer = dict[str, Any]
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One of those who are measured."""
+
+    name: str
+    peer: str
+    """A file of `peers`."""
+    setup: Setup = field(default_factory=Setup)
+
+    @property
+    def ours(self) -> bool:
+        return self.peer == "regard"
+
+
+@dataclass
+class Race:
+    """What the rounds gave."""
+
+    answers: dict[str, list[Answer]]
+    """Of each contender that came through, by rounds."""
+    dropped: dict[str, str]
+    """Who did not, and why."""
+
+
+def choose(contenders: Sequence[Contender], asked: str) -> tuple[list[Contender], dict[str, str]]:
+    """Those of the `asked` peers that can run here, and why the others cannot."""
+    wanted = set(PEERS) if asked == "all" else {"regard", *asked.split(",")} - {"none"}
+    if unknown := wanted - set(PEERS):
+        raise SettingsError(
+            f"--peers: no such peer: {', '.join(sorted(unknown))}; there are all, none, "
+            f"{', '.join(PEERS)}"
+        )
+    chosen, left = [], {}
+    for one in contenders:
+        if one.peer in wanted and is_here(one.peer):
+            chosen.append(one)
+        elif one.peer in wanted:
+            left[one.name] = f"{PEERS[one.peer].package} is not installed"
+    return chosen, left
+
+
+class Running:
+    """A contender's process."""
+
+    def __init__(self, contender: Contender, task: Mapping[str, Any]) -> None:
+        self.contender = contender
+        paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+                "OMP_NUM_THREADS": str(contender.setup.threads),
+                "MKL_NUM_THREADS": str(contender.setup.threads),
+                "TOKENIZERS_PARALLELISM": "false",
+            },
+        )
+        self.ask({"peer": contender.peer, "setup": asdict(contender.setup), **task})
+
+    def ask(self, request: Mapping[str, Any]) -> Answer:
+        """What the contender makes of a request; an error of its own is a RuntimeError here."""
+        assert self._process.stdin is not None  # as asked for
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            raise RuntimeError(f"its process ended with status {self._process.wait()}")
+        answer: Answer = json.loads(line)
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer | {"peak_mb": peak_memory(self._process.pid)}
+
+    def close(self) -> None:
+        """End the process, by closing what it listens to."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextmanager
+def started(
+    contenders: Sequence[Contender], task_of: Callable[[Contender], Mapping[str, Any]], tell: Tell
+) -> Iterator[tuple[list[Running], dict[str, str]]]:
+    """All contenders ready to be asked, and why some are not."""
+    with ExitStack() as stack:
+        ready, dropped = [], {}
+        for contender in contenders:
+            tell(f"loading {contender.name}")
+            try:
+                running = Running(contender, task_of(contender))
+            except RuntimeError as error:
+                dropped[contender.name] = str(error)
+                continue
+            stack.callback(running.close)
+            ready.append(running)
+        yield ready, dropped
+
+
+def take_turns(
+    runners: Sequence[Running], request: Mapping[str, Any], rounds: int, tell: Tell
+) -> Race:
+    """The answers of each to the same request, asked in turn: A B C A B C ...
+
+    The first round warms up and is not kept. Who fails is left out of what follows.
+    """
+    if rounds < LEAST:
+        raise SettingsError(f"--rounds: {rounds} show no spread; ask for at least {LEAST}")
+    race = Race({one.contender.name: [] for one in runners}, {})
+    for number in range(rounds + 1):
+        for runner in runners:
+            name = runner.contender.name
+            if name in race.dropped:
+                continue
+            tell(f"round {number} of {rounds}: {name}" if number else f"warming up: {name}")
+            try:
+                answer = runner.ask(request)
+            except RuntimeError as error:
+                race.dropped[name] = str(error)
+                del race.answers[name]
+                continue
+            if number:
+                race.answers[name].append(answer)
+    return race
+
+
+def peak_memory(pid: int) -> float:
+    """The most memory, in MiB, that a process and those below it have each held; 0: not known.
+
+    Pages that they share are counted once for each.
+    """
+    total = _high_water(pid)
+    for child in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            below = child.read_text(encoding="ascii").split()
+        except OSError:
+            continue
+        total += sum(peak_memory(int(one)) for one in below)
+    return total
+
+
+def _high_water(pid: int) -> float:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return 0.0
+    lines = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(lines[0].split()[1]) * 1024 / MEBI if lines else 0.0

@@ -1,0 +1,115 @@
+"""Seconds and memory of a whole command that translates one line, beside the peers.
+
+Ours is `regard translate RUN`; a peer's is a script that loads its own format and translates. Each
+is started afresh in every round, on one thread; what it reads is in the system's cache.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.exports import exported, test_set
+from bench.plots import draw_bars
+from bench.report import Table, begin, console, options, rows_of, save, show, tell
+from bench.running import LEAST, MEBI, ROOT, Contender, choose
+from bench.surroundings import look_around
+from bench.translating import add_model, check_model, one_thread
+from regard.errors import SettingsError
+
+
+class Started(NamedTuple):
+    """What a command took."""
+
+    seconds: float
+    peak_mb: float
+    """Of the largest process in it."""
+    text: str
+
+
+def command(one: Contender, folder: Path, beam: int) -> list[str]:
+    """What a user would type for this contender."""
+    if one.ours:
+        return [sys.executable, "-m", "regard", "translate", str(folder), "--beam", str(beam)]
+    setup = json.dumps(asdict(one.setup))
+    return [sys.executable, "-m", "bench.once", one.peer, str(folder), setup, "--beam", str(beam)]
+
+
+def run(words: Sequence[str], line: str) -> Started:
+    """Run a command with `line` on its standard input, to its end."""
+    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "OMP_NUM_THREADS": "1",
+    }
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    )
+    assert process.stdin is not None  # as asked for
+    assert process.stdout is not None
+    process.stdin.write(f"{line}\n".encode())
+    process.stdin.close()
+    text = process.stdout.read().decode()
+    _, status, used = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - began
+    process.returncode = os.waitstatus_to_exitcode(status)
+    process.stdout.close()
+    if process.returncode or not text.strip():
+        raise RuntimeError(f"{' '.join(words[1:4])} ended with status {process.returncode}")
+    kilobytes = used.ru_maxrss / (1024 if sys.platform == "darwin" else 1)
+    return Started(seconds, kilobytes * 1024 / MEBI, text.strip())
+
+
+def main() -> None:
+    parser = options(__doc__, rounds=5)
+    add_model(parser)
+    parser.add_argument("--beam", type=int, default=5, help="(%(default)s)")
+    asked = parser.parse_args()
+    rounds = LEAST if asked.quick else asked.rounds
+    if rounds < LEAST:
+        raise SettingsError(f"--rounds: {rounds} show no spread; ask for at least {LEAST}")
+    check_model(asked.model)
+    around = look_around()
+    chosen, left = choose(one_thread(), asked.peers)
+    begin(around, left)
+    line = test_set(asked.model, 1).sources[0]
+    found: dict[str, list[Started]] = {one.name: [] for one in chosen}
+    with exported(asked.model, chosen, tell) as exports:
+        left |= exports.failed
+        for number in range(rounds + 1):  # the first fills the system's cache
+            for one in chosen:
+                if one.name in left:
+                    continue
+                tell(f"round {number} of {rounds}: {one.name}")
+                try:
+                    took = run(command(one, exports.folders[one.peer], asked.beam), line)
+                except RuntimeError as error:
+                    left[one.name] = str(error)
+                    continue
+                found[one.name] += [took] if number else []
+    for name, why in left.items():
+        console.print(f"[red]without {name}[/red]: {why}")
+    came = {name: takes for name, takes in found.items() if name not in left}
+    seconds = {name: [took.seconds for took in takes] for name, takes in came.items()}
+    memory = {name: [took.peak_mb for took in takes] for name, takes in came.items()}
+    said = {name: {"text": takes[-1].text[:40]} for name, takes in came.items()}
+    tables = [
+        Table(
+            "cold start to the end of one translation", "s", rows_of(chosen, seconds, said), "less"
+        ),
+        Table("memory of that command", "peak MB", rows_of(chosen, memory, {}), "less"),
+    ]
+    for table in tables:
+        show(table)
+    save(asked, around, tables, left=left, setting={"model": str(asked.model)}, draw=draw_bars)

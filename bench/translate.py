@@ -1,0 +1,59 @@
+"""Sentences and tokens a second of translating a run's test set, beside the peers.
+
+One set of weights in all engines, greedy and with a beam of 5; the BLEU of the outputs that were
+timed stands beside their speed.
+"""
+
+from bench.exports import test_set
+from bench.plots import draw_bars
+from bench.report import Table, begin, console, options, rows_of, save, show, tell
+from bench.running import choose, take_turns
+from bench.surroundings import look_around
+from bench.translating import (
+    add_model,
+    check_model,
+    contenders,
+    count_tokens,
+    engines,
+    quality,
+    signature,
+)
+from regard.text.build import load_tokenizers
+
+
+def main() -> None:
+    parser = options(__doc__)
+    add_model(parser)
+    parser.add_argument("--sentences", type=int, default=None, help="of the test set (1000)")
+    parser.add_argument("--beams", type=int, nargs="+", default=[1, 5], help="(1 5)")
+    asked = parser.parse_args()
+    check_model(asked.model)
+    around = look_around()
+    chosen, left = choose(contenders(asked.cores), asked.peers)
+    begin(around, left)
+    pairs = test_set(asked.model, asked.sentences or (60 if asked.quick else 1000))
+    target = load_tokenizers(asked.model).target
+    tables: list[Table] = []
+    with engines(asked.model, chosen) as (runners, failed):
+        left |= failed
+        for beam in asked.beams:
+            race = take_turns(runners, {"texts": pairs.sources, "beam": beam}, asked.rounds, tell)
+            left |= race.dropped
+            notes = quality(race.answers, pairs.references)
+            sentences, tokens = {}, {}
+            for name, answers in race.answers.items():
+                said = count_tokens(answers[-1]["texts"], target)
+                sentences[name] = [len(pairs.sources) / one["seconds"] for one in answers]
+                tokens[name] = [said / one["seconds"] for one in answers]
+                rate = sorted(tokens[name])[len(answers) // 2]
+                notes[name] |= {
+                    "tokens/s": f"{rate:,.0f}",
+                    "peak MB": f"{answers[-1]['peak_mb']:,.0f}",
+                }
+            how = "greedy" if beam == 1 else f"beam {beam}"
+            title = f"translating {len(pairs.sources):,} sentences, {how}, {asked.cores} cores"
+            rows = rows_of(chosen, sentences, notes)
+            tables.append(Table(title, "sentences/s", rows))
+            show(tables[-1])
+    console.print(f"BLEU: {signature()}")
+    save(asked, around, tables, left=left, setting={"model": str(asked.model)}, draw=draw_bars)

@@ -1,0 +1,103 @@
+"""What `translate`, `latency` and `memory` share: engines with one set of weights."""
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.exports import exported
+from bench.peers.contract import Precision, Setup
+from bench.report import console, tell
+from bench.running import Answer, Contender, Running, started
+from regard.errors import RunError
+from regard.evaluation.scores import ScoreSettings, score
+from regard.text.tokenizer import Tokenizer
+
+BLEU = ScoreSettings(metrics=("bleu",), resamples=0)
+
+
+def contenders(cores: int) -> list[Contender]:
+    """Every engine, each in its own best configuration for `cores`."""
+
+    def one(name: str, peer: str, precision: Precision, **more: Any) -> Contender:
+        return Contender(name, peer, Setup(precision, **more))
+
+    return [
+        one("regard", "regard", "float32", threads=cores),
+        one("CTranslate2 int8", "opennmt", "int8", workers=cores),
+        one("CTranslate2 float32", "opennmt", "float32", workers=cores),
+        one("Hugging Face float32", "hugging_face", "float32", threads=cores),
+        one("Hugging Face bfloat16", "hugging_face", "bfloat16", threads=cores),
+        one("JoeyNMT float32", "joey", "float32", threads=cores),
+    ]
+
+
+def one_thread() -> list[Contender]:
+    """The same engines for one sentence at a time: one worker of one thread each."""
+    alone = [replace(one, setup=replace(one.setup, threads=1, workers=1)) for one in contenders(1)]
+    return [one for one in alone if one.name != "CTranslate2 float32"]
+
+
+class Ready(NamedTuple):
+    """Engines that wait to be asked."""
+
+    runners: list[Running]
+    failed: dict[str, str]
+
+
+@contextmanager
+def engines(run: Path, chosen: Sequence[Contender]) -> Iterator[Ready]:
+    """The chosen engines with the weights of a run, each in a process of its own."""
+    with exported(run, chosen, tell) as exports:
+        able = [one for one in chosen if one.name not in exports.failed]
+
+        def task(one: Contender) -> dict[str, Any]:
+            return {"job": "translate", "folder": str(exports.folders[one.peer])}
+
+        with started(able, task, tell) as (runners, failed):
+            for name, why in (exports.failed | failed).items():
+                console.print(f"[red]{name} cannot run[/red]: {why}")
+            yield Ready(runners, exports.failed | failed)
+
+
+def quality(
+    answers: Mapping[str, Sequence[Answer]], references: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Beside each contender's speed, the BLEU of the very outputs that were timed.
+
+    And the share of them that are letter for letter those of the first contender.
+    """
+    notes: dict[str, dict[str, str]] = {}
+    first: Sequence[str] | None = None
+    for name, rounds in answers.items():
+        texts = rounds[-1]["texts"]
+        first = texts if first is None else first
+        same = sum(a == b for a, b in zip(texts, first, strict=True)) / len(texts)
+        [bleu] = score(texts, references, BLEU)
+        notes[name] = {"BLEU": f"{bleu.value:.2f}", "same as first": f"{same:.1%}"}
+    return notes
+
+
+def signature() -> str:
+    """How BLEU was taken."""
+    return score(["a"], ["a"], BLEU)[0].signature
+
+
+def count_tokens(texts: Sequence[str], tokenizer: Tokenizer) -> int:
+    """Tokens of some translations: everybody's are counted alike, after the clock has stopped."""
+    return sum(map(len, tokenizer.encode(texts)))
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The options of all that translates."""
+    parser.add_argument("--model", type=Path, required=True, help="a run's folder")
+    parser.add_argument("--cores", type=int, default=os.cpu_count(), help="(%(default)s)")
+
+
+def check_model(run: Path) -> None:
+    """Nothing, or an error where the folder holds no trained model."""
+    if not (run / "model.safetensors").is_file():
+        raise RunError(f"{run}: holds no model.safetensors; train one with: regard train multi30k")

@@ -1,0 +1,84 @@
+"""A contender's own process: told on its standard input what to do, answering on its output.
+
+A line of JSON each way. It imports nothing but the peer that it is to run, so that its memory is
+the peer's.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.peers import open_peer
+from bench.peers.contract import Setup, Shape
+
+Do = Callable[[dict[str, Any]], dict[str, Any]]
+"""A request -> its answer."""
+
+
+def open_training(task: dict[str, Any]) -> Do:
+    """Train on the same batches at each request: seconds, target tokens and the last loss."""
+    import torch
+
+    from bench.batches import load_batches
+
+    setup = Setup(**task["setup"])
+    if setup.device == "cpu":
+        torch.set_num_threads(setup.threads)
+    torch.manual_seed(1)
+    batches = load_batches(Path(task["batches"]))
+    trainer = open_peer(task["peer"]).open_trainer(Shape(**task["shape"]), setup)
+
+    def train(_: dict[str, Any]) -> dict[str, Any]:
+        return trainer.train(batches)._asdict()
+
+    return train
+
+
+def open_translating(task: dict[str, Any]) -> Do:
+    """Translate what each request holds: seconds and texts; one by one, where that is asked."""
+    engine = open_peer(task["peer"]).open_engine(Path(task["folder"]), Setup(**task["setup"]))
+
+    def translate(request: dict[str, Any]) -> dict[str, Any]:
+        texts, beam, took = request["texts"], request["beam"], []
+        parts = [[text] for text in texts] if request.get("apart") else [texts]
+        said: list[str] = []
+        for part in parts:
+            began = time.perf_counter()
+            said += engine.translate(part, beam)
+            took.append(time.perf_counter() - began)
+        return {"seconds": sum(took), "each": took, "texts": said}
+
+    return translate
+
+
+JOBS: dict[str, Callable[[dict[str, Any]], Do]] = {
+    "train": open_training,
+    "translate": open_translating,
+}
+
+
+def main() -> None:
+    """Open the job of the first line, then answer each further one until there is none."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever else a peer prints is no answer
+    do: Do | None = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if do is None:
+                do = JOBS[request["job"]](request)
+                answer: dict[str, Any] = {"ready": True}
+            else:
+                answer = do(request)
+        except Exception as error:  # the contender's, not ours: the others go on
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
