@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,11 @@ class Running:
                 "TOKENIZERS_PARALLELISM": "false",
             },
         )
-        self.ask({"peer": contender.peer, "setup": asdict(contender.setup), **task})
+        try:
+            self.ask({"peer": contender.peer, "setup": asdict(contender.setup), **task})
+        except BaseException:
+            self.close()
+            raise
 
     def ask(self, request: Mapping[str, Any]) -> Answer:
         """What the contender makes of a request; an error of its own is a RuntimeError here."""
@@ -106,8 +110,11 @@ class Running:
 
     def close(self) -> None:
         """End the process, by closing what it listens to."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        assert self._process.stdin is not None  # as asked for
+        assert self._process.stdout is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.stdout.close()
         try:
             self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:

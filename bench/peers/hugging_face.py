@@ -1,7 +1,7 @@
 """Hugging Face's Marian; for norms before the layers Pegasus, which is Marian with these.
 
-Both are the Transformer of Vaswani et al. with tied embeddings. Marian has its sinusoids in another
-order than ours; as they are a table there, ours are written into it.
+Both are the Transformer of Vaswani et al. with tied embeddings. They have all sines of a position
+before all cosines, where the paper and we have them in turn: our vectors are put into their order.
 """
 
 from collections.abc import Sequence
@@ -22,6 +22,8 @@ PAD, UNK, BOS, EOS = range(4)
 LONGEST = 1024
 BUDGET = 4096
 """Source positions of a batch, counted once for each hypothesis."""
+KEPT = ("embed_positions.weight", "final_logits_bias")
+"""What they have and we do not: sinusoids as a table, and zeros."""
 MARIAN = {
     "own.out": "self_attn.out_proj",
     "around_own.norm": "self_attn_layer_norm",
@@ -66,18 +68,13 @@ def build(shape: Shape) -> Any:
 def export(run: Path, folder: Path) -> None:
     """Write a folder that `from_pretrained` reads."""
     from bench.peers.exporting import prove_equal, save_text, take_run
-    from regard.attention.positions import sinusoid
 
     taken = take_run(run)
     model = build(taken.shape).eval()
-    theirs = translate_names(taken.weights, taken.shape)
-    places = sinusoid(torch.arange(LONGEST), taken.shape.width)
-    for side in ("encoder", "decoder"):
-        theirs[f"model.{side}.embed_positions.weight"] = places
-        theirs[f"model.{side}.embed_tokens.weight"] = theirs["model.shared.weight"]
-    theirs["lm_head.weight"] = theirs["model.shared.weight"]
-    theirs["final_logits_bias"] = torch.zeros(1, taken.shape.vocabulary)
-    model.load_state_dict(theirs)
+    left = model.load_state_dict(translate_names(taken.weights), strict=False)
+    missing = {name for name in left.missing_keys if not name.endswith(KEPT)}
+    assert not missing, missing
+    assert not left.unexpected_keys, left.unexpected_keys
     prove_equal(taken.run.model, taken.shape.vocabulary, lambda batch: logits(model, batch))
     model.save_pretrained(folder)
     save_text(taken, folder)
@@ -94,11 +91,12 @@ def logits(model: Any, batch: Any) -> Tensor:
     return found.flatten(0, 1)[batch.places]
 
 
-def translate_names(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
-    """Our weights under their names."""
-    theirs = {"model.shared.weight": weights["embeddings.source"]}
-    for name, tensor in weights.items():
+def translate_names(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Our weights under their names, and in their order of sines and cosines."""
+    theirs = {"model.shared.weight": reorder("embeddings.source", weights["embeddings.source"])}
+    for name, given in weights.items():
         side, _, rest = name.partition(".")
+        tensor = reorder(name, given)
         if side.endswith("_norm"):
             theirs[f"model.{side.removesuffix('_norm')}.layer_norm.{rest}"] = tensor
         if side not in ("encoder", "decoder"):
@@ -112,7 +110,24 @@ def translate_names(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tenso
         attention = "self_attn" if inside.startswith("own") else "encoder_attn"
         for part, chunk in zip(("q_proj", "k_proj", "v_proj"), tensor.chunk(3), strict=True):
             theirs[f"{layer}.{attention}.{part}.{kind}"] = chunk.clone()
+    shared = theirs["model.shared.weight"]
+    for tied in ("model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head"):
+        theirs[f"{tied}.weight"] = shared
     return theirs
+
+
+def reorder(name: str, tensor: Tensor) -> Tensor:
+    """A weight with the width between layers in their order: first what is even, then the odd.
+
+    Whatever reads that width has it in its columns, whatever writes it in its rows; what is between
+    (heads, the inside of feed-forward layers) stays as it is.
+    """
+    reads = name.endswith(("project.weight", "inner.weight", "embeddings.source"))
+    if name.endswith(("project.bias", "inner.bias")):
+        return tensor
+    width = tensor.shape[-1 if reads else 0]
+    order = torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])  # (D,)
+    return tensor.index_select(tensor.ndim - 1 if reads else 0, order)
 
 
 class Generating:

@@ -20,13 +20,21 @@ def export(run: Path, folder: Path) -> None:
 
 
 class Translating:
-    """A translator with the recipe's own settings, but for the beam."""
+    """A translator whose scores and stopping rule are those that all engines know.
+
+    A run may have been made with others, which no peer has: then it would be measured at other
+    work.
+    """
 
     def __init__(self, folder: Path, setup: Setup) -> None:
         self.translator = load(folder, device=setup.device)
+        told = self.translator.settings
+        rules = told.rules.model_copy(update={"excluded": "spread"})
+        beam = told.beam.model_copy(update={"normalise": "power", "stop": "size"})
+        self.settings = told.model_copy(update={"rules": rules, "beam": beam})
 
     def translate(self, texts: Sequence[str], beam: int) -> list[str]:
-        settings = search_settings(self.translator.settings, beam=beam)
+        settings = search_settings(self.settings, beam=beam)
         return [answer.text for answer in self.translator.translate(texts, settings)]
 
 

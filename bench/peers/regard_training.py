@@ -52,6 +52,7 @@ class Training:
                 "precision": setup.precision,
                 "compile": setup.compiled,
                 "label_smoothing": SMOOTHING,
+                "schedule": {"shape": "constant", "warmup": 0},
                 "validation": {"every": NEVER},
                 "log_every": NEVER,
                 "save_every": NEVER,

@@ -1,0 +1,74 @@
+"""A peer that takes our weights over computes what we do."""
+
+import pytest
+import torch
+
+from bench.batches import made_up_batches
+from bench.peers import PEERS, is_here, open_peer
+from bench.peers.contract import Setup, Shape
+from bench.peers.exporting import prove_equal, take_run
+from regard.errors import RunError
+from tiny import train_tiny
+
+SHAPE = Shape(1, 1, 16, 2, 32, vocabulary=60)
+LINES = ["Jane visite l'Afrique en septembre.", "Le chat noir dort."]
+
+
+def skip_unless_here(key):
+    if not is_here(key):
+        pytest.skip(f"{PEERS[key].package} is not installed: pip install -e '.[bench]'")
+
+
+@pytest.fixture(scope="module")
+def post_run(tmp_path_factory):
+    """A run whose norms stand behind the layers."""
+    return train_tiny(tmp_path_factory.mktemp("runs") / "post", "model.norm=post")
+
+
+@pytest.mark.parametrize("run", ["tiny_run", "post_run"])
+@pytest.mark.parametrize("key", ["hugging_face", "joey"])
+def test_a_peer_takes_our_weights_over(key, run, request, tmp_path):
+    """`export` itself proves that the logits are equal; greedy answers are then too."""
+    skip_unless_here(key)
+    run = request.getfixturevalue(run)
+    folders = {name: tmp_path / name for name in ("regard", key)}
+    said = {}
+    for name, folder in folders.items():
+        folder.mkdir()
+        open_peer(name).export(run, folder)
+        said[name] = open_peer(name).open_engine(folder, Setup()).translate(LINES, 1)
+    assert said[key] == said["regard"]
+
+
+@pytest.mark.parametrize("key", ["regard", "torch_transformer", "hugging_face", "joey"])
+def test_everybody_learns_from_the_same_batches(key):
+    skip_unless_here(key)
+    torch.manual_seed(0)
+    batches = made_up_batches(3, 128, SHAPE.vocabulary)
+    trainer = open_peer(key).open_trainer(SHAPE, Setup())
+    first = trainer.train(batches)
+    for _ in range(8):
+        last = trainer.train(batches)
+    assert first.tokens == sum(batch.num_tokens for batch in batches[1:])
+    assert first.seconds > 0
+    assert last.loss < first.loss
+
+
+def test_other_logits_are_refused(tiny_run):
+    taken = take_run(tiny_run)
+
+    def wrong(batch):
+        return torch.zeros(batch.num_tokens, taken.shape.vocabulary)
+
+    with pytest.raises(RunError, match=r"logits are up to .* the peer would be measured at other"):
+        prove_equal(taken.run.model, taken.shape.vocabulary, wrong)
+
+
+def test_a_model_that_no_peer_has_is_refused(other_run):
+    with pytest.raises(RunError, match="family rnnsearch, which no peer has"):
+        take_run(other_run)
+
+
+def test_a_setting_that_no_peer_has_is_refused(words_run):
+    with pytest.raises(RunError, match=r"model\.embeddings is target; the peers have shared only"):
+        take_run(words_run)

@@ -1,0 +1,109 @@
+"""Contenders are asked in turn, and those who cannot run do not stop the others."""
+
+import os
+import sys
+
+import pytest
+
+from bench import running
+from bench.peers import PEERS
+from bench.peers.contract import Setup
+from bench.running import Contender, Running, choose, peak_memory, started, take_turns
+from regard.errors import SettingsError
+
+OURS, THEIRS = Contender("regard", "regard"), Contender("Other", "joey")
+
+
+class Fake:
+    """A contender that answers with its turn, and fails at the turns it is told to."""
+
+    def __init__(self, name, turns, fails_at=()):
+        self.contender, self.turns, self.fails_at = Contender(name, "regard"), turns, fails_at
+        self.asked = 0
+
+    def ask(self, request):
+        self.asked += 1
+        self.turns.append(self.contender.name)
+        if self.asked in self.fails_at:
+            raise RuntimeError("out of breath")
+        return {"seconds": float(self.asked)}
+
+
+def silent(_):
+    pass
+
+
+def test_rounds_are_interleaved_and_the_first_does_not_count():
+    turns = []
+    race = take_turns([Fake("A", turns), Fake("B", turns)], {}, 3, silent)
+    assert "".join(turns) == "ABABABAB"
+    assert [one["seconds"] for one in race.answers["A"]] == [2.0, 3.0, 4.0]
+    assert race.dropped == {}
+
+
+def test_who_fails_is_left_out_and_the_others_go_on():
+    turns = []
+    race = take_turns([Fake("A", turns, fails_at=[2]), Fake("B", turns)], {}, 3, silent)
+    assert "".join(turns) == "ABABBB"
+    assert race.dropped == {"A": "out of breath"}
+    assert list(race.answers) == ["B"]
+    assert len(race.answers["B"]) == 3
+
+
+def test_too_few_rounds_are_refused():
+    with pytest.raises(SettingsError, match="--rounds: 2 show no spread; ask for at least 3"):
+        take_turns([], {}, 2, silent)
+
+
+def test_peers_that_are_not_installed_are_named(monkeypatch):
+    monkeypatch.setattr(running, "is_here", lambda key: key == "regard")
+    chosen, left = choose([OURS, THEIRS], "all")
+    assert chosen == [OURS]
+    assert left == {"Other": "joeynmt is not installed"}
+
+
+def test_only_the_peers_asked_for_run(monkeypatch):
+    monkeypatch.setattr(running, "is_here", lambda key: True)
+    assert choose([OURS, THEIRS], "none") == ([OURS], {})
+    assert choose([OURS, THEIRS], "joey") == ([OURS, THEIRS], {})
+    assert choose([OURS, THEIRS], "hugging_face") == ([OURS], {})
+
+
+def test_an_unknown_peer_is_refused():
+    with pytest.raises(SettingsError, match="no such peer: marian; there are all, none, regard"):
+        choose([OURS], "marian")
+
+
+def test_a_process_of_its_own_says_why_it_cannot_run(tmp_path):
+    with started([OURS], lambda one: {"job": "translate", "folder": str(tmp_path)}, silent) as (
+        ready,
+        dropped,
+    ):
+        assert ready == []
+    assert "RunError" in dropped["regard"]
+
+
+def test_a_process_of_its_own_translates(tiny_run):
+    task = {"job": "translate", "folder": str(tiny_run)}
+    runner = Running(Contender("regard", "regard", Setup()), task)
+    try:
+        request = {"texts": ["Jane visite l'Afrique en septembre.", ""], "beam": 2}
+        together = runner.ask(request)
+        apart = runner.ask({**request, "apart": True})
+    finally:
+        runner.close()
+    assert together["texts"] == apart["texts"]
+    assert together["texts"][1] == ""
+    assert len(together["each"]) == 1
+    assert len(apart["each"]) == 2
+    assert together["seconds"] > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what another process holds")
+def test_the_peak_of_a_process_is_known():
+    assert peak_memory(os.getpid()) > 10
+
+
+def test_every_peer_has_a_file():
+    folder = running.ROOT / "bench" / "peers"
+    assert {key for key in PEERS if (folder / f"{key}.py").is_file()} == set(PEERS)
