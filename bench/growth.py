@@ -22,10 +22,8 @@ from bench.statistics import upper_exponent
 from bench.surroundings import look_around
 from regard.batching.collate import collate
 from regard.cli.tables import plain_table
-from regard.decoding.beam import BeamSettings
 from regard.decoding.many import Member, search_many
-from regard.decoding.rules import RuleSettings
-from regard.decoding.search import DecodingSettings
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import SettingsError
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
