@@ -7,6 +7,7 @@ from regard.errors import RegardError
 
 COMMANDS = {
     "train": "target tokens a second of training, beside the peers",
+    "train_gpu": "training on a GPU part by part: kernels, tiles, whole steps, captured steps",
     "translate": "sentences and tokens a second of translating a test set, beside the peers",
     "latency": "milliseconds for one sentence at a time, beside the peers",
     "start": "seconds and memory from an empty process to the first translation, beside the peers",

@@ -5,7 +5,7 @@ import torch
 
 from regard.kernels.available import have_triton, interpreted
 
-NEEDS = {"test_attention.py", "test_norm.py", "test_loss.py", "test_chance.py"}
+NEEDS = {"test_attention.py", "test_norm.py", "test_loss.py", "test_chance.py", "test_available.py"}
 
 
 def pytest_collection_modifyitems(items):

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-from regard.kernels.available import have_triton, interpreted
+from regard.kernels.available import have_triton, interpreted, suits
 
 FEWEST = 30
 
@@ -27,3 +28,8 @@ def test_kernels_are_what_their_plain_twins_are():
     passed = re.search(r"(\d+) passed", done.stdout)
     assert passed is not None
     assert int(passed[1]) >= FEWEST, done.stdout
+
+
+@pytest.mark.skipif(interpreted(), reason="there a CPU can run them")
+def test_no_kernel_is_for_a_cpu():
+    assert not suits("attention", torch.zeros(1, dtype=torch.bfloat16))

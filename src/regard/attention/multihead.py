@@ -1,10 +1,12 @@
 """Attention in several subspaces at once."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend
-from regard.attention.packed import Layout, attend_packed
+from regard.attention.packed import Layout, attend_stacked
 from regard.attention.scores import ScaledDotScore
 from regard.types import Site, Watch
 
@@ -74,25 +76,15 @@ class MultiHeadAttention(nn.Module):
 
     def look(self, x: Tensor, memory: Tensor, to: Layout, of: Layout) -> Tensor:
         """What packed sentences `x` (N, D) find in others, `memory` (M, D): (N, D)."""
-        queries = torch.unflatten(self._slice(x, 0, 1), -1, (self.heads, -1))  # (N, H, K)
-        both = torch.unflatten(self._slice(memory, 1, 3), -1, (2, self.heads, -1))
-        keys, values = both.unbind(1)  # (M, H, K) each
-        return self._find(queries, keys, values, to, of, causal=False)
+        queries = torch.unflatten(self._slice(x, 0, 1), -1, (1, self.heads, -1))  # (N, 1, H, K)
+        both = torch.unflatten(self._slice(memory, 1, 3), -1, (2, self.heads, -1))  # (M, 2, H, K)
+        return self._find([queries, both], to, of, causal=False)
 
-    def _find(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        to: Layout,
-        of: Layout,
-        *,
-        causal: bool,
-    ) -> Tensor:
-        """What packed `queries` (N, H, K) find: (N, D)."""
-        factor = self.score.factor(queries.shape[-1])
-        mixed = attend_packed(
-            queries, keys, values, to, of, causal=causal, factor=factor, dropout=self._p
+    def _find(self, parts: Sequence[Tensor], to: Layout, of: Layout, *, causal: bool) -> Tensor:
+        """What packed queries find, stacked with keys and values as `attend_stacked` has it."""
+        factor = self.score.factor(parts[0].shape[-1])
+        mixed = attend_stacked(
+            parts, to, of, causal=causal, factor=factor, dropout=self._p
         )  # (N, H, K)
         merged: Tensor = self.out(mixed.flatten(1))
         return merged

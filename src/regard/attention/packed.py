@@ -5,6 +5,7 @@ real tokens as well as to a rectangle (B, S) of which a part is padding. Attenti
 where a sentence begins and ends.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -15,6 +16,8 @@ from regard.attention.attend import KeyValues, attend
 from regard.attention.masks import causal_mask, padding_mask
 from regard.attention.products import Grid, Products, View, roomy
 from regard.attention.scores import DotScore
+from regard.kernels.attention import WIDTHS, Rows, attend_short
+from regard.kernels.available import suits
 from regard.types import Site
 
 DOT = DotScore()
@@ -51,6 +54,11 @@ class Layout(NamedTuple):
         """Whether there is no padding at all: the row is then the rectangle itself."""
         return len(self.places) == self.mask.numel()
 
+    @property
+    def rows(self) -> Rows:
+        """As kernels ask for it."""
+        return Rows(self.offsets, self.places, self.longest)
+
     def positions(self) -> Tensor:
         """Where each token stands in its sentence, from 0: (N,)."""
         return self.places % self.longest
@@ -66,6 +74,31 @@ class Layout(NamedTuple):
             blank = x.new_zeros(self.mask.numel(), *x.shape[1:])
             x = blank.index_copy(0, self.places, x)  # (B * S, ...)
         return torch.unflatten(x, 0, self.mask.shape)
+
+
+def attend_stacked(
+    parts: Sequence[Tensor],
+    of_queries: Layout,
+    of_keys: Layout,
+    *,
+    causal: bool,
+    factor: float,
+    dropout: float = 0.0,
+) -> Tensor:
+    """`attend_packed` of what projections made, left as they made it: (N, H, K).
+
+    `parts` are (·, P, H, K), and hold queries, keys and values in this order: together,
+    (N, 3, H, K), or apart, as (N, 1, H, K) and (M, 2, H, K). A kernel that reads them as they are,
+    and writes slopes so, saves a copy of each.
+    """
+    width = parts[0].shape[-1]
+    if suits("attention", parts[0]) and WIDTHS[0] <= width <= WIDTHS[1]:
+        rows = of_queries.rows, of_keys.rows
+        return attend_short(parts, *rows, causal=causal, factor=factor, dropout=dropout)
+    queries, keys, values = (x for part in parts for x in part.unbind(1))
+    return attend_packed(
+        queries, keys, values, of_queries, of_keys, causal=causal, factor=factor, dropout=dropout
+    )
 
 
 def attend_packed(

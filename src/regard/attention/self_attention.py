@@ -93,15 +93,12 @@ class SelfAttention(MultiHeadAttention):
 
     def reflect(self, x: Tensor, at: Layout, *, causal: bool) -> Tensor:
         """What packed sentences `x` (N, D) find in themselves, where they see all: (N, D)."""
-        queries, keys, values = torch.unflatten(self.project(x), -1, (3, self.heads, -1)).unbind(
-            1
-        )  # (N, H, K) each
-        if self.rotary:
-            places = at.positions()  # (N,)
-            queries, keys = (
-                rotate(y.transpose(0, 1), places).transpose(0, 1) for y in (queries, keys)
-            )
-        return self._find(queries, keys, values, at, at, causal=causal)
+        stacked = torch.unflatten(self.project(x), -1, (3, self.heads, -1))  # (N, 3, H, K)
+        if not self.rotary:
+            return self._find([stacked], at, at, causal=causal)
+        places, (queries, keys, values) = at.positions(), stacked.unbind(1)  # (N,), (N, H, K) each
+        turned = (rotate(y.transpose(0, 1), places).transpose(0, 1) for y in (queries, keys))
+        return self._find([y[:, None] for y in (*turned, values)], at, at, causal=causal)
 
     def recall(
         self,

@@ -15,7 +15,7 @@ from regard.models.contracts import AnyModel
 from regard.recipes.assemble import Prepared, build_loss
 from regard.recipes.run_folder import new_model
 from regard.recipes.schema import Recipe
-from regard.training.loop import LossOf
+from regard.training.step import LossOf
 from regard.types import Batch
 
 BATCHES, POSITIONS = 4, 256

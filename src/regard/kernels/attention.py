@@ -103,7 +103,7 @@ def plain_short(
 
 def apart(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     """Views (N, H, K), (M, H, K), (M, H, K) of queries, keys and values."""
-    queries, keys, values = (part[:, at] for part in parts for at in range(part.shape[1]))
+    queries, keys, values = (x for part in parts for x in part.unbind(1))
     return queries, keys, values
 
 

@@ -4,7 +4,12 @@ import importlib.util
 import os
 from functools import cache
 
+import torch
 from torch import Tensor
+
+HALVES = (torch.bfloat16, torch.float16)
+disabled: set[str] = set()
+"""Kernels that are not to be used (`attention`, `norm`, `loss`), to measure what they are worth."""
 
 
 @cache
@@ -21,3 +26,9 @@ def interpreted() -> bool:
 def runs_on(x: Tensor) -> bool:
     """Whether Triton kernels can run where `x` is."""
     return (x.is_cuda or interpreted()) and have_triton()
+
+
+def suits(kernel: str, x: Tensor) -> bool:
+    """Whether `kernel` is what training should use for `x`: in half precision, which it is for."""
+    half = x.dtype in HALVES or interpreted()
+    return half and kernel not in disabled and runs_on(x)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.library import custom_op
 
-from regard.kernels.available import runs_on
+from regard.kernels.available import suits
 
 IGNORED = -100
 """The label of a row that counts for nothing, as torch has it."""
@@ -42,7 +42,7 @@ def smoothed_slopes_(logits: Tensor, labels: Tensor, smoothing: float) -> Costs:
 
     A row whose label is IGNORED costs nothing and has no slope.
     """
-    if runs_on(logits) and logits.dtype != torch.float64:
+    if suits("loss", logits) and logits.dtype != torch.float64:
         return Costs(*_kernel(logits, labels, smoothing))
     return plain_slopes_(logits, labels, smoothing)
 

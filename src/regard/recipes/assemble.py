@@ -34,7 +34,6 @@ from regard.text.build import Tokenizers
 from regard.training.checkpoints import load_weights
 from regard.training.loop import (
     BatchesFrom,
-    LossOf,
     Progress,
     Reporter,
     StopAsked,
@@ -46,6 +45,7 @@ from regard.training.loop import (
 )
 from regard.training.loss import batch_loss
 from regard.training.refinement import RefinementSettings
+from regard.training.step import LossOf
 
 GREEDY = DecodingSettings(beam=BeamSettings(size=1))
 """How validation decodes: quickly; the recipe's own search is for the final scores."""

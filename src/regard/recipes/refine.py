@@ -12,9 +12,10 @@ from regard.evaluation.metrics import MeanGleu
 from regard.models.contracts import AnyModel
 from regard.nouns import Hypothesis
 from regard.text.tokenizer import Tokenizer
-from regard.training.loop import LossOf, TrainingSettings
+from regard.training.loop import TrainingSettings
 from regard.training.optimizer import ScheduleSettings
 from regard.training.refinement import RefinementSettings, Reward, refinement_loss
+from regard.training.step import LossOf
 from regard.types import Memory
 
 SEEDS = 1 << 62
@@ -86,6 +87,7 @@ def loop_settings(training: TrainingSettings, settings: RefinementSettings) -> T
             "batch_tokens": settings.batch_tokens,
             "accumulate": 1,
             "compile": False,  # a search cannot be compiled
+            "capture": False,  # nor captured
             "optimizer": optimizer,
             "schedule": ScheduleSettings(shape="constant", warmup=settings.warmup),
             "validation": validation,

@@ -32,8 +32,18 @@ class MovingAverage:
         self.decay = decay
         self.shadow = [p.detach().clone() for p in parameters]
 
+    def pace(self, step: int) -> float:
+        """How far to move at a step: faster in the first ones, so that the start is forgotten."""
+        return 1 - min(self.decay, (1 + step) / (10 + step))
+
     def update(self, parameters: Sequence[Tensor], step: int) -> None:
-        """Move towards `parameters`, faster in the first steps, so that the start is forgotten."""
-        decay = min(self.decay, (1 + step) / (10 + step))
+        """Move towards `parameters`."""
         with torch.no_grad():
-            torch._foreach_lerp_(self.shadow, list(parameters), 1 - decay)
+            torch._foreach_lerp_(self.shadow, list(parameters), self.pace(step))
+
+    def move(self, parameters: Sequence[Tensor], pace: Tensor) -> None:
+        """`update` by a `pace` () that only the device knows."""
+        with torch.no_grad():
+            ways = torch._foreach_sub(list(parameters), self.shadow)
+            torch._foreach_mul_(ways, pace)
+            torch._foreach_add_(self.shadow, ways)

@@ -6,17 +6,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import torch
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor
 
+from regard.batching.buckets import Buckets
 from regard.batching.stream import Placed, Position, ahead
 from regard.errors import RunError, TrainingError
 from regard.models.contracts import AnyModel
 from regard.settings import Settings
 from regard.training.average import MovingAverage, average_weights
+from regard.training.captured import CapturedStep, graphs_on
 from regard.training.checkpoints import (
     Checkpoint,
     find_checkpoint,
@@ -26,7 +28,6 @@ from regard.training.checkpoints import (
     save_weights,
 )
 from regard.training.expert_use import ExpertUse
-from regard.training.loss import Loss
 from regard.training.metrics import Metrics
 from regard.training.optimizer import (
     OptimizerSettings,
@@ -34,7 +35,7 @@ from regard.training.optimizer import (
     build_optimizer,
     learning_rate,
 )
-from regard.types import Batch
+from regard.training.step import Learning, LossOf, PlainStep, Step
 
 START = Position(0, 0)
 BEFORE = -1
@@ -78,6 +79,9 @@ class TrainingSettings(Settings):
     """What the products are computed in; the weights themselves stay float32."""
     compile: bool = False
     """Compile the loss with torch.compile: minutes of waiting first, then faster on a GPU."""
+    capture: bool = False
+    """Replay steps as CUDA graphs: for small models on a GPU, whose steps take as long as it takes
+    to ask for them. Not with experts, nor with `consistency`."""
     optimizer: OptimizerSettings = OptimizerSettings()
     schedule: ScheduleSettings = ScheduleSettings()
     validation: ValidationSettings = ValidationSettings()
@@ -93,6 +97,15 @@ class TrainingSettings(Settings):
     """Steps between two checkpoints to resume from."""
     keep: int = Field(default=2, ge=2)
     """Checkpoints kept: at least two, so that a damaged one has one before it."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.capture and self.consistency:
+            raise ValueError(
+                f"consistency {self.consistency} sees pairs twice, which capture cannot; leave "
+                "out one of the two"
+            )
+        return self
 
 
 class Reporter(Protocol):
@@ -129,7 +142,6 @@ class Progress:
 
 
 BatchesFrom = Callable[[Position], Iterator[Placed]]
-LossOf = Callable[[AnyModel, Batch], Loss]
 Validate = Callable[[AnyModel], Mapping[str, float]]
 StopAsked = Callable[[], bool]
 
@@ -219,12 +231,28 @@ class _Training:
             if settings.moving_average
             else None
         )
-        self.loss = torch.compile(task.loss, dynamic=True) if settings.compile else task.loss
         self.validate = task.validate
         self.metrics: Metrics
         self.clock, self.logged_at, self.tokens = time.perf_counter(), 0.0, 0
         self.totals = torch.zeros(2, device=self.device, dtype=torch.float64)
         self.expert_use = ExpertUse()
+        self.step = self._build_step(task.loss)
+
+    def _build_step(self, loss: LossOf) -> Step:
+        s = self.settings
+        learning = Learning(
+            self.model,
+            torch.compile(loss, dynamic=True) if s.compile else loss,
+            self.optimizer,
+            self.moving,
+            self.totals,
+            self.expert_use,
+            s.optimizer.clip_norm,
+            self._autocast,
+        )
+        if not s.capture:
+            return PlainStep(learning)
+        return CapturedStep(learning, Buckets(s.batch_tokens), graphs_on(self.device))
 
     # -- going on ---------------------------------------------------------------------------
 
@@ -310,25 +338,9 @@ class _Training:
         """One step of the optimizer, over `accumulate` batches."""
         self.model.train()
         placed = [next(stream) for _ in range(self.settings.accumulate)]
-        tokens = sum(one.batch.num_tokens for one in placed)
-        for batch, _ in placed:
-            with self._autocast():
-                loss = self.loss(self.model, batch.to(self.device, non_blocking=True))
-            torch.autograd.backward(loss.minimised / tokens)
-            self.totals += torch.stack([loss.minimised.detach(), loss.surprise])
-            self.expert_use.add(loss.routings)
-        if self.settings.optimizer.clip_norm:
-            torch.nn.utils.clip_grad_norm_(
-                self.parameters.values(), self.settings.optimizer.clip_norm
-            )
-        step = self.progress.step + 1
-        for group in self.optimizer.param_groups:
-            group["lr"] = self._learning_rate(step)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.moving:
-            self.moving.update(list(self.parameters.values()), step)
-        self.tokens += tokens
+        batches, step = [one.batch for one in placed], self.progress.step + 1
+        self.step(batches, rate=self._learning_rate(step), step=step)
+        self.tokens += sum(batch.num_tokens for batch in batches)
         self.progress = replace(self.progress, step=step, position=placed[-1].after)
 
     def _autocast(self) -> torch.autocast:

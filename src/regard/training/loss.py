@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.kernels.loss import IGNORED
 from regard.models.contracts import AnyModel
 from regard.types import Batch, Routing
 
@@ -22,13 +23,14 @@ class Loss(NamedTuple):
 def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> Loss:
     """Cross-entropy of (M, V) with (M,) when `smoothing` of each label goes to all V alike.
 
-    Label smoothing as Szegedy et al. 2016, which Vaswani et al. 2017 use with 0.1.
+    Label smoothing as Szegedy et al. 2016, which Vaswani et al. 2017 use with 0.1. A label that is
+    IGNORED counts for nothing.
     """
     logp = F.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
     surprise = F.nll_loss(logp, labels, reduction="sum")
     if smoothing == 0:
         return Loss(surprise, surprise.detach())
-    uniform = -logp.mean(-1).sum()
+    uniform = -(logp.mean(-1) * (labels != IGNORED)).sum()
     return Loss((1 - smoothing) * surprise + smoothing * uniform, surprise.detach())
 
 

@@ -1,0 +1,387 @@
+"""What each kernel of `regard.kernels` takes on a GPU beside what torch has for it.
+
+Every function is a stage of `train_gpu`: it yields facts, each at once when it is known.
+"""
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.kernels import attention, norm
+from regard.kernels import loss as losses
+from regard.kernels.attention import Plan, Rows, Tiles, attend_short, plain_short
+from regard.kernels.norm import Norm, add_norm, add_then_norm, plain_add_then_norm
+
+Facts = Iterator[dict[str, Any]]
+CUDA = torch.device("cuda")
+HEADS, WIDTH, HEAD, VOCABULARY, TOKENS = 8, 512, 64, 32_000, 25_000
+MEAN, SPREAD = 29.0, 0.55
+"""As `batches` has them for made-up sentences of WMT's lengths."""
+ROWS = 3001
+KINDS = {"causal": (True, False), "full": (False, False), "cross": (False, True)}
+FORWARD = [
+    Tiles(64, 64, 4),
+    Tiles(64, 64, 4, 2),
+    Tiles(64, 32, 4),
+    Tiles(64, 128, 4),
+    Tiles(64, 128, 8),
+    Tiles(128, 64, 8),
+    Tiles(128, 128, 8),
+    Tiles(32, 64, 2),
+    Tiles(32, 32, 2),
+]
+WHOLE = [
+    Tiles(64, 64, 4, 1, 32),
+    Tiles(64, 64, 4, 1, 48),
+    Tiles(64, 64, 4, 1, 64),
+    Tiles(64, 64, 8, 1, 48),
+    Tiles(64, 128, 8, 1, 64),
+    Tiles(64, 128, 8, 1, 96),
+    Tiles(128, 128, 8, 1, 96),
+    Tiles(32, 64, 4, 1, 32),
+    Tiles(32, 32, 2, 1, 32),
+]
+APART = [Tiles(64, 64, 4), Tiles(64, 64, 8), Tiles(64, 32, 4), Tiles(32, 64, 4)]
+
+
+def milliseconds(work: Callable[[], Any]) -> float:
+    """The median of some fifty milliseconds of it."""
+    from triton.testing import do_bench
+
+    return float(do_bench(work, warmup=15, rep=60, return_mode="median"))
+
+
+def lengths(tokens: int, *, alike: bool, seed: int = 1) -> list[int]:
+    """Sentences of WMT's lengths, `tokens` in all; `alike`: as in a batch of like lengths."""
+    generator = torch.Generator().manual_seed(seed)
+    spread = 0.05 if alike else SPREAD
+    draws = torch.randn(tokens // 4, generator=generator) * spread
+    sizes = (torch.log(torch.tensor(MEAN)) - spread**2 / 2 + draws).exp().round().clamp(2, 256)
+    count = int((sizes.cumsum(0) <= tokens).sum())
+    return [int(size) for size in sizes[:count]]
+
+
+def rows_of(sizes: list[int]) -> Rows:
+    """Where sentences of these lengths lie."""
+    mask = torch.arange(max(sizes)) < torch.tensor(sizes)[:, None]
+    offsets = F.pad(mask.sum(1).cumsum(0), (1, 0)).to(torch.int32)
+    places = mask.flatten().nonzero().squeeze(1)
+    return Rows(offsets.to(CUDA), places.to(CUDA), max(sizes))
+
+
+class Case:
+    """Inputs of one attention, with slopes to come back."""
+
+    def __init__(self, kind: str, tokens: int, *, head: int = HEAD, alike: bool = False) -> None:
+        self.causal, cross = KINDS[kind]
+        ours = lengths(tokens, alike=alike)
+        theirs = [max(1, size + 3 - 7 * (at % 2)) for at, size in enumerate(ours)]
+        self.queries, self.keys = rows_of(ours), rows_of(theirs if cross else ours)
+        sizes = [(sum(ours), 1), (sum(theirs), 2)] if cross else [(sum(ours), 3)]
+        self.parts = [torch.randn(*size, HEADS, head, device=CUDA) for size in sizes]
+        self.slope = torch.randn(sum(ours), HEADS, head, device=CUDA)
+        self.factor = head**-0.5
+
+    def run(self, parts: list[Tensor], dropout: float = 0.0) -> Tensor:
+        how = {"causal": self.causal, "factor": self.factor, "dropout": dropout}
+        return attend_short(parts, self.queries, self.keys, **how)
+
+    def both(self, parts: list[Tensor], dropout: float = 0.0) -> list[Tensor]:
+        """What is found, and the slopes of the parts."""
+        found = self.run(parts, dropout)
+        return [found, *torch.autograd.grad(found, parts, self.slope.to(found.dtype))]
+
+    def formula(self, parts: list[Tensor], dropout: float, seed: Tensor) -> list[Tensor]:
+        how = {"causal": self.causal, "factor": self.factor, "dropout": dropout, "seed": seed}
+        found = plain_short(parts, self.queries, self.keys, **how)
+        return [found, *torch.autograd.grad(found, parts, self.slope.to(found.dtype))]
+
+
+def leaves(tensors: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
+    return [x.detach().to(dtype).requires_grad_() for x in tensors]
+
+
+def errors(found: list[Tensor], wanted: list[Tensor]) -> list[float]:
+    """How far each is from what it should be, in shares of its norm; NaN counts as infinity."""
+    gaps = [
+        ((a.double() - b.double()).norm() / b.double().norm()).item()
+        for a, b in zip(found, wanted, strict=True)
+    ]
+    return [gap if gap == gap else float("inf") for gap in gaps]
+
+
+def check() -> Facts:
+    """Every kernel against its formula in float64, whatever was not written poisoned with NaN."""
+    torch.use_deterministic_algorithms(True, warn_only=True)  # fills new tensors with NaN
+    seed = torch.tensor([0x1234_5678_9ABC], device=CUDA)
+    for module in (attention, norm):
+        module.draw_seed = lambda _: seed  # type: ignore[attr-defined]
+    yield from _check_attention(seed)
+    yield from _check_norm(seed)
+    yield from _check_loss()
+
+
+def _check_attention(seed: Tensor) -> Facts:
+    apart = Plan(whole=None)
+    cases = [(64, torch.bfloat16), (64, torch.float16), (64, torch.float32), (32, torch.bfloat16)]
+    cases += [(128, torch.bfloat16), (48, torch.bfloat16)]
+    for kind, (head, dtype), dropout in itertools.product(KINDS, cases, (0.0, 0.2)):
+        case = Case(kind, 2000, head=head)
+        parts = leaves(case.parts, dtype)
+        wanted = case.formula(leaves(parts, torch.float64), dropout, seed)
+        for name, plan in (("whole", None), ("apart", apart)):
+            kept = dict(attention.PLANS)
+            if plan is not None:
+                attention.PLANS[attention._lanes(head)] = plan
+            gaps = errors(case.both(parts, dropout), wanted)
+            attention.PLANS.clear()
+            attention.PLANS.update(kept)
+            limit = 1e-4 if dtype == torch.float32 else 1e-2
+            what = {"kernel": "attention", "kind": kind, "head": head, "dtype": str(dtype)}
+            yield {
+                **what,
+                "dropout": dropout,
+                "slopes": name,
+                "gaps": gaps,
+                "ok": max(gaps) < limit,
+            }
+
+
+def _check_norm(seed: Tensor) -> Facts:
+    shapes = itertools.product((512, 1024, 384), (torch.float32, torch.bfloat16), (0.0, 0.2))
+    for width, stream, dropout in shapes:
+        inputs = [torch.randn(ROWS, width, device=CUDA).to(stream)]
+        inputs += [torch.randn(ROWS, width, device=CUDA).to(torch.bfloat16)]
+        inputs += [torch.randn(width, device=CUDA) for _ in range(3)]
+        inputs = [x.requires_grad_() for x in inputs]
+        slopes = [torch.randn(ROWS, width, device=CUDA) for _ in range(2)]
+        precise = leaves(inputs, torch.float64)
+
+        def grads(out: tuple[Tensor, ...], given: list[Tensor], ways: list[Tensor]) -> list[Tensor]:
+            ways = [way.to(x.dtype) for way, x in zip(ways, out, strict=True)]
+            return [*out, *torch.autograd.grad(out, given, ways)]
+
+        x, y, weight, shift, bias = inputs
+        px, py, pw, ps, pb = precise
+        wanted = plain_add_then_norm(px, py, Norm(pw, ps), bias=pb, dropout=dropout, seed=seed)
+        pre = add_then_norm(x, y, Norm(weight, shift), bias=bias, dropout=dropout)
+        gaps = errors(grads(pre, inputs, slopes), grads(wanted, precise, slopes))
+        wanted = plain_add_then_norm(px, py, Norm(pw, ps), bias=pb, dropout=dropout, seed=seed)
+        post = add_norm(x, y, Norm(weight, shift), bias=bias, dropout=dropout)
+        gaps += errors(grads((post,), inputs, slopes[1:]), grads(wanted[1:], precise, slopes[1:]))
+        what = {"kernel": "norm", "width": width, "stream": str(stream), "dropout": dropout}
+        yield {**what, "gaps": gaps, "ok": max(gaps) < 1e-2}
+
+
+def _check_loss() -> Facts:
+    for size, dtype in itertools.product((32_000, 8_001), (torch.float32, torch.bfloat16)):
+        logits = (3 * torch.randn(257, size, device=CUDA)).to(dtype)
+        labels = torch.randint(size, (257,), device=CUDA)
+        labels[::10] = losses.IGNORED
+        precise = logits.double()
+        wanted = losses.plain_slopes_(precise, labels, 0.1)
+        found = losses.smoothed_slopes_(logits, labels, 0.1)
+        gaps = errors([*found, logits], [*wanted, precise])
+        limit = 1e-5 if dtype == torch.float32 else 1e-2
+        yield {
+            "kernel": "loss",
+            "size": size,
+            "dtype": str(dtype),
+            "gaps": gaps,
+            "ok": max(gaps) < limit,
+        }
+
+
+def tune(file: Path) -> Facts:
+    """The quickest tiles for heads of 64, over all kinds of attention; kept in `file`."""
+    cases = [Case(kind, TOKENS, alike=alike) for kind in KINDS for alike in (False, True)]
+    halves = [leaves(case.parts, torch.bfloat16) for case in cases]
+
+    def timed(plan: Plan, *, backward: bool) -> list[float]:
+        attention.PLANS[64] = plan
+        times = []
+        for case, parts in zip(cases, halves, strict=True):
+            if not backward:
+                with torch.no_grad():
+                    times.append(milliseconds(partial(case.run, parts)))
+                continue
+            found = case.run(parts)
+            slope = case.slope.to(found.dtype)
+            back = partial(torch.autograd.grad, found, parts, slope, retain_graph=True)
+            times.append(milliseconds(back))
+        return times
+
+    best = Plan()
+    tries: list[tuple[str, Plan, bool]] = [
+        (f"{t}", best._replace(forward=t), False) for t in FORWARD
+    ]
+    tries += [(f"{t}", best._replace(whole=t), True) for t in WHOLE]
+    tries += [(f"{t}", best._replace(whole=None, queries=t, keys=t), True) for t in APART]
+    quickest: dict[bool, tuple[float, Plan]] = {}
+    for name, plan, backward in tries:
+        try:
+            times = timed(plan, backward=backward)
+        except Exception as error:
+            yield {"tiles": name, "backward": backward, "failed": str(error)[:300]}
+            continue
+        total = sum(times)
+        if total < quickest.get(backward, (float("inf"), plan))[0]:
+            quickest[backward] = (total, plan)
+        yield {"tiles": name, "backward": backward, "whole": plan.whole is not None, "ms": times}
+    chosen = quickest[True][1]._replace(forward=quickest[False][1].forward)
+    file.write_text(json.dumps(chosen))
+    yield {"chosen": chosen._asdict()}
+
+
+def use_plan(file: Path) -> None:
+    """Take up what `tune` chose, if it has run."""
+    if file.is_file():
+        raw = json.loads(file.read_text())
+        forward, queries, keys = (Tiles(*one) for one in raw[:3])
+        whole = None if raw[3] is None else Tiles(*raw[3])
+        attention.PLANS[64] = Plan(forward, queries, keys, whole)
+
+
+def time_attention() -> Facts:
+    """Ours beside torch's flash attention for packed sentences, and its own for padded ones."""
+    for kind, alike in itertools.product(KINDS, (False, True)):
+        case = Case(kind, TOKENS, alike=alike)
+        parts = leaves(case.parts, torch.bfloat16)
+        moved = 2 * sum(part.numel() for part in parts) + 2 * case.slope.numel()
+        what = {"kind": kind, "alike": alike, "floor_ms": moved / 4.3e9}
+        ways: list[tuple[str, Callable[[], Tensor], list[Tensor]]] = [
+            ("ours", partial(case.run, parts), parts),
+            ("ours, dropout", partial(case.run, parts, 0.1), parts),
+            *_torchs(case),
+        ]
+        for name, run, given in ways:
+            try:
+                yield {**what, "who": name, **_both_ways(run, given, case.slope)}
+            except Exception as error:
+                yield {**what, "who": name, "failed": str(error)[:300]}
+
+
+def _both_ways(run: Callable[[], Tensor], given: list[Tensor], slope: Tensor) -> dict[str, float]:
+    with torch.no_grad():
+        forward = milliseconds(run)
+    found = run()
+    slope = slope.to(found.dtype) if slope.shape == found.shape else torch.randn_like(found)
+    back = partial(torch.autograd.grad, found, given, slope, retain_graph=True)
+    return {"forward_ms": forward, "backward_ms": milliseconds(back)}
+
+
+def _torchs(case: Case) -> Iterator[tuple[str, Callable[[], Tensor], list[Tensor]]]:
+    flat = leaves([x.contiguous() for x in attention.apart(case.parts)], torch.bfloat16)
+
+    def varlen() -> Tensor:
+        offsets = case.queries.offsets, case.keys.offsets
+        sizes = case.queries.longest, case.keys.longest
+        flash = torch.ops.aten._flash_attention_forward
+        found: Tensor = flash(*flat, *offsets, *sizes, 0.0, case.causal, False)[0]
+        return found
+
+    yield "flash, packed", varlen, flat
+    rectangles = []
+    for x, rows in zip(flat, (case.queries, case.keys, case.keys), strict=True):
+        blank = x.new_zeros((len(rows.offsets) - 1) * rows.longest, *x.shape[1:])
+        blank[rows.places] = x.detach()
+        rectangles.append(blank.view(-1, rows.longest, *x.shape[1:]).requires_grad_())
+    sizes = case.keys.offsets.diff()
+    mask = (torch.arange(case.keys.longest, device=CUDA) < sizes[:, None])[:, None, None]
+    if case.causal:
+        mask = torch.ones(1, 1, case.keys.longest, case.keys.longest, device=CUDA).tril().bool()
+
+    def padded() -> Tensor:
+        q, k, v = (x.transpose(1, 2) for x in rectangles)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+    yield "scaled_dot_product_attention, padded", padded, rectangles
+
+
+def time_norm() -> Facts:
+    """norm(x + dropout(y)) of 25,000 rows: ours, eager and compiled."""
+    x, y = (torch.randn(TOKENS, WIDTH, device=CUDA, dtype=torch.bfloat16) for _ in range(2))
+    weight, shift = torch.ones(WIDTH, device=CUDA), torch.zeros(WIDTH, device=CUDA)
+    given = [z.requires_grad_() for z in (x, y, weight, shift)]
+    slope = torch.randn_like(x)
+
+    def eager() -> Tensor:
+        added = x + F.dropout(y, 0.1)
+        return F.layer_norm(added, (WIDTH,), weight.to(added), shift.to(added))
+
+    def ours() -> Tensor:
+        return add_norm(x, y, Norm(weight, shift), dropout=0.1)
+
+    floor = {
+        "floor_forward_ms": 3 * 2 * x.numel() / 4.3e9,
+        "floor_backward_ms": 10 * x.numel() / 4.3e9,
+    }
+    for name, run in (("eager", eager), ("compiled", torch.compile(eager))):
+        yield {"who": name, **floor, **_both_ways(run, given, slope)}
+    for cells, warps, programs in itertools.product(
+        (1024, 2048, 4096), (2, 4, 8), (264, 528, 1056)
+    ):
+        norm.tiles = norm.Tiles(cells, warps, programs)
+        yield {"who": "ours", "tiles": list(norm.tiles), **_both_ways(ours, given, slope)}
+
+
+def time_loss() -> Facts:
+    """Loss and slopes of logits that are there, and the whole output layer in chunks."""
+    labels = torch.randint(VOCABULARY, (TOKENS,), device=CUDA)
+    chunk = torch.randn(4096, VOCABULARY, device=CUDA, dtype=torch.bfloat16)
+    moved = 2 * 2 * chunk.numel() / 4.3e9
+    yield {"floor_ms": moved, "rows": len(chunk)}
+    for cols, warps in itertools.product((1024, 2048, 4096, 8192), (4, 8, 16)):
+        losses.tiles = losses.Tiles(cols, warps)
+        work = partial(losses.smoothed_slopes_, chunk, labels[: len(chunk)], 0.1)
+        yield {"who": "ours", "tiles": list(losses.tiles), "ms": milliseconds(work)}
+    losses.tiles = losses.Tiles()
+    features = torch.randn(TOKENS, WIDTH, device=CUDA, dtype=torch.bfloat16)
+    matrix = torch.randn(VOCABULARY, WIDTH, device=CUDA, dtype=torch.bfloat16)
+    for rows in (1024, 2048, 4096, 8192, 25_000):
+        yield {"who": "output layer in chunks", "rows": rows, "ms": milliseconds(
+            partial(_chunks, features, matrix, labels, rows)
+        )}  # fmt: skip
+    given = [features.requires_grad_(), matrix.requires_grad_()]
+
+    def whole() -> None:
+        cost = F.cross_entropy(features @ matrix.T, labels, label_smoothing=0.1)
+        torch.autograd.grad(cost, given)
+
+    yield {"who": "torch, at once", "ms": milliseconds(whole)}
+
+
+def _chunks(features: Tensor, matrix: Tensor, labels: Tensor, rows: int) -> None:
+    """Forward and backward of the output layer, as a chunked loss does it."""
+    to_features, to_matrix = (
+        torch.empty_like(features),
+        torch.zeros_like(matrix, dtype=torch.float32),
+    )
+    for first in range(0, len(features), rows):
+        some = slice(first, first + rows)
+        logits = features[some] @ matrix.T
+        losses.smoothed_slopes_(logits, labels[some], 0.1)
+        torch.mm(logits, matrix, out=to_features[some])
+        to_matrix += logits.T @ features[some]
+
+
+def ceilings() -> Facts:
+    """What the machine can do: a copy and a product of bfloat16 matrices."""
+    a, b = (torch.randn(8192, 8192, device=CUDA, dtype=torch.bfloat16) for _ in range(2))
+    product = 2 * 8192**3 / milliseconds(partial(torch.mm, a, b)) / 1e9
+    from_, to = (torch.randn(1 << 29, device=CUDA, dtype=torch.bfloat16) for _ in range(2))
+    copied = 2 * 2 * from_.numel() / milliseconds(partial(to.copy_, from_)) / 1e9
+    name = torch.cuda.get_device_name()
+    yield {"device": name, "torch": torch.__version__, "tflops": product, "terabytes": copied}
+    layer = torch.randn(25_000, 512, device=CUDA, dtype=torch.bfloat16)
+    for size in (512, 1536, 2048):
+        weight = torch.randn(size, 512, device=CUDA, dtype=torch.bfloat16)
+        spent = milliseconds(partial(F.linear, layer, weight))
+        yield {"linear": [512, size], "tflops": 2 * 25_000 * 512 * size / spent / 1e9}

@@ -1,0 +1,122 @@
+"""Training on a GPU, part by part: are the kernels right, which tiles, and what does a step take.
+
+    python -m bench train_gpu [--out FILE] [--stages NAME ...] [--seconds N]
+
+Each stage runs in a process of its own, so that one which fails loses nothing of the others, and
+writes a line of JSON for each thing that it finds as soon as it is found. Where time runs out the
+last stages are left out. A short table comes last.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+Facts = Iterator[dict[str, Any]]
+
+
+def stages(plan: Path) -> dict[str, Callable[[], Facts]]:
+    """What there is to find out, what matters most first."""
+    from functools import partial
+
+    from bench import gpu_parts, gpu_steps
+
+    gpu_parts.use_plan(plan)
+    return {
+        "ceilings": gpu_parts.ceilings,
+        "check": gpu_parts.check,
+        "tune": partial(gpu_parts.tune, plan),
+        "attention": gpu_parts.time_attention,
+        **{f"step: {name}": partial(gpu_steps.step, name) for name in list(gpu_steps.STEPS)[:4]},
+        "captured": gpu_steps.captured,
+        "profile": gpu_steps.profile,
+        "norm": gpu_parts.time_norm,
+        "loss": gpu_parts.time_loss,
+        **{f"step: {name}": partial(gpu_steps.step, name) for name in list(gpu_steps.STEPS)[4:]},
+    }
+
+
+def run_stage(name: str, file: Path, plan: Path) -> int:
+    """Run a stage here; 1 if it fails, or finds something wrong."""
+    wrong = 0
+    with file.open("a", encoding="utf-8") as out:
+
+        def tell(fact: dict[str, Any]) -> None:
+            line = json.dumps({"stage": name, **fact})
+            print(line, file=out, flush=True)
+            print(line, flush=True)
+
+        try:
+            for fact in stages(plan)[name]():
+                tell(fact)
+                wrong |= not fact.get("ok", True)
+        except Exception as error:
+            tell({"failed": repr(error)[:500], "where": traceback.format_exc()[-1500:]})
+            wrong = 1
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    where = Path(os.environ.get("OUT", "."))
+    parser.add_argument("--out", type=Path, default=where / "train_gpu.jsonl")
+    parser.add_argument("--stages", nargs="+", help="these alone (all)")
+    parser.add_argument("--seconds", type=float, default=540, help="(%(default)s)")
+    parser.add_argument("--stage", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    plan = asked.out.with_name("tiles.json")
+    if asked.stage:
+        return run_stage(asked.stage, asked.out, plan)
+    until, ended = time.monotonic() + asked.seconds, {}
+    for name in asked.stages or list(stages(plan)):
+        left = until - time.monotonic()
+        if left < 15:
+            ended[name] = "left out"
+            continue
+        command = [
+            sys.executable,
+            "-m",
+            "bench.train_gpu",
+            "--stage",
+            name,
+            "--out",
+            str(asked.out),
+        ]
+        began = time.monotonic()
+        try:
+            code = subprocess.run(command, timeout=left).returncode
+            ended[name] = "ok" if code == 0 else f"failed ({code})"
+        except subprocess.TimeoutExpired:
+            ended[name] = "out of time"
+        ended[name] += f", {time.monotonic() - began:.0f} s"
+    summarise(asked.out, ended)
+    return 0
+
+
+def summarise(file: Path, ended: dict[str, str]) -> None:
+    """The table that comes last."""
+    facts = (
+        [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+        if file.is_file()
+        else []
+    )
+    print("\n" + "\n".join(f"{name}: {how}" for name, how in ended.items()))
+    wrong = [fact for fact in facts if not fact.get("ok", True) or "failed" in fact]
+    print(f"\nwrong or failed: {len(wrong)}")
+    for fact in wrong[:10]:
+        print(json.dumps(fact)[:300])
+    for fact in facts:
+        if "tokens_per_second" in fact:
+            rate, spent = fact["tokens_per_second"], fact["ms_a_step"]
+            more = f"host {fact['host_ms_a_step']:.2f} ms, {fact['tflops']:.0f} TFLOP/s"
+            print(f"{fact['who']:<40} {rate:>10,.0f} tokens/s {spent:8.2f} ms a step ({more})")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
