@@ -13,6 +13,7 @@ from regard.serving.inline.pieces import Pair, keeps, parse
 from regard.serving.markup import Carrier, translate_markup
 
 TAGS = ["<b>", "</b>", "<i class='x y'>", "</i>", "<br/>", "<br>", '<a href="?b=<2>">', "</a>"]
+BROKEN = ["<code></i></code>", "<script>"]
 KEPT = ["<!-- a <b> -->", "<code>x <i></code>", "<span translate='no'>no</span>", "{\\an8}", "{}"]
 HELD = [
     "{name}",
@@ -28,7 +29,7 @@ HELD = [
 WORDS = ["Paul", "aime", "la mer", "l'Afrique", "H2O", "Anna", "é", "e\u0301", "日本語です。", "1"]
 MARKS = [" ", "\n", ".", ",", "!", "« oui »", "(", ")", "-", ". Elle", "\u200f", "\x00"]
 TRAPS = ["<", ">", "&", "&amp;", "&lt;b&gt;", "&nbsp;", "{", "}", "%", "$", "Paris"]
-PIECES = st.sampled_from([*TAGS, *KEPT, *HELD, *WORDS, *MARKS, *TRAPS, " ", " ", " "])
+PIECES = st.sampled_from([*TAGS, *BROKEN, *KEPT, *HELD, *WORDS, *MARKS, *TRAPS, " ", " ", " "])
 TEXTS = st.lists(PIECES, max_size=14).map("".join)
 
 

@@ -34,6 +34,16 @@ def test_marks_behind_an_address_are_not_part_of_it(mark):
     assert parse(f"https://a.b/c{mark}") == (Hold("https://a.b/c"), Text(mark))
 
 
+@pytest.mark.parametrize("reference", ["&gt;", "&nbsp;", "&#160;", "&#xA0;", "&quot;"])
+def test_a_reference_behind_an_address_is_not_part_of_it(reference):
+    assert parse(f"https://a.b/c{reference}") == (Hold("https://a.b/c"), Text(reference))
+
+
+def test_an_address_may_have_an_ampersand_of_either_kind():
+    for address in ("https://a.b/c?d=e&copy=f", "https://a.b/c?d&amp;e=f", "www.a.b?d&amp;"):
+        assert parse(f"{address}, d") == (Hold(address), Text(", d"))
+
+
 def test_tags_wrap_what_is_between_them():
     assert parse("<b>a <i>c</i></b>") == (
         Pair("<b>", "</b>", (Text("a "), Pair("<i>", "</i>", (Text("c"),)))),
@@ -42,11 +52,12 @@ def test_tags_wrap_what_is_between_them():
 
 def test_tags_that_are_not_closed_or_opened_wrap_nothing():
     assert parse("<b>a<i>c</b>d</i>") == (
-        Pair("<b>", "</b>", (Text("a"), Atom("<i>"), Text("c"))),
+        Pair("<b>", "</b>", (Text("a"), Atom("<i>", opens=frozenset("i")), Text("c"))),
         Text("d"),
-        Atom("</i>"),
+        Atom("</i>", closes=frozenset("i")),
     )
-    assert parse("<b>a") == (Atom("<b>"), Text("a"))
+    assert parse("<b>a") == (Atom("<b>", opens=frozenset("b")), Text("a"))
+    assert parse("<b><code></i></code></b>")[0].closes == frozenset("i")
 
 
 def test_what_stands_alone():

@@ -133,3 +133,14 @@ def test_what_stands_alone_is_not_within_tags_that_it_was_not_in():
 
 def test_an_empty_translation_has_all_markup():
     assert place("<b>un</b> <br/> <i>deux</i>", "", []) == "<b></b><br/><i></i>"
+
+
+def test_tags_that_are_no_pair_do_not_become_one():
+    assert place("un </i>deux <i>trois", "three one", [2, 0]) == "three one </i> <i>"
+    assert place("un <b></i>deux</b> <i>trois", "a b", [2, 1]) == "a <b></i>b</b> <i>"
+    held = "un <code></i></code> deux <i>trois"
+    assert place(held, "three one", [2, 0]) == "three one <code></i></code> <i>"
+
+
+def test_a_script_without_an_end_stays_behind_everything():
+    assert place("un deux<script> a()", "two!", [1]) == "two!<script> a()"

@@ -27,8 +27,10 @@ PLACEHOLDER = re.compile(
     r"|(?<![\w%])%L?\d{1,2}(?!\w)"  # %1
     r"|\$[A-Za-z_]\w*"  # $VAR
 )
+_ADDRESSED = rf"(?:&amp;|(?!{REFERENCE.pattern})[^\s<>\"])+(?:(?<=[\w/#&=])|(?<=&amp;))"
+"""Up to a reference: `&gt;` and `&nbsp;` stand behind an address, not in it."""
 ADDRESS = re.compile(
-    r"(?:https?|ftp)://[^\s<>\"]*[\w/#&=]|(?<![\w.@])www\.[^\s<>\"]*[\w/#&=]"
+    rf"(?:https?|ftp)://{_ADDRESSED}|(?<![\w.@])www\.{_ADDRESSED}"
     r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",
     re.IGNORECASE,
 )
@@ -63,12 +65,18 @@ class Atom(NamedTuple):
     raw: str
     parts: bool = False
     """Whether it parts the words beside it, as a line break does."""
+    opens: frozenset[str] = frozenset()
+    """The name of a tag that nothing closes."""
+    closes: frozenset[str] = frozenset()
+    """The name of a tag that nothing opens."""
 
 
 class Hold(NamedTuple):
     """What stands in a sentence like a word, and stays as it is."""
 
     raw: str
+    closes: frozenset[str] = frozenset()
+    """The names of tags in it that nothing opens."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,11 @@ class Pair:
     @property
     def raw(self) -> str:
         return "".join((self.opening, *(piece.raw for piece in self.inside), self.closing))
+
+    @property
+    def closes(self) -> frozenset[str]:
+        """The names of tags in it that nothing opens."""
+        return frozenset().union(*map(closes, self.inside))
 
 
 Piece = Union[Text, Atom, Hold, Pair]  # noqa: UP007  # `|` cannot name what is not there yet
@@ -115,6 +128,16 @@ def parse(text: str) -> tuple[Piece, ...]:
     return tuple(stack[0].inside)
 
 
+def opens(piece: Piece) -> frozenset[str]:
+    """The names of tags that would be closed by any closing tag behind the piece."""
+    return piece.opens if isinstance(piece, Atom) else frozenset()
+
+
+def closes(piece: Piece) -> frozenset[str]:
+    """The names of tags that would be closed in the piece, if any were open before it."""
+    return frozenset() if isinstance(piece, Text) else piece.closes
+
+
 def markup_of(pieces: Sequence[Piece]) -> Iterator[str]:
     """Every tag and placeholder, in order."""
     for piece in pieces:
@@ -141,19 +164,20 @@ def is_kept(tag: Stretch) -> bool:
 def _close(stack: list[_Open], tag: Stretch) -> None:
     depth = next((i for i in range(len(stack) - 1, 0, -1) if stack[i].tag.name == tag.name), 0)
     if not depth:
-        stack[-1].inside.append(Atom(tag.text))
+        stack[-1].inside.append(Atom(tag.text, closes=frozenset([tag.name])))
         return
     _unwind(stack, depth + 1)
     opened = stack.pop()
     pair = Pair(opened.tag.text, tag.text, tuple(opened.inside))
-    stack[-1].inside.append(Hold(pair.raw) if is_kept(opened.tag) else pair)
+    stack[-1].inside.append(Hold(pair.raw, pair.closes) if is_kept(opened.tag) else pair)
 
 
 def _unwind(stack: list[_Open], depth: int) -> None:
     """Give up waiting for what closes the tags from `depth` on."""
     while len(stack) > depth:
         opened = stack.pop()
-        stack[-1].inside += [Atom(opened.tag.text), *opened.inside]
+        atom = Atom(opened.tag.text, opens=frozenset([opened.tag.name]))
+        stack[-1].inside += [atom, *opened.inside]
 
 
 def _find_holds(text: str) -> Iterator[Piece]:

@@ -3,7 +3,9 @@
 Two tags wrap the words of the translation that come, for the most part, from the words that they
 wrapped; where those stand apart, the stretch that holds most of them and least of others. Tags
 within tags stay within them, and tags beside each other do not overlap. What stands between words
-goes where most words are on the same side of it as before.
+goes where most words are on the same side of it as before; but a tag that nothing closes stays
+behind those of its name that nothing opens, or the two would become a pair, and a script without
+an end stays behind everything.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -12,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from regard.serving.inline.plain import Node, Standing, Wrapped
+from regard.serving.inline.scanning import RAW
 from regard.serving.inline.sides import Along, Blocks, Side, Span
 
 HALF = 0.5
@@ -92,13 +95,18 @@ class Placer:
         pairs = [node for node in nodes if isinstance(node, Wrapped)]
         spans = dict(zip(map(id, pairs), self._wrap(pairs, room), strict=True))
         items = []
+        floors: dict[str, int] = {}  # behind what may close tags of a name
         for order, node in enumerate(nodes):
             if isinstance(node, Wrapped):
                 inner = spans[id(node)]
                 text = f"{node.opening}{self._render(node.inside, inner)}{node.closing}"
                 items.append(_Item(*inner, order, text))
             else:
-                items.append(self._stand(node, order, room))
+                ends = (floors.get(name, 0) for name in node.opens)
+                floor = span.last if node.opens & RAW else max(ends, default=0)
+                items.append(self._stand(node, order, room, floor))
+            for name in node.closes:
+                floors[name] = max(floors.get(name, 0), items[-1].last)
         written: list[str] = []
         place = span.first
         for item in sorted(items):
@@ -195,8 +203,11 @@ class Placer:
         place = self.target.seam(self._seam(number, room)).last
         return room.outside(min(max(place, room.span.first), room.span.last))
 
-    def _stand(self, node: Standing, order: int, room: _Room) -> _Item:
-        """Markup that stands alone: as near to the words and marks beside it as it was."""
+    def _stand(self, node: Standing, order: int, room: _Room, floor: int) -> _Item:
+        """Markup that stands alone: as near to the words and marks beside it as it was.
+
+        Not before `floor`, though.
+        """
         text, number = self.source.text, len(self.source.touched(0, node.place))
         here, place = self.source.seam(number), self._seam(number, room)
         there, gap = self.target.seam(place), self.target.gap(place)
@@ -209,7 +220,7 @@ class Placer:
             first = there.first if node.after else there.last
         else:
             first, last = there  # it takes the place of the space
-        first = room.outside(min(max(first, room.span.first), room.span.last))
+        first = room.outside(min(max(first, room.span.first, floor), room.span.last))
         if last is not None and first < last <= room.span.last and not self.spaced:
             span = room.take(first, last)
             return _Item(*span, order, node.raw)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Union
 
-from regard.serving.inline.pieces import Atom, Hold, Pair, Piece, Text
+from regard.serving.inline.pieces import Atom, Hold, Pair, Piece, Text, closes, opens
 
 
 class Wrapped(NamedTuple):
@@ -16,6 +16,8 @@ class Wrapped(NamedTuple):
     last: int
     """The place behind its last character."""
     inside: "tuple[Node, ...]"
+    closes: frozenset[str] = frozenset()
+    """The names of tags that would be closed in it, if any were open before it."""
 
 
 @dataclass
@@ -28,6 +30,10 @@ class Standing:
     before: bool
     """Whether a space is written before it."""
     after: bool = False
+    opens: frozenset[str] = frozenset()
+    """The names of tags that would be closed by any closing tag behind it."""
+    closes: frozenset[str] = frozenset()
+    """The names of tags that would be closed in it, if any were open before it."""
 
 
 Node = Union[Wrapped, Standing]  # noqa: UP007  # `|` cannot name what is not there yet
@@ -51,10 +57,11 @@ def flatten(pieces: Sequence[Piece], words: Mapping[str, str]) -> Plain:
 
 
 def holds_of(pieces: Sequence[Piece]) -> Iterator[str]:
-    """What is held, in order."""
+    """What is held, in order, but for what would close a tag that is open before it."""
     for piece in pieces:
         if isinstance(piece, Hold):
-            yield piece.raw
+            if not piece.closes:
+                yield piece.raw
         elif isinstance(piece, Pair):
             yield from holds_of(piece.inside)
 
@@ -108,7 +115,7 @@ class _Making:
         before, entries = self.length, len(self.written)
         inside = self.add(pair.inside)
         first = before + len(self.written[entries])  # behind the space before its first word
-        return Wrapped(pair.opening, pair.closing, first, self.length, inside)
+        return Wrapped(pair.opening, pair.closing, first, self.length, inside, pair.closes)
 
     def stand(self, piece: Piece, nodes: list[Node]) -> None:
         """Put markup between words; what follows other markup at once goes with it."""
@@ -119,6 +126,8 @@ class _Making:
             last = Standing(piece.raw, self.length, self.spaced)
             nodes.append(last)
             self.waiting.append(last)
+        last.opens |= opens(piece)
+        last.closes |= closes(piece)
         self.spaced = False
         self.parted |= _parts(piece)
 
