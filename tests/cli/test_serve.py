@@ -97,10 +97,14 @@ def test_an_open_server_says_so(run):
 
 
 def test_a_setting_that_does_not_fit(run):
-    with pytest.raises(SettingsError, match="--batch-tokens 0: Input should be greater than 0"):
+    with pytest.raises(SettingsError, match="--batch-tokens 0: must be more than 0"):
         run("--batch-tokens", 0)
     with pytest.raises(SettingsError, match="--port 70000: "):
         run("--port", 70000)
+    for wrong in ("nonsense", "https://a.example/path", "a.example", "https://"):
+        with pytest.raises(SettingsError, match=f"--cors {wrong}: must be an origin such as"):
+            run("--cors", wrong)
+    run("--cors", "https://a.example:8080", "--cors", "*", "--cors", "http://[::1]:80")
 
 
 def test_no_such_run(run, tmp_path):

@@ -122,10 +122,10 @@ def test_mistakes_in_overrides(override, message):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"training": {"steps": 0}}, "training.steps: Input should be greater than 0, got 0"),
+        ({"training": {"steps": 0}}, "training.steps: must be more than 0, got 0"),
         (
             {"training": {"steps": None}},
-            "training.steps: Input should be a valid integer, got None",
+            "training.steps: must be a whole number, got None",
         ),
         ({"training": None}, "training: expected a group of settings, got nothing"),
         ({"training": [5]}, "training: expected a group of settings, got list"),
@@ -141,19 +141,18 @@ def test_mistakes_in_overrides(override, message):
         ({"model": {}}, f"model.family: missing; there are {', '.join(FAMILIES)}"),
         (
             {"text": {"source": {"kind": "bp"}}},
-            "text.source.kind: Input should be 'bpe', 'unigram', 'words' or 'characters', got 'bp'",
+            "text.source.kind: must be 'bpe', 'unigram', 'words' or 'characters', got 'bp'",
         ),
         (
             {"training": {"optimizer": {"betas": [0.9, "x"]}}},
-            "training.optimizer.betas.1: Input should be a valid number, unable to parse string as "
-            "a number, got 'x'",
+            "training.optimizer.betas.1: must be a number, got 'x'",
         ),
         (
             {"decoding": {"n_best": 9}},
             "decoding: n_best 9 asks for more answers than a beam of size 5 keeps: raise beam.size "
             "or lower n_best",
         ),
-        ({"name": 3}, "name: Input should be a valid string, got 3"),
+        ({"name": 3}, "name: must be a text, got 3"),
     ],
 )
 def test_values_that_do_not_fit(given, message):
@@ -164,7 +163,7 @@ def test_every_mistake_is_told_at_once():
     told = mistake({"corpus": {"name": "copy"}, "training": {"steps": 0, "sed": 1}})
     assert told.splitlines() == [
         "mine.yaml: name: missing",
-        "mine.yaml: training.steps: Input should be greater than 0, got 0",
+        "mine.yaml: training.steps: must be more than 0, got 0",
         "mine.yaml: training.sed: unknown key; did you mean 'seed'?",
     ]
 
@@ -210,7 +209,10 @@ def test_the_last_override_wins_and_what_was_given_is_not_changed():
         (b"- a\n", r"bad\.yaml: a recipe is a mapping of settings, got list"),
         (b"5\n", r"bad\.yaml: a recipe is a mapping of settings, got int"),
         (b"!!python/object/apply:os.getcwd []\n", r"bad\.yaml: not YAML: "),
-        (b"1: 2\nname: x\ncorpus: {name: copy}\n", r"bad\.yaml: 1: Keys should be strings, got 1"),
+        (
+            b"1: 2\nname: x\ncorpus: {name: copy}\n",
+            r"bad\.yaml: 1: must be a text, as every key, got 1",
+        ),
     ],
 )
 def test_files_that_are_no_recipes(tmp_path, content, message):

@@ -52,7 +52,7 @@ def test_unknown_words_may_be_allowed(recipe):
         ({"sampling": {}, "beam": 2}, "--sample excludes --beam and --length-penalty: drop one"),
         ({"sampling": {}, "length_penalty": 1.0}, "--sample excludes"),
         ({"beam": 2, "n_best": 3}, "n_best 3 asks for more answers than a beam of size 2 keeps"),
-        ({"sampling": {"top_p": 0.0}}, r"sampling\.top_p: Input should be greater than 0"),
+        ({"sampling": {"top_p": 0.0}}, r"sampling\.top_p: must be more than 0"),
     ],
 )
 def test_options_that_cannot_be(options, message):

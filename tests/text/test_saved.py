@@ -41,7 +41,7 @@ def test_every_cut_of_a_card_is_noticed(kind, tmp_path):
 
 
 def test_a_card_of_another_version_is_refused(tmp_path):
-    with pytest.raises(TextError, match=r"this version of regard.*: version: Input should be 1"):
+    with pytest.raises(TextError, match=r"this version of regard.*: version: must be 1"):
         load_tokenizer(damaged(tmp_path, "words", version=2), "it")
 
 
@@ -54,7 +54,7 @@ def test_a_card_of_another_version_is_refused(tmp_path):
         ("bpe", {"pieces": ["a"]}, "kind bpe needs model_sha256 and nothing else"),
         ("characters", {"pieces": ["a", "b", "a"]}, "a piece is empty or there twice"),
         ("characters", {"pieces": ["a", ""]}, "a piece is empty or there twice"),
-        ("characters", {"settings": {"kind": "letters"}}, r"settings\.kind: Input should be"),
+        ("characters", {"settings": {"kind": "letters"}}, r"settings\.kind: must be"),
     ],
 )
 def test_a_card_that_no_tokenizer_wrote_is_refused(kind, changes, message, tmp_path):

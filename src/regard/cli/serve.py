@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from regard.cli import options
 from regard.cli.console import note
 from regard.errors import SettingsError
+from regard.settings import expectation
 
 try:
     from regard.serving.server.keys import VARIABLE, Keys, read_keys
@@ -22,6 +23,9 @@ except ModuleNotFoundError as missing:
     ) from None
 
 app = typer.Typer()
+
+FLAGS = {"origins": "cors", "hosts": "allow-host"}
+"""Options that are not called like their settings."""
 
 
 def setting(name: str, *flags: str, metavar: str | None = None) -> Any:
@@ -125,8 +129,9 @@ def _settings(given: dict[str, Any]) -> ServerSettings:
         return ServerSettings(**given)
     except ValidationError as error:
         mistake = error.errors()[0]
-        option = str(mistake["loc"][0]).replace("_", "-")
-        raise SettingsError(f"--{option} {mistake['input']}: {mistake['msg']}") from None
+        name = str(mistake["loc"][0])
+        option = FLAGS.get(name, name.replace("_", "-"))
+        raise SettingsError(f"--{option} {mistake['input']}: {expectation(mistake)}") from None
 
 
 def _warn(settings: ServerSettings, keys: Keys) -> None:

@@ -14,7 +14,7 @@ from regard.evaluation.pharaoh import format_links
 from regard.serving.answer import Answer
 from regard.serving.dictionary import read_unknown
 from regard.serving.formats.document import Document
-from regard.serving.formats.kinds import READERS, Kind, decode, kind_of
+from regard.serving.formats.kinds import KINDS, Kind, decode, kind_of, read
 from regard.serving.markup import Carrier
 from regard.serving.searching import search_settings
 from regard.serving.translator import load
@@ -115,7 +115,7 @@ def command(
     if drawing and not sample:
         raise SettingsError(f"--{next(iter(drawing)).replace('_', '-')} goes with --sample")
     dictionary = read_unknown(unknown) if unknown is not None else None
-    document = READERS[whole](decode(read_bytes(file), file)) if whole else None
+    document = read(decode(read_bytes(file), file), whole, file) if whole else None
     translator = load(model, *(ensemble or ()), device=device, weights=weights)
     settings = search_settings(
         translator.settings,
@@ -162,7 +162,7 @@ def _whole(kind: str | None, file: str) -> Kind | None:
     if kind is None:
         found = kind_of(file)
         return None if found == "text" else found  # plain text may be lines without an end
-    return next((one for one in READERS if one == kind), None)
+    return next((one for one in KINDS if one == kind), None)
 
 
 def _refuse_idle(

@@ -11,6 +11,7 @@ from regard.errors import RunError
 from regard.files import write_whole
 from regard.recipes.run_folder import PLAN, RunFolder
 from regard.recipes.schema import Recipe
+from regard.settings import expectation
 
 
 @dataclass(frozen=True)
@@ -81,5 +82,5 @@ class ComparisonFolder:
         except ValidationError as error:
             raise RunError(
                 f"{self.plan}: damaged, or of another version of regard: "
-                f"{error.errors()[0]['msg']}; compare in another folder"
+                f"{expectation(error.errors()[0])}; compare in another folder"
             ) from None

@@ -28,6 +28,7 @@ from regard.serving.aligning import align_pairs, attends, choose_on_valid, read_
 from regard.serving.scoring import translator_perplexity
 from regard.serving.searching import search_settings
 from regard.serving.translator import Translator
+from regard.settings import expectation
 from regard.training.loop import Reporter, last_progress
 
 SCORES = ScoreSettings(metrics=("bleu", "chrf"))
@@ -117,7 +118,7 @@ def load_row(path: Path) -> Row | Failure | None:
         return ROW.validate_json(path.read_bytes())
     except ValidationError as error:
         raise RunError(
-            f"{path}: damaged, or of another version of regard: {error.errors()[0]['msg']}; "
+            f"{path}: damaged, or of another version of regard: {expectation(error.errors()[0])}; "
             "remove it to measure the row again"
         ) from None
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from regard.errors import SettingsError
 from regard.models.build import FAMILIES
 from regard.recipes.schema import Recipe
+from regard.settings import expectation
 
 Raw = dict[str, Any]
 
@@ -136,7 +137,7 @@ def _explain(error: ValidationError, raw: Raw, where: str) -> Iterator[str]:
                 yield f"{where}: {place}: expected a group of settings, got {found}"
             case _:
                 found = "" if isinstance(mistake["input"], dict) else f", got {mistake['input']!r}"
-                message = mistake["msg"].removeprefix("Value error, ")
+                message = expectation(mistake)
                 yield f"{where}: {place}: {message}{found}" if place else f"{where}: {message}"
 
 

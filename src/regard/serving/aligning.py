@@ -22,7 +22,7 @@ from regard.recipes.prepare import Data
 from regard.recipes.run_folder import Run
 from regard.serving.choosing import Choice, choose_by_agreement, choose_by_gold
 from regard.serving.lines import plain_spaces
-from regard.settings import Settings
+from regard.settings import Settings, expectation
 from regard.streams import chunked
 from regard.text.gluing import glue
 from regard.text.special import BOS
@@ -205,7 +205,7 @@ def measured_alignment(run: Run) -> Measured | None:
         return Measured.model_validate_json(path.read_bytes())
     except ValidationError as error:
         raise RunError(
-            f"{path}: damaged, or of another version of regard: {error.errors()[0]['msg']}; "
+            f"{path}: damaged, or of another version of regard: {expectation(error.errors()[0])}; "
             "measure it again with regard align --choose, or remove the file"
         ) from None
 

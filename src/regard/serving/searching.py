@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from regard.decoding.settings import DecodingSettings
 from regard.errors import SettingsError
+from regard.settings import expectation
 
 
 def search_settings(
@@ -38,5 +39,5 @@ def search_settings(
     except ValidationError as error:
         mistake = error.errors()[0]
         place = ".".join(str(part) for part in mistake["loc"])
-        message = mistake["msg"].removeprefix("Value error, ")
+        message = expectation(mistake)
         raise SettingsError(f"{place}: {message}" if place else message) from None

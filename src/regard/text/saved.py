@@ -7,7 +7,7 @@ from pydantic import ValidationError, model_validator
 
 from regard.errors import TextError
 from regard.files import write_whole
-from regard.settings import Settings
+from regard.settings import Settings, expectation
 from regard.text.settings import TokenizerSettings
 
 
@@ -51,7 +51,7 @@ def load_card(folder: Path, name: str) -> Saved:
         place = ".".join(str(part) for part in first["loc"])
         raise TextError(
             f"{path}: no tokenizer of this version of regard, or damaged: "
-            f"{place + ': ' if place else ''}{first['msg']}; copy or train it again"
+            f"{place + ': ' if place else ''}{expectation(first)}; copy or train it again"
         ) from None
 
 

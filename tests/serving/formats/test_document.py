@@ -1,10 +1,10 @@
-from regard.serving.formats.document import Part, Parts, says, translate
+from regard.serving.formats.document import Part, Parts, says
 
 
 def test_parts_are_kept_or_translated():
     document = Parts([Part("<p>"), Part("un", says=True), Part(" "), Part("deux", says=True)])
     assert document.lines == ["un", "deux"]
-    assert translate(document, lambda lines: [line.upper() for line in lines]) == "<p>UN DEUX"
+    assert document.join(["UN", "DEUX"]) == "<p>UN DEUX"
 
 
 def test_letters_say_something():

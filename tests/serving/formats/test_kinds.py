@@ -1,7 +1,7 @@
 import pytest
 
 from regard.errors import CorpusError
-from regard.serving.formats.kinds import READERS, decode, kind_of
+from regard.serving.formats.kinds import ENDINGS, KINDS, decode, kind_of, read
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,6 @@ from regard.serving.formats.kinds import READERS, decode, kind_of
 )
 def test_names_tell_what_a_file_is(name, kind):
     assert kind_of(name) == kind
-    assert kind is None or kind in READERS
 
 
 def test_text_keeps_its_mark():
@@ -37,3 +36,25 @@ def test_text_keeps_its_mark():
 def test_what_is_no_text_is_an_error(data, message):
     with pytest.raises(CorpusError, match=message):
         decode(data, "a.srt")
+
+
+def test_every_ending_is_of_a_kind_that_can_be_read():
+    assert set(ENDINGS.values()) == set(KINDS)
+    cue = "00:00:01,000 --> 00:00:02,000\nUn mot.\n"
+    for kind in KINDS:
+        assert read(cue, kind, "a")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("srt", "Un mot.\n"), ("srt", "1\n00:00:01 -> 00:00:02\nmot"), ("vtt", "Un mot.")],
+)
+def test_subtitles_without_any_are_an_error(kind, text):
+    message = rf"^a\.b: holds no subtitle, .* --> .*: is it {kind}\?$"
+    with pytest.raises(CorpusError, match=message):
+        read(text, kind, "a.b")
+
+
+@pytest.mark.parametrize(("kind", "text"), [("srt", "\ufeff\n"), ("vtt", "WEBVTT\n\nNOTE a\n")])
+def test_subtitles_may_be_blank(kind, text):
+    assert read(text, kind, "a").lines == []

@@ -2,13 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.serving.formats.subtitles import (
-    SEAM,
-    WIDTH,
-    read_subtitles,
-    translate_srt,
-    translate_vtt,
-)
+from regard.serving.formats.subtitles import SEAM, WIDTH, read_subtitles
 
 SRT = """\ufeff1\r
 00:00:01,000 --> 00:00:02,500 X1:40\r
@@ -45,6 +39,11 @@ Oui.
 """
 
 
+def translated(text, translate):
+    document = read_subtitles(text)
+    return document.join(translate(document.lines))
+
+
 def same(lines):
     return list(lines)
 
@@ -78,10 +77,10 @@ def test_what_is_said_is_found():
 
 
 def test_all_else_stays_as_it_is():
-    assert translate_srt(SRT, same) == SRT
-    assert translate_vtt(VTT, same) == VTT
-    assert "un titre" in translate_vtt(VTT, shout)
-    assert "- BONJOUR.\r\n- SALUT!\r\n" in translate_srt(SRT, shout)
+    assert translated(SRT, same) == SRT
+    assert translated(VTT, same) == VTT
+    assert "un titre" in translated(VTT, shout)
+    assert "- BONJOUR.\r\n- SALUT!\r\n" in translated(SRT, shout)
 
 
 TIMES = ["00:00:01,000 --> 00:00:02,000", "00:01.000 --> 00:02.000 a:b", "-->", "1", "99999"]
@@ -99,17 +98,17 @@ def test_nothing_but_words_is_touched(text):
 
 
 def test_lines_are_broken_anew():
-    [lines] = shown(translate_srt(srt("un\ndeux"), lambda _: ["one two three four"]))
+    [lines] = shown(translated(srt("un\ndeux"), lambda _: ["one two three four"]))
     assert lines == ["one two", "three four"]
-    [lines] = shown(translate_srt(srt("un"), lambda _: ["word " * 16]))
+    [lines] = shown(translated(srt("un"), lambda _: ["word " * 16]))
     assert len(lines) == 2
     assert max(map(len, lines)) <= WIDTH
-    [lines] = shown(translate_srt(srt("un\ndeux"), lambda _: ['<font color="a b">one</font> two']))
+    [lines] = shown(translated(srt("un\ndeux"), lambda _: ['<font color="a b">one</font> two']))
     assert lines == ['<font color="a b">one</font>', "two"]
 
 
 def test_fewer_words_than_lines_leave_no_blank_line():
-    assert shown(translate_srt(srt("Un\ndeux.", "Trois."), lambda _: ["one", "two"])) == [
+    assert shown(translated(srt("Un\ndeux.", "Trois."), lambda _: ["one", "two"])) == [
         ["one"],
         ["two"],
     ]
@@ -118,12 +117,12 @@ def test_fewer_words_than_lines_leave_no_blank_line():
 def test_a_sentence_goes_on_in_the_next_cue():
     document = srt("Elle ne", "la visite", "pas. Jamais", "Oui")
     assert read_subtitles(document).lines == [f"Elle ne {SEAM} la visite {SEAM} pas. Jamais", "Oui"]
-    answer = translate_srt(document, lambda _: [f"She {SEAM} never {SEAM}visits it.", "Yes"])
+    answer = translated(document, lambda _: [f"She {SEAM} never {SEAM}visits it.", "Yes"])
     assert shown(answer) == [["She"], ["never"], ["visits it."], ["Yes"]]
 
 
 def test_no_cue_is_left_without_words():
-    answer = translate_srt(srt("Elle ne la", "visite pas"), lambda _: [f"{SEAM}She never does"])
+    answer = translated(srt("Elle ne la", "visite pas"), lambda _: [f"{SEAM}She never does"])
     assert shown(answer) == [["She never"], ["does"]]
 
 
@@ -139,14 +138,18 @@ def test_no_more_than_some_cues_are_joined():
 def test_numbers_and_blank_lines_may_be_missing():
     document = "00:00:01,000 --> 00:00:02,000\nUn.\n5\n00:00:02,000 --> 00:00:03,000\nDeux.\n"
     assert read_subtitles(document).lines == ["Un.", "Deux."]
-    assert translate_srt(document, same) == document
+    assert translated(document, same) == document
+
+
+def test_a_dash_on_a_line_of_its_own_stays():
+    assert shown(translated(srt("-\nmot"), shout)) == [["-", "MOT"]]
 
 
 def test_a_model_cannot_make_times():
-    answer = translate_srt(srt("un"), lambda _: ["a --> b\n\nc"])
+    answer = translated(srt("un"), lambda _: ["a --> b\n\nc"])
     assert shown(answer) == [["a -> b c"]]
 
 
 @pytest.mark.parametrize("document", ["", "\n\n", "WEBVTT", "no subtitles at all", "\ufeff"])
 def test_nothing_to_translate(document):
-    assert translate_srt(document, same) == document
+    assert translated(document, same) == document

@@ -67,6 +67,13 @@ def test_nothing_else_is_given_away(server, path):
     assert (answer.status_code, set(answer.json())) == (404, {"error"})
 
 
+@pytest.mark.parametrize("path", ["/", "/health", "/static/page/app.js", "/languages", "/nowhere"])
+def test_head_is_answered_like_get_without_the_body(server, path):
+    head, get = server.request("HEAD", path), server.get(path)
+    assert (head.status_code, head.content) == (get.status_code, b"")
+    assert head.headers["content-length"] == get.headers["content-length"]
+
+
 def test_errors_of_the_framework_have_our_form(server):
     answer = server.request("DELETE", "/translate")
     assert answer.status_code == 405

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 from starlette.datastructures import Headers
 
-from regard.serving.server.limits import BodyReader, allowed_hosts, host_name
+from regard.serving.server.limits import BodyLimits, BodyReader, allowed_hosts, host_name
 from regard.serving.server.refusals import RequestError
 from regard.serving.server.settings import ServerSettings
 
@@ -31,6 +31,32 @@ def read(parts, *, declared=None, pause=0.0, **settings):
     return asyncio.run(run())
 
 
+def answer(parts, headers=None, **settings):
+    """What happens, in order, when the application refuses a body that is too long."""
+    log = []
+
+    async def receive():
+        log.append("read")
+        part = parts.pop(0)
+        return {"type": "http.request", "body": part, "more_body": bool(parts)}
+
+    async def send(message):
+        body = message["type"] == "http.response.body"
+        log.append(("body" if message.get("more_body") else "end") if body else "head")
+
+    async def app(scope, receive, send):
+        try:
+            while True:
+                await receive()
+        except RequestError as refused:
+            await refused.response()(scope, receive, send)
+
+    raw = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+    limited = BodyLimits(app, ServerSettings(**settings))
+    asyncio.run(limited({"type": "http", "headers": raw}, receive, send))
+    return log
+
+
 def test_a_body_within_the_limit_comes_through():
     assert read([b"ab", b"", b"cd"], max_bytes=4) == b"abcd"
 
@@ -48,7 +74,23 @@ def test_no_more_than_some_of_it_is_thrown_away(monkeypatch):
     endless = [b"x" * 4] * 100
     with pytest.raises(RequestError, match="longer than the 4 bytes"):
         read(endless, max_bytes=4)
-    assert len(endless) == 97
+    assert len(endless) == 98
+    answer(endless, max_bytes=4)
+    assert len(endless) == 95
+
+
+def test_what_its_head_says_is_too_long_is_refused_before_it_is_read():
+    parts = [b"ab", b"cd", b"e"]
+    with pytest.raises(RequestError, match="longer than the 4 bytes"):
+        read(parts, declared=5, max_bytes=4)
+    assert len(parts) == 3
+    log = answer(parts, {"content-length": "5"}, max_bytes=4)
+    assert log == ["head", "body", "read", "read", "read", "end"]
+
+
+def test_nothing_is_read_of_a_client_that_waits_to_be_asked():
+    head = {"content-length": "5", "expect": "100-continue"}
+    assert answer([b"abcde"], head, max_bytes=4) == ["head", "body", "end"]
 
 
 def test_a_body_that_comes_too_slowly():

@@ -56,7 +56,7 @@ def test_it_knows_the_languages_and_the_limits_of_this_server(document):
     fields = document["components"]["schemas"]["TranslateRequest"]["properties"]
     assert fields["source"]["enum"] == ["auto", "fr", "en"]
     assert fields["target"]["enum"] == ["en", "de"]
-    text, texts = fields["q"]["anyOf"]
+    text, texts = fields["q"]["oneOf"]
     assert (text["maxLength"], texts["maxItems"], texts["items"]["maxLength"]) == (99, 7, 99)
     assert fields["alternatives"]["maximum"] == 10
     aligning = document["components"]["schemas"]["AlignRequest"]["properties"]

@@ -1,11 +1,8 @@
 """A document in two halves: the lines to translate, and what makes a document of their answers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
-
-TranslateLines = Callable[[Sequence[str]], list[str]]
-"""Lines with inline markup -> their translations with it, as `markup.translate_markup` does."""
 
 
 class Document(Protocol):
@@ -45,8 +42,3 @@ class Parts:
 def says(text: str) -> bool:
     """Whether there is anything to translate: a letter."""
     return any(map(str.isalpha, text))
-
-
-def translate(document: Document, translate_lines: TranslateLines) -> str:
-    """The document, all its lines translated in one call."""
-    return document.join(translate_lines(document.lines))

@@ -10,14 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from regard.serving.formats.document import (
-    Document,
-    Part,
-    Parts,
-    TranslateLines,
-    says,
-    translate,
-)
+from regard.serving.formats.document import Document, Part, Parts, says
 from regard.serving.inline.pieces import Pair, Piece, Text, is_kept, parse
 from regard.serving.inline.scanning import Stretch, scan
 
@@ -36,16 +29,11 @@ SELF_ENDING = frozenset(("p", "li", "dt", "dd", "tr", "td", "th", "option"))
 _COLUMNS = re.compile(r"(\s*\n\s*|\s{2,}|\t)")
 
 
-def translate_html(document: str, translate_lines: TranslateLines) -> str:
-    """The document, or fragment, with its text translated.
+def read_html(document: str) -> Document:
+    """The blocks of a document, or fragment, and what is around them.
 
     Broken markup stays as broken as it is. A block without letters is not translated.
     """
-    return translate(read_html(document), translate_lines)
-
-
-def read_html(document: str) -> Document:
-    """The blocks of a document, or fragment, and what is around them."""
     reader = _Reader()
     for stretch in scan(document):
         reader.read(stretch)

@@ -1,8 +1,8 @@
 """The kinds of documents: by name, and as bytes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Literal
+from typing import Literal, get_args
 
 from regard.corpora.readers import not_utf8
 from regard.errors import CorpusError
@@ -12,14 +12,8 @@ from regard.serving.formats.subtitles import read_subtitles
 from regard.serving.formats.text import read_text
 
 Kind = Literal["text", "html", "srt", "vtt"]
-READERS: Mapping[Kind, Callable[[str], Document]] = {
-    "text": read_text,
-    "html": read_html,
-    "srt": read_subtitles,
-    "vtt": read_subtitles,
-}
-"""How each kind is taken apart."""
-_SUFFIXES: Mapping[str, Kind] = {
+KINDS: tuple[Kind, ...] = get_args(Kind)
+ENDINGS: Mapping[str, Kind] = {
     ".txt": "text",
     ".text": "text",
     ".html": "html",
@@ -28,11 +22,12 @@ _SUFFIXES: Mapping[str, Kind] = {
     ".srt": "srt",
     ".vtt": "vtt",
 }
+"""What the end of a file's name tells of it."""
 
 
 def kind_of(name: str) -> Kind | None:
     """The kind of document that a file's name tells of, with or without .gz behind it."""
-    return _SUFFIXES.get(PurePath(name.lower().removesuffix(".gz")).suffix)
+    return ENDINGS.get(PurePath(name.lower().removesuffix(".gz")).suffix)
 
 
 def decode(data: bytes, name: str) -> str:
@@ -46,3 +41,19 @@ def decode(data: bytes, name: str) -> str:
             f"{name}: holds a null character, the {text.index(chr(0)) + 1:,}th: is it a text?"
         )
     return text
+
+
+def read(text: str, kind: Kind, name: str) -> Document:
+    """The document taken apart; an error if a file of subtitles has none, unless it is blank."""
+    if kind == "text":
+        return read_text(text)
+    if kind == "html":
+        return read_html(text)
+    subtitles = read_subtitles(text)
+    rest = text.removeprefix("\ufeff").strip()
+    if rest and not subtitles and not (kind == "vtt" and rest.startswith("WEBVTT")):
+        raise CorpusError(
+            f"{name}: holds no subtitle, which would have a line of times such as "
+            f"00:00:01,000 --> 00:00:02,500: is it {kind}?"
+        )
+    return subtitles

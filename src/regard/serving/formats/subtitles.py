@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-from regard.serving.formats.document import Document, TranslateLines, says, translate
+from regard.serving.formats.document import says
 from regard.serving.inline.pieces import OVERRIDE, Text
 from regard.serving.inline.scanning import scan
 
@@ -31,17 +31,7 @@ _SEAMS = re.compile(rf"\s*{SEAM}\s*")
 _ENDS = re.compile(r"(\r\n|\r|\n)")
 
 
-def translate_srt(document: str, translate_lines: TranslateLines) -> str:
-    """The SubRip file with what is said in it translated, whatever its numbers."""
-    return translate(read_subtitles(document), translate_lines)
-
-
-def translate_vtt(document: str, translate_lines: TranslateLines) -> str:
-    """The WebVTT file with what is said in it translated; notes, styles and regions stay."""
-    return translate(read_subtitles(document), translate_lines)
-
-
-def read_subtitles(document: str) -> Document:
+def read_subtitles(document: str) -> "Subtitles":
     """The sentences of a file, SubRip or WebVTT, and the cues they are shown in."""
     return Subtitles(list(_cut(document)))
 
@@ -69,6 +59,10 @@ class Subtitles:
     """A file of subtitles."""
 
     cues: Sequence[Cue]
+
+    def __bool__(self) -> bool:
+        """Whether there is any cue in it: the times of one stand at the end of what is between."""
+        return len(self.cues) > 1
 
     @property
     def lines(self) -> list[str]:
@@ -146,22 +140,27 @@ def _lines_of(group: Sequence[Cue]) -> list[str]:
     return [f" {SEAM} ".join([_undash(first.text), *(cue.text for cue in others)])]
 
 
-def _undash(line: str) -> str:
+def _dash(line: str) -> str:
+    """The dash that a line begins with, and the space around it."""
     found = _DASH.match(line)
-    return line[found.end() :] if found else line
+    return found[0] if found else ""
+
+
+def _undash(line: str) -> str:
+    return line[len(_dash(line)) :]
 
 
 def _share_out(group: Sequence[Cue], said: Sequence[str]) -> list[list[str]]:
     """The lines of each cue, now in the other language."""
     [first, *_] = group
-    dashes = [found[0] if (found := _DASH.match(line)) else "" for line in first.lines]
     if first.speakers:
-        return [[dash + line for dash, line in zip(dashes, said, strict=True)]]
+        spoken = zip(first.lines, said, strict=True)
+        return [[_dash(line) + translated for line, translated in spoken]]
     texts = _SEAMS.split(said[0])
     if not all(says(_bare(text)) for text in texts) or len(texts) != len(group):
         whole = _SEAMS.sub(" ", said[0])
         texts = _break(whole, [len(_bare(cue.text)) for cue in group])
-    texts[0] = dashes[0] + texts[0]
+    texts[0] = _dash(first.text) + texts[0]
     return [_break_evenly(text, len(cue.lines)) for text, cue in zip(texts, group, strict=True)]
 
 

@@ -7,23 +7,11 @@ is a paragraph and what is a list or a poem cannot be told for sure.
 import re
 from collections.abc import Iterator
 
-from regard.serving.formats.document import (
-    Document,
-    Part,
-    Parts,
-    TranslateLines,
-    says,
-    translate,
-)
+from regard.serving.formats.document import Document, Part, Parts, says
 
 _BEFORE = re.compile(r"[\s\ufeff]*+(?:(?:[-*+•–—>#]+|\d{1,3}[.)])[ \t][\s\ufeff]*+)*+")
 """Indentation, bullets, and the number of an item."""
 _END = re.compile(r"(\r\n|\r|\n)")
-
-
-def translate_text(document: str, translate_lines: TranslateLines) -> str:
-    """The text with each of its lines translated; a line without letters is not."""
-    return translate(read_text(document), translate_lines)
 
 
 def read_text(document: str) -> Document:

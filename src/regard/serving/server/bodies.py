@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
 from fastapi import Request
 from pydantic import ValidationError
@@ -9,8 +10,9 @@ from starlette.datastructures import FormData
 from starlette.requests import ClientDisconnect
 
 from regard.serving.server.refusals import RequestError, left_early
-from regard.serving.server.schemas import Keyed
+from regard.serving.server.schemas import TAGS, Keyed
 from regard.serving.server.service import Here
+from regard.settings import describe, expectation
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -36,7 +38,10 @@ async def read_body(request: Request, shape: type[K], max_bytes: int) -> K:
     try:
         if kind == JSON:
             return shape.model_validate_json(await request.body(), strict=True)
-        if kind in (FORM, MULTIPART):
+        if kind == FORM:
+            return shape.model_validate(form_values(read_form(await request.body())))
+        if kind == MULTIPART:
+            check_utf8(await request.body())  # else it would be taken for Latin-1
             async with request.form(
                 max_files=0, max_fields=MAX_FIELDS, max_part_size=max_bytes
             ) as form:
@@ -56,6 +61,38 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+def read_form(data: bytes) -> FormData:
+    """The fields of a form, whose letters may be written as they are or by their bytes (%C3%A9).
+
+    The framework would take letters that are written as they are for Latin-1.
+    """
+    text = check_utf8(data)
+    try:
+        fields = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+    except UnicodeDecodeError as error:
+        raise _not_utf8(error) from None
+    except ValueError:
+        raise RequestError(
+            400, f"Invalid request: more than the {MAX_FIELDS} fields that a form may have"
+        ) from None
+    return FormData([*fields])
+
+
+def check_utf8(data: bytes) -> str:
+    """The text of a body; a refusal if it is none."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _not_utf8(error) from None
+
+
+def _not_utf8(error: UnicodeDecodeError) -> RequestError:
+    byte = error.object[error.start]
+    return RequestError(
+        400, f"Invalid request: the body is not UTF-8, it has the byte 0x{byte:02x}; send UTF-8"
+    )
+
+
 def form_values(form: FormData) -> dict[str, Any]:
     """The fields of a form; one that is there several times is a list."""
     values: dict[str, Any] = {}
@@ -67,9 +104,11 @@ def form_values(form: FormData) -> dict[str, Any]:
 
 def explain(error: ValidationError) -> str:
     """What is wrong, and where, in the first field that is."""
-    mistake = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in mistake["loc"])
-    missing = mistake["type"] == "missing"
-    if missing:
+    mistake = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in mistake["loc"] if part not in TAGS)
+    if mistake["type"] == "missing":
         return f"Invalid request: missing {place} parameter"
-    return f"Invalid request: {place}: {mistake['msg']}" if place else "Invalid request: no JSON"
+    if mistake["type"] == "json_invalid":
+        return "Invalid request: the body is no JSON"
+    found = describe(mistake["input"])
+    return f"Invalid request: {place or 'the body'} {expectation(mistake)}, got {found}"

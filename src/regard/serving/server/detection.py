@@ -85,6 +85,11 @@ class Detector:
         return sorted(guesses, key=lambda guess: (-guess.confidence, -odds[guess.language]))
 
 
+def has_word(text: str) -> bool:
+    """Whether there is a word to tell a language by: one of two letters or more."""
+    return any(len(group.strip()) > 1 for group in letter_groups(text[:LONGEST]))
+
+
 def letter_groups(text: str) -> Iterator[str]:
     """One to three letters that stand together in a word, its ends marked by spaces."""
     letters = "".join(letter if letter.isalpha() else " " for letter in text.lower())

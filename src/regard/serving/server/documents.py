@@ -7,6 +7,7 @@ from itertools import islice
 from fastapi import Request
 
 from regard.decoding.settings import DecodingSettings
+from regard.errors import CorpusError
 from regard.serving.formats.document import Document
 from regard.serving.server.models import Served
 from regard.serving.server.refusals import RequestError
@@ -26,7 +27,10 @@ async def translate_documents(
 
     Taking apart and putting together happen in a thread, since documents can be long.
     """
-    documents, lines = await asyncio.to_thread(_take_apart, read, texts)
+    try:
+        documents, lines = await asyncio.to_thread(_take_apart, read, texts)
+    except CorpusError as error:
+        raise RequestError(400, str(error)) from None
     most = service.settings.max_characters
     if (longest := max(map(len, lines), default=0)) > most:  # tokenizing it would hold up all
         raise RequestError(

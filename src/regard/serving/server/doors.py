@@ -81,7 +81,7 @@ class Doors:
 
     def _report(self, visit: "Visit") -> None:
         route = getattr(visit.scope.get("route"), "path", OTHER)
-        method = visit.scope["method"] if visit.scope["method"] in METHODS else OTHER
+        method = visit.method if visit.method in METHODS else OTHER
         status, took = visit.status or GONE, time.monotonic() - visit.began
         self._metrics.requests.labels(route, method, str(status)).inc()
         self._metrics.seconds.labels(route).observe(took)
@@ -99,10 +99,16 @@ class Doors:
 
 
 class Visit:
-    """One request, from its head to the end of its answer."""
+    """One request, from its head to the end of its answer.
+
+    HEAD asks for what GET would be answered, without the body.
+    """
 
     def __init__(self, scope: Scope, send: Send, doors: Doors) -> None:
         self.scope, self._send, self._doors = scope, send, doors
+        self.method: str = scope["method"]
+        if self.method == "HEAD":
+            scope["method"] = "GET"
         self.began = time.monotonic()
         self.number = scope[NUMBER] = secrets.token_hex(8)
         self.status = 0
@@ -113,4 +119,6 @@ class Visit:
             message["headers"] = [*message["headers"], (b"x-request-id", self.number.encode())]
             if self._doors.shut:  # else the client would send its next request here
                 message["headers"].append((b"connection", b"close"))
+        elif self.method == "HEAD":
+            message = {**message, "body": b""}
         await self._send(message)

@@ -12,12 +12,15 @@ from regard.serving.server.refusals import RequestError, too_large
 from regard.serving.server.settings import ServerSettings
 
 DISCARD = 64 * 1024 * 1024
-"""Bytes of an over-long body that are read and thrown away, so that a client which sends all of it
-before it listens hears why it was refused."""
+"""Bytes of an over-long body that are read and thrown away behind its refusal, so that a client
+which sends all of it before it listens hears why it was refused."""
 
 
 class BodyLimits:
-    """Refuses a body that is too long (413) or comes too slowly (408), while it is being read."""
+    """Refuses a body that is too long (413) or comes too slowly (408).
+
+    One whose head says that it will be too long is refused before any of it is read.
+    """
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self.app, self._settings = app, settings
@@ -27,7 +30,16 @@ class BodyLimits:
             await self.app(scope, receive, send)
             return
         reader = BodyReader(receive, Headers(scope=scope), self._settings)
-        await self.app(scope, reader, send)
+
+        async def send_then_drain(message: Message) -> None:
+            last = message["type"] == "http.response.body" and not message.get("more_body")
+            if reader.refused and last:
+                await send({**message, "more_body": True})
+                await reader.drain()
+                message = {"type": "http.response.body", "body": b""}
+            await send(message)
+
+        await self.app(scope, reader, send_then_drain)
 
 
 class BodyReader:
@@ -37,18 +49,34 @@ class BodyReader:
         self._receive, self._limit = receive, settings.max_bytes
         declared = headers.get("content-length", "")
         self._declared = int(declared) if declared.isdecimal() else 0
+        self._asks_first = headers.get("expect", "").lower() == "100-continue"
         self._closes = time.monotonic() + settings.read_timeout
         self._seen, self._whole = 0, False
+        self.refused = False
+        """Whether the body is too long."""
 
     async def __call__(self) -> Message:
         if self._whole:
             return await self._receive()  # the client's leave is all that can still come
+        self._check(self._declared)
         message = await self._next()
-        if max(self._seen, self._declared) <= self._limit:
-            return message
-        while not self._whole and self._seen <= DISCARD:
-            await self._next()
-        raise too_large(self._limit)
+        self._check(self._seen)
+        return message
+
+    def _check(self, size: int) -> None:
+        if size > self._limit:
+            self.refused = True
+            raise too_large(self._limit)
+
+    async def drain(self) -> None:
+        """Read what is left of a body that was refused; nothing if its client waits to be asked."""
+        if self._asks_first and not self._seen:
+            return
+        try:
+            while not self._whole and self._seen <= DISCARD:
+                await self._next()
+        except RequestError:
+            return  # it came too slowly: it has its answer
 
     async def _next(self) -> Message:
         try:

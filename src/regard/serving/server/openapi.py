@@ -68,7 +68,7 @@ def _narrow(fields: dict[str, Any], service: Service, shape: type[BaseModel]) ->
         fields["source"]["enum"] = [*([] if aligning else [AUTO]), *models.sources()]
         fields["target"]["enum"] = models.targets()
     for name in ("q", "translation"):
-        for way in fields.get(name, {}).get("anyOf", [fields.get(name, {})]):
+        for way in fields.get(name, {}).get("oneOf", [fields.get(name, {})]):
             if way.get("type") == "string":
                 way["maxLength"] = settings.max_characters
             elif way.get("type") == "array":

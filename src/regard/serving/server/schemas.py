@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, NonNegativeInt, PositiveInt, Tag
 
 from regard.inspection.changes import WishForm
 from regard.inspection.document import LookDocument
@@ -11,6 +11,12 @@ MOST_CHANGES = 64
 """Of a model's attention, in one request."""
 Format = Literal["text", "html"]
 Texts = Annotated[list[str], Field(min_length=1)]
+TAGS = frozenset(["text", "texts", "silence", "flatten", "force"])
+"""What the errors of pydantic name besides fields: which of several shapes a value has."""
+OneOrMore = Annotated[
+    Annotated[Annotated[str, Field(min_length=1)], Tag("text")] | Annotated[Texts, Tag("texts")],
+    Discriminator(lambda value: "texts" if isinstance(value, list) else "text"),
+]
 
 
 class Shape(BaseModel):
@@ -29,7 +35,7 @@ class Keyed(Shape):
 class TranslateRequest(Keyed):
     """Something to translate."""
 
-    q: Annotated[str, Field(min_length=1)] | Texts
+    q: OneOrMore
     """The text, or several. Its lines are translated one by one and stay lines."""
     source: str
     """The code of its language; auto finds out."""
@@ -98,9 +104,9 @@ class AttentionRequest(Keyed):
 class AlignRequest(Keyed):
     """Texts and their translations, to be aligned word by word."""
 
-    q: Annotated[str, Field(min_length=1)] | Texts
+    q: OneOrMore
     """The text, or several."""
-    translation: Annotated[str, Field(min_length=1)] | Texts
+    translation: OneOrMore
     """Its translation, or as many."""
     source: str
     """The code of the text's language."""

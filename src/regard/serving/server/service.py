@@ -1,14 +1,15 @@
 """What the routes share: the parts of one server, and how a request waits for its answer."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from fastapi import Depends, Request
 
-from regard.serving.server.detection import Detector, Guess
+from regard.serving.server.detection import Detector, Guess, has_word
 from regard.serving.server.files import FileStore
 from regard.serving.server.gathering import Task
 from regard.serving.server.keys import Keys
@@ -67,14 +68,29 @@ class Service:
         """The model for a pair of languages; `auto` takes the likeliest that there is one for."""
         if source != AUTO:
             return Found(self.models.find(source, target), None)
-        sources = self.models.sources(target)
-        guesses = [g for g in self.detector.detect("\n".join(texts)) if g.language in sources]
+        sources, whole = self.models.sources(target), "\n".join(texts)
+        guesses = [g for g in self.detector.detect(whole) if g.language in sources]
         if not guesses and len(sources) == 1:
-            guesses = [Guess(sources[0], 0.0)]
+            return Found(self.models.find(sources[0], target), Guess(sources[0], 0.0))
         if not guesses:
             why = "no text to detect languages by is at hand" if sources else "there is no model"
             raise RequestError(400, f"auto-{target} is not supported: {why}; name the source")
+        if not guesses[0].confidence and has_word(whole):
+            raise RequestError(
+                400,
+                f"auto-{target}: the text is like none in {', '.join(sources)}, which there are "
+                "models for; name the source",
+            )
         return Found(self.models.find(guesses[0].language, target), guesses[0])
+
+    @asynccontextmanager
+    async def in_time(self) -> AsyncIterator[None]:
+        """A refusal if what is done within takes longer than a request may."""
+        try:
+            async with asyncio.timeout(self.settings.timeout):
+                yield
+        except TimeoutError:
+            raise self.late() from None
 
     async def run(
         self,
@@ -84,19 +100,15 @@ class Service:
         items: Sequence[Any],
         costs: Sequence[int],
     ) -> list[Any]:
-        """The answers to the items of a request, unless they take too long or its client leaves."""
+        """The answers to the items of a request, unless its client leaves."""
         job = served.gatherer.submit(task, items, costs)
         left = asyncio.ensure_future(_leaves(request))
         either: set[asyncio.Future[Any]] = {job.done, left}
         try:
-            await asyncio.wait(
-                either, timeout=self.settings.timeout, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if job.done.done():
                 return job.done.result()
-            if left.done():
-                raise left_early()
-            raise self.late()
+            raise left_early()
         finally:
             left.cancel()
             job.done.cancel()

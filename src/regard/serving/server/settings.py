@@ -1,8 +1,23 @@
 """How the server runs."""
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from regard.settings import Settings
+
+_ORIGIN = re.compile(r"\*|https?://(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::\d{1,5})?", re.ASCII)
+
+
+def _check_origin(origin: str) -> str:
+    """The origin, if a browser could ever send it."""
+    if not _ORIGIN.fullmatch(origin):
+        raise ValueError(
+            "must be an origin such as https://example.com or http://localhost:8080, without a "
+            "path, or *"
+        )
+    return origin.lower()
 
 
 class ServerSettings(Settings):
@@ -36,7 +51,7 @@ class ServerSettings(Settings):
     """Widest beam that may be asked for."""
     sentences: bool = True
     """Whether the sentences of a line are translated one by one, as most models have learned to."""
-    origins: tuple[str, ...] = ()
+    origins: tuple[Annotated[str, AfterValidator(_check_origin)], ...] = ()
     """Origins whose pages may call the server (CORS); none by default, * is any."""
     hosts: tuple[str, ...] = ()
     """Names the server goes by; where it listens at a loopback address, those of it besides."""

@@ -1,9 +1,10 @@
+import threading
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from regard.serving.formats.kinds import kind_of
-from regard.serving.server.routes.files import FORMATS
+from regard.serving.formats.document import Parts
+from regard.serving.server.routes import files
 from servers import client
 
 PAIR = {"source": "fr", "target": "en"}
@@ -60,10 +61,11 @@ def test_the_language_is_found_out(server):
 @pytest.mark.parametrize(
     ("name", "content", "fields", "status", "message"),
     [
-        ("a.pdf", b"x", {}, 400, "file format not supported; there are .txt, .html"),
+        ("a.pdf", b"x", {}, 400, "file format not supported; there are .txt, .text, .html"),
         ("a.txt.gz", b"x", {}, 400, "file format not supported"),
         ("a.txt", b"\xff\xfe", {}, 400, "a.txt: not UTF-8"),
         ("a.txt", b"a\x00b", {}, 400, "holds a null character"),
+        ("a.srt", b"no times", {}, 400, "a.srt: holds no subtitle"),
         ("a.txt", b"x", {"target": "de"}, 400, "fr-de is not supported"),
         ("a.txt", b"x" * 10_001, {}, 413, "longer than the 10,000 bytes"),
     ],
@@ -81,6 +83,25 @@ def test_a_line_too_long_for_a_model_is_refused(tiny_run):
         said = answer.json()["error"]
         assert said == "a line of 99 characters is longer than the 50 allowed; break it"
         assert send(narrow, "a.txt", b"one line\n" * 20).status_code == 200
+
+
+def test_time_runs_while_a_document_is_taken_apart(tiny_run, monkeypatch):
+    ended = threading.Event()
+
+    def read_slowly(text, kind, name):
+        ended.wait(60)
+        return Parts([])
+
+    monkeypatch.setattr(files, "read", read_slowly)
+    with client(tiny_run, timeout=0.2) as hasty:
+        try:
+            answer = send(hasty, "a.txt", b"Il part.")
+        finally:
+            ended.set()
+    assert (answer.status_code, answer.json()["error"]) == (
+        504,
+        "no answer within 0.2 s; send less at once, or later",
+    )
 
 
 def test_forms_without_a_file(server):
@@ -105,10 +126,6 @@ def test_a_key_is_asked_for(tiny_run):
 def test_nothing_else_can_be_fetched(server, name):
     answer = server.get(f"/download_file/{name}")
     assert answer.status_code == 404
-
-
-def test_every_format_has_a_reader():
-    assert all(kind_of(f"a{end}") for end in FORMATS)
 
 
 def test_html_as_a_text(server, translator):

@@ -61,9 +61,45 @@ def test_the_language_is_found_out(server, translator):
     assert [one["language"] for one in answer.json()["detectedLanguage"]] == ["fr"] * 3
 
 
-def test_of_what_is_no_french_it_is_not_sure(server):
-    answer = server.post("/translate", json={"q": "你好", "source": "auto", "target": "en"})
-    assert answer.json()["detectedLanguage"] == {"confidence": 0.0, "language": "fr"}
+@pytest.mark.parametrize("path", ["/translate", "/translate/stream", "/attention"])
+def test_what_is_no_french_is_not_taken_for_it(server, path):
+    answer = server.post(path, json={"q": "你好", "source": "auto", "target": "en"})
+    assert answer.status_code == 400
+    assert answer.json()["error"] == (
+        "auto-en: the text is like none in fr, which there are models for; name the source"
+    )
+    answer = server.post(path, json={"q": "12:30", "source": "auto", "target": "en"})
+    assert answer.status_code == 200  # there is nothing to tell a language by
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "multipart/form-data"])
+def test_forms_are_utf8(server, translator, kind):
+    def send(text, ending=b""):
+        fields = {"q": text, "source": b"fr", "target": b"en"}
+        if kind.startswith("multipart"):
+            begin = b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+            content = b"".join(begin % (k.encode(), v) for k, v in fields.items()) + b"--x--\r\n"
+        else:
+            content = b"&".join(k.encode() + b"=" + v for k, v in fields.items())
+        headers = {"Content-Type": f"{kind}; boundary=x"}
+        return server.post("/translate", content=content, headers=headers)
+
+    text = "L'été, il part."
+    assert send(text.encode()).json()["translatedText"] == translator(text).text
+    refused = send(text.encode("latin-1"))
+    assert (refused.status_code, refused.json()["error"]) == (
+        400,
+        "Invalid request: the body is not UTF-8, it has the byte 0xe9; send UTF-8",
+    )
+
+
+def test_bytes_of_a_form_are_utf8(server):
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    refused = server.post("/translate", content=b"q=%e9t%e9&source=fr", headers=headers)
+    assert refused.status_code == 400
+    assert "not UTF-8, it has the byte 0xe9" in refused.json()["error"]
+    many = server.post("/translate", content=b"q=x&" * 2000, headers=headers)
+    assert many.json()["error"].endswith("more than the 1000 fields that a form may have")
 
 
 def test_detection(server):
@@ -79,13 +115,13 @@ def test_detection(server):
         ({"source": "fr", "target": "en"}, "Invalid request: missing q parameter"),
         ({"q": "x", "source": "fr", "target": "de"}, "fr-de is not supported; this server has"),
         ({"q": "x", "source": "auto", "target": "de"}, "auto-de is not supported: there is no"),
-        ({"q": 3, **PAIR}, "Invalid request: q."),
-        ({"q": ["x", None], **PAIR}, "Invalid request: q."),
-        ({"q": [], **PAIR}, "Invalid request: q."),
-        ({"q": "x", **PAIR, "format": "pdf"}, "Invalid request: format: Input should be 'text'"),
+        ({"q": 3, **PAIR}, "Invalid request: q must be a text, got 3"),
+        ({"q": ["x", None], **PAIR}, "Invalid request: q.1 must be a text, got None"),
+        ({"q": [], **PAIR}, "Invalid request: q must hold 1 or more, got a list of 0"),
+        ({"q": "x", **PAIR, "format": "pdf"}, "format must be 'text' or 'html', got 'pdf'"),
         ({"q": "x", **PAIR, "alternatives": 99}, "alternatives must be at most 10"),
-        ({"q": "x", **PAIR, "alternatives": -1}, "Invalid request: alternatives: "),
-        ({"q": "x", **PAIR, "alternatives": "1"}, "Invalid request: alternatives: "),
+        ({"q": "x", **PAIR, "alternatives": -1}, "alternatives must be at least 0, got -1"),
+        ({"q": "x", **PAIR, "alternatives": "1"}, "alternatives must be a whole number, got '1'"),
         ({"q": "x" * 501, **PAIR}, "request (501) exceeds text limit (500)"),
         ({"q": ["x"] * 6, **PAIR}, "6 texts exceed the limit of 5"),
     ],

@@ -2,9 +2,9 @@
 
 from fastapi import APIRouter
 
+from regard.serving.formats.kinds import ENDINGS
 from regard.serving.server.models import language_name
 from regard.serving.server.routes.described import ASKING, errors
-from regard.serving.server.routes.files import FORMATS
 from regard.serving.server.schemas import FrontendSettings, Language, LanguageName, LanguagePair
 from regard.serving.server.service import Here
 
@@ -39,6 +39,6 @@ async def frontend_settings(service: Here) -> FrontendSettings:
         alternativesLimit=service.settings.max_alternatives,
         suggestions=False,
         filesTranslation=True,
-        supportedFilesFormat=list(FORMATS),
+        supportedFilesFormat=list(ENDINGS),
         language=LanguagePair(source=source, target=target),
     )

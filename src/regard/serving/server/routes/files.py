@@ -1,6 +1,7 @@
 """Files -> files, as LibreTranslate has it: sent as a form, fetched by a name nobody can guess."""
 
 import asyncio
+from functools import partial
 from pathlib import PurePath
 from typing import NamedTuple
 from urllib.parse import quote
@@ -11,7 +12,7 @@ from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect
 
 from regard.errors import CorpusError
-from regard.serving.formats.kinds import READERS, Kind, decode, kind_of
+from regard.serving.formats.kinds import ENDINGS, Kind, decode, read
 from regard.serving.server.asking import wanted
 from regard.serving.server.bodies import MULTIPART, explain, form_values, media_type
 from regard.serving.server.documents import translate_documents
@@ -20,8 +21,6 @@ from regard.serving.server.routes.described import ASKING, READING, errors, taki
 from regard.serving.server.schemas import FileRequest, TranslatedFile
 from regard.serving.server.service import Here, Service
 
-FORMATS = (".txt", ".html", ".htm", ".srt", ".vtt")
-"""Ends of the names of files that are taken."""
 MAX_FIELDS = 10
 DESCRIBED = {
     "description": "The file, which a browser saves rather than shows.",
@@ -52,8 +51,9 @@ async def translate_file(request: Request, service: Here) -> TranslatedFile:
     sent = await _read(request, service)
     served, _ = service.find_model(sent.source, sent.target, [sent.text])
     settings = wanted(served, service.settings, alternatives=0)
-    read = READERS[sent.kind]
-    [done] = await translate_documents(service, request, served, read, [sent.text], settings)
+    taken = partial(read, kind=sent.kind, name=sent.name)
+    async with service.in_time():
+        [done] = await translate_documents(service, request, served, taken, [sent.text], settings)
     path = PurePath(sent.name)
     name = f"{path.stem}.{sent.target}{path.suffix}"
     token = service.files.put(name, done.encode(errors="replace"))
@@ -93,10 +93,10 @@ async def _read(request: Request, service: Service) -> Sent:
     except ClientDisconnect:
         raise left_early() from None
     service.check_key(request, asked.api_key)
-    kind = kind_of(name)
-    if kind is None or not name.lower().endswith(FORMATS):
+    kind = ENDINGS.get(PurePath(name.lower()).suffix)
+    if kind is None:
         raise RequestError(
-            400, f"Invalid request: file format not supported; there are {', '.join(FORMATS)}"
+            400, f"Invalid request: file format not supported; there are {', '.join(ENDINGS)}"
         )
     try:
         text = await asyncio.to_thread(decode, data, name)

@@ -46,17 +46,18 @@ async def attention(
     served, _ = service.find_model(asked.source, asked.target, [asked.q])
     settings = wanted(served, service.settings, alternatives=asked.alternatives, beam=asked.beam)
     task = LookInto(settings, tuple(asked.changes), asked.tree)
-    layout = await lay_out_aside([asked.q], service.settings)
-    lines = layout.lines or [asked.q]  # a blank text is a sentence without words
-    chosen = lines[asked.sentence : asked.sentence + 1]
-    if not chosen:
-        raise RequestError(
-            400,
-            f"Invalid request: sentence {asked.sentence} is not in the text, which has "
-            f"{len(lines)}, counted from 0",
-        )
-    costs = await count_tokens(served, chosen)
-    found: list[LookDocument] = await service.run(request, served, task, chosen, costs)
+    async with service.in_time():
+        layout = await lay_out_aside([asked.q], service.settings)
+        lines = layout.lines or [asked.q]  # a blank text is a sentence without words
+        chosen = lines[asked.sentence : asked.sentence + 1]
+        if not chosen:
+            raise RequestError(
+                400,
+                f"Invalid request: sentence {asked.sentence} is not in the text, which has "
+                f"{len(lines)}, counted from 0",
+            )
+        costs = await count_tokens(served, chosen)
+        found: list[LookDocument] = await service.run(request, served, task, chosen, costs)
     return {**found[0], "sentence": asked.sentence, "sentences": len(lines)}
 
 
@@ -82,8 +83,9 @@ async def align(
     check_texts(targets, service.settings)
     served = service.models.find(asked.source, asked.target)
     pairs = [Pair(*pair) for pair in zip(sources, targets, strict=True)]
-    costs = await count_tokens(served, sources)
-    found = await service.run(request, served, Align(), pairs, costs)
+    async with service.in_time():
+        costs = await count_tokens(served, sources)
+        found = await service.run(request, served, Align(), pairs, costs)
     return Alignments(alignments=[_show(*one) for one in zip(pairs, found, strict=True)])
 
 

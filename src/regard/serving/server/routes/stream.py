@@ -3,12 +3,13 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Depends
 from starlette.responses import StreamingResponse
 
+from regard.serving.answer import Answer
 from regard.serving.server.asking import check_texts, detected, lay_out_aside, wanted
 from regard.serving.server.bodies import JSON, body
 from regard.serving.server.gathering import Job
@@ -62,45 +63,58 @@ async def translate_stream(
     check_texts([asked.q], service.settings)
     served, guess = service.find_model(asked.source, asked.target, [asked.q])
     settings = wanted(served, service.settings, alternatives=asked.alternatives)
-    layout = await lay_out_aside([asked.q], service.settings)
+    closes = time.monotonic() + service.settings.timeout
+    async with service.in_time():
+        layout = await lay_out_aside([asked.q], service.settings)
+        costs = await count_tokens(served, layout.lines)
     news = asyncio.Queue[News | None]()
     loop = asyncio.get_running_loop()
 
     def tell(place: int, text: str) -> None:  # by the model's thread
         loop.call_soon_threadsafe(news.put_nowait, News(place, text))
 
-    costs = await count_tokens(served, layout.lines)
     job = served.gatherer.submit(Translate(settings, streamed=True), layout.lines, costs, tell)
     job.done.add_done_callback(lambda _: news.put_nowait(None))
-    events = _events(service, job, layout, news, asked.alternatives, detected(guess))
+    writing = Writing(layout, asked.alternatives, detected(guess))
+    events = _events(service, job, writing, news, closes)
     return StreamingResponse(events, media_type=EVENTS)
 
 
-async def _events(
-    service: Service,
-    job: Job,
-    layout: Layout,
-    news: "asyncio.Queue[News | None]",
-    alternatives: int,
-    language: Detected | None,
-) -> AsyncIterator[str]:
-    """What a client is sent; if it leaves, its job leaves the queue."""
-    closes = time.monotonic() + service.settings.timeout
-    said = [""] * len(layout.lines)
-    try:
-        while await _hear(news, said, closes - time.monotonic()):
-            yield _event("partial", {"text": layout.fill(said)[0]})
-        answers = job.done.result()
-        others = layout.alternatives(answers, alternatives)[0] if alternatives else None
-        done = Streamed(
+class Writing(NamedTuple):
+    """How the end of a stream is written."""
+
+    layout: Layout
+    alternatives: int
+    language: Detected | None
+
+    def done(self, answers: Sequence[Answer]) -> Streamed:
+        """What /translate would answer, and the sentences."""
+        layout, count = self.layout, self.alternatives
+        return Streamed(
             translatedText=layout.best(answers)[0],
-            alternatives=others,
-            detectedLanguage=language,
+            alternatives=layout.alternatives(answers, count)[0] if count else None,
+            detectedLanguage=self.language,
             sentences=[
                 SentencePair(source=line, target=answer.text)
                 for line, answer in zip(layout.lines, answers, strict=True)
             ],
         )
+
+
+async def _events(
+    service: Service,
+    job: Job,
+    writing: Writing,
+    news: "asyncio.Queue[News | None]",
+    closes: float,
+) -> AsyncIterator[str]:
+    """What a client is sent until time is over; if it leaves, its job leaves the queue."""
+    layout = writing.layout
+    said = [""] * len(layout.lines)
+    try:
+        while await _hear(news, said, closes - time.monotonic()):
+            yield _event("partial", {"text": layout.fill(said)[0]})
+        done = writing.done(job.done.result())
         yield _event("done", done.model_dump(exclude_none=True))
     except TimeoutError:
         job.done.cancel()

@@ -48,7 +48,8 @@ async def translate(
     texts = [asked.q] if isinstance(asked.q, str) else asked.q
     check_texts(texts, service.settings)
     served, guess = service.find_model(asked.source, asked.target, texts)
-    best, others = await _translate(service, request, served, asked, texts)
+    async with service.in_time():
+        best, others = await _translate(service, request, served, asked, texts)
     language = detected(guess)
     if isinstance(asked.q, str):
         return Translated(

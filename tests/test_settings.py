@@ -1,0 +1,42 @@
+import pytest
+from pydantic import Field, ValidationError
+
+from regard.settings import Settings, describe, expectation
+
+
+class Few(Settings):
+    count: int = Field(default=1, gt=0, le=9)
+    names: list[str] = Field(default=[], max_length=2)
+    share: float = Field(default=0.5, ge=0, lt=1)
+    loud: bool = False
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"count": 0}, "must be more than 0"),
+        ({"count": 10}, "must be at most 9"),
+        ({"count": 1.5}, "must be a whole number"),
+        ({"names": "a"}, "must be a list"),
+        ({"names": ["a"] * 3}, "must hold 2 or fewer"),
+        ({"names": [1]}, "must be a text"),
+        ({"share": -1}, "must be at least 0"),
+        ({"share": 1}, "must be less than 1"),
+        ({"share": "x"}, "must be a number"),
+        ({"share": float("inf")}, "must be a finite number"),
+        ({"loud": "x"}, "must be true or false"),
+        ({"size": 1}, "is not known"),
+    ],
+)
+def test_what_was_expected_is_said_in_our_words(given, expected):
+    with pytest.raises(ValidationError) as wrong:
+        Few.model_validate(given)
+    assert expectation(wrong.value.errors()[0]) == expected
+
+
+def test_what_was_found_is_said_in_few_words():
+    assert describe(0) == "0"
+    assert describe("pdf") == "'pdf'"
+    assert describe([1, 2]) == "a list of 2"
+    assert describe({"a": 1}) == "a group of named values"
+    assert describe("x" * 5000) == "a text of 5,000 characters"
