@@ -234,5 +234,5 @@ def test_a_model_without_attention_keeps_the_order(translator, in_order):
     assert carried(translator, "un <b>deux</b>", lambda _: "a b c d") == "a b <b>c d</b>"
 
 
-def test_surrogates_do_no_harm(translator):
+def test_surrogates_do_no_harm(translator, in_order):
     assert carried(translator, "a\ud800 <b>b</b>", upper) == "A\ufffd <b>B</b>"
