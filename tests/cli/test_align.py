@@ -156,29 +156,43 @@ def test_marks_may_be_cut_apart(run, tmp_path):
     assert {min(1, s) for s, t in cut if t == 0} == {s for s, t in links("a") if t == 0}
 
 
-def test_two_models_align_together(run, files, tiny_run):
+def turn(folder):
+    """Let a run be of the other direction."""
+    known = folder / "data" / "prepared.json"
+    known.write_text(json.dumps({**json.loads(known.read_text()), "languages": ["en", "fr"]}))
+    return folder
+
+
+def test_two_models_align_together(run, files, copied):
+    back = turn(copied)
+
     def links(*ways):
         return [each.sure for each in read_pharaoh(run(*files, *ways).stdout.splitlines())]
 
     forward = links("--links", "rows")
     ways = ("intersection", "grow-diag", "union")
-    both = [links("--reverse", tiny_run, "--symmetrize", way, "--layer", 1) for way in ways]
+    both = [links("--reverse", back, "--symmetrize", way, "--layer", 1) for way in ways]
     assert [len(each) for each in both] == [3, 3, 3]
     for small, middle, large in zip(*both, strict=True):
         assert small <= middle <= large
     assert len(forward) == 3
-    assert links("--reverse", tiny_run, "--layer", 1) != both[1]  # their maps are averaged
+    assert links("--reverse", back, "--layer", 1) != both[1]  # their maps are averaged
 
 
-def test_a_second_model_of_the_same_direction_is_noted(run, files, copied, tmp_path):
-    assert "it goes from fr to en, but a model from en to fr is needed" in (
-        run(*files, "--reverse", copied).stderr
-    )
-    known = copied / "data" / "prepared.json"
-    known.write_text(json.dumps({**json.loads(known.read_text()), "languages": ["en", "fr"]}))
-    assert "is needed" not in run(*files, "--reverse", copied).stderr
-    shutil.rmtree(copied / "data")
-    assert "is needed" not in run(*files, "--reverse", copied).stderr
+def test_a_second_model_of_the_same_direction_is_refused(run, files, copied):
+    message = "it goes from fr to en, but a model from en to fr is needed"
+    with pytest.raises(SettingsError, match=message):
+        run(*files, "--reverse", copied)
+    assert run(*files, "--reverse", turn(copied)).exit_code == 0
+    shutil.rmtree(copied / "data")  # then nobody knows
+    assert run(*files, "--reverse", copied).exit_code == 0
+
+
+def test_gold_that_does_not_fit_is_told_before_anything_is_printed(run, files, tmp_path, capfd):
+    (tmp_path / "gold").write_text("0-0\n\n0-99\n")
+    with pytest.raises(CorpusError, match="gold"):
+        run(*files, "--gold", tmp_path / "gold")
+    assert capfd.readouterr().out == ""
 
 
 def test_gold_to_choose_by_must_fit_its_pairs(run, files, copied, tmp_path):
@@ -188,7 +202,7 @@ def test_gold_to_choose_by_must_fit_its_pairs(run, files, copied, tmp_path):
 
 
 def test_without_gold_two_models_are_chosen_by_their_agreement(run, without_gold, tmp_path):
-    back = shutil.copytree(without_gold, tmp_path / "back")
+    back = turn(shutil.copytree(without_gold, tmp_path / "back"))
     shown = run("--choose", "--reverse", back, "--json", model=without_gold)
     kept = [json.loads((each / aligning.KEPT).read_text()) for each in (without_gold, back)]
     assert [each["by"] for each in kept] == ["agreement", "agreement"]
@@ -198,7 +212,7 @@ def test_without_gold_two_models_are_chosen_by_their_agreement(run, without_gold
 
 
 def test_with_gold_both_models_are_chosen_by_it(run, copied, tmp_path):
-    back = shutil.copytree(copied, tmp_path / "back")
+    back = turn(shutil.copytree(copied, tmp_path / "back"))
     shown = run("--choose", "--reverse", back, "--quiet", model=copied)
     assert shown.stderr.count("chose ") == 2
     kept = [json.loads((each / aligning.KEPT).read_text()) for each in (copied, back)]

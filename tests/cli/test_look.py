@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -10,6 +11,7 @@ from regard.errors import RunError, SettingsError
 from regard.inspection.changes import Flattened, ForcedWords, Silenced
 from regard.inspection.look import Kind
 from regard.serving.searching import search_settings
+from regard.serving.translator import Translator
 
 SENTENCE = "Jane visite l'Afrique en septembre."
 HELD = re.compile(r'<script type="application/json"[^>]*>(.*?)</script>', re.DOTALL)
@@ -162,6 +164,32 @@ def test_a_page_of_a_changed_translation_says_nothing_of_the_unchanged_heads(run
 
 def test_notes_are_told(run):
     assert "control characters" in run(sentence="Jane\x07danse").stderr
+
+
+def test_notes_are_in_the_page(run, tmp_path):
+    page = tmp_path / "a.html"
+    run("--html", page, sentence="Jane\x07danse")
+    assert "control characters" in json.loads(HELD.search(page.read_text())[1])["notes"][0]
+
+
+def test_several_sentences_are_told_of(run):
+    assert (
+        "2 sentences are looked at as one" in run(sentence="Jane danse. Paul aime la mer.").stderr
+    )
+    assert run().stderr == ""
+
+
+def test_a_model_that_does_not_attend_has_a_search(run, tmp_path, monkeypatch, translator):
+    answer = translator.look(SENTENCE, tree=True)
+    blind = replace(answer, attention=replace(answer.attention, parts={}))
+    monkeypatch.setattr(Translator, "look", lambda *_, **__: blind)
+    with pytest.raises(SettingsError, match="no cross attention to look at; it has: none"):
+        run()
+    shown = run("--tree")
+    assert shown.stdout.count("</s>") > 1
+    assert "this model does not attend: there is no map to show" in shown.stderr
+    assert run("--as", "tree", "--png", tmp_path / "a.png").exit_code == 0
+    assert run("--html", tmp_path / "a.html").exit_code == 0
 
 
 @pytest.mark.parametrize(

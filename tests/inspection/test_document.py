@@ -73,7 +73,8 @@ def test_weights_that_are_no_numbers_are_none(look):
 
 
 def test_links_are_read_as_asked(look):
-    straight = look_document(answer(look, "the sea"), alignment=AlignmentSettings(head=0))
+    first = replace(look, reading=AlignmentSettings(head=0))
+    straight = look_document(answer(first, "the sea"))
     assert straight["alignment"] == {
         "links": [(0, 0), (1, 1)],
         "by": "the average of all layers, head 0",
@@ -83,6 +84,12 @@ def test_links_are_read_as_asked(look):
     measured = replace(look, reading=AlignmentSettings(head=1))
     crossed = look_document(answer(measured, "the sea"))["alignment"]
     assert crossed["by"] == "the average of all layers, head 1"
+
+
+def test_notes_go_with_it(look):
+    noted = replace(answer(look, "the sea"), notes=("it is odd",))
+    assert look_document(noted)["notes"] == ["it is odd"]
+    assert look_document(answer(look, "the sea"))["notes"] == []
 
 
 def test_what_was_changed_and_what_was_before(look):

@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from regard.decoding.tree import Node, SearchTree
@@ -6,24 +7,38 @@ from regard.inspection.changes import Silenced
 from regard.inspection.look import Look
 from regard.serving.aligning import best_alignment
 from regard.serving.answer import Said
+from regard.serving.lines import read_line
 from regard.serving.looking import look_into, with_tree
+from regard.serving.translator import load
+from regard.text.special import BOS, EOS
 
 SENTENCE = "Jane visite l'Afrique en septembre."
 
 
 def test_a_look_is_what_the_model_does_when_told_its_answer(translator):
-    answer = translator(SENTENCE, look=True)
+    answer = translator.look(SENTENCE, tree=True)
     run = translator.runs[0]
-    [source] = run.tokenizers.source.encode([SENTENCE])
-    tokens = tuple(translator.target.encode([answer.text])[0])
+    line = read_line(SENTENCE, run.tokenizers.source, run.longest)
+    tree = answer.attention.tree
+    path = [tree.nodes[node].token for node in tree.path(tree.answers[0])]
+    tokens = tuple(token for token in path if token not in (BOS, EOS))
     said = Said(hypothesis=type("H", (), {"tokens": tokens}))
-    look = look_into(run, source, said, None)
+    look = look_into(run, line, said, None)
     assert set(look.parts) == {"encoder", "decoder", "cross"}
     for part, attention in look.parts.items():
         torch.testing.assert_close(attention.layers, answer.attention.parts[part].layers)
-    silent = look_into(run, source, said, Silenced("cross", 0))
+    silent = look_into(run, line, said, Silenced("cross", 0))
     assert not silent.parts["cross"].layers[0].any()
     assert silent.parts["cross"].layers[1].any()
+
+
+@pytest.mark.parametrize("model", ["tiny_run", "words_run"])
+def test_unknown_words_of_the_source_are_named_as_they_were_written(model, request):
+    run = request.getfixturevalue(model)
+    text = "Jane visite \u0416\u0416\u0416 et le Zimbabwe."
+    look = load(run, device="cpu").look(text).attention
+    for part, axis in (("cross", "columns"), ("encoder", "rows"), ("encoder", "columns")):
+        assert " ".join(getattr(look.parts[part], axis).words) == text
 
 
 def test_its_alignment_is_read_as_was_measured(translator):

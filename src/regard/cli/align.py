@@ -180,7 +180,7 @@ def command(
     run = load_run(model, device=where)
     back = load_run(reverse, device=where) if reverse else None
     if back is not None:
-        _note_directions(run, back)
+        _check_directions(run, back)
     given = _GoldFile(gold, 1 if gold_from else 0, gold_reversed) if gold else None
     task = _task(run, source, target, given, learn=dictionary is not None)
     task = task._replace(cut_apart=cut_apart)
@@ -200,14 +200,14 @@ def command(
         _align(ways, task, symmetrize, quiet=quiet, json=json)
 
 
-def _note_directions(run: Run, back: Run) -> None:
-    """Say so if the second model is not of the other direction, as far as can be told."""
+def _check_directions(run: Run, back: Run) -> None:
+    """An error if the second model is not of the other direction, as far as can be told."""
     folders = run.folder, back.folder
     if not all((folder.data / PREPARED).exists() for folder in folders):
         return
     here, there = (load_data(folder).languages for folder in folders)
     if here != there[::-1]:
-        note(
+        raise SettingsError(
             f"--reverse {back.folder.path}: it goes from {there[0]} to {there[1]}, but a model "
             f"from {here[1]} to {here[0]} is needed"
         )
@@ -350,19 +350,22 @@ def _report_sinks(run: Run, task: _Task, *, json: bool) -> None:
 def _align(
     ways: Sequence[Directed], task: _Task, how: Symmetry | None, *, quiet: bool, json: bool
 ) -> None:
-    """Print the links of each pair, and what they score."""
-    pairs: list[Pair] = []
+    """Print the links of each pair, and what they score; gold that does not fit is told before."""
+    gold: list[GoldAlignment] = []
+    if task.gold is not None:
+        pairs = list(task.pairs)
+        gold = task.gold.read(pairs)
+        task = task._replace(pairs=pairs)
     links: list[frozenset[Link]] = []
     tally = SinkTally()
-    listed = task._replace(pairs=_listed(task.pairs, pairs))
-    for found in _find(ways, listed, how, tally):
+    for found in _find(ways, task, how, tally):
         links.append(found)
         if not quiet and not json:
             print(format_links(found))
     _note_sinks(tally)
     score = None
     if task.gold is not None:
-        score = score_alignments(links, task.gold.read(pairs))
+        score = score_alignments(links, gold)
         note(_describe(score, len(links)))
     if json:
         print_json(
@@ -388,13 +391,6 @@ def _find(
         if not ways[0].settings.sinks:
             tally.add(attention)
         yield align(attention, ways[0].settings)
-
-
-def _listed(pairs: Iterable[Pair], into: list[Pair]) -> Iterator[Pair]:
-    """The same pairs, remembered."""
-    for pair in pairs:
-        into.append(pair)
-        yield pair
 
 
 def _note_sinks(tally: SinkTally) -> None:

@@ -23,6 +23,7 @@ from regard.inspection.page import write_page
 from regard.inspection.record import Part
 from regard.inspection.terminal_tree import show_tree
 from regard.serving.answer import Answer
+from regard.serving.inline.sentences import split_sentences
 from regard.serving.searching import search_settings
 from regard.serving.translator import Translator, load
 from regard.serving.without import num_silenced, silence_each
@@ -145,11 +146,17 @@ def command(
     look = answer.attention
     if look is None:
         raise SettingsError("the sentence is blank: there is nothing to look at")
+    if (count := len(split_sentences(sentence))) > 1:
+        note(f"{count} sentences are looked at as one: give them one by one to see each by itself")
+    others = tree or html is not None or (files and kind == "tree")
     if json:
         print_json(_document(translator, answer))
     else:
         _print_texts(answer, asked)
-        _print_maps(look, View(part, layer, head, every, not pieces))
+        if look.parts or not others:
+            _print_maps(look, View(part, layer, head, every, not pieces))
+        else:
+            note("this model does not attend: there is no map to show")
         if tree and look.tree is not None:
             out.print(show_tree(look.tree, look.tree_pieces))
     draw_all(

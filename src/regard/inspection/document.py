@@ -8,7 +8,6 @@ from torch import Tensor
 from typing_extensions import TypedDict  # pydantic, which reads these, takes no other before 3.12
 
 from regard.decoding.tree import Fate
-from regard.inspection.alignment import AlignmentSettings
 from regard.inspection.changes import Wish, write_changes
 from regard.inspection.look import Look
 from regard.inspection.record import Attention, Axis, Part
@@ -97,6 +96,7 @@ class LookDocument(TypedDict):
     alignment: Links | None
     sinks: list[SinkFound]
     candidates: list[Ranked]
+    notes: list[str]
     tree: Tree | None
     changes: list[dict[str, Any]]
     before: Text | None
@@ -120,6 +120,8 @@ class Answered(Protocol):
     @property
     def candidates(self) -> Sequence[Scored]: ...
     @property
+    def notes(self) -> Sequence[str]: ...
+    @property
     def attention(self) -> Look | None: ...
     @property
     def changes(self) -> Sequence[Wish]: ...
@@ -128,17 +130,12 @@ class Answered(Protocol):
 
 
 def look_document(
-    answer: Answered,
-    *,
-    model: str = "",
-    alignment: AlignmentSettings | None = None,
-    without: Sequence[Without] = (),
+    answer: Answered, *, model: str = "", without: Sequence[Without] = ()
 ) -> LookDocument:
     """The document of one answer, ready for JSON.
 
-    `alignment` says how the links are read off, by default as the look says. `without` is for a
-    viewer that cannot ask for a translation under other changes. An answer that was not looked at,
-    or by a model that does not attend, has no parts.
+    `without` is for a viewer that cannot ask for a translation under other changes. An answer that
+    was not looked at, or by a model that does not attend, has no parts.
     """
     look = answer.attention or Look({})
     source, target = _source_axis(look), _target_axis(look)
@@ -149,9 +146,10 @@ def look_document(
         "target": _side(answer.candidates[0].text, target),
         "given": [SPECIAL_PIECES[BOS], *target.pieces[:-1]] if target else [],
         "parts": {part: _maps(attention) for part, attention in look.parts.items()},
-        "alignment": _links(look, alignment or look.reading),
+        "alignment": _links(look),
         "sinks": [sink for attention in look.parts.values() for sink in _sinks(attention)],
         "candidates": [{"text": one.text, "score": one.score} for one in answer.candidates],
+        "notes": list(answer.notes),
         "tree": _tree(look),
         "changes": write_changes(answer.changes),
         "before": None if answer.before is None else {"text": answer.before.candidates[0].text},
@@ -194,10 +192,10 @@ def _pack(weights: Tensor) -> str:
     return base64.b64encode(levels.numpy().tobytes()).decode()
 
 
-def _links(look: Look, settings: AlignmentSettings) -> Links | None:
+def _links(look: Look) -> Links | None:
     if "cross" not in look.parts:
         return None
-    return {"links": sorted(look.alignment(settings)), "by": str(settings)}
+    return {"links": sorted(look.alignment()), "by": str(look.reading)}
 
 
 def _sinks(attention: Attention) -> list[SinkFound]:

@@ -74,17 +74,19 @@ class Recording:
         part: Part = "cross",
         *,
         unknown: Sequence[str] = (),
+        unknown_source: Sequence[str] = (),
     ) -> Attention:
         """The attention of one sentence, its padding cut off and its pieces named.
 
-        `unknown` are the words that stand for the target's unknown ones, as `decode` has it.
+        `unknown` are the words that stand for the target's unknown ones, as `decode` has it, and
+        `unknown_source` those that stand for the source's.
         """
         numbers = sorted(layer for there, layer in self.weights if there == part)
         if not numbers:
             parts = ", ".join(sorted({there for there, _ in self.weights}))
             raise SettingsError(f"part: no {part} attention was recorded, found {parts or 'none'}")
         layers = torch.stack([self.weights[part, layer][sentence] for layer in numbers])
-        columns = name_axis(_real(self.source, sentence), source)
+        columns = name_axis(_real(self.source, sentence), source, unknown_source)
         answered = [*_real(self.target, sentence)[1:], EOS]
         return name_attention(part, layers, columns, answered, target, unknown=unknown)
 

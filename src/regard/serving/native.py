@@ -54,7 +54,7 @@ class Native:
         return [
             Spoken(
                 parts,
-                look_into(self.runs[0], line.parts[0], parts[0][0], watch)
+                look_into(self.runs[0], line, parts[0][0], watch)
                 if wanted.look and parts
                 else None,
             )

@@ -92,6 +92,8 @@ export class AttentionView {
     this.#pinned = null;
     this.#force(false);
     this.element.removeAttribute("aria-busy");
+    this.notes.replaceChildren(...look.notes.map((note) => make("li", {}, note)));
+    this.notes.hidden = look.notes.length === 0;
     this.candidates.show(look.candidates);
     this.tree.show(look.tree);
     this.#showOutcome(look.before?.text ?? null, look.target.text);
@@ -154,9 +156,11 @@ export class AttentionView {
       this.unitSwitch.element,
       this.pictureSwitch.element,
     );
+    this.notes = make("ul", { class: "notes", "aria-label": "Notes", hidden: true });
     this.stage = make(
       "section",
       { class: "card stage", "aria-label": "Attention between words" },
+      this.notes,
       this.toolbar,
       this.words.element,
       this.map.element,

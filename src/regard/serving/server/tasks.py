@@ -76,7 +76,8 @@ class LookInto:
         answers = (
             told.look(line, self.settings, changes=self.changes, tree=self.tree) for line in lines
         )
-        return [look_document(one, model=run.folder.path.name) for one in answers]
+        name = run.folder.path.resolve().name
+        return [look_document(one, model=name) for one in answers]
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,13 @@ def test_changes_with_the_translation_before_them(server, translator):
     assert document["before"] == {"text": translator(SENTENCE).text}
 
 
+def test_notes_are_told(server):
+    document = server.post("/attention", json={"q": "Jane danse \u0416\u0416.", **PAIR}).json()
+    [note] = document["notes"]
+    assert "are not in the model's vocabulary" in note
+    assert document["source"]["words"] == ["Jane", "danse", "\u0416\u0416."]
+
+
 def test_a_forced_link(server):
     force = {"kind": "force", "target": 0, "source": 2, "layer": None, "head": None}
     document = server.post("/attention", json={"q": SENTENCE, **PAIR, "changes": [force]}).json()
