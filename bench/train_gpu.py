@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
+
 Facts = Iterator[dict[str, Any]]
 
 
@@ -73,6 +75,9 @@ def main() -> int:
     plan = asked.out.with_name("tiles.json")
     if asked.stage:
         return run_stage(asked.stage, asked.out, plan)
+    if not torch.cuda.is_available():
+        print("error: this measures a GPU, and torch finds none here", file=sys.stderr)
+        return 1
     until, ended = time.monotonic() + asked.seconds, {}
     for name in asked.stages or list(stages(plan)):
         left = until - time.monotonic()

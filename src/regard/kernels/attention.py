@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
+from regard.kernels.available import device_of
 from regard.kernels.chance import draw_seed, kept, no_seed, threshold
 
 LOG2_E = 1.4426950408889634
@@ -37,6 +38,8 @@ class Tiles(NamedTuple):
     stages: int = 1
     stride: int = 0
     """For slopes of whole sentences: the tokens among which those of a program begin."""
+    registers: int = 0
+    """The most that a thread may have, so that more of them run at a time; 0: as it comes."""
 
 
 class Plan(NamedTuple):
@@ -45,12 +48,12 @@ class Plan(NamedTuple):
     forward: Tiles = Tiles(64, 64, 4)
     queries: Tiles = Tiles(64, 64, 4)
     keys: Tiles = Tiles(64, 64, 4)
-    whole: Tiles | None = Tiles(64, 128, 8, stride=96)
+    whole: Tiles | None = Tiles(64, 64, 4, stride=48)
     """One kernel for all three slopes; None: one for those of queries, one for the others."""
 
 
-PLANS: dict[int, Plan] = {}
-"""By the lanes of a head; whoever has measured another plan puts it here."""
+PLANS: dict[int, Plan] = {128: Plan(keys=Tiles(64, 64, 8), whole=Tiles(64, 64, 8, stride=48))}
+"""By the lanes of a head, where they are not the usual ones; chosen so that registers suffice."""
 
 
 def attend_short(
@@ -127,13 +130,14 @@ def _forward(  # noqa: PLR0913 (an operator's schema has tensors and numbers alo
     mixed = queries.new_empty(num, heads, width)
     sums = queries.new_empty(heads, num, dtype=torch.float32)
     tiles = _plan(width).forward
-    _device().forward[(heads, -(-num // tiles.rows))](
-        queries, keys, values, mixed, sums, seed,
-        q_places, k_offsets, q_longest, num,
-        *_steps(queries, keys, values, mixed),
-        factor * LOG2_E, threshold(dropout), 1 / (1 - dropout),
-        **_constants(causal, dropout, width, tiles),
-    )  # fmt: skip
+    with device_of(queries):
+        _device().forward[(heads, -(-num // tiles.rows))](
+            queries, keys, values, mixed, sums, seed,
+            q_places, k_offsets, q_longest, num,
+            *_steps(queries, keys, values, mixed),
+            factor * LOG2_E, threshold(dropout), 1 / (1 - dropout),
+            **_constants(causal, dropout, width, tiles),
+        )  # fmt: skip
     return mixed, sums
 
 
@@ -165,37 +169,58 @@ def _backward(  # noqa: PLR0913
     dropout: float,
 ) -> list[Tensor]:
     """The slopes of the parts, given that of what was found."""
-    inputs = apart(parts)
     slopes = [part.new_empty(part.shape) for part in parts]
-    to = apart(slopes)
     if slope.stride(-1) != 1:
         slope = slope.contiguous()
-    num, heads, width = inputs[0].shape
-    plan, device = _plan(width), _device()
+    where = q_offsets, q_places, q_longest, k_offsets, k_places, k_longest
     numbers = factor, factor * LOG2_E, threshold(dropout), 1 / (1 - dropout)
+    with device_of(slope):
+        _launch(
+            _Backward(apart(parts), mixed, slope, sums, apart(slopes), seed),
+            where, numbers, {"causal": causal, "dropout": dropout, "width": mixed.shape[2]},
+        )  # fmt: skip
+    return slopes
+
+
+class _Backward(NamedTuple):
+    """The tensors of a backward pass."""
+
+    inputs: tuple[Tensor, Tensor, Tensor]
+    mixed: Tensor
+    slope: Tensor
+    sums: Tensor
+    to: tuple[Tensor, Tensor, Tensor]
+    seed: Tensor
+
+
+def _launch(
+    it: _Backward, where: tuple[Any, ...], numbers: tuple[Any, ...], how: dict[str, Any]
+) -> None:
+    """Write the slopes."""
+    q_offsets, q_places, q_longest, k_offsets, k_places, k_longest = where
+    (inputs, mixed, slope, sums, to, seed), device = it, _device()
+    (num, heads, _), others, plan = mixed.shape, len(inputs[1]), _plan(how["width"])
     if plan.whole is not None:
-        constants = _constants(causal, dropout, width, plan.whole)
         device.backward_whole[(heads, -(-num // plan.whole.stride))](
             *inputs, mixed, slope, sums, *to, seed,
             q_places, q_offsets, k_offsets, q_longest, len(q_offsets) - 1, num,
             *_steps(*inputs, mixed, slope, *to),
-            *numbers, **constants, STRIDE=plan.whole.stride,
+            *numbers, **_constants(**how, tiles=plan.whole), STRIDE=plan.whole.stride,
         )  # fmt: skip
-        return slopes
+        return
     deltas = torch.empty_like(sums)
     device.backward_queries[(heads, -(-num // plan.queries.rows))](
         *inputs, mixed, slope, sums, deltas, to[0], seed,
         q_places, k_offsets, q_longest, num,
         *_steps(*inputs, mixed, slope, to[0]),
-        *numbers, **_constants(causal, dropout, width, plan.queries),
+        *numbers, **_constants(**how, tiles=plan.queries),
     )  # fmt: skip
-    device.backward_keys[(heads, -(-len(inputs[1]) // plan.keys.cols))](
+    device.backward_keys[(heads, -(-others // plan.keys.cols))](
         *inputs, slope, sums, deltas, *to[1:], seed,
-        k_places, q_offsets, k_longest, num, len(inputs[1]),
+        k_places, q_offsets, k_longest, num, others,
         *_steps(*inputs, slope, *to[1:]),
-        *numbers, **_constants(causal, dropout, width, plan.keys),
+        *numbers, **_constants(**how, tiles=plan.keys),
     )  # fmt: skip
-    return slopes
 
 
 @_backward.register_fake
@@ -241,7 +266,9 @@ def _plan(width: int) -> Plan:
 
 
 def _constants(causal: bool, dropout: float, width: int, tiles: Tiles) -> dict[str, Any]:
+    bound = {"maxnreg": tiles.registers} if tiles.registers else {}
     return {
+        **bound,
         "CAUSAL": causal,
         "DROP": dropout > 0,
         "WIDTH": width,

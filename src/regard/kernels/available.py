@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+from contextlib import AbstractContextManager
 from functools import cache
 
 import torch
@@ -26,6 +27,11 @@ def interpreted() -> bool:
 def runs_on(x: Tensor) -> bool:
     """Whether Triton kernels can run where `x` is."""
     return (x.is_cuda or interpreted()) and have_triton()
+
+
+def device_of(x: Tensor) -> AbstractContextManager[object]:
+    """Within it, kernels start where `x` is."""
+    return torch.cuda.device_of(x)  # type: ignore[no-untyped-call]
 
 
 def suits(kernel: str, x: Tensor) -> bool:

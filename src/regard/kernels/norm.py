@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.library import custom_op
 
+from regard.kernels.available import device_of
 from regard.kernels.chance import draw_seed, kept, no_seed, threshold
 
 WIDEST = 8192
@@ -91,8 +92,10 @@ def _forward(  # noqa: PLR0913 (an operator's schema has tensors and numbers alo
     x, y = x.contiguous(), y.contiguous()
     made = _room(x, y, keep)
     num, width = x.shape
-    if num:
-        constants = _constants(bias, dropout, keep, width)
+    constants = _constants(bias, dropout, keep, width)
+    if not num:
+        return made
+    with device_of(x):
         _device().forward[(-(-num // constants["ROWS"]),)](
             x, y, x if bias is None else bias, weight, shift, made[1], made[0], *made[2:],
             seed, num, threshold(dropout), 1 / (1 - dropout), epsilon, **constants,
@@ -134,7 +137,9 @@ def _backward(  # noqa: PLR0913
     to_x, to_y, _ = made = _slope_room(slope, x, dropout)
     programs = min(tiles.programs, max(1, num))
     sums = x.new_zeros(3, programs, width, dtype=torch.float32)
-    if num:
+    if not num:
+        return *made[:2], sums.sum(1)
+    with device_of(x):
         _device().backward[(programs,)](
             x, x if y is None else y.contiguous(), x if bias is None else bias, weight,
             slope.contiguous(), x if beside is None else beside.contiguous(),
