@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from regard.attention.attend import KeyValues, plain
-from regard.attention.cache import Paths, recall
+from regard.attention.cache import AHEAD, Cells, Paths, recall
 from regard.attention.scores import AdditiveScore, ScaledDotScore
 from regard.types import Site
 
@@ -14,11 +14,12 @@ HERE = Site("decoder", 0, len(WIDTHS) - 1)
 def searched(dtype, *, seed=0):
     """Cells and paths after a search of changing width, and each path's own keys and values."""
     torch.manual_seed(seed)
-    paths = Paths.empty(B, where=torch.device("cpu"))
+    paths = Paths.empty(B, like=torch.empty(0, dtype=dtype))
     cells = KeyValues(torch.empty(B, H, 0, D, dtype=dtype), torch.empty(B, H, 0, DV, dtype=dtype))
     own = [[KeyValues(cells.keys[b], cells.values[b])] for b in range(B)]  # (H, t, D) of each
+    cells = Cells(cells)
     for width in WIDTHS:
-        parents = torch.randint(paths.slots.shape[1], (B, width))
+        parents = torch.randint(paths.trails.shape[2], (B, width))
         paths = paths.branch(parents).grow()
         keys = torch.randn(B, H, width, D, dtype=dtype)
         values = torch.randn(B, H, width, DV, dtype=dtype)
@@ -35,7 +36,7 @@ def searched(dtype, *, seed=0):
 
 
 def test_paths_name_the_cells_that_were_passed():
-    paths = Paths.empty(1, where=torch.device("cpu")).branch(torch.tensor([[0, 0]])).grow()
+    paths = Paths.empty(1, like=torch.empty(0)).branch(torch.tensor([[0, 0]])).grow()
     assert paths.slots.tolist() == [[[0], [1]]]
     paths = paths.branch(torch.tensor([[1, 0, 1]])).grow()
     assert paths.slots.tolist() == [[[1, 2], [0, 3], [1, 4]]]
@@ -110,3 +111,37 @@ def test_no_hypothesis_shares_a_position_with_two_cells():
     assert (paths.mask.sum(-1) == len(WIDTHS)).all()
     spread = torch.zeros(B, WIDTHS[-1], sum(WIDTHS), dtype=torch.bool).scatter(2, paths.slots, True)
     assert torch.equal(paths.mask[:, 0], spread)
+
+
+def laid(count, seed):
+    torch.manual_seed(seed)
+    return KeyValues(torch.randn(B, H, count, D), torch.randn(B, H, count, DV))
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_cells_are_a_value_whoever_appends_to_them(mode):
+    with mode():
+        cells, all_laid = Cells(laid(0, 0)), laid(0, 0)
+        for step in range(3 * AHEAD):
+            before, count = cells, cells.kv.keys.shape[2]
+            other = before.append(laid(1, 1000 + step))
+            cells, all_laid = before.append(laid(2, step)), all_laid.append(laid(2, step))
+            assert torch.equal(other.kv.keys[:, :, :count], before.kv.keys)
+            assert torch.equal(other.kv.values[:, :, count:], laid(1, 1000 + step).values)
+            assert before.kv.keys.shape[2] == count
+            for mine, wanted in zip(cells.kv, all_laid, strict=True):
+                assert torch.equal(mine, wanted)
+        rows = torch.tensor([1])
+        assert torch.equal(
+            cells.rows(rows).append(laid(1, 0).rows(rows)).kv.keys[:, :, :-1], all_laid.keys[rows]
+        )
+
+
+def test_a_room_is_shared_while_one_goes_on_alone():
+    with torch.inference_mode():
+        cells = Cells(laid(0, 0)).append(laid(1, 0))
+        later = cells.append(laid(1, 1))
+        assert later.kv.keys.data_ptr() == cells.kv.keys.data_ptr()
+        assert cells.append(laid(1, 2)).kv.keys.data_ptr() != cells.kv.keys.data_ptr()
+    with torch.no_grad():  # where what was made in inference mode may not be written to
+        assert torch.equal(later.append(laid(1, 3)).kv.keys[:, :, :2], later.kv.keys)

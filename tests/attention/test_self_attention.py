@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.attention.blocks import Span
-from regard.attention.cache import Paths
+from regard.attention.cache import Cells, Paths
 from regard.attention.masks import causal_mask, padding_mask
 from regard.attention.relative import RelativeKeys
 from regard.attention.rotary import rotate
@@ -117,10 +117,10 @@ def test_each_step_finds_what_its_row_finds(given, dtype):
     ours = attention(dtype, span=Span(4, 0), **given)
     x = torch.randn(B, T, D, dtype=dtype)
     wanted = look(ours, x, torch.ones(1, 1, 1, T, dtype=torch.bool))
-    paths, cells = Paths.empty(B, where=x.device), None
+    paths, cells = Paths.empty(B, like=x), None
     for t in range(T):
         queries, new = ours.project_all(x[:, t : t + 1], at=t)
-        cells = new if cells is None else cells.append(new)
+        cells = Cells(new) if cells is None else cells.append(new)
         paths = paths.grow().within(4)
         found = ours.recall(queries, cells, paths, site=Site("decoder", 0, t))
         torch.testing.assert_close(found, wanted[:, t : t + 1])

@@ -1,6 +1,8 @@
+import pytest
 import torch
 
 from decoding.tables import Countdown, HistoryTable
+from regard.decoding import loop
 from regard.decoding.beam import Beam
 from regard.decoding.loop import Plan, explore
 from regard.decoding.penalties import Penalties
@@ -22,6 +24,31 @@ def test_finished_sentences_leave_the_batch_and_answers_stay_in_order():
     found = explore(decoder, decoder.start([5, 0, 9, 2]), plan([3] * B), None)
     assert [h.tokens for (h,) in found] == [(4,) * n for n in (5, 0, 9, 2)]
     assert decoder.batches == [4, 3, 3, 2, 2, 2, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("stop", ["safe", "size"])
+@pytest.mark.parametrize("crowded", [0.0, 0.5, 1.0])
+def test_who_is_done_may_stay_a_while_and_is_not_asked_again(crowded, stop, monkeypatch):
+    monkeypatch.setattr(loop, "CROWDED", crowded)
+    decoder = HistoryTable(9, WORDS, 4, sharp=2.0)
+    how = plan([S] * 9, size=3, limit=6, stop=stop)
+    found = explore(decoder, decoder.start(), how, None)
+    alone = [
+        explore(decoder, decoder.start([row]), plan([S], size=3, limit=6, stop=stop), None)[0]
+        for row in range(9)
+    ]
+    assert found == alone
+
+
+def test_all_leave_at_once_where_somebody_watches():
+    decoder = Countdown()
+    watch = lambda site, weights: weights  # noqa: E731
+    many = [0, 1, 2, 3, 4, 5, 6, 7, 8]
+    explore(decoder, decoder.start(many), plan([3] * 9), watch)
+    assert decoder.batches == [9, 8, 7, 6, 5, 4, 3, 2, 1]
+    decoder.batches.clear()
+    explore(decoder, decoder.start(many), plan([3] * 9), None)
+    assert decoder.batches == [9, 9, 7, 6, 5, 4, 3, 2, 1]
 
 
 def test_a_sentence_at_its_limit_leaves_too():

@@ -111,7 +111,7 @@ def test_the_past_is_kept_once_for_all_layers():
     for tokens in target.ids.split(1, dim=1):
         _, state = model.step(tokens, state)
     (cells,) = state.past
-    assert cells.keys.shape == (B, H, 1 + T, D // H)
+    assert cells.kv.keys.shape == (B, H, 1 + T, D // H)
 
 
 def test_layers_are_mixed_evenly_at_first():

@@ -30,7 +30,7 @@ class KeyValues(NamedTuple):
 
     def rows(self, sentences: Tensor) -> "KeyValues":
         """Those of some sentences (B',) alone."""
-        return KeyValues(self.keys[sentences], self.values[sentences])
+        return KeyValues(*(x.index_select(0, sentences) for x in self))
 
     def append(self, later: "KeyValues") -> "KeyValues":
         """These, and `later` ones of the same sentences behind them."""

@@ -7,66 +7,143 @@ P cells, shared by all hypotheses of the sentence. A hypothesis is then no more 
 cells that it came by, and to choose others is to copy lists of small numbers.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.attention.attend import KeyValues, fused, plain
+from regard.attention.few import few, fits_few
 from regard.attention.scores import Score
 from regard.types import Site, Watch
+
+AHEAD = 16
+"""Steps that a room of cells has space for when it is made."""
+
+
+@dataclass
+class _Room:
+    """Memory for cells, of which some are laid down; they are never changed any more."""
+
+    kv: KeyValues  # (B, H, space, D)
+    filled: int
+
+    def takes(self, first: int, last: int) -> bool:
+        """Whether cells `first` to `last` may be laid down here: nobody else has done so."""
+        writable = self.kv.keys.is_inference() == torch.is_inference_mode_enabled()
+        return writable and self.filled == first and last <= self.kv.keys.shape[2]
+
+
+class Cells(NamedTuple):
+    """The P cells of each sentence in one layer; a value.
+
+    Who appends to it gets all cells back with the new ones behind them, and shares the memory of
+    the old ones. There is room for more than are there, so that most steps copy nothing but what is
+    new; a second one who appends to the same cells gets a room of his own.
+    """
+
+    kv: KeyValues  # (B, H, P, D)
+    room: _Room | None = None
+
+    def rows(self, sentences: Tensor) -> "Cells":
+        """Those of some `sentences` (B',) alone."""
+        return Cells(self.kv.rows(sentences))
+
+    def append(self, later: KeyValues) -> "Cells":
+        """These, and `later` ones (B, H, K, D) behind them."""
+        if torch.is_grad_enabled():  # gradients want all that was read to stay as it was
+            return Cells(self.kv.append(later))
+        first, room = self.kv.keys.shape[2], self.room
+        last = first + later.keys.shape[2]
+        if room is None or not room.takes(first, last):
+            space = max(2 * first, first + AHEAD * (last - first))
+            room = _Room(KeyValues(*(_with_space(x, space) for x in self.kv)), first)
+        for place, new in zip(room.kv, later, strict=True):
+            place[:, :, first:last] = new
+        room.filled = last
+        return Cells(KeyValues(*(x[:, :, :last] for x in room.kv)), room)
+
+
+def _with_space(x: Tensor, space: int) -> Tensor:
+    """`x` (B, H, P, D) at the beginning of (B, H, space, D)."""
+    rows, heads, filled, width = x.shape
+    room = x.new_empty(rows, heads, space, width)
+    room[:, :, :filled] = x
+    return room
 
 
 class Paths(NamedTuple):
     """By which cells each hypothesis came."""
 
-    slots: Tensor  # (B, K, t) the cell of each of its t positions
-    mask: Tensor  # (B, 1, K, P) the same, as which of the P cells it may look at
-    places: Tensor  # (P,) the position at which each cell was laid down
+    trails: Tensor  # (B, 1, K, P): 0 where it passed, else -inf, to be added to scores
+    widths: tuple[int, ...]  # t of them, with the sum P: cells laid down at each position
+    near: Tensor | None = None  # (P,) the same for where it may look at all; none: anywhere
 
     @classmethod
-    def empty(cls, sentences: int, *, where: torch.device) -> "Paths":
-        """One hypothesis for each sentence, which has been nowhere yet."""
-        slots = torch.zeros(sentences, 1, 0, dtype=torch.long, device=where)
-        mask = torch.zeros(sentences, 1, 1, 0, dtype=torch.bool, device=where)
-        return cls(slots, mask, slots.new_zeros(0))
+    def empty(cls, sentences: int, *, like: Tensor) -> "Paths":
+        """One hypothesis for each sentence, which has been nowhere yet; scores are `like` this."""
+        return cls(like.new_zeros(sentences, 1, 1, 0), ())
 
     @property
     def length(self) -> int:
         """How many positions each hypothesis has."""
-        return self.slots.shape[2]
+        return len(self.widths)
+
+    @property
+    def places(self) -> Tensor:
+        """The position (P,) at which each cell was laid down."""
+        widths = torch.tensor(self.widths, device=self.trails.device)
+        return torch.arange(self.length, device=self.trails.device).repeat_interleave(
+            widths, output_size=self.trails.shape[-1]
+        )
+
+    @property
+    def hidden(self) -> Tensor:
+        """What keeps each hypothesis from looking at cells, added to its scores: (B, 1, K, P)."""
+        return self.trails if self.near is None else self.trails + self.near
+
+    @property
+    def mask(self) -> Tensor:
+        """The same as which of the cells it may look at: (B, 1, K, P)."""
+        return self.hidden == 0
+
+    @property
+    def slots(self) -> Tensor:
+        """The cell of each of its t positions: (B, K, t)."""
+        rows, _, width, _ = self.trails.shape
+        passed = (self.trails == 0).nonzero()[:, -1]  # (B K t,): in each path the first cell first
+        return passed.view(rows, width, self.length)
 
     def grow(self) -> "Paths":
         """The paths one position on: hypothesis k goes through the k-th new cell, cell P + k."""
-        rows, width, _ = self.slots.shape
-        own = torch.eye(width, dtype=torch.bool, device=self.mask.device)  # (K, K)
-        newest = torch.arange(width, device=self.slots.device) + self.mask.shape[-1]  # (K,)
-        return Paths(
-            torch.cat([self.slots, newest[None, :, None].expand(rows, -1, -1)], dim=2),
-            torch.cat([self.mask, own.expand(rows, 1, -1, -1)], dim=3),  # (B, 1, K, P + K)
-            torch.cat([self.places, torch.full_like(newest, self.length)]),  # (P + K,)
-        )
+        rows, _, width, _ = self.trails.shape
+        own = self.trails.new_zeros(width, width)  # (K, K)
+        if width > 1:
+            own.fill_(float("-inf")).fill_diagonal_(0.0)
+        trails = torch.cat([self.trails, own.expand(rows, 1, -1, -1)], dim=3)  # (B, 1, K, P + K)
+        return Paths(trails, (*self.widths, width))
 
     def within(self, reach: int) -> "Paths":
         """The same, seeing nothing that was laid down more than `reach` before the newest."""
         near = self.places >= self.length - 1 - reach  # (P,)
-        return self._replace(mask=self.mask & near)
+        nothing = self.trails.new_zeros(near.shape)
+        return self._replace(near=nothing.masked_fill_(~near, float("-inf")))
 
     def keep(self, sentences: Tensor) -> "Paths":
         """Those of `sentences` (B',) alone."""
-        return Paths(self.slots[sentences], self.mask[sentences], self.places)
+        return self._replace(trails=self.trails[sentences])
 
     def branch(self, parents: Tensor) -> "Paths":
         """Those in which hypothesis k of sentence b continues `parents[b, k]`; (B, K')."""
-        rows = torch.arange(len(parents), device=parents.device)[:, None]  # (B, 1)
-        mask = self.mask[rows, :, parents].transpose(1, 2)  # (B, 1, K', P)
-        return Paths(self.slots[rows, parents], mask, self.places)
+        cells = parents[:, None, :, None].expand(-1, 1, -1, self.trails.shape[-1])  # (B, 1, K', P)
+        return self._replace(trails=self.trails.gather(2, cells))
 
 
 def recall(
     score: Score,
     queries: Tensor,
-    cells: KeyValues,
+    cells: Cells,
     paths: Paths,
     *,
     site: Site,
@@ -83,25 +160,29 @@ def recall(
     """
     factor = score.factor(queries.shape[-1])
     if watch is None and factor is not None and queries.dtype != torch.float64:
-        return fused(queries, cells, paths.mask, factor=factor, bias=bias, dropout=dropout)
-    rows = torch.arange(len(paths.slots), device=paths.slots.device)[:, None, None]  # (B, 1, 1)
-    own = KeyValues(*(x[rows, :, paths.slots].movedim(3, 1) for x in cells))  # (B, H, K, t, D)
+        if fits_few(queries) and not dropout:
+            hidden = paths.hidden if bias is None else paths.hidden + bias
+            return few(queries, cells.kv, hidden, factor=factor)
+        return fused(queries, cells.kv, paths.mask, factor=factor, bias=bias, dropout=dropout)
+    slots = paths.slots  # (B, K, t)
+    rows = torch.arange(len(slots), device=slots.device)[:, None, None]  # (B, 1, 1)
+    own = KeyValues(*(x[rows, :, slots].movedim(3, 1) for x in cells.kv))  # (B, H, K, t, D)
     mixed = plain(
         score,
         queries[..., None, :],  # (B, H, K, 1, D): the one query of each past
         own,
-        _own(paths.mask, paths),
+        _own(paths.mask, slots),
         site=site,
-        bias=None if bias is None else _own(bias, paths),
+        bias=None if bias is None else _own(bias, slots),
         dropout=dropout,
         watch=None if watch is None else _by_hypothesis(watch),
     )
     return mixed.squeeze(-2)  # (B, H, K, D')
 
 
-def _own(cells: Tensor, paths: Paths) -> Tensor:
+def _own(cells: Tensor, slots: Tensor) -> Tensor:
     """Of what is said of all P cells (B, H|1, K, P), what is said of one's own: (…, K, 1, t)."""
-    slots = paths.slots[:, None].expand(-1, cells.shape[1], -1, -1)  # (B, H|1, K, t)
+    slots = slots[:, None].expand(-1, cells.shape[1], -1, -1)  # (B, H|1, K, t)
     return cells.gather(-1, slots)[..., None, :]  # (B, H|1, K, 1, t)
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend
+from regard.attention.few import Sight, few, fits_few
 from regard.attention.packed import Layout, attend_stacked
 from regard.attention.scores import ScaledDotScore
 from regard.types import Site, Watch
@@ -21,6 +22,18 @@ def merge_heads(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(2)
 
 
+class StackedLinear(nn.Linear):
+    """A linear layer of which some outputs can be asked for alone."""
+
+    def forward(self, x: Tensor, outputs: tuple[int, int] | None = None) -> Tensor:
+        """(..., D) -> (..., N), or of the N the `outputs` from the first number to the second."""
+        if outputs is None:
+            return super().forward(x)
+        rows = slice(*outputs)
+        bias = None if self.bias is None else self.bias[rows]
+        return nn.functional.linear(x, self.weight[rows], bias)
+
+
 class MultiHeadAttention(nn.Module):
     """Scaled dot-product attention in `heads` subspaces (Vaswani et al. 2017, section 3.2.2).
 
@@ -34,7 +47,7 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"width must be a multiple of heads, got {width=} and {heads=}")
         self.heads, self.dropout = heads, dropout
         self.score = ScaledDotScore()
-        self.project = nn.Linear(width, 3 * width, bias=bias)
+        self.project = StackedLinear(width, 3 * width, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
         self.reset_parameters()
 
@@ -89,6 +102,16 @@ class MultiHeadAttention(nn.Module):
         merged: Tensor = self.out(mixed.flatten(1))
         return merged
 
+    def glance(
+        self, queries: Tensor, kv: KeyValues, sight: Sight, *, site: Site, watch: Watch | None
+    ) -> Tensor:
+        """`forward` for the few queries of a step, of all in `sight`, by which `kv` was cleared."""
+        if watch is not None or self._p or not fits_few(queries):
+            return self.forward(queries, kv, sight.mask, site=site, watch=watch)
+        mixed = few(queries, kv, sight.hidden, factor=self.score.factor(queries.shape[-1]))
+        merged: Tensor = self.out(merge_heads(mixed))
+        return merged
+
     @property
     def _p(self) -> float:
         return self.dropout if self.training else 0.0
@@ -96,9 +119,8 @@ class MultiHeadAttention(nn.Module):
     def _slice(self, x: Tensor, first: int, last: int) -> Tensor:
         """`x` through the projections number `first` up to `last` of query, key, value."""
         width = x.shape[-1]
-        rows = slice(first * width, last * width)
-        bias = None if self.project.bias is None else self.project.bias[rows]
-        return nn.functional.linear(x, self.project.weight[rows], bias)
+        sliced: Tensor = self.project(x, (first * width, last * width))
+        return sliced
 
     def _split(self, x: Tensor) -> Tensor:
         return split_heads(x, self.heads)

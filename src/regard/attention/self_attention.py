@@ -5,7 +5,7 @@ from torch import Tensor
 
 from regard.attention.attend import KeyValues, attend
 from regard.attention.blocks import Span, cut, join
-from regard.attention.cache import Paths, recall
+from regard.attention.cache import Cells, Paths, recall
 from regard.attention.multihead import MultiHeadAttention, merge_heads
 from regard.attention.packed import Layout
 from regard.attention.relative import RelativeKeys, offsets
@@ -103,7 +103,7 @@ class SelfAttention(MultiHeadAttention):
     def recall(
         self,
         queries: Tensor,
-        cells: KeyValues,
+        cells: Cells,
         paths: Paths,
         *,
         site: Site,

@@ -35,8 +35,7 @@ class Beam:
         """
         vocabulary = log_probs.shape[-1]
         totals = log_probs.add_(grid.log_probs[..., None]).flatten(1)  # (B, K V)
+        best = ranked(totals, min(2 * self.size if self.size > 1 else 1, totals.shape[1]))  # (B, C)
         if self.size == 1:
-            likeliest = totals.max(dim=1, keepdim=True)  # of equal ones the first: (B, 1)
-            return Candidates(likeliest.values, likeliest.indices, None)
-        best = ranked(totals, min(2 * self.size, totals.shape[1]))  # (B, C)
+            return Candidates(best.values, best.indices, None)
         return Candidates(best.values, best.indices % vocabulary, best.indices // vocabulary)

@@ -17,6 +17,12 @@ from regard.models.contracts import Decoder, StateT, take
 from regard.nouns import Hypothesis
 from regard.types import Watch
 
+CROWDED = 7 / 8
+"""Of the sentences of a batch; when no more than these go on, the others leave it.
+
+To leave costs a copy of all that stay, and to stay a step of each that could have left.
+"""
+
 
 class Chooser(Protocol):
     """The part in which searches differ: how the hypotheses go on."""
@@ -88,6 +94,7 @@ def explore(
         state = state.branch(torch.zeros_like(grid.tokens[..., 0]))
     finished = Finished.free(len(limits), plan.places, where)
     attention = MeanAttention(watch) if plan.penalties.beta else None
+    share = 1.0 if observe or watch else CROWDED  # who looks on sees nobody who is done
     rows = list(range(len(limits)))  # grid.rows, known to the host
     answers: dict[int, list[Hypothesis]] = {}
     while True:
@@ -97,7 +104,7 @@ def explore(
             grid = grid.cover(attention.collect())
         ways = plan.choose(log_probs, grid)  # (B, C)
         ending, going_on = ways.ending(plan.choose.width), ways.going_on(plan.choose.width)
-        finished = finished.add(_ended(ending, grid, plan.penalties))
+        finished = _set_aside(finished, ending, grid, plan.penalties)
         grid, parents = grid.grow(going_on), going_on.parents  # (B, K')
         unwanted: Collection[int] = ()
         if observe is not None:
@@ -109,22 +116,52 @@ def explore(
             done or grid.length == limits[row] or numbers[row] in unwanted
             for row, done in zip(rows, settled, strict=True)
         ]
-        leave = [place for place, done in enumerate(over) if done]
-        stay = [place for place, done in enumerate(over) if not done]
+        leave = [place for place, row in enumerate(rows) if over[place] and row not in answers]
         if leave:
-            gone, kept = (torch.tensor(x, dtype=torch.long, device=where) for x in (leave, stay))
-            final = finished.keep(gone).fill(_cut_short(grid.keep(gone), plan.penalties))
-            for place, best in zip(leave, final.hypotheses(plan.n_best), strict=True):
-                answers[rows[place]] = best
-                if observe is not None:
-                    observe.answered(numbers[rows[place]], best)
-            if not stay:
+            found = _final(finished, grid, torch.tensor(leave, device=where), plan)
+            answers.update(zip((rows[place] for place in leave), found, strict=True))
+            _tell(observe, [numbers[rows[place]] for place in leave], found)
+            if len(answers) == len(limits):
                 return [answers[row] for row in range(len(limits))]
-            rows = [rows[place] for place in stay]
-            state, grid, finished = state.keep(kept), grid.keep(kept), finished.keep(kept)
-            parents = None if parents is None else parents[kept]
+            stay = [place for place, row in enumerate(rows) if row not in answers]
+            if len(stay) <= share * len(rows):
+                kept = torch.tensor(stay, device=where)
+                rows = [rows[place] for place in stay]
+                state, grid, finished = state.keep(kept), grid.keep(kept), finished.keep(kept)
+                parents = None if parents is None else parents[kept]
         if parents is not None:
             state = state.branch(parents)
+
+
+def _set_aside(
+    finished: Finished, ending: Candidates, grid: Grid, penalties: Penalties
+) -> Finished:
+    """`finished`, and what ends now where it is better.
+
+    On a CPU it costs little to ask whether anything does, and saves the most part of a step's work
+    beside the model; another device is not asked, as the host would have to wait for the answer.
+    """
+    ends = ending.log_probs != float("-inf")  # (B, C); what is not a number is to be reported
+    if ends.device.type == "cpu" and not bool(ends.any()):
+        return finished
+    return finished.add(_ended(ending, grid, penalties))
+
+
+def _tell(
+    observe: Observe | None, numbers: Sequence[int], answers: Sequence[list[Hypothesis]]
+) -> None:
+    """Tell an observer, if there is one, of sentences that leave the search."""
+    if observe is not None:
+        for number, best in zip(numbers, answers, strict=True):
+            observe.answered(number, best)
+
+
+def _final(finished: Finished, grid: Grid, gone: Tensor, plan: Plan) -> list[list[Hypothesis]]:
+    """The n best answers to the sentences `gone` (B',), as they are where too few have finished."""
+    best = finished.keep(gone)
+    if bool((best.scores[:, : plan.n_best] == float("-inf")).any()):
+        best = best.fill(_cut_short(grid.keep(gone), plan.penalties))
+    return best.hypotheses(plan.n_best)
 
 
 def _ended(ways: Candidates, grid: Grid, penalties: Penalties) -> Finished:

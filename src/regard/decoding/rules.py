@@ -87,6 +87,8 @@ class Rules:
         price = log_probs.gather(-1, must).clamp_min(FLOOR)  # (B, K, 1)
         for narrow in self.filters:
             log_probs = narrow(log_probs, grid)
+        if forced is None and _surely_some(log_probs):
+            return log_probs
         no_choice = log_probs.amax(-1, keepdim=True) == NEVER  # (B, K, 1)
         if forced is not None:
             no_choice |= forced != PAD
@@ -106,6 +108,14 @@ class Rules:
                 f"ids of prefixes and forbidden phrases must lie in 0..{size - 1}, the decoder's "
                 f"vocabulary; got {self._ids[0]}..{self._ids[-1]}"
             )
+
+
+def _surely_some(log_probs: Tensor) -> bool:
+    """Whether it is known that every cell (B, K, V) may end, and so has something to say.
+
+    On a CPU to ask costs less than to make sure; of another device it is not asked.
+    """
+    return log_probs.device.type == "cpu" and not bool((log_probs[..., EOS] == NEVER).any())
 
 
 def _check_prefixes(prefixes: Sequence[Sequence[int]], sentences: int) -> None:

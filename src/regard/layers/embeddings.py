@@ -29,6 +29,7 @@ class TiedEmbeddings(nn.Module):
         self.target = None if tying == "shared" else nn.Parameter(torch.empty(target_size, width))
         own = tying == "separate"
         self.output = nn.Parameter(torch.empty(target_size, width)) if own else None
+        self.reader: nn.Module | None = None  # a twin of the output's matrix in fewer bits
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -46,7 +47,15 @@ class TiedEmbeddings(nn.Module):
 
     def logits(self, features: Tensor) -> Tensor:
         """(..., D) -> (..., V): how well each feature fits each target token."""
-        return F.linear(features, self._target if self.output is None else self.output)
+        if self.reader is not None:
+            read: Tensor = self.reader(features)
+            return read
+        return F.linear(features, self.outputs)
+
+    @property
+    def outputs(self) -> nn.Parameter:
+        """The matrix (V, D) that logits are made with."""
+        return self._target if self.output is None else self.output
 
     @property
     def _target(self) -> nn.Parameter:

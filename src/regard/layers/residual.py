@@ -37,5 +37,5 @@ class Residual(nn.Module):
             norm = Norm(self.norm.weight, self.norm.bias, self.norm.eps)
             past, made = x.flatten(0, -2), y.flatten(0, -2)  # (N, D) each
             return add_norm(past, made, norm, dropout=self.dropout.share).view(y.shape)
-        x = x + self.dropout(y)
+        x = x + (self.dropout(y) if self.training else y)
         return x if self.first else self.norm(x)

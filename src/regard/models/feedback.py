@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues
-from regard.attention.cache import Paths, recall
-from regard.attention.masks import padding_mask
+from regard.attention.cache import Cells, Paths, recall
+from regard.attention.few import Sight
 from regard.attention.multihead import merge_heads, split_heads
 from regard.attention.scores import ScaledDotScore
 from regard.layers.initial import xavier_linears
@@ -37,7 +37,7 @@ class LookBack(nn.Module):
         xavier_linears(self)
 
     def forward(
-        self, x: Tensor, cells: KeyValues, paths: Paths, *, site: Site, watch: Watch | None
+        self, x: Tensor, cells: Cells, paths: Paths, *, site: Site, watch: Watch | None
     ) -> Tensor:
         """What each hypothesis finds in its own past: (B, K, D) -> (B, K, D)."""
         queries = split_heads(self.query(x), self.heads)  # (B, H, K, ·)
@@ -56,10 +56,10 @@ class FeedbackLayer(CrossLayer[LookBack]):
     def step(
         self,
         x: Tensor,
-        cells: KeyValues,
+        cells: Cells,
         paths: Paths,
         source: KeyValues,
-        mask: Tensor,
+        sight: Sight,
         *,
         number: int,
         watch: Watch | None,
@@ -69,7 +69,7 @@ class FeedbackLayer(CrossLayer[LookBack]):
         site = Site("decoder", number, step)
         y = self.own(self.around_own.enter(x), cells, paths, site=site, watch=watch)
         x = self.around_own.leave(x, y)
-        return self.finish(x, source, mask, Site("cross", number, step), watch)
+        return self.finish(x, source, sight, Site("cross", number, step), watch)
 
 
 class Feedback(Stacks[FeedbackLayer]):
@@ -91,7 +91,7 @@ class Feedback(Stacks[FeedbackLayer]):
     def __init__(self, settings: FeedbackSettings, source_size: int, target_size: int) -> None:
         alike = TransformerSettings(**settings.model_dump(exclude={"family"}))
         super().__init__(alike, source_size, target_size, FeedbackLayer)
-        width, self.heads = settings.width, settings.heads
+        width = settings.width
         self.layer_weights = nn.Parameter(torch.zeros(settings.decoder_layers + 1))  # w
         self.memory_norm = nn.LayerNorm(width) if settings.norm == "pre" else nn.Identity()
         self.key = nn.Linear(width, width, bias=settings.bias)  # W_k
@@ -110,12 +110,8 @@ class Feedback(Stacks[FeedbackLayer]):
 
     def start(self, memory: Memory) -> TransformerState:
         rows, _, width = memory.states.shape
-        return TransformerState(
-            tuple(layer.cross.project_memory(memory.states) for layer in self.decoder),
-            padding_mask(memory.mask),
-            (self._cells(memory.states.new_zeros(rows, 1, width)),),
-            Paths.empty(rows, where=memory.mask.device).grow(),
-        )
+        zeros = self._cells(memory.states.new_zeros(rows, 1, width))
+        return self.begin(memory, [zeros], Paths.empty(rows, like=memory.states).grow())
 
     def step(
         self, tokens: Tensor, state: TransformerState, *, watch: Watch | None = None
@@ -131,7 +127,7 @@ class Feedback(Stacks[FeedbackLayer]):
         """Features (B, K, D) of the next token, `x` (B, K, D), and the state that remembers it."""
         (cells,), paths, made = state.past, state.paths, [x]
         for number, (layer, source) in enumerate(zip(self.decoder, state.source, strict=True)):
-            x = layer.step(x, cells, paths, source, state.mask, number=number, watch=watch)
+            x = layer.step(x, cells, paths, source, state.sight, number=number, watch=watch)
             made.append(x)
         new = torch.stack(made, -1) @ self.layer_weights.softmax(0)  # (B, K, D, L + 1) -> (B, K, D)
         past = (cells.append(self._cells(new)),)

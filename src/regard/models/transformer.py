@@ -1,7 +1,7 @@
 """The Transformer (Vaswani et al. 2017)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, cast
 
 import torch
@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues
 from regard.attention.blocks import Span
-from regard.attention.cache import Paths
+from regard.attention.cache import Cells, Paths
+from regard.attention.few import Sight
 from regard.attention.masks import causal_mask, padding_mask
-from regard.attention.multihead import MultiHeadAttention
+from regard.attention.multihead import MultiHeadAttention, split_heads
 from regard.attention.packed import Layout
 from regard.attention.positions import (
     PositionsName,
@@ -107,21 +108,21 @@ class TransformerSettings(StackSettings):
 class TransformerState:
     """Keys and values of the source once per sentence, of the past once per cell: see `cache`."""
 
-    source: tuple[KeyValues, ...]  # of each layer (B, H, S, K)
-    mask: Tensor  # (B, 1, 1, S)
-    past: tuple[KeyValues, ...]  # of each layer (B, H, P, K)
+    source: tuple[KeyValues, ...]  # of each layer (B, H, S, K), cleared by `sight`
+    sight: Sight  # (B, 1, 1, S)
+    past: tuple[Cells, ...]  # of each layer (B, H, P, K)
     paths: Paths  # (B, K, t) in the P cells
 
     def keep(self, sentences: Tensor) -> "TransformerState":
         return TransformerState(
             tuple(kv.rows(sentences) for kv in self.source),
-            self.mask[sentences],
-            tuple(kv.rows(sentences) for kv in self.past),
+            self.sight.rows(sentences),
+            tuple(cells.rows(sentences) for cells in self.past),
             self.paths.keep(sentences),
         )
 
     def branch(self, parents: Tensor) -> "TransformerState":
-        return TransformerState(self.source, self.mask, self.past, self.paths.branch(parents))
+        return replace(self, paths=self.paths.branch(parents))
 
 
 class Fed(NamedTuple):
@@ -167,15 +168,17 @@ class CrossLayer(nn.Module, Generic[OwnT]):
     def look(
         self, x: Tensor, source: KeyValues, mask: Tensor, site: Site, watch: Watch | None
     ) -> Tensor:
-        """What both ways have in common: positions, or hypotheses, look at the source alike."""
+        """`x` (B, T, D), all positions of a target, after a look at the source."""
         queries = self.cross.project_queries(self.around_cross.enter(x))
         return self.around_cross.leave(x, self.cross(queries, source, mask, site=site, watch=watch))
 
     def finish(
-        self, x: Tensor, source: KeyValues, mask: Tensor, site: Site, watch: Watch | None
+        self, x: Tensor, source: KeyValues, sight: Sight, site: Site, watch: Watch | None
     ) -> Tensor:
         """A step's `x` (B, K, D) after a look at the source and the feed-forward."""
-        x = self.look(x, source, mask, site, watch)
+        queries = self.cross.project_queries(self.around_cross.enter(x))
+        y = self.cross.glance(queries, source, sight, site=site, watch=watch)
+        x = self.around_cross.leave(x, y)
         feed = self.feed.step if isinstance(self.feed, Experts) else self.feed
         return self.around_feed.leave(x, feed(self.around_feed.enter(x)))
 
@@ -214,21 +217,21 @@ class DecoderLayer(CrossLayer[SelfAttention]):
     def step(
         self,
         x: Tensor,
-        past: KeyValues,
+        past: Cells,
         paths: Paths,
         source: KeyValues,
-        mask: Tensor,
+        sight: Sight,
         *,
         number: int,
         watch: Watch | None,
-    ) -> tuple[Tensor, KeyValues]:
+    ) -> tuple[Tensor, Cells]:
         """`x` (B, K, D) of the newest position of each hypothesis, and the past with it."""
         step = paths.length - 1
         queries, new = self.own.project_all(self.around_own.enter(x), at=step)
         past = past.append(new)
         y = self.own.recall(queries, past, paths, site=Site("decoder", number, step), watch=watch)
         x = self.around_own.leave(x, y)
-        return self.finish(x, source, mask, Site("cross", number, step), watch), past
+        return self.finish(x, source, sight, Site("cross", number, step), watch), past
 
 
 LayerT = TypeVar("LayerT", bound=CrossLayer[Any])
@@ -246,7 +249,7 @@ class Stacks(Model[TransformerState], Generic[LayerT]):
     ) -> None:
         super().__init__()
         width, limit = settings.width, settings.max_positions
-        self.limit = limit
+        self.limit, self.heads = limit, settings.heads
         self.embeddings = TiedEmbeddings(source_size, target_size, width, settings.embeddings)
         self.source_positions = build_positions(settings.positions, width, limit or 0)
         self.target_positions = build_positions(settings.positions, width, limit or 0)
@@ -286,6 +289,14 @@ class Stacks(Model[TransformerState], Generic[LayerT]):
             x = x + places.to(x.dtype)
         placed: Tensor = self.dropout(x)
         return placed
+
+    def begin(self, memory: Memory, past: Sequence[KeyValues], paths: Paths) -> TransformerState:
+        """A state that sees all of `memory`, with this `past`."""
+        sight = Sight.of(padding_mask(memory.mask), memory.states.dtype)
+        source = (layer.cross.project_memory(memory.states) for layer in self.decoder)
+        return TransformerState(
+            tuple(map(sight.clear, source)), sight, tuple(map(Cells, past)), paths
+        )
 
 
 class Transformer(Stacks[DecoderLayer]):
@@ -357,13 +368,9 @@ class Transformer(Stacks[DecoderLayer]):
         return packed
 
     def start(self, memory: Memory) -> TransformerState:
-        source = tuple(layer.cross.project_memory(memory.states) for layer in self.decoder)
-        return TransformerState(
-            source,
-            padding_mask(memory.mask),
-            tuple(KeyValues(kv.keys[:, :, :0], kv.values[:, :, :0]) for kv in source),
-            Paths.empty(len(memory.mask), where=memory.mask.device),
-        )
+        nothing = split_heads(memory.states[:, :0], self.heads)  # (B, H, 0, K)
+        past = [KeyValues(nothing, nothing)] * len(self.decoder)
+        return self.begin(memory, past, Paths.empty(len(memory.mask), like=memory.states))
 
     def step(
         self, tokens: Tensor, state: TransformerState, *, watch: Watch | None = None
@@ -371,14 +378,13 @@ class Transformer(Stacks[DecoderLayer]):
         x = self.embeddings.of_target(tokens)  # (B, K, D)
         x = self.placed(x, self.target_positions, state.paths.length, 1)
         paths, past = state.paths.grow(), []
-        if self.window is not None:
-            paths = paths.within(self.window)
+        seen = paths if self.window is None else paths.within(self.window)
         layers = zip(self.decoder, state.past, state.source, strict=True)
         for number, (layer, own, source) in enumerate(layers):
-            x, grown = layer.step(x, own, paths, source, state.mask, number=number, watch=watch)
+            x, grown = layer.step(x, own, seen, source, state.sight, number=number, watch=watch)
             past.append(grown)
         logits = self.logits(self.decoder_norm(x))  # (B, K, V)
-        return logits, TransformerState(state.source, state.mask, tuple(past), paths)
+        return logits, replace(state, past=tuple(past), paths=paths)
 
 
 def _attention(settings: TransformerSettings) -> MultiHeadAttention:

@@ -1,0 +1,52 @@
+"""Attention of a few queries, as in a step of a search, on a CPU: two plain products.
+
+Torch's fused kernel is made for many queries and cuts them into blocks. With one to some dozen of
+them what is left of it is its overhead: it takes about twice as long.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.attention.attend import KeyValues
+
+
+class Sight(NamedTuple):
+    """What may be seen of each source, made once for all steps of a search."""
+
+    mask: Tensor  # (B, 1, 1, S)
+    hidden: Tensor  # (B, 1, 1, S) the same as what it adds to scores: 0, or as good as -inf
+
+    @classmethod
+    def of(cls, mask: Tensor, dtype: torch.dtype) -> "Sight":
+        """Where `mask` (B, 1, 1, S) is True, for scores of this type."""
+        nothing = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+        return cls(mask, nothing.masked_fill_(~mask, torch.finfo(dtype).min / 2))
+
+    def rows(self, sentences: Tensor) -> "Sight":
+        """Of some `sentences` (B',) alone."""
+        return Sight(self.mask[sentences], self.hidden[sentences])
+
+    def clear(self, kv: KeyValues) -> KeyValues:
+        """`kv` (B, H, S, K) in one piece, where what is hidden is worth nothing.
+
+        So one who sees nothing at all, and whose weights are then all alike, finds zeros.
+        """
+        values = kv.values.masked_fill(~self.mask.mT, 0.0)
+        return KeyValues(kv.keys.contiguous(), values.contiguous())
+
+
+def fits_few(queries: Tensor) -> bool:
+    """Whether `few` is the fastest way for `queries`, those of a search."""
+    return queries.dtype == torch.float32 and queries.device.type == "cpu"
+
+
+def few(queries: Tensor, kv: KeyValues, hidden: Tensor, *, factor: float) -> Tensor:
+    """`attend` for scores that are `factor` times a dot product: (B, H, T, K) -> (B, H, T, K').
+
+    `hidden`, which broadcasts to (B, H, T, S), is added to the scores and hides what it makes -inf
+    or as good as that; no query may have all hidden, save if the values there are zero.
+    """
+    scores = queries @ kv.keys.mT  # (B, H, T, S)
+    return torch.add(hidden, scores, alpha=factor).softmax(-1) @ kv.values  # (B, H, T, K')
