@@ -9,7 +9,7 @@ ORDER = [
     {"text", "attention"},
     {"corpora", "layers"},
     {"batching", "models"},
-    {"training", "decoding"},
+    {"training", "decoding", "exchange"},
     {"evaluation", "inspection"},
     {"recipes"},
     {"serving"},

@@ -1,5 +1,8 @@
 import gzip
 import json
+import shutil
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -9,6 +12,7 @@ from regard.corpora.pairs import Pair
 from regard.errors import CorpusError, RunError, SearchError, SettingsError
 from regard.evaluation.pharaoh import format_links
 from regard.serving.aligning import align_pairs, best_alignment
+from regard.serving.translator import load
 
 SENTENCES = ["Jane visite l'Afrique en septembre.", "Paul aime la mer.", "Elle danse."]
 WORDS = [
@@ -30,8 +34,8 @@ LINES = "".join(f"{line}\n" for line in SENTENCES)
 
 @pytest.fixture
 def run(tiny_run):
-    def invoke(*args, given=LINES, model=tiny_run):
-        args = (str(model), *map(str, args), "--device", "cpu")
+    def invoke(*args, given=LINES, model=tiny_run, engine="native"):
+        args = (str(model), *map(str, args), "--device", "cpu", "--engine", engine)
         return CliRunner().invoke(translate.app, args, input=given, catch_exceptions=False)
 
     return invoke
@@ -332,3 +336,44 @@ def test_documents_that_are_none(run, tmp_path):
         run(tmp_path / "none.srt")
     (tmp_path / "a.vtt").write_bytes(b"")
     assert run(tmp_path / "a.vtt").stdout == ""
+
+
+LOADED = """
+import sys
+from regard.cli.main import main
+sys.argv = ["regard", "translate", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print(*({"torch", "matplotlib", "sacrebleu", "pyarrow"} & sys.modules.keys()), file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def exported(tiny_run, tmp_path_factory):
+    """A run that has its export."""
+    pytest.importorskip("ctranslate2")
+    folder = shutil.copytree(tiny_run, tmp_path_factory.mktemp("runs") / "run")
+    load(folder, device="cpu")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--beam", "1"), ("--n-best", "2", "--scores"), ("--json",)]
+)
+def test_a_plain_translation_imports_no_torch(exported, options):
+    command = [sys.executable, "-c", LOADED, exported, *options]
+    shown = subprocess.run(command, input=LINES, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0
+    assert shown.stdout.count("\n") == len(SENTENCES) * (2 if "--n-best" in options else 1)
+    assert shown.stderr == "\n"  # nothing was loaded, and there was nothing to remark
+
+
+def test_engines(run, exported):
+    exact = run("--precision", "float32", "--scores", model=exported, engine="auto")
+    native = run("--scores", model=exported)
+    assert exact.stdout == native.stdout
+    assert "exported for CTranslate2, once" in exact.stderr
+    assert native.stderr == ""
+    with pytest.raises(SettingsError, match="cannot do this: attention is to be seen"):
+        run("--align", model=exported, engine="ctranslate2")

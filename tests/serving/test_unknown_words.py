@@ -137,7 +137,7 @@ def test_words_are_looked_up_as_they_are_then_in_small_letters(word, said):
 @pytest.fixture(scope="module")
 def unsure(words_run):
     """A translator that knows few words."""
-    return load(words_run, device="cpu")
+    return load(words_run, device="cpu", engine="native")
 
 
 def blind(run):

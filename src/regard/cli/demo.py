@@ -57,7 +57,7 @@ def command(
         note(f"stopped at step {progress.step}; all is saved: run the same again to go on")
         sys.exit(128 + stop.received)
     scores = finish_run(folder, progress, where)
-    translator, data = load(folder.path, device=device), load_data(folder)
+    translator, data = load(folder.path, device=device, engine="native"), load_data(folder)
 
     out.rule("[bold]2. Translate[/bold]  sentences it never saw", align="left")
     _print_translations(translator, data)

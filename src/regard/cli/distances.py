@@ -57,7 +57,7 @@ def command(
     """
     files = name_pictures(png, svg)
     lines = read_held_out(model, None, None).sources if source is None else list(read_lines(source))
-    translator = load(model, device=device, weights=weights)
+    translator = load(model, device=device, weights=weights, engine="native")
     settings = search_settings(translator.settings, beam=beam)
     answers = translator.translate(lines[:sentences], settings, look=True)
     looks = [answer.attention for answer in answers if answer.attention is not None]

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from regard.cli import options, score_options
-from regard.cli.console import out, print_json
+from regard.cli.console import note, out, print_json
 from regard.cli.held_out import read_held_out
 from regard.cli.tables import STARRED, SURE, plain_table, scores_table
 from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_length
@@ -47,13 +47,16 @@ def command(
     ] = None,
     weights: options.Weights = "model",
     device: options.Device = "auto",
+    engine: options.Engine = "auto",
+    precision: options.InPrecision = "float32",
     json: options.Json = False,
 ) -> None:
     """Score a model: BLEU, chrF, TER with signatures; compare it with another.
 
     Every score comes with sacreBLEU's signature and a 95% interval from 1,000 bootstrap resamples;
     --against adds a paired bootstrap test on the same sentences (Koehn 2004). Models that vote with
-    --ensemble are scored together; a perplexity is measured of one model alone.
+    --ensemble are scored together; a perplexity is measured of one model alone. A score is of the
+    model rather than of a lower precision, unless one is given.
 
     Examples:
 
@@ -65,7 +68,10 @@ def command(
         metrics=("bleu", "chrf", "ter", "exact"), tokenize=tokenize, lowercase=lowercase
     )
     words = read_unknown(unknown) if unknown is not None else None
-    translator = load(model, *(ensemble or ()), device=device, weights=weights)
+    how: dict[str, Any] = {"device": device, "engine": engine, "precision": precision}
+    translator = load(model, *(ensemble or ()), weights=weights, **how)
+    for remark in translator.remarks:
+        note(remark)
     translate = partial(_translate, sources, beam, allow_unknown=unknown is not None, words=words)
     texts = translate(translator)
     if output is not None:
@@ -78,7 +84,7 @@ def command(
         groups = score_by_length(sources, texts, references, LengthSettings(), plain)
     comparisons: list[Comparison] = []
     if against is not None:
-        others = translate(load(against, device=device))
+        others = translate(load(against, **how))
         comparisons = compare(others, texts, references, settings)
     if json:
         print_json(_as_json(len(texts), scores, surprise, groups, comparisons))

@@ -68,7 +68,7 @@ def command(
     parts: tuple[Part, ...] = PARTS if part == "all" else (part,)
     settings = SweepSettings(parts=parts, tolerance=tolerance, tokenize=tokenize)
     sources, references = (lines[:sentences] for lines in read_held_out(model, source, reference))
-    translator = load(model, device=device, weights=weights)
+    translator = load(model, device=device, weights=weights, engine="native")
     search = search_settings(translator.settings, beam=beam)
     with progress_bar() as progress:
         task = progress.add_task("removing heads")

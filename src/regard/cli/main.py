@@ -26,6 +26,7 @@ COMMANDS = {
     "serve": "Serve models over HTTP: a page, LibreTranslate's interface, attention, alignments.",
     "compare": "Train several systems alike, then score and time them in one table.",
     "doctor": "Examine a corpus before training: what is wrong with it, what it will take.",
+    "export": "Export a model for CTranslate2, which translates faster and needs no torch.",
     "average": "Average the weights of several checkpoints into one model.",
     "corpora": "List the corpora that can be used by name, and look into them.",
     "recipes": "List and print the recipes on the shelf, and the schema of their settings.",

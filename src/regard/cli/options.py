@@ -5,6 +5,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from regard.serving.exported import Precision
+from regard.serving.translator import EngineChoice
+
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A run's folder, such as runs/travel.")]
 Device = Annotated[
     str, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; auto takes a GPU if there is one.")
@@ -28,6 +31,17 @@ Out = Annotated[
 ]
 Beam = Annotated[
     int | None, typer.Option(min=1, help="Hypotheses kept at each step; 1 is greedy search.")
+]
+Engine = Annotated[
+    EngineChoice,
+    typer.Option(
+        help="What translates: auto takes ctranslate2, which is faster, for all that it does as "
+        "native does."
+    ),
+]
+InPrecision = Annotated[
+    Precision,
+    typer.Option("--precision", help="Of ctranslate2; auto: int8 where it is close enough."),
 ]
 Unknown = Annotated[
     str | None,

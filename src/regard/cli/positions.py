@@ -41,7 +41,7 @@ def command(
         regard positions runs/travel --png positions.png
     """
     files = name_pictures(png, svg)
-    translator = load(model, device="cpu", weights=weights)
+    translator = load(model, device="cpu", weights=weights, engine="native")
     encodings = read_positions(translator.runs[0].model, length)
     if json:
         print_json([_plain(encoding) for encoding in encodings])

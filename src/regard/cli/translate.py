@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,14 +11,17 @@ from regard.cli.console import note, print_json
 from regard.corpora.readers import read_bytes, read_lines
 from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_links
+from regard.serving import late
 from regard.serving.answer import Answer
 from regard.serving.dictionary import read_unknown
 from regard.serving.formats.document import Document
 from regard.serving.formats.kinds import KINDS, Kind, decode, kind_of, read
-from regard.serving.markup import Carrier
 from regard.serving.searching import search_settings
 from regard.serving.translator import load
 from regard.streams import chunked
+
+if TYPE_CHECKING:  # which stands on torch: it is imported where there is markup
+    from regard.serving.markup import Carrier
 
 app = typer.Typer()
 
@@ -90,6 +93,8 @@ def command(
     ] = False,
     weights: options.Weights = "model",
     device: options.Device = "auto",
+    engine: options.Engine = "auto",
+    precision: options.InPrecision = "auto",
     json: options.Json = False,
 ) -> None:
     """Translate lines one for one, from a file or stdin to stdout; or whole documents.
@@ -116,7 +121,16 @@ def command(
         raise SettingsError(f"--{next(iter(drawing)).replace('_', '-')} goes with --sample")
     dictionary = read_unknown(unknown) if unknown is not None else None
     document = read(decode(read_bytes(file), file), whole, file) if whole else None
-    translator = load(model, *(ensemble or ()), device=device, weights=weights)
+    translator = load(
+        model,
+        *(ensemble or ()),
+        device=device,
+        weights=weights,
+        engine=engine,
+        precision=precision,
+    )
+    for remark in translator.remarks:
+        note(remark)
     settings = search_settings(
         translator.settings,
         beam=beam,
@@ -126,7 +140,7 @@ def command(
         unknown=unknown is not None,
     )
     if document is not None or markup:
-        carrier = Carrier(
+        carrier = late.markup().Carrier(
             translator,
             settings,
             sentences=whole is not None,
@@ -187,7 +201,7 @@ def _chunks(file: str) -> Iterator[list[str]]:
     return chunked(read_lines(file, replace=True), 1 if typed else CHUNK)
 
 
-def _translate_markup(carrier: Carrier, document: Document | None, file: str) -> None:
+def _translate_markup(carrier: "Carrier", document: Document | None, file: str) -> None:
     """Print the document, or each line of the file, translated with its markup."""
     if document is not None:
         answers = _carry(carrier, document.lines, "text")
@@ -201,7 +215,7 @@ def _translate_markup(carrier: Carrier, document: Document | None, file: str) ->
         sys.stdout.flush()
 
 
-def _carry(carrier: Carrier, lines: Sequence[str], unit: str, *, first: int = 0) -> list[str]:
+def _carry(carrier: "Carrier", lines: Sequence[str], unit: str, *, first: int = 0) -> list[str]:
     """The translations with their markup; what was odd about them is told."""
     carried = carrier.carry(lines)
     for number, one in enumerate(carried, first + 1):

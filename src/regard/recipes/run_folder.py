@@ -15,13 +15,10 @@ from regard.files import write_whole
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
 from regard.recipes.load import as_begun, dump_recipe, make_recipe, read_raw
+from regard.recipes.places import NAMED_WEIGHTS, RECIPE, weights_file
 from regard.recipes.schema import Recipe
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import list_checkpoints, load_weights
-
-NAMED_WEIGHTS = ("best", "last", "average")
-"""Weights that a finished run keeps beside those of its model."""
-
 
 PREPARED = "prepared.json"
 """What was read, cleaned and split; written when all of it was."""
@@ -39,7 +36,7 @@ class RunFolder:
     @property
     def recipe(self) -> Path:
         """The recipe, every default written out."""
-        return self.path / "recipe.yaml"
+        return self.path / RECIPE
 
     @property
     def data(self) -> Path:
@@ -63,11 +60,7 @@ class RunFolder:
 
     def weights(self, name: str) -> Path:
         """The weights called `name`: model, best, last, average; or those in a file."""
-        if name == "model":
-            return self.path / "model.safetensors"
-        if name in NAMED_WEIGHTS:
-            return self.path / "weights" / f"{name}.safetensors"
-        return Path(name)
+        return weights_file(self.path, name)
 
     def exists(self) -> bool:
         """Whether a run has got as far as reading its data; one that has not may be begun anew."""

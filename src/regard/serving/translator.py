@@ -1,29 +1,36 @@
 """A saved model as a function of text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from importlib import import_module
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from regard.decoding.settings import DecodingSettings
-from regard.errors import SearchError
+from regard.errors import RunError, SearchError, SettingsError
+from regard.recipes.places import NAMED_WEIGHTS, weights_file
+from regard.serving import late
 from regard.serving.answer import Answer, write_answer
 from regard.serving.engine import Engine, Wanted
+from regard.serving.exported import Precision, find_export, is_export, open_export
 from regard.serving.lines import mend, read_together
-from regard.serving.searching import search_settings
+from regard.serving.searching import for_all_engines, native_only, search_settings
 
-if TYPE_CHECKING:  # all of it stands on torch, which takes seconds to import
+if TYPE_CHECKING:  # all of it stands on torch, or on what may not be there
     from regard.decoding.observe import Observe
     from regard.inspection.changes import Change, Wish
     from regard.recipes.run_folder import Run
+    from regard.serving.fast import Fast
     from regard.serving.native import Native
+
+EngineName = Literal["native", "ctranslate2"]
+EngineChoice = Literal["auto", "native", "ctranslate2"]
 
 
 class Translator:
     """One model, or several with one target vocabulary that vote, as a function of text."""
 
-    def __init__(self, runs: "Sequence[Run]") -> None:
+    def __init__(self, runs: "Sequence[Run]", *, remarks: Sequence[str] = ()) -> None:
         if not runs:
             raise ValueError("a translator needs at least one run")
         targets = {run.tokenizers.target.fingerprint(): run.folder.path for run in runs}
@@ -34,16 +41,44 @@ class Translator:
             )
         self.sources = tuple(run.tokenizers.source for run in runs)
         """The source vocabulary of each model."""
+        self.folders = tuple(run.folder.path for run in runs)
+        """Where they came from."""
         self.target = runs[0].tokenizers.target
         self.settings = runs[0].recipe.decoding
         self.limit = min(run.longest for run in runs)
-        self._native: Native = with_torch().Native(runs)
+        self.remarks = tuple(remarks)
+        """What a person should know of how it was loaded."""
+        self._open: Callable[[], Sequence[Run]] | None = None
+        self._native: Native | None = late.native().Native(runs)
+        self._fast: Fast | None = None
+        self._only_fast = False
         self._observers: tuple[Observe, ...] = ()
+
+    @classmethod
+    def of_export(
+        cls,
+        fast: "Fast",
+        folder: Path,
+        open_runs: "Callable[[], Sequence[Run]] | None",
+        *,
+        only: bool = False,
+    ) -> Self:
+        """The translator of an export of `folder`, asked wherever it can do what is wanted.
+
+        All else is done by what `open_runs` opens, unless the export is to be the `only` engine.
+        """
+        new = cls.__new__(cls)
+        new.sources, new.target, new.folders = (fast.source,), fast.target, (folder,)
+        new.settings, new.limit = fast.card.decoding, fast.card.longest
+        new.remarks, new._observers = (), ()
+        new._fast, new._only_fast = fast, only
+        new._open, new._native = open_runs, None
+        return new
 
     @property
     def runs(self) -> "tuple[Run, ...]":
         """The models themselves."""
-        return self._native.runs
+        return self._load_native().runs
 
     def observed(self, observe: "Observe") -> Self:
         """The same translator, whose searches tell `observe` what they do.
@@ -85,7 +120,7 @@ class Translator:
         flattened or a word forced to look elsewhere, and `before` holds the one without them. With
         `tree` all hypotheses of the search are kept; of a line in several parts, the first's.
         """
-        answer: Answer = with_torch().look(self, text, settings, changes, unknown, tree=tree)
+        answer: Answer = late.native().look(self, text, settings, changes, unknown, tree=tree)
         return answer
 
     def translate(
@@ -114,26 +149,135 @@ class Translator:
         """
         settings = search_settings(settings or self.settings, unknown=unknown is not None)
         wanted = Wanted(settings, prefix, forbidden, look, changes, first, unknown, self._observers)
+        engine = self._choose(wanted)
         texts = [mend(text) for text in texts]
         lines = read_together(texts, self.sources, self.limit)
-        spoken = self._engine(wanted).speak(lines, wanted)
         return [
             write_answer(text, line, said.parts, self.target, said.attention)
-            for text, line, said in zip(texts, lines[0], spoken, strict=True)
+            for text, line, said in zip(texts, lines[0], engine.speak(lines, wanted), strict=True)
         ]
 
-    def _engine(self, wanted: Wanted) -> Engine:
-        """The one to do what is wanted."""
+    def engine_for(self, settings: DecodingSettings | None = None) -> EngineName:
+        """Which engine translates plain lines with these settings, or with the run's own."""
+        wanted = Wanted(settings or self.settings, observers=self._observers)
+        fast = self._fast is not None and self._fast.refuses(wanted) is None
+        return "ctranslate2" if fast else "native"
+
+    def _choose(self, wanted: Wanted) -> Engine:
+        """The engine to do what is wanted: the fast one wherever it can."""
+        if self._fast is None:
+            return self._load_native()
+        reason = self._fast.refuses(wanted)
+        if reason is None:
+            return self._fast
+        if self._only_fast:
+            raise SettingsError(
+                f"the engine ctranslate2 is asked for, and cannot do this: {reason}; use the "
+                "native one, or leave the choice to auto"
+            )
+        return self._load_native()
+
+    def _load_native(self) -> "Native":
+        """The native engine, loaded when it is first needed."""
+        if self._native is None:
+            if self._open is None:
+                assert self._fast is not None
+                raise SettingsError(
+                    f"{self._fast.folder}: an export can translate plainly and nothing else; for "
+                    f"this, use the run that it was made of ({self._fast.card.run})"
+                )
+            self._native = late.native().Native(self._open())
         return self._native
 
 
 def load(
-    path: str | Path, *others: str | Path, device: str = "auto", weights: str = "model"
+    path: str | Path,
+    *others: str | Path,
+    device: str = "auto",
+    weights: str = "model",
+    engine: EngineChoice = "auto",
+    precision: Precision = "auto",
 ) -> Translator:
-    """The translator in a run's folder; with `others`, an ensemble."""
-    return Translator(with_torch().open_runs((path, *others), device=device, weights=weights))
+    """The translator in a run's folder, or in that of an export; with `others`, an ensemble.
+
+    With the engine `auto`, plain translations are CTranslate2's wherever these are what the native
+    engine would say, and all else is that one's. It takes an export of the model in a `precision`,
+    which is made when there is none and kept in the run's folder; `remarks` tell of it.
+    """
+    folder = Path(path)
+    if is_export(folder):
+        return _load_export(folder, others, weights, engine)
+    reason = _why_native(others, device, weights)
+    if engine == "native" or (engine == "auto" and reason is not None):
+        runs = late.native().open_runs((path, *others), device=device, weights=weights)
+        return Translator(runs)
+    if reason is not None:
+        raise SettingsError(f"the engine ctranslate2 cannot be used: {reason}")
+    return _load_fast(folder, weights, precision, only=engine == "ctranslate2")
 
 
-def with_torch() -> Any:
-    """The module of the native engine, imported when it is first asked for."""
-    return import_module("regard.serving.native")
+def _load_export(
+    folder: Path, others: Sequence[str | Path], weights: str, engine: EngineChoice
+) -> Translator:
+    """The translator of an export that has no run beside it."""
+    if others or weights != "model" or engine == "native":
+        raise SettingsError(
+            f"{folder}: an export translates by itself, with its own weights, in CTranslate2; for "
+            "an ensemble, other weights or the native engine use runs"
+        )
+    if not late.has_ctranslate2():
+        raise SettingsError(
+            f"{folder}: an export, which needs CTranslate2: pip install ctranslate2"
+        )
+    return Translator.of_export(late.fast().Fast(open_export(folder)), folder, None)
+
+
+def _why_native(others: Sequence[str | Path], device: str, weights: str) -> str | None:
+    """Why no export of the run is for what is asked; None: it may be."""
+    if others:
+        return "it is one model's, and several are to vote"
+    if device not in ("auto", "cpu"):
+        return f"it is for processors, and the device is {device}"
+    if weights != "model" and weights not in NAMED_WEIGHTS:
+        return f"exports are kept of a run's own weights, and these are in a file, {weights}"
+    if not late.has_ctranslate2():
+        return "CTranslate2 is not installed: pip install ctranslate2"
+    if device == "auto" and late.fast().has_gpu():
+        return "there is a GPU, where the native engine is at home; give device cpu"
+    return None
+
+
+def _load_fast(folder: Path, weights: str, precision: Precision, *, only: bool) -> Translator:
+    """The translator of the run's export, which is made now if there is none.
+
+    Where it cannot be made, or is refused, it is the native engine's, unless the export is to be
+    the `only` one: then it is an error.
+    """
+    file, remarks = weights_file(folder, weights), []
+    found = find_export(folder, file, weights, precision) if file.is_file() else None
+    fast: Fast | None = late.fast().open_fast(found) if found else None
+    runs: Sequence[Run] | None = None
+    if fast is None and (found is None or found.card.gate.refused is None):
+        runs = _open_runs(folder, weights)
+        found, remark = late.exporting().try_export(runs[0], weights, precision, needed=only)
+        remarks += [remark] if remark else []
+        fast = late.fast().open_fast(found) if found else None
+    if fast is None:
+        if found is not None and found.card.gate.refused is not None:
+            remarks = [f"{folder}: the native engine translates: {found.card.gate.refused}"]
+        if only:
+            raise RunError(remarks[0])
+        return Translator(runs or _open_runs(folder, weights), remarks=remarks)
+    new = Translator.of_export(fast, folder, partial(_open_runs, folder, weights), only=only)
+    if runs is not None:
+        new._native = late.native().Native(runs)
+    if only and native_only(new.settings) is not None:
+        remarks.append(f"the run's own search is the native engine's: {native_only(new.settings)}")
+        new.settings = for_all_engines(new.settings)
+    new.remarks = tuple(remarks)
+    return new
+
+
+def _open_runs(folder: Path, weights: str) -> "Sequence[Run]":
+    runs: Sequence[Run] = late.native().open_runs((folder,), device="cpu", weights=weights)
+    return runs

@@ -14,7 +14,7 @@ from regard.serving.server.settings import ServerSettings
 class Nobody:
     """Stands for a translator: these tasks need none."""
 
-    runs = ()
+    folders = ()
 
 
 @dataclass(frozen=True)

@@ -161,8 +161,8 @@ class Gatherer:
             log_error("a batch failed", error, model=self.name)
             return RequestError(500, "the server made a mistake; its log says where")
         message = str(error)
-        for run in self.translator.runs:
-            message = message.replace(str(run.folder.path), self.name)
+        for folder in self.translator.folders:
+            message = message.replace(str(folder), self.name)
         return RequestError(400, message)
 
     def _leave(self, job: Job) -> None:

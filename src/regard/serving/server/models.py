@@ -92,7 +92,7 @@ class Served:
         """Read the folder again; requests go on meanwhile, with the old model if it fails."""
         self.seen = _look_at(self.path)
         try:
-            fresh = await asyncio.to_thread(load, self.path, device=self.device)
+            fresh = await asyncio.to_thread(open_model, self.path, self.device)
         except Exception as error:  # half-written or damaged: what is served must stay served
             # no request has a part in this: the message holds no text of anybody's
             log_error("reload failed", error, model=str(self.languages), reason=str(error))
@@ -127,7 +127,7 @@ class Models:
                     f"{path}: {served[languages].path} translates {languages} already; "
                     "serve one of them, or name other languages: fr-en=FOLDER"
                 )
-            seen, translator = _look_at(path), load(path, device=device)
+            seen, translator = _look_at(path), open_model(path, device)
             gatherer = Gatherer(str(languages), translator, settings, metrics)
             served[languages] = Served(languages, path, device, gatherer, seen)
         return cls(list(served.values()), metrics)
@@ -184,6 +184,14 @@ class Models:
             for one in self.served:
                 if one.changed():
                     await one.reload(self._metrics)
+
+
+def open_model(path: Path, device: str) -> Translator:
+    """The translator of a run, in whose answers no precision is lost.
+
+    What is streamed or looked into is the native engine's: people who see both should see the same.
+    """
+    return load(path, device=device, precision="float32")
 
 
 def _look_at(path: Path) -> tuple[int, ...]:

@@ -40,8 +40,14 @@ class Translate:
     def __call__(
         self, translator: Translator, lines: Sequence[str], crowd: Crowd, /
     ) -> list[Answer]:
-        told = Telling(translator.target, crowd.tell) if self.streamed else Leaving(crowd.waits)
-        return translator.observed(told).translate(lines, self.settings)
+        if self.streamed:
+            told = translator.observed(Telling(translator.target, crowd.tell))
+            return told.translate(lines, self.settings)
+        if translator.engine_for(self.settings) == "native":
+            return translator.observed(Leaving(crowd.waits)).translate(lines, self.settings)
+        # the other engine is faster than people are to leave: only who has left is left out
+        wanted = [line if crowd.waits(number) else "" for number, line in enumerate(lines)]
+        return translator.translate(wanted, self.settings)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Foreign formats: our weights in the shape that other engines read."""

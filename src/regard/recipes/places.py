@@ -1,0 +1,16 @@
+"""Where in a run's folder things lie, for those who need not read them all."""
+
+from pathlib import Path
+
+RECIPE = "recipe.yaml"
+NAMED_WEIGHTS = ("best", "last", "average")
+"""Weights that a finished run keeps beside those of its model."""
+
+
+def weights_file(run: Path, name: str) -> Path:
+    """The weights called `name`: model, best, last, average; or those in a file."""
+    if name == "model":
+        return run / "model.safetensors"
+    if name in NAMED_WEIGHTS:
+        return run / "weights" / f"{name}.safetensors"
+    return Path(name)

@@ -1,0 +1,176 @@
+"""A model as CTranslate2 reads it, in a folder: what is in it, and whether it is still the run's.
+
+The folder holds all that translating takes, so that it can be used where the run is not: the files
+of CTranslate2, the tokenizers, and a card.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import NonNegativeInt, PositiveInt, ValidationError
+
+from regard.decoding.settings import DecodingSettings
+from regard.errors import RunError, StorageError
+from regard.files import write_whole
+from regard.recipes.places import RECIPE
+from regard.settings import Settings
+
+CARD = "export.json"
+MODEL = "model.bin"
+FOLDER = "ctranslate2"
+"""In a run's folder, where its exports lie."""
+
+Precision = Literal["auto", "float32", "int8", "int8_float32", "int8_bfloat16", "bfloat16", "int16"]
+"""What matrices are multiplied in; auto: int8 where it is close enough, else float32."""
+
+
+class Difference(Settings):
+    """A sentence to which two engines said unlike things."""
+
+    source: str
+    native: str
+    exported: str
+
+
+class GateReport(Settings):
+    """How an export compares with the native engine on a sample of sentences."""
+
+    sentences: NonNegativeInt
+    identical: NonNegativeInt
+    """Sentences with the same translation in float32."""
+    score_difference: float
+    """The most by which scores differ there."""
+    same: NonNegativeInt
+    """Sentences whose translation is the same in the precision that is used."""
+    loss: float
+    """By how much the model holds the translations of that precision less likely than its own, in
+    nats a token."""
+    refused: str | None = None
+    """Why the export may not be used; none: it may."""
+    differences: tuple[Difference, ...] = ()
+    """Some of the translations that differ."""
+
+
+class WeightsStamp(Settings):
+    """Which weights an export was made of."""
+
+    bytes: NonNegativeInt
+    mtime_ns: int
+    sha256: str
+
+
+class Card(Settings):
+    """What an export is, and all that the engine needs to know of its run."""
+
+    version: Literal[1] = 1
+    engine: str
+    """The CTranslate2 that it was made with."""
+    precision: Precision
+    run: str
+    """The folder of the run that it was made of."""
+    weights: WeightsStamp
+    recipe_sha256: str
+    decoding: DecodingSettings
+    """The run's own."""
+    longest: PositiveInt
+    """Most tokens of a source."""
+    positions: PositiveInt | None
+    """Positions that the export can tell; none: any number."""
+    limit: PositiveInt | None
+    """Positions that the model itself can tell; none: any number."""
+    model_bytes: NonNegativeInt
+    """Size of the file of the weights; 0: they were refused and are not there."""
+    gate: GateReport
+
+
+class Exported(NamedTuple):
+    """An export that is there."""
+
+    folder: Path
+    card: Card
+
+
+def read_export(folder: Path) -> Exported | None:
+    """The export in `folder`; None where there is none that is whole."""
+    try:
+        card = Card.model_validate_json((folder / CARD).read_bytes())
+        whole = not card.model_bytes or (folder / MODEL).stat().st_size == card.model_bytes
+    except (OSError, ValidationError):
+        return None
+    return Exported(folder, card) if whole else None
+
+
+def is_export(path: Path) -> bool:
+    """Whether a folder is an export rather than a run."""
+    return (path / CARD).is_file()
+
+
+def open_export(path: Path) -> Exported:
+    """The export in `path`, which is one."""
+    found = read_export(path)
+    if found is None:
+        raise RunError(
+            f"{path}: a damaged export, or one of another version of regard; make it again with: "
+            "regard export RUN --to DIR"
+        )
+    if found.card.gate.refused:
+        raise RunError(f"{path}: this export was refused: {found.card.gate.refused}")
+    return found
+
+
+def find_export(run: Path, file: Path, name: str, precision: Precision) -> Exported | None:
+    """The export of the run's weights `name`, which lie in `file`, made of them as they are now."""
+    for folder in export_folders(run, name, precision):
+        found = read_export(folder)
+        if found is not None and _is_of(found, run, file):
+            return found
+    return None
+
+
+def export_folders(run: Path, name: str, precision: Precision) -> Iterator[Path]:
+    """Where exports of these weights in this precision lie, of now or of before."""
+    return (run / FOLDER).glob(f"{name}-{precision}-*")
+
+
+def stamp_weights(file: Path) -> WeightsStamp:
+    """What tells these weights from others."""
+    found = file.stat()
+    return WeightsStamp(bytes=found.st_size, mtime_ns=found.st_mtime_ns, sha256=digest(file))
+
+
+def digest(file: Path) -> str:
+    """SHA-256 of a file."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _is_of(found: Exported, run: Path, file: Path) -> bool:
+    """Whether an export was made of the run as it is now.
+
+    Weights of the same size and time are taken for the same; other times have them read, and
+    noted where that is allowed: a run that was copied is read once.
+    """
+    card = found.card
+    try:
+        now = os.stat(file)
+        if digest(run / RECIPE) != card.recipe_sha256 or now.st_size != card.weights.bytes:
+            return False
+        if now.st_mtime_ns == card.weights.mtime_ns:
+            return True
+        if digest(file) != card.weights.sha256:
+            return False
+    except OSError:
+        return False
+    stamp = card.weights.model_copy(update={"mtime_ns": now.st_mtime_ns})
+    write_card(found.folder, card.model_copy(update={"weights": stamp}), needed=False)
+    return True
+
+
+def write_card(folder: Path, card: Card, *, needed: bool = True) -> None:
+    """Write the card of an export; where it is not `needed`, only if that can be done."""
+    with nullcontext() if needed else suppress(StorageError):
+        write_whole(folder / CARD, f"{card.model_dump_json(indent=1)}\n".encode())

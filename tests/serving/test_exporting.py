@@ -1,0 +1,317 @@
+"""An export is made once, whole, of the weights that are there; or the native engine translates."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+import yaml
+
+from regard.errors import RunError, SettingsError, StorageError
+from regard.recipes.run_folder import RunFolder, load_run
+from regard.serving import exporting, gate, late, translator
+from regard.serving.exported import CARD, FOLDER, MODEL, find_export, open_export, read_export
+from regard.serving.exporting import export_to, keep_export, try_export
+from regard.serving.translator import load
+from regard.training.checkpoints import load_weights, save_weights
+
+pytest.importorskip("ctranslate2")
+
+SENTENCES = ["Jane visite l'Afrique en septembre.", "Elle danse.", ""]
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def copied(tiny_run, tmp_path):
+    folder = shutil.copytree(tiny_run, tmp_path / "run")
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def exported(tiny_run, tmp_path_factory):
+    """A run that has its export."""
+    folder = shutil.copytree(tiny_run, tmp_path_factory.mktemp("runs") / "run")
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)
+    load(folder, device="cpu", precision="float32")
+    return folder
+
+
+def texts(answers):
+    return [answer.text for answer in answers]
+
+
+def found(folder, weights="model", precision="float32"):
+    return find_export(folder, RunFolder(folder).weights(weights), weights, precision)
+
+
+def change_weights(folder):
+    path = RunFolder(folder).weights("model")
+    weights = {name: one + 0.01 for name, one in load_weights(path).items()}
+    save_weights(path, weights)
+
+
+def test_the_first_use_makes_an_export_and_the_next_takes_it(copied, monkeypatch):
+    first = load(copied, device="cpu", precision="float32")
+    assert "exported for CTranslate2, once: 20 of 20 sentences" in first.remarks[0]
+    assert first.engine_for() == "ctranslate2"
+    monkeypatch.setattr(late, "exporting", lambda: pytest.fail("made again"))
+    second = load(copied, device="cpu", precision="float32")
+    assert second.remarks == ()
+    native = load(copied, device="cpu", engine="native")
+    assert native.engine_for() == "native"
+    want = texts(native.translate(SENTENCES))
+    assert texts(first.translate(SENTENCES)) == texts(second.translate(SENTENCES)) == want
+
+
+def test_a_run_that_was_copied_has_its_export_too(exported, tmp_path, monkeypatch):
+    copied = shutil.copytree(exported, tmp_path / "copy", copy_function=shutil.copy)  # new times
+    monkeypatch.setattr(late, "exporting", lambda: pytest.fail("made again"))
+    assert load(copied, device="cpu", precision="float32").engine_for() == "ctranslate2"
+    assert found(copied).card.weights.mtime_ns == (copied / "model.safetensors").stat().st_mtime_ns
+
+
+def test_other_weights_have_another(exported, tmp_path):
+    copied = shutil.copytree(exported, tmp_path / "copy")
+    change_weights(copied)
+    assert found(copied) is None
+    assert load(copied, device="cpu", precision="float32").remarks
+    [only] = (copied / FOLDER).iterdir()
+    assert only == found(copied).folder
+
+
+def test_another_recipe_has_another(exported, tmp_path):
+    copied = shutil.copytree(exported, tmp_path / "copy")
+    raw = yaml.safe_load((copied / "recipe.yaml").read_text())
+    raw["decoding"]["beam"]["size"] = 3
+    (copied / "recipe.yaml").write_text(yaml.safe_dump(raw))
+    assert load(copied, device="cpu", precision="float32").settings.beam.size == 3
+    assert load(copied, device="cpu", precision="float32").remarks == ()
+
+
+@pytest.mark.parametrize("damage", ["no card", "half a card", "half a model", "no model"])
+def test_a_damaged_export_is_made_again(exported, tmp_path, damage):
+    copied = shutil.copytree(exported, tmp_path / "copy")
+    folder = found(copied).folder
+    name = CARD if damage.endswith("card") else MODEL
+    if damage.startswith("no"):
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes((folder / name).read_bytes()[:99])
+    assert found(copied) is None
+    again = load(copied, device="cpu", precision="float32")
+    assert again.remarks
+    assert found(copied) is not None
+    assert again.engine_for() == "ctranslate2"
+
+
+def test_a_file_of_another_version_of_ctranslate2(exported, tmp_path):
+    copied = shutil.copytree(exported, tmp_path / "copy")
+    model = found(copied).folder / MODEL
+    content = bytearray(model.read_bytes())
+    content[0] = 99  # its binary version
+    model.write_bytes(content)
+    again = load(copied, device="cpu", precision="float32")
+    assert again.engine_for() == "native"  # the one that is there is of the same run: it stays
+    assert len(again.translate(SENTENCES)) == 3
+
+
+def test_a_folder_that_cannot_be_written(copied, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(exporting.tempfile, "mkdtemp", refuse)
+    native = load(copied, device="cpu")
+    assert "no export for the faster engine can be kept" in native.remarks[0]
+    assert f"regard export {copied} --to DIR" in native.remarks[0]
+    assert native.engine_for() == "native"
+    assert len(native.translate(SENTENCES)) == 3
+    with pytest.raises(StorageError, match="cannot be written"):
+        load(copied, device="cpu", engine="ctranslate2")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_is_read_only(copied):
+    copied.chmod(0o500)
+    assert load(copied, device="cpu").engine_for() == "native"
+
+
+def test_a_full_disk(copied, monkeypatch):
+    def fill(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(exporting, "write_model", fill)
+    native = load(copied, device="cpu")
+    assert "the disk is full" in native.remarks[0]
+    assert list((copied / FOLDER).iterdir()) == []
+    assert len(native.translate(SENTENCES)) == 3
+
+
+KILLED = """
+import os, sys
+from regard.serving import exporting
+from regard.serving.translator import load
+exporting.examine = lambda *args: os._exit(9)
+load(sys.argv[1], device="cpu")
+"""
+
+
+def test_a_killed_process_leaves_nothing_that_is_used(copied):
+    killed = subprocess.run([sys.executable, "-c", KILLED, copied], check=False)
+    assert killed.returncode == 9
+    left = list((copied / FOLDER).iterdir())
+    assert left
+    assert all(folder.name.startswith(exporting.UNFINISHED) for folder in left)
+    long_ago = time.time() - 2 * exporting.OLD
+    for folder in left:
+        os.utime(folder, (long_ago, long_ago))
+    assert load(copied, device="cpu").remarks
+    [only] = (copied / FOLDER).iterdir()
+    assert only.name.startswith("model-auto-")
+
+
+def test_two_processes_at_once(copied):
+    runs = [load_run(copied, device=CPU) for _ in range(2)]
+    first, second = (keep_export(run, "model", "float32") for run in runs)
+    assert first.folder == second.folder
+    assert [one.name for one in (copied / FOLDER).iterdir()] == [first.folder.name]
+
+
+def test_an_export_that_says_something_else_is_refused(copied, monkeypatch):
+    write = exporting.write_model
+
+    def write_wrong(model, *args, **kwargs):
+        weights = {name: one.clone() for name, one in model.state_dict().items()}
+        model.load_state_dict({name: one.roll(1, 0) for name, one in weights.items()})
+        written = write(model, *args, **kwargs)
+        model.load_state_dict(weights)
+        return written
+
+    monkeypatch.setattr(exporting, "write_model", write_wrong)
+    native = load(copied, device="cpu", precision="float32")
+    assert native.engine_for() == "native"
+    [remark] = native.remarks
+    assert remark.startswith(f"{copied}: the native engine translates: ")
+    assert remark.endswith("of the run's test split are translated otherwise in float32")
+    report = found(copied).card.gate
+    assert len(report.differences) == gate.SHOWN
+    assert report.differences[0].native != report.differences[0].exported
+    assert not (found(copied).folder / MODEL).exists()
+    monkeypatch.setattr(late, "exporting", lambda: pytest.fail("made again"))
+    assert load(copied, device="cpu", precision="float32").remarks == (remark,)
+    with pytest.raises(RunError, match="translated otherwise in float32"):
+        load(copied, device="cpu", precision="float32", engine="ctranslate2")
+
+
+def test_a_precision_that_costs_too_much_gives_way_to_float32(copied, monkeypatch):
+    monkeypatch.setattr(gate, "_loss", lambda exact, lines, native, light: 0.5)
+    run = load_run(copied, device=CPU)
+    refused = keep_export(run, "model", "int8")
+    assert "less likely by 0.500 nats a token, and 0.02 is allowed" in refused.card.gate.refused
+    losses = iter([0.5, 0.0])
+    monkeypatch.setattr(gate, "_loss", lambda exact, lines, native, light: next(losses))
+    assert keep_export(run, "model", "auto").card.precision == "float32"
+
+
+def test_precisions_that_the_processor_lacks(copied):
+    run = load_run(copied, device=CPU)
+    with pytest.raises(SettingsError, match="precision float16: not for this processor; it has"):
+        keep_export(run, "model", "float16")
+
+
+def test_an_export_in_a_folder_of_its_own(exported, tmp_path):
+    run, place = load_run(exported, device=CPU), tmp_path / "new" / "fast"
+    made = export_to(run, "model", "float32", place)
+    assert made == open_export(place)
+    alone, native = load(place), load(exported, device="cpu", engine="native")
+    assert texts(alone.translate(SENTENCES)) == texts(native.translate(SENTENCES))
+    with pytest.raises(SettingsError, match="an export can translate plainly and nothing else"):
+        alone.look("Elle danse.")
+    for wrong in ({"engine": "native"}, {"weights": "best"}):
+        with pytest.raises(SettingsError, match="an export translates by itself"):
+            load(place, **wrong)
+    assert export_to(run, "model", "float32", place).folder == place  # once more
+    (place / MODEL).unlink()
+    with pytest.raises(RunError, match="a damaged export"):
+        load(place)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("precious")
+    with pytest.raises(RunError, match="holds something else"):
+        export_to(run, "model", "float32", tmp_path / "other")
+
+
+def test_weights_by_name_and_in_files(exported, tmp_path):
+    copied = shutil.copytree(exported, tmp_path / "copy")
+    best = load(copied, device="cpu", weights="best", precision="float32")
+    assert best.engine_for() == "ctranslate2"
+    assert {one.name.split("-")[0] for one in (copied / FOLDER).iterdir()} == {"model", "best"}
+    file = str(RunFolder(copied).weights("last"))
+    assert load(copied, device="cpu", weights=file).engine_for() == "native"
+    with pytest.raises(SettingsError, match="these are in a file"):
+        load(copied, device="cpu", weights=file, engine="ctranslate2")
+    run = load_run(copied, device=CPU)
+    with pytest.raises(SettingsError, match="give a folder for this one: --to"):
+        keep_export(run, file, "float32")
+
+
+def test_models_that_cannot_be_exported(other_run, tiny_run):
+    assert try_export(load_run(other_run, device=CPU), "model", "auto", needed=False) == (None, "")
+    assert load(other_run, device="cpu").engine_for() == "native"
+    with pytest.raises(SettingsError, match="cannot be exported: CTranslate2 runs Transformers"):
+        load(other_run, device="cpu", engine="ctranslate2")
+    assert load(tiny_run, other_run, device="cpu").engine_for() == "native"
+    with pytest.raises(SettingsError, match="several are to vote"):
+        load(tiny_run, other_run, device="cpu", engine="ctranslate2")
+
+
+def test_a_run_of_old_is_translated_as_ever_unless_asked_otherwise(copied):
+    raw = yaml.safe_load((copied / "recipe.yaml").read_text())
+    del raw["decoding"]["beam"]["normalise"], raw["decoding"]["rules"]["excluded"]
+    (copied / "recipe.yaml").write_text(yaml.safe_dump(raw))
+    old = load(copied, device="cpu")
+    assert (old.engine_for(), old.remarks) == ("native", ())
+    asked = load(copied, device="cpu", engine="ctranslate2", precision="float32")
+    assert asked.engine_for() == "ctranslate2"
+    assert asked.remarks[-1].endswith("is the native engine's: normalise is gnmt")
+    assert asked.settings.beam.normalise == "power"
+    with pytest.raises(SettingsError, match="cannot do this: attention is to be seen"):
+        asked.look("Elle danse.")
+
+
+def test_without_ctranslate2_all_is_native(exported, monkeypatch):
+    monkeypatch.setattr(translator.late, "has_ctranslate2", lambda: False)
+    assert load(exported, device="cpu").engine_for() == "native"
+    with pytest.raises(SettingsError, match="pip install ctranslate2"):
+        load(exported, device="cpu", engine="ctranslate2")
+    with pytest.raises(SettingsError, match="an export, which needs CTranslate2"):
+        load(found(exported).folder)
+
+
+def test_devices(exported, monkeypatch):
+    with pytest.raises(SettingsError, match="it is for processors, and the device is cuda"):
+        load(exported, device="cuda", engine="ctranslate2")
+    monkeypatch.setattr(late.fast(), "has_gpu", lambda: True)
+    assert load(exported, device="cpu", precision="float32").engine_for() == "ctranslate2"
+    with pytest.raises(SettingsError, match="there is a GPU"):
+        load(exported, engine="ctranslate2")
+
+
+def test_what_needs_the_native_engine_has_it(exported):
+    both = load(exported, device="cpu", precision="float32")
+    native = load(exported, device="cpu", engine="native")
+    looked = both(SENTENCES[0], look=True)
+    assert looked.attention is not None
+    assert looked.text == native(SENTENCES[0]).text
+    assert both.translate(SENTENCES[:1], prefix="The")[0].text.startswith("The")
+    assert [run.folder.path for run in both.runs] == list(both.folders) == [exported]
+
+
+def test_the_card_says_what_was_compared(exported):
+    card = json.loads((found(exported).folder / CARD).read_text())
+    assert card["gate"]["identical"] == card["gate"]["same"] == card["gate"]["sentences"] == 20
+    assert card["gate"]["score_difference"] < gate.ROUNDING
+    assert read_export(exported) is None

@@ -1,0 +1,146 @@
+"""The same settings give the same text, whichever engine searches."""
+
+import pytest
+
+from regard.decoding.many import Member, search_many
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
+from regard.serving.engine import Wanted
+from regard.serving.exporting import export_to
+from regard.serving.fast import Fast, open_fast
+from regard.serving.lines import Line, read_line
+
+pytest.importorskip("ctranslate2")
+
+SENTENCES = [
+    "Jane visite l'Afrique en septembre.",
+    "Paul aime la mer.",
+    "Je ne connais pas Berlin.",
+    "Elle danse.",
+    "Est-ce qu'elle danse en train avec Paul le jeudi?",
+    "x",
+]
+
+
+@pytest.fixture(scope="module")
+def run(translator):
+    return translator.runs[0]
+
+
+@pytest.fixture(scope="module")
+def export(run, tmp_path_factory):
+    return export_to(run, "model", "float32", tmp_path_factory.mktemp("exports") / "exact")
+
+
+@pytest.fixture(scope="module")
+def fast(export):
+    return Fast(export, workers=2)
+
+
+def decoding(n_best=1, *, rules=None, **beam):
+    rules = {"max_length": 40} | (rules or {})
+    return DecodingSettings(n_best=n_best, beam=BeamSettings(**beam), rules=RuleSettings(**rules))
+
+
+SEARCHES = {
+    "greedy": decoding(size=1),
+    "greedy without a penalty": decoding(size=1, length_penalty=0.0),
+    "beam": decoding(size=5),
+    "all of a beam": decoding(4, size=4, length_penalty=1.0),
+    "beam without a penalty": decoding(3, size=3, length_penalty=0.0),
+    "long answers": decoding(2, size=3, length_penalty=3.0),
+    "at least nine tokens": decoding(2, size=3, rules={"min_length": 9}),
+    "unknown words": decoding(2, size=3, rules={"allow_unknown": True}),
+    "cut short": decoding(3, size=4, rules={"max_length_ratio": 0.7, "max_length_offset": 1}),
+    "greedy cut short": decoding(size=1, rules={"max_length_ratio": 0.5, "max_length_offset": 0}),
+    "cut at one token": decoding(2, size=2, rules={"max_length": 1}),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_both_engines_find_the_same(name, run, fast):
+    sources = run.tokenizers.source.encode(SENTENCES)
+    settings = SEARCHES[name]
+    assert fast.refuses(Wanted(settings)) is None
+    native = search_many([Member(run.model, sources)], settings, budget=4096)
+    found = fast.search(sources, settings)
+    for mine, theirs in zip(found, native, strict=True):
+        assert [(h.tokens, h.finished) for h in mine] == [(h.tokens, h.finished) for h in theirs]
+        for one, other in zip(mine, theirs, strict=True):
+            assert one.score == pytest.approx(other.score, abs=1e-4)
+            assert one.log_probability == pytest.approx(other.log_probability, rel=1e-4, abs=1e-4)
+
+
+def test_some_searches_are_cut_and_some_are_not(run, fast):
+    sources = run.tokenizers.source.encode(SENTENCES)
+    names = "beam", "cut short", "greedy cut short"
+    found = {name: fast.search(sources, SEARCHES[name]) for name in names}
+    ends = {name: {h.finished for hs in each for h in hs} for name, each in found.items()}
+    assert True in ends["beam"]
+    assert False in ends["cut short"]
+    assert False in ends["greedy cut short"]
+
+
+def test_neighbours_change_nothing(fast):
+    sources, settings = fast.source.encode(SENTENCES), SEARCHES["beam"]
+    alone = [fast.search([one], settings)[0] for one in sources]
+    assert [[h.tokens for h in hs] for hs in fast.search(sources, settings)] == [
+        [h.tokens for h in hs] for hs in alone
+    ]
+
+
+def test_lines_in_parts_and_blank_ones(fast):
+    lines = [Line([], [], ""), read_line("Elle danse. " * 9, fast.source, 12)]
+    blank, long = fast.speak([lines], Wanted(SEARCHES["greedy"]))
+    assert blank.parts == []
+    assert len(long.parts) == len(lines[1].parts) > 1
+    assert blank.attention is long.attention is None
+    assert fast.search([], SEARCHES["greedy"]) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        ({"look": True}, "attention is to be seen"),
+        ({"changes": ["any"]}, "attention is to be changed"),
+        ({"observers": ["any"]}, "the search is to be watched"),
+        ({"unknown": {}}, "unknown words are to be replaced"),
+        ({"prefix": "The"}, "begin with a prefix"),
+        ({"forbidden": ["The"]}, "words are forbidden"),
+        (
+            {"settings": decoding(rules={"max_length": 5000, "max_length_offset": 5000})},
+            "positions",
+        ),
+        ({"settings": DecodingSettings(sampling=SamplingSettings())}, "sampled"),
+        ({"settings": decoding(stop="safe")}, "stop is safe"),
+        ({"settings": decoding(normalise="gnmt")}, "normalise is gnmt"),
+        ({"settings": decoding(coverage_penalty=0.1)}, "coverage counts"),
+        ({"settings": decoding(rules={"excluded": "lost"})}, "excluded is lost"),
+        ({"settings": decoding(rules={"no_repeat_ngram": 2})}, "n-grams may not be repeated"),
+    ],
+)
+def test_what_it_leaves_to_the_native_engine(fast, wanted, reason):
+    assert reason in fast.refuses(Wanted(**{"settings": SEARCHES["beam"]} | wanted))
+
+
+def test_what_would_make_no_difference_is_not_refused(fast):
+    assert fast.refuses(Wanted(decoding(size=1, stop="safe"))) is None
+    assert fast.refuses(Wanted(decoding(normalise="gnmt", length_penalty=0.0))) is None
+
+
+def test_probabilities_of_what_was_found(fast):
+    sources, settings = fast.source.encode(SENTENCES), SEARCHES["unknown words"]
+    best = [found[0] for found in fast.search(sources, settings)]
+    pairs = [(source, h.tokens) for source, h in zip(sources, best, strict=True)]
+    for h, scored in zip(best, fast.log_probabilities(pairs), strict=True):
+        assert len(scored) == len(h.tokens) + 1
+        if h.finished:  # but for what PAD and BOS have, which an answer may not say
+            assert sum(scored) == pytest.approx(h.log_probability, abs=0.05)
+
+
+def test_an_export_that_cannot_be_read(export, tmp_path):
+    assert open_fast(export) is not None
+    (tmp_path / "model.bin").write_bytes(b"nonsense")
+    for file in export.folder.iterdir():
+        if file.name != "model.bin":
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    assert open_fast(export._replace(folder=tmp_path)) is None

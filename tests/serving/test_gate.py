@@ -1,0 +1,32 @@
+import shutil
+
+import pytest
+import torch
+
+from regard.recipes.run_folder import load_run
+from regard.serving.gate import SENTENCES, draw_sample
+from regard.text.special import SPECIAL_PIECES
+
+pytest.importorskip("ctranslate2")
+
+
+def test_a_sample_is_of_what_was_held_out(tiny_run):
+    run = load_run(tiny_run, device=torch.device("cpu"))
+    sample = draw_sample(run)
+    assert sample.origin == "20 sentences of the run's test split"
+    held_out = (tiny_run / "data" / "test.source.txt").read_text().splitlines()
+    assert [line.text for line in sample.lines] == held_out
+    assert all(len(line.parts) == 1 for line in sample.lines)
+    assert draw_sample(run) == sample
+
+
+def test_without_data_it_is_of_the_vocabulary(tiny_run, tmp_path):
+    copied = shutil.copytree(tiny_run, tmp_path / "run")
+    shutil.rmtree(copied / "data")
+    run = load_run(copied, device=torch.device("cpu"))
+    sample = draw_sample(run)
+    assert sample.origin == f"{SENTENCES} sentences of random tokens, as the run's data are gone"
+    ids = {id_ for line in sample.lines for id_ in line.parts[0]}
+    assert min(ids) >= len(SPECIAL_PIECES)
+    assert max(ids) < run.tokenizers.source.size
+    assert draw_sample(run) == sample
