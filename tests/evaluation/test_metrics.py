@@ -87,6 +87,7 @@ def test_tokenized_text_is_warned_of_unless_declared(caplog):
     lines = ["a house ."] * 100
     with caplog.at_level(logging.WARNING, logger="sacrebleu"):
         scored("bleu", lines, lines, "none")
+        build_metric("bleu", "13a", lowercase=False, warn=False).count(lines, lines)
         assert not caplog.records
         scored("bleu", lines, lines, "13a")
         assert "forgot to detokenize" in caplog.text

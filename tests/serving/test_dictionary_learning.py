@@ -6,7 +6,7 @@ import torch
 from regard.corpora.pairs import Pair
 from regard.inspection.alignment import AlignmentSettings
 from regard.inspection.record import Attention, Axis
-from regard.serving import dictionary_learning
+from regard.serving import aligning
 from regard.serving.dictionary import Entry
 from regard.serving.dictionary_learning import learn_dictionary
 from regard.text.build import Tokenizers, train_tokenizer
@@ -23,7 +23,7 @@ PAIRS = [
 ]
 
 
-def diagonal(run, pairs):
+def diagonal(run, pairs, change):
     """Each target token looks at the source token of its number, or at EOS."""
     for pair in pairs:
         size = len(pair.target) + 1, len(pair.source) + 1
@@ -35,7 +35,7 @@ def diagonal(run, pairs):
 
 @pytest.fixture
 def run(monkeypatch):
-    monkeypatch.setattr(dictionary_learning, "attend_tokens", diagonal)
+    monkeypatch.setattr(aligning, "attend_tokens", diagonal)
     # "lune" and "moon" are unknown, and are counted all the same
     words = train_tokenizer(["la mer. the sea! une ocean one"], TokenizerSettings(kind="words"))
     return SimpleNamespace(

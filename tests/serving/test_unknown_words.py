@@ -9,7 +9,7 @@ from regard.inspection.changes import Silenced
 from regard.inspection.lexical import cut_text
 from regard.inspection.record import Attention, Axis
 from regard.recipes.run_folder import Run, load_run, new_model
-from regard.serving import unknown_words
+from regard.serving import aligning
 from regard.serving.translator import Translator, load
 from regard.serving.unknown_words import Filler, Gapped, translate_word
 from regard.text.build import TextSettings, Tokenizers, train_tokenizer
@@ -49,7 +49,7 @@ def filled(monkeypatch, text, answer, weights, *, entries=None, kind="words", **
         tokenizers=Tokenizers(source, target),
         recipe=SimpleNamespace(text=TextSettings(target=chosen, joint=False)),
     )
-    monkeypatch.setattr(unknown_words, "attend_tokens", told(weights))
+    monkeypatch.setattr(aligning, "attend_tokens", told(weights))
     [ids] = target.encode([answer])
     [words] = Filler(run, entries or {}).fill([Gapped(cut_text(text, source), ids)])
     return words
@@ -230,7 +230,7 @@ def test_a_long_line_in_parts(unsure):
 
 def test_parts_know_the_words_of_their_own(unsure, monkeypatch):
     seen = []
-    monkeypatch.setattr(unknown_words, "attend_tokens", told({}, seen))
+    monkeypatch.setattr(aligning, "attend_tokens", told({}, seen))
     said = unsure.translate([LONG], KEPT, unknown={})
     assert len(seen) > 1
     assert "⁇" in said[0].text  # nothing is looked at
@@ -240,7 +240,7 @@ def test_parts_know_the_words_of_their_own(unsure, monkeypatch):
 
 def test_only_unknown_words_cost(unsure, monkeypatch):
     seen = []
-    monkeypatch.setattr(unknown_words, "attend_tokens", told({}, seen))
+    monkeypatch.setattr(aligning, "attend_tokens", told({}, seen))
     kept = unsure.translate(SENTENCES, KEPT)
     unsure.translate(SENTENCES, KEPT, unknown={})
     assert len(seen) == sum("⁇" in answer.text for answer in kept)

@@ -29,7 +29,7 @@ from regard.comparison.plan import (
     make_plan,
 )
 from regard.comparison.running import train_row
-from regard.errors import SettingsError
+from regard.errors import RegardError, SettingsError
 from regard.files import write_whole
 from regard.inspection.plot import save_figure
 from regard.recipes.load import shelf_recipes
@@ -257,12 +257,14 @@ def _check_used(entries: Sequence[Entry], seeds: _Seeds, asked: _Asked) -> None:
 def _compare(wanted: Plan, folder: ComparisonFolder, *, device: str, jobs: int) -> Ladder:
     """Do what is still to be done, and draw what there is."""
     folder.check_no_run()
+    _begun(wanted, folder)  # what is refused leaves nothing behind
     with RunFolder(folder.path).locked():
-        plan = wanted
-        if folder.plan.exists():
-            plan = folder.load_plan()
-            check_same(plan, wanted, folder.path)
-        data = share_corpus(plan, folder, note)
+        plan = _begun(wanted, folder)
+        try:
+            data = share_corpus(plan, folder, note)
+        except RegardError:
+            folder.leave_nothing()
+            raise
         plan = plan.on(data.digest, folder.path)
         folder.save_plan(plan)
         with StopRequests() as stop:
@@ -279,6 +281,15 @@ def _compare(wanted: Plan, folder: ComparisonFolder, *, device: str, jobs: int) 
                 note(f"stopped; all is saved. Go on with: regard compare --out {folder.path}")
                 sys.exit(128 + stop.received)
         return _draw(plan, folder, data)
+
+
+def _begun(wanted: Plan, folder: ComparisonFolder) -> Plan:
+    """The plan that lies in the folder, or else the one wanted; an error if they differ."""
+    if not folder.plan.exists():
+        return wanted
+    plan = folder.load_plan()
+    check_same(plan, wanted, folder.path)
+    return plan
 
 
 def _draw(plan: Plan, folder: ComparisonFolder, data: Data) -> Ladder:

@@ -1,5 +1,6 @@
 """A comparison is a folder: what lies where in it."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +71,13 @@ class ComparisonFolder:
         """An error where a run lies: the files of both would be mixed."""
         if RunFolder(self.path).recipe.exists():
             raise RunError(f"{self.path}: holds a run; compare in another folder with --out")
+
+    def leave_nothing(self) -> None:
+        """Take back the folder and its lock, if there is nothing else in it."""
+        if not self.plan.exists():
+            RunFolder(self.path).lock.unlink(missing_ok=True)
+            with suppress(OSError):  # of a folder that holds something
+                self.path.rmdir()
 
     def save_plan(self, plan: Plan) -> None:
         write_whole(self.plan, plan.model_dump_json(indent=1).encode())

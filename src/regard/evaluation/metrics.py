@@ -117,7 +117,7 @@ class MeanGleu(MeanOverLines):
 
     def __init__(self, tokenize: BleuTokenizer = "13a", *, lowercase: bool = False) -> None:
         self.name, self._tokenize, self._lowercase = "GLEU", tokenize, lowercase
-        self._cut = _bleu(tokenize, lowercase=lowercase).tokenizer
+        self._cut = _bleu(tokenize, lowercase=lowercase, warn=False).tokenizer
 
     def line(self, hypothesis: str, reference: str) -> float:
         return sentence_gleu(self._words(hypothesis), self._words(reference))
@@ -132,14 +132,16 @@ class MeanGleu(MeanOverLines):
         return cut.split()
 
 
-def build_metric(name: MetricName, tokenize: BleuTokenizer, *, lowercase: bool) -> Metric:
+def build_metric(
+    name: MetricName, tokenize: BleuTokenizer, *, lowercase: bool, warn: bool = True
+) -> Metric:
     """The metric called `name`; only BLEU and GLEU cut their lines as `tokenize` says.
 
     TER ignores case either way, as tercom does; its signature says so.
     """
     match name:
         case "bleu":
-            return SacreBleuMetric("BLEU", _bleu(tokenize, lowercase=lowercase))
+            return SacreBleuMetric("BLEU", _bleu(tokenize, lowercase=lowercase, warn=warn))
         case "chrf":
             return SacreBleuMetric("chrF2", CHRF(lowercase=lowercase))
         case "chrf++":
@@ -162,10 +164,11 @@ def check_lines(**lists: Sequence[object]) -> None:
         raise CorpusError(f"there is nothing to measure: no {' and no '.join(lengths)}")
 
 
-def _bleu(tokenize: BleuTokenizer, *, lowercase: bool) -> BLEU:
+def _bleu(tokenize: BleuTokenizer, *, lowercase: bool, warn: bool) -> BLEU:
+    # `force` silences a warning that the text looks tokenized, which "none" says it is.
+    force = tokenize == "none" or not warn
     try:
-        # `force` silences a warning that the text looks tokenized, which "none" says it is.
-        return BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+        return BLEU(tokenize=tokenize, lowercase=lowercase, force=force)
     except RuntimeError as error:  # what sacrebleu raises where MeCab is not installed
         language = tokenize.partition("-")[0]
         raise SettingsError(

@@ -21,6 +21,8 @@ class ScoreSettings(Settings):
     """Whether case is ignored; TER always ignores it."""
     resamples: NonNegativeInt = 1000
     """Bootstrap resamples behind confidence intervals and comparisons; 0: no intervals."""
+    warn: bool = True
+    """Whether BLEU warns of lines that look as if they had been cut into tokens before."""
     seed: NonNegativeInt = 12345
     """Seed of the resampling; 12345 is sacrebleu's own."""
 
@@ -48,7 +50,7 @@ def score(
 def build_metrics(settings: ScoreSettings) -> list[Metric]:
     """The metrics that the settings name."""
     return [
-        build_metric(name, settings.tokenize, lowercase=settings.lowercase)
+        build_metric(name, settings.tokenize, lowercase=settings.lowercase, warn=settings.warn)
         for name in settings.metrics
     ]
 

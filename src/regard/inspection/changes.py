@@ -26,44 +26,46 @@ FORM = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 @dataclass(frozen=True)
-class Silenced:
-    """A watch that lets a head, or all heads of a layer, see nothing: the weights become 0."""
+class OfHeads:
+    """Whom a change is for."""
 
     __pydantic_config__ = FORM
 
-    part: Part
-    """Where: cross, encoder or decoder attention."""
-    layer: Number
-    """The layer, from 0."""
-    head: Number | None = None
-    """The head, from 0; none: all heads of the layer."""
+    # pydantic reads no docstrings below fields that are inherited
+    part: Annotated[Part, Field(description="Where: cross, encoder or decoder attention.")]
+    layer: Annotated[Number, Field(description="The layer, from 0.")]
+    head: Annotated[
+        Number | None, Field(description="The head, from 0; none: all heads of the layer.")
+    ] = None
+
+    def meets(self, site: Site) -> bool:
+        """Whether the attention there is of that layer."""
+        return (site.part, site.layer) == (self.part, self.layer)
+
+
+@dataclass(frozen=True)
+class Silenced(OfHeads):
+    """A watch that lets a head, or all heads of a layer, see nothing: the weights become 0."""
+
     kind: Literal["silence"] = field(default="silence", repr=False, kw_only=True)
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
-        if (site.part, site.layer) != (self.part, self.layer):
+        if not self.meets(site):
             return weights
         return _replace(site, weights, self.head, torch.zeros_like(weights))
 
 
 @dataclass(frozen=True)
-class Flattened:
+class Flattened(OfHeads):
     """A watch that lets a head, or all heads of a layer, see all that it may see alike.
 
     What that is, is told by the weights: whatever any head of the layer gives some weight to.
     """
 
-    __pydantic_config__ = FORM
-
-    part: Part
-    """Where: cross, encoder or decoder attention."""
-    layer: Number
-    """The layer, from 0."""
-    head: Number | None = None
-    """The head, from 0; none: all heads of the layer."""
     kind: Literal["flatten"] = field(default="flatten", repr=False, kw_only=True)
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
-        if (site.part, site.layer) != (self.part, self.layer):
+        if not self.meets(site):
             return weights
         # One head alone might give a place so little that it is rounded to nothing.
         seen = (weights > 0).any(1, keepdim=True).to(weights)  # (B, 1, T, S)

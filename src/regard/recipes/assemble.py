@@ -16,6 +16,7 @@ from regard.corpora.store import TokenStore
 from regard.decoding.many import Member, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings
 from regard.errors import CorpusError, RunError, SettingsError
+from regard.evaluation.metrics import MetricName
 from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score
 from regard.files import write_whole
@@ -236,7 +237,8 @@ def build_validation(recipe: Recipe, prepared: Prepared) -> Validate:
     pairs = list(islice(prepared.data.read("valid"), recipe.training.validation.sentences))
     ids = source.encode([pair.source for pair in pairs])
     references = [pair.target for pair in pairs]
-    wanted = ScoreSettings(metrics=("bleu", "chrf", "gleu", "exact"), resamples=0)
+    metrics: tuple[MetricName, ...] = ("bleu", "chrf", "gleu", "exact")
+    wanted = ScoreSettings(metrics=metrics, resamples=0, warn=False)  # it would at each validation
 
     def validate(model: AnyModel) -> Mapping[str, float]:
         measured = perplexity(model, held_out_batches(prepared.valid, budget=VALIDATION_BUDGET))

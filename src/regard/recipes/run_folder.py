@@ -49,6 +49,11 @@ class RunFolder:
         return self.path / "card.md"
 
     @property
+    def lock(self) -> Path:
+        """What a process holds that writes into the folder."""
+        return self.path / ".lock"
+
+    @property
     def scores(self) -> Path:
         """How the model does on its held-out pairs."""
         return self.path / "scores.json"
@@ -102,7 +107,7 @@ class RunFolder:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+            handle = os.open(self.lock, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise RunError(f"{self.path}: cannot be written: {error.strerror}") from None
         try:
@@ -126,7 +131,7 @@ class RunFolder:
     def in_use(self) -> bool:
         """Whether a process is training here now."""
         try:
-            handle = os.open(self.path / ".lock", os.O_RDONLY)
+            handle = os.open(self.lock, os.O_RDONLY)
         except OSError:  # nobody ever trained here, or nobody may look
             return False
         try:

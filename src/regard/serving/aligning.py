@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, islice, pairwise, tee
 from typing import Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
 from pydantic import PositiveInt, ValidationError
 
@@ -17,6 +18,7 @@ from regard.files import write_whole
 from regard.inspection.alignment import UNMEASURED, AlignmentSettings, align, align_together
 from regard.inspection.record import Attention, Axis, Part, count_heads, record
 from regard.inspection.symmetrize import Symmetry, flip, symmetrize
+from regard.models.contracts import AnyModel
 from regard.nouns import GoldAlignment, Link
 from regard.recipes.prepare import Data
 from regard.recipes.run_folder import Run
@@ -38,9 +40,15 @@ KEPT = "alignment.json"
 """The file of a run's folder that holds what was measured."""
 
 
+_ATTEND: WeakKeyDictionary[AnyModel, bool] = WeakKeyDictionary()
+"""What was found out of models: each has to be run for it, and a server asks for every batch."""
+
+
 def attends(run: Run) -> bool:
     """Whether the run's model attends to the source at all."""
-    return "cross" in count_heads(run.model)
+    if run.model not in _ATTEND:
+        _ATTEND[run.model] = "cross" in count_heads(run.model)
+    return _ATTEND[run.model]
 
 
 def attend_pairs(
@@ -116,6 +124,27 @@ def attend_tokens(
             )
         for number in range(len(chunk)):
             yield recording.attention(number, source, target)
+
+
+class Worded(NamedTuple):
+    """A sentence and its translation in tokens, and the words that are to be seen along them."""
+
+    source: Ids
+    target: Ids
+    columns: Axis
+    """The words of the source; a place for each token, and for EOS."""
+    rows: Axis
+    """Those of the target."""
+
+
+def attend_words(
+    run: Run, pairs: Iterable[Worded], *, change: Watch | None = None
+) -> Iterator[Attention]:
+    """The cross attention of each pair between the words that it comes with."""
+    kept, read = tee(pairs)
+    tokens = (TokenPair(one.source, one.target) for one in read)
+    for one, attention in zip(kept, attend_tokens(run, tokens, change=change), strict=True):
+        yield replace(attention, rows=one.rows, columns=one.columns)
 
 
 def align_pairs(

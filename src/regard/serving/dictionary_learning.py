@@ -1,16 +1,13 @@
 """The alignments of a model -> a bilingual dictionary."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import tee
+from collections.abc import Iterable, Iterator
 
 from regard.corpora.pairs import Pair
-from regard.corpora.store import TokenPair
 from regard.inspection.alignment import AlignmentSettings, align
-from regard.inspection.lexical import Cut, cut_text, word_axis
+from regard.inspection.lexical import cut_text, word_axis
 from regard.recipes.run_folder import Run
-from regard.serving.aligning import attend_tokens
+from regard.serving.aligning import Worded, attend_words
 from regard.serving.dictionary import Entry
 
 
@@ -47,17 +44,16 @@ def _linked_words(
     run: Run, pairs: Iterable[Pair], settings: AlignmentSettings
 ) -> Iterator[tuple[str, str]]:
     """Each source word and target word that the model aligns."""
-    cuts, told = tee(_cut_pairs(run, pairs))
-    tokens = (TokenPair(source.ids, target.ids) for source, target in told)
-    for (source, target), attention in zip(cuts, attend_tokens(run, tokens), strict=True):
-        sides = replace(attention, rows=word_axis(target), columns=word_axis(source))
-        for column, row in align(sides, settings):
-            yield sides.columns.words[column], sides.rows.words[row]
+    for attention in attend_words(run, _cut_pairs(run, pairs)):
+        for column, row in align(attention, settings):
+            yield attention.columns.words[column], attention.rows.words[row]
 
 
-def _cut_pairs(run: Run, pairs: Iterable[Pair]) -> Iterator[Sequence[Cut]]:
-    """Both sides of each pair that the model can take."""
+def _cut_pairs(run: Run, pairs: Iterable[Pair]) -> Iterator[Worded]:
+    """The words of each pair that the model can take."""
     for pair in pairs:
-        cuts = [cut_text(text.strip(), one) for text, one in zip(pair, run.tokenizers, strict=True)]
-        if all(len(cut.ids) <= run.longest for cut in cuts):
-            yield cuts
+        source, target = (
+            cut_text(text.strip(), one) for text, one in zip(pair, run.tokenizers, strict=True)
+        )
+        if max(len(source.ids), len(target.ids)) <= run.longest:
+            yield Worded(source.ids, target.ids, word_axis(source), word_axis(target))

@@ -49,7 +49,7 @@ def finish_run(folder: RunFolder, progress: Progress, device: torch.device) -> S
     run = load_run(folder.path, device=device)
     data = load_data(folder)
     scores = score_held_out(Translator([run]), data)
-    write_whole(folder.path / "scores.json", json.dumps(scores.to_json(), indent=1).encode())
+    write_whole(folder.scores, json.dumps(scores.to_json(), indent=1).encode())
     write_card(run, data, progress, scores.scores, split=scores.split)
     if data.gold("valid").exists() and attends(run):
         measure_on_valid(run, data)

@@ -6,17 +6,16 @@ dictionary takes the place of the unknown one, or else the word itself.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice, tee
+from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
-from regard.corpora.store import TokenPair
 from regard.errors import SettingsError
 from regard.inspection.alignment import AlignmentSettings, align
 from regard.inspection.lexical import Cut, cut_text, piece_axis, unknown_axis, word_axis
 from regard.nouns import Hypothesis
 from regard.recipes.run_folder import Run
-from regard.serving.aligning import attend_tokens, attends
+from regard.serving.aligning import Worded, attend_words, attends
 from regard.serving.answer import Said
 from regard.serving.lines import Line
 from regard.text.normalize import normalize
@@ -80,13 +79,11 @@ class Filler:
         settings = text.target or text.source
         side = word_axis if settings.kind == "words" else piece_axis  # what UNK is the name of
         target = self.run.tokenizers.target
-        kept, told = tee(translations)
-        tokens = (TokenPair(one.source.ids, one.target) for one in told)
-        attentions = attend_tokens(self.run, tokens, change=self.change)
-        for one, attention in zip(kept, attentions, strict=True):
-            gaps = replace(
-                attention, rows=unknown_axis(one.target, target), columns=side(one.source)
-            )
+        told = (
+            Worded(one.source.ids, one.target, side(one.source), unknown_axis(one.target, target))
+            for one in translations
+        )
+        for gaps in attend_words(self.run, told, change=self.change):
             found = {row: column for column, row in align(gaps, AlignmentSettings())}
             words = [
                 translate_word(gaps.columns.words[found[row]], self.dictionary)

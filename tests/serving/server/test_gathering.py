@@ -1,5 +1,6 @@
 import asyncio
 import threading
+import time
 from dataclasses import dataclass, field
 
 import pytest
@@ -37,12 +38,12 @@ class Shout:
         return [item.upper() for item in items]
 
 
-def gather(scenario, **settings):
+def gather(scenario, clock=time.monotonic, **settings):
     """Run `scenario(gatherer)` beside a gatherer."""
 
     async def run():
         wanted = ServerSettings(**{"window": 0.01, **settings})
-        gatherer = Gatherer("fr-en", Nobody(), wanted, Metrics())
+        gatherer = Gatherer("fr-en", Nobody(), wanted, Metrics(), clock)
         running = asyncio.create_task(gatherer.run())
         try:
             return await asyncio.wait_for(scenario(gatherer), 20)
@@ -90,19 +91,20 @@ def test_those_who_come_while_a_batch_is_made_are_the_next():
 
 
 def test_those_who_came_together_are_waited_for():
-    task = opened("")
+    task, now = opened(""), [0.0]
+    window = 600.0  # longer than the test may take: only the clock here ends one
 
     async def scenario(gatherer):
         await asyncio.gather(*(submit(gatherer, task, f"a{n}") for n in range(3)))
         again = [submit(gatherer, task, "b0")]
         for number in (1, 2):
-            await asyncio.sleep(0.45)  # longer than a window, not than three
+            now[0] += 1.2 * window  # longer than a window, not than three
+            await asyncio.sleep(0)
             again.append(submit(gatherer, task, f"b{number}"))
         await asyncio.gather(*again)
-        return await submit(gatherer, task, "c")
 
-    gather(scenario, window=0.4)
-    assert [len(batch) for batch in task.batches] == [3, 3, 1]
+    gather(scenario, lambda: now[0], window=window, batch_tokens=3)
+    assert [len(batch) for batch in task.batches] == [3, 3]
 
 
 def test_unlike_tasks_are_not_mixed():

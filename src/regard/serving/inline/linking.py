@@ -2,18 +2,16 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.corpora.store import TokenPair
 from regard.inspection.alignment import AlignmentSettings, by_shares, word_map
 from regard.inspection.lexical import Cut, cut_text, word_axis
 from regard.inspection.record import Axis
 from regard.recipes.run_folder import Run
-from regard.serving.aligning import attend_tokens
+from regard.serving.aligning import Worded, attend_words
 from regard.serving.inline.sides import Span
 from regard.text.lists import WordTokenizer
 from regard.text.tokenizer import Tokenizer
@@ -58,16 +56,18 @@ def link_words(
     """
     settings = settings.model_copy(update={"shares": False})  # they are balanced here
     sides = [None if run is None else _sides(run, *pair) for pair in pairs]
-    told = [TokenPair(source.cut.ids, target.cut.ids) for source, target in filter(None, sides)]
-    attentions = attend_tokens(run, told) if run is not None else iter(())
+    told = [
+        Worded(source.cut.ids, target.cut.ids, source.axis, target.axis)
+        for source, target in filter(None, sides)
+    ]
+    attentions = attend_words(run, told) if run is not None else iter(())
     linked = []
     for pair, both in zip(pairs, sides, strict=True):
         if both is None:
             linked.append(_link_evenly(*pair))
             continue
         source, target = both
-        attention = replace(next(attentions), rows=target.axis, columns=source.axis)
-        weights = by_shares(word_map(attention, settings))  # (T, S)
+        weights = by_shares(word_map(next(attentions), settings))  # (T, S)
         balanced = balance(weights.double().numpy())
         linked.append(Linked(source.spans, target.spans, balanced))
     return linked

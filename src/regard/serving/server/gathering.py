@@ -61,7 +61,8 @@ class Job:
     done: "asyncio.Future[list[Any]]"
     """The answers to all items; cancelling it takes the job out of the queue."""
     progress: Progress | None = None
-    arrived: float = field(default_factory=time.monotonic)
+    arrived: float = 0.0
+    """When, by the gatherer's clock."""
     taken: int = 0
     """Items that a batch has been made of."""
     answers: dict[int, Any] = field(default_factory=dict)
@@ -104,10 +105,15 @@ class Gatherer:
     """The queue of one model, and the thread that empties it."""
 
     def __init__(
-        self, name: str, translator: Translator, settings: ServerSettings, metrics: Metrics
+        self,
+        name: str,
+        translator: Translator,
+        settings: ServerSettings,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name, self.translator = name, translator
-        self._settings, self._metrics = settings, metrics
+        self._settings, self._metrics, self._clock = settings, metrics, clock
         self._waiting: deque[Job] = deque()
         self._come = asyncio.Event()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=f"regard-{name}")
@@ -133,7 +139,7 @@ class Gatherer:
                 self._rate * len(self._waiting),
             )
         done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        job = Job(task, items, costs, done, progress)
+        job = Job(task, items, costs, done, progress, self._clock())
         if not items:
             done.set_result([])
             return job
@@ -181,7 +187,7 @@ class Gatherer:
         windows = min(self._company, MOST_WINDOWS)
         closes = self._waiting[0].arrived + windows * self._settings.window
         while self._waiting and not self._full():
-            left = closes - time.monotonic()
+            left = closes - self._clock()
             if left <= 0:
                 return
             self._come.clear()
@@ -223,10 +229,10 @@ class Gatherer:
 
     async def _translate(self, batch: list[Share]) -> None:
         """Hand a batch to the thread, and its answers to those who wait for them."""
-        loop, began = asyncio.get_running_loop(), time.monotonic()
+        loop, began = asyncio.get_running_loop(), self._clock()
         self._metrics.batches.labels(self.name).observe(len(batch))
         answers = await loop.run_in_executor(self._worker, answer_batch, self.translator, batch)
-        took = time.monotonic() - began
+        took = self._clock() - began
         self._metrics.batch_seconds.labels(self.name).observe(took)
         self._metrics.tokens.labels(self.name).inc(
             sum(share.job.costs[share.place] for share in batch)
