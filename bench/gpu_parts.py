@@ -17,9 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.kernels import attention, norm
+from regard.kernels import attention, bend, norm
 from regard.kernels import loss as losses
 from regard.kernels.attention import Plan, Rows, Tiles, attend_short, plain_short
+from regard.kernels.bend import linear_relu, plain_linear_relu
 from regard.kernels.norm import Norm, add_norm, add_then_norm, plain_add_then_norm
 
 Facts = Iterator[dict[str, Any]]
@@ -132,6 +133,7 @@ def check() -> Facts:
     yield from _check_attention(seed)
     yield from _check_norm(seed)
     yield from _check_loss()
+    yield from _check_bend()
 
 
 def _check_attention(seed: Tensor) -> Facts:
@@ -203,6 +205,18 @@ def _check_loss() -> Facts:
             "gaps": gaps,
             "ok": max(gaps) < limit,
         }
+
+
+def _check_bend() -> Facts:
+    sizes = [(ROWS, WIDTH), (4 * WIDTH, WIDTH), (4 * WIDTH,)]
+    inputs = [torch.randn(size, device=CUDA) / 8 for size in sizes]
+    halves = leaves(inputs, torch.bfloat16)
+    precise = leaves(halves, torch.float64)
+    slope = torch.randn(ROWS, 4 * WIDTH, device=CUDA).to(torch.bfloat16)
+    found, wanted = linear_relu(*halves), plain_linear_relu(*precise)
+    mine = [found, *torch.autograd.grad(found, halves, slope)]
+    gaps = errors(mine, [wanted, *torch.autograd.grad(wanted, precise, slope.double())])
+    yield {"kernel": "bend", "gaps": gaps, "ok": max(gaps) < 2e-2}
 
 
 def tries() -> list[tuple[Plan, bool]]:
@@ -359,6 +373,19 @@ def time_norm() -> Facts:
     ):
         norm.tiles = norm.Tiles(cells, warps, programs)
         yield {"who": "ours", "tiles": list(norm.tiles), **_both_ways(ours, given, slope)}
+
+
+def time_bend() -> Facts:
+    """max(0, x Wᵀ + b) of 25,000 rows, 512 to 2,048: ours and eager."""
+    sizes = [(TOKENS, WIDTH), (4 * WIDTH, WIDTH), (4 * WIDTH,)]
+    given = leaves([torch.randn(size, device=CUDA) / 8 for size in sizes], torch.bfloat16)
+    slope = torch.randn(TOKENS, 4 * WIDTH, device=CUDA)
+    eager = _both_ways(partial(plain_linear_relu, *given), given, slope)
+    yield {"who": "eager", **eager}
+    for rows, cols, programs in itertools.product((8, 16, 32), (128, 256), (33, 66, 132)):
+        bend.tiles = bend.Tiles(rows, cols, 4, programs)
+        ours = _both_ways(partial(linear_relu, *given), given, slope)
+        yield {"who": "ours", "tiles": list(bend.tiles), **ours}
 
 
 def time_loss() -> Facts:

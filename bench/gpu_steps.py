@@ -191,7 +191,7 @@ def marian(size: Size, *, compiled: bool) -> Plain:
     return Plain(model, torch.compile(loss, dynamic=True) if compiled else loss)
 
 
-EVERY = ("attention", "norm", "loss")
+EVERY = ("attention", "norm", "bend", "loss")
 STEPS: dict[str, Callable[[], Plain]] = {
     "regard, kernels": partial(ours, BASE),
     "regard, kernels, model compiled": partial(ours, BASE, compiled="model"),
@@ -200,6 +200,7 @@ STEPS: dict[str, Callable[[], Plain]] = {
     "regard, kernels but norm, model compiled": partial(
         ours, BASE, compiled="model", without=("norm",)
     ),
+    "regard, kernels but bend": partial(ours, BASE, without=("bend",)),
     "Hugging Face Marian": partial(marian, BASE, compiled=False),
     "regard, no kernels": partial(ours, BASE, without=EVERY),
     "regard, no kernels, all compiled": partial(ours, BASE, compiled="loss", without=EVERY),

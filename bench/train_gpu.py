@@ -40,6 +40,7 @@ def stages(plan: Path) -> dict[str, Callable[[], Facts]]:
         "profile": gpu_steps.profile,
         "norm": gpu_parts.time_norm,
         "loss": gpu_parts.time_loss,
+        "bend": gpu_parts.time_bend,
         **{f"step: {name}": partial(gpu_steps.step, name) for name in list(gpu_steps.STEPS)[4:]},
     }
 

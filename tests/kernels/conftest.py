@@ -5,7 +5,14 @@ import torch
 
 from regard.kernels.available import have_triton, interpreted
 
-NEEDS = {"test_attention.py", "test_norm.py", "test_loss.py", "test_chance.py", "test_available.py"}
+NEEDS = {
+    "test_attention.py",
+    "test_norm.py",
+    "test_loss.py",
+    "test_chance.py",
+    "test_bend.py",
+    "test_available.py",
+}
 
 
 def pytest_collection_modifyitems(items):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 HALVES = (torch.bfloat16, torch.float16)
 disabled: set[str] = set()
-"""Kernels that are not to be used (`attention`, `norm`, `loss`), to measure what they are worth."""
+"""Kernels that are not to be used (`attention`, `norm`, `bend`, `loss`): for measuring them."""
 
 
 @cache

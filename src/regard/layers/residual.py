@@ -5,7 +5,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from regard.kernels.available import suits
-from regard.kernels.norm import Norm, add_norm
+from regard.kernels.norm import Norm, add_norm, add_then_norm
 from regard.layers.dropout import Dropout
 
 NormPlace = Literal["post", "pre"]
@@ -34,8 +34,18 @@ class Residual(nn.Module):
         In training on a GPU in half precision, one kernel does it, and answers in that.
         """
         if self.training and not self.first and suits("norm", y):
-            norm = Norm(self.norm.weight, self.norm.bias, self.norm.eps)
             past, made = x.flatten(0, -2), y.flatten(0, -2)  # (N, D) each
-            return add_norm(past, made, norm, dropout=self.dropout.share).view(y.shape)
+            return add_norm(past, made, self._parts, dropout=self.dropout.share).view(y.shape)
         x = x + (self.dropout(y) if self.training else y)
         return x if self.first else self.norm(x)
+
+    def hand_over(self, x: Tensor, y: Tensor, to: "Residual") -> tuple[Tensor, Tensor]:
+        """What comes out of packed `x` and `y` (N, D), and what `to`, the next, gives its own."""
+        if self.training and self.first and suits("norm", y):
+            return add_then_norm(x, y, to._parts, dropout=self.dropout.share)
+        x = self.leave(x, y)
+        return x, to.enter(x)
+
+    @property
+    def _parts(self) -> Norm:
+        return Norm(self.norm.weight, self.norm.bias, self.norm.eps)

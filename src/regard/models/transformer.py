@@ -150,7 +150,8 @@ class EncoderLayer(nn.Module):
     def packed(self, x: Tensor, at: Layout, *, number: int) -> Fed:
         """`forward` of packed sentences: (N, D) -> (N, D)."""
         y = self.own.reflect(self.around_own.enter(x), at, causal=False)
-        return _feed_packed(self, self.around_own.leave(x, y), Site("encoder", number))
+        x, entered = self.around_own.hand_over(x, y, self.around_feed)
+        return _feed_packed(self, x, entered, Site("encoder", number))
 
 
 OwnT = TypeVar("OwnT", bound=nn.Module)
@@ -210,9 +211,10 @@ class DecoderLayer(CrossLayer[SelfAttention]):
     def packed(self, x: Tensor, memory: Tensor, at: Layout, of: Layout, *, number: int) -> Fed:
         """`forward` of packed sentences: (N, D) -> (N, D), looking at a `memory` (M, D) of them."""
         y = self.own.reflect(self.around_own.enter(x), at, causal=True)
-        x = self.around_own.leave(x, y)
-        y = self.cross.look(self.around_cross.enter(x), memory, at, of)
-        return _feed_packed(self, self.around_cross.leave(x, y), Site("decoder", number))
+        x, entered = self.around_own.hand_over(x, y, self.around_cross)
+        y = self.cross.look(entered, memory, at, of)
+        x, entered = self.around_cross.hand_over(x, y, self.around_feed)
+        return _feed_packed(self, x, entered, Site("decoder", number))
 
     def step(
         self,
@@ -429,11 +431,15 @@ def _feed(layer: EncoderLayer | CrossLayer[Any], x: Tensor, real: Tensor, site: 
     return Fed(layer.around_feed.leave(x, layer.feed(entered)), ())
 
 
-def _feed_packed(layer: EncoderLayer | CrossLayer[Any], x: Tensor, site: Site) -> Fed:
-    """`_feed` of packed sentences (N, D): one row of which all is real."""
-    every = torch.ones(1, len(x), dtype=torch.bool, device=x.device)
-    outputs, routings = _feed(layer, x[None], every, site)
-    return Fed(outputs[0], routings)
+def _feed_packed(
+    layer: EncoderLayer | CrossLayer[Any], x: Tensor, entered: Tensor, site: Site
+) -> Fed:
+    """`_feed` of packed sentences `x` (N, D), of which `entered` is what the sub-layer is given."""
+    if isinstance(layer.feed, Experts):
+        every = torch.ones(1, len(x), dtype=torch.bool, device=x.device)
+        y, routing = layer.feed(entered[None], every, site=site)  # one row of which all is real
+        return Fed(layer.around_feed.leave(x, y[0]), (routing,))
+    return Fed(layer.around_feed.leave(x, layer.feed(entered)), ())
 
 
 def _residual(settings: TransformerSettings) -> Residual:

@@ -1,0 +1,52 @@
+import pytest
+import torch
+
+from regard.kernels import bend
+from regard.kernels.bend import Tiles, linear_relu, plain_linear_relu
+
+N, D, F = 11, 6, 20
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    monkeypatch.setattr(bend, "tiles", Tiles(rows=2, cols=16, warps=4, programs=3))
+
+
+def given(where, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(N, D), (F, D), (F,)]
+    types = [dtype, torch.float32, torch.float32]
+    return [
+        torch.randn(shape, generator=generator).to(where, kind).requires_grad_()
+        for shape, kind in zip(shapes, types, strict=True)
+    ]
+
+
+def slopes(found, inputs):
+    ways = torch.randn(found.shape, generator=torch.Generator().manual_seed(1)).to(found)
+    return torch.autograd.grad(found, inputs, ways)
+
+
+def test_the_kernel_is_the_formula(where):
+    inputs = given(where)
+    found, wanted = linear_relu(*inputs), plain_linear_relu(*inputs)
+    assert (found == 0).any()
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(slopes(found, inputs), slopes(wanted, inputs))
+
+
+def test_half_precision_has_slopes_in_the_precision_of_each(where):
+    inputs = given(where, torch.bfloat16)
+    found, wanted = linear_relu(*inputs), plain_linear_relu(*inputs)
+    torch.testing.assert_close(found, wanted)
+    for one, other in zip(slopes(found, inputs), slopes(wanted, inputs), strict=True):
+        assert one.dtype == other.dtype
+        torch.testing.assert_close(one, other, atol=0.05, rtol=0.05)
+
+
+def test_torch_knows_the_operators(where):
+    inputs = given(where)
+    checks = ("test_schema", "test_autograd_registration", "test_faketensor")
+    torch.library.opcheck(bend._forward, tuple(inputs), test_utils=checks)
+    out = linear_relu(*inputs).detach()
+    torch.library.opcheck(bend._backward, (out, torch.ones_like(out)), test_utils=checks)
