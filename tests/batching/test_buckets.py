@@ -1,10 +1,10 @@
 import torch
 
-from regard.batching.buckets import Buckets, fill_up
+from regard.batching.buckets import Buckets, fill_up, round_up, shortest
 from regard.batching.collate import collate
 from regard.kernels.loss import IGNORED
 
-BUCKETS = Buckets(budget=60, step=4)
+BUCKETS = Buckets(budget=60)
 
 
 def batch(sources, targets):
@@ -17,12 +17,13 @@ def test_a_batch_keeps_its_own_rows_and_is_filled_up_with_others():
     given = batch([2, 5, 3], [4, 2, 6])
     shape = BUCKETS.shape(given)
     filled = fill_up(given, shape)
-    assert shape[1:] == (8, 8, 60, 60)
+    assert shape[1:] == (6, 8, 60, 60)
     for side, other, tokens in (
         (filled.source, given.source, shape.source_tokens),
         (filled.target, given.target, shape.target_tokens),
     ):
-        assert side.ids.shape == side.mask.shape == (shape.rows, 8)
+        assert side.ids.shape == side.mask.shape
+        assert len(side.ids) == shape.rows
         assert torch.equal(side.ids[:3, : other.ids.shape[1]] * other.mask, other.ids * other.mask)
         assert torch.equal(side.mask[:3, : other.ids.shape[1]], other.mask)
         assert not side.mask[:3, other.ids.shape[1] :].any()
@@ -42,7 +43,7 @@ def test_places_and_labels_belong_together():
 
 
 def test_batches_of_like_length_share_a_shape():
-    few, many = batch([5, 6], [6, 5]), batch([4] * 9, [5] * 9)
+    few, many = batch([5, 6], [6, 5]), batch([7] * 7, [6] * 7)
     assert BUCKETS.shape(few) == BUCKETS.shape(many)
     assert BUCKETS.shape(few) != BUCKETS.shape(batch([5, 6], [6, 8]))
     assert len(fill_up(many, BUCKETS.shape(many)).labels) == 60
@@ -59,3 +60,11 @@ def test_every_batch_of_a_budget_fits():
 
 def test_a_batch_beyond_the_budget_has_no_shape():
     assert BUCKETS.shape(batch([70], [3])) is None
+
+
+def test_lengths_are_rounded_to_few():
+    rounded = [round_up(length) for length in range(1, 100)]
+    assert sorted(set(rounded)) == [4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128]
+    assert all(length <= up for length, up in enumerate(rounded, start=1))
+    for up in sorted(set(rounded)):
+        assert shortest(up) == 1 + rounded.index(up)

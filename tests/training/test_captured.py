@@ -66,7 +66,7 @@ def test_it_ends_where_the_plain_step_ends(settings, accumulate):
     # The slope of a bias of keys is 0 but for rounding, of which Adam would make whole steps.
     plain, other = (learning(dropout=0.0, bias=False, **settings) for _ in range(2))
     recorder = Counted()
-    captured = CapturedStep(other, Buckets(60, step=4), recorder)
+    captured = CapturedStep(other, Buckets(60), recorder)
     plain_step, given = PlainStep(plain), batches(LENGTHS)
     for step in range(1, 1 + len(given) // accumulate):
         some = given[(step - 1) * accumulate : step * accumulate]
@@ -84,7 +84,7 @@ def test_it_ends_where_the_plain_step_ends(settings, accumulate):
 
 def test_the_first_of_a_shape_is_done_and_the_second_captured():
     recorder = Counted()
-    captured = CapturedStep(learning(), Buckets(60, step=4), recorder)
+    captured = CapturedStep(learning(), Buckets(60), recorder)
     one, other = batches([[3, 5, 4], [5, 2]])
     captured([one], rate=0.01, step=1)
     assert recorder.captured == 0
@@ -97,7 +97,7 @@ def test_the_first_of_a_shape_is_done_and_the_second_captured():
 
 def test_a_batch_beyond_the_buckets_is_learned_from_without_them():
     recorder = Counted()
-    captured = CapturedStep(learning(), Buckets(60, step=4), recorder)
+    captured = CapturedStep(learning(), Buckets(60), recorder)
     long = batches([[70]])
     for step in (1, 2, 3):
         captured(long, rate=0.01, step=step)
@@ -107,7 +107,7 @@ def test_a_batch_beyond_the_buckets_is_learned_from_without_them():
 
 def test_dropout_differs_each_time():
     it = learning(dropout=0.3)
-    captured = CapturedStep(it, Buckets(60, step=4), Again())
+    captured = CapturedStep(it, Buckets(60), Again())
     given, seen = batches([[3, 5, 4]]), []
     for step in (1, 2, 3):
         it.totals.zero_()
@@ -118,7 +118,7 @@ def test_dropout_differs_each_time():
 
 def test_gradients_stay_where_they_are():
     it = learning()
-    captured = CapturedStep(it, Buckets(60, step=4), Again())
+    captured = CapturedStep(it, Buckets(60), Again())
     before = [p.grad.data_ptr() for p in it.model.parameters()]
     for step in (1, 2, 3):
         captured(batches([[3, 5, 4]]), rate=0.01, step=step)
@@ -137,7 +137,7 @@ def test_putting_a_batch_changes_the_values_and_not_the_place():
 
 def test_experts_are_refused():
     it = learning(experts={"count": 3, "every": 1})
-    captured = CapturedStep(it, Buckets(60, step=4), Again())
+    captured = CapturedStep(it, Buckets(60), Again())
     with pytest.raises(TrainingError, match="capture is not for models with experts"):
         captured(batches([[3, 5]]), rate=0.01, step=1)
 

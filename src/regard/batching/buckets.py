@@ -29,18 +29,16 @@ class Buckets(NamedTuple):
     """Shapes for all batches of at most `budget` positions on their longer side."""
 
     budget: int
-    step: int = 16
-    """Lengths are rounded up to its multiples."""
 
     def shape(self, batch: Batch) -> Shape | None:
         """That of the bucket of a batch; None where the batch is larger than any bucket."""
         rows, longest = len(batch.source.ids), _longest(batch)
         if rows * longest > self.budget:
             return None
-        source, target = (_up(x.ids.shape[1], self.step) for x in (batch.source, batch.target))
-        shortest = max(1, max(source, target) - self.step + 1)
+        source, target = (round_up(x.ids.shape[1]) for x in (batch.source, batch.target))
+        most = self.budget // shortest(max(source, target))
         filler = -(-self.budget // min(source, target))
-        return Shape(self.budget // shortest + filler, source, target, self.budget, self.budget)
+        return Shape(most + filler, source, target, self.budget, self.budget)
 
 
 def fill_up(batch: Batch, shape: Shape) -> Batch:
@@ -77,5 +75,13 @@ def _longest(batch: Batch) -> int:
     return max(batch.source.ids.shape[1], batch.target.ids.shape[1])
 
 
-def _up(length: int, step: int) -> int:
-    return -(-length // step) * step
+def round_up(length: int) -> int:
+    """The least of 4, 6, 8, 12, 16, 24, 32, 48 ... that is no less than `length`."""
+    power = max(4, 1 << (length - 1).bit_length())
+    between = power * 3 // 4
+    return between if 4 <= length <= between else power
+
+
+def shortest(rounded: int) -> int:
+    """The least length that is rounded up to `rounded`."""
+    return next(length for length in range(1, rounded + 1) if round_up(length) == rounded)
