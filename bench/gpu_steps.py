@@ -205,7 +205,7 @@ STEPS: dict[str, Callable[[], Plain]] = {
     "regard, no kernels": partial(ours, BASE, without=EVERY),
     "regard, no kernels, all compiled": partial(ours, BASE, compiled="loss", without=EVERY),
 }
-"""In the order of what we want to know first."""
+"""By the names that `train_gpu` has for them."""
 
 
 def step(name: str) -> Facts:

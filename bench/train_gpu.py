@@ -15,6 +15,8 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,26 +25,51 @@ import torch
 Facts = Iterator[dict[str, Any]]
 
 
-def stages(plan: Path) -> dict[str, Callable[[], Facts]]:
-    """What there is to find out, what matters most first."""
-    from functools import partial
+STEPS = (
+    "regard, kernels",
+    "regard, kernels, model compiled",
+    "Hugging Face Marian, compiled",
+    "regard, kernels, all compiled",
+    "regard, kernels but norm, model compiled",
+    "regard, kernels but bend",
+    "Hugging Face Marian",
+    "regard, no kernels",
+    "regard, no kernels, all compiled",
+)
+"""Whose whole steps are timed, in the order of what we want to know first."""
+STAGES = (
+    "ceilings",
+    "check",
+    "tune",
+    "attention",
+    "profile",
+    *(f"step: {name}" for name in STEPS[:3]),
+    "captured",
+    "norm",
+    "loss",
+    "bend",
+    *(f"step: {name}" for name in STEPS[3:]),
+)
 
-    from bench import gpu_parts, gpu_steps
 
-    gpu_parts.use_plan(plan)
-    return {
-        "ceilings": gpu_parts.ceilings,
-        "check": gpu_parts.check,
-        "tune": partial(gpu_parts.tune, plan),
-        "attention": gpu_parts.time_attention,
-        **{f"step: {name}": partial(gpu_steps.step, name) for name in list(gpu_steps.STEPS)[:4]},
-        "captured": gpu_steps.captured,
-        "profile": gpu_steps.profile,
-        "norm": gpu_parts.time_norm,
-        "loss": gpu_parts.time_loss,
-        "bend": gpu_parts.time_bend,
-        **{f"step: {name}": partial(gpu_steps.step, name) for name in list(gpu_steps.STEPS)[4:]},
+def stage(name: str, plan: Path) -> Facts:
+    """What a stage finds; a kernel can be tried where what a model needs is not installed."""
+    parts = import_module("bench.gpu_parts")
+    parts.use_plan(plan)
+    own: dict[str, Callable[[], Facts]] = {
+        "ceilings": parts.ceilings,
+        "check": parts.check,
+        "tune": partial(parts.tune, plan),
+        "attention": parts.time_attention,
+        "norm": parts.time_norm,
+        "loss": parts.time_loss,
+        "bend": parts.time_bend,
     }
+    if name in own:
+        return own[name]()
+    steps = import_module("bench.gpu_steps")
+    whole: dict[str, Callable[[], Facts]] = {"captured": steps.captured, "profile": steps.profile}
+    return whole[name]() if name in whole else steps.step(name.removeprefix("step: "))
 
 
 def run_stage(name: str, file: Path, plan: Path) -> int:
@@ -56,7 +83,7 @@ def run_stage(name: str, file: Path, plan: Path) -> int:
             print(line, flush=True)
 
         try:
-            for fact in stages(plan)[name]():
+            for fact in stage(name, plan):
                 tell(fact)
                 wrong |= not fact.get("ok", True)
         except Exception as error:
@@ -69,7 +96,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     where = Path(os.environ.get("OUT", "."))
     parser.add_argument("--out", type=Path, default=where / "train_gpu.jsonl")
-    parser.add_argument("--stages", nargs="+", help="these alone (all)")
+    parser.add_argument("--stages", nargs="+", choices=STAGES, help="these alone (all)")
     parser.add_argument("--seconds", type=float, default=540, help="(%(default)s)")
     parser.add_argument("--stage", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -80,7 +107,7 @@ def main() -> int:
         print("error: this measures a GPU, and torch finds none here", file=sys.stderr)
         return 1
     until, ended = time.monotonic() + asked.seconds, {}
-    for name in asked.stages or list(stages(plan)):
+    for name in asked.stages or STAGES:
         left = until - time.monotonic()
         if left < 15:
             ended[name] = "left out"
