@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.serving import markup
-from regard.serving.inline.pieces import Pair, keeps, parse
+from regard.serving.inline.pieces import Element, keeps, parse
 from regard.serving.markup import Carrier, translate_markup
 
 TAGS = ["<b>", "</b>", "<i class='x y'>", "</i>", "<br/>", "<br>", '<a href="?b=<2>">', "</a>"]
@@ -73,7 +73,7 @@ def model(request, translator):
 
 def nesting(pieces, parent=""):
     for piece in pieces:
-        if isinstance(piece, Pair):
+        if isinstance(piece, Element):
             yield parent, piece.opening
             yield from nesting(piece.inside, piece.opening)
 

@@ -22,7 +22,7 @@ DIGITS = 4
 """Behind the point, of what is shown as a number."""
 
 
-class Side(TypedDict):
+class Sentence(TypedDict):
     """A sentence, in words and in the pieces that the model reads or answers."""
 
     text: str
@@ -89,8 +89,8 @@ class LookDocument(TypedDict):
 
     version: int
     model: str
-    source: Side
-    target: Side
+    source: Sentence
+    target: Sentence
     given: list[str]
     parts: dict[Part, Maps]
     alignment: Links | None
@@ -142,8 +142,8 @@ def look_document(
     return {
         "version": VERSION,
         "model": model,
-        "source": _side(answer.source, source),
-        "target": _side(answer.candidates[0].text, target),
+        "source": _sentence(answer.source, source),
+        "target": _sentence(answer.candidates[0].text, target),
         "given": [SPECIAL_PIECES[BOS], *target.pieces[:-1]] if target else [],
         "parts": {part: _maps(attention) for part, attention in look.parts.items()},
         "alignment": _links(look),
@@ -170,7 +170,7 @@ def _target_axis(look: Look) -> Axis | None:
     )
 
 
-def _side(text: str, axis: Axis | None) -> Side:
+def _sentence(text: str, axis: Axis | None) -> Sentence:
     """A sentence that no attention names has words and no pieces."""
     if axis is None:
         return {"text": text, "pieces": [], "words": text.split(), "word_of": []}

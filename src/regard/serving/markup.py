@@ -26,7 +26,7 @@ from regard.serving.aligning import attends, best_alignment
 from regard.serving.answer import Answer
 from regard.serving.inline.holding import assign, known_names
 from regard.serving.inline.linking import Linked, link_words
-from regard.serving.inline.pieces import REFERENCE, Piece, keeps, parse
+from regard.serving.inline.pieces import REFERENCE, Piece, keeps, parse, says
 from regard.serving.inline.placing import Placer
 from regard.serving.inline.plain import Plain, flatten, holds_of
 from regard.serving.inline.sentences import split_sentences
@@ -143,7 +143,7 @@ class Carrier:
         pieces = parse(text[len(before) : len(text) - len(behind)])
         draft = _Draft(pieces, before, behind, REFERENCE.search(text) is not None)
         bare = flatten(pieces, {}).text
-        if _says(bare):
+        if says(bare, digits=True):
             draft.names = assign(holds_of(pieces), self.names or (), bare)
             self._flatten(draft)
         return draft
@@ -171,7 +171,9 @@ class Carrier:
         """Translate what the drafts say, until nothing that is held is lost."""
         while drafts:
             sentences = (one for draft in drafts for one in draft.sentences())
-            new = dict.fromkeys(one for one in sentences if _says(one) and one not in self._said)
+            new = dict.fromkeys(
+                one for one in sentences if says(one, digits=True) and one not in self._said
+            )
             answers = self.translator.translate(
                 list(new), self.settings, forbidden=self.forbidden, unknown=self.unknown
             )
@@ -289,10 +291,6 @@ def _link_copies(
     for row, column in zip(rows, columns, strict=False):
         weights[row], weights[:, column] = 0, 0
         weights[row, column] = 1
-
-
-def _says(text: str) -> bool:
-    return any(map(str.isalnum, text))
 
 
 def _find_word(word: str, text: str) -> list[Span]:

@@ -2,7 +2,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.serving.inline.pieces import DEPTH, Atom, Hold, Pair, Text, keeps, markup_of, parse
+from regard.serving.inline.pieces import (
+    DEPTH,
+    Atom,
+    Element,
+    Hold,
+    Text,
+    keeps,
+    markup_of,
+    parse,
+    says,
+)
 
 
 @given(st.text(alphabet="<>/b {}%s$@.:h&;x-\n"))
@@ -46,13 +56,13 @@ def test_an_address_may_have_an_ampersand_of_either_kind():
 
 def test_tags_wrap_what_is_between_them():
     assert parse("<b>a <i>c</i></b>") == (
-        Pair("<b>", "</b>", (Text("a "), Pair("<i>", "</i>", (Text("c"),)))),
+        Element("<b>", "</b>", (Text("a "), Element("<i>", "</i>", (Text("c"),)))),
     )
 
 
 def test_tags_that_are_not_closed_or_opened_wrap_nothing():
     assert parse("<b>a<i>c</b>d</i>") == (
-        Pair("<b>", "</b>", (Text("a"), Atom("<i>", opens=frozenset("i")), Text("c"))),
+        Element("<b>", "</b>", (Text("a"), Atom("<i>", opens=frozenset("i")), Text("c"))),
         Text("d"),
         Atom("</i>", closes=frozenset("i")),
     )
@@ -75,7 +85,7 @@ def test_tags_may_lie_as_deep_as_they_like():
     pieces = parse(text)
     assert len(list(markup_of(pieces))) == 10_000
     depth = 0
-    while inner := next((one.inside for one in pieces if isinstance(one, Pair)), ()):
+    while inner := next((one.inside for one in pieces if isinstance(one, Element)), ()):
         pieces, depth = inner, depth + 1
     assert depth == DEPTH
 
@@ -83,6 +93,14 @@ def test_tags_may_lie_as_deep_as_they_like():
 def test_characters_are_read_by_their_names():
     [text] = parse("l&#39;&Eacute;t&eacute; &amp; &#x41; AT&T &nonsense; &copy")
     assert text.text == "l'Été & A AT&T &nonsense; &copy"
+
+
+def test_letters_say_something_and_digits_where_they_count():
+    assert says("1 a")
+    assert says("日")
+    assert not says("12:30 — …")
+    assert says("12:30 — …", digits=True)
+    assert not says("— …", digits=True)
 
 
 def test_whether_markup_is_kept():

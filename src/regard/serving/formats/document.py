@@ -16,7 +16,7 @@ class Document(Protocol):
         """The document with the translation of each line in its place."""
 
 
-class Part(NamedTuple):
+class Segment(NamedTuple):
     """A stretch of a document."""
 
     text: str
@@ -25,10 +25,10 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Parts:
+class Segments:
     """A document whose every part is kept or translated alone."""
 
-    parts: Sequence[Part]
+    parts: Sequence[Segment]
 
     @property
     def lines(self) -> list[str]:
@@ -37,8 +37,3 @@ class Parts:
     def join(self, answers: Sequence[str], /) -> str:
         rest = iter(answers)
         return "".join(next(rest) if part.says else part.text for part in self.parts)
-
-
-def says(text: str) -> bool:
-    """Whether there is anything to translate: a letter."""
-    return any(map(str.isalpha, text))

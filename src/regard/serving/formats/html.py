@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from regard.serving.formats.document import Document, Part, Parts, says
-from regard.serving.inline.pieces import Pair, Piece, Text, is_kept, parse
+from regard.serving.formats.document import Document, Segment, Segments
+from regard.serving.inline.pieces import Element, Piece, Text, is_kept, parse, says
 from regard.serving.inline.scanning import Stretch, scan
 
 INLINE = frozenset(
@@ -38,14 +38,14 @@ def read_html(document: str) -> Document:
     for stretch in scan(document):
         reader.read(stretch)
     reader.end_block()
-    return Parts(reader.parts)
+    return Segments(reader.parts)
 
 
 @dataclass
 class _Reader:
     """A document, as far as it has been read."""
 
-    parts: list[Part] = field(default_factory=list)
+    parts: list[Segment] = field(default_factory=list)
     block: list[Stretch] = field(default_factory=list)
     """The text and the inline tags since the last block ended."""
     kept: list[str] = field(default_factory=list)
@@ -60,7 +60,7 @@ class _Reader:
         if again and stretch.name in SELF_ENDING:
             self.kept.clear()
         if self.kept:
-            self.parts.append(Part(stretch.text))
+            self.parts.append(Segment(stretch.text))
             if again:
                 self.kept.append(stretch.name)
             elif stretch.kind == "close" and stretch.name in self.kept:
@@ -86,7 +86,7 @@ class _Reader:
     def read_border(self, stretch: Stretch) -> None:
         """What is between blocks."""
         self.end_block()
-        self.parts.append(Part(stretch.text))
+        self.parts.append(Segment(stretch.text))
         if stretch.kind == "open" and is_kept(stretch):
             self.kept.append(stretch.name)
         if stretch.name == "pre":
@@ -97,7 +97,7 @@ class _Reader:
         for number, piece in enumerate(_COLUMNS.split(text)):
             if number % 2:
                 self.end_block()
-                self.parts.append(Part(piece))
+                self.parts.append(Segment(piece))
             elif piece:
                 self.block.append(Stretch("text", piece))
 
@@ -113,9 +113,9 @@ class _Reader:
             inner = text.strip()
             first = text.find(inner)
             before, behind = text[:first], text[first + len(inner) :]
-            self.parts += Part(before), Part(inner, says=True), Part(behind)
+            self.parts += Segment(before), Segment(inner, says=True), Segment(behind)
         else:
-            self.parts.append(Part(text))
+            self.parts.append(Segment(text))
         self.block.clear()
 
 
@@ -123,7 +123,7 @@ def _says(pieces: Sequence[Piece]) -> bool:
     """Whether there is anything to translate in a block."""
     return any(
         _says(piece.inside)
-        if isinstance(piece, Pair)
+        if isinstance(piece, Element)
         else isinstance(piece, Text) and says(piece.text)
         for piece in pieces
     )

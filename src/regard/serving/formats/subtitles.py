@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-from regard.serving.formats.document import says
-from regard.serving.inline.pieces import OVERRIDE, Text
+from regard.serving.inline.pieces import OVERRIDE, Text, says
 from regard.serving.inline.scanning import scan
 
 SEAM = "<cue-seam/>"

@@ -7,7 +7,8 @@ is a paragraph and what is a list or a poem cannot be told for sure.
 import re
 from collections.abc import Iterator
 
-from regard.serving.formats.document import Document, Part, Parts, says
+from regard.serving.formats.document import Document, Segment, Segments
+from regard.serving.inline.pieces import says
 
 _BEFORE = re.compile(r"[\s\ufeff]*+(?:(?:[-*+•–—>#]+|\d{1,3}[.)])[ \t][\s\ufeff]*+)*+")
 """Indentation, bullets, and the number of an item."""
@@ -16,18 +17,18 @@ _END = re.compile(r"(\r\n|\r|\n)")
 
 def read_text(document: str) -> Document:
     """The lines of a text, and what is around them: bullets, numbers, indentation, line ends."""
-    return Parts(list(_cut(document)))
+    return Segments(list(_cut(document)))
 
 
-def _cut(document: str) -> Iterator[Part]:
+def _cut(document: str) -> Iterator[Segment]:
     for number, piece in enumerate(_END.split(document)):
         if number % 2 or not says(piece):
-            yield Part(piece)
+            yield Segment(piece)
             continue
         found = _BEFORE.match(piece)
         assert found is not None  # it may be empty
         rest = piece[found.end() :]
         inner = rest.rstrip()
-        yield Part(found[0])
-        yield Part(inner, says=True)
-        yield Part(rest[len(inner) :])
+        yield Segment(found[0])
+        yield Segment(inner, says=True)
+        yield Segment(rest[len(inner) :])

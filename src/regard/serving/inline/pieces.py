@@ -80,7 +80,7 @@ class Hold(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pair:
+class Element:
     """Two tags and what they wrap."""
 
     opening: str
@@ -97,7 +97,7 @@ class Pair:
         return frozenset().union(*map(closes, self.inside))
 
 
-Piece = Union[Text, Atom, Hold, Pair]  # noqa: UP007  # `|` cannot name what is not there yet
+Piece = Union[Text, Atom, Hold, Element]  # noqa: UP007  # `|` cannot name what is not there yet
 
 
 @dataclass
@@ -128,6 +128,11 @@ def parse(text: str) -> tuple[Piece, ...]:
     return tuple(stack[0].inside)
 
 
+def says(text: str, *, digits: bool = False) -> bool:
+    """Whether there is anything to translate: a letter, or a digit where those count."""
+    return any(letter.isalnum() if digits else letter.isalpha() for letter in text)
+
+
 def opens(piece: Piece) -> frozenset[str]:
     """The names of tags that would be closed by any closing tag behind the piece."""
     return piece.opens if isinstance(piece, Atom) else frozenset()
@@ -141,7 +146,7 @@ def closes(piece: Piece) -> frozenset[str]:
 def markup_of(pieces: Sequence[Piece]) -> Iterator[str]:
     """Every tag and placeholder, in order."""
     for piece in pieces:
-        if isinstance(piece, Pair):
+        if isinstance(piece, Element):
             yield piece.opening
             yield from markup_of(piece.inside)
             yield piece.closing
@@ -168,7 +173,7 @@ def _close(stack: list[_Open], tag: Stretch) -> None:
         return
     _unwind(stack, depth + 1)
     opened = stack.pop()
-    pair = Pair(opened.tag.text, tag.text, tuple(opened.inside))
+    pair = Element(opened.tag.text, tag.text, tuple(opened.inside))
     stack[-1].inside.append(Hold(pair.raw, pair.closes) if is_kept(opened.tag) else pair)
 
 

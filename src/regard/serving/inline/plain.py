@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Union
 
-from regard.serving.inline.pieces import Atom, Hold, Pair, Piece, Text, closes, opens
+from regard.serving.inline.pieces import Atom, Element, Hold, Piece, Text, closes, opens
 
 
 class Wrapped(NamedTuple):
@@ -62,7 +62,7 @@ def holds_of(pieces: Sequence[Piece]) -> Iterator[str]:
         if isinstance(piece, Hold):
             if not piece.closes:
                 yield piece.raw
-        elif isinstance(piece, Pair):
+        elif isinstance(piece, Element):
             yield from holds_of(piece.inside)
 
 
@@ -88,7 +88,7 @@ class _Making:
                 self.write(piece.text)
             elif isinstance(piece, Hold) and piece.raw in self.words:
                 self.write(self.words[piece.raw])
-            elif isinstance(piece, Pair) and self.says(piece):
+            elif isinstance(piece, Element) and self.says(piece):
                 nodes.append(self.wrap(piece))
             else:
                 self.stand(piece, nodes)
@@ -111,7 +111,7 @@ class _Making:
         self.parted |= spaced
         self.spaced |= spaced
 
-    def wrap(self, pair: Pair) -> Wrapped:
+    def wrap(self, pair: Element) -> Wrapped:
         before, entries = self.length, len(self.written)
         inside = self.add(pair.inside)
         first = before + len(self.written[entries])  # behind the space before its first word
@@ -131,11 +131,11 @@ class _Making:
         self.spaced = False
         self.parted |= _parts(piece)
 
-    def says(self, pair: Pair) -> bool:
+    def says(self, pair: Element) -> bool:
         """Whether a pair wraps anything that is written."""
         return any(
             self.says(piece)
-            if isinstance(piece, Pair)
+            if isinstance(piece, Element)
             else piece.raw in self.words
             if isinstance(piece, Hold)
             else isinstance(piece, Text) and not piece.text.isspace()
@@ -145,6 +145,6 @@ class _Making:
 
 def _parts(piece: Piece) -> bool:
     """Whether markup parts the words beside it: a line break, a space in it, or what is held."""
-    if isinstance(piece, Pair):
+    if isinstance(piece, Element):
         return any(map(_parts, piece.inside))
     return piece.parts if isinstance(piece, Atom) else True

@@ -3,7 +3,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from regard.serving.formats.document import Parts
+from regard.serving.formats.document import Segments
 from regard.serving.server.routes import files
 from servers import client
 
@@ -90,7 +90,7 @@ def test_time_runs_while_a_document_is_taken_apart(tiny_run, monkeypatch):
 
     def read_slowly(text, kind, name):
         ended.wait(60)
-        return Parts([])
+        return Segments([])
 
     monkeypatch.setattr(files, "read", read_slowly)
     with client(tiny_run, timeout=0.2) as hasty:
