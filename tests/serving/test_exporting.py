@@ -151,6 +151,19 @@ def test_a_full_disk(copied, monkeypatch):
     assert len(native.translate(SENTENCES)) == 3
 
 
+@pytest.mark.parametrize("mistake", [ValueError("no place for stray"), RuntimeError("odd model")])
+def test_a_mistake_in_exporting_is_told_and_nothing_is_lost(copied, monkeypatch, mistake):
+    def fail(*args, **kwargs):
+        raise mistake
+
+    monkeypatch.setattr(exporting, "write_model", fail)
+    native = load(copied, device="cpu")
+    assert native.remarks == (f"no export for the faster engine could be made: {mistake}",)
+    assert len(native.translate(SENTENCES)) == 3
+    with pytest.raises(type(mistake)):
+        load(copied, device="cpu", engine="ctranslate2")
+
+
 KILLED = """
 import os, sys
 from regard.serving import exporting

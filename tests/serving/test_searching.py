@@ -1,8 +1,8 @@
 import pytest
 
-from regard.decoding.settings import BeamSettings, DecodingSettings, SamplingSettings
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
 from regard.errors import SettingsError
-from regard.serving.searching import search_settings
+from regard.serving.searching import for_all_engines, native_only, search_settings
 
 RECIPE = DecodingSettings(beam=BeamSettings(size=4, length_penalty=0.8))
 SAMPLED = DecodingSettings(sampling=SamplingSettings(top_k=5))
@@ -58,3 +58,19 @@ def test_unknown_words_may_be_allowed(recipe):
 def test_options_that_cannot_be(options, message):
     with pytest.raises(SettingsError, match=message):
         search_settings(RECIPE, **options)
+
+
+def test_what_every_engine_can_do_is_said_so():
+    old = DecodingSettings(
+        n_best=2,
+        beam=BeamSettings(size=3, normalise="gnmt", stop="safe", coverage_penalty=0.2),
+        rules=RuleSettings(excluded="lost", no_repeat_ngram=3, max_length=77),
+    )
+    assert native_only(old) == "coverage counts"
+    near = for_all_engines(old)
+    assert native_only(near) is None
+    assert (near.n_best, near.beam.size, near.rules.max_length) == (2, 3, 77)
+    assert native_only(SAMPLED) == "answers are to be sampled"
+    assert native_only(for_all_engines(SAMPLED)) is None
+    assert native_only(RECIPE) is None
+    assert for_all_engines(RECIPE) == RECIPE

@@ -73,6 +73,10 @@ def try_export(run: Run, weights: str, precision: Precision, *, needed: bool) ->
             raise
         hint = f"regard export {run.folder.path} --to DIR makes one elsewhere"
         return Attempt(None, f"no export for the faster engine can be kept: {error}; {hint}")
+    except (ValueError, RuntimeError) as error:  # CTranslate2's, or a mistake of ours
+        if needed:
+            raise
+        return Attempt(None, f"no export for the faster engine could be made: {error}")
     gate = export.card.gate
     if gate.refused:
         return Attempt(export)

@@ -5,9 +5,10 @@ CTranslate2 understands its options is written beside each of them; docs/engines
 """
 
 import os
-from collections.abc import Iterable, Sequence
-from itertools import chain, groupby
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import ctranslate2
 
@@ -28,6 +29,8 @@ BUDGET = 4096
 NO_PENALTY = 1e-9
 """In place of a length penalty of 0, with which CTranslate2 would stop by another rule. In float32
 any length to this power is 1."""
+AHEAD = 2
+"""Batches for each worker that are begun or wait: a person who interrupts waits for them too."""
 SILENT = [[SPECIAL_PIECES[PAD]], [SPECIAL_PIECES[BOS]]]
 """What is never said."""
 
@@ -78,11 +81,12 @@ class Fast:
         self.source, self.target = load_tokenizers(export.folder)
         self._names = token_names(max(self.source.size, self.target.size))
         self._ids = {name: number for number, name in enumerate(self._names)}
+        self._workers = workers or count_cores()
         self._engine = ctranslate2.Translator(
             str(export.folder),
             device="cpu",
             compute_type="default",  # as it was written
-            inter_threads=workers or count_cores(),
+            inter_threads=self._workers,
             intra_threads=1,
             max_queued_batches=-1,
         )
@@ -112,13 +116,18 @@ class Fast:
         rules = self._within_positions(settings.rules)
         lengths = [len(ids) + 1 for ids in sources]  # with EOS
         limits = [rules.limit(length) for length in lengths]
-        found: dict[int, _Found] = {}
-        batches = plan_batches(lengths, BUDGET, settings.beam.size)
-        found.update(self._submit(batches, sources, limits, settings))
-        over = [place for place, one in found.items() if one.longest > limits[place]]
-        over += [place for place, one in found.items() if not one.finished and place not in over]
-        over.sort(key=lambda place: limits[place])
-        exact = [list(group) for _, group in groupby(over, key=lambda place: limits[place])]
+        size = settings.beam.size
+        found = self._submit(plan_batches(lengths, BUDGET, size), sources, limits, settings)
+        over = [
+            place
+            for place, one in sorted(found.items(), key=lambda item: limits[item[0]])
+            if one.longest > limits[place] or not one.finished
+        ]
+        exact = []
+        for _, group in groupby(over, key=limits.__getitem__):
+            same = list(group)
+            plan = plan_batches([lengths[place] for place in same], BUDGET, size)
+            exact += [[same[number] for number in batch] for batch in plan]
         found.update(self._submit(exact, sources, limits, settings, cut=True))
         return [self._hypotheses(found[place], settings) for place in range(len(sources))]
 
@@ -146,30 +155,40 @@ class Fast:
         limit. There CTranslate2 would rank what was cut among what ended, and keep the best of
         both; with twice the patience it keeps all, and what ended can be put first.
         """
+        found: dict[int, _Found] = {}
+        waiting: deque[tuple[Sequence[int], list[Any]]] = deque()
+        for places in batches:
+            if len(waiting) == AHEAD * self._workers:
+                found.update(_collect(*waiting.popleft()))
+            said = [self._said(sources[place]) for place in places]
+            limit = max(limits[place] for place in places)
+            waiting.append((places, self._begin(said, limit, settings, cut=cut)))
+        for places, answers in waiting:
+            found.update(_collect(places, answers))
+        return found
+
+    def _begin(
+        self, said: list[list[str]], limit: int, settings: DecodingSettings, *, cut: bool
+    ) -> list[Any]:
+        """What will be found for a batch: it is searched when a worker is free."""
         size = settings.beam.size
         patience = 2 if cut and size > 1 else 1
-        waiting = []
-        for places in batches:
-            waiting += self._engine.translate_batch(
-                [self._said(sources[place]) for place in places],
-                asynchronous=True,
-                beam_size=size,
-                patience=patience,
-                num_hypotheses=size * patience,  # all: the longest tells when the search was over
-                length_penalty=settings.beam.length_penalty or NO_PENALTY,
-                max_decoding_length=max(limits[place] for place in places),
-                min_decoding_length=settings.rules.min_length,
-                disable_unk=not settings.rules.allow_unknown,
-                suppress_sequences=SILENT,
-                return_end_token=True,  # which then counts in the length
-                return_scores=True,
-                max_input_length=0,  # no limit: lines were cut before
-            )
-        answers = (one.result() for one in waiting)
-        return {
-            place: _Found(answer.hypotheses, answer.scores)
-            for place, answer in zip(chain(*batches), answers, strict=True)
-        }
+        answers: list[Any] = self._engine.translate_batch(
+            said,
+            asynchronous=True,
+            beam_size=size,
+            patience=patience,
+            num_hypotheses=size * patience,  # all: the longest tells when the search was over
+            length_penalty=settings.beam.length_penalty or NO_PENALTY,
+            max_decoding_length=limit,
+            min_decoding_length=settings.rules.min_length,
+            disable_unk=not settings.rules.allow_unknown,
+            suppress_sequences=SILENT,
+            return_end_token=True,  # which then counts in the length
+            return_scores=True,
+            max_input_length=0,  # no limit: lines were cut before
+        )
+        return answers
 
     def _hypotheses(self, found: _Found, settings: DecodingSettings) -> list[Hypothesis]:
         """The n best, those that ended first."""
@@ -196,3 +215,10 @@ class Fast:
         positions = self.card.positions
         longest = self._within_positions(rules).limit(self.card.longest + 1)
         return positions is not None and longest > positions
+
+
+def _collect(places: Sequence[int], answers: Sequence[Any]) -> Iterator[tuple[int, _Found]]:
+    """What was found for the sources at `places`, once it is there."""
+    for place, answer in zip(places, answers, strict=True):
+        found = answer.result()
+        yield place, _Found(found.hypotheses, found.scores)
