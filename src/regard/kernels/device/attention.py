@@ -6,7 +6,8 @@ the last row's, block by block, with a running softmax (Milakov and Gimelshein 2
 pass makes the weights again from the scores and the logarithm of their sum (Dao et al. 2022).
 
 Scores are in units of log 2, for `exp2`. A row that sees nothing has a sum of +inf in `sums`, so
-that all its weights come out as zeros in the backward pass.
+that all its weights come out as zeros in the backward pass. Numbers that differ from batch to batch
+are not specialised on: kernels would be compiled again in the midst of training.
 """
 
 import triton
@@ -83,7 +84,7 @@ def _slopes(
     return used, weights * (slopes - deltas[:, None])
 
 
-@triton.jit(do_not_specialize=["longest", "threshold"])
+@triton.jit(do_not_specialize=["longest", "num_queries", "threshold"])
 def forward(
     queries,
     keys,
@@ -160,7 +161,7 @@ def forward(
     tl.store(sums + rows, logs, mask=there)
 
 
-@triton.jit(do_not_specialize=["longest", "threshold"])
+@triton.jit(do_not_specialize=["longest", "num_queries", "threshold"])
 def backward_queries(
     queries,
     keys,
@@ -233,7 +234,7 @@ def backward_queries(
     _put(to_queries, rows, there, dq_step, lanes, dq * factor, WIDTH)
 
 
-@triton.jit(do_not_specialize=["longest", "threshold"])
+@triton.jit(do_not_specialize=["longest", "num_queries", "num_keys", "threshold"])
 def backward_keys(
     queries,
     keys,
@@ -317,7 +318,7 @@ def backward_keys(
     _put(to_values, cols, near, dv_step, lanes, dv, WIDTH)
 
 
-@triton.jit(do_not_specialize=["longest", "num_sentences", "threshold"])
+@triton.jit(do_not_specialize=["longest", "num_sentences", "num_queries", "threshold"])
 def backward_whole(
     queries,
     keys,

@@ -29,7 +29,7 @@ def _stays(seed, rows, cols, threshold):
     return kept(chance[:, None], cols[None, :], threshold)
 
 
-@triton.jit(do_not_specialize=["threshold"])
+@triton.jit(do_not_specialize=["num_rows", "threshold"])
 def forward(
     x,
     y,
@@ -76,7 +76,7 @@ def forward(
     tl.store(spreads + rows, spread, mask=rows < num_rows)
 
 
-@triton.jit(do_not_specialize=["threshold"])
+@triton.jit(do_not_specialize=["num_rows", "threshold"])
 def backward(
     x,
     y,
