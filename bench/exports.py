@@ -32,7 +32,7 @@ def exported(run: Path, contenders: Sequence[Contender], tell: Tell) -> Iterator
             folder.mkdir()
             try:
                 open_peer(key).export(run, folder)
-            except RegardError as error:
+            except (RegardError, ImportError) as error:
                 failed |= {one.name: str(error) for one in contenders if one.peer == key}
             else:
                 folders[key] = folder

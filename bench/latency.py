@@ -15,9 +15,9 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=None, help="of the test set (100)")
     parser.add_argument("--beam", type=int, default=5, help="(%(default)s)")
     asked = parser.parse_args()
-    check_model(asked.model)
+    check_model(asked)
     around = look_around()
-    chosen, left = choose(one_thread(), asked.peers)
+    chosen, left = choose(one_thread(asked.clock), asked.peers)
     begin(around, left)
     pairs = test_set(asked.model, asked.sentences or (15 if asked.quick else 100))
     request = {"texts": pairs.sources, "beam": asked.beam, "apart": True}
@@ -30,7 +30,7 @@ def main() -> None:
         middles[name] = [1000 * summarise(one["each"]).median for one in answers]
         late = [1000 * percentile(one["each"], 0.95) for one in answers]
         notes[name]["p95 ms"] = f"{summarise(late).median:.1f}"
-    title = f"one sentence at a time, beam {asked.beam}, one thread, {len(pairs.sources)} sentences"
+    title = f"one sentence at a time, beam {asked.beam}, {asked.clock} clock"
     table = Table(title, "ms (median)", rows_of(chosen, middles, notes), better="less")
     show(table)
     console.print(f"BLEU: {signature()}")

@@ -92,8 +92,8 @@ def training(asked: argparse.Namespace, left: dict[str, str]) -> Table:
 
 def translating(asked: argparse.Namespace, left: dict[str, str]) -> Table:
     """Peaks of the processes that translate."""
-    check_model(asked.model)
-    chosen, missing = choose(contenders(os.cpu_count() or 1), asked.peers)
+    check_model(asked)
+    chosen, missing = choose(contenders(asked.cores), asked.peers)
     left |= missing
     pairs = test_set(asked.model, 20 if asked.quick else 200)
     with engines(asked.model, chosen) as (runners, failed):
@@ -106,9 +106,8 @@ def translating(asked: argparse.Namespace, left: dict[str, str]) -> Table:
 
 def main() -> None:
     parser = options(__doc__)
-    parser.add_argument(
-        "--model", type=Path, default=None, help="a run's folder, to translate with"
-    )
+    parser.add_argument("--model", type=Path, help="a run's folder, to translate with")
+    parser.add_argument("--cores", type=int, default=None, help="to translate with")
     parser.add_argument("--pairs", type=int, default=None, help="of the large corpus (2000000)")
     parser.add_argument("--steps", type=int, default=60, help="on the large corpus (%(default)s)")
     parser.add_argument("--folder", type=Path, default=None, help="where there is room for it")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,8 +11,10 @@ from matplotlib.figure import Figure
 from bench.report import Row, Table
 from regard.inspection.plot_theme import Theme, theme_of
 
-WIDE, BAR, HEAD = 7.5, 0.32, 0.75
+WIDE, BAR, HEAD = 7.5, 0.32, 0.85
 """Inches: a picture across, a bar down, and what stands above and below the bars of a table."""
+LETTERS = 85
+"""Of a line of a title."""
 
 
 def draw_bars(tables: Sequence[Table], path: Path) -> None:
@@ -27,7 +30,8 @@ def draw_bars(tables: Sequence[Table], path: Path) -> None:
 
 def _draw_table(axes: Axes, table: Table, colours: Theme) -> None:
     better = "higher" if table.better == "more" else "lower"
-    axes.set_title(f"{table.title}: {table.unit} ({better} is better)", loc="left", fontsize=9)
+    title = "\n".join(wrap(f"{table.title}: {table.unit} ({better} is better)", LETTERS))
+    axes.set_title(title, loc="left", fontsize=8)
     axes.title.set_color(colours.ink)
     rows = sorted(table.rows, key=lambda row: row.summary.median, reverse=table.better != "more")
     for place, row in enumerate(rows):

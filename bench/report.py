@@ -16,7 +16,12 @@ from bench.surroundings import Surroundings
 from regard.cli.tables import plain_table
 from regard.files import write_whole
 
+WIDE = 160
+"""Columns of a table where nobody says how wide the terminal is: in a file or a log."""
+
 console = Console(highlight=False, soft_wrap=True)
+if not console.is_terminal:
+    console.width = WIDE
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,12 @@ def options(what: str, *, rounds: int = LEAST) -> argparse.ArgumentParser:
         "--peers",
         default="all",
         help="who runs beside us: all that are installed, none, or some by their names with commas",
+    )
+    parser.add_argument(
+        "--clock",
+        choices=("wall", "processor"),
+        default="wall",
+        help="processor: seconds that the processor spent, on one thread, for a busy machine",
     )
     parser.add_argument("--quick", action="store_true", help="little work, for a first look")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")

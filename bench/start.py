@@ -79,9 +79,9 @@ def main() -> None:
     rounds = LEAST if asked.quick else asked.rounds
     if rounds < LEAST:
         raise SettingsError(f"--rounds: {rounds} show no spread; ask for at least {LEAST}")
-    check_model(asked.model)
+    check_model(asked)
     around = look_around()
-    chosen, left = choose(one_thread(), asked.peers)
+    chosen, left = choose(one_thread(asked.clock), asked.peers)
     begin(around, left)
     line = test_set(asked.model, 1).sources[0]
     found: dict[str, list[Started]] = {one.name: [] for one in chosen}

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bench.batches import made_up_batches, multi30k_batches, save_batches
-from bench.peers.contract import Precision, Setup, Shape
+from bench.peers.contract import Clock, Precision, Setup, Shape
 from bench.plots import draw_bars
 from bench.report import Table, begin, console, options, rows_of, save, show, tell
 from bench.running import Contender, choose, started, take_turns
@@ -24,11 +24,11 @@ PAPER_STEPS, PAPER_TOKENS, PAPER_HOURS = 100_000, 25_000, 12
 """Vaswani et al. 2017: what the base model took on eight P100s, in target tokens a step."""
 
 
-def contenders(device: str, threads: int) -> list[Contender]:
+def contenders(device: str, threads: int, clock: Clock = "wall") -> list[Contender]:
     """Everybody who can train, each in the precisions that it has."""
 
     def one(name: str, peer: str, precision: Precision, *, compiled: bool = False) -> Contender:
-        setup = Setup(precision, threads, device=device, compiled=compiled)
+        setup = Setup(precision, threads, device=device, compiled=compiled, clock=clock)
         return Contender(name, peer, setup)
 
     half: Precision = "bfloat16"
@@ -54,12 +54,13 @@ def contenders(device: str, threads: int) -> list[Contender]:
 def parse() -> argparse.Namespace:
     parser = options(__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="(%(default)s)")
+    parser.add_argument("--threads", type=int, default=None, help=f"({os.cpu_count()})")
     parser.add_argument("--batches", type=int, default=None, help="timed in a round")
     parser.add_argument("--batch-tokens", type=int, default=None, help="positions a side")
     parser.add_argument("--made-up", action="store_true", help="WMT's lengths, on a CPU too")
     asked = parser.parse_args()
     gpu = asked.device == "cuda"
+    asked.threads = asked.threads or (1 if asked.clock == "processor" else os.cpu_count())
     asked.batches = asked.batches or (2 if asked.quick else 20 if gpu else 6)
     asked.batch_tokens = asked.batch_tokens or (25_000 if gpu else 4096)
     return asked
@@ -76,7 +77,7 @@ def main() -> None:
     asked = parse()
     around = look_around(asked.device)
     shape = SMALL if asked.device == "cpu" else BASE
-    chosen, left = choose(contenders(asked.device, asked.threads), asked.peers)
+    chosen, left = choose(contenders(asked.device, asked.threads, asked.clock), asked.peers)
     begin(around, left)
     batches = make_batches(asked, shape)
     with tempfile.TemporaryDirectory() as folder:
@@ -112,5 +113,5 @@ def _title(asked: argparse.Namespace, shape: Shape) -> str:
     return (
         f"training {shape.encoder_layers}+{shape.decoder_layers} layers of {shape.width} on "
         f"{corpus}, {asked.batch_tokens:,} positions a batch, {asked.device}, "
-        f"{asked.threads} threads"
+        f"{asked.threads} threads, {asked.clock} clock"
     )

@@ -27,9 +27,9 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=None, help="of the test set (1000)")
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 5], help="(1 5)")
     asked = parser.parse_args()
-    check_model(asked.model)
+    check_model(asked)
     around = look_around()
-    chosen, left = choose(contenders(asked.cores), asked.peers)
+    chosen, left = choose(contenders(asked.cores, asked.clock), asked.peers)
     begin(around, left)
     pairs = test_set(asked.model, asked.sentences or (60 if asked.quick else 1000))
     target = load_tokenizers(asked.model).target
@@ -51,7 +51,8 @@ def main() -> None:
                     "peak MB": f"{answers[-1]['peak_mb']:,.0f}",
                 }
             how = "greedy" if beam == 1 else f"beam {beam}"
-            title = f"translating {len(pairs.sources):,} sentences, {how}, {asked.cores} cores"
+            work = f"translating {len(pairs.sources):,} sentences, {how}"
+            title = f"{work}, {asked.cores} cores, {asked.clock} clock"
             rows = rows_of(chosen, sentences, notes)
             tables.append(Table(title, "sentences/s", rows))
             show(tables[-1])

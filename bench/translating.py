@@ -4,12 +4,11 @@ import argparse
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.exports import exported
-from bench.peers.contract import Precision, Setup
+from bench.peers.contract import Clock, Precision, Setup
 from bench.report import console, tell
 from bench.running import Answer, Contender, Running, started
 from regard.errors import RunError
@@ -19,14 +18,15 @@ from regard.text.tokenizer import Tokenizer
 BLEU = ScoreSettings(metrics=("bleu",), resamples=0)
 
 
-def contenders(cores: int) -> list[Contender]:
+def contenders(cores: int, clock: Clock = "wall") -> list[Contender]:
     """Every engine, each in its own best configuration for `cores`."""
 
     def one(name: str, peer: str, precision: Precision, **more: Any) -> Contender:
-        return Contender(name, peer, Setup(precision, **more))
+        return Contender(name, peer, Setup(precision, clock=clock, **more))
 
     return [
-        one("regard", "regard", "float32", threads=cores),
+        one("regard", "regard", "int8", workers=cores, engine="auto"),
+        one("regard native float32", "regard", "float32", threads=cores, engine="native"),
         one("CTranslate2 int8", "opennmt", "int8", workers=cores),
         one("CTranslate2 float32", "opennmt", "float32", workers=cores),
         one("Hugging Face float32", "hugging_face", "float32", threads=cores),
@@ -35,10 +35,9 @@ def contenders(cores: int) -> list[Contender]:
     ]
 
 
-def one_thread() -> list[Contender]:
+def one_thread(clock: Clock = "wall") -> list[Contender]:
     """The same engines for one sentence at a time: one worker of one thread each."""
-    alone = [replace(one, setup=replace(one.setup, threads=1, workers=1)) for one in contenders(1)]
-    return [one for one in alone if one.name != "CTranslate2 float32"]
+    return [one for one in contenders(1, clock) if one.name != "CTranslate2 float32"]
 
 
 class Ready(NamedTuple):
@@ -94,10 +93,12 @@ def count_tokens(texts: Sequence[str], tokenizer: Tokenizer) -> int:
 def add_model(parser: argparse.ArgumentParser) -> None:
     """The options of all that translates."""
     parser.add_argument("--model", type=Path, required=True, help="a run's folder")
-    parser.add_argument("--cores", type=int, default=os.cpu_count(), help="(%(default)s)")
+    parser.add_argument("--cores", type=int, default=None, help=f"({os.cpu_count()})")
 
 
-def check_model(run: Path) -> None:
-    """Nothing, or an error where the folder holds no trained model."""
+def check_model(asked: argparse.Namespace) -> None:
+    """Settle how many cores are used; an error where the folder holds no trained model."""
+    asked.cores = asked.cores or (1 if asked.clock == "processor" else os.cpu_count())
+    run = asked.model
     if not (run / "model.safetensors").is_file():
         raise RunError(f"{run}: holds no model.safetensors; train one with: regard train multi30k")

@@ -7,7 +7,6 @@ the peer's.
 import json
 import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,16 +39,17 @@ def open_training(task: dict[str, Any]) -> Do:
 
 def open_translating(task: dict[str, Any]) -> Do:
     """Translate what each request holds: seconds and texts; one by one, where that is asked."""
-    engine = open_peer(task["peer"]).open_engine(Path(task["folder"]), Setup(**task["setup"]))
+    setup = Setup(**task["setup"])
+    engine = open_peer(task["peer"]).open_engine(Path(task["folder"]), setup)
 
     def translate(request: dict[str, Any]) -> dict[str, Any]:
         texts, beam, took = request["texts"], request["beam"], []
         parts = [[text] for text in texts] if request.get("apart") else [texts]
         said: list[str] = []
         for part in parts:
-            began = time.perf_counter()
+            began = setup.now()
             said += engine.translate(part, beam)
-            took.append(time.perf_counter() - began)
+            took.append(setup.now() - began)
         return {"seconds": sum(took), "each": took, "texts": said}
 
     return translate

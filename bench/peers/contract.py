@@ -5,6 +5,7 @@ so that what is measured of a peer never loads regard. Nothing here imports torc
 does without it is to start without it.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 if TYPE_CHECKING:
     from regard.types import Batch
 
+Clock = Literal["wall", "processor"]
 Precision = Literal["float32", "bfloat16", "int8"]
 
 
@@ -30,6 +32,15 @@ class Setup:
     """Through torch.compile."""
     engine: str = ""
     """Which of our own engines."""
+    clock: Clock = "wall"
+
+    def now(self) -> float:
+        """Seconds by the clock: those of the wall, or those that the processor spent on us.
+
+        The latter, with one thread, are nearly what the wall would show on a machine that has
+        nothing else to do.
+        """
+        return time.process_time() if self.clock == "processor" else time.perf_counter()
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,7 @@ def export(run: Path, folder: Path) -> None:
     assert not missing, missing
     assert not left.unexpected_keys, left.unexpected_keys
     prove_equal(taken.run.model, taken.shape.vocabulary, lambda batch: logits(model, batch))
+    transformers.utils.logging.disable_progress_bar()
     model.save_pretrained(folder)
     save_text(taken, folder)
 

@@ -59,7 +59,7 @@ class Vocabulary:
 
 def build(shape: Shape) -> Any:
     """A fresh model of theirs."""
-    logging.getLogger("joeynmt").setLevel(logging.ERROR)
+    logging.getLogger("joeynmt.model").setLevel(logging.ERROR)
 
     def side(layers: int) -> dict[str, Any]:
         return {

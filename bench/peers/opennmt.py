@@ -1,6 +1,6 @@
-"""CTranslate2 (OpenNMT) as its own users run it: int8, workers of one thread each.
+"""CTranslate2 (OpenNMT) as its own users run it: int8, and for a stream workers of one thread each.
 
-One worker with all threads is a third slower on two cores, which would flatter us.
+One worker with all threads is far slower on two cores; comparing with that would flatter us.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,21 @@ import ctranslate2
 from bench.peers.contract import Engine, Setup
 from bench.peers.pieces import Pieces
 
+SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+LONGEST = 1024
 BATCH = 1024
 """Tokens of a batch; CTranslate2 sorts what it is given by length."""
-FOLDER = "ctranslate2"
+
+
+def export(run: Path, folder: Path) -> None:
+    """Write a model of CTranslate2's in float32; it is made int8 when it is loaded."""
+    from bench.peers.exporting import save_text, take_run
+    from regard.exchange.to_ctranslate2 import write_model
+
+    taken = take_run(run)
+    settings = taken.run.recipe.model
+    write_model(taken.run.model, settings, folder, precision="float32", positions=LONGEST)
+    save_text(taken, folder)
 
 
 class Running:
@@ -21,8 +33,11 @@ class Running:
 
     def __init__(self, folder: Path, setup: Setup) -> None:
         self.pieces = Pieces(folder)
+        size = self.pieces.facts["vocabulary"]
+        self.names = [*SPECIAL, *map(str, range(len(SPECIAL), size))]  # as they are exported
+        self.ids = {name: number for number, name in enumerate(self.names)}
         self.translator = ctranslate2.Translator(
-            str(folder / FOLDER),
+            str(folder),
             device=setup.device,
             compute_type=setup.precision,
             inter_threads=setup.workers,
@@ -31,14 +46,14 @@ class Running:
 
     def translate(self, texts: Sequence[str], beam: int) -> list[str]:
         found = self.translator.translate_batch(
-            [[*pieces, "</s>"] for pieces in self.pieces.split(texts)],
+            [[self.names[i] for i in ids] for ids in self.pieces.encode(texts)],
             beam_size=beam,
             length_penalty=self.pieces.facts["length_penalty"],
             max_batch_size=BATCH,
             batch_type="tokens",
             disable_unk=True,
         )
-        return self.pieces.join([one.hypotheses[0] for one in found])
+        return self.pieces.decode([[self.ids[n] for n in one.hypotheses[0]] for one in found])
 
 
 def open_engine(folder: Path, setup: Setup) -> Engine:

@@ -25,18 +25,10 @@ class Pieces:
         """The ids of each text, without EOS."""
         return cast(list[list[int]], self._processor.encode(self._mend(texts), out_type=int))
 
-    def split(self, texts: Sequence[str]) -> list[list[str]]:
-        """The pieces of each text."""
-        return cast(list[list[str]], self._processor.encode(self._mend(texts), out_type=str))
-
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         """The text of each row, which ends before its first EOS."""
         ended = [row[: row.index(EOS)] if EOS in row else row for row in map(list, rows)]
         return [text.strip() for text in self._processor.decode(ended)]
-
-    def join(self, rows: Sequence[Sequence[str]]) -> list[str]:
-        """The text of each row of pieces."""
-        return [text.strip() for text in self._processor.decode([list(row) for row in rows])]
 
     def _mend(self, texts: Sequence[str]) -> list[str]:
         form = self.facts["form"]

@@ -1,7 +1,6 @@
 """The loop that `regard train` runs, fed with given batches."""
 
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -34,6 +33,7 @@ class Training:
     """A model of ours, trained on by `fit` each time with a fresh optimizer."""
 
     def __init__(self, shape: Shape, setup: Setup) -> None:
+        self.now = setup.now
         self.device, self.width = torch.device(setup.device), shape.width
         settings = TransformerSettings(
             encoder_layers=shape.encoder_layers,
@@ -66,7 +66,7 @@ class Training:
         def stop_asked() -> bool:
             if len(stamps) in (0, len(batches) - 1):
                 wait_for(self.device)
-            stamps.append(time.perf_counter())
+            stamps.append(self.now())
             return len(stamps) == len(batches)
 
         losses = _Losses(self.settings.label_smoothing)

@@ -1,6 +1,5 @@
 """The training loop that peers are given: what ours does around a step, and no more."""
 
-import time
 from collections.abc import Callable, Sequence
 
 import torch
@@ -32,16 +31,17 @@ class Stepper:
         self.loss = torch.compile(loss, dynamic=True) if setup.compiled else loss
         self.settings = OptimizerSettings()
         self.optimizer = build_optimizer(model, self.settings)
+        self.now = setup.now
         self.half = setup.precision == "bfloat16"
 
     def train(self, batches: Sequence[Batch]) -> Trained:
         self._step(batches[0])
         wait_for(self.device)
-        began = time.perf_counter()
+        began = self.now()
         for batch in batches[1:]:
             loss = self._step(batch)
         wait_for(self.device)
-        seconds = time.perf_counter() - began
+        seconds = self.now() - began
         return Trained(seconds, sum(batch.num_tokens for batch in batches[1:]), loss.item())
 
     def _step(self, batch: Batch) -> Tensor:
