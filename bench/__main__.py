@@ -1,5 +1,6 @@
 """The measurements as commands: python -m bench train|translate|latency|start|memory|growth ..."""
 
+import signal
 import sys
 from importlib import import_module
 
@@ -35,6 +36,7 @@ def main() -> int:
         print(f"error: no such measurement: {name}; there are {', '.join(COMMANDS)}")
         return 2
     sys.argv = [f"python -m bench {name}", *sys.argv[2:]]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as an interrupt: tell what is known
     try:
         return import_module(f"bench.{name}").main() or 0
     except RegardError as error:

@@ -5,10 +5,12 @@ processor on one thread, which what else runs on the machine changes little; bes
 stands the k of the power law size^k that fits its upper half. 1 is linear.
 """
 
+import multiprocessing
 import random
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +26,7 @@ from regard.batching.collate import collate
 from regard.cli.tables import plain_table
 from regard.decoding.many import Member, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
-from regard.errors import SettingsError
+from regard.errors import RunError, SettingsError
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
 from regard.models.transformer import TransformerSettings
@@ -37,6 +39,8 @@ from regard.training.loss import batch_loss
 VOCABULARY, LENGTH, SENTENCES, BEAM = 8000, 24, 8, 5
 """What is not varied."""
 CPU = torch.device("cpu")
+FORK = multiprocessing.get_context("fork")
+"""A process begun so has torch already, and none of the memory that is measured."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -150,17 +154,39 @@ def axes(*, quick: bool) -> list[Axis]:
     ]
 
 
-def measure(work: Callable[[], object], rounds: int) -> list[Cost]:
-    """What the work costs, several times, after a first time that does not count."""
+def measure(axis: Axis, size: int, rounds: int) -> list[Cost]:
+    """What the work of a size costs, several times, in a process that has held nothing before.
+
+    Its memory is that of the first time, above what the model and the sentences take; the seconds
+    of the first time are not counted.
+    """
+    there, here = FORK.Pipe(duplex=False)
+    process = FORK.Process(target=_measure, args=(axis, size, rounds, here))
+    process.start()
+    here.close()
+    try:
+        costs: list[Cost] = there.recv()
+    except EOFError:
+        raise RunError(
+            f"{axis.title}, {size:,} {axis.unit}: the process that did it died"
+        ) from None
+    finally:
+        process.join()
+    return costs
+
+
+def _measure(axis: Axis, size: int, rounds: int, answer: Connection) -> None:
+    work = axis.work(size)
+    forget_peak(CPU)
+    held = peak_memory(CPU)
     work()
+    most = (peak_memory(CPU) - held) / MEBI
     costs = []
     for _ in range(rounds):
-        forget_peak(CPU)
-        held, began = peak_memory(CPU), time.process_time()
+        began = time.process_time()
         work()
-        seconds = time.process_time() - began
-        costs.append(Cost(seconds, (peak_memory(CPU) - held) / MEBI))
-    return costs
+        costs.append(Cost(time.process_time() - began, most))
+    answer.send(costs)
 
 
 def make_table(axis: Axis, curve: Sequence[Sequence[Cost]]) -> Table:
@@ -188,7 +214,7 @@ def main() -> None:
         curve = []
         for size in axis.sizes:
             tell(f"{axis.title}: {size:,} {axis.unit}")
-            curve.append(measure(axis.work(size), asked.rounds))
+            curve.append(measure(axis, size, asked.rounds))
         tables.append(make_table(axis, curve))
         least = [min(cost.seconds for cost in costs) for costs in curve]
         most = [max(cost.megabytes for cost in costs) for costs in curve]

@@ -35,10 +35,16 @@ def _draw_curve(axes: Axes, table: Table, colours: Theme) -> None:
     axes.loglog(sizes, linear, ":", color=colours.frame, linewidth=1)
     axes.set_title(f"{table.title}\nseconds ~ size^{power:.2f}", fontsize=7, color=colours.ink)
     other = axes.twinx()
-    other.loglog(sizes, memory, "s--", color=colours.faint, markersize=2, linewidth=0.8)
+    other.plot(sizes, memory, "s--", color=colours.faint, markersize=2, linewidth=0.8)
+    other.set_ylim(0, 1.15 * max(memory))
     other.set_ylabel("MB", fontsize=6, color=colours.faint)
     axes.set_ylabel("s", fontsize=6, color=colours.strong)
     axes.set_xlabel(table.rows[0].name.split(" ", 1)[1], fontsize=6, color=colours.ink)
+    axes.set_xticks(sizes[::2], [f"{size:,}" for size in sizes[::2]])
+    ends = [seconds[0], seconds[-1]]
+    axes.set_yticks(ends, [f"{end:.2g}" for end in ends])
+    axes.set_ylim(0.7 * min(seconds), 1.4 * max(seconds))
+    axes.minorticks_off()
     for each in (axes, other):
         each.tick_params(labelsize=6, colors=colours.faint, which="both")
         for spine in each.spines.values():

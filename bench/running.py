@@ -146,26 +146,41 @@ def take_turns(
 ) -> Race:
     """The answers of each to the same request, asked in turn: A B C A B C ...
 
-    The first round warms up and is not kept. Who fails is left out of what follows.
+    The first round warms up and is not kept. Who fails is left out of what follows. Interrupted, it
+    gives what is whole so far, if anything is.
     """
     if rounds < LEAST:
         raise SettingsError(f"--rounds: {rounds} show no spread; ask for at least {LEAST}")
     race = Race({one.contender.name: [] for one in runners}, {})
-    for number in range(rounds + 1):
-        for runner in runners:
-            name = runner.contender.name
-            if name in race.dropped:
-                continue
-            tell(f"round {number} of {rounds}: {name}" if number else f"warming up: {name}")
-            try:
-                answer = runner.ask(request)
-            except RuntimeError as error:
-                race.dropped[name] = str(error)
-                del race.answers[name]
-                continue
-            if number:
-                race.answers[name].append(answer)
+    try:
+        for number in range(rounds + 1):
+            _round(race, runners, request, number, tell)
+    except KeyboardInterrupt:
+        whole = min(map(len, race.answers.values()), default=0)
+        if not whole:
+            raise
+        tell(f"interrupted after {whole} of {rounds} rounds")
+        race.answers = {name: answers[:whole] for name, answers in race.answers.items()}
     return race
+
+
+def _round(
+    race: Race, runners: Sequence[Running], request: Mapping[str, Any], number: int, tell: Tell
+) -> None:
+    """Ask each once; round 0 is not kept."""
+    for runner in runners:
+        name = runner.contender.name
+        if name in race.dropped:
+            continue
+        tell(f"round {number}: {name}" if number else f"warming up: {name}")
+        try:
+            answer = runner.ask(request)
+        except RuntimeError as error:
+            race.dropped[name] = str(error)
+            del race.answers[name]
+            continue
+        if number:
+            race.answers[name].append(answer)
 
 
 def peak_memory(pid: int) -> float:

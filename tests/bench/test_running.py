@@ -50,6 +50,28 @@ def test_who_fails_is_left_out_and_the_others_go_on():
     assert len(race.answers["B"]) == 3
 
 
+def test_an_interrupt_leaves_what_is_whole():
+    turns = []
+
+    class Last(Fake):
+        def ask(self, request):
+            if self.asked == 3:
+                raise KeyboardInterrupt
+            return super().ask(request)
+
+    race = take_turns([Fake("A", turns), Last("B", turns)], {}, 5, silent)
+    assert {name: len(answers) for name, answers in race.answers.items()} == {"A": 2, "B": 2}
+
+
+def test_an_interrupt_before_anything_is_known_goes_on():
+    class First(Fake):
+        def ask(self, request):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        take_turns([First("A", [])], {}, 3, silent)
+
+
 def test_too_few_rounds_are_refused():
     with pytest.raises(SettingsError, match="--rounds: 2 show no spread; ask for at least 3"):
         take_turns([], {}, 2, silent)

@@ -2,18 +2,15 @@
 
 import os
 import platform
-import re
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 
 import torch
 
 from regard import __version__
 from regard.comparison.plan import Record
 from regard.recipes.trial import describe_device
-
-PROCESSORS = Path("/proc/cpuinfo")
+from regard.serving.measured import processor_name
 
 
 class Machine(Record):
@@ -32,7 +29,7 @@ class Machine(Record):
 def this_machine(device: torch.device) -> Machine:
     """The machine that this runs on."""
     return Machine(
-        processor=f"{_processor()}, {os.cpu_count()} logical cores",
+        processor=f"{processor_name()}, {os.cpu_count()} logical cores",
         device=describe_device(device),
         system=f"{platform.system()} {platform.machine()}",
         versions=(
@@ -45,12 +42,3 @@ def this_machine(device: torch.device) -> Machine:
 def today() -> str:
     """The date, in UTC."""
     return datetime.now(UTC).date().isoformat()
-
-
-def _processor() -> str:
-    """The processor's name, as Linux or Python knows it."""
-    try:
-        found = re.search(r"^model name\s*:\s*(.+)$", PROCESSORS.read_text(), re.MULTILINE)
-    except OSError:
-        found = None
-    return found[1] if found else platform.processor() or platform.machine()

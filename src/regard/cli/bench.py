@@ -1,0 +1,126 @@
+"""`regard bench`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from regard.cli import options
+from regard.cli.console import note, out, print_json
+from regard.cli.held_out import read_held_out
+from regard.cli.tables import plain_table
+from regard.comparison.machine import today
+from regard.corpora.readers import read_lines
+from regard.errors import RunError, SettingsError, StorageError
+from regard.serving.measured import FILE, Measured, remember, this_machine
+from regard.serving.measuring import WAYS, Trial, Way, measure_way
+
+app = typer.Typer()
+
+
+@app.command()
+def command(
+    model: options.Model,
+    source: options.HeldOutSource = None,
+    sentences: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Measure on the first N sentences.")
+    ] = 100,
+    beam: options.Beam = None,
+    keep: Annotated[
+        bool, typer.Option(help="Let later translations use the fastest way that was found.")
+    ] = True,
+    json: options.Json = False,
+) -> None:
+    """Find out how fast a model translates on this machine, and which engine is fastest.
+
+    Each engine and precision translates the same sentences, as a stream and one at a time, in a
+    process of its own. The fastest for a stream, with its batch size, is kept in the run's folder,
+    and from then on `regard translate` and `regard serve` use it on this machine. For a comparison
+    with other toolkits see docs/performance.md.
+
+    Examples:
+
+        regard bench runs/travel
+        regard bench runs/mine --source letters.en --beam 1 --no-keep
+    """
+    lines = read_held_out(model, None, None).sources if source is None else list(read_lines(source))
+    texts = lines[:sentences]
+    if not any(text.strip() for text in texts):
+        raise SettingsError("all sentences are blank: there is nothing to measure")
+    trials: dict[Way, Trial] = {}
+    for way in WAYS:
+        note(f"measuring {way}")
+        found = measure_way(Path(model), way, texts, beam)
+        if isinstance(found, str):
+            note(f"without {way}: {found}")
+        else:
+            trials[way] = found
+    if not trials:
+        raise RunError(f"{model}: no engine can translate with it here")
+    best = max(trials.values(), key=lambda trial: trial.sentences)
+    if keep:
+        _keep(Path(model), best)
+    if json:
+        print_json(_plain(trials, best))
+    else:
+        _print(trials, best, len(texts))
+
+
+def _keep(run: Path, best: Trial) -> None:
+    """Keep the fastest way in the run's folder, where that can be written to."""
+    try:
+        remember(run, Measured(machine=this_machine(), date=today(), fastest=best.choice))
+    except StorageError as error:
+        note(f"what was measured cannot be kept: {error}")
+    else:
+        note(f"the fastest way is kept in {run / FILE}")
+
+
+def _agreement(trials: dict[Way, Trial], trial: Trial) -> float:
+    """The share of sentences to which it says what the most exact way says, the last one."""
+    exact = list(trials.values())[-1].texts
+    return sum(a == b for a, b in zip(trial.texts, exact, strict=True)) / len(exact)
+
+
+def _print(trials: dict[Way, Trial], best: Trial, count: int) -> None:
+    """A line for each way, and what to make of it."""
+    numbers = ("sentences/s", "tokens/s", "one, ms", "load, s", "memory, MB", "same", "batch")
+    title = f"{count} sentences, {this_machine()}"
+    table = plain_table("engine", *numbers, title=title, right=numbers)
+    for way, trial in trials.items():
+        table.add_row(
+            f"[bold]{way}[/bold]" if trial is best else str(way),
+            f"{trial.sentences:,.1f}",
+            f"{trial.tokens:,.0f}",
+            f"{trial.milliseconds:.1f}",
+            f"{trial.loading:.2f}",
+            f"{trial.megabytes:,.0f}",
+            f"{_agreement(trials, trial):.0%}",
+            f"{trial.choice.budget:,}",
+        )
+    out.print(table)
+    alone = min(trials.items(), key=lambda item: item[1].milliseconds)[0]
+    exact = list(trials)[-1]
+    out.print(
+        f"fastest for a stream: {best.choice.engine} {best.choice.precision}; one by one: {alone}"
+    )
+    out.print(f"[dim]same: sentences to which it says, letter for letter, what {exact} says[/dim]")
+
+
+def _plain(trials: dict[Way, Trial], best: Trial) -> dict[str, Any]:
+    return {
+        "machine": this_machine(),
+        "fastest": best.choice.model_dump(),
+        "ways": [
+            {
+                **trial.choice.model_dump(),
+                "sentences_per_second": trial.sentences,
+                "tokens_per_second": trial.tokens,
+                "milliseconds": trial.milliseconds,
+                "loading_seconds": trial.loading,
+                "peak_megabytes": trial.megabytes,
+                "agreement": _agreement(trials, trial),
+            }
+            for trial in trials.values()
+        ],
+    }

@@ -1,0 +1,120 @@
+"""How fast a run translates here, by each engine and precision that it has."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Literal, NamedTuple, TypeVar
+
+from regard.batching.apart import apart
+from regard.decoding.settings import DecodingSettings
+from regard.errors import RegardError
+from regard.recipes.memory import peak_memory
+from regard.recipes.run_folder import pick_device
+from regard.serving.exported import Precision
+from regard.serving.measured import Choice, count_cores
+from regard.serving.searching import for_all_engines, search_settings
+from regard.serving.translator import Translator, load
+
+T = TypeVar("T")
+
+BUDGETS = (1024, 4096, 16_384)
+"""Positions at a time that are tried for a stream."""
+ENOUGH = 1.5
+"""Seconds after which a stream has been timed for long enough."""
+ROUNDS = 3
+"""Times that a stream is timed at the most."""
+ALONE = 20
+"""Sentences that are translated one at a time."""
+
+
+class Way(NamedTuple):
+    """An engine and what its weights are kept in."""
+
+    engine: Literal["native", "ctranslate2"]
+    precision: Precision
+
+    def __str__(self) -> str:
+        return f"{self.engine} {self.precision}"
+
+
+class Trial(NamedTuple):
+    """What was measured of one way."""
+
+    choice: Choice
+    """The fastest of those that were tried for a stream."""
+    loading: float
+    """Seconds from the folder to a translator, where all that it needs has been imported."""
+    sentences: float
+    """Of a stream, a second."""
+    tokens: float
+    """Of the answers to it, a second."""
+    milliseconds: float
+    """For one sentence at a time, the median."""
+    megabytes: float
+    """That the whole process held at the most."""
+    texts: tuple[str, ...]
+    """What was said to the stream."""
+
+
+WAYS = (
+    Way("ctranslate2", "int8"),
+    Way("ctranslate2", "float32"),
+    Way("native", "float32"),
+)
+
+
+def measure_way(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> Trial | str:
+    """What a way takes, in a process of its own; or why this run or machine does not have it.
+
+    All ways search alike, as all engines can.
+    """
+    try:
+        [found] = apart(partial(_measure, run, way, tuple(texts), beam))
+    except RegardError as error:
+        return str(error)
+    return found
+
+
+def _measure(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> Iterator[Trial]:
+    """The one trial, as `apart` wants it."""
+    opened = partial(load, run, device="cpu", engine=way.engine, precision=way.precision)
+    settings = for_all_engines(search_settings(opened().settings, beam=beam))  # exports, if need be
+    loading, translator = _timed(opened)
+    alone = [text for text in texts if text.strip()][:ALONE]
+    translator.translate(alone[:1], settings)  # libraries start
+    took = [_timed(partial(translator.translate, [text], settings))[0] for text in alone]
+    best: tuple[float, Choice] | None = None
+    for budget in BUDGETS:
+        choice = Choice(**way._asdict(), workers=count_cores(), budget=budget)
+        seconds = _time_stream(opened(choice=choice), texts, settings)
+        if best is None or seconds < best[0]:
+            best = seconds, choice
+    assert best is not None
+    said = tuple(answer.text for answer in translator.translate(texts, settings))
+    tokens = sum(map(len, translator.target.encode(said)))
+    yield Trial(
+        best[1],
+        loading,
+        len(texts) / best[0],
+        tokens / best[0],
+        1000 * median(took),
+        peak_memory(pick_device("cpu")) / 2**20,
+        said,
+    )
+
+
+def _time_stream(translator: Translator, texts: Sequence[str], settings: DecodingSettings) -> float:
+    """The least seconds that the texts took; tried again while there is time."""
+    began, took = time.perf_counter(), []
+    while len(took) < ROUNDS and time.perf_counter() < began + ENOUGH:
+        took.append(_timed(partial(translator.translate, texts, settings))[0])
+    return min(took)
+
+
+def _timed(work: Callable[[], T]) -> tuple[float, T]:
+    """Seconds that some work takes, and what comes of it."""
+    began = time.perf_counter()
+    found = work()
+    return time.perf_counter() - began, found

@@ -1,0 +1,91 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli import bench
+from regard.errors import RunError, SettingsError
+from regard.serving.measured import FILE, Choice, recall
+from regard.serving.measuring import Trial, Way
+
+EXACT, LIGHT = Way("native", "float32"), Way("ctranslate2", "int8")
+
+
+def trial(way, speed, texts):
+    choice = Choice(**way._asdict(), workers=2, budget=4096)
+    return Trial(choice, 0.5, speed, 10 * speed, 1000 / speed, 80.0, texts)
+
+
+FOUND = {LIGHT: trial(LIGHT, 200.0, ("a", "c")), EXACT: trial(EXACT, 50.0, ("a", "b"))}
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """No timing in tests: what would be found is given."""
+
+    def given(run, way, texts, beam):
+        return FOUND.get(way, "this machine has it not")
+
+    monkeypatch.setattr(bench, "measure_way", given)
+
+
+@pytest.fixture
+def sentences(tmp_path):
+    path = tmp_path / "in.fr"
+    path.write_text("Elle danse.\nJane dort.\n")
+    return path
+
+
+def run(folder, *args):
+    args = (str(folder), *map(str, args))
+    return CliRunner().invoke(bench.app, args, catch_exceptions=False, env={"COLUMNS": "120"})
+
+
+def test_the_table_and_what_is_kept(tmp_path, sentences, measured):
+    shown = run(tmp_path, "--source", sentences)
+    title, header, first, last, *said = shown.stdout.splitlines()
+    assert title.startswith("2 sentences")
+    assert header.split()[:2] == ["engine", "sentences/s"]
+    assert first.split() == [
+        "ctranslate2",
+        "int8",
+        "200.0",
+        "2,000",
+        "5.0",
+        "0.50",
+        "80",
+        "50%",
+        "4,096",
+    ]
+    assert last.split()[-2:] == ["100%", "4,096"]
+    assert said[0] == "fastest for a stream: ctranslate2 int8; one by one: ctranslate2 int8"
+    assert "without ctranslate2 float32: this machine has it not" in shown.stderr
+    assert recall(tmp_path) == FOUND[LIGHT].choice
+
+
+def test_json_and_nothing_kept(tmp_path, sentences, measured):
+    found = json.loads(run(tmp_path, "--source", sentences, "--json", "--no-keep").stdout)
+    assert found["fastest"]["engine"] == "ctranslate2"
+    assert [way["agreement"] for way in found["ways"]] == [0.5, 1.0]
+    assert found["ways"][1]["sentences_per_second"] == 50.0
+    assert not (tmp_path / FILE).exists()
+
+
+def test_a_folder_that_is_closed_to_us_is_only_noted(tmp_path, sentences, measured):
+    (tmp_path / "file").touch()
+    shown = run(tmp_path / "file", "--source", sentences)
+    assert shown.exit_code == 0
+    assert "what was measured cannot be kept" in shown.stderr
+
+
+def test_blank_sentences_are_refused(tmp_path):
+    path = tmp_path / "blank.fr"
+    path.write_text("\n \n")
+    with pytest.raises(SettingsError, match="all sentences are blank: there is nothing to measure"):
+        run(tmp_path, "--source", path)
+
+
+def test_a_model_that_nobody_can_run_is_refused(tmp_path, sentences, monkeypatch):
+    monkeypatch.setattr(bench, "measure_way", lambda *_: "no")
+    with pytest.raises(RunError, match="no engine can translate with it here"):
+        run(tmp_path, "--source", sentences)

@@ -1,0 +1,45 @@
+"""What was measured of a run is known again, on the machine where it was measured."""
+
+import pytest
+
+from regard.errors import StorageError
+from regard.serving import measured
+from regard.serving.measured import FILE, Choice, Measured, recall, remember, this_machine
+
+FASTEST = Choice(engine="ctranslate2", precision="int8", workers=2, budget=1024)
+
+
+def keep(folder, machine):
+    remember(folder, Measured(machine=machine, date="2026-11-15", fastest=FASTEST))
+
+
+def test_what_was_measured_here_is_recalled(tmp_path):
+    assert recall(tmp_path) is None
+    keep(tmp_path, this_machine())
+    assert recall(tmp_path) == FASTEST
+
+
+def test_what_was_measured_elsewhere_is_not(tmp_path):
+    keep(tmp_path, "an abacus, 10 cores")
+    assert recall(tmp_path) is None
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"fastest": 3}', "\xff"])
+def test_a_damaged_file_is_as_good_as_none(tmp_path, content):
+    (tmp_path / FILE).write_text(content, encoding="latin-1")
+    assert recall(tmp_path) is None
+
+
+def test_a_folder_that_cannot_be_written_to_says_so(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError):
+        keep(tmp_path / "file", this_machine())
+
+
+def test_the_processor_has_its_name_from_linux(tmp_path, monkeypatch):
+    file = tmp_path / "cpuinfo"
+    file.write_text("processor : 0\nmodel name\t: Abacus 3000\nflags : fpu\n")
+    monkeypatch.setattr(measured, "PROCESSORS", file)
+    assert this_machine().startswith("Abacus 3000, ")
+    monkeypatch.setattr(measured, "PROCESSORS", tmp_path / "none")
+    assert measured.processor_name()
