@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -40,6 +39,19 @@ def command(one: Contender, folder: Path, beam: int) -> list[str]:
     return [sys.executable, "-m", "bench.once", one.peer, str(folder), setup, "--beam", str(beam)]
 
 
+LAUNCH = """
+import os, sys, time
+quiet = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
+began = time.perf_counter()
+process = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=quiet)
+_, status, used = os.wait4(process, 0)
+seconds = time.perf_counter() - began
+print(seconds, used.ru_maxrss, os.waitstatus_to_exitcode(status), file=sys.stderr)
+"""
+"""Run by a small process of its own: what Linux calls the peak of a program begins with what the
+one that started it holds."""
+
+
 def run(words: Sequence[str], line: str) -> Started:
     """Run a command with `line` on its standard input, to its end."""
     paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
@@ -48,27 +60,19 @@ def run(words: Sequence[str], line: str) -> Started:
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "OMP_NUM_THREADS": "1",
     }
-    began = time.perf_counter()
-    process = subprocess.Popen(
-        words,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", LAUNCH, *words],
+        input=f"{line}\n",
+        capture_output=True,
+        encoding="utf-8",
         env=environment,
+        check=True,
     )
-    assert process.stdin is not None  # as asked for
-    assert process.stdout is not None
-    process.stdin.write(f"{line}\n".encode())
-    process.stdin.close()
-    text = process.stdout.read().decode()
-    _, status, used = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - began
-    process.returncode = os.waitstatus_to_exitcode(status)
-    process.stdout.close()
-    if process.returncode or not text.strip():
-        raise RuntimeError(f"{' '.join(words[1:4])} ended with status {process.returncode}")
-    kilobytes = used.ru_maxrss / (1024 if sys.platform == "darwin" else 1)
-    return Started(seconds, kilobytes * 1024 / MEBI, text.strip())
+    seconds, peak, status = done.stderr.split()
+    if int(status) or not done.stdout.strip():
+        raise RuntimeError(f"{' '.join(words[1:4])} ended with status {status}")
+    kilobytes = float(peak) / (1024 if sys.platform == "darwin" else 1)
+    return Started(float(seconds), kilobytes * 1024 / MEBI, done.stdout.strip())
 
 
 def main() -> None:

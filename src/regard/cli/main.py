@@ -25,6 +25,7 @@ COMMANDS = {
     "align": "Align words by attention; with gold, measure the alignment error rate.",
     "serve": "Serve models over HTTP: a page, LibreTranslate's interface, attention, alignments.",
     "compare": "Train several systems alike, then score and time them in one table.",
+    "bench": "Measure how fast a model translates here, and which engine is the fastest.",
     "doctor": "Examine a corpus before training: what is wrong with it, what it will take.",
     "export": "Export a model for CTranslate2, which translates faster and needs no torch.",
     "average": "Average the weights of several checkpoints into one model.",

@@ -4,7 +4,6 @@ It is given the same settings as the native engine and finds the same translatio
 CTranslate2 understands its options is written beside each of them; docs/engines.md has the whole.
 """
 
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -20,12 +19,14 @@ from regard.serving.answer import Said
 from regard.serving.engine import Spoken, Wanted
 from regard.serving.exported import Exported
 from regard.serving.lines import Line
+from regard.serving.measured import Choice, count_cores
 from regard.serving.searching import native_only
 from regard.text.build import load_tokenizers
 from regard.text.special import BOS, EOS, PAD, SPECIAL_PIECES
 
 BUDGET = 4096
-"""Positions that a worker searches at a time, counted once for each hypothesis."""
+"""Positions that a worker searches at a time, counted once for each hypothesis; where nothing was
+measured."""
 NO_PENALTY = 1e-9
 """In place of a length penalty of 0, with which CTranslate2 would stop by another rule. In float32
 any length to this power is 1."""
@@ -35,24 +36,20 @@ SILENT = [[SPECIAL_PIECES[PAD]], [SPECIAL_PIECES[BOS]]]
 """What is never said."""
 
 
-def count_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def has_gpu() -> bool:
     """Whether CTranslate2 sees a GPU."""
     return bool(ctranslate2.get_cuda_device_count())
 
 
-def open_fast(export: Exported) -> "Fast | None":
-    """The engine of an export; None where it was refused, or cannot be read by this CTranslate2."""
+def open_fast(export: Exported, choice: Choice | None = None) -> "Fast | None":
+    """The engine of an export; None where it was refused, or cannot be read by this CTranslate2.
+
+    With a `choice` it is run as that says, rather than as is fastest on most machines.
+    """
     if export.card.gate.refused is not None:
         return None
     try:
-        return Fast(export)
+        return Fast(export, choice)
     except (RuntimeError, ValueError):
         return None
 
@@ -76,12 +73,15 @@ class _Found(NamedTuple):
 class Fast:
     """An export, ready to translate on all cores."""
 
-    def __init__(self, export: Exported, *, workers: int | None = None) -> None:
+    def __init__(self, export: Exported, choice: Choice | None = None) -> None:
         self.card, self.folder = export.card, export.folder
         self.source, self.target = load_tokenizers(export.folder)
         self._names = token_names(max(self.source.size, self.target.size))
         self._ids = {name: number for number, name in enumerate(self._names)}
-        self._workers = workers or count_cores()
+        if choice is not None and choice.engine != "ctranslate2":
+            choice = None  # what was measured of another engine says nothing of this one
+        self._budget = choice.budget if choice else BUDGET
+        self._workers = choice.workers if choice else count_cores()
         self._engine = ctranslate2.Translator(
             str(export.folder),
             device="cpu",
@@ -117,7 +117,7 @@ class Fast:
         lengths = [len(ids) + 1 for ids in sources]  # with EOS
         limits = [rules.limit(length) for length in lengths]
         size = settings.beam.size
-        found = self._submit(plan_batches(lengths, BUDGET, size), sources, limits, settings)
+        found = self._submit(plan_batches(lengths, self._budget, size), sources, limits, settings)
         over = [
             place
             for place, one in sorted(found.items(), key=lambda item: limits[item[0]])
@@ -126,7 +126,7 @@ class Fast:
         exact = []
         for _, group in groupby(over, key=limits.__getitem__):
             same = list(group)
-            plan = plan_batches([lengths[place] for place in same], BUDGET, size)
+            plan = plan_batches([lengths[place] for place in same], self._budget, size)
             exact += [[same[number] for number in batch] for batch in plan]
         found.update(self._submit(exact, sources, limits, settings, cut=True))
         return [self._hypotheses(found[place], settings) for place in range(len(sources))]

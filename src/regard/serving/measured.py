@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import PositiveInt, ValidationError
 
 from regard.files import write_whole
+from regard.serving.exported import Precision
 from regard.settings import Settings
 
 FILE = "measured.json"
@@ -20,7 +21,7 @@ class Choice(Settings):
 
     engine: Literal["native", "ctranslate2"]
     """Which engine."""
-    precision: str
+    precision: Precision
     """What its weights are kept in."""
     workers: PositiveInt
     """How many batches are searched side by side, each by one thread, where an engine can."""

@@ -1,5 +1,11 @@
-"""How fast a run translates here, by each engine and precision that it has."""
+"""How fast a run translates here, by each engine and precision that it has.
 
+What is imported here is part of what each engine is said to hold, so torch is not among it.
+"""
+
+import re
+import resource
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -10,8 +16,6 @@ from typing import Literal, NamedTuple, TypeVar
 from regard.batching.apart import apart
 from regard.decoding.settings import DecodingSettings
 from regard.errors import RegardError
-from regard.recipes.memory import peak_memory
-from regard.recipes.run_folder import pick_device
 from regard.serving.exported import Precision
 from regard.serving.measured import Choice, count_cores
 from regard.serving.searching import for_all_engines, search_settings
@@ -19,6 +23,7 @@ from regard.serving.translator import Translator, load
 
 T = TypeVar("T")
 
+STATUS = Path("/proc/self/status")
 BUDGETS = (1024, 4096, 16_384)
 """Positions at a time that are tried for a stream."""
 ENOUGH = 1.5
@@ -100,17 +105,33 @@ def _measure(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> Ite
         len(texts) / best[0],
         tokens / best[0],
         1000 * median(took),
-        peak_memory(pick_device("cpu")) / 2**20,
+        _peak_megabytes(),
         said,
     )
 
 
 def _time_stream(translator: Translator, texts: Sequence[str], settings: DecodingSettings) -> float:
     """The least seconds that the texts took; tried again while there is time."""
-    began, took = time.perf_counter(), []
+    began = time.perf_counter()
+    took: list[float] = []
     while len(took) < ROUNDS and time.perf_counter() < began + ENOUGH:
         took.append(_timed(partial(translator.translate, texts, settings))[0])
     return min(took)
+
+
+def _peak_megabytes() -> float:
+    """What this process has held at the most.
+
+    As Linux has it of the program that runs; `getrusage` would count the one that started it too.
+    """
+    try:
+        found = re.search(r"VmHWM:\s*(\d+) kB", STATUS.read_text(encoding="utf-8"))
+    except OSError:
+        found = None
+    if found is not None:
+        return int(found[1]) / 1024
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:

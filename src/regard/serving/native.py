@@ -19,6 +19,7 @@ from regard.serving.changing import check_changes
 from regard.serving.engine import Spoken, Wanted
 from regard.serving.lines import Line, part_number
 from regard.serving.looking import look_into, with_tree
+from regard.serving.measured import Choice
 from regard.serving.unknown_words import make_filler
 from regard.text.special import UNK
 from regard.types import Watch
@@ -27,14 +28,16 @@ if TYPE_CHECKING:  # it imports this module, late
     from regard.serving.translator import Translator
 
 BUDGET = 16_384
-"""Positions searched at a time, counted once for each hypothesis."""
+"""Positions searched at a time, counted once for each hypothesis; where nothing was measured."""
 
 
 class Native:
     """One run, or several with one target vocabulary that vote."""
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[Run], choice: Choice | None = None) -> None:
         self.runs = tuple(runs)
+        measured = choice is not None and choice.engine == "native"
+        self._budget = choice.budget if choice and measured else BUDGET
         self._target = runs[0].tokenizers.target
 
     def refuses(self, wanted: Wanted) -> str | None:
@@ -74,7 +77,7 @@ class Native:
         found = search_many(
             self._members(lines),
             wanted.settings,
-            budget=BUDGET,
+            budget=self._budget,
             prefixes=[[] if part else begun for _, part in places],
             forbidden=self._phrases(wanted.forbidden),
             numbers=[part_number(*place) for place in places],

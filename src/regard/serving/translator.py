@@ -14,6 +14,7 @@ from regard.serving.answer import Answer, write_answer
 from regard.serving.engine import Engine, Wanted
 from regard.serving.exported import Precision, find_export, is_export, open_export
 from regard.serving.lines import mend, read_together
+from regard.serving.measured import Choice, recall
 from regard.serving.searching import for_all_engines, native_only, search_settings
 
 if TYPE_CHECKING:  # all of it stands on torch, or on what may not be there
@@ -30,7 +31,9 @@ EngineChoice = Literal["auto", "native", "ctranslate2"]
 class Translator:
     """One model, or several with one target vocabulary that vote, as a function of text."""
 
-    def __init__(self, runs: "Sequence[Run]", *, remarks: Sequence[str] = ()) -> None:
+    def __init__(
+        self, runs: "Sequence[Run]", *, remarks: Sequence[str] = (), choice: Choice | None = None
+    ) -> None:
         if not runs:
             raise ValueError("a translator needs at least one run")
         targets = {run.tokenizers.target.fingerprint(): run.folder.path for run in runs}
@@ -49,7 +52,8 @@ class Translator:
         self.remarks = tuple(remarks)
         """What a person should know of how it was loaded."""
         self._open: Callable[[], Sequence[Run]] | None = None
-        self._native: Native | None = late.native().Native(runs)
+        self._choice = choice
+        self._native: Native | None = late.native().Native(runs, choice)
         self._fast: Fast | None = None
         self._only_fast = False
         self._observers: tuple[Observe, ...] = ()
@@ -62,6 +66,7 @@ class Translator:
         open_runs: "Callable[[], Sequence[Run]] | None",
         *,
         only: bool = False,
+        choice: Choice | None = None,
     ) -> Self:
         """The translator of an export of `folder`, asked wherever it can do what is wanted.
 
@@ -72,7 +77,7 @@ class Translator:
         new.settings, new.limit = fast.card.decoding, fast.card.longest
         new.remarks, new._observers = (), ()
         new._fast, new._only_fast = fast, only
-        new._open, new._native = open_runs, None
+        new._open, new._native, new._choice = open_runs, None, choice
         return new
 
     @property
@@ -186,7 +191,7 @@ class Translator:
                     f"{self._fast.folder}: an export can translate plainly and nothing else; for "
                     f"this, use the run that it was made of ({self._fast.card.run})"
                 )
-            self._native = late.native().Native(self._open())
+            self._native = late.native().Native(self._open(), self._choice)
         return self._native
 
 
@@ -197,23 +202,31 @@ def load(
     weights: str = "model",
     engine: EngineChoice = "auto",
     precision: Precision = "auto",
+    choice: Choice | None = None,
 ) -> Translator:
     """The translator in a run's folder, or in that of an export; with `others`, an ensemble.
 
     With the engine `auto`, plain translations are CTranslate2's wherever these are what the native
     engine would say, and all else is that one's. It takes an export of the model in a `precision`,
-    which is made when there is none and kept in the run's folder; `remarks` tell of it.
+    which is made when there is none and kept in the run's folder; `remarks` tell of it. What `auto`
+    means, and how large batches are, is what `regard bench` has measured for the run on this
+    machine, if it has, or what a `choice` says.
     """
     folder = Path(path)
     if is_export(folder):
         return _load_export(folder, others, weights, engine)
+    if choice is None and not others:
+        choice = recall(folder)
+    if choice is not None and (engine, precision) == ("auto", "auto"):
+        engine = "native" if choice.engine == "native" else "auto"
+        precision = choice.precision if choice.engine == "ctranslate2" else "auto"
     reason = _why_native(others, device, weights)
     if engine == "native" or (engine == "auto" and reason is not None):
         runs = late.native().open_runs((path, *others), device=device, weights=weights)
-        return Translator(runs)
+        return Translator(runs, choice=choice)
     if reason is not None:
         raise SettingsError(f"the engine ctranslate2 cannot be used: {reason}")
-    return _load_fast(folder, weights, precision, only=engine == "ctranslate2")
+    return _load_fast(folder, weights, precision, choice, only=engine == "ctranslate2")
 
 
 def _load_export(
@@ -247,7 +260,9 @@ def _why_native(others: Sequence[str | Path], device: str, weights: str) -> str 
     return None
 
 
-def _load_fast(folder: Path, weights: str, precision: Precision, *, only: bool) -> Translator:
+def _load_fast(
+    folder: Path, weights: str, precision: Precision, choice: Choice | None, *, only: bool
+) -> Translator:
     """The translator of the run's export, which is made now if there is none.
 
     Where it cannot be made, or is refused, it is the native engine's, unless the export is to be
@@ -255,22 +270,24 @@ def _load_fast(folder: Path, weights: str, precision: Precision, *, only: bool) 
     """
     file, remarks = weights_file(folder, weights), []
     found = find_export(folder, file, weights, precision) if file.is_file() else None
-    fast: Fast | None = late.fast().open_fast(found) if found else None
+    fast: Fast | None = late.fast().open_fast(found, choice) if found else None
     runs: Sequence[Run] | None = None
     if fast is None and (found is None or found.card.gate.refused is None):
         runs = _open_runs(folder, weights)
         found, remark = late.exporting().try_export(runs[0], weights, precision, needed=only)
         remarks += [remark] if remark else []
-        fast = late.fast().open_fast(found) if found else None
+        fast = late.fast().open_fast(found, choice) if found else None
     if fast is None:
         if found is not None and found.card.gate.refused is not None:
             remarks = [f"{folder}: the native engine translates: {found.card.gate.refused}"]
         if only:
             raise RunError(remarks[0])
-        return Translator(runs or _open_runs(folder, weights), remarks=remarks)
-    new = Translator.of_export(fast, folder, partial(_open_runs, folder, weights), only=only)
+        runs = runs or _open_runs(folder, weights)
+        return Translator(runs, remarks=remarks, choice=choice)
+    open_runs = partial(_open_runs, folder, weights)
+    new = Translator.of_export(fast, folder, open_runs, only=only, choice=choice)
     if runs is not None:
-        new._native = late.native().Native(runs)
+        new._native = late.native().Native(runs, choice)
     if only and native_only(new.settings) is not None:
         remarks.append(f"the run's own search is the native engine's: {native_only(new.settings)}")
         new.settings = for_all_engines(new.settings)

@@ -1,0 +1,20 @@
+"""A command is timed as a whole, in what it holds and not in what we do."""
+
+import sys
+
+import pytest
+
+from bench.start import run
+
+
+def test_a_command_is_timed_and_what_it_says_kept():
+    echo = "import sys, time; time.sleep(0.2); print(sys.stdin.read().upper())"
+    found = run([sys.executable, "-S", "-c", echo], "ein satz")
+    assert found.text == "EIN SATZ"
+    assert 0.2 < found.seconds < 20
+    assert 2 < found.peak_mb < 60  # this process holds torch, and much more
+
+
+def test_a_command_that_fails_is_an_error():
+    with pytest.raises(RuntimeError, match="ended with status 3"):
+        run([sys.executable, "-c", "raise SystemExit(3)"], "x")
