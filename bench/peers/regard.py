@@ -5,36 +5,49 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.peers.contract import Engine, Setup, Shape, Trainer
-from regard.serving.searching import search_settings
+from regard.serving.measured import FILE, Choice, count_cores
+from regard.serving.searching import for_all_engines, search_settings
 from regard.serving.translator import load
 
 COPIED = ("*.yaml", "*.safetensors", "*.json", "*.model")
 """What a translator reads of a run's folder."""
+BUDGET = 4096
+"""Positions at a time, where fewer workers are asked for than there are cores."""
 
 
 def export(run: Path, folder: Path) -> None:
-    """Copy what a translator needs: what an engine writes beside it is not to land in the run."""
+    """Copy what a translator needs: what an engine writes beside it is not to land in the run.
+
+    Scores and the stopping rule become those that all engines know. A run may have been made with
+    others, which no peer has: it would be measured at other work.
+    """
+    from regard.recipes.run_folder import RunFolder
+
     for pattern in COPIED:
         for file in run.glob(pattern):
             shutil.copyfile(file, folder / file.name)
+    (folder / FILE).unlink(missing_ok=True)
+    copy = RunFolder(folder)
+    recipe = copy.load_recipe()
+    alike = for_all_engines(recipe.decoding)
+    copy.save_recipe(recipe.model_copy(update={"decoding": alike}))
+    load(folder, device="cpu")  # what an engine makes once is made before anything is timed
 
 
 class Translating:
-    """A translator whose scores and stopping rule are those that all engines know.
-
-    A run may have been made with others, which no peer has: then it would be measured at other
-    work.
-    """
+    """A translator."""
 
     def __init__(self, folder: Path, setup: Setup) -> None:
-        self.translator = load(folder, device=setup.device)
-        told = self.translator.settings
-        rules = told.rules.model_copy(update={"excluded": "spread"})
-        beam = told.beam.model_copy(update={"normalise": "power", "stop": "size"})
-        self.settings = told.model_copy(update={"rules": rules, "beam": beam})
+        engine = "native" if setup.engine == "native" else "auto"
+        choice = None
+        if engine == "auto" and setup.workers != count_cores():
+            choice = Choice(
+                engine="ctranslate2", precision="auto", workers=setup.workers, budget=BUDGET
+            )
+        self.translator = load(folder, device=setup.device, engine=engine, choice=choice)
 
     def translate(self, texts: Sequence[str], beam: int) -> list[str]:
-        settings = search_settings(self.settings, beam=beam)
+        settings = search_settings(self.translator.settings, beam=beam)
         return [answer.text for answer in self.translator.translate(texts, settings)]
 
 
