@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.peers.contract import Engine, Setup, Shape, Trainer
 from regard.serving.measured import FILE, Choice, count_cores
 from regard.serving.searching import for_all_engines, search_settings
-from regard.serving.translator import load
+from regard.serving.translator import EngineChoice, load
 
 COPIED = ("*.yaml", "*.safetensors", "*.json", "*.model")
 """What a translator reads of a run's folder."""
@@ -38,7 +38,7 @@ class Translating:
     """A translator."""
 
     def __init__(self, folder: Path, setup: Setup) -> None:
-        engine = "native" if setup.engine == "native" else "auto"
+        engine: EngineChoice = "native" if setup.engine == "native" else "auto"
         choice = None
         if engine == "auto" and setup.workers != count_cores():
             choice = Choice(

@@ -31,7 +31,7 @@ def command(
     ] = True,
     json: options.Json = False,
 ) -> None:
-    """Find out how fast a model translates on this machine, and which engine is fastest.
+    """Measure how fast a model translates here, and which engine is the fastest.
 
     Each engine and precision translates the same sentences, as a stream and one at a time, in a
     process of its own. The fastest for a stream, with its batch size, is kept in the run's folder,

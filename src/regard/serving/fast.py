@@ -73,7 +73,9 @@ class _Found(NamedTuple):
 class Fast:
     """An export, ready to translate on all cores."""
 
-    def __init__(self, export: Exported, choice: Choice | None = None) -> None:
+    def __init__(
+        self, export: Exported, choice: Choice | None = None, *, workers: int | None = None
+    ) -> None:
         self.card, self.folder = export.card, export.folder
         self.source, self.target = load_tokenizers(export.folder)
         self._names = token_names(max(self.source.size, self.target.size))
@@ -81,7 +83,7 @@ class Fast:
         if choice is not None and choice.engine != "ctranslate2":
             choice = None  # what was measured of another engine says nothing of this one
         self._budget = choice.budget if choice else BUDGET
-        self._workers = choice.workers if choice else count_cores()
+        self._workers = workers or (choice.workers if choice else count_cores())
         self._engine = ctranslate2.Translator(
             str(export.folder),
             device="cpu",
