@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 from rich.markup import escape
@@ -36,6 +36,7 @@ app = typer.Typer()
 
 @app.command()
 def command(
+    context: typer.Context,
     model: options.Model,
     source: options.HeldOutSource = None,
     target: Annotated[str | None, typer.Option(metavar="FILE", help="Their translations.")] = None,
@@ -155,27 +156,7 @@ def command(
     """
     wishes = {"layer": layer, "head": head, "shift": shift or None, "links": links}
     wishes = {name: wish for name, wish in wishes.items() if wish is not None}
-    idle = {
-        "--choose finds --layer, --head, --shift and --links by itself and is not --plain: drop "
-        "them": choose and (wishes or plain),
-        "--plain reads by rows: drop --links": plain and links is not None,
-        "--gold-from and --gold-reversed go with --gold": gold is None
-        and (gold_from or gold_reversed),
-        "--cut-apart goes with --source and --target": cut_apart and source is None,
-        "--symmetrize goes with --reverse MODEL": reverse is None and symmetrize is not None,
-        "--links is for one model: with --reverse give --symmetrize": reverse is not None
-        and links is not None,
-        "--sinks and --dictionary print no alignments: drop --gold, --quiet and --reverse": (
-            sinks or dictionary is not None
-        )
-        and (gold is not None or quiet or reverse is not None),
-        "--dictionary prints nothing and reads words as they are: drop --json, --sinks and "
-        "--cut-apart": dictionary is not None and (json or sinks or cut_apart),
-        "--min-count and --pairs go with --dictionary": dictionary is None
-        and (min_count is not None or pairs is not None),
-    }
-    for message in (message for message, is_idle in idle.items() if is_idle):
-        raise SettingsError(message)
+    _refuse_idle(context.params, bool(wishes))
     where = pick_device(device)
     run = load_run(model, device=where)
     back = load_run(reverse, device=where) if reverse else None
@@ -198,6 +179,34 @@ def command(
         _report_sinks(run, task, json=json)
     else:
         _align(ways, task, symmetrize, quiet=quiet, json=json)
+
+
+def _refuse_idle(given: Mapping[str, Any], wished: bool) -> None:
+    """An error if an option would do nothing beside the others; `wished`: a reading is named."""
+    writes = given["dictionary"] is not None
+    counts = given["min_count"] is not None or given["pairs"] is not None
+    numbered = given["gold_from"] or given["gold_reversed"]
+    idle = {
+        "--choose finds --layer, --head, --shift and --links by itself and is not --plain: drop "
+        "them": given["choose"] and (wished or given["plain"]),
+        "--plain reads by rows: drop --links": given["plain"] and given["links"] is not None,
+        "--gold-from and --gold-reversed go with --gold": given["gold"] is None and numbered,
+        "--cut-apart goes with --source and --target": given["cut_apart"]
+        and given["source"] is None,
+        "--symmetrize goes with --reverse MODEL": given["reverse"] is None
+        and given["symmetrize"] is not None,
+        "--links is for one model: with --reverse give --symmetrize": given["reverse"] is not None
+        and given["links"] is not None,
+        "--sinks and --dictionary print no alignments: drop --gold, --quiet and --reverse": (
+            given["sinks"] or writes
+        )
+        and (given["gold"] is not None or given["quiet"] or given["reverse"] is not None),
+        "--dictionary prints nothing and reads words as they are: drop --json, --sinks and "
+        "--cut-apart": writes and (given["json"] or given["sinks"] or given["cut_apart"]),
+        "--min-count and --pairs go with --dictionary": not writes and counts,
+    }
+    for message in (message for message, is_idle in idle.items() if is_idle):
+        raise SettingsError(message)
 
 
 def _check_directions(run: Run, back: Run) -> None:

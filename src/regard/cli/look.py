@@ -137,26 +137,17 @@ def command(
     check_ending("--html", html, ".html")
     asked = Asked(without or (), flatten or (), force or ())
     wishes = asked.wishes(part)
-    translator = load(model, device=device, weights=weights, engine="native")
+    translator = load(model, device=device, weights=weights)
     settings = search_settings(translator.settings, beam=beam, n_best=n_best)
     whole = tree or kind == "tree" or html is not None or json
     answer = translator.look(sentence, settings, changes=wishes, tree=whole)
-    for message in answer.notes:
-        note(message)
-    look = answer.attention
-    if look is None:
-        raise SettingsError("the sentence is blank: there is nothing to look at")
-    if (count := len(split_sentences(sentence))) > 1:
-        note(f"{count} sentences are looked at as one: give them one by one to see each by itself")
-    others = tree or html is not None or (files and kind == "tree")
+    look = _check(answer)
+    view = View(part, layer, head, every, not pieces)
     if json:
         print_json(_document(translator, answer))
     else:
         _print_texts(answer, asked)
-        if look.parts or not others:
-            _print_maps(look, View(part, layer, head, every, not pieces))
-        else:
-            note("this model does not attend: there is no map to show")
+        _print_maps(look, view, needed=not whole)
         if tree and look.tree is not None:
             out.print(show_tree(look.tree, look.tree_pieces))
     draw_all(
@@ -168,6 +159,17 @@ def command(
         outcomes = [] if wishes else _silence_each(translator, answer, settings)
         write_page(html, _document(translator, answer, outcomes))
         note(f"wrote {html}")
+
+
+def _check(answer: Answer) -> Look:
+    """What was attended to, if anything was; what is odd about the sentence is told."""
+    for message in answer.notes:
+        note(message)
+    if answer.attention is None:
+        raise SettingsError("the sentence is blank: there is nothing to look at")
+    if (count := len(split_sentences(answer.source))) > 1:
+        note(f"{count} sentences are looked at as one: give them one by one to see each by itself")
+    return answer.attention
 
 
 def _print_texts(answer: Answer, asked: Asked) -> None:
@@ -186,7 +188,11 @@ def _print_texts(answer: Answer, asked: Asked) -> None:
         out.print(table)
 
 
-def _print_maps(look: Look, view: View) -> None:
+def _print_maps(look: Look, view: View, *, needed: bool) -> None:
+    """The maps; where something else is shown as well, they may be missing."""
+    if not look.parts and not needed:
+        note("this model does not attend: there is no map to show")
+        return
     if not view.every:
         out.print(look.show(view.part, layer=view.layer, head=view.head, words=view.words))
         return

@@ -1,5 +1,6 @@
 """`regard serve`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,8 +25,8 @@ except ModuleNotFoundError as missing:
 
 app = typer.Typer()
 
-FLAGS = {"origins": "cors", "hosts": "allow-host"}
-"""Options that are not called like their settings."""
+NAMES = {"cors": "origins", "allow_host": "hosts"}
+"""The settings of options that are not called like them."""
 
 
 def setting(name: str, *flags: str, metavar: str | None = None) -> Any:
@@ -38,6 +39,7 @@ def setting(name: str, *flags: str, metavar: str | None = None) -> Any:
 
 @app.command()
 def command(
+    context: typer.Context,
     models: Annotated[
         list[str],
         typer.Argument(
@@ -91,26 +93,7 @@ def command(
         regard serve runs/travel
         curl -d q="Elle part." -d source=fr -d target=en http://127.0.0.1:5000/translate
     """
-    given = {
-        "host": host,
-        "port": port,
-        "origins": tuple(cors or ()),
-        "hosts": tuple(allow_host or ()),
-        "window": window,
-        "batch_tokens": batch_tokens,
-        "queue": queue,
-        "timeout": timeout,
-        "read_timeout": read_timeout,
-        "grace": grace,
-        "max_bytes": max_bytes,
-        "max_characters": max_characters,
-        "max_texts": max_texts,
-        "max_alternatives": max_alternatives,
-        "max_beam": max_beam,
-        "sentences": sentences,
-        "watch": watch,
-    }
-    settings = _settings({name: value for name, value in given.items() if value is not None})
+    settings = _settings(context.params)
     known = read_keys(keys)
     asked = [read_asked(model) for model in models]
     _warn(settings, known)
@@ -124,14 +107,19 @@ def command(
     )
 
 
-def _settings(given: dict[str, Any]) -> ServerSettings:
+def _settings(params: Mapping[str, Any]) -> ServerSettings:
+    """What the options say; those that were not given are left to the settings' defaults."""
+    named = {NAMES.get(option, option): value for option, value in params.items()}
+    known = ServerSettings.model_fields
+    given = {name: value for name, value in named.items() if name in known and value is not None}
     try:
         return ServerSettings(**given)
     except ValidationError as error:
         mistake = error.errors()[0]
         name = str(mistake["loc"][0])
-        option = FLAGS.get(name, name.replace("_", "-"))
-        raise SettingsError(f"--{option} {mistake['input']}: {expectation(mistake)}") from None
+        option = next((option for option, other in NAMES.items() if other == name), name)
+        flag = option.replace("_", "-")
+        raise SettingsError(f"--{flag} {mistake['input']}: {expectation(mistake)}") from None
 
 
 def _warn(settings: ServerSettings, keys: Keys) -> None:
