@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from regard.decoding.many import Member, search_many
+from regard.decoding.rules import Wording
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
 from regard.errors import SearchError
 from regard.models.build import build_model
@@ -77,7 +78,7 @@ def test_nothing_is_found_for_nothing(model):
 
 def test_a_prefix_for_each_sentence(model):
     prefixes = [[], [5], [6, 7], [], [8, 9, 10], [11]]
-    answers = search_many([Member(model, SOURCES)], BEAM, budget=20, prefixes=prefixes)
+    answers = search_many([Member(model, SOURCES)], BEAM, budget=20, wording=Wording(prefixes))
     for prefix, hypotheses in zip(prefixes, answers, strict=True):
         assert all(list(h.tokens[: len(prefix)]) == prefix for h in hypotheses)
     free = search_many([Member(model, SOURCES)], BEAM, budget=20)
@@ -88,7 +89,9 @@ def test_forbidden_phrases_are_not_said(model):
     free = search_many([Member(model, SOURCES)], BEAM, budget=20)
     said = {token for hypotheses in free for h in hypotheses for token in h.tokens}
     word = sorted(said)[0]
-    barred = search_many([Member(model, SOURCES)], BEAM, budget=20, forbidden=[[word]])
+    barred = search_many(
+        [Member(model, SOURCES)], BEAM, budget=20, wording=Wording(forbidden=[[word]])
+    )
     assert all(word not in h.tokens for hypotheses in barred for h in hypotheses)
 
 

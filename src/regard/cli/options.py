@@ -41,7 +41,11 @@ Engine = Annotated[
 ]
 InPrecision = Annotated[
     Precision,
-    typer.Option("--precision", help="Of ctranslate2; auto: int8 where it is close enough."),
+    typer.Option(
+        "--precision",
+        help="Of the weights; auto: with ctranslate2 int8 where it is close enough, with native, "
+        "which also has bfloat16 and int8, float32.",
+    ),
 ]
 Unknown = Annotated[
     str | None,

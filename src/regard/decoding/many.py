@@ -1,21 +1,34 @@
 """Any number of sentences -> hypotheses: batched by length, answered in order."""
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
 
 from regard.batching.collate import pad_source
+from regard.batching.crew import Crew
 from regard.decoding.batches import plan_batches
 from regard.decoding.ensemble import Ensemble, EnsembleState, watch_member
 from regard.decoding.observe import Observe
-from regard.decoding.rules import Wording
+from regard.decoding.rules import FREE, Wording
 from regard.decoding.search import search
 from regard.decoding.settings import DecodingSettings
 from regard.errors import SearchError
 from regard.models.contracts import AnyModel, Decoder, State
 from regard.nouns import Hypothesis
 from regard.types import Watch
+
+
+class Job(NamedTuple):
+    """A batch of sentences to search for, with no model: it may go to another process."""
+
+    sources: Sequence[Sequence[Sequence[int]]]
+    """Of each model the sentences, in its own tokens."""
+    settings: DecodingSettings
+    wording: Wording
+    numbers: Sequence[int]
 
 
 class Member(NamedTuple):
@@ -30,42 +43,79 @@ def search_many(
     settings: DecodingSettings,
     *,
     budget: int,
-    prefixes: Sequence[Sequence[int]] | None = None,
-    forbidden: Sequence[Sequence[int]] = (),
+    wording: Wording = FREE,
     numbers: Sequence[int] | None = None,
     watch: Watch | None = None,
     observe: Observe | None = None,
+    crew: Crew[Job, list[list[Hypothesis]]] | None = None,
 ) -> list[list[Hypothesis]]:
     """The n best answers to each sentence, in the order given, by one model or several together.
 
     At most `budget` positions, counted once for each hypothesis, are searched at a time, and no
-    answer is longer than the models can write. Each sentence's answers begin with its prefix, and
-    none holds a phrase that is `forbidden`. `numbers`, by default the sentences' places, tell them
+    answer is longer than the models can write. `wording` says what they must and must not say of
+    all sentences. `numbers`, by default the sentences' places, tell them
     apart for sampling and for `observe`.
+
+    A `crew`, whose helpers must have the same models, shares the batches where nobody looks on;
+    they are the same ones with it and without.
     """
     settings = _within_limits(settings, members)
     _check_coverage(settings, members)
-    first = members[0]
-    lengths = [len(ids) + 1 for ids in first.sources]  # with EOS
+    models = [model for model, _ in members]
+    lengths = [len(ids) + 1 for ids in members[0].sources]  # with EOS
     width = settings.n_best if settings.sampling else settings.beam.size
-    where = next(first.model.parameters()).device
-    answers: dict[int, list[Hypothesis]] = {}
-    for places in plan_batches(lengths, budget, width):
-        decoder, state = _begin(members, places, watch)
-        found = search(
-            decoder,
-            state,
-            torch.tensor([lengths[place] for place in places], device=where),
+    batches = plan_batches(lengths, budget, width)
+    jobs = [
+        Job(
+            [[sources[place] for place in places] for _, sources in members],
             settings,
-            wording=Wording(
-                None if prefixes is None else [prefixes[place] for place in places], forbidden
-            ),
-            numbers=places if numbers is None else [numbers[place] for place in places],
-            watch=watch,
-            observe=observe,
+            wording.of(places),
+            places if numbers is None else [numbers[place] for place in places],
         )
-        answers.update(zip(places, found, strict=True))
+        for places in batches
+    ]
+    if crew is None or watch is not None or observe is not None:
+        found = [search_batch(models, job, watch=watch, observe=observe) for job in jobs]
+    else:
+        found = crew.share(jobs, partial(_search_beside, crew, models))
+    answers = dict(zip(chain(*batches), chain(*found), strict=True))
     return [answers[place] for place in range(len(lengths))]
+
+
+def search_batch(
+    models: Sequence[AnyModel],
+    job: Job,
+    *,
+    watch: Watch | None = None,
+    observe: Observe | None = None,
+) -> list[list[Hypothesis]]:
+    """The n best answers to each sentence of a batch."""
+    decoder, state = _begin(models, job.sources, watch)
+    lengths = [len(ids) + 1 for ids in job.sources[0]]  # with EOS
+    return search(
+        decoder,
+        state,
+        torch.tensor(lengths, device=next(models[0].parameters()).device),
+        job.settings,
+        wording=job.wording,
+        numbers=job.numbers,
+        watch=watch,
+        observe=observe,
+    )
+
+
+def _search_beside(
+    crew: Crew[Job, list[list[Hypothesis]]], models: Sequence[AnyModel], job: Job
+) -> list[list[Hypothesis]]:
+    """`search_batch` on one thread where helpers have the other cores."""
+    threads = torch.get_num_threads()
+    if not crew.started or threads == 1:
+        return search_batch(models, job)
+    torch.set_num_threads(1)
+    try:
+        return search_batch(models, job)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _within_limits(settings: DecodingSettings, members: Sequence[Member]) -> DecodingSettings:
@@ -90,15 +140,14 @@ def _check_coverage(settings: DecodingSettings, members: Sequence[Member]) -> No
 
 @torch.inference_mode()
 def _begin(
-    members: Sequence[Member], places: Sequence[int], watch: Watch | None
+    models: Sequence[AnyModel], sources: Sequence[Sequence[Sequence[int]]], watch: Watch | None
 ) -> tuple[Decoder[Any], State]:
-    """A decoder and its state before the first token, for the sentences at `places`."""
+    """A decoder and its state before the first token, where each model reads its own `sources`."""
     states = []
-    for number, (model, sources) in enumerate(members):
-        where = next(model.parameters()).device
-        source = pad_source([sources[place] for place in places]).to(where)
+    for number, (model, own) in enumerate(zip(models, sources, strict=True)):
+        source = pad_source(own).to(next(model.parameters()).device)
         memory = model.encode(source, watch=watch_member(watch, number))
         states.append(model.start(memory))
-    if len(members) == 1:
-        return members[0].model, states[0]
-    return Ensemble([model for model, _ in members]), EnsembleState(tuple(states))
+    if len(models) == 1:
+        return models[0], states[0]
+    return Ensemble(models), EnsembleState(tuple(states))

@@ -31,6 +31,12 @@ class Wording(NamedTuple):
     forbidden: Sequence[Sequence[int]] = ()
     """Phrases that no answer may hold."""
 
+    def of(self, places: Sequence[int]) -> "Wording":
+        """What it says of some sentences alone."""
+        if self.prefixes is None:
+            return self
+        return self._replace(prefixes=[self.prefixes[place] for place in places])
+
 
 FREE = Wording()
 """No demands."""

@@ -12,6 +12,7 @@ import torch
 
 from regard.errors import RunError
 from regard.files import write_whole
+from regard.layers.quantised import Precision, quantise
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
 from regard.recipes.load import as_begun, dump_recipe, make_recipe, read_raw
@@ -143,6 +144,16 @@ class RunFolder:
         return False
 
 
+class Opening(NamedTuple):
+    """What of a run was loaded, so that another process can load the same."""
+
+    path: Path
+    weights: str
+    precision: Precision
+    stamp: tuple[int, int]
+    """When the file of weights was written, in ns, and its size: another is another model."""
+
+
 class Run(NamedTuple):
     """A trained model with all that it needs to be used."""
 
@@ -150,6 +161,8 @@ class Run(NamedTuple):
     tokenizers: Tokenizers
     model: AnyModel
     folder: RunFolder
+    opened: Opening | None = None
+    """How it was loaded; None: it was not, or has been changed since."""
 
     @property
     def longest(self) -> int:
@@ -157,8 +170,14 @@ class Run(NamedTuple):
         return min(self.recipe.training.max_tokens, (self.model.limit or 1 << 30) - 1)
 
 
-def load_run(path: Path | str, *, device: torch.device, weights: str = "model") -> Run:
-    """The run in a folder, ready to translate on `device`."""
+def load_run(
+    path: Path | str,
+    *,
+    device: torch.device,
+    weights: str = "model",
+    precision: Precision = "float32",
+) -> Run:
+    """The run in a folder, ready to translate on `device`, with its matrices in a `precision`."""
     folder = RunFolder(Path(path))
     recipe = folder.load_recipe()
     file = folder.weights(weights)
@@ -166,11 +185,14 @@ def load_run(path: Path | str, *, device: torch.device, weights: str = "model") 
         raise RunError(_no_weights(folder, weights))
     tokenizers = load_tokenizers(folder.path)
     model = new_model(recipe, tokenizers)
+    stamp = (file.stat().st_mtime_ns, file.stat().st_size)
     try:
         model.load_state_dict(load_weights(file))
     except RuntimeError as error:
         raise RunError(f"{file}: does not fit the model of {folder.recipe}: {error}") from None
-    return Run(recipe, tokenizers, model.to(device).eval(), folder)
+    quantise(model.to(device).eval(), precision)
+    opened = Opening(folder.path.absolute(), weights, precision, stamp)
+    return Run(recipe, tokenizers, model, folder, opened)
 
 
 def _no_weights(folder: RunFolder, name: str) -> str:

@@ -66,6 +66,7 @@ class Trial(NamedTuple):
 WAYS = (
     Way("ctranslate2", "int8"),
     Way("ctranslate2", "float32"),
+    Way("native", "int8"),
     Way("native", "float32"),
 )
 

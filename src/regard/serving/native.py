@@ -3,23 +3,26 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from regard.decoding.many import Member, search_many
 from regard.decoding.observe import Audience, Observe
+from regard.decoding.rules import Wording
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.tree import Growing
 from regard.errors import SettingsError
 from regard.inspection.changes import Change, Wish, grant, name_words
 from regard.inspection.record import chain
+from regard.layers.quantised import Precision
 from regard.nouns import Hypothesis
 from regard.recipes.run_folder import Run, load_run, pick_device
 from regard.serving.answer import Answer, Said
 from regard.serving.changing import check_changes
 from regard.serving.engine import Spoken, Wanted
+from regard.serving.helping import make_crew
 from regard.serving.lines import Line, part_number
 from regard.serving.looking import look_into, with_tree
-from regard.serving.measured import Choice
+from regard.serving.measured import Choice, count_cores
 from regard.serving.unknown_words import make_filler
 from regard.text.special import UNK
 from regard.types import Watch
@@ -29,6 +32,8 @@ if TYPE_CHECKING:  # it imports this module, late
 
 BUDGET = 16_384
 """Positions searched at a time, counted once for each hypothesis; where nothing was measured."""
+CPU_BUDGET = 2048
+"""The same on a CPU, whose caches are to hold them."""
 
 
 class Native:
@@ -36,9 +41,13 @@ class Native:
 
     def __init__(self, runs: Sequence[Run], choice: Choice | None = None) -> None:
         self.runs = tuple(runs)
-        measured = choice is not None and choice.engine == "native"
-        self._budget = choice.budget if choice and measured else BUDGET
         self._target = runs[0].tokenizers.target
+        where = next(runs[0].model.parameters()).device
+        self._budget = CPU_BUDGET if where.type == "cpu" else BUDGET
+        workers = count_cores()
+        if choice is not None and choice.engine == "native":
+            self._budget, workers = choice.budget, choice.workers
+        self._crew = make_crew(runs, workers)
 
     def refuses(self, wanted: Wanted) -> str | None:
         return None
@@ -78,11 +87,13 @@ class Native:
             self._members(lines),
             wanted.settings,
             budget=self._budget,
-            prefixes=[[] if part else begun for _, part in places],
-            forbidden=self._phrases(wanted.forbidden),
+            wording=Wording(
+                [[] if part else begun for _, part in places], self._phrases(wanted.forbidden)
+            ),
             numbers=[part_number(*place) for place in places],
             watch=watch,
             observe=_together(wanted.observers),
+            crew=self._crew,
         )
         following = iter(found)
         return [[next(following) for _ in line.parts] for line in lines[0]]
@@ -99,10 +110,18 @@ class Native:
         ]
 
 
-def open_runs(paths: Sequence[str | Path], *, device: str, weights: str) -> list[Run]:
-    """The runs in some folders, ready on the device of that name."""
+def open_runs(
+    paths: Sequence[str | Path], *, device: str, weights: str, precision: str = "auto"
+) -> list[Run]:
+    """The runs in some folders, ready on the device of that name; `auto` is float32."""
+    known = get_args(Precision)
+    chosen = next((one for one in known if precision in (one, "auto")), None)
+    if chosen is None:
+        raise SettingsError(
+            f"--precision {precision} is CTranslate2's; the native engine has {', '.join(known)}"
+        )
     where = pick_device(device)
-    return [load_run(path, device=where, weights=weights) for path in paths]
+    return [load_run(path, device=where, weights=weights, precision=chosen) for path in paths]
 
 
 def look(

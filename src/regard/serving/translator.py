@@ -210,19 +210,20 @@ def load(
     engine would say, and all else is that one's. It takes an export of the model in a `precision`,
     which is made when there is none and kept in the run's folder; `remarks` tell of it. What `auto`
     means, and how large batches are, is what `regard bench` has measured for the run on this
-    machine, if it has, or what a `choice` says.
+    machine, if it has, or what a `choice` says. The native engine's precision is float32 unless
+    another is asked for.
     """
     folder = Path(path)
     if is_export(folder):
         return _load_export(folder, others, weights, engine)
     if choice is None and not others:
         choice = recall(folder)
-    if choice is not None and (engine, precision) == ("auto", "auto"):
-        engine = "native" if choice.engine == "native" else "auto"
-        precision = choice.precision if choice.engine == "ctranslate2" else "auto"
     reason = _why_native(others, device, weights)
+    if choice is not None and reason is None and (engine, precision) == ("auto", "auto"):
+        engine, precision = "native" if choice.engine == "native" else "auto", choice.precision
     if engine == "native" or (engine == "auto" and reason is not None):
-        runs = late.native().open_runs((path, *others), device=device, weights=weights)
+        paths, open_runs = (path, *others), late.native().open_runs
+        runs = open_runs(paths, device=device, weights=weights, precision=precision)
         return Translator(runs, choice=choice)
     if reason is not None:
         raise SettingsError(f"the engine ctranslate2 cannot be used: {reason}")
