@@ -128,6 +128,8 @@ class Models:
                     "serve one of them, or name other languages: fr-en=FOLDER"
                 )
             seen, translator = _look_at(path), open_model(path, device)
+            for remark in translator.remarks:
+                log("loaded", model=str(languages), remark=remark)
             gatherer = Gatherer(str(languages), translator, settings, metrics)
             served[languages] = Served(languages, path, device, gatherer, seen)
         return cls(list(served.values()), metrics)
