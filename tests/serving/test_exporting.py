@@ -115,9 +115,16 @@ def test_a_file_of_another_version_of_ctranslate2(exported, tmp_path):
     content = bytearray(model.read_bytes())
     content[0] = 99  # its binary version
     model.write_bytes(content)
+    assert load(copied, device="cpu", precision="float32").remarks  # made again
     again = load(copied, device="cpu", precision="float32")
-    assert again.engine_for() == "native"  # the one that is there is of the same run: it stays
-    assert len(again.translate(SENTENCES)) == 3
+    assert (again.engine_for(), again.remarks) == ("ctranslate2", ())
+
+
+def test_an_export_that_can_never_be_read(copied, monkeypatch):
+    monkeypatch.setattr(late.fast(), "open_fast", lambda *given: None)
+    assert load(copied, device="cpu", precision="float32").engine_for() == "native"
+    with pytest.raises(RunError, match="cannot be used: its export cannot be read"):
+        load(copied, device="cpu", precision="float32", engine="ctranslate2")
 
 
 def test_a_folder_that_cannot_be_written(copied, monkeypatch):

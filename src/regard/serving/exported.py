@@ -6,6 +6,7 @@ of CTranslate2, the tokenizers, and a card.
 
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -134,6 +135,11 @@ def find_export(run: Path, file: Path, name: str, precision: Precision) -> Expor
 def export_folders(run: Path, name: str, precision: Precision) -> Iterator[Path]:
     """Where exports of these weights in this precision lie, of now or of before."""
     return (run / FOLDER).glob(f"{name}-{precision}-*")
+
+
+def discard(export: Exported) -> None:
+    """Remove an export that is of no use."""
+    shutil.rmtree(export.folder, ignore_errors=True)
 
 
 def stamp_weights(file: Path) -> WeightsStamp:

@@ -12,7 +12,7 @@ from regard.recipes.places import NAMED_WEIGHTS, weights_file
 from regard.serving import late
 from regard.serving.answer import Answer, write_answer
 from regard.serving.engine import Engine, Wanted
-from regard.serving.exported import Precision, find_export, is_export, open_export
+from regard.serving.exported import Precision, discard, find_export, is_export, open_export
 from regard.serving.lines import mend, read_together
 from regard.serving.measured import Choice, recall
 from regard.serving.searching import for_all_engines, native_only, search_settings
@@ -274,15 +274,19 @@ def _load_fast(
     fast: Fast | None = late.fast().open_fast(found, choice) if found else None
     runs: Sequence[Run] | None = None
     if fast is None and (found is None or found.card.gate.refused is None):
+        if found is not None:
+            discard(found)  # it cannot be read
         runs = _open_runs(folder, weights)
         found, remark = late.exporting().try_export(runs[0], weights, precision, needed=only)
         remarks += [remark] if remark else []
         fast = late.fast().open_fast(found, choice) if found else None
     if fast is None:
-        if found is not None and found.card.gate.refused is not None:
-            remarks = [f"{folder}: the native engine translates: {found.card.gate.refused}"]
+        refused = found.card.gate.refused if found is not None else None
         if only:
-            raise RunError(remarks[0])
+            reason = refused or "its export cannot be read"
+            raise RunError(f"{folder}: the engine ctranslate2 cannot be used: {reason}")
+        if refused is not None:
+            remarks = [f"{folder}: the native engine translates: {refused}"]
         runs = runs or _open_runs(folder, weights)
         return Translator(runs, remarks=remarks, choice=choice)
     open_runs = partial(_open_runs, folder, weights)
