@@ -294,6 +294,10 @@ def test_a_run_of_old_is_translated_as_ever_unless_asked_otherwise(copied):
     (copied / "recipe.yaml").write_text(yaml.safe_dump(raw))
     old = load(copied, device="cpu")
     assert (old.engine_for(), old.remarks) == ("native", ())
+    light = load(copied, device="cpu", precision="bfloat16")
+    assert next(iter(light("Elle danse.").candidates)).score != old("Elle danse.").score
+    with pytest.raises(SettingsError, match="int16 is CTranslate2's; the native engine has"):
+        load(copied, device="cpu", precision="int16")
     asked = load(copied, device="cpu", engine="ctranslate2", precision="float32")
     assert asked.engine_for() == "ctranslate2"
     assert asked.remarks[-1].endswith("is the native engine's: normalise is gnmt")

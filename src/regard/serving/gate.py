@@ -5,15 +5,14 @@ from random import Random
 from typing import NamedTuple
 
 from regard.corpora.pairs import Pair
+from regard.decoding.many import Member, search_many
 from regard.errors import RegardError
 from regard.nouns import Hypothesis
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import Run
-from regard.serving.engine import Wanted
 from regard.serving.exported import Difference, GateReport
 from regard.serving.fast import Fast
 from regard.serving.lines import Line, read_line
-from regard.serving.native import Native
 from regard.serving.searching import for_all_engines
 from regard.streams import pick
 from regard.text.special import SPECIAL_PIECES
@@ -22,6 +21,8 @@ SENTENCES = 64
 """In the sample."""
 LONGEST = 60
 """Tokens of a sentence of it: the native engine must translate them too, and a person waits."""
+BUDGET = 2048
+"""Positions that the native engine searches at a time."""
 ROUNDING = 1e-3
 """Scores this near are the same; float32 differs in the sixth digit."""
 MOST_LOSS = 0.02
@@ -66,11 +67,9 @@ def examine(run: Run, exact: Fast, used: Fast) -> GateReport:
     model may hold them `MOST_LOSS` less likely than its own.
     """
     sample, settings = draw_sample(run), for_all_engines(run.recipe.decoding)
-    wanted = Wanted(settings)
-    native, plain, light = (
-        [one.parts[0][0].hypothesis for one in engine.speak([sample.lines], wanted)]
-        for engine in (Native([run]), exact, used)
-    )
+    sources = [line.parts[0] for line in sample.lines]
+    native = _best(search_many([Member(run.model, sources)], settings, budget=BUDGET))
+    plain, light = (_best(engine.search(sources, settings)) for engine in (exact, used))
     pairs = list(zip(native, plain, strict=True))
     gaps = [abs(one.score - other.score) for one, other in pairs]
     same = [one.tokens == other.tokens for one, other in pairs]
@@ -94,6 +93,10 @@ def examine(run: Run, exact: Fast, used: Fast) -> GateReport:
         refused=refused,
         differences=tuple(_differences(run, sample.lines, native, other))[:SHOWN],
     )
+
+
+def _best(found: Sequence[Sequence[Hypothesis]]) -> list[Hypothesis]:
+    return [answers[0] for answers in found]
 
 
 def _loss(

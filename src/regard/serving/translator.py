@@ -287,7 +287,9 @@ def _load_fast(
             raise RunError(f"{folder}: the engine ctranslate2 cannot be used: {reason}")
         if refused is not None:
             remarks = [f"{folder}: the native engine translates: {refused}"]
-        runs = runs or _open_runs(folder, weights)
+        if runs is None or precision not in ("auto", "float32"):
+            opener = late.native().open_runs
+            runs = opener((folder,), device="cpu", weights=weights, precision=precision)
         return Translator(runs, remarks=remarks, choice=choice)
     open_runs = partial(_open_runs, folder, weights)
     new = Translator.of_export(fast, folder, open_runs, only=only, choice=choice)
