@@ -59,7 +59,8 @@ class Graphs:
 
     def capture(self, work: Run) -> Run:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream):
+        how = {"pool": self.pool, "stream": self.stream, "capture_error_mode": "thread_local"}
+        with torch.cuda.graph(graph, **how):
             work()
         self.pool = graph.pool()
         replay: Run = graph.replay
