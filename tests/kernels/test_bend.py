@@ -50,3 +50,18 @@ def test_torch_knows_the_operators(where):
     torch.library.opcheck(bend._forward, tuple(inputs), test_utils=checks)
     out = linear_relu(*inputs).detach()
     torch.library.opcheck(bend._backward, (out, torch.ones_like(out)), test_utils=checks)
+
+
+def test_another_number_of_rows_is_not_compiled_again(where):
+    x, weight, bias = given(where)
+    graphs = []
+
+    def counting(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(linear_relu, backend=counting, dynamic=True, fullgraph=True)
+    for rows in (5, 7, 11):
+        some = x.detach()[:rows]
+        torch.testing.assert_close(compiled(some, weight, bias), linear_relu(some, weight, bias))
+    assert len(graphs) == 1
