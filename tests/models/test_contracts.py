@@ -213,6 +213,14 @@ def test_teaching_leaves_out_the_padding_and_nothing_else(name, dtype):
 
 
 @every_variant
+def test_the_output_layer_is_what_makes_the_logits(name):
+    model, source, target = tiny(name)
+    features = model.decode(target, model.encode(source)).features
+    wanted = torch.nn.functional.linear(features, *model.output_layer())
+    torch.testing.assert_close(model.logits(features), wanted)
+
+
+@every_variant
 def test_a_sentence_alone_is_what_it_is_in_a_batch(name):
     model, source, target = tiny(name)
     wanted = model(source, target)

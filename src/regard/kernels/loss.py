@@ -8,7 +8,6 @@ import importlib
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.library import custom_op
 
@@ -50,15 +49,18 @@ def smoothed_slopes_(logits: Tensor, labels: Tensor, smoothing: float) -> Costs:
 def plain_slopes_(logits: Tensor, labels: Tensor, smoothing: float) -> Costs:
     """`smoothed_slopes_` as its formula reads."""
     precise = torch.promote_types(logits.dtype, torch.float32)
-    logp = F.log_softmax(logits, -1, dtype=precise)  # (M, V)
-    counts = labels != IGNORED
-    own = F.nll_loss(logp, labels, reduction="none", ignore_index=IGNORED)  # (M,)
-    costs = (1 - smoothing) * own - smoothing * logp.mean(-1) * counts
-    slopes = logp.exp_().sub_(smoothing / logits.shape[1])
-    slopes.scatter_add_(
-        1, labels.clamp(min=0)[:, None], torch.full_like(own, smoothing - 1)[:, None]
-    )
-    logits.copy_(slopes * counts[:, None])
+    counts, known = labels != IGNORED, labels.clamp(min=0)[:, None]  # (M,), (M, 1)
+    slopes = logits.softmax(-1, dtype=precise)  # (M, V)
+    logsum = logits.amax(-1) - slopes.amax(-1).log()  # (M,) the largest of them is never 0
+    own = logsum - logits.gather(1, known)[:, 0]  # (M,)
+    costs = own
+    if smoothing:
+        costs = torch.lerp(own, logsum - logits.mean(-1, dtype=precise), smoothing)
+        slopes.sub_(smoothing / logits.shape[1])
+    slopes.scatter_add_(1, known, torch.full_like(own, smoothing - 1)[:, None])
+    if logits.device.type != "cpu" or not counts.all():  # only a CPU is asked without waiting
+        slopes, costs, own = slopes * counts[:, None], costs * counts, own * counts
+    logits.copy_(slopes)
     return Costs(costs, own)
 
 

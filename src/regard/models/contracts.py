@@ -5,7 +5,7 @@ belongs to the source once per sentence and what belongs to a hypothesis once pe
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +36,13 @@ class Decoder(Protocol[StateT]):
     ) -> tuple[Tensor, StateT]:
         """Logits (B, K, V) of what follows `tokens` (B, K), and the state after them."""
         ...
+
+
+class Projection(NamedTuple):
+    """A linear layer."""
+
+    weight: Tensor  # (V, D)
+    bias: Tensor | None = None  # (V,)
 
 
 class Model(nn.Module, ABC, Generic[StateT]):
@@ -74,6 +81,14 @@ class Model(nn.Module, ABC, Generic[StateT]):
         """Logits (B, T, V) under teacher forcing."""
         memory = self.encode(source, watch=watch)
         return self.logits(self.decode(target, memory, watch=watch).features)
+
+    def output_layer(self) -> Projection | None:
+        """What `logits` multiplies with, for a loss that makes them a part at a time.
+
+        `output`, where a family has a linear layer of that name. None: it takes more than that.
+        """
+        output = getattr(self, "output", None)
+        return Projection(output.weight, output.bias) if isinstance(output, nn.Linear) else None
 
     def teach(self, batch: Batch) -> Decoded:
         """What `logits` is to be given for the M real target positions of `batch` alone: (M, D).

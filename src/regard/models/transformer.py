@@ -28,7 +28,7 @@ from regard.layers.embeddings import TiedEmbeddings
 from regard.layers.experts import Experts, ExpertsSettings
 from regard.layers.feed_forward import FeedForward
 from regard.layers.residual import Residual
-from regard.models.contracts import Model
+from regard.models.contracts import Model, Projection
 from regard.models.stack_settings import StackSettings
 from regard.types import Batch, Decoded, Memory, Padded, Routing, Site, Watch
 
@@ -279,6 +279,9 @@ class Stacks(Model[TransformerState], Generic[LayerT]):
 
     def logits(self, features: Tensor) -> Tensor:
         return self.embeddings.logits(features)
+
+    def output_layer(self) -> Projection:
+        return Projection(self.embeddings.outputs)
 
     def placed(self, x: Tensor, positions: nn.Module | None, first: int, count: int) -> Tensor:
         """`x` (B, T, D) told that it stands at `count` positions (T of them, or one) from `first`.

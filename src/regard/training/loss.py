@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.kernels.loss import IGNORED
 from regard.models.contracts import AnyModel
+from regard.training.chunked_loss import chunked_loss
 from regard.types import Batch, Routing
 
 
@@ -53,10 +54,14 @@ def batch_loss(
     copies = 2 if consistency else 1
     seen = batch.twice() if consistency else batch
     features, routings = model.teach(seen)  # (copies * M, D)
-    logits = model.logits(features)  # (copies * M, V)
-    loss = smoothed_cross_entropy(logits, seen.labels, smoothing)
-    minimised = loss.minimised / copies
-    if consistency:
-        minimised = minimised + consistency / 2 * disagreement(*logits.chunk(2))
-    minimised = minimised + batch.num_tokens * sum(one.imbalance for one in routings)
-    return Loss(minimised, loss.surprise / copies, routings)
+    compiled = torch.compiler.is_compiling()  # then the compiler decides what is kept
+    output = None if consistency or compiled else model.output_layer()
+    if output is not None:
+        minimised, surprise = chunked_loss(features, output, seen.labels, smoothing)
+    else:
+        logits = model.logits(features)  # (copies * M, V)
+        minimised, surprise, _ = smoothed_cross_entropy(logits, seen.labels, smoothing)
+        if consistency:
+            minimised = minimised + consistency * disagreement(*logits.chunk(2))
+    minimised = minimised / copies + batch.num_tokens * sum(one.imbalance for one in routings)
+    return Loss(minimised, surprise / copies, routings)
