@@ -34,6 +34,7 @@ RAW = {
         "steps": 60,
         "batch_tokens": 512,
         "max_tokens": 50,
+        "precision": "float32",  # the same on every machine
         "optimizer": {"learning_rate": 5e-3},
         "schedule": {"warmup": 10},
         "validation": {"every": 15, "sentences": 5, "by": "loss"},

@@ -12,7 +12,7 @@ from regard.evaluation.scores import Score
 from regard.recipes.card import write_card
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import RunFolder, load_run
-from regard.training.loop import Progress
+from regard.training.progress import Progress
 
 SCORES = [
     Score("BLEU", 12.345, "nrefs:1|case:mixed", Interval(10.0, 14.0)),

@@ -70,8 +70,9 @@ def test_every_setting_has_a_row_with_a_meaning():
         "| `name` | required | What the run is called; `runs/NAME` is where it goes unless told "
         "otherwise. |",
         "| `sampling` | `null` | Sampling, in place of the beam. |",
-        '| `precision` | `"float32"` | One of `float32`, `bfloat16`. What the products are '
-        "computed in; the weights themselves stay float32. |",
+        '| `precision` | `"auto"` | One of `auto`, `float32`, `bfloat16`. What the products are '
+        "computed in; the weights themselves stay float32. `auto`: bfloat16 where the device has "
+        "instructions for it (avx512_bf16 or AMX; NVIDIA from Ampere on), or float32. |",
     ],
 )
 def test_rows_say_default_choices_and_meaning(row):

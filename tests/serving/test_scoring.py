@@ -11,7 +11,7 @@ from regard.recipes.run_folder import RunFolder, load_run
 from regard.serving import scoring
 from regard.serving.answer import Answer, Candidate
 from regard.serving.scoring import finish_run, score_held_out, translator_perplexity
-from regard.training.loop import Progress
+from regard.training.progress import Progress
 
 CPU = torch.device("cpu")
 

@@ -9,9 +9,10 @@ from regard.corpora.store import TokenChunk, TokenStore, write_store
 from regard.errors import RunError, TrainingError
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.training.checkpoints import list_checkpoints, load_weights, read_progress
-from regard.training.loop import START, Task, TrainingSettings, fit
+from regard.training.loop import Task, TrainingSettings, fit
 from regard.training.loss import batch_loss
 from regard.training.optimizer import build_optimizer
+from regard.training.progress import START
 
 VOCABULARY = 20
 
@@ -34,6 +35,7 @@ def settings(**changed):
     plain = {
         "steps": 12,
         "batch_tokens": 64,
+        "precision": "float32",  # the same on every machine
         "schedule": {"warmup": 4},
         "validation": {"every": 4, "by": "loss"},
         "log_every": 3,
@@ -101,8 +103,13 @@ def same(one, other):
 @pytest.mark.parametrize("stop_after", [1, 4, 5, 7, 11])
 @pytest.mark.parametrize(
     "changed",
-    [{}, {"moving_average": 0.9, "accumulate": 2}, {"experts": {"count": 3, "every": 1}}],
-    ids=["plain", "averaged", "experts"],
+    [
+        {},
+        {"moving_average": 0.9, "accumulate": 2},
+        {"experts": {"count": 3, "every": 1}},
+        {"precision": "bfloat16"},
+    ],
+    ids=["plain", "averaged", "experts", "bfloat16"],
 )
 def test_stopped_and_resumed_equals_unbroken(store, tmp_path, stop_after, changed):
     whole, _ = run(store, tmp_path / "whole", **changed)

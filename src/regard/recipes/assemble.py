@@ -35,7 +35,6 @@ from regard.text.build import Tokenizers
 from regard.training.checkpoints import load_weights
 from regard.training.loop import (
     BatchesFrom,
-    Progress,
     Reporter,
     StopAsked,
     Task,
@@ -45,6 +44,7 @@ from regard.training.loop import (
     last_progress,
 )
 from regard.training.loss import batch_loss
+from regard.training.progress import Progress
 from regard.training.refinement import RefinementSettings
 from regard.training.step import LossOf
 

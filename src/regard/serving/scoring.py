@@ -16,7 +16,7 @@ from regard.recipes.prepare import Data, load_data
 from regard.recipes.run_folder import RunFolder, load_run
 from regard.serving.aligning import attends, measure_on_valid
 from regard.serving.translator import Translator
-from regard.training.loop import Progress
+from regard.training.progress import Progress
 
 BATCH = 64
 """Pairs whose perplexity is measured together."""

@@ -4,9 +4,9 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import Literal, NamedTuple, Protocol, Self
 
 import torch
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
@@ -35,9 +35,10 @@ from regard.training.optimizer import (
     build_optimizer,
     learning_rate,
 )
+from regard.training.precision import PrecisionName, resolve_precision
+from regard.training.progress import Progress
 from regard.training.step import Learning, LossOf, PlainStep, Step
 
-START = Position(0, 0)
 BEFORE = -1
 """A step before the first."""
 AHEAD = 16
@@ -75,8 +76,10 @@ class TrainingSettings(Settings):
     consistency: float = Field(default=0.0, ge=0)
     """What it costs when two draws of dropout disagree on the same pair (Liang et al. 2021,
     R-Drop; they use 5): doubles the work of a step and helps small corpora; 0 sees pairs once."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """What the products are computed in; the weights themselves stay float32."""
+    precision: PrecisionName = "auto"
+    """What the products are computed in; the weights themselves stay float32. `auto`: bfloat16
+    where the device has instructions for it (avx512_bf16 or AMX; NVIDIA from Ampere on), or
+    float32."""
     compile: bool = False
     """Compile the loss with torch.compile: minutes of waiting first, then faster on a GPU."""
     capture: bool = False
@@ -114,31 +117,6 @@ class Reporter(Protocol):
     def logged(self, step: int, numbers: Mapping[str, float]) -> None: ...
     def validated(self, step: int, numbers: Mapping[str, float], *, best: bool) -> None: ...
     def noted(self, message: str) -> None: ...
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a run stands, beside its tensors."""
-
-    step: int = 0
-    position: Position = START
-    best: tuple[tuple[float, int], ...] = ()
-    """Value (the higher the better) and step of the best validated weights, best first."""
-    validated: int = 0
-    """The step of the last validation."""
-    stale: int = 0
-    """Validations since the last new best."""
-    seconds: float = 0.0
-    threads: int = 0
-    """Threads of torch: with another number, sums are taken in another order."""
-
-    @classmethod
-    def read(cls, raw: Mapping[str, Any]) -> "Progress":
-        best = tuple((float(value), int(step)) for value, step in raw["best"])
-        return cls(**{**raw, "position": Position(*raw["position"]), "best": best})
-
-    def write(self) -> dict[str, Any]:
-        return {**self.__dict__, "position": list(self.position), "best": list(self.best)}
 
 
 BatchesFrom = Callable[[Position], Iterator[Placed]]
@@ -222,9 +200,11 @@ class _Training:
         reporter: Reporter,
     ) -> None:
         self.model, self.settings, self.folder, self.width = model, settings, folder, width
-        self.reporter, self.progress = reporter, Progress(threads=torch.get_num_threads())
         self.parameters = dict(model.named_parameters())
         self.device = next(iter(self.parameters.values())).device
+        self.precision = resolve_precision(settings.precision, self.device)
+        self.reporter = reporter
+        self.progress = Progress(threads=torch.get_num_threads(), precision=self.precision)
         self.optimizer = build_optimizer(model, settings.optimizer)
         self.moving = (
             MovingAverage(list(self.parameters.values()), settings.moving_average)
@@ -274,13 +254,9 @@ class _Training:
             raise RunError(
                 f"{self.folder}: the checkpoint was written by another version of regard ({error})"
             ) from None
-        threads = torch.get_num_threads()
-        if self.progress.threads != threads:
-            self.reporter.noted(
-                f"begun with {self.progress.threads} threads, resumed with {threads}: "
-                "the weights will differ in their last bits from an unbroken run's"
-            )
-            self.progress = replace(self.progress, threads=threads)
+        self.progress, notes = self.progress.here(torch.get_num_threads(), self.precision)
+        for note in notes:
+            self.reporter.noted(note)
         if (self.device.type == "cuda") != ("rng.cuda" in checkpoint.tensors):
             self.reporter.noted(
                 f"resumed on another kind of device, {self.device.type}: "
@@ -344,7 +320,7 @@ class _Training:
         self.progress = replace(self.progress, step=step, position=placed[-1].after)
 
     def _autocast(self) -> torch.autocast:
-        enabled = self.settings.precision == "bfloat16"
+        enabled = self.precision == "bfloat16"
         return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled)
 
     def _learning_rate(self, step: int) -> float:
