@@ -50,12 +50,14 @@ def plain_slopes_(logits: Tensor, labels: Tensor, smoothing: float) -> Costs:
     """`smoothed_slopes_` as its formula reads."""
     precise = torch.promote_types(logits.dtype, torch.float32)
     counts, known = labels != IGNORED, labels.clamp(min=0)[:, None]  # (M,), (M, 1)
-    slopes = logits.softmax(-1, dtype=precise)  # (M, V)
-    logsum = logits.amax(-1) - slopes.amax(-1).log()  # (M,) the largest of them is never 0
-    own = logsum - logits.gather(1, known)[:, 0]  # (M,)
+    slopes = logits.to(precise)  # (M, V): logits, as yet
+    top, at, level = slopes.amax(-1), slopes.gather(1, known)[:, 0], slopes.mean(-1)  # (M,)
+    torch.softmax(slopes, -1, out=slopes)  # in its place: fresh memory takes longer
+    logsum = top - slopes.amax(-1).log()  # (M,) the largest of them is never 0
+    own = logsum - at  # (M,)
     costs = own
     if smoothing:
-        costs = torch.lerp(own, logsum - logits.mean(-1, dtype=precise), smoothing)
+        costs = torch.lerp(own, logsum - level, smoothing)
         slopes.sub_(smoothing / logits.shape[1])
     slopes.scatter_add_(1, known, torch.full_like(own, smoothing - 1)[:, None])
     if logits.device.type != "cpu" or not counts.all():  # only a CPU is asked without waiting

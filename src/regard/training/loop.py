@@ -28,6 +28,7 @@ from regard.training.checkpoints import (
     save_weights,
 )
 from regard.training.expert_use import ExpertUse
+from regard.training.memory import kept_memory
 from regard.training.metrics import Metrics
 from regard.training.optimizer import (
     OptimizerSettings,
@@ -156,7 +157,7 @@ def fit(
     training = _Training(model, task, settings, folder, width=width, reporter=reporter)
     training.resume()
     stream = ahead(task.batches(training.progress.position), AHEAD)
-    with closing(training.metrics), closing(stream):
+    with closing(training.metrics), closing(stream), kept_memory():
         if score_first:
             training.score_first()
         while not training.done():

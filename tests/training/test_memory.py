@@ -1,0 +1,51 @@
+import ctypes
+import sys
+
+import pytest
+
+from regard.training import memory
+from regard.training.memory import KEPT, LARGE, MMAP_THRESHOLD, TRIM_THRESHOLD, kept_memory
+
+
+class Libc:
+    """A C library that remembers what it was told."""
+
+    def __init__(self):
+        self.told, self.trimmed = [], 0
+
+    def mallopt(self, name, value):
+        self.told.append((name, value))
+        return 1
+
+    def malloc_trim(self, pad):
+        self.trimmed += 1
+
+
+def test_what_is_freed_is_kept_and_given_back_at_last(monkeypatch):
+    libc = Libc()
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: libc)
+    with kept_memory():
+        assert libc.told == [(TRIM_THRESHOLD, KEPT), (MMAP_THRESHOLD, LARGE)]
+        assert not libc.trimmed
+    assert dict(libc.told) == {TRIM_THRESHOLD: 2**17, MMAP_THRESHOLD: 2**17}
+    assert libc.trimmed == 1
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_another_library_is_left_alone(monkeypatch, platform):
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: object())
+    with kept_memory():
+        pass
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="no glibc here")
+def test_glibc_takes_these_values():
+    libc = ctypes.CDLL(None)
+    try:
+        assert libc.mallopt(TRIM_THRESHOLD, KEPT) == 1
+        assert libc.mallopt(MMAP_THRESHOLD, LARGE) == 1
+    finally:
+        libc.mallopt(TRIM_THRESHOLD, 2**17)
+        libc.mallopt(MMAP_THRESHOLD, 2**17)
