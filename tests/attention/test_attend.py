@@ -161,3 +161,19 @@ def test_key_values_pick_sentences_and_grow():
     grown = kv.append(KeyValues(kv.keys[:, :, :2], kv.values[:, :, :2]))
     assert grown.keys.shape == (B, H, S + 2, K)
     assert torch.equal(grown.values[:, :, S:], kv.values[:, :, :2])
+
+
+def test_short_sentences_in_half_precision_are_learned_from_by_the_formula(monkeypatch):
+    """On a CPU, whose kernel has a slow backward pass; without slopes the kernel is quick."""
+    ways = []
+    for way in (fused, plain):
+        monkeypatch.setattr(
+            f"regard.attention.attend.{way.__name__}",
+            lambda *given, way=way, **named: ways.append(way.__name__) or way(*given, **named),
+        )
+    queries, kv, mask = some(torch.bfloat16)
+    attend(ScaledDotScore(), queries, kv, mask, site=HERE)
+    attend(ScaledDotScore(), queries.requires_grad_(), kv, mask, site=HERE)
+    monkeypatch.setattr("regard.attention.attend.SHORT", S - 1)
+    attend(ScaledDotScore(), queries, kv, mask, site=HERE)
+    assert ways == ["fused", "plain", "fused"]

@@ -22,6 +22,11 @@ say so costs some microseconds a call; a program that owns its process saves the
 """
 
 
+SHORT = 128
+"""Up to so many keys, the kernel's backward pass in half precision on a CPU takes up to seven times
+as long as the formula's."""
+
+
 class KeyValues(NamedTuple):
     """What queries may look at, split into heads; the keys as `Score.prepare` left them."""
 
@@ -66,7 +71,8 @@ def attend(
     and proofs, always takes the plain formula, so that watching changes not even the last bit.
     """
     factor = score.factor(queries.shape[-1])
-    if watch is None and factor is not None and queries.dtype != torch.float64:
+    exact = watch is not None or queries.dtype == torch.float64
+    if factor is not None and not exact and not _is_slow(queries, kv.keys):
         return fused(queries, kv, mask, factor=factor, bias=bias, dropout=dropout)
     return plain(score, queries, kv, mask, site=site, bias=bias, dropout=dropout, watch=watch)
 
@@ -112,6 +118,13 @@ def fused(
             dropout_p=dropout,
             scale=factor,
         )
+
+
+def _is_slow(queries: Tensor, keys: Tensor) -> bool:
+    """Whether the kernel takes longer than the formula: in training, in half precision on a CPU."""
+    halves = queries.dtype in (torch.bfloat16, torch.float16)
+    learns = torch.is_grad_enabled() and queries.requires_grad
+    return halves and learns and queries.device.type == "cpu" and keys.shape[2] <= SHORT
 
 
 def _may_pick_cudnn(queries: Tensor) -> bool:
