@@ -53,10 +53,10 @@ def test_what_was_measured_is_used(tiny_run, tmp_path):
     """Not by an engine that is asked for: nor is what was measured of one used by the other."""
     run = tmp_path / "run"
     shutil.copytree(tiny_run, run)
-    native = Choice(engine="native", precision="float32", workers=1, budget=4096)
+    native = Choice(engine="native", precision="float32", workers=1, budget=2048)
     remember(run, Measured(machine=this_machine(), date="2026-11-15", fastest=native))
     found = load(run, device="cpu")
     assert found.engine_for() == "native"
-    assert found._native._budget == 4096
+    assert found._native._budget == 2048
     other = native.model_copy(update={"engine": "ctranslate2", "budget": 512})
     assert load(run, device="cpu", engine="native", choice=other)._native._budget == CPU_BUDGET

@@ -61,8 +61,8 @@ class MultiHeadAttention(nn.Module):
 
     def project_all(self, x: Tensor) -> tuple[Tensor, KeyValues]:
         """Queries, and keys and values, of one sequence `x` (B, T, D), for self-attention."""
-        queries, keys, values = self.project(x).chunk(3, dim=-1)
-        return self._split(queries), KeyValues(self._split(keys), self._split(values))
+        queries, keys, values = self._apart(self.project(x), 3)
+        return queries, KeyValues(keys, values)
 
     def project_queries(self, x: Tensor) -> Tensor:
         """Queries (B, H, T, K) of `x` (B, T, D) alone."""
@@ -70,8 +70,7 @@ class MultiHeadAttention(nn.Module):
 
     def project_memory(self, memory: Tensor) -> KeyValues:
         """Keys and values of `memory` (B, S, D): made once, kept by the caller, used each step."""
-        keys, values = self._slice(memory, 1, 3).chunk(2, dim=-1)
-        return KeyValues(self._split(keys), self._split(values))
+        return KeyValues(*self._apart(self._slice(memory, 1, 3), 2))
 
     def forward(
         self,
@@ -121,6 +120,11 @@ class MultiHeadAttention(nn.Module):
         width = x.shape[-1]
         sliced: Tensor = self.project(x, (first * width, last * width))
         return sliced
+
+    def _apart(self, x: Tensor, count: int) -> Sequence[Tensor]:
+        """`count` projections side by side (B, T, count D) -> (B, H, T, K) each."""
+        stacked = torch.unflatten(x, -1, (count, self.heads, -1))  # (B, T, count, H, K)
+        return stacked.permute(2, 0, 3, 1, 4).unbind(0)
 
     def _split(self, x: Tensor) -> Tensor:
         return split_heads(x, self.heads)

@@ -7,6 +7,10 @@ from torch import Tensor
 from regard.decoding.grid import Candidates, Grid
 from regard.decoding.ranking import ranked
 
+MANY = 16
+"""Rows from which `ranked` finds their largest entries sooner than `max`: a CPU goes through them
+one by one, and does not compare several at a time as in `amax`."""
+
 
 @dataclass(frozen=True)
 class Beam:
@@ -35,7 +39,8 @@ class Beam:
         """
         vocabulary = log_probs.shape[-1]
         totals = log_probs.add_(grid.log_probs[..., None]).flatten(1)  # (B, K V)
-        best = ranked(totals, min(2 * self.size if self.size > 1 else 1, totals.shape[1]))  # (B, C)
         if self.size == 1:
-            return Candidates(best.values, best.indices, None)
+            best = totals.max(dim=1, keepdim=True) if len(totals) < MANY else ranked(totals, 1)
+            return Candidates(best.values, best.indices, None)  # (B, 1), of equal ones the first
+        best = ranked(totals, min(2 * self.size, totals.shape[1]))  # (B, C)
         return Candidates(best.values, best.indices % vocabulary, best.indices // vocabulary)

@@ -87,14 +87,16 @@ class Rules:
         """What is left of `log_probs` (B, K, V), into which it writes; some entry of each cell."""
         self._check_ids(log_probs.shape[-1])
         forced = self._forced(grid)  # (B, 1, 1) or None
+        if forced is None and len(self.filters) == 1:  # which leaves EOS as it is
+            log_probs = self.filters[0](log_probs, grid)
+            if _surely_some(log_probs):
+                return log_probs
         must = torch.full_like(grid.tokens[..., :1], EOS)  # (B, K, 1)
         if forced is not None:
             must = torch.where(forced == PAD, must, forced)
         price = log_probs.gather(-1, must).clamp_min(FLOOR)  # (B, K, 1)
         for narrow in self.filters:
             log_probs = narrow(log_probs, grid)
-        if forced is None and _surely_some(log_probs):
-            return log_probs
         no_choice = log_probs.amax(-1, keepdim=True) == NEVER  # (B, K, 1)
         if forced is not None:
             no_choice |= forced != PAD

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # it imports this module, late
 
 BUDGET = 16_384
 """Positions searched at a time, counted once for each hypothesis; where nothing was measured."""
-CPU_BUDGET = 2048
+CPU_BUDGET = 4096
 """The same on a CPU, whose caches are to hold them."""
 
 
