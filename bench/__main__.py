@@ -42,6 +42,9 @@ def main() -> int:
     except RegardError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("interrupted before anything was known", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

@@ -15,6 +15,11 @@ def test_a_command_is_timed_and_what_it_says_kept():
     assert 2 < found.peak_mb < 60  # this process holds torch, and much more
 
 
+def test_the_processor_did_not_sleep():
+    asleep = "import sys, time; time.sleep(1.5); print(sys.stdin.read())"
+    assert run([sys.executable, "-S", "-c", asleep], "x", "processor").seconds < 1
+
+
 def test_a_command_that_fails_is_an_error():
     with pytest.raises(RuntimeError, match="ended with status 3"):
         run([sys.executable, "-c", "raise SystemExit(3)"], "x")
