@@ -26,7 +26,8 @@ def contenders(cores: int, clock: Clock = "wall") -> list[Contender]:
 
     return [
         one("regard", "regard", "int8", workers=cores, engine="auto"),
-        one("regard native float32", "regard", "float32", threads=cores, engine="native"),
+        one("regard native int8", "regard", "int8", workers=cores, engine="native"),
+        one("regard native float32", "regard", "float32", workers=cores, engine="native"),
         one("CTranslate2 int8", "opennmt", "int8", workers=cores),
         one("CTranslate2 float32", "opennmt", "float32", workers=cores),
         one("Hugging Face float32", "hugging_face", "float32", threads=cores),

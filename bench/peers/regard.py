@@ -11,8 +11,6 @@ from regard.serving.translator import EngineChoice, load
 
 COPIED = ("*.yaml", "*.safetensors", "*.json", "*.model")
 """What a translator reads of a run's folder."""
-BUDGET = 4096
-"""Positions at a time, where fewer workers are asked for than there are cores."""
 
 
 def export(run: Path, folder: Path) -> None:
@@ -38,13 +36,20 @@ class Translating:
     """A translator."""
 
     def __init__(self, folder: Path, setup: Setup) -> None:
-        engine: EngineChoice = "native" if setup.engine == "native" else "auto"
+        native = setup.engine == "native"
+        engine: EngineChoice = "native" if native else "auto"
+        precision = setup.precision if native else "auto"
         choice = None
-        if engine == "auto" and setup.workers != count_cores():
+        if setup.workers != count_cores():
             choice = Choice(
-                engine="ctranslate2", precision="auto", workers=setup.workers, budget=BUDGET
+                engine="native" if native else "ctranslate2",
+                precision=precision,
+                workers=setup.workers,
+                budget=2048 if native else 4096,  # as each has it by itself
             )
-        self.translator = load(folder, device=setup.device, engine=engine, choice=choice)
+        self.translator = load(
+            folder, device=setup.device, engine=engine, precision=precision, choice=choice
+        )
 
     def translate(self, texts: Sequence[str], beam: int) -> list[str]:
         settings = search_settings(self.translator.settings, beam=beam)

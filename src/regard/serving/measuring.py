@@ -24,7 +24,7 @@ from regard.serving.translator import Translator, load
 T = TypeVar("T")
 
 STATUS = Path("/proc/self/status")
-BUDGETS = (1024, 4096, 16_384)
+BUDGETS = (1024, 2048, 4096, 16_384)
 """Positions at a time that are tried for a stream."""
 ENOUGH = 1.5
 """Seconds after which a stream has been timed for long enough."""
