@@ -9,7 +9,7 @@ from pathlib import Path
 import ctranslate2
 
 from bench.peers.contract import Engine, Setup
-from bench.peers.pieces import Pieces
+from bench.peers.pieces import Pieces, longest_answer
 
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 LONGEST = 1024
@@ -45,12 +45,14 @@ class Running:
         )
 
     def translate(self, texts: Sequence[str], beam: int) -> list[str]:
+        sources = self.pieces.encode(texts)
         found = self.translator.translate_batch(
-            [[self.names[i] for i in ids] for ids in self.pieces.encode(texts)],
+            [[self.names[i] for i in ids] for ids in sources],
             beam_size=beam,
             length_penalty=self.pieces.facts["length_penalty"],
             max_batch_size=BATCH,
             batch_type="tokens",
+            max_decoding_length=longest_answer(sources),
             disable_unk=True,
         )
         return self.pieces.decode([[self.ids[n] for n in one.hypotheses[0]] for one in found])
