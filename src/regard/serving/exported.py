@@ -7,7 +7,6 @@ of CTranslate2, the tokenizers, and a card.
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -132,9 +131,9 @@ def find_export(run: Path, file: Path, name: str, precision: Precision) -> Expor
     return None
 
 
-def export_folders(run: Path, name: str, precision: Precision) -> Iterator[Path]:
+def export_folders(run: Path, name: str, precision: Precision) -> list[Path]:
     """Where exports of these weights in this precision lie, of now or of before."""
-    return (run / FOLDER).glob(f"{name}-{precision}-*")
+    return sorted((run / FOLDER).glob(f"{name}-{precision}-*"))
 
 
 def discard(export: Exported) -> None:
