@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.library import custom_op
 
-from regard.kernels.available import suits
+from regard.kernels.available import device_of, suits
 
 IGNORED = -100
 """The label of a row that counts for nothing, as torch has it."""
@@ -42,7 +41,7 @@ def smoothed_slopes_(logits: Tensor, labels: Tensor, smoothing: float) -> Costs:
     A row whose label is IGNORED costs nothing and has no slope.
     """
     if suits("loss", logits) and logits.dtype != torch.float64:
-        return Costs(*_kernel(logits, labels, smoothing))
+        return _kernel(logits, labels, smoothing)
     return plain_slopes_(logits, labels, smoothing)
 
 
@@ -66,22 +65,15 @@ def plain_slopes_(logits: Tensor, labels: Tensor, smoothing: float) -> Costs:
     return Costs(costs, own)
 
 
-@custom_op("regard::smoothed_slopes", mutates_args=("logits",))
-def _kernel(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+def _kernel(logits: Tensor, labels: Tensor, smoothing: float) -> Costs:
     if logits.stride(1) != 1:
         raise ValueError(f"a row of logits must lie side by side, got strides {logits.stride()}")
     rows, size = logits.shape
     costs, own = (labels.new_empty(rows, dtype=torch.float32) for _ in range(2))
-    if rows:
-        kernels = importlib.import_module("regard.kernels.device.loss")
+    kernels = importlib.import_module("regard.kernels.device.loss")
+    with device_of(logits):
         kernels.smoothed_cross_entropy[(rows,)](
             logits, labels, costs, own, logits.stride(0), size, smoothing, IGNORED,
             COLS=min(tiles.cols, 1 << (size - 1).bit_length()), num_warps=tiles.warps,
         )  # fmt: skip
-    return costs, own
-
-
-@_kernel.register_fake
-def _(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    made = labels.new_empty(labels.shape, dtype=torch.float32)
-    return made, torch.empty_like(made)
+    return Costs(costs, own)

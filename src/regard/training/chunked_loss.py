@@ -17,8 +17,10 @@ from regard.models.contracts import Projection
 
 CELLS = {"cpu": 1 << 22}
 """Logits of a chunk: on a CPU as many as its caches hold."""
-MANY_CELLS = 1 << 26
+MANY_CELLS = 1 << 27
 """Logits of a chunk elsewhere: enough to keep any device busy."""
+EVEN = 128
+"""Chunks of more rows have a multiple of so many, as the tiles of a GPU's products do."""
 
 
 class ChunkedLoss(NamedTuple):
@@ -66,6 +68,7 @@ class _Chunks(torch.autograd.Function):
         of_bias = torch.zeros_like(bias, dtype=precise) if wanted and bias is not None else None
         totals = features.new_zeros(2, dtype=precise)
         size = max(1, CELLS.get(kind, MANY_CELLS) // len(weight))
+        size = size - size % EVEN if size > EVEN else size
         with torch.autocast(kind, enabled=False):
             for first in range(0, len(labels), size):
                 rows = slice(first, first + size)
