@@ -193,6 +193,16 @@ def test_sentences_are_translated_one_by_one(translator, in_order):
     assert seen[3:] == ["Il dort. Elle part. Nous dansons."]
 
 
+def test_no_braces_become_a_placeholder(translator, in_order):
+    assert carried(translator, "mot", lambda _: "a}}{{b {c} d}} {{e") == "a}}b c d {{e"
+    text = "${https://a.b/c{{x}}. Elle"
+    assert keeps(parse(text), carried(translator, text, upper))
+
+
+def test_what_is_not_translated_begins_no_tag_with_what_is(translator, in_order):
+    assert carried(translator, "<! {a} dort", lambda text: f"a>b {text}") == "< ! a>b {a} dort"
+
+
 def test_the_same_sentence_is_translated_once(translator):
     seen = []
 

@@ -26,7 +26,7 @@ from regard.serving.aligning import attends, best_alignment
 from regard.serving.answer import Answer
 from regard.serving.inline.holding import assign, known_names
 from regard.serving.inline.linking import Linked, link_words
-from regard.serving.inline.pieces import REFERENCE, Piece, keeps, parse, says
+from regard.serving.inline.pieces import REFERENCE, Piece, keeps, markup_of, parse, says
 from regard.serving.inline.placing import Placer
 from regard.serving.inline.plain import Plain, flatten, holds_of
 from regard.serving.inline.sentences import split_sentences
@@ -197,8 +197,15 @@ class Carrier:
         return bool(lost)
 
     def _answer(self, sentence: str) -> str:
-        """The translation of a sentence; what says nothing stays as it is."""
-        return _tame(self._said[sentence].text) if sentence in self._said else sentence
+        """The translation of a sentence; what says nothing stays as it is.
+
+        But for a `<!`, say, which the `>` of another sentence would close, and for what becomes a
+        placeholder because another was taken out of it.
+        """
+        if sentence in self._said:
+            return _tame(self._said[sentence].text)
+        text = _OPENING.sub("< ", sentence)
+        return _tame(text) if any(markup_of(parse(text))) else text
 
     def _write(self, draft: _Draft, linked: Sequence[Linked]) -> Carried:
         """The translation of a text, with its markup."""
@@ -337,6 +344,7 @@ def _join(sentences: Sequence[str]) -> tuple[str, list[int]]:
 
 def _tame(text: str) -> str:
     """A translation without what would be taken for markup: only its source's belongs there."""
-    text = _OPENING.sub("< ", text)
-    text = _BRACED.sub(lambda found: found[0].strip("{}"), text)
+    text, before = _OPENING.sub("< ", text), ""
+    while text != before:  # without its inner braces there may be others around a word
+        text, before = _BRACED.sub(lambda found: found[0].strip("{}"), text), text
     return _SIGN.sub(r"\g<0> ", text)
