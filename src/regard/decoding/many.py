@@ -77,7 +77,7 @@ def search_many(
     if crew is None or watch is not None or observe is not None:
         found = [search_batch(models, job, watch=watch, observe=observe) for job in jobs]
     else:
-        found = crew.share(jobs, partial(_search_beside, crew, models))
+        found = crew.share(jobs, partial(_search_alone, models))
     answers = dict(zip(chain(*batches), chain(*found), strict=True))
     return [answers[place] for place in range(len(lengths))]
 
@@ -104,13 +104,13 @@ def search_batch(
     )
 
 
-def _search_beside(
-    crew: Crew[Job, list[list[Hypothesis]]], models: Sequence[AnyModel], job: Job
-) -> list[list[Hypothesis]]:
-    """`search_batch` on one thread where helpers have the other cores."""
+def _search_alone(models: Sequence[AnyModel], job: Job) -> list[list[Hypothesis]]:
+    """`search_batch` on one thread.
+
+    Other cores are for helpers. Where they are busy otherwise, a second thread that this one has to
+    wait for behind each of many short operations costs far more than it brings.
+    """
     threads = torch.get_num_threads()
-    if not crew.started or threads == 1:
-        return search_batch(models, job)
     torch.set_num_threads(1)
     try:
         return search_batch(models, job)
