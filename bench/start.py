@@ -35,7 +35,10 @@ class Started(NamedTuple):
 def command(one: Contender, folder: Path, beam: int) -> list[str]:
     """What a user would type for this contender."""
     if one.ours:
-        return [sys.executable, "-m", "regard", "translate", str(folder), "--beam", str(beam)]
+        words = [sys.executable, "-m", "regard", "translate", str(folder), "--beam", str(beam)]
+        if one.setup.engine != "native":
+            return words
+        return [*words, "--engine", "native", "--precision", one.setup.precision]
     setup = json.dumps(asdict(one.setup))
     return [sys.executable, "-m", "bench.once", one.peer, str(folder), setup, "--beam", str(beam)]
 

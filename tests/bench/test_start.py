@@ -1,10 +1,12 @@
 """A command is timed as a whole, in what it holds and not in what we do."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
-from bench.start import run
+from bench.start import command, run
+from bench.translating import one_thread
 
 
 def test_a_command_is_timed_and_what_it_says_kept():
@@ -23,3 +25,10 @@ def test_the_processor_did_not_sleep():
 def test_a_command_that_fails_is_an_error():
     with pytest.raises(RuntimeError, match="ended with status 3"):
         run([sys.executable, "-c", "raise SystemExit(3)"], "x")
+
+
+def test_each_contender_has_its_command():
+    words = {one.name: " ".join(command(one, Path("model"), 5)[2:]) for one in one_thread()}
+    assert words["regard"] == "regard translate model --beam 5"
+    assert words["regard native int8"].endswith("--engine native --precision int8")
+    assert words["CTranslate2 int8"].startswith("bench.once opennmt model {")
