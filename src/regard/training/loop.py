@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, Self
 
@@ -220,7 +221,7 @@ class _Training:
         self.step = self._build_step(task.loss)
 
     def _build_step(self, loss: LossOf) -> Step:
-        s = self.settings
+        s, halves = self.settings, self.precision == "bfloat16"
         learning = Learning(
             self.model,
             torch.compile(loss, dynamic=True) if s.compile else loss,
@@ -229,7 +230,8 @@ class _Training:
             self.totals,
             self.expert_use,
             s.optimizer.clip_norm,
-            self._autocast,
+            # No method of this: in a circle it would outlive its run, and hold its files open.
+            partial(torch.autocast, self.device.type, torch.bfloat16, enabled=halves),
         )
         if not s.capture:
             return PlainStep(learning)
@@ -319,10 +321,6 @@ class _Training:
         self.step(batches, rate=self._learning_rate(step), step=step)
         self.tokens += sum(batch.num_tokens for batch in batches)
         self.progress = replace(self.progress, step=step, position=placed[-1].after)
-
-    def _autocast(self) -> torch.autocast:
-        enabled = self.precision == "bfloat16"
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled)
 
     def _learning_rate(self, step: int) -> float:
         s = self.settings
