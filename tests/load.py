@@ -3,7 +3,8 @@
     python load.py URL EXPECTED.json CLIENTS SECONDS
 
 EXPECTED holds {text: translation}. Prints a JSON list of what became of each request: when it
-began, the seconds it took, its status (0 where the connection failed) and whether it was right.
+began, when it was sent (none: it never was), the seconds it took, its status (0 where the
+connection failed) and whether it was right.
 """
 
 import asyncio
@@ -18,14 +19,25 @@ import httpx
 PAIR = {"source": "fr", "target": "en"}
 
 
+def noting_when_sent(one):
+    """Notes in `one` when the last byte of a request has gone."""
+
+    async def trace(event, details):
+        if event == "http11.send_request_body.complete":
+            one["sent"] = time.time()
+
+    return trace
+
+
 async def ask(client, texts, answers, until):
     """One client: a text after the other, until the time is over or it is turned away."""
     while time.time() < until:
         text = random.choice(list(texts))
-        one = {"began": time.time(), "status": 0, "right": False}
+        one = {"began": time.time(), "sent": None, "status": 0, "right": False}
         answers.append(one)
+        watch = {"trace": noting_when_sent(one)}
         try:
-            reply = await client.post("/translate", json={"q": text, **PAIR})
+            reply = await client.post("/translate", json={"q": text, **PAIR}, extensions=watch)
         except httpx.HTTPError as error:
             one |= {"why": repr(error), "took": time.time() - one["began"]}
             return

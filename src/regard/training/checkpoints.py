@@ -69,7 +69,8 @@ def read_progress(folder: Path) -> list[dict[str, Any]]:
     """What the checkpoints of a folder say of their progress, without their tensors."""
     found = []
     for path in list_checkpoints(folder):
-        with suppress(SafetensorError), safe_open(path, framework="pt") as file:
+        gone = FileNotFoundError  # whoever trains there has newer ones by now
+        with suppress(SafetensorError, gone), safe_open(path, framework="pt") as file:
             found.append(json.loads(file.metadata()["progress"]))
     return found
 
