@@ -24,7 +24,7 @@ from regard.serving.searching import native_only
 from regard.text.build import load_tokenizers
 from regard.text.special import BOS, EOS, PAD, SPECIAL_PIECES
 
-BUDGET = 4096
+BUDGET = 1024
 """Positions that a worker searches at a time, counted once for each hypothesis; where nothing was
 measured."""
 NO_PENALTY = 1e-9

@@ -12,7 +12,7 @@ from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import Run
 from regard.serving.exported import Difference, GateReport
 from regard.serving.fast import Fast
-from regard.serving.lines import Line, read_line
+from regard.serving.lines import Line, read_lines
 from regard.serving.searching import for_all_engines
 from regard.streams import pick
 from regard.text.special import SPECIAL_PIECES
@@ -45,7 +45,7 @@ def draw_sample(run: Run) -> Sample:
         data = load_data(run.folder)
         split = data.held_out()
         pairs: list[Pair] = pick(data.read(split), SENTENCES)
-        lines = [read_line(pair.source, tokenizer, run.longest) for pair in pairs]
+        lines = read_lines([pair.source for pair in pairs], tokenizer, run.longest)
         lines = [line for line in lines if len(line.parts) == 1 and len(line.parts[0]) <= longest]
     except (RegardError, OSError):
         lines, split = [], "test"

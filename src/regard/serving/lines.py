@@ -54,6 +54,21 @@ def mend(text: str) -> str:
 
 def read_line(text: str, tokenizer: Tokenizer, limit: int) -> Line:
     """The tokens of `text`, in parts of at most `limit`."""
+    return read_lines([text], tokenizer, limit)[0]
+
+
+def read_lines(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> list[Line]:
+    """The tokens of each text, in parts of at most `limit`; all are cut into pieces at once."""
+    noted = [_make_plain(text, tokenizer) for text in texts]
+    ids = tokenizer.encode([plain for plain, _ in noted])
+    return [
+        _make_line(plain, notes, own, tokenizer, limit)
+        for (plain, notes), own in zip(noted, ids, strict=True)
+    ]
+
+
+def _make_plain(text: str, tokenizer: Tokenizer) -> tuple[str, list[str]]:
+    """What of `text` is cut into pieces, and what was odd about it."""
     notes = []
     lost = text.count(LOST)
     if lost:
@@ -62,10 +77,15 @@ def read_line(text: str, tokenizer: Tokenizer, limit: int) -> Line:
     if plain != text:
         count = sum(map(_is_control, text))
         notes.append(f"holds control characters ({count}), which were taken for spaces")
-    plain = plain_spaces(plain, tokenizer).strip()
+    return plain_spaces(plain, tokenizer).strip(), notes
+
+
+def _make_line(
+    plain: str, notes: list[str], ids: Sequence[int], tokenizer: Tokenizer, limit: int
+) -> Line:
+    """The line of a plain text, with what there is to say of its tokens."""
     if not plain:
         return Line([], notes, "")
-    ids = tokenizer.encode([plain])[0]
     unknown = _count_unknown(ids, tokenizer)
     if unknown:
         notes.append(f"{unknown} of its {len(ids)} tokens are not in the model's vocabulary")
@@ -96,7 +116,7 @@ def read_together(
 
     Models that cut a line in unlike places cannot vote on its parts.
     """
-    lines = [[read_line(text, one, limit) for text in texts] for one in tokenizers]
+    lines = [read_lines(texts, one, limit) for one in tokenizers]
     for same in zip(*lines, strict=True):
         if len({len(line.parts) for line in same}) > 1:
             raise SearchError(
