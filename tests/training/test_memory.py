@@ -35,9 +35,17 @@ def test_what_is_freed_is_kept_and_given_back_at_last(monkeypatch):
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
 def test_another_library_is_left_alone(monkeypatch, platform):
     monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: object())
+    asked = []
+
+    class Other:
+        def __getattr__(self, name):
+            asked.append(name)
+            raise AttributeError(name)
+
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: Other())
     with kept_memory():
         pass
+    assert asked == (["mallopt"] if platform == "linux" else [])
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="no glibc here")
