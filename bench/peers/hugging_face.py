@@ -67,18 +67,25 @@ def build(shape: Shape) -> Any:
 
 def export(run: Path, folder: Path) -> None:
     """Write a folder that `from_pretrained` reads."""
-    from bench.peers.exporting import prove_equal, save_text, take_run
+    from bench.peers.exporting import save_text, take_run
+    from bench.peers.proof import prove_equal
 
     taken = take_run(run)
-    model = build(taken.shape).eval()
-    left = model.load_state_dict(translate_names(taken.weights), strict=False)
-    missing = {name for name in left.missing_keys if not name.endswith(KEPT)}
-    assert not missing, missing
-    assert not left.unexpected_keys, left.unexpected_keys
+    model = convert(taken.shape, taken.weights)
     prove_equal(taken.run.model, taken.shape.vocabulary, lambda batch: logits(model, batch))
     transformers.utils.logging.disable_progress_bar()
     model.save_pretrained(folder)
     save_text(taken, folder)
+
+
+def convert(shape: Shape, weights: dict[str, Tensor]) -> Any:
+    """A model of theirs with our weights."""
+    model = build(shape).eval()
+    left = model.load_state_dict(translate_names(weights), strict=False)
+    missing = {name for name in left.missing_keys if not name.endswith(KEPT)}
+    assert not missing, missing
+    assert not left.unexpected_keys, left.unexpected_keys
+    return model
 
 
 def logits(model: Any, batch: Any) -> Tensor:
@@ -139,33 +146,39 @@ class Generating:
         self.pieces = Pieces(folder)
         model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder)
         self.model = model.to(setup.device, getattr(torch, setup.precision)).eval()
-        self.device = setup.device
 
-    @torch.inference_mode()
     def translate(self, texts: Sequence[str], beam: int) -> list[str]:
         sources = [[*ids, EOS] for ids in self.pieces.encode(texts)]
         answers: dict[int, list[int]] = {}
         for places in plan_batches(list(map(len, sources)), BUDGET, beam):
-            found = self._generate([sources[place] for place in places], beam)
+            rows = [sources[place] for place in places]
+            found = generate(
+                self.model, rows, beam=beam, length_penalty=self.pieces.facts["length_penalty"]
+            )
             answers.update(zip(places, found, strict=True))
         return self.pieces.decode([answers[place] for place in range(len(sources))])
 
-    def _generate(self, rows: list[list[int]], beam: int) -> list[list[int]]:
-        length = max(map(len, rows))
-        ids = torch.tensor([row + [PAD] * (length - len(row)) for row in rows])  # (B, S)
-        ids = ids.to(self.device)
-        found = self.model.generate(
-            input_ids=ids,
-            attention_mask=(ids != PAD).long(),
-            num_beams=beam,
-            do_sample=False,
-            length_penalty=self.pieces.facts["length_penalty"],
-            early_stopping=beam > 1,
-            max_new_tokens=longest_answer(rows),
-            suppress_tokens=[PAD, UNK, BOS],
-        )
-        said: list[list[int]] = found[:, 1:].tolist()
-        return said
+
+@torch.inference_mode()
+def generate(
+    model: Any, rows: Sequence[Sequence[int]], *, beam: int, length_penalty: float
+) -> list[list[int]]:
+    """What a model says to `rows`, each with its EOS, as one batch; EOS and PAD at the end."""
+    length = max(map(len, rows))
+    ids = torch.tensor([[*row, *[PAD] * (length - len(row))] for row in rows])  # (B, S)
+    ids = ids.to(model.device)
+    found = model.generate(
+        input_ids=ids,
+        attention_mask=(ids != PAD).long(),
+        num_beams=beam,
+        do_sample=False,
+        length_penalty=length_penalty,
+        early_stopping=beam > 1,
+        max_new_tokens=longest_answer(rows),
+        suppress_tokens=[PAD, UNK, BOS],
+    )
+    said: list[list[int]] = found[:, 1:].tolist()
+    return said
 
 
 def open_engine(folder: Path, setup: Setup) -> Engine:

@@ -94,7 +94,8 @@ def build(shape: Shape) -> Any:
 
 def export(run: Path, folder: Path) -> None:
     """Write weights under JoeyNMT's names."""
-    from bench.peers.exporting import prove_equal, save_text, take_run
+    from bench.peers.exporting import save_text, take_run
+    from bench.peers.proof import prove_equal
 
     taken = take_run(run)
     model = build(taken.shape).eval()

@@ -6,7 +6,8 @@ import torch
 from bench.batches import made_up_batches
 from bench.peers import PEERS, is_here, open_peer
 from bench.peers.contract import Setup, Shape
-from bench.peers.exporting import prove_equal, take_run
+from bench.peers.exporting import take_run
+from bench.peers.proof import prove_equal
 from regard.errors import RunError
 from tiny import train_tiny
 

@@ -1,6 +1,6 @@
 import pytest
 
-from regard.decoding.batches import plan_batches
+from regard.decoding.batches import SHORTEST, plan_batches
 
 
 def test_each_sentence_once_within_the_budget_and_sorted():
@@ -23,8 +23,8 @@ def test_nothing_to_do():
     assert plan_batches([], budget=10) == []
 
 
-def test_empty_sentences_count_as_one_token():
-    assert plan_batches([0, 0, 0], budget=2) == [[0, 1], [2]]
+def test_short_sentences_count_for_some_tokens():
+    assert plan_batches([0, 1, 2], budget=2 * SHORTEST) == [[2, 1], [0]]
 
 
 @pytest.mark.parametrize(("budget", "width"), [(0, 1), (5, 0)])

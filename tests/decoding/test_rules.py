@@ -2,6 +2,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from regard.decoding import rules as rules_module
 from regard.decoding.grid import Candidates, Grid
 from regard.decoding.rules import FLOOR, Rules
 from regard.decoding.settings import RuleSettings
@@ -162,3 +163,14 @@ def test_ids_must_be_in_the_vocabulary(rules):
         ValueError, match=r"must lie in 0\.\.7, the decoder's vocabulary; got 4\.\.8"
     ):
         Rules(RuleSettings(), LENGTHS, **rules)(log_probs(), start())
+
+
+def test_where_the_host_would_wait_an_impossible_eos_becomes_a_last_resort(monkeypatch):
+    rules, given = Rules(RuleSettings(), LENGTHS), log_probs()
+    given[0, 0, EOS] = NEVER
+    asked = rules(given.clone(), start())
+    monkeypatch.setattr(rules_module, "is_near", lambda x: False)
+    unasked = rules(given.clone(), start())
+    assert (asked[0, 0, EOS], unasked[0, 0, EOS]) == (NEVER, FLOOR)
+    unasked[0, 0, EOS] = NEVER
+    assert unasked.equal(asked)

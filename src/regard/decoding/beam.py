@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from regard.decoding.grid import Candidates, Grid
-from regard.decoding.ranking import ranked
+from regard.decoding.ranking import Ranked, ranked_sums
 
 MANY = 16
-"""Rows from which `ranked` finds their largest entries sooner than `max`: a CPU goes through them
-one by one, and does not compare several at a time as in `amax`."""
+"""Rows from which `ranked_sums` finds their largest entries sooner than `max`: a CPU goes through
+them one by one, and does not compare several at a time as in `amax`."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,22 @@ class Beam:
     def width(self) -> int:
         return self.size
 
-    def __call__(self, log_probs: Tensor, grid: Grid) -> Candidates:
-        """The likeliest (B, C) of the K V ways; it writes into `log_probs`.
+    @property
+    def most(self) -> int:
+        """Ways that are weighed: as each hypothesis can end in one only, `size` of them go on.
 
-        C is twice the size: as each hypothesis can end in one way only, `size` of them go on.
         Greedy search stands by its one choice: if that is EOS, it is over.
         """
-        vocabulary = log_probs.shape[-1]
-        totals = log_probs.add_(grid.log_probs[..., None]).flatten(1)  # (B, K V)
+        return 1 if self.size == 1 else 2 * self.size
+
+    def __call__(self, log_probs: Tensor, grid: Grid) -> Candidates:
+        """The likeliest (B, C) of the K V ways; it may write into `log_probs`."""
+        if self.size == 1 and len(log_probs) < MANY:
+            totals = log_probs.add_(grid.log_probs[..., None]).flatten(1)  # (B, V)
+            best = Ranked(*totals.max(dim=1, keepdim=True))  # (B, 1), of equal ones the first
+            return Candidates(best.values, best.indices, None)
+        ways, vocabulary = log_probs.shape[1] * log_probs.shape[2], log_probs.shape[2]
+        best = ranked_sums(log_probs, grid.log_probs, min(self.most, ways))  # (B, C)
         if self.size == 1:
-            best = totals.max(dim=1, keepdim=True) if len(totals) < MANY else ranked(totals, 1)
-            return Candidates(best.values, best.indices, None)  # (B, 1), of equal ones the first
-        best = ranked(totals, min(2 * self.size, totals.shape[1]))  # (B, C)
+            return Candidates(best.values, best.indices, None)
         return Candidates(best.values, best.indices % vocabulary, best.indices // vocabulary)

@@ -7,10 +7,13 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from regard.decoding.answers import Answers
+from regard.decoding.attendance import Attendance
 from regard.decoding.finished import Finished
 from regard.decoding.grid import Candidates, Grid
 from regard.decoding.observe import Observe, Step
 from regard.decoding.penalties import MeanAttention, Penalties
+from regard.decoding.posting import is_near, lateness
 from regard.decoding.rules import Rules
 from regard.decoding.settings import Stop
 from regard.models.contracts import Decoder, StateT, take
@@ -89,46 +92,44 @@ def explore(
     """
     limits, where = plan.rules.limits, plan.penalties.lengths.device
     numbers = range(len(limits)) if numbers is None else numbers
+    looked_on = observe is not None or watch is not None
+    present = Attendance(limits, where, 0 if looked_on else lateness(where))
     grid = Grid.start(len(limits), plan.choose.start, where)
     if plan.choose.start > 1:
         state = state.branch(torch.zeros_like(grid.tokens[..., 0]))
     finished = Finished.free(len(limits), plan.places, where)
     attention = MeanAttention(watch) if plan.penalties.beta else None
-    share = 1.0 if observe or watch else CROWDED  # who looks on sees nobody who is done
-    rows = list(range(len(limits)))  # grid.rows, known to the host
-    answers: dict[int, list[Hypothesis]] = {}
+    answers = Answers(plan.n_best, observe, numbers)
     while True:
         logits, state = decoder.step(grid.tokens[..., -1], state, watch=attention or watch)
         log_probs = plan.rules.log_probs(logits, grid)  # (B, K, V)
         if attention is not None:
             grid = grid.cover(attention.collect())
         ways = plan.choose(log_probs, grid)  # (B, C)
-        ending, going_on = ways.ending(plan.choose.width), ways.going_on(plan.choose.width)
+        ending = present.heard(ways.ending(plan.choose.width))
+        going_on = ways.going_on(plan.choose.width)
         finished = _set_aside(finished, ending, grid, plan.penalties)
         grid, parents = grid.grow(going_on), going_on.parents  # (B, K')
         unwanted: Collection[int] = ()
         if observe is not None:
-            now, scores = [numbers[row] for row in rows], plan.penalties.cut_short(grid)
-            unwanted = observe.stepped(Step(now, ways, ending, going_on, grid, scores, finished))
+            now, scores = [numbers[row] for row in present.rows], plan.penalties.cut_short(grid)
+            step = Step(now, ways, ending, going_on, grid, scores, finished)
+            given_up = observe.stepped(step)
+            unwanted = [row for row in present.rows if numbers[row] in given_up]
 
-        settled = plan.settled(finished, grid).tolist()  # the one wait for the device in a step
-        over = [
-            done or grid.length == limits[row] or numbers[row] in unwanted
-            for row, done in zip(rows, settled, strict=True)
-        ]
-        leave = [place for place, row in enumerate(rows) if over[place] and row not in answers]
-        if leave:
-            found = _final(finished, grid, torch.tensor(leave, device=where), plan)
-            answers.update(zip((rows[place] for place in leave), found, strict=True))
-            _tell(observe, [numbers[rows[place]] for place in leave], found)
-            if len(answers) == len(limits):
-                return [answers[row] for row in range(len(limits))]
-            stay = [place for place, row in enumerate(rows) if row not in answers]
-            if len(stay) <= share * len(rows):
-                kept = torch.tensor(stay, device=where)
-                rows = [rows[place] for place in stay]
-                state, grid, finished = state.keep(kept), grid.keep(kept), finished.keep(kept)
-                parents = None if parents is None else parents[kept]
+        done = plan.settled(finished, grid)  # (B,)
+        cut = present.cut(grid.length, unwanted)  # (B,)
+        if cut is not None:
+            finished, done = finished.fill(_cut_short(grid, cut, plan.penalties)), done | cut
+        present.settle(done)
+        leaving = present.leave(1.0 if looked_on else CROWDED)  # who looks on sees nobody done
+        if leaving is not None:
+            answers.take(leaving.rows, finished.keep(leaving.gone))
+            if not present.rows:
+                return answers.all()
+            kept = leaving.kept
+            state, grid, finished = state.keep(kept), grid.keep(kept), finished.keep(kept)
+            parents = None if parents is None else parents[kept]
         if parents is not None:
             state = state.branch(parents)
 
@@ -139,29 +140,12 @@ def _set_aside(
     """`finished`, and what ends now where it is better.
 
     On a CPU it costs little to ask whether anything does, and saves the most part of a step's work
-    beside the model; another device is not asked, as the host would have to wait for the answer.
+    beside the model.
     """
     ends = ending.log_probs != float("-inf")  # (B, C); what is not a number is to be reported
-    if ends.device.type == "cpu" and not bool(ends.any()):
+    if is_near(ends) and not bool(ends.any()):
         return finished
     return finished.add(_ended(ending, grid, penalties))
-
-
-def _tell(
-    observe: Observe | None, numbers: Sequence[int], answers: Sequence[list[Hypothesis]]
-) -> None:
-    """Tell an observer, if there is one, of sentences that leave the search."""
-    if observe is not None:
-        for number, best in zip(numbers, answers, strict=True):
-            observe.answered(number, best)
-
-
-def _final(finished: Finished, grid: Grid, gone: Tensor, plan: Plan) -> list[list[Hypothesis]]:
-    """The n best answers to the sentences `gone` (B',), as they are where too few have finished."""
-    best = finished.keep(gone)
-    if bool((best.scores[:, : plan.n_best] == float("-inf")).any()):
-        best = best.fill(_cut_short(grid.keep(gone), plan.penalties))
-    return best.hypotheses(plan.n_best)
 
 
 def _ended(ways: Candidates, grid: Grid, penalties: Penalties) -> Finished:
@@ -174,7 +158,7 @@ def _ended(ways: Candidates, grid: Grid, penalties: Penalties) -> Finished:
     return Finished(scores, ways.log_probs, tokens, torch.ones_like(scores, dtype=torch.bool))
 
 
-def _cut_short(grid: Grid, penalties: Penalties) -> Finished:
-    """The hypotheses of the grid as they are, without EOS."""
-    scores = penalties.cut_short(grid)  # (B, K)
+def _cut_short(grid: Grid, cut: Tensor, penalties: Penalties) -> Finished:
+    """The hypotheses of the sentences to `cut` (B,) as they are, without EOS; none of others."""
+    scores = penalties.cut_short(grid).masked_fill(~cut[:, None], float("-inf"))  # (B, K)
     return Finished(scores, grid.log_probs, grid.tokens, torch.zeros_like(scores, dtype=torch.bool))

@@ -30,10 +30,42 @@ def ranked(rows: Tensor, k: int) -> Ranked:
         order = rows.sort(dim=1, descending=True, stable=True)
         return Ranked(order.values[:, :k], order.indices[:, :k])
     even = n - n % CHUNK
-    maxima = rows[:, :even].reshape(len(rows), -1, CHUNK).amax(-1)  # (B, chunks)
-    chunks = ranked(maxima, k).indices.sort(dim=1).values  # (B, k), rising, and so all below
-    places = torch.arange(CHUNK, device=rows.device)
-    rest = torch.arange(even, n, device=rows.device).expand(len(rows), -1)  # (B, n % CHUNK)
-    indices = torch.cat([(chunks[..., None] * CHUNK + places).flatten(1), rest], 1)  # (B, m)
-    order = rows.gather(1, indices).sort(dim=1, descending=True, stable=True)  # (B, m)
+    indices = _in_best_chunks(_maxima(rows[:, :even]), k)  # (B, k CHUNK)
+    if even < n:
+        rest = torch.arange(even, n, device=rows.device).expand(len(rows), -1)  # (B, n % CHUNK)
+        indices = torch.cat([indices, rest], 1)  # (B, m)
+    return _pick(rows.gather(1, indices), indices, k)
+
+
+def ranked_sums(cells: Tensor, offsets: Tensor, k: int) -> Ranked:
+    """What `ranked` finds in the rows (B, K V) of the sums of cells (B, K, V) and `offsets` (B, K).
+
+    Where V is a multiple of a chunk, no more than the entries of the best chunks are added up: to
+    round a sum keeps the order, so that a chunk's largest sum is that of its largest entry.
+    Otherwise all are, into `cells`.
+    """
+    rows, size = cells.flatten(1), cells.shape[-1]  # (B, K V)
+    if size % CHUNK or rows.shape[1] <= CHUNK * k:
+        return ranked(cells.add_(offsets[..., None]).flatten(1), k)
+    maxima = _maxima(rows).view(*offsets.shape, -1) + offsets[..., None]  # (B, K, V / CHUNK)
+    indices = _in_best_chunks(maxima.flatten(1), k)  # (B, k CHUNK)
+    sums = rows.gather(1, indices) + offsets.gather(1, indices // size)  # (B, k CHUNK)
+    return _pick(sums, indices, k)
+
+
+def _maxima(rows: Tensor) -> Tensor:
+    """The largest entry of each chunk: (B, n) -> (B, n / CHUNK)."""
+    return rows.reshape(len(rows), -1, CHUNK).amax(-1)
+
+
+def _in_best_chunks(maxima: Tensor, k: int) -> Tensor:
+    """Where all entries of the chunks of the k largest `maxima` (B, chunks) lie, rising: (B, m)."""
+    chunks = ranked(maxima, k).indices.sort(dim=1).values  # (B, k)
+    places = torch.arange(CHUNK, device=maxima.device)
+    return (chunks[..., None] * CHUNK + places).flatten(1)  # (B, k CHUNK)
+
+
+def _pick(entries: Tensor, indices: Tensor, k: int) -> Ranked:
+    """The k largest of `entries` (B, m), which lie at rising `indices` (B, m)."""
+    order = entries.sort(dim=1, descending=True, stable=True)
     return Ranked(order.values[:, :k], indices.gather(1, order.indices[:, :k]))

@@ -16,6 +16,7 @@ from regard.decoding.filters import (
     no_repeated_ngrams,
 )
 from regard.decoding.grid import Grid
+from regard.decoding.posting import is_near
 from regard.decoding.settings import RuleSettings
 from regard.text.special import BOS, EOS, PAD, UNK
 
@@ -81,7 +82,7 @@ class Rules:
         precise = torch.promote_types(logits.dtype, torch.float32)
         if self.excluded == "lost":
             return self(logits.log_softmax(-1, dtype=precise), grid)
-        return self(logits.to(precise), grid).log_softmax(-1)
+        return self(logits, grid).log_softmax(-1, dtype=precise)
 
     def __call__(self, log_probs: Tensor, grid: Grid) -> Tensor:
         """What is left of `log_probs` (B, K, V), into which it writes; some entry of each cell."""
@@ -119,11 +120,16 @@ class Rules:
 
 
 def _surely_some(log_probs: Tensor) -> bool:
-    """Whether it is known that every cell (B, K, V) may end, and so has something to say.
+    """Whether every cell (B, K, V) may end, and so has something to say.
 
-    On a CPU to ask costs less than to make sure; of another device it is not asked.
+    On a CPU to ask costs less than to make sure. Elsewhere what would have to be looked at is all
+    that a model has to say of each cell, to find what models do not do: to hold EOS altogether
+    impossible. There it becomes `FLOOR` at the least, and a way of last resort in any case.
     """
-    return log_probs.device.type == "cpu" and not bool((log_probs[..., EOS] == NEVER).any())
+    if is_near(log_probs):
+        return not bool((log_probs[..., EOS] == NEVER).any())
+    log_probs[..., EOS].clamp_min_(FLOOR)
+    return True
 
 
 def _check_prefixes(prefixes: Sequence[Sequence[int]], sentences: int) -> None:

@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
+import torch
+
 from regard.decoding.many import Member, search_many
 from regard.decoding.observe import Audience, Observe
 from regard.decoding.rules import Wording
@@ -15,6 +17,7 @@ from regard.inspection.changes import Change, Wish, grant, name_words
 from regard.inspection.record import chain
 from regard.layers.quantised import Precision
 from regard.nouns import Hypothesis
+from regard.recipes.memory import available_memory
 from regard.recipes.run_folder import Run, load_run, pick_device
 from regard.serving.answer import Answer, Said
 from regard.serving.changing import check_changes
@@ -34,6 +37,14 @@ BUDGET = 16_384
 """Positions searched at a time, counted once for each hypothesis; where nothing was measured."""
 CPU_BUDGET = 4096
 """The same on a CPU, whose caches are to hold them."""
+A_POSITION = 256 * 1024
+"""Bytes of a GPU's memory for each of them, for which the paper's base model is the measure.
+
+In float32 a token of an answer takes 24 KiB in its six layers; there is room for twice as many as
+there are, which is thrice while they move to a larger one, and answers are up to twice as long as
+their sources: 144 KiB. The logits of 32,000 pieces, before and behind a softmax, are 250 KiB for a
+hypothesis, and so 62 KiB for each position of the shortest sources (`SHORTEST`).
+"""
 
 
 class Native:
@@ -43,7 +54,7 @@ class Native:
         self.runs = tuple(runs)
         self._target = runs[0].tokenizers.target
         where = next(runs[0].model.parameters()).device
-        self._budget = CPU_BUDGET if where.type == "cpu" else BUDGET
+        self._budget = _budget(where)
         workers = count_cores()
         if choice is not None and choice.engine == "native":
             self._budget, workers = choice.budget, choice.workers
@@ -163,6 +174,13 @@ def _look(
         return answer
     grown = growing.trees[part_number(0, 0)]
     return replace(answer, attention=with_tree(answer.attention, grown, translator.target))
+
+
+def _budget(where: torch.device) -> int:
+    """Positions to search at a time on a device: on a GPU as many as its memory surely holds."""
+    if where.type == "cuda":
+        return max(BUDGET, available_memory(where) // A_POSITION)
+    return CPU_BUDGET if where.type == "cpu" else BUDGET
 
 
 def _together(observers: Sequence[Observe]) -> Observe | None:

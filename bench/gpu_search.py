@@ -1,0 +1,410 @@
+"""The stages of `translate_gpu`: what each side makes of the same ids, and where the time goes."""
+
+import argparse
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from importlib import import_module
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+from torch import Tensor
+
+from bench.peers.contract import Shape
+from bench.peers.proof import prove_equal
+from regard.attention import cache, multihead
+from regard.attention.attend import KeyValues, fused
+from regard.attention.few import few
+from regard.decoding import loop
+from regard.decoding.many import Member, search_many
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
+from regard.models.build import build_model
+from regard.models.contracts import AnyModel
+from regard.models.transformer import TransformerSettings
+from regard.nouns import Hypothesis
+from regard.settings import Settings
+from regard.text.special import EOS, PAD
+
+Facts = Iterator[dict[str, Any]]
+Ids = list[list[int]]
+
+WEIGHTS = "model.safetensors"
+TORCH = torch.__version__
+LONGEST = 250
+"""Tokens of a source; longer lines are left out, as in training."""
+TRIAL = 8
+"""Batches on which a size of them is tried."""
+FEWEST = 1000
+"""Sentences on which it is tried at the least."""
+STEPS = 20
+"""That are looked into."""
+
+
+class Prepared(Settings):
+    """What is needed of a run, in plain values; its weights lie beside it."""
+
+    model: TransformerSettings
+    shape: Shape
+    length_penalty: float
+    sources: tuple[tuple[int, ...], ...]
+    """Without EOS."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked for, and where things lie between stages."""
+
+    asked: argparse.Namespace
+    precision: str
+
+    @classmethod
+    def of(cls, asked: argparse.Namespace) -> "Task":
+        """Its precision is the last word of the stage's name, if it has one."""
+        last = asked.stage.split()[-1]
+        return cls(asked, last if last in ("float32", "bfloat16") else "float32")
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self.asked.device)
+
+    @property
+    def folder(self) -> Path:
+        """Where what was prepared lies."""
+        return Path(self.asked.prepared or self.asked.out.with_name("prepared"))
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        return load_file(self.folder / WEIGHTS)
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        return Prepared.model_validate_json((self.folder / "task.json").read_text("utf-8"))
+
+    @property
+    def settings(self) -> DecodingSettings:
+        """The search as Hugging Face runs it: what may not be said takes its share with it."""
+        penalty = self.prepared.length_penalty
+        return DecodingSettings(
+            beam=BeamSettings(size=self.asked.beam, length_penalty=penalty, stop="size"),
+            rules=RuleSettings(excluded="lost"),
+        )
+
+    def file(self, name: str) -> Path:
+        """One that later stages read."""
+        return Path(self.asked.out).with_name(f"{name}-{self.precision}.json")
+
+    def model(self) -> AnyModel:
+        return self.plain_model().to(self.device, getattr(torch, self.precision))
+
+    def plain_model(self) -> AnyModel:
+        """In float32, on the CPU."""
+        size = self.prepared.shape.vocabulary
+        model = build_model(self.prepared.model, size, size, joint=True).eval()
+        model.load_state_dict(self.weights)
+        return model
+
+
+def stage(name: str, task: Task) -> Facts:
+    """What a stage finds."""
+    kinds: dict[str, Callable[[Task], Facts]] = {
+        "prepare": prepare,
+        "regard": time_ours,
+        "Hugging": time_theirs,
+        "profile": profile,
+        "parts": time_parts,
+    }
+    return kinds[name.split()[0]](task)
+
+
+def prepare(task: Task) -> Facts:
+    """Write what the other stages need of a run, unless it is there."""
+    asked = task.asked
+    if asked.model is not None:
+        taken = import_module("bench.peers.exporting").take_run(asked.model)
+        run = taken.run
+        lines = (asked.lines or run.folder.data / "train.source.txt").read_text("utf-8")
+        ids = run.tokenizers.source.encode(lines.splitlines())
+        fit = [row for row in ids if 0 < len(row) <= min(LONGEST, run.model.limit or LONGEST)]
+        apart = max(1, len(fit) // asked.sentences)
+        prepared = Prepared(
+            model=run.recipe.model,
+            shape=taken.shape,
+            length_penalty=taken.length_penalty,
+            sources=tuple(islice(cycle(map(tuple, fit[::apart])), asked.sentences)),
+        )
+        task.folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(asked.model / WEIGHTS, task.folder / WEIGHTS)
+        (task.folder / "task.json").write_text(prepared.model_dump_json(), encoding="utf-8")
+    found = task.prepared.sources
+    cuda = task.device.type == "cuda" and torch.cuda.is_available()
+    device = torch.cuda.get_device_name(task.device) if cuda else "cpu"
+    tokens = sum(map(len, found))
+    yield {"sentences": len(found), "source_tokens": tokens, "device": device, "torch": TORCH}
+
+
+def time_ours(task: Task) -> Facts:
+    """Our own search at each budget; then at the best one what single ideas are worth."""
+    model, sources = task.model(), list(map(list, task.prepared.sources))
+
+    settings = task.settings
+
+    def search(budget: int) -> list[list[Hypothesis]]:
+        return search_many([Member(model, sources)], settings, budget=budget)
+
+    search_many([Member(model, sources[:100])], settings, budget=4096)  # whatever comes once
+    rates: dict[int, float] = {}
+    for budget in task.asked.budgets:
+        for number in range(task.asked.rounds):
+            try:
+                fact, found = _timed(task, partial(search, budget))
+            except torch.OutOfMemoryError as error:
+                yield {"failed": f"budget {budget}: {error}"[:300]}
+                break
+            yield {**fact, "who": "regard", "how": f"budget {budget}", "round": number}
+            rates[budget] = max(rates.get(budget, 0.0), fact["sentences_per_second"])
+            task.file("answers").write_text(json.dumps(found), encoding="utf-8")
+    best = max(rates, key=lambda budget: rates[budget])
+    task.file("best").write_text(json.dumps(best), encoding="utf-8")
+    for name, change in VARIANTS.items():
+        with change():
+            search(best)
+            fact, _ = _timed(task, partial(search, best))
+            yield {**fact, "who": "regard", "how": f"budget {best}, {name}", "whole": False}
+    yield from _small_steps(task, model, sources[:8])
+
+
+@contextmanager
+def _few_everywhere() -> Iterator[None]:
+    """Attention in steps by two plain products, as on CPUs."""
+    with (
+        mock.patch.object(cache, "fits_few", return_value=True),
+        mock.patch.object(multihead, "fits_few", return_value=True),
+    ):
+        yield
+
+
+@contextmanager
+def _waiting() -> Iterator[None]:
+    """The host waits for each step."""
+    with mock.patch.object(loop, "lateness", return_value=0):
+        yield
+
+
+VARIANTS = {"attention by plain products": _few_everywhere, "waiting each step": _waiting}
+
+
+def _timed(task: Task, search: Callable[[], list[list[Hypothesis]]]) -> tuple[dict[str, Any], Ids]:
+    """How fast a search is, and its best answers."""
+    _finish(task.device)
+    began = time.perf_counter()
+    found = search()
+    seconds = time.perf_counter() - began
+    answers = [list(best[0].tokens) for best in found]
+    return _rate(task, len(found), sum(len(row) + 1 for row in answers), seconds), answers
+
+
+def _rate(task: Task, sentences: int, tokens: int, seconds: float) -> dict[str, Any]:
+    return {
+        "precision": task.precision,
+        "sentences": sentences,
+        "seconds": round(seconds, 4),
+        "sentences_per_second": sentences / seconds,
+        "tokens_per_second": tokens / seconds,
+        "whole": sentences == len(task.prepared.sources),
+    }
+
+
+def _finish(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _small_steps(task: Task, model: AnyModel, sources: Ids) -> Facts:
+    """What a step takes when hardly anything is to be done in it: the work of the host."""
+    limit = RuleSettings(excluded="lost", max_length=60, max_length_offset=60)
+    beam = task.settings.beam.model_copy(update={"stop": "limit"})
+    settings = task.settings.model_copy(update={"rules": limit, "beam": beam})
+    search = partial(search_many, [Member(model, sources)], settings, budget=10**6)
+    for _ in range(2):
+        fact, _ = _timed(task, search)
+    yield {"sentences": len(sources), "ms_a_small_step": 1e3 * fact["seconds"] / 60}
+
+
+def time_theirs(task: Task) -> Facts:
+    """`generate` with each size of batches on a part, then with the best on all."""
+    theirs = import_module("bench.peers.hugging_face")
+    given = task.prepared
+    model = theirs.convert(given.shape, task.weights)
+    prove_equal(
+        task.plain_model(), given.shape.vocabulary, lambda batch: theirs.logits(model, batch)
+    )
+    model = model.to(task.device, getattr(torch, task.precision))
+    sources = [[*row, EOS] for row in given.sources]
+    how = {"beam": task.asked.beam, "length_penalty": given.length_penalty}
+
+    def run(rows: Sequence[list[int]], size: int) -> tuple[dict[str, Any], Ids]:
+        order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
+        answers: dict[int, list[int]] = {}
+        _finish(task.device)
+        began = time.perf_counter()
+        for first in range(0, len(order), size):
+            places = order[first : first + size]
+            said = theirs.generate(model, [rows[place] for place in places], **how)
+            answers.update(zip(places, said, strict=True))
+        seconds = time.perf_counter() - began
+        found = [_until_eos(answers[place]) for place in range(len(rows))]
+        return _rate(task, len(rows), sum(len(row) + 1 for row in found), seconds), found
+
+    run(sources[:64], 64)  # whatever comes once
+    rates: dict[int, float] = {}
+    for size in task.asked.peer_batches:
+        count = min(len(sources), max(FEWEST, TRIAL * size))
+        some = sources[:: len(sources) // count][:count]
+        try:
+            fact, found = run(some, size)
+        except torch.OutOfMemoryError as error:
+            torch.cuda.empty_cache()
+            yield {"failed": f"batch {size}: {error}"[:300]}
+            continue
+        rates[size] = fact["sentences_per_second"]
+        yield {**fact, "who": "Hugging Face", "how": f"batch {size}"}
+        if count == len(sources):
+            yield from _compare(task, found)
+    best = max(rates, key=lambda size: rates[size])
+    if len(sources) > max(FEWEST, TRIAL * best):
+        fact, found = run(sources, best)
+        yield {**fact, "who": "Hugging Face", "how": f"batch {best}"}
+        yield from _compare(task, found)
+
+
+def _until_eos(said: list[int]) -> list[int]:
+    row = said[: said.index(EOS)] if EOS in said else said
+    return [token for token in row if token != PAD]
+
+
+def _compare(task: Task, theirs: Ids) -> Facts:
+    """How many answers are the same, and the first that are not."""
+    if not task.file("answers").is_file():
+        return
+    ours: Ids = json.loads(task.file("answers").read_text("utf-8"))
+    pairs = list(zip(ours, theirs, strict=True))
+    unlike = [pair for pair in pairs if pair[0] != pair[1]]
+    yield {
+        "precision": task.precision,
+        "compared": len(pairs),
+        "equal": len(pairs) - len(unlike),
+        "unlike": unlike[:3],
+    }
+
+
+def profile(task: Task) -> Facts:
+    """Where the first steps at our best budget spend their time: kernels, and gaps between them."""
+    model, sources = task.model(), list(map(list, task.prepared.sources))
+    best = task.file("best")
+    budget = json.loads(best.read_text("utf-8")) if best.is_file() else task.asked.budgets[-1]
+    settings = task.settings
+    rules = settings.rules.model_copy(update={"max_length": STEPS})
+    settings = settings.model_copy(update={"rules": rules})
+    longest = sorted(sources, key=len)[len(sources) // 2]
+    some = sources[: max(1, budget // (task.asked.beam * (len(longest) + 1)))]
+
+    def search() -> None:
+        search_many([Member(model, some)], settings, budget=10**9)
+
+    search()
+    _finish(task.device)
+    cuda = task.device.type == "cuda"
+    kinds = torch.profiler.ProfilerActivity
+    began = time.perf_counter()
+    search()
+    plain = time.perf_counter() - began
+    with torch.profiler.profile(activities=[kinds.CPU, *([kinds.CUDA] if cuda else [])]) as found:
+        search()
+        _finish(task.device)
+    events = found.key_averages()
+    on_device = [
+        (
+            event.key,
+            event.count,
+            event.self_device_time_total if cuda else event.self_cpu_time_total,
+        )
+        for event in events
+        if not cuda or event.device_type.name == "CUDA"
+    ]
+    on_device.sort(key=lambda one: -one[2])
+    busy = sum(spent for _, _, spent in on_device)
+    yield {
+        "sentences": len(some),
+        "steps": STEPS,
+        "ms_wall": 1e3 * plain,
+        "ms_busy": busy / 1e3,
+        "launches": sum(count for _, count, _ in on_device),
+    }
+    for key, count, spent in on_device[:30]:
+        yield {"kernel": key[:110], "count": count, "us_each": spent / count, "ms": spent / 1e3}
+    waits = [e for e in events if "ynchronize" in e.key or e.key in ("aten::item", "aten::nonzero")]
+    for event in waits:
+        yield {"wait": event.key, "count": event.count, "ms": event.self_cpu_time_total / 1e3}
+
+
+def time_parts(task: Task) -> Facts:
+    """Single operations of a step, in several ways."""
+    beam, size, where = task.asked.beam, 8000, task.device
+    rows = 16 if where.type == "cpu" else 2048
+    totals = torch.randn(rows, beam * size, device=where)
+    ways: dict[str, Callable[[], Any]] = {
+        "topk": partial(torch.topk, totals, 2 * beam),
+        "max of each cell": partial(torch.amax, totals.view(rows, beam, size), -1),
+    }
+    for chunk in (16, 32, 64, 160, 320):
+        ways[f"maxima of {chunk}"] = partial(torch.amax, totals.view(rows, -1, chunk), -1)
+        left = totals[:, : 2 * beam * chunk].clone()
+        ways[f"sort {left.shape[1]}"] = partial(torch.sort, left, 1, True)
+    yield from _time_all(task, "float32", ways)
+    for dtype in (torch.float32, torch.bfloat16):
+        x = torch.randn(rows * beam, 256, device=where, dtype=dtype)
+        weight = torch.randn(size, 256, device=where, dtype=dtype)
+        logits = torch.randn(rows, beam, size, device=where, dtype=dtype)
+        ways = {
+            "logits": partial(F.linear, x, weight),
+            "log_softmax": partial(F.log_softmax, logits, -1, dtype=torch.float32),
+            **_attention_ways(torch.randn(rows, 4, beam, 64, device=where, dtype=dtype)),
+        }
+        yield from _time_all(task, str(dtype), ways)
+
+
+def _attention_ways(queries: Tensor) -> dict[str, Callable[[], Any]]:
+    """A step's attention to pasts of several lengths, by the kernel and by plain products."""
+    ways: dict[str, Callable[[], Any]] = {}
+    rows, heads, beam, width = queries.shape
+    for cells in (16, 50, 100, 200):
+        kv = KeyValues(*(queries.new_zeros(rows, heads, cells, width) for _ in range(2)))
+        hidden = queries.new_zeros(rows, 1, beam, cells)
+        ways[f"fused {cells}"] = partial(fused, queries, kv, hidden == 0, factor=0.125)
+        ways[f"fused, added, {cells}"] = partial(
+            F.scaled_dot_product_attention, queries, *kv, attn_mask=hidden, scale=0.125
+        )
+        ways[f"few {cells}"] = partial(few, queries, kv, hidden, factor=0.125)
+    return ways
+
+
+def _time_all(task: Task, dtype: str, ways: dict[str, Callable[[], Any]]) -> Facts:
+    count = 2 if task.device.type == "cpu" else 20
+    for name, way in ways.items():
+        way()
+        _finish(task.device)
+        began = time.perf_counter()
+        for _ in range(count):
+            way()
+        _finish(task.device)
+        each = (time.perf_counter() - began) / count
+        yield {"part": name, "dtype": dtype, "us": round(1e6 * each, 1)}

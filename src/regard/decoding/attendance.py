@@ -1,0 +1,85 @@
+"""Who of a batch is still being searched for."""
+
+from collections import defaultdict, deque
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, device
+
+from regard.decoding.grid import Candidates
+from regard.decoding.posting import Letter, post, send
+
+
+class Leaving(NamedTuple):
+    """Who leaves a batch, and who stays."""
+
+    rows: list[int]
+    """Numbers of the sentences that leave."""
+    gone: Tensor  # (B',) their places in the batch
+    kept: Tensor  # (B'',) those of all others
+
+
+class Attendance:
+    """Which sentences of a batch are done, as the device knows it and, `late` by steps, the host.
+
+    One that is done may stay for a while, but what it says counts no more. So it makes no
+    difference to any answer how late the host is. Of limits it knows beforehand, and is on time.
+    """
+
+    def __init__(self, limits: Sequence[int], where: device, late: int) -> None:
+        self.rows = list(range(len(limits)))
+        """Numbers of the sentences in the batch, which the device has as `Grid.rows`."""
+        self._going_on = set(self.rows)  # those that the host believes not to be done
+        self._limits: dict[int, list[int]] = defaultdict(list)
+        for row, limit in enumerate(limits):
+            self._limits[limit].append(row)
+        self._where, self._late = where, late
+        self._over: Tensor | None = None  # (B,) which are done; none: no sentence is
+        self._reports: deque[tuple[list[int], Letter]] = deque()
+
+    def heard(self, ways: Candidates) -> Candidates:
+        """`ways` (B, C) without those of sentences that are done."""
+        if self._over is None:
+            return ways
+        silent = self._over[:, None]
+        return ways._replace(log_probs=ways.log_probs.masked_fill(silent, float("-inf")))
+
+    def cut(self, length: int, unwanted: Collection[int]) -> Tensor | None:
+        """Sentences (B,) that end here, whatever they have found: at their limit, or `unwanted`.
+
+        None: no sentence does.
+        """
+        ending = self._going_on.intersection([*self._limits.get(length, ()), *unwanted])
+        if not ending:
+            return None
+        self._going_on -= ending
+        cut = send([row in ending for row in self.rows], self._where, torch.bool)
+        return cut if self._over is None else cut & ~self._over
+
+    def settle(self, done: Tensor) -> None:
+        """Note that sentences (B,) are `done`; hear, once it is time, who was some steps ago."""
+        self._over = done if self._over is None else self._over | done
+        self._reports.append((self.rows, post(self._over)))
+        if len(self._reports) > self._late:
+            rows, letter = self._reports.popleft()
+            (over,) = letter.open()
+            self._going_on.difference_update(rows[place] for place in over.nonzero()[:, 0].tolist())
+        if not self._late and len(self._going_on) == len(self.rows):
+            self._over = None
+
+    def leave(self, crowded: float) -> Leaving | None:
+        """Who leaves now: all who are done, as soon as only `crowded` of those here go on."""
+        if len(self._going_on) == len(self.rows) or len(self._going_on) > crowded * len(self.rows):
+            return None
+        gone = [place for place, row in enumerate(self.rows) if row not in self._going_on]
+        kept = [place for place, row in enumerate(self.rows) if row in self._going_on]
+        leaving = Leaving(
+            [self.rows[place] for place in gone],
+            send(gone, self._where),
+            send(kept, self._where),
+        )
+        self.rows = [self.rows[place] for place in kept]
+        if self._over is not None:
+            self._over = self._over[leaving.kept] if self._late else None
+        return leaving

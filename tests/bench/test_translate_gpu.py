@@ -1,0 +1,69 @@
+import json
+
+import pytest
+import torch
+
+from bench import translate_gpu
+from bench.peers import is_here
+from regard.errors import RunError
+
+
+def facts(file):
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+
+
+def test_both_sides_search_for_the_same(tiny_run, tmp_path):
+    out = tmp_path / "facts.jsonl"
+    given = ["--model", str(tiny_run), "--sentences", "12", "--device", "cpu", "--rounds", "1"]
+    given += ["--budgets", "200", "--peer-batches", "5", "--beam", "2", "--out", str(out)]
+    stages = ["prepare", "regard float32"]
+    if is_here("hugging_face"):
+        stages.append("Hugging Face float32")
+    for stage in stages:
+        asked = translate_gpu.options().parse_args([*given, "--stage", stage])
+        assert translate_gpu.run_stage(stage, asked) == 0
+    found = facts(out)
+    assert found[0]["sentences"] == 12
+    rated = [fact for fact in found if "sentences_per_second" in fact]
+    assert [fact["how"] for fact in rated if fact["whole"]][:1] == ["budget 200"]
+    if is_here("hugging_face"):
+        (compared,) = (fact for fact in found if "equal" in fact)
+        assert compared["equal"] == compared["compared"] == 12
+
+
+def test_a_stage_that_fails_says_so_and_ends(tmp_path):
+    out = tmp_path / "facts.jsonl"
+    asked = translate_gpu.options().parse_args(["--out", str(out), "--stage", "regard float32"])
+    assert translate_gpu.run_stage("regard float32", asked) == 1
+    assert "FileNotFoundError" in facts(out)[0]["failed"]
+
+
+def test_something_must_be_prepared(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["translate_gpu", "--out", str(tmp_path / "facts.jsonl")])
+    with pytest.raises(RunError, match="nothing is prepared there; name a run with --model"):
+        translate_gpu.main()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is one")
+def test_without_a_gpu_it_says_what_to_do(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["translate_gpu", "--model", str(tmp_path)])
+    assert translate_gpu.main() == 1
+    assert "torch finds no GPU here; --device cpu tries it all out" in capsys.readouterr().err
+
+
+def test_the_table_has_the_ratio_and_what_failed(tmp_path, capsys):
+    out = tmp_path / "facts.jsonl"
+    rate = {"precision": "float32", "sentences": 9, "tokens_per_second": 5.0}
+    lines = [
+        {**rate, "who": "regard", "how": "budget 8", "sentences_per_second": 60.0, "whole": True},
+        {**rate, "who": "other", "how": "batch 2", "sentences_per_second": 90.0, "whole": False},
+        {**rate, "who": "other", "how": "batch 4", "sentences_per_second": 20.0, "whole": True},
+        {"precision": "float32", "compared": 9, "equal": 8},
+        {"failed": "batch 8: out of memory"},
+    ]
+    out.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    translate_gpu.summarise(out)
+    shown = capsys.readouterr().out
+    assert "float32: 3.00 times Hugging Face at its best" in shown
+    assert "8 of 9 answers are equal" in shown
+    assert "FAILED" in shown
