@@ -104,6 +104,17 @@ def test_who_is_seen_by_nobody_has_no_slope(plan, where, monkeypatch):
     torch.testing.assert_close(to_keys, slopes(wanted, parts)[1], atol=2e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("plan", [WHOLE, APART], ids=["whole", "apart"])
+def test_where_nobody_asks_nobody_has_a_slope(plan, where, monkeypatch):
+    monkeypatch.setitem(attention.PLANS, 32, plan)
+    parts, queries, keys, _ = given("cross", where, targets=[0, 0], sources=[4, 1])
+    found = attend_short(parts, queries, keys, causal=False, factor=FACTOR)
+    assert found.shape == (0, H, K)
+    to_queries, to_keys = slopes(found, parts)
+    assert to_queries.shape == (0, 1, H, K)
+    assert (to_keys == 0).all()
+
+
 def test_each_call_drops_others(where):
     parts, queries, keys, causal = given("causal", where)
     how = {"causal": causal, "factor": FACTOR, "dropout": 0.5}

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
-from regard.kernels.available import device_of
+from regard.kernels.available import COMPILED, device_of
 from regard.kernels.chance import draw_seed, kept, no_seed, threshold
 
 LOG2_E = 1.4426950408889634
@@ -53,7 +53,7 @@ class Plan(NamedTuple):
 
 
 PLANS: dict[int, Plan] = {128: Plan(keys=Tiles(64, 64, 8), whole=Tiles(64, 64, 8, stride=48))}
-"""By the lanes of a head, where they are not the usual ones; chosen so that registers suffice."""
+"""By the lanes of a head, where they are not the usual ones: those that spill few registers."""
 
 
 def attend_short(
@@ -175,6 +175,8 @@ def _find_slopes(  # noqa: PLR0913
 ) -> list[Tensor]:
     """The slopes of the parts, given that of what was found."""
     slopes = [part.new_empty(part.shape) for part in parts]
+    if not len(mixed):  # no query begins a tile, so that nobody would write those of the keys
+        return [one.zero_() for one in slopes]
     if slope.stride(-1) != 1:
         slope = slope.contiguous()
     where = q_offsets, q_places, q_longest, k_offsets, k_places, k_longest
@@ -292,6 +294,7 @@ def _plan(width: int) -> Plan:
 def _constants(causal: bool, dropout: float, width: int, tiles: Tiles) -> dict[str, Any]:
     bound = {"maxnreg": tiles.registers} if tiles.registers else {}
     return {
+        **COMPILED,
         **bound,
         "CAUSAL": causal,
         "DROP": dropout > 0,

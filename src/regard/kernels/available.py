@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 HALVES = (torch.bfloat16, torch.float16)
+COMPILED = {"enable_fp_fusion": True}
+"""For every launch: a product and a sum are one instruction, by default only up to Triton 3.9."""
 disabled: set[str] = set()
 """Kernels that are not to be used (`attention`, `norm`, `bend`, `loss`): for measuring them."""
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.library import custom_op
 
-from regard.kernels.available import device_of
+from regard.kernels.available import COMPILED, device_of
 
 
 class Tiles(NamedTuple):
@@ -65,7 +65,7 @@ def _unbend(out: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
             (-(-width // tiles.cols), tiles.programs)
         ](
             out, slope, inner, sums, num, WIDTH=width, ROWS=tiles.rows, COLS=tiles.cols,
-            PROGRAMS=tiles.programs, num_warps=tiles.warps,
+            PROGRAMS=tiles.programs, num_warps=tiles.warps, **COMPILED,
         )  # fmt: skip
     return inner, sums.sum(0)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.kernels.available import device_of, suits
+from regard.kernels.available import COMPILED, device_of, suits
 
 IGNORED = -100
 """The label of a row that counts for nothing, as torch has it."""
@@ -73,7 +73,8 @@ def _kernel(logits: Tensor, labels: Tensor, smoothing: float) -> Costs:
     kernels = importlib.import_module("regard.kernels.device.loss")
     with device_of(logits):
         kernels.smoothed_cross_entropy[(rows,)](
-            logits, labels, costs, own, logits.stride(0), size, smoothing, IGNORED,
+            logits, labels.contiguous(), costs, own, logits.stride(0), size, smoothing, IGNORED,
             COLS=min(tiles.cols, 1 << (size - 1).bit_length()), num_warps=tiles.warps,
+            **COMPILED,
         )  # fmt: skip
     return Costs(costs, own)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.library import custom_op
 
-from regard.kernels.available import device_of
+from regard.kernels.available import COMPILED, device_of
 from regard.kernels.chance import draw_seed, kept, no_seed, threshold
 
 WIDEST = 8192
@@ -152,8 +152,7 @@ def _add_slopes(  # noqa: PLR0913
             slope.contiguous(), x if beside is None else beside.contiguous(),
             means, spreads, seed, to_x, to_y, *sums.unbind(), num,
             threshold(dropout), 1 / (1 - dropout),
-            BESIDE=beside is not None, PROGRAMS=programs,
-            **_constants(bias, dropout, y is None, width),
+            BESIDE=beside is not None, **_constants(bias, dropout, y is None, width),
         )  # fmt: skip
     return *made[:2], sums.sum(1)
 
@@ -238,7 +237,8 @@ def _constants(bias: Tensor | None, dropout: float, keep: bool, width: int) -> d
         "WIDTH": width,
         "LANES": lanes,
         "ROWS": max(1, tiles.cells // lanes),
-        "num_warps": tiles.warps,
+        "num_warps": max(tiles.warps, lanes // 512),  # lest a wide row find too few registers
+        **COMPILED,
     }
 
 

@@ -6,16 +6,9 @@ import triton.language as tl
 
 @triton.jit(do_not_specialize=["num_rows"])
 def backward(
-    out,
-    slope,
-    to_inner,
-    to_bias,
-    num_rows,
-    WIDTH: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLS: tl.constexpr,
-    PROGRAMS: tl.constexpr,
-):
+    out, slope, to_inner, to_bias, num_rows,
+    WIDTH: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr,
+):  # fmt: skip
     """`slope` where `out` is not 0, and this program's share in the sums of its columns."""
     cols, program = tl.program_id(0) * COLS + tl.arange(0, COLS), tl.program_id(1)
     sums = tl.zeros((ROWS, COLS), tl.float32)

@@ -6,15 +6,7 @@ import triton.language as tl
 
 @triton.jit(do_not_specialize=["ignored"])
 def smoothed_cross_entropy(
-    logits,
-    labels,
-    minimised,
-    surprise,
-    step,
-    num_tokens,
-    smoothing,
-    ignored,
-    COLS: tl.constexpr,
+    logits, labels, minimised, surprise, step, num_tokens, smoothing, ignored, COLS: tl.constexpr
 ):
     """The loss and the surprise of one row, whose logits become their own slopes.
 

@@ -31,27 +31,11 @@ def _stays(seed, rows, cols, threshold):
 
 @triton.jit(do_not_specialize=["num_rows", "threshold"])
 def forward(
-    x,
-    y,
-    bias,
-    weight,
-    shift,
-    added,
-    out,
-    means,
-    spreads,
-    seed,
-    num_rows,
-    threshold,
-    rest,
-    epsilon,
-    BIAS: tl.constexpr,
-    DROP: tl.constexpr,
-    KEEP: tl.constexpr,
-    WIDTH: tl.constexpr,
-    LANES: tl.constexpr,
-    ROWS: tl.constexpr,
-):
+    x, y, bias, weight, shift, added, out, means, spreads, seed,
+    num_rows, threshold, rest, epsilon,
+    BIAS: tl.constexpr, DROP: tl.constexpr, KEEP: tl.constexpr,
+    WIDTH: tl.constexpr, LANES: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
     """`out` = norm(x + dropout(y + bias)); with KEEP also `added`, what the norm was given."""
     rows, cols = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, LANES)
     cells = rows[:, None].to(tl.int64) * WIDTH + cols[None, :]
@@ -78,32 +62,12 @@ def forward(
 
 @triton.jit(do_not_specialize=["num_rows", "threshold"])
 def backward(
-    x,
-    y,
-    bias,
-    weight,
-    slope,
-    beside,
-    means,
-    spreads,
-    seed,
-    to_x,
-    to_y,
-    to_weight,
-    to_shift,
-    to_bias,
-    num_rows,
-    threshold,
-    rest,
-    BIAS: tl.constexpr,
-    DROP: tl.constexpr,
-    KEEP: tl.constexpr,
-    WIDTH: tl.constexpr,
-    LANES: tl.constexpr,
-    ROWS: tl.constexpr,
-    BESIDE: tl.constexpr,
-    PROGRAMS: tl.constexpr,
-):
+    x, y, bias, weight, slope, beside, means, spreads, seed,
+    to_x, to_y, to_weight, to_shift, to_bias,
+    num_rows, threshold, rest,
+    BIAS: tl.constexpr, DROP: tl.constexpr, KEEP: tl.constexpr, BESIDE: tl.constexpr,
+    WIDTH: tl.constexpr, LANES: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
     """The slopes of x and y, and this program's share in those of the vectors.
 
     With KEEP, x is what the norm was given and y is not looked at; with BESIDE, `beside` is the
@@ -114,7 +78,7 @@ def backward(
     sum_weight = tl.zeros((ROWS, LANES), tl.float32)
     sum_shift = tl.zeros((ROWS, LANES), tl.float32)
     sum_bias = tl.zeros((ROWS, LANES), tl.float32)
-    for first in range(program * ROWS, num_rows, PROGRAMS * ROWS):
+    for first in range(program * ROWS, num_rows, tl.num_programs(0) * ROWS):
         rows = first + tl.arange(0, ROWS)
         there = rows < num_rows
         cells = rows[:, None].to(tl.int64) * WIDTH + cols[None, :]

@@ -1,0 +1,166 @@
+"""Each kernel compiled for a GPU with the arguments of a launch, for which no GPU is needed.
+
+Triton's interpreter, in which the other tests of this folder run, forgives what a compiler does
+not, and knows nothing of registers.
+"""
+
+import re
+import subprocess
+from typing import NamedTuple
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard.kernels import attention, loss
+from regard.kernels.attention import Plan, Rows, attend_short
+from regard.kernels.available import have_triton, interpreted
+from regard.kernels.bend import linear_relu
+from regard.kernels.norm import Norm, add_norm, add_then_norm
+
+H, D, V = 2, 512, 8000
+HALF = torch.bfloat16
+SHARED = 227 * 1024
+"""Bytes of shared memory that one program can have on a Hopper GPU."""
+SPILLED = 128
+"""Bytes of one thread's numbers that may find no register: more would be felt."""
+
+
+def why_not():
+    """What is missing for compiling, if anything is."""
+    if interpreted():
+        return "Triton's interpreter stands in the place of its compiler"
+    if not have_triton():
+        return "triton is not installed (it is for Linux alone)"
+    from triton import knobs
+
+    try:
+        assert knobs.nvidia.ptxas.path
+        assert knobs.nvidia.cuobjdump.path
+    except RuntimeError as error:
+        return f"triton came without NVIDIA's assembler: {error}"
+    return ""
+
+
+pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
+
+
+class Hopper:
+    """All of a driver that a compiler asks for."""
+
+    def get_current_device(self):
+        return -1  # nobody's: what is compiled here is launched nowhere
+
+    def get_current_stream(self, _):
+        return 0
+
+    def get_current_target(self):
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", 90, 32)
+
+
+class Built(NamedTuple):
+    """A kernel, and what it takes on a GPU."""
+
+    name: str
+    code: object
+    registers: int  # of one thread
+    spilled: int  # bytes of one thread's
+    shared: int  # bytes of one program
+
+
+@pytest.fixture
+def built(monkeypatch, tmp_path):
+    """The kernels that were launched meanwhile: each was compiled, and none was run."""
+    from triton.runtime import JITFunction, driver
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(driver, "_active", Hopper())
+    compile_or_run, found = JITFunction.run, []
+
+    def compile_only(kernel, *values, grid, warmup, **named):
+        assert all(isinstance(size, int) for size in grid)
+        code = compile_or_run(kernel, *values, grid=grid, warmup=True, **named)
+        found.append(Built(kernel.__name__, code, *resources(code, tmp_path / "kernel.cubin")))
+
+    monkeypatch.setattr(JITFunction, "run", compile_only)
+    return found
+
+
+def resources(code, file):
+    """Registers, spilled bytes and shared bytes."""
+    from triton import knobs
+
+    file.write_bytes(code.asm["cubin"])
+    command = [knobs.nvidia.cuobjdump.path, "--dump-resource-usage", str(file)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    registers, spilled = re.search(r"REG:(\d+) STACK:(\d+)", said).groups()
+    return int(registers), int(spilled), code.metadata.shared
+
+
+def rows(lengths):
+    """Where sentences of these lengths lie."""
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]  # (B, S)
+    offsets = F.pad(mask.sum(1).cumsum(0), (1, 0)).to(torch.int32)
+    return Rows(offsets, mask.flatten().nonzero().squeeze(1), max(lengths))
+
+
+def leaf(*shape, dtype=HALF):
+    return torch.zeros(shape, dtype=dtype, requires_grad=True)
+
+
+def attend(lengths, *, width=64, causal=True, dropout=0.1):
+    """Launch forward and backward."""
+    part, where = leaf(sum(lengths), 3, H, width), rows(lengths)
+    attend_short([part], where, where, causal=causal, factor=0.1, dropout=dropout).sum().backward()
+
+
+def fits(built, names):
+    assert [one.name for one in built] == names
+    for one in built:
+        assert one.shared <= SHARED, one
+        assert one.spilled <= SPILLED, one
+
+
+@pytest.mark.parametrize("width", [64, 128])
+def test_attention(width, built):
+    attend([4, 1, 7], width=width)
+    fits(built, ["forward", "backward_whole"])
+
+
+def test_attention_with_kernels_apart(built, monkeypatch):
+    monkeypatch.setitem(attention.PLANS, 64, Plan(whole=None))
+    attend([4, 1, 7], causal=False, dropout=0.0)
+    fits(built, ["forward", "backward_queries", "backward_keys"])
+
+
+def test_norm(built):
+    x, y, norm = leaf(12, D), leaf(12, D), Norm(*(leaf(D, dtype=torch.float32) for _ in range(2)))
+    how = {"bias": leaf(D, dtype=torch.float32), "dropout": 0.1}
+    add_norm(x, y, norm, **how).sum().backward()
+    added, normed = add_then_norm(x, y, norm, **how)
+    (added + normed).sum().backward()
+    fits(built, ["forward", "backward"] * 2)
+
+
+def test_bend(built):
+    linear_relu(leaf(12, D), leaf(4 * D, D), leaf(4 * D)).sum().backward()
+    fits(built, ["backward"])
+
+
+def test_loss(built):
+    loss._kernel(torch.zeros(12, V, dtype=HALF), torch.zeros(12, dtype=torch.int64), 0.1)
+    fits(built, ["smoothed_cross_entropy"])
+
+
+def test_other_batches_do_not_compile_again(built):
+    norm = Norm(*(leaf(D, dtype=torch.float32) for _ in range(2)))
+    for lengths in ([4, 1, 7], [16, 16], [1], [2] * 300):
+        attend(lengths)
+        num = sum(lengths)
+        add_norm(leaf(num, D), leaf(num, D), norm, dropout=0.1).sum().backward()
+        linear_relu(leaf(num, D), leaf(4 * D, D), leaf(4 * D)).sum().backward()
+        loss._kernel(torch.zeros(num, V, dtype=HALF), torch.zeros(num, dtype=torch.int64), 0.1)
+    assert len(built) == 4 * 6
+    assert len({id(one.code) for one in built}) == 6
