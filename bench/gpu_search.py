@@ -154,7 +154,6 @@ def prepare(task: Task) -> Facts:
 def time_ours(task: Task) -> Facts:
     """Our own search at each budget; then at the best one what single ideas are worth."""
     model, sources = task.model(), list(map(list, task.prepared.sources))
-
     settings = task.settings
 
     def search(budget: int) -> list[list[Hypothesis]]:
@@ -186,10 +185,14 @@ def time_ours(task: Task) -> Facts:
 def _few_everywhere() -> Iterator[None]:
     """Attention in steps by two plain products, as on CPUs."""
     with (
-        mock.patch.object(cache, "fits_few", return_value=True),
-        mock.patch.object(multihead, "fits_few", return_value=True),
+        mock.patch.object(cache, "fits_few", _fits),
+        mock.patch.object(multihead, "fits_few", _fits),
     ):
         yield
+
+
+def _fits(queries: Tensor) -> bool:
+    return True
 
 
 @contextmanager
@@ -199,17 +202,34 @@ def _waiting() -> Iterator[None]:
         yield
 
 
-VARIANTS = {"attention by plain products": _few_everywhere, "waiting each step": _waiting}
+@contextmanager
+def _crowded(share: float) -> Iterator[None]:
+    """Who is done leaves only when no more than this share go on."""
+    with mock.patch.object(loop, "CROWDED", share):
+        yield
+
+
+VARIANTS = {
+    "attention by plain products": _few_everywhere,
+    "waiting each step": _waiting,
+    "leaving at 3/4": partial(_crowded, 3 / 4),
+    "leaving at 1/2": partial(_crowded, 1 / 2),
+}
 
 
 def _timed(task: Task, search: Callable[[], list[list[Hypothesis]]]) -> tuple[dict[str, Any], Ids]:
     """How fast a search is, and its best answers."""
     _finish(task.device)
+    if task.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(task.device)
     began = time.perf_counter()
     found = search()
     seconds = time.perf_counter() - began
     answers = [list(best[0].tokens) for best in found]
-    return _rate(task, len(found), sum(len(row) + 1 for row in answers), seconds), answers
+    fact = _rate(task, len(found), sum(len(row) + 1 for row in answers), seconds)
+    if task.device.type == "cuda":
+        fact["peak_gb"] = torch.cuda.max_memory_allocated(task.device) / 1e9
+    return fact, answers
 
 
 def _rate(task: Task, sentences: int, tokens: int, seconds: float) -> dict[str, Any]:

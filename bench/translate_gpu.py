@@ -68,10 +68,14 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--sentences", type=int, default=10_000, help="(%(default)s)")
     parser.add_argument("--beam", type=int, default=5, help="(%(default)s)")
     parser.add_argument(
-        "--budgets", type=int, nargs="+", default=[65_536, 262_144, 1_048_576], metavar="N"
+        "--budgets",
+        type=int,
+        nargs="+",
+        default=[65_536, 262_144, 1_048_576, 4_194_304],
+        metavar="N",
     )
     parser.add_argument(
-        "--peer-batches", type=int, nargs="+", default=[1024, 2048, 512, 256, 64], metavar="N"
+        "--peer-batches", type=int, nargs="+", default=[2048, 4096, 1024, 512, 256, 64], metavar="N"
     )
     parser.add_argument(
         "--precision", nargs="+", choices=("float32", "bfloat16"), default=["float32", "bfloat16"]

@@ -145,3 +145,13 @@ def test_a_room_is_shared_while_one_goes_on_alone():
         assert cells.append(laid(1, 2)).kv.keys.data_ptr() != cells.kv.keys.data_ptr()
     with torch.no_grad():  # where what was made in inference mode may not be written to
         assert torch.equal(later.append(laid(1, 3)).kv.keys[:, :, :2], later.kv.keys)
+
+
+def test_who_leaves_takes_no_room_from_those_who_stay():
+    with torch.inference_mode():
+        cells = Cells(laid(0, 0)).append(laid(1, 0)).append(laid(2, 1))
+        kept = cells.rows(torch.tensor([1]))
+        later = kept.append(laid(1, 2).rows(torch.tensor([1])))
+        assert torch.equal(kept.kv.keys, cells.kv.keys[1:])
+        assert later.kv.keys.data_ptr() == kept.kv.keys.data_ptr()
+        assert torch.equal(later.kv.values[:, :, :3], cells.kv.values[1:])

@@ -47,8 +47,15 @@ class Cells(NamedTuple):
     room: _Room | None = None
 
     def rows(self, sentences: Tensor) -> "Cells":
-        """Those of some `sentences` (B',) alone."""
-        return Cells(self.kv.rows(sentences))
+        """Those of some `sentences` (B',) alone, with as much room for more."""
+        if self.room is None or torch.is_grad_enabled():
+            return Cells(self.kv.rows(sentences))
+        filled = self.kv.keys.shape[2]
+        room = KeyValues(*(x.new_empty(len(sentences), *x.shape[1:]) for x in self.room.kv))
+        kept = KeyValues(*(x[:, :, :filled] for x in room))
+        for old, new in zip(self.kv, kept, strict=True):
+            torch.index_select(old, 0, sentences, out=new)  # at once to its place: half the work
+        return Cells(kept, _Room(room, filled))
 
     def append(self, later: KeyValues) -> "Cells":
         """These, and `later` ones (B, H, K, D) behind them."""
