@@ -5,7 +5,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
@@ -209,7 +209,7 @@ def _crowded(share: float) -> Iterator[None]:
         yield
 
 
-VARIANTS = {
+VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "attention by plain products": _few_everywhere,
     "waiting each step": _waiting,
     "leaving at 3/4": partial(_crowded, 3 / 4),
