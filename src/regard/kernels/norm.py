@@ -24,7 +24,10 @@ class Tiles(NamedTuple):
     """Numbers that a program has at a time: so many rows as that is."""
     warps: int = 4
     programs: int = 528
-    """In the backward pass, each of which sums slopes of weights: four for each processor."""
+    """In the backward pass, each of which sums slopes of weights: four for each processor.
+
+    As many for a few rows, for which a kernel would otherwise be compiled again.
+    """
 
 
 tiles = Tiles()
@@ -142,17 +145,17 @@ def _add_slopes(  # noqa: PLR0913
     """
     num, width = x.shape
     to_x, to_y, _ = made = _slope_room(slope, x, dropout)
-    programs = min(tiles.programs, max(1, num))
-    sums = x.new_zeros(3, programs, width, dtype=torch.float32)
+    sums = x.new_zeros(3, tiles.programs, width, dtype=torch.float32)
     if not num:
         return *made[:2], sums.sum(1)
     with device_of(x):
-        _device().backward[(programs,)](
+        _device().backward[(tiles.programs,)](
             x, x if y is None else y.contiguous(), x if bias is None else bias, weight,
             slope.contiguous(), x if beside is None else beside.contiguous(),
             means, spreads, seed, to_x, to_y, *sums.unbind(), num,
             threshold(dropout), 1 / (1 - dropout),
-            BESIDE=beside is not None, **_constants(bias, dropout, y is None, width),
+            BESIDE=beside is not None, PROGRAMS=tiles.programs,
+            **_constants(bias, dropout, y is None, width),
         )  # fmt: skip
     return *made[:2], sums.sum(1)
 

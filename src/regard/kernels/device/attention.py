@@ -152,8 +152,9 @@ def forward(
     chance = row_keys(seed, rows, head) if DROP else rows
     for start in range(begin, end, COLS):
         cols, _, k, v = _offered(keys, values, start, end, lanes, WIDTH, COLS)
+        seen = _seen(cols, low, high)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-        scores = tl.where(_seen(cols, low, high), scores, float("-inf"))
+        scores = tl.where(seen, scores, float("-inf"))
         higher = tl.maximum(top, tl.max(scores, 1))
         finite = tl.where(higher == float("-inf"), 0.0, higher)
         weights = tl.exp2(scores - finite[:, None])
@@ -287,7 +288,7 @@ def backward_whole(
     They are whole sentences, so that no other program adds to their slopes. Where they have at
     most COLS keys, scores are made once; where one is longer, once more for the queries.
     """
-    head, tile = tl.program_id(0), tl.program_id(1)
+    head, tile, lanes = tl.program_id(0), tl.program_id(1), tl.arange(0, LANES)
     queries = _of_head(queries, q_step, q_head, head)
     keys = _of_head(keys, k_step, k_head, head)
     values = _of_head(values, v_step, v_head, head)
@@ -297,15 +298,13 @@ def backward_whole(
     to_keys = _of_head(to_keys, dk_step, dk_head, head)
     to_values = _of_head(to_values, dv_step, dv_head, head)
     sums += head * num_queries
-    lanes = tl.arange(0, LANES)
     s_first, s_end = _sentences(tile, q_places, longest, num_sentences, num_queries, STRIDE)
     q_first, q_end = tl.load(q_offsets + s_first), tl.load(q_offsets + s_end)
     k_first, k_end = tl.load(k_offsets + s_first), tl.load(k_offsets + s_end)
     once = k_end - k_first <= COLS
     for k_start in range(k_first, k_end, COLS):
         cols, near, k, v = _offered(keys, values, k_start, k_end, lanes, WIDTH, COLS)
-        dk = tl.zeros((COLS, LANES), tl.float32)
-        dv = tl.zeros((COLS, LANES), tl.float32)
+        dk, dv = tl.zeros((COLS, LANES), tl.float32), tl.zeros((COLS, LANES), tl.float32)
         for q_start in range(q_first, q_end, ROWS):
             rows = q_start + tl.arange(0, ROWS)
             there = rows < q_end
@@ -323,7 +322,7 @@ def backward_whole(
                 _put(to_queries, rows, there, lanes, dq, WIDTH)
         _put(to_keys, cols, near, lanes, dk * factor, WIDTH)
         _put(to_values, cols, near, lanes, dv, WIDTH)
-    if k_end - k_first > COLS or k_end == k_first:
+    if k_end - k_first > COLS or k_end == k_first:  # nobody has written those of the queries
         for q_start in range(q_first, q_end, ROWS):
             rows = q_start + tl.arange(0, ROWS)
             there = rows < q_end

@@ -66,7 +66,7 @@ def backward(
     to_x, to_y, to_weight, to_shift, to_bias,
     num_rows, threshold, rest,
     BIAS: tl.constexpr, DROP: tl.constexpr, KEEP: tl.constexpr, BESIDE: tl.constexpr,
-    WIDTH: tl.constexpr, LANES: tl.constexpr, ROWS: tl.constexpr,
+    WIDTH: tl.constexpr, LANES: tl.constexpr, ROWS: tl.constexpr, PROGRAMS: tl.constexpr,
 ):  # fmt: skip
     """The slopes of x and y, and this program's share in those of the vectors.
 
@@ -78,7 +78,7 @@ def backward(
     sum_weight = tl.zeros((ROWS, LANES), tl.float32)
     sum_shift = tl.zeros((ROWS, LANES), tl.float32)
     sum_bias = tl.zeros((ROWS, LANES), tl.float32)
-    for first in range(program * ROWS, num_rows, tl.num_programs(0) * ROWS):
+    for first in range(program * ROWS, num_rows, PROGRAMS * ROWS):
         rows = first + tl.arange(0, ROWS)
         there = rows < num_rows
         cells = rows[:, None].to(tl.int64) * WIDTH + cols[None, :]
