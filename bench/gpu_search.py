@@ -23,10 +23,11 @@ from bench.peers.contract import Shape
 from bench.peers.proof import prove_equal
 from regard.attention import cache, multihead
 from regard.attention.attend import KeyValues, fused
-from regard.attention.few import few
 from regard.decoding import loop
 from regard.decoding.many import Member, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
+from regard.kernels import available
+from regard.kernels.glance import glance, suits_glance
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
 from regard.models.transformer import TransformerSettings
@@ -182,12 +183,21 @@ def time_ours(task: Task) -> Facts:
 
 
 @contextmanager
-def _few_everywhere() -> Iterator[None]:
+def _torch_kernel() -> Iterator[None]:
+    """Attention in steps by torch's kernel."""
+    available.disabled.add("glance")
+    try:
+        yield
+    finally:
+        available.disabled.remove("glance")
+
+
+@contextmanager
+def _plain_products() -> Iterator[None]:
     """Attention in steps by two plain products, as on CPUs."""
-    with (
-        mock.patch.object(cache, "fits_few", _fits),
-        mock.patch.object(multihead, "fits_few", _fits),
-    ):
+    own = mock.patch.object(cache, "fits_few", _fits)
+    cross = mock.patch.object(multihead, "fits_few", _fits)
+    with _torch_kernel(), own, cross:
         yield
 
 
@@ -210,7 +220,8 @@ def _crowded(share: float) -> Iterator[None]:
 
 
 VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
-    "attention by plain products": _few_everywhere,
+    "torch's attention": _torch_kernel,
+    "attention by plain products": _plain_products,
     "waiting each step": _waiting,
     "leaving at 3/4": partial(_crowded, 3 / 4),
     "leaving at 1/2": partial(_crowded, 1 / 2),
@@ -413,7 +424,10 @@ def _attention_ways(queries: Tensor) -> dict[str, Callable[[], Any]]:
         ways[f"fused, added, {cells}"] = partial(
             F.scaled_dot_product_attention, queries, *kv, attn_mask=hidden, scale=0.125
         )
-        ways[f"few {cells}"] = partial(few, queries, kv, hidden, factor=0.125)
+        scores = partial(torch.matmul, queries, kv.keys.mT)
+        ways[f"first of two products {cells}"] = scores
+        if suits_glance(queries):
+            ways[f"glance {cells}"] = partial(glance, queries, *kv, hidden, factor=0.125)
     return ways
 
 

@@ -12,6 +12,7 @@ NEEDS = {
     "test_chance.py",
     "test_bend.py",
     "test_available.py",
+    "test_glance.py",
 }
 
 

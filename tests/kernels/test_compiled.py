@@ -16,6 +16,7 @@ from regard.kernels import attention, loss
 from regard.kernels.attention import Plan, Rows, attend_short
 from regard.kernels.available import have_triton, interpreted
 from regard.kernels.bend import linear_relu
+from regard.kernels.glance import glance
 from regard.kernels.norm import Norm, add_norm, add_then_norm
 
 H, D, V = 2, 512, 8000
@@ -152,6 +153,26 @@ def test_bend(built):
 def test_loss(built):
     loss._kernel(torch.zeros(12, V, dtype=HALF), torch.zeros(12, dtype=torch.int64), 0.1)
     fits(built, ["smoothed_cross_entropy"])
+
+
+def look(queries, keys, dtype, width=64):
+    """Launch a step's attention."""
+    kv = [torch.zeros(3, H, keys + 7, width, dtype=dtype)[:, :, :keys] for _ in range(2)]
+    hidden = torch.zeros(3, 1, queries, keys, dtype=dtype)
+    glance(torch.zeros(3, H, queries, width, dtype=dtype), *kv, hidden, factor=0.1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, HALF])
+@pytest.mark.parametrize("width", [64, 128])
+def test_glance(dtype, width, built):
+    look(5, 100, dtype, width)
+    fits(built, ["glance"])
+
+
+def test_a_longer_past_is_not_compiled_for_again(built):
+    for keys in (33, 48, 64, 65, 70, 128, 257):
+        look(5, keys, torch.float32)
+    assert len({id(one.code) for one in built}) == 1
 
 
 def test_other_batches_do_not_compile_again(built):

@@ -1,7 +1,8 @@
-"""Attention of a few queries, as in a step of a search, on a CPU: two plain products.
+"""Attention of a few queries, as in a step of a search: on a CPU two plain products.
 
 Torch's fused kernel is made for many queries and cuts them into blocks. With one to some dozen of
-them what is left of it is its overhead: it takes about twice as long.
+them what is left of it is its overhead: it takes about twice as long. On a GPU there is a kernel of
+our own (`kernels/glance.py`).
 """
 
 from typing import NamedTuple
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.attend import KeyValues
+from regard.kernels.glance import glance, suits_glance
 
 
 class Sight(NamedTuple):
@@ -39,7 +41,8 @@ class Sight(NamedTuple):
 
 def fits_few(queries: Tensor) -> bool:
     """Whether `few` is the fastest way for `queries`, those of a search."""
-    return queries.dtype == torch.float32 and queries.device.type == "cpu"
+    plain = queries.dtype == torch.float32 and queries.device.type == "cpu"
+    return plain or suits_glance(queries)
 
 
 def few(queries: Tensor, kv: KeyValues, hidden: Tensor, *, factor: float) -> Tensor:
@@ -48,5 +51,8 @@ def few(queries: Tensor, kv: KeyValues, hidden: Tensor, *, factor: float) -> Ten
     `hidden`, which broadcasts to (B, H, T, S), is added to the scores and hides what it makes -inf
     or as good as that; no query may have all hidden, save if the values there are zero.
     """
+    alike = hidden.shape[1] == 1 and kv.keys.shape == kv.values.shape
+    if suits_glance(queries) and alike and not torch.is_grad_enabled():
+        return glance(queries, *kv, hidden, factor=factor)
     scores = queries @ kv.keys.mT  # (B, H, T, S)
     return torch.add(hidden, scores, alpha=factor).softmax(-1) @ kv.values  # (B, H, T, K')

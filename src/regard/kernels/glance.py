@@ -1,0 +1,78 @@
+"""Attention of the few queries that a step of a search has for each sentence.
+
+A general kernel has tiles of 64 or 128 queries, of which a beam fills 5, and wants a mask in a form
+of its own, which takes several operations more to make than the attention itself.
+"""
+
+import importlib
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.kernels.available import COMPILED, HALVES, device_of, disabled, runs_on
+
+LEAST = 16
+"""The fewest queries, keys or lanes that a product has in a kernel."""
+MOST = 64
+"""The most queries that it is for."""
+WIDEST = 128
+"""The widest head."""
+
+
+class Tiles(NamedTuple):
+    """How the work is cut."""
+
+    cols: int = 64
+    """Keys at a time, at the most."""
+    warps: int = 4
+    stages: int = 2
+
+
+tiles = Tiles()
+"""What is used; whoever has measured others puts them here."""
+
+
+def suits_glance(queries: Tensor) -> bool:
+    """Whether there is a kernel for `queries` (B, H, T, K), of which no slopes are wanted."""
+    if "glance" in disabled or not runs_on(queries):
+        return False
+    small = queries.shape[2] <= MOST and queries.shape[3] <= WIDEST
+    return small and queries.dtype in (torch.float32, *HALVES)
+
+
+def glance(
+    queries: Tensor, keys: Tensor, values: Tensor, hidden: Tensor, *, factor: float
+) -> Tensor:
+    """softmax(factor queries keysᵀ + hidden) values: (B, H, T, K), (B, H, S, K) -> (B, H, T, K).
+
+    `hidden` is (B, 1, T|1, S). What comes back lies as (B, T, H, K), ready for heads to be merged.
+    """
+    queries, keys, values, hidden = (_dense(x) for x in (queries, keys, values, hidden))
+    sentences, heads, num, width = queries.shape
+    length = keys.shape[2]
+    mixed = queries.new_empty(sentences, num, heads, width).transpose(1, 2)  # (B, H, T, K)
+    if not mixed.numel():
+        return mixed
+    module: Any = importlib.import_module("regard.kernels.device.glance")
+    with device_of(queries):
+        module.glance[(sentences * heads,)](
+            queries, keys, values, hidden, mixed, num, length, factor,
+            *queries.stride()[:3], *keys.stride()[:3], *values.stride()[:3],
+            hidden.stride(0), hidden.stride(2) if hidden.shape[2] > 1 else 0,
+            *mixed.stride()[:3],
+            HEADS=heads, WIDTH=width, ROWS=_power(num), LANES=_power(width),
+            COLS=min(tiles.cols, _power(length)),
+            num_warps=tiles.warps, num_stages=tiles.stages, **COMPILED,
+        )  # fmt: skip
+    return mixed
+
+
+def _dense(x: Tensor) -> Tensor:
+    """`x` with its last axis in one piece."""
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def _power(size: int) -> int:
+    """The power of two, `LEAST` or more, that holds `size`."""
+    return max(LEAST, 1 << (size - 1).bit_length())
