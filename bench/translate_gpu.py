@@ -80,6 +80,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument(
         "--precision", nargs="+", choices=("float32", "bfloat16"), default=["float32", "bfloat16"]
     )
+    parser.add_argument("--without", nargs="+", default=[], metavar="KERNEL", help="such as glance")
     parser.add_argument("--rounds", type=int, default=3, help="of ours (%(default)s)")
     parser.add_argument("--device", default="cuda", help="(%(default)s)")
     parser.add_argument("--seconds", type=float, default=240, help="(%(default)s)")
