@@ -17,17 +17,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bench.made_up import LONGEST, MEAN, SPREAD
+from bench.paper import BASE, TOKENS
+from bench.stages import Facts
 from regard.kernels import attention, bend, norm
 from regard.kernels import loss as losses
 from regard.kernels.attention import Plan, Rows, Tiles, attend_short, plain_short
 from regard.kernels.bend import linear_relu, plain_linear_relu
 from regard.kernels.norm import Norm, add_norm, add_then_norm, plain_add_then_norm
 
-Facts = Iterator[dict[str, Any]]
 CUDA = torch.device("cuda")
-HEADS, WIDTH, HEAD, VOCABULARY, TOKENS = 8, 512, 64, 32_000, 25_000
-MEAN, SPREAD = 29.0, 0.55
-"""As `batches` has them for made-up sentences of WMT's lengths."""
+HEADS, WIDTH, VOCABULARY = BASE.heads, BASE.width, BASE.vocabulary
+HEAD = WIDTH // HEADS
 ROWS, WORKERS = 3001, 8
 KINDS = {"causal": (True, False), "full": (False, False), "cross": (False, True)}
 FORWARD = [
@@ -68,7 +69,7 @@ def lengths(tokens: int, *, alike: bool, seed: int = 1) -> list[int]:
     generator = torch.Generator().manual_seed(seed)
     spread = 0.05 if alike else SPREAD
     draws = torch.randn(tokens // 4, generator=generator) * spread
-    sizes = (torch.log(torch.tensor(MEAN)) - spread**2 / 2 + draws).exp().round().clamp(2, 256)
+    sizes = (torch.log(torch.tensor(MEAN)) - spread**2 / 2 + draws).exp().round().clamp(2, LONGEST)
     count = int((sizes.cumsum(0) <= tokens).sum())
     return [int(size) for size in sizes[:count]]
 

@@ -5,20 +5,24 @@ Every function is a stage of `train_gpu`: it yields facts, each at once when it 
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
+from bench.made_up import MEAN, made_up_batches
+from bench.paper import BASE, TOKENS, hours_at
+from bench.peers.contract import Setup, Shape
+from bench.peers.fresh import fresh
+from bench.peers.stepping import SMOOTHING, Stepper, wait_for
+from bench.stages import Facts
 from regard.batching.buckets import Buckets
-from regard.batching.collate import collate
-from regard.batching.plan import plan_epoch
 from regard.kernels import available
-from regard.models.transformer import Transformer, TransformerSettings
+from regard.models.contracts import AnyModel
 from regard.training.captured import Again, CapturedStep, Graphs
 from regard.training.expert_use import ExpertUse
 from regard.training.loss import batch_loss
@@ -26,101 +30,46 @@ from regard.training.optimizer import OptimizerSettings, build_optimizer
 from regard.training.step import Learning
 from regard.types import Batch
 
-Facts = Iterator[dict[str, Any]]
 CUDA = torch.device("cuda")
-SMOOTHING, CLIP, RATE = 0.1, 1.0, 1e-4
+RATE = 1e-4
 WARM, TIMED = 6, 24
-MEAN, SPREAD, LONGEST = 29.0, 0.55, 256
 
 
-class Size(NamedTuple):
-    """Of a Transformer and its batches."""
+class Work(NamedTuple):
+    """A model, and what it learns from."""
 
-    layers: int = 6
-    width: int = 512
-    heads: int = 8
-    feed_forward: int = 2048
-    vocabulary: int = 32_000
-    budget: int = 25_000
+    shape: Shape
+    tokens: int
+    """Positions a side of a batch."""
     mean: float = MEAN
-    dropout: float = 0.1
+    """Tokens of a sentence."""
+
+    def batches(self, count: int) -> list[Batch]:
+        return made_up_batches(count, self.tokens, self.shape.vocabulary, mean=self.mean)
 
     def flops(self, batch: Batch) -> float:
         """Of a step on a batch, forward and backward: the products, those of attention included."""
-        d, f = self.width, self.feed_forward
-        encoder, decoder = (
-            self.layers * (4 * d * d + 2 * d * f),
-            self.layers * (8 * d * d + 2 * d * f),
-        )
+        d, f = self.shape.width, self.shape.feed_forward
+        encoders, decoders = self.shape.encoder_layers, self.shape.decoder_layers
         source, target = (x.mask.sum(1).double() for x in (batch.source, batch.target))
         # keys and values of the source belong to the decoder, but are as many as source tokens
-        cross = self.layers * 2 * d * d
-        weights = (encoder + cross) * source.sum() + (decoder - cross) * target.sum()
-        weights += d * self.vocabulary * target.sum()
-        pairs = (source * source + target * target / 2 + source * target).sum() * self.layers
-        return float(6 * weights + 12 * d * pairs)
+        weights = (encoders * (4 * d * d + 2 * d * f) + decoders * 2 * d * d) * source.sum()
+        weights += (decoders * (6 * d * d + 2 * d * f) + d * self.shape.vocabulary) * target.sum()
+        pairs = encoders * source * source + decoders * (target * target / 2 + source * target)
+        return float(6 * weights + 12 * d * pairs.sum())
 
 
-BASE = Size()
-SMALL = Size(4, 256, 4, 1024, 8_000, 4_096, 14.0)
+LARGE = Work(BASE, TOKENS)
+SMALL = Work(Shape(), 4096, 14.0)
+"""As Multi30k's sentences are."""
 
 
-def batches(size: Size, count: int) -> list[Batch]:
-    """Random sentences of log-normal lengths in batches of like length, in pinned memory."""
-    chance = np.random.default_rng(1)
-    pairs = 4 * count * size.budget // int(size.mean)
-    source = np.exp(chance.normal(np.log(size.mean) - SPREAD**2 / 2, SPREAD, pairs))
-    target = source * np.exp(chance.normal(0, 0.15, pairs))
-    lengths = [np.clip(side.round(), 2, LONGEST).astype(np.int32) for side in (source, target)]
-    plan = plan_epoch(*lengths, budget=size.budget, seed=1, epoch=0)[:count]
-
-    def draw(side: int, rows: Sequence[int]) -> list[list[int]]:
-        return [
-            chance.integers(4, size.vocabulary, lengths[side][row] - 1).tolist() for row in rows
-        ]
-
-    return [collate(draw(0, rows.tolist()), draw(1, rows.tolist())) for rows in plan]
-
-
-def build(size: Size) -> Transformer:
-    torch.manual_seed(1)
-    settings = TransformerSettings(
-        encoder_layers=size.layers,
-        decoder_layers=size.layers,
-        width=size.width,
-        heads=size.heads,
-        feed_forward=size.feed_forward,
-        dropout=size.dropout,
-    )
-    return Transformer(settings, size.vocabulary, size.vocabulary).to(CUDA).train()
-
-
-class Plain:
-    """A step as `training.loop` has it."""
-
-    def __init__(self, model: nn.Module, loss: Callable[[Batch], Tensor]) -> None:
-        self.model, self.loss = model, loss
-        self.optimizer = build_optimizer(model, OptimizerSettings())
-
-    def __call__(self, batch: Batch) -> Tensor:
-        batch = batch.to(CUDA, non_blocking=True)
-        with torch.autocast(CUDA.type, torch.bfloat16):
-            loss = self.loss(batch)
-        torch.autograd.backward(loss)
-        nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
-        for group in self.optimizer.param_groups:
-            group["lr"] = RATE
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return loss.detach()
-
-
-def timed(step: Callable[[Batch], Any], size: Size, given: list[Batch]) -> dict[str, Any]:
+def timed(step: Callable[[Batch], Any], work: Work, given: list[Batch]) -> dict[str, Any]:
     """Tokens a second of some steps, after others that are not counted."""
     began = time.perf_counter()
     for batch in given[:WARM]:
         last = step(batch)
-    torch.cuda.synchronize()
+    wait_for(CUDA)
     warm = time.perf_counter() - began
     torch.cuda.reset_peak_memory_stats()
     rounds = []
@@ -129,10 +78,10 @@ def timed(step: Callable[[Batch], Any], size: Size, given: list[Batch]) -> dict[
         for batch in given[WARM:]:
             last = step(batch)
         asked = time.perf_counter() - began
-        torch.cuda.synchronize()
+        wait_for(CUDA)
         rounds.append(time.perf_counter() - began)
     spent, tokens = sorted(rounds)[1], sum(batch.num_tokens for batch in given[WARM:])
-    flops = sum(size.flops(batch) for batch in given[WARM:])
+    flops = sum(work.flops(batch) for batch in given[WARM:])
     return {
         "tokens_per_second": tokens / spent,
         "all_rounds": [tokens / one for one in rounds],
@@ -145,88 +94,70 @@ def timed(step: Callable[[Batch], Any], size: Size, given: list[Batch]) -> dict[
     }
 
 
+def setup(*, compiled: bool) -> Setup:
+    return Setup("bfloat16", device=CUDA.type, compiled=compiled)
+
+
 def ours(
-    size: Size,
+    work: Work,
     *,
     compiled: Literal["nothing", "model", "loss"] = "nothing",
     without: tuple[str, ...] = (),
-) -> Plain:
+) -> Stepper:
     """Our model, without some of the kernels; what is compiled of it may include the loss."""
     available.disabled.update(without)
-    model = build(size)
+    torch.manual_seed(1)
+    model = fresh(work.shape).to(CUDA)
 
     def loss(batch: Batch) -> Tensor:
         return batch_loss(model, batch, SMOOTHING).minimised / batch.num_tokens
 
     if compiled == "model":  # and not the loss, which is made in chunks then
         model.teach = torch.compile(model.teach, dynamic=True)  # type: ignore[method-assign]
-    return Plain(model, torch.compile(loss, dynamic=True) if compiled == "loss" else loss)
+    return Stepper(model, loss, setup(compiled=compiled == "loss"))
 
 
-def marian(size: Size, *, compiled: bool) -> Plain:
+def theirs(work: Work, *, compiled: bool) -> Stepper:
     """Hugging Face's model, padded, with the same loss of the same positions."""
-    import transformers
-
     torch.manual_seed(1)
-    config = transformers.MarianConfig(
-        vocab_size=size.vocabulary, d_model=size.width, encoder_layers=size.layers,
-        decoder_layers=size.layers, encoder_attention_heads=size.heads,
-        decoder_attention_heads=size.heads, encoder_ffn_dim=size.feed_forward,
-        decoder_ffn_dim=size.feed_forward, dropout=size.dropout, attention_dropout=0.0,
-        activation_dropout=0.0, activation_function="relu", max_position_embeddings=1024,
-        scale_embedding=True, pad_token_id=0, bos_token_id=2, eos_token_id=3,
-        decoder_start_token_id=2, forced_eos_token_id=None,
-    )  # fmt: skip
-    model = transformers.MarianMTModel(config).to(CUDA).train()
-
-    def loss(batch: Batch) -> Tensor:
-        logits = model(
-            input_ids=batch.source.ids,
-            attention_mask=batch.source.mask,
-            decoder_input_ids=batch.target.ids,
-            use_cache=False,
-        ).logits.flatten(0, 1)[batch.places]
-        return F.cross_entropy(logits, batch.labels, label_smoothing=SMOOTHING)
-
-    return Plain(model, torch.compile(loss, dynamic=True) if compiled else loss)
+    peer = import_module("bench.peers.hugging_face")
+    stepper: Stepper = peer.open_trainer(work.shape, setup(compiled=compiled))
+    return stepper
 
 
 EVERY = ("attention", "norm", "bend", "loss")
-STEPS: dict[str, Callable[[], Plain]] = {
-    "regard, kernels": partial(ours, BASE),
-    "regard, kernels, model compiled": partial(ours, BASE, compiled="model"),
-    "Hugging Face Marian, compiled": partial(marian, BASE, compiled=True),
-    "regard, kernels, all compiled": partial(ours, BASE, compiled="loss"),
-    "regard, kernels but norm, model compiled": partial(
-        ours, BASE, compiled="model", without=("norm",)
-    ),
-    "regard, kernels but bend": partial(ours, BASE, without=("bend",)),
-    "Hugging Face Marian": partial(marian, BASE, compiled=False),
-    "regard, no kernels": partial(ours, BASE, without=EVERY),
-    "regard, no kernels, all compiled": partial(ours, BASE, compiled="loss", without=EVERY),
+STEPS: dict[str, Callable[[Work], Stepper]] = {
+    "regard, kernels": ours,
+    "regard, kernels, model compiled": partial(ours, compiled="model"),
+    "Hugging Face Marian, compiled": partial(theirs, compiled=True),
+    "regard, kernels, all compiled": partial(ours, compiled="loss"),
+    "regard, kernels but norm, model compiled": partial(ours, compiled="model", without=("norm",)),
+    "regard, kernels but bend": partial(ours, without=("bend",)),
+    "Hugging Face Marian": partial(theirs, compiled=False),
+    "regard, no kernels": partial(ours, without=EVERY),
+    "regard, no kernels, all compiled": partial(ours, compiled="loss", without=EVERY),
 }
 """By the names that `train_gpu` has for them."""
 
 
 def step(name: str) -> Facts:
     """One contender's step on the base model's batches."""
-    given = batches(BASE, WARM + TIMED)
-    found = timed(STEPS[name](), BASE, given)
-    steps_a_day = 100_000 * 25_000 / found["tokens_per_second"] / 3600
-    yield {"who": name, **found, "hours_for_the_papers_100000_steps": steps_a_day}
+    found = timed(STEPS[name](LARGE).step, LARGE, LARGE.batches(WARM + TIMED))
+    hours = hours_at(found["tokens_per_second"])
+    yield {"who": name, **found, "hours_for_the_papers_steps": hours}
 
 
 def profile() -> Facts:
     """Which kernels the time of a step goes to."""
-    work, given = ours(BASE), batches(BASE, 8)
+    stepper, given = ours(LARGE), LARGE.batches(8)
     for batch in given[:4]:
-        work(batch)
-    torch.cuda.synchronize()
+        stepper.step(batch)
+    wait_for(CUDA)
     activities = [torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as seen:
         for batch in given[4:]:
-            work(batch)
-        torch.cuda.synchronize()
+            stepper.step(batch)
+        wait_for(CUDA)
     events = sorted(seen.key_averages(), key=lambda event: -event.self_device_time_total)
     total = sum(event.self_device_time_total for event in events)
     yield {"kernels_ms_a_step": total / 4e3, "launches_a_step": sum(e.count for e in events) / 4}
@@ -240,29 +171,31 @@ def profile() -> Facts:
         }
 
 
-def captured_step(size: Size, *, graphs: bool, dropout: float) -> tuple[Transformer, CapturedStep]:
-    model = build(size._replace(dropout=dropout))
+def captured_step(*, graphs: bool, dropout: float = 0.1) -> tuple[AnyModel, CapturedStep]:
+    """A small model, and what teaches it."""
+    torch.manual_seed(1)
+    model = fresh(replace(SMALL.shape, dropout=dropout)).to(CUDA).train()
+    settings = OptimizerSettings()
     learning = Learning(
         model,
         partial(batch_loss, smoothing=SMOOTHING),
-        build_optimizer(model, OptimizerSettings()),
+        build_optimizer(model, settings),
         None,
         torch.zeros(2, device=CUDA, dtype=torch.float64),
         ExpertUse(),
-        CLIP,
+        settings.clip_norm,
         partial(torch.autocast, CUDA.type, torch.bfloat16),
     )
     recorder = Graphs(CUDA) if graphs else Again()
-    return model, CapturedStep(learning, Buckets(size.budget), recorder)
+    return model, CapturedStep(learning, Buckets(SMALL.tokens), recorder)
 
 
 def captured() -> Facts:
     """A small model's step: plain, in buckets, captured; and whether capturing changes anything."""
-    given = batches(SMALL, 60)
+    given = SMALL.batches(60)
     models = []
     for graphs in (False, True):
-        torch.manual_seed(2)
-        model, work = captured_step(SMALL, graphs=graphs, dropout=0.0)
+        model, work = captured_step(graphs=graphs, dropout=0.0)
         for number, batch in enumerate(given[:40]):
             work([batch], rate=RATE, step=number + 1)
         models.append([p.detach().clone() for p in model.parameters()])
@@ -276,13 +209,9 @@ def captured() -> Facts:
 
 
 def _capture_times(given: list[Batch]) -> Facts:
-    def loss(model: nn.Module, batch: Batch) -> Tensor:
-        return batch_loss(model, batch, SMOOTHING).minimised / batch.num_tokens  # type: ignore[arg-type]
-
-    model = build(SMALL)
-    yield {"who": "plain", **timed(Plain(model, partial(loss, model)), SMALL, given)}
+    yield {"who": "plain", **timed(ours(SMALL).step, SMALL, given)}
     for graphs in (False, True):
-        _, work = captured_step(SMALL, graphs=graphs, dropout=0.1)
+        _, work = captured_step(graphs=graphs)
 
         def one(batch: Batch, work: CapturedStep = work) -> float:
             work([batch], rate=RATE, step=1)
@@ -297,7 +226,7 @@ def _capture_times(given: list[Batch]) -> Facts:
 
 def _capture_chance(given: list[Batch]) -> Facts:
     """Whether dropout differs in each replay, and repeats from the same state of the generator."""
-    _, work = captured_step(SMALL, graphs=True, dropout=0.1)
+    _, work = captured_step(graphs=True)
     batch, seen = given[0], []
     for group in work.learning.optimizer.param_groups:
         group["betas"], group["weight_decay"] = (0.9, 0.98), 0.0

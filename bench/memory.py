@@ -17,8 +17,9 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.batches import made_up_batches, save_batches
+from bench.batches import save_batches
 from bench.exports import test_set
+from bench.made_up import made_up_batches
 from bench.plots import draw_bars
 from bench.report import Row, Table, begin, console, options, rows_of, save, show, tell
 from bench.running import MEBI, choose, started, take_turns

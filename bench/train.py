@@ -10,18 +10,18 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.batches import made_up_batches, multi30k_batches, save_batches
+from bench.batches import multi30k_batches, save_batches
+from bench.made_up import made_up_batches
+from bench.paper import BASE, HOURS, TOKENS, hours_at
 from bench.peers.contract import Clock, Precision, Setup, Shape
 from bench.plots import draw_bars
 from bench.report import Table, begin, console, options, rows_of, save, show, tell
 from bench.running import Contender, choose, started, take_turns
+from bench.statistics import summarise
 from bench.surroundings import look_around
 from regard.types import Batch
 
 SMALL = Shape()
-BASE = Shape(6, 6, 512, 8, 2048, vocabulary=32_000)
-PAPER_STEPS, PAPER_TOKENS, PAPER_HOURS = 100_000, 25_000, 12
-"""Vaswani et al. 2017: what the base model took on eight P100s, in target tokens a step."""
 
 
 def contenders(device: str, threads: int, clock: Clock = "wall") -> list[Contender]:
@@ -62,7 +62,7 @@ def parse() -> argparse.Namespace:
     gpu = asked.device == "cuda"
     asked.threads = asked.threads or (1 if asked.clock == "processor" else os.cpu_count())
     asked.batches = asked.batches or (2 if asked.quick else 20 if gpu else 6)
-    asked.batch_tokens = asked.batch_tokens or (25_000 if gpu else 4096)
+    asked.batch_tokens = asked.batch_tokens or (TOKENS if gpu else 4096)
     return asked
 
 
@@ -92,7 +92,7 @@ def main() -> None:
     figures, notes = {}, {}
     for name, answers in race.answers.items():
         figures[name] = [one["tokens"] / one["seconds"] for one in answers]
-        hours = PAPER_STEPS * PAPER_TOKENS / sorted(figures[name])[len(answers) // 2] / 3600
+        hours = hours_at(summarise(figures[name]).median)
         notes[name] = {
             "loss": f"{answers[-1]['loss']:.2f}",
             "peak MB": f"{answers[-1]['peak_mb']:,.0f}",
@@ -101,8 +101,8 @@ def main() -> None:
     table = Table(_title(asked, shape), "target tokens/s", rows_of(chosen, figures, notes))
     show(table)
     console.print(
-        f"100k steps: with this model, of {PAPER_TOKENS:,} target tokens each; the paper's base "
-        f"model took {PAPER_HOURS} hours on eight P100s"
+        f"100k steps: with this model, of {TOKENS:,} target tokens each; the paper's base "
+        f"model took {HOURS} hours on eight P100s"
     )
     save(asked, around, [table], left=left, setting=asdict(shape), draw=draw_bars)
 

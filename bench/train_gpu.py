@@ -2,28 +2,22 @@
 
     python -m bench train_gpu [--out FILE] [--stages NAME ...] [--seconds N]
 
-Each stage runs in a process of its own, so that one which fails loses nothing of the others, and
-writes a line of JSON for each thing that it finds as soon as it is found. Where time runs out the
-last stages are left out. A short table comes last.
+Each stage adds what it finds to a file, and a short table comes last; where time runs out the last
+stages are left out (see `stages`).
 """
 
 import argparse
 import json
 import os
-import subprocess
 import sys
-import time
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import torch
 
-Facts = Iterator[dict[str, Any]]
-
+from bench.stages import Facts, read_facts, run_stage, run_stages
 
 STEPS = (
     "regard, kernels",
@@ -72,26 +66,6 @@ def stage(name: str, plan: Path) -> Facts:
     return whole[name]() if name in whole else steps.step(name.removeprefix("step: "))
 
 
-def run_stage(name: str, file: Path, plan: Path) -> int:
-    """Run a stage here; 1 if it fails, or finds something wrong."""
-    wrong = 0
-    with file.open("a", encoding="utf-8") as out:
-
-        def tell(fact: dict[str, Any]) -> None:
-            line = json.dumps({"stage": name, **fact})
-            print(line, file=out, flush=True)
-            print(line, flush=True)
-
-        try:
-            for fact in stage(name, plan):
-                tell(fact)
-                wrong |= not fact.get("ok", True)
-        except Exception as error:
-            tell({"failed": repr(error)[:500], "where": traceback.format_exc()[-1500:]})
-            wrong = 1
-    return wrong
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     where = Path(os.environ.get("OUT", "."))
@@ -102,43 +76,19 @@ def main() -> int:
     asked = parser.parse_args()
     plan = asked.out.with_name("tiles.json")
     if asked.stage:
-        return run_stage(asked.stage, asked.out, plan)
+        return run_stage(asked.stage, partial(stage, asked.stage, plan), asked.out)
     if not torch.cuda.is_available():
         print("error: this measures a GPU, and torch finds none here", file=sys.stderr)
         return 1
-    until, ended = time.monotonic() + asked.seconds, {}
-    for name in asked.stages or STAGES:
-        left = until - time.monotonic()
-        if left < 15:
-            ended[name] = "left out"
-            continue
-        command = [
-            sys.executable,
-            "-m",
-            "bench.train_gpu",
-            "--stage",
-            name,
-            "--out",
-            str(asked.out),
-        ]
-        began = time.monotonic()
-        try:
-            code = subprocess.run(command, timeout=left).returncode
-            ended[name] = "ok" if code == 0 else f"failed ({code})"
-        except subprocess.TimeoutExpired:
-            ended[name] = "out of time"
-        ended[name] += f", {time.monotonic() - began:.0f} s"
+    here = [sys.executable, "-m", "bench.train_gpu", "--out", str(asked.out), "--stage"]
+    ended = run_stages(asked.stages or STAGES, lambda name: [*here, name], asked.seconds)
     summarise(asked.out, ended)
     return 0
 
 
 def summarise(file: Path, ended: dict[str, str]) -> None:
     """The table that comes last."""
-    facts = (
-        [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-        if file.is_file()
-        else []
-    )
+    facts = read_facts(file)
     print("\n" + "\n".join(f"{name}: {how}" for name, how in ended.items()))
     wrong = [fact for fact in facts if not fact.get("ok", True) or "failed" in fact]
     print(f"\nwrong or failed: {len(wrong)}")

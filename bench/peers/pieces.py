@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import sentencepiece
-
 EOS = 3
 """As in `regard.text.special`, which this does without, as peers do without regard."""
 
@@ -16,6 +14,8 @@ class Pieces:
     """The vocabulary in a folder that a peer's `export` wrote."""
 
     def __init__(self, folder: Path) -> None:
+        import sentencepiece  # which nobody needs who has ids
+
         self.facts: dict[str, Any] = json.loads((folder / "shape.json").read_text("utf-8"))
         self._processor = sentencepiece.SentencePieceProcessor(
             model_file=str(folder / "tokenizer.model")

@@ -8,11 +8,10 @@ from pathlib import Path
 import torch
 
 from bench.peers.contract import Setup, Shape, Trained
+from bench.peers.fresh import fresh
 from bench.peers.stepping import SMOOTHING, wait_for
 from regard.batching.stream import Placed, Position
-from regard.models.build import build_model
 from regard.models.contracts import AnyModel
-from regard.models.transformer import TransformerSettings
 from regard.training.loop import Task, TrainingSettings, fit
 from regard.training.loss import Loss, batch_loss
 from regard.types import Batch
@@ -35,17 +34,7 @@ class Training:
     def __init__(self, shape: Shape, setup: Setup) -> None:
         self.now = setup.now
         self.device, self.width = torch.device(setup.device), shape.width
-        settings = TransformerSettings(
-            encoder_layers=shape.encoder_layers,
-            decoder_layers=shape.decoder_layers,
-            width=shape.width,
-            heads=shape.heads,
-            feed_forward=shape.feed_forward,
-            dropout=shape.dropout,
-            norm=shape.norm,
-        )
-        model = build_model(settings, shape.vocabulary, shape.vocabulary, joint=True)
-        self.model = model.to(self.device)
+        self.model = fresh(shape).to(self.device)
         self.settings = TrainingSettings.model_validate(
             {
                 "steps": NEVER,

@@ -35,16 +35,17 @@ class Stepper:
         self.half = setup.precision == "bfloat16"
 
     def train(self, batches: Sequence[Batch]) -> Trained:
-        self._step(batches[0])
+        self.step(batches[0])
         wait_for(self.device)
         began = self.now()
         for batch in batches[1:]:
-            loss = self._step(batch)
+            loss = self.step(batch)
         wait_for(self.device)
         seconds = self.now() - began
         return Trained(seconds, sum(batch.num_tokens for batch in batches[1:]), loss.item())
 
-    def _step(self, batch: Batch) -> Tensor:
+    def step(self, batch: Batch) -> Tensor:
+        """Learn from a batch; its loss, which nobody has waited for: ()."""
         batch = batch.to(self.device, non_blocking=True)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
             loss = self.loss(batch)

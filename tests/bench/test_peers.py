@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bench.batches import made_up_batches
+from bench.made_up import made_up_batches
 from bench.peers import PEERS, is_here, open_peer
 from bench.peers.contract import Setup, Shape
 from bench.peers.exporting import take_run

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from bench import gpu_steps, train_gpu
+from bench.peers.contract import Shape
 
 
 def test_every_step_that_is_named_is_there():
@@ -19,12 +20,11 @@ def test_without_a_gpu_there_is_nothing_to_measure(monkeypatch, capsys):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="it would not fail")
-def test_a_stage_that_fails_says_so_and_ends(tmp_path):
+def test_a_stage_needs_a_gpu(monkeypatch, tmp_path):
     file = tmp_path / "facts.jsonl"
-    assert train_gpu.run_stage("ceilings", file, tmp_path / "tiles.json") == 1
-    fact = json.loads(file.read_text("utf-8"))
-    assert fact["stage"] == "ceilings"
-    assert "CUDA" in fact["failed"]
+    monkeypatch.setattr("sys.argv", ["train_gpu", "--stage", "ceilings", "--out", str(file)])
+    assert train_gpu.main() == 1
+    assert "CUDA" in json.loads(file.read_text("utf-8"))["failed"]
 
 
 def test_the_table_tells_what_is_wrong_and_how_fast_the_rest_is(tmp_path, capsys):
@@ -39,9 +39,10 @@ def test_the_table_tells_what_is_wrong_and_how_fast_the_rest_is(tmp_path, capsys
 
 
 def test_the_work_of_a_step_is_counted():
-    size = gpu_steps.Size(1, 4, 2, 8, 10, 60, 5.0)
-    (batch,) = gpu_steps.batches(size, 1)
+    shape = Shape(1, 1, 4, 2, 8, vocabulary=10)
+    work = gpu_steps.Work(shape, 60, 5.0)
+    (batch,) = work.batches(1)
     source, target = batch.source.mask.sum().item(), batch.num_tokens
     layers = source * (4 * 16 + 2 * 32) + target * (6 * 16 + 2 * 32) + source * 2 * 16
     at_least = 6 * (layers + target * 40)
-    assert at_least < size.flops(batch) < 3 * at_least
+    assert at_least < work.flops(batch) < 3 * at_least

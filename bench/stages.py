@@ -1,0 +1,65 @@
+"""Measurements in stages, for machines that are lent for minutes.
+
+Each stage runs in a process of its own, so that one which fails loses nothing of the others, and
+writes a line of JSON for each thing that it finds as soon as it is found. Where time runs out the
+last stages are left out.
+"""
+
+import json
+import subprocess
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+Facts = Iterator[dict[str, Any]]
+
+LEAST = 10.0
+"""Seconds for which it is worth to begin a stage."""
+
+
+def run_stage(name: str, find: Callable[[], Facts], file: Path) -> int:
+    """Run a stage here, and add what it finds to `file`; 1 if it fails, or finds a wrong thing."""
+    wrong = 0
+    with file.open("a", encoding="utf-8") as out:
+
+        def tell(fact: dict[str, Any]) -> None:
+            line = json.dumps({"stage": name, **fact})
+            print(line, file=out, flush=True)
+            print(line, flush=True)
+
+        try:
+            for fact in find():
+                tell(fact)
+                wrong |= not fact.get("ok", True)
+        except Exception as error:
+            tell({"failed": repr(error)[:500], "where": traceback.format_exc()[-1500:]})
+            wrong = 1
+    return wrong
+
+
+def run_stages(
+    names: Sequence[str], command: Callable[[str], Sequence[str]], seconds: float
+) -> dict[str, str]:
+    """How each stage ended: run one after another, each by its command, for so long in all."""
+    until, ended = time.monotonic() + seconds, {}
+    for name in names:
+        left = until - time.monotonic()
+        if left < LEAST:
+            ended[name] = "left out"
+            continue
+        began = time.monotonic()
+        try:
+            code = subprocess.run(command(name), timeout=left).returncode
+            ended[name] = "ok" if code == 0 else f"failed ({code})"
+        except subprocess.TimeoutExpired:
+            ended[name] = "out of time"
+        ended[name] += f", {time.monotonic() - began:.0f} s"
+    return ended
+
+
+def read_facts(file: Path) -> list[dict[str, Any]]:
+    """What stages have found, if any has."""
+    lines = file.read_text("utf-8").splitlines() if file.is_file() else []
+    return [json.loads(line) for line in lines]
