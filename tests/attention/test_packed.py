@@ -3,7 +3,7 @@ import torch
 
 from regard.attention.attend import KeyValues, attend
 from regard.attention.masks import causal_mask, padding_mask
-from regard.attention.packed import Layout, attend_packed
+from regard.attention.packed import Layout, Pairing, attend_packed
 from regard.attention.scores import ScaledDotScore
 from regard.types import Site
 
@@ -54,7 +54,7 @@ def both_ways(queries, keys, values, targets, sources, *, causal):
     mask = causal_mask(max(targets), max(targets)) if causal else padding_mask(of.mask)
     wanted = attend(ScaledDotScore(), heads, kv, mask, site=HERE).transpose(1, 2)
     packed = to.pack(queries), of.pack(keys), of.pack(values)
-    return to.pack(wanted), attend_packed(*packed, to, of, causal=causal, factor=FACTOR)
+    return to.pack(wanted), attend_packed(*packed, Pairing(to, of, causal=causal, factor=FACTOR))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -80,9 +80,9 @@ def test_a_sentence_looks_at_another_as_if_both_were_padded(dtype):
 def test_no_sentence_sees_another():
     at = layout(TARGETS)
     x = at.pack(some(TARGETS, 0)).detach()
-    before = attend_packed(x, x, x, at, at, causal=False, factor=FACTOR)
+    before = attend_packed(x, x, x, Pairing(at, at, causal=False, factor=FACTOR))
     noisy = torch.cat([x[:4], x[4:5] + 9.0, x[5:]])  # the second sentence is another one
-    after = attend_packed(noisy, noisy, noisy, at, at, causal=False, factor=FACTOR)
+    after = attend_packed(noisy, noisy, noisy, Pairing(at, at, causal=False, factor=FACTOR))
     others = [0, 1, 2, 3, 5, 6, 7]
     assert torch.equal(before[others], after[others])
     assert not torch.equal(before[4], after[4])
@@ -93,6 +93,7 @@ def test_weights_are_dropped():
     x = at.pack(some([4, 4], 0)).detach()
     torch.manual_seed(0)
     one, other = (
-        attend_packed(x, x, x, at, at, causal=False, factor=FACTOR, dropout=0.5) for _ in range(2)
+        attend_packed(x, x, x, Pairing(at, at, causal=False, factor=FACTOR, dropout=0.5))
+        for _ in range(2)
     )
     assert not torch.equal(one, other)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from regard.attention.packed import Layout, attend_packed, by_padding, by_products
+from regard.attention.packed import Layout, Pairing, attend_packed, by_padding, by_products
 from regard.attention.products import Grid, roomy
 
 H, K = 3, 8
@@ -28,9 +28,9 @@ CASES = [(TARGETS, TARGETS, True), (SOURCES, SOURCES, False), (TARGETS, SOURCES,
 def test_equals_the_padded_way(targets, sources, causal, dtype):
     given = some(targets, 0, dtype), some(sources, 1, dtype), some(sources, 2, dtype)
     layouts = layout(targets), layout(sources)
-    found = by_products(*given, *layouts, causal=causal, factor=FACTOR)
+    found = by_products(*given, Pairing(*layouts, causal=causal, factor=FACTOR))
     exact = [x.detach().double().requires_grad_() for x in given]
-    wanted = by_padding(*exact, *layouts, causal=causal, factor=FACTOR)
+    wanted = by_padding(*exact, Pairing(*layouts, causal=causal, factor=FACTOR))
     rough = {"rtol": 0.02, "atol": 0.06} if dtype == torch.bfloat16 else {}
     torch.testing.assert_close(found, wanted.to(dtype), **rough)
     slopes = torch.autograd.grad(wanted.sin().sum(), exact)
@@ -46,26 +46,28 @@ def test_slopes_are_right_with_dropout(causal):
 
     def attend(*packed):
         torch.manual_seed(4)
-        return by_products(*packed, at, at, causal=causal, factor=FACTOR, dropout=0.4)
+        return by_products(*packed, Pairing(at, at, causal=causal, factor=FACTOR, dropout=0.4))
 
-    assert (attend(*given) != by_products(*given, at, at, causal=causal, factor=FACTOR)).any()
+    assert (
+        attend(*given) != by_products(*given, Pairing(at, at, causal=causal, factor=FACTOR))
+    ).any()
     assert torch.autograd.gradcheck(attend, given)
 
 
 def test_is_taken_for_short_sentences_on_a_cpu(monkeypatch):
     given, at = [some(SOURCES, seed, torch.bfloat16) for seed in range(3)], layout(SOURCES)
-    wanted = by_products(*given, at, at, causal=False, factor=FACTOR)
-    assert torch.equal(attend_packed(*given, at, at, causal=False, factor=FACTOR), wanted)
+    wanted = by_products(*given, Pairing(at, at, causal=False, factor=FACTOR))
+    assert torch.equal(attend_packed(*given, Pairing(at, at, causal=False, factor=FACTOR)), wanted)
     monkeypatch.setattr("regard.attention.packed.LONGEST", 5)
-    padded = by_padding(*given, at, at, causal=False, factor=FACTOR)
-    assert torch.equal(attend_packed(*given, at, at, causal=False, factor=FACTOR), padded)
+    padded = by_padding(*given, Pairing(at, at, causal=False, factor=FACTOR))
+    assert torch.equal(attend_packed(*given, Pairing(at, at, causal=False, factor=FACTOR)), padded)
 
 
 def test_a_sentence_of_no_tokens_spoils_nothing():
     mask = torch.tensor([[True, True], [False, False]])
     at = Layout.of(mask, torch.arange(2))
     x = some([2], 0, torch.float32)
-    mixed = by_products(x, x, x, at, at, causal=False, factor=FACTOR)
+    mixed = by_products(x, x, x, Pairing(at, at, causal=False, factor=FACTOR))
     mixed.sum().backward()
     assert mixed.isfinite().all()
     assert x.grad.isfinite().all()

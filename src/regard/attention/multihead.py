@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend
 from regard.attention.few import Sight, few, fits_few
-from regard.attention.packed import Layout, attend_stacked
+from regard.attention.packed import Layout, Pairing, attend_stacked
 from regard.attention.scores import ScaledDotScore
 from regard.types import Site, Watch
 
@@ -95,9 +95,8 @@ class MultiHeadAttention(nn.Module):
     def _find(self, parts: Sequence[Tensor], to: Layout, of: Layout, *, causal: bool) -> Tensor:
         """What packed queries find, stacked with keys and values as `attend_stacked` has it."""
         factor = self.score.factor(parts[0].shape[-1])
-        mixed = attend_stacked(
-            parts, to, of, causal=causal, factor=factor, dropout=self._p
-        )  # (N, H, K)
+        pairing = Pairing(to, of, causal, factor, self._p)
+        mixed = attend_stacked(parts, pairing)  # (N, H, K)
         merged: Tensor = self.out(mixed.flatten(1))
         return merged
 

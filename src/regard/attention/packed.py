@@ -16,7 +16,7 @@ from regard.attention.attend import KeyValues, attend
 from regard.attention.masks import causal_mask, padding_mask
 from regard.attention.products import Grid, Products, View, roomy
 from regard.attention.scores import DotScore
-from regard.kernels.attention import WIDTHS, Rows, attend_short
+from regard.kernels.attention import WIDTHS, Rows, apart, attend_short
 from regard.kernels.available import suits
 from regard.types import Site
 
@@ -76,15 +76,21 @@ class Layout(NamedTuple):
         return torch.unflatten(x, 0, self.mask.shape)
 
 
-def attend_stacked(
-    parts: Sequence[Tensor],
-    of_queries: Layout,
-    of_keys: Layout,
-    *,
-    causal: bool,
-    factor: float,
-    dropout: float = 0.0,
-) -> Tensor:
+class Pairing(NamedTuple):
+    """Whose queries look at whose keys, and how.
+
+    A query sees its own sentence alone; if `causal`, where queries and keys are of one layout,
+    nothing later than it. Scores are `factor` times the dot product of a query and a key.
+    """
+
+    of_queries: Layout
+    of_keys: Layout
+    causal: bool
+    factor: float
+    dropout: float = 0.0
+
+
+def attend_stacked(parts: Sequence[Tensor], pairing: Pairing) -> Tensor:
     """`attend_packed` of what projections made, left as they made it: (N, H, K).
 
     `parts` are (·, P, H, K), and hold queries, keys and values in this order: together,
@@ -93,58 +99,31 @@ def attend_stacked(
     """
     width = parts[0].shape[-1]
     if suits("attention", parts[0]) and WIDTHS[0] <= width <= WIDTHS[1]:
+        of_queries, of_keys, causal, factor, dropout = pairing
         rows = of_queries.rows, of_keys.rows
         return attend_short(parts, *rows, causal=causal, factor=factor, dropout=dropout)
-    queries, keys, values = (x for part in parts for x in part.unbind(1))
-    return attend_packed(
-        queries, keys, values, of_queries, of_keys, causal=causal, factor=factor, dropout=dropout
-    )
+    return attend_packed(*apart(parts), pairing)
 
 
-def attend_packed(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    of_queries: Layout,
-    of_keys: Layout,
-    *,
-    causal: bool,
-    factor: float,
-    dropout: float = 0.0,
-) -> Tensor:
-    """The values (M, H, K), mixed for each query (N, H, K) by what it likes: (N, H, K).
-
-    Scores are `factor` times the dot product of queries and keys (M, H, K). A query sees its own
-    sentence alone; if `causal`, where queries and keys are of one layout, nothing later than it.
-    """
-    ways = by_products if suits_products(queries, of_queries, of_keys) else by_padding
-    return ways(
-        queries, keys, values, of_queries, of_keys, causal=causal, factor=factor, dropout=dropout
-    )
+def attend_packed(queries: Tensor, keys: Tensor, values: Tensor, pairing: Pairing) -> Tensor:
+    """The values (M, H, K), mixed for each query (N, H, K) by what it likes: (N, H, K)."""
+    way = by_products if suits_products(queries, pairing) else by_padding
+    return way(queries, keys, values, pairing)
 
 
-def suits_products(queries: Tensor, of_queries: Layout, of_keys: Layout) -> bool:
+def suits_products(queries: Tensor, pairing: Pairing) -> bool:
     """Whether `by_products` is the quickest way: for short sentences on a CPU."""
     return (
         queries.device.type == "cpu"
         and queries.dtype != torch.float64
-        and max(of_queries.longest, of_keys.longest) <= LONGEST
+        and max(pairing.of_queries.longest, pairing.of_keys.longest) <= LONGEST
         and not torch.compiler.is_compiling()
     )
 
 
-def by_padding(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    of_queries: Layout,
-    of_keys: Layout,
-    *,
-    causal: bool,
-    factor: float,
-    dropout: float = 0.0,
-) -> Tensor:
+def by_padding(queries: Tensor, keys: Tensor, values: Tensor, pairing: Pairing) -> Tensor:
     """`attend_packed` in a rectangle, by the one `attend`: on every device, in every precision."""
+    of_queries, of_keys, causal, factor, dropout = pairing
     length = of_queries.longest
     mask = (
         causal_mask(length, length, where=queries.device)  # hides the padding too, the last
@@ -157,18 +136,9 @@ def by_padding(
     return of_queries.pack(mixed.transpose(1, 2))  # (N, H, K)
 
 
-def by_products(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    of_queries: Layout,
-    of_keys: Layout,
-    *,
-    causal: bool,
-    factor: float,
-    dropout: float = 0.0,
-) -> Tensor:
+def by_products(queries: Tensor, keys: Tensor, values: Tensor, pairing: Pairing) -> Tensor:
     """`attend_packed` by batched products (see `products`)."""
+    of_queries, of_keys, causal, factor, dropout = pairing
     to = Grid.of(of_queries.offsets, of_queries.positions(), of_queries.longest)
     of = Grid.of(of_keys.offsets, of_keys.positions(), roomy(of_keys.longest, keys.dtype))
     view = View(to, of, causal=causal, factor=factor, dropout=dropout)
