@@ -108,5 +108,7 @@ AnyModel = Model[Any]
 
 def take(cells: Tensor, parents: Tensor) -> Tensor:
     """Cells (B, K, ...) picked within each sentence by `parents` (B, K'): (B, K', ...)."""
+    if cells.ndim == 2:
+        return cells.gather(1, parents)
     sentences = torch.arange(cells.shape[0], device=cells.device)[:, None]  # (B, 1)
     return cells[sentences, parents]
