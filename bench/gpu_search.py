@@ -21,6 +21,7 @@ from torch import Tensor
 
 from bench.peers.contract import Shape
 from bench.peers.proof import prove_equal
+from bench.stages import Facts
 from regard.attention import cache, multihead
 from regard.attention.attend import KeyValues, fused
 from regard.decoding import loop
@@ -36,7 +37,6 @@ from regard.nouns import Hypothesis
 from regard.settings import Settings
 from regard.text.special import EOS, PAD
 
-Facts = Iterator[dict[str, Any]]
 Ids = list[list[int]]
 
 WEIGHTS = "model.safetensors"
