@@ -13,6 +13,7 @@ from typing import Any
 from bench.peers import PEERS, is_here
 from bench.peers.contract import Setup
 from regard.errors import SettingsError
+from regard.recipes.own_memory import read_size
 
 ROOT = Path(__file__).parents[1]
 LEAST = 3
@@ -188,7 +189,7 @@ def peak_memory(pid: int) -> float:
 
     Pages that they share are counted once for each.
     """
-    total = _high_water(pid)
+    total = (read_size(Path(f"/proc/{pid}/status"), "VmHWM") or 0) / MEBI
     for child in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             below = child.read_text(encoding="ascii").split()
@@ -196,12 +197,3 @@ def peak_memory(pid: int) -> float:
             continue
         total += sum(peak_memory(int(one)) for one in below)
     return total
-
-
-def _high_water(pid: int) -> float:
-    try:
-        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    except OSError:
-        return 0.0
-    lines = [line for line in status.splitlines() if line.startswith("VmHWM:")]
-    return int(lines[0].split()[1]) * 1024 / MEBI if lines else 0.0

@@ -1,11 +1,13 @@
 import json
 import math
 import shutil
+import sys
 
 import pytest
 import torch
 
-from regard.errors import CorpusError, RunError, SettingsError
+from regard.errors import CorpusError, RunError, SettingsError, TrainingError
+from regard.recipes import assemble
 from regard.recipes.assemble import build_validation, prepare, train
 from regard.recipes.load import make_recipe
 from regard.recipes.run_folder import RunFolder, load_run, new_model
@@ -175,6 +177,12 @@ def test_subwords_are_sampled_anew_from_stored_text(tmp_path):
     assert reporter.steps == [1, 2, 3]
     store = reporter.prepared_with.train
     assert len(store.texts(torch.arange(5).numpy())) == 5
+
+
+def test_who_prepares_batches_may_be_killed():
+    batches = assemble._made_apart(sys.exit, 9)  # in place of a position, its status
+    with pytest.raises(TrainingError, match=r"ended with status 9; .*--resume"):
+        next(batches)
 
 
 def test_validation_scores_what_it_is_told_to(tmp_path):

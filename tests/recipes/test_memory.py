@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from regard.recipes import memory
+from regard.recipes import memory, own_memory
 from regard.recipes.memory import (
     available_memory,
     forget_peak,
@@ -37,6 +37,7 @@ def test_a_container_may_have_less_than_the_machine(tmp_path, monkeypatch):
 def test_systems_that_do_not_say(tmp_path, monkeypatch):
     for name in ("STATUS", "SYSTEM", "FORGET", "GROUP"):
         monkeypatch.setattr(memory, name, tmp_path / "nothing" / name)
+    monkeypatch.setattr(own_memory, "STATUS", tmp_path / "nothing")
     forget_peak(CPU)
     assert peak_memory(CPU) > 1 << 20
     assert available_memory(CPU) > 1 << 26

@@ -1,5 +1,9 @@
 """How fast a run is, measured in a process of its own."""
 
+import sys
+from functools import partial
+
+from regard.serving import measuring
 from regard.serving.measuring import BUDGETS, Trial, Way, measure_way
 
 LINES = ["Jane visite l'Afrique en septembre.", "", "Elle danse."]
@@ -18,3 +22,11 @@ def test_a_way_is_measured(tiny_run, translator):
 def test_why_a_way_is_not_there_is_said(tmp_path):
     found = measure_way(tmp_path / "nothing", Way("native", "float32"), LINES, None)
     assert found == f"{tmp_path / 'nothing'}: no such folder"
+
+
+def test_of_a_process_that_ends_too_soon_is_told(monkeypatch, tmp_path):
+    monkeypatch.setattr(measuring, "partial", lambda *_: partial(sys.exit, 9))
+    found = measure_way(tmp_path, Way("native", "float32"), LINES, None)
+    assert isinstance(found, str)
+    assert "ended with status 9" in found
+    assert "--sentences" in found

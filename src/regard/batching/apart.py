@@ -14,8 +14,6 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from typing import IO, NamedTuple, TypeVar
 
-from regard.errors import TrainingError
-
 T = TypeVar("T")
 
 
@@ -25,8 +23,13 @@ class _End(NamedTuple):
     reason: Exception | None
 
 
-def apart(make: Callable[[], Iterator[T]]) -> Generator[T, None, None]:
-    """The items of `make()`, made by another process; `make` and they must be picklable."""
+def apart(
+    make: Callable[[], Iterator[T]], gone: Callable[[int], Exception]
+) -> Generator[T, None, None]:
+    """The items of `make()`, made by another process; `make` and they must be picklable.
+
+    Where that ends before its time, `gone` makes an error of its status.
+    """
     command = [sys.executable, "-c", f"from {__name__} import answer; answer()"]
     worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert worker.stdin is not None  # as asked for
@@ -34,7 +37,7 @@ def apart(make: Callable[[], Iterator[T]]) -> Generator[T, None, None]:
     try:
         with contextlib.suppress(BrokenPipeError), worker.stdin as told:
             pickle.dump(make, told)
-        while not isinstance(item := _receive(worker.stdout, worker), _End):
+        while not isinstance(item := _receive(worker.stdout, worker, gone), _End):
             yield item
         if item.reason is not None:
             raise item.reason
@@ -44,14 +47,13 @@ def apart(make: Callable[[], Iterator[T]]) -> Generator[T, None, None]:
         worker.wait()
 
 
-def _receive(answers: IO[bytes], worker: "subprocess.Popen[bytes]") -> "T | _End":
+def _receive(
+    answers: IO[bytes], worker: "subprocess.Popen[bytes]", gone: Callable[[int], Exception]
+) -> "T | _End":
     try:
         received: T | _End = pickle.load(answers)
     except (EOFError, pickle.UnpicklingError):
-        raise TrainingError(
-            f"the process that prepares batches ended with status {worker.wait()}; was it killed, "
-            "or the memory full? Go on with --resume"
-        ) from None
+        raise gone(worker.wait()) from None
     return received
 
 

@@ -15,7 +15,7 @@ from regard.batching.stream import Placed, Position, fits, held_out_batches, tra
 from regard.corpora.store import TokenStore
 from regard.decoding.many import Member, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings
-from regard.errors import CorpusError, RunError, SettingsError
+from regard.errors import CorpusError, RunError, SettingsError, TrainingError
 from regard.evaluation.metrics import MetricName
 from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score
@@ -228,7 +228,14 @@ def _check_fits(model: AnyModel, prepared: Prepared, max_tokens: int) -> None:
 
 def _made_apart(batches: BatchesFrom, start: Position) -> Iterator[Placed]:
     """The same batches, made by another process."""
-    return apart(partial(batches, start))
+    return apart(partial(batches, start), _gone)
+
+
+def _gone(status: int) -> TrainingError:
+    return TrainingError(
+        f"the process that prepares batches ended with status {status}; was it killed, or the "
+        "memory full? Go on with --resume"
+    )
 
 
 def build_validation(recipe: Recipe, prepared: Prepared) -> Validate:

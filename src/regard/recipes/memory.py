@@ -1,15 +1,14 @@
 """How much memory and disk there is, and how much of it is taken at the most."""
 
 import os
-import re
-import resource
-import sys
 from contextlib import suppress
 from pathlib import Path
 
 import torch
 
-STATUS, SYSTEM = Path("/proc/self/status"), Path("/proc/meminfo")
+from regard.recipes.own_memory import STATUS, own_peak, read_size
+
+SYSTEM = Path("/proc/meminfo")
 FORGET = Path("/proc/self/clear_refs")
 GROUP = Path("/sys/fs/cgroup")
 """Where Linux says what a container may take."""
@@ -19,8 +18,8 @@ def available_memory(device: torch.device) -> int:
     """Bytes that a process may take on the device: all of a GPU's; on a CPU, what is free."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
-    free = _kibibytes(SYSTEM, "MemAvailable")
-    own = _kibibytes(STATUS, "VmRSS")
+    free = read_size(SYSTEM, "MemAvailable")
+    own = read_size(STATUS, "VmRSS")
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min(whole if free is None else free + (own or 0), _group_limit() or whole)
 
@@ -39,20 +38,7 @@ def peak_memory(device: torch.device) -> int:
     """Bytes taken at the most since `forget_peak`: by tensors on a GPU, by the process on a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    peak = _kibibytes(STATUS, "VmHWM")
-    if peak is not None:
-        return peak
-    taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return taken if sys.platform == "darwin" else taken * 1024
-
-
-def _kibibytes(file: Path, key: str) -> int | None:
-    """The number behind `key`, in bytes; None where the system does not say."""
-    try:
-        found = re.search(rf"^{key}:\s+(\d+) kB", file.read_text(), re.MULTILINE)
-    except OSError:
-        return None
-    return int(found[1]) * 1024 if found else None
+    return own_peak()
 
 
 def _group_limit() -> int | None:

@@ -3,9 +3,6 @@
 What is imported here is part of what each engine is said to hold, so torch is not among it.
 """
 
-import re
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -15,7 +12,8 @@ from typing import Literal, NamedTuple, TypeVar
 
 from regard.batching.apart import apart
 from regard.decoding.settings import DecodingSettings
-from regard.errors import RegardError
+from regard.errors import RegardError, RunError
+from regard.recipes.own_memory import own_peak
 from regard.serving.exported import Precision
 from regard.serving.measured import Choice, count_cores
 from regard.serving.searching import for_all_engines, search_settings
@@ -23,7 +21,6 @@ from regard.serving.translator import Translator, load
 
 T = TypeVar("T")
 
-STATUS = Path("/proc/self/status")
 BUDGETS = (1024, 2048, 4096, 16_384)
 """Positions at a time that are tried for a stream."""
 ENOUGH = 1.5
@@ -77,10 +74,17 @@ def measure_way(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> 
     All ways search alike, as all engines can.
     """
     try:
-        [found] = apart(partial(_measure, run, way, tuple(texts), beam))
+        [found] = apart(partial(_measure, run, way, tuple(texts), beam), _gone)
     except RegardError as error:
         return str(error)
     return found
+
+
+def _gone(status: int) -> RunError:
+    return RunError(
+        f"its process ended with status {status}; was it killed, or the memory full? Try with "
+        "fewer --sentences"
+    )
 
 
 def _measure(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> Iterator[Trial]:
@@ -106,7 +110,7 @@ def _measure(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> Ite
         len(texts) / best[0],
         tokens / best[0],
         1000 * median(took),
-        _peak_megabytes(),
+        own_peak() / 2**20,
         said,
     )
 
@@ -118,21 +122,6 @@ def _time_stream(translator: Translator, texts: Sequence[str], settings: Decodin
     while len(took) < ROUNDS and time.perf_counter() < began + ENOUGH:
         took.append(_timed(partial(translator.translate, texts, settings))[0])
     return min(took)
-
-
-def _peak_megabytes() -> float:
-    """What this process has held at the most.
-
-    As Linux has it of the program that runs; `getrusage` would count the one that started it too.
-    """
-    try:
-        found = re.search(r"VmHWM:\s*(\d+) kB", STATUS.read_text(encoding="utf-8"))
-    except OSError:
-        found = None
-    if found is not None:
-        return int(found[1]) / 1024
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:
