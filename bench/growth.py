@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
+from string import ascii_lowercase
 from typing import NamedTuple
 
 import torch
@@ -19,14 +20,14 @@ import torch
 from bench.growth_plot import draw_curves
 from bench.peers.regard_training import Quiet
 from bench.report import Row, Table, begin, console, options, save, tell
-from bench.running import LEAST, MEBI
+from bench.running import MEBI, check_rounds
 from bench.statistics import upper_exponent
 from bench.surroundings import look_around
 from regard.batching.collate import collate
 from regard.cli.tables import plain_table
 from regard.decoding.many import Member, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
-from regard.errors import RunError, SettingsError
+from regard.errors import RunError
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
 from regard.models.transformer import TransformerSettings
@@ -41,7 +42,6 @@ VOCABULARY, LENGTH, SENTENCES, BEAM = 8000, 24, 8, 5
 CPU = torch.device("cpu")
 FORK = multiprocessing.get_context("fork")
 """A process begun so has torch already, and none of the memory that is measured."""
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 class Cost(NamedTuple):
@@ -108,7 +108,7 @@ def translate(
 def read_corpus(pairs: int) -> Callable[[], object]:
     """Read, clean, split, learn a vocabulary and cut into pieces, as `regard train` begins."""
     chance = random.Random(0)
-    words = ["".join(chance.choices(LETTERS, k=chance.randint(2, 9))) for _ in range(5000)]
+    words = ["".join(chance.choices(ascii_lowercase, k=chance.randint(2, 9))) for _ in range(5000)]
     often = [1 / (rank + 1) for rank in range(len(words))]
 
     def sentence() -> str:
@@ -203,8 +203,7 @@ def make_table(axis: Axis, curve: Sequence[Sequence[Cost]]) -> Table:
 def main() -> None:
     parser = options(__doc__)
     asked = parser.parse_args()
-    if asked.rounds < LEAST:
-        raise SettingsError(f"--rounds: {asked.rounds} show no spread; ask for at least {LEAST}")
+    check_rounds(asked.rounds)
     around = look_around()
     begin(around, {})
     torch.set_num_threads(1)

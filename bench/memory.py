@@ -9,27 +9,26 @@ import argparse
 import gzip
 import os
 import random
-import resource
-import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from string import ascii_lowercase
 
 from bench.batches import save_batches
 from bench.exports import test_set
 from bench.made_up import made_up_batches
 from bench.plots import draw_bars
 from bench.report import Row, Table, begin, console, options, rows_of, save, show, tell
-from bench.running import MEBI, choose, started, take_turns
+from bench.running import MEBI, Contender, Race, choose, started, take_turns
+from bench.start import mebibytes
 from bench.surroundings import look_around
 from bench.train import SMALL
 from bench.train import contenders as trainers
 from bench.translating import check_model, contenders, engines
-from regard.errors import CorpusError
-
-NOISE = "abcdefghijklmnopqrstuvwxyz"
+from regard.errors import CorpusError, RunError
 
 
 def make_corpus(path: Path, pairs: int) -> None:
@@ -45,7 +44,7 @@ def make_corpus(path: Path, pairs: int) -> None:
     chance = random.Random(1)
     with path.open("w", encoding="utf-8") as out:
         for _ in range(pairs):
-            name = "".join(chance.choices(NOISE, k=chance.randint(3, 8))).capitalize()
+            name = "".join(chance.choices(ascii_lowercase, k=chance.randint(3, 8))).capitalize()
             english, german = chance.choice(lines)
             out.write(f"{name}: {english}\t{name}: {german}\n")
 
@@ -67,11 +66,14 @@ def large_corpus(asked: argparse.Namespace) -> Table:
         command += ["--languages", "en-de", "--out", f"{folder}/run"]
         for name, value in changes.items():
             command += ["--set", f"{name}={value}"]
-        subprocess.run(command, check=True)
+        # What getrusage knows of children is of the largest, which may have been a peer.
+        process = os.posix_spawn(sys.executable, command, os.environ)
+        _, status, used = os.wait4(process, 0)
         took = time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / MEBI
+    if code := os.waitstatus_to_exitcode(status):
+        raise RunError(f"{' '.join(command[1:4])} ended with status {code}")
     notes = {"pairs": f"{asked.pairs:,}", "in all": f"{took:.0f} s"}
-    row = Row("regard train", True, (peak,), notes)
+    row = Row("regard train", True, (mebibytes(used.ru_maxrss),), notes)
     return Table(f"training on {asked.pairs:,} pairs", "peak MB", (row,), "less")
 
 
@@ -79,16 +81,16 @@ def training(asked: argparse.Namespace, left: dict[str, str]) -> Table:
     """Peaks of the processes that train a small model on the same batches."""
     chosen, missing = choose(trainers("cpu", 1), asked.peers)
     left |= missing
+    positions = 1024 if asked.quick else 4096
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "batches.json"
-        save_batches(file, made_up_batches(3, 1024 if asked.quick else 4096, SMALL.vocabulary))
+        save_batches(file, made_up_batches(3, positions, SMALL.vocabulary))
         task = {"job": "train", "shape": asdict(SMALL), "batches": str(file)}
         with started(chosen, lambda one: task, tell) as (runners, failed):
             race = take_turns(runners, {}, asked.rounds, tell)
     left |= failed | race.dropped
-    peaks = {name: [one["peak_mb"] for one in answers] for name, answers in race.answers.items()}
-    title = "training a small Transformer on WMT's lengths, 4,096 positions a batch"
-    return Table(title, "peak MB", rows_of(chosen, peaks, {}), "less")
+    title = f"training a small Transformer on WMT's lengths, {positions:,} positions a batch"
+    return _table(title, chosen, race)
 
 
 def translating(asked: argparse.Namespace, left: dict[str, str]) -> Table:
@@ -100,8 +102,12 @@ def translating(asked: argparse.Namespace, left: dict[str, str]) -> Table:
     with engines(asked.model, chosen) as (runners, failed):
         race = take_turns(runners, {"texts": pairs.sources, "beam": 5}, asked.rounds, tell)
     left |= failed | race.dropped
+    return _table(f"translating {len(pairs.sources)} sentences, beam 5", chosen, race)
+
+
+def _table(title: str, chosen: Sequence[Contender], race: Race) -> Table:
+    """The peaks of all who came through."""
     peaks = {name: [one["peak_mb"] for one in answers] for name, answers in race.answers.items()}
-    title = f"translating {len(pairs.sources)} sentences, beam 5"
     return Table(title, "peak MB", rows_of(chosen, peaks, {}), "less")
 
 

@@ -65,12 +65,29 @@ def choose(contenders: Sequence[Contender], asked: str) -> tuple[list[Contender]
     return chosen, left
 
 
+def check_rounds(rounds: int) -> None:
+    """An error if there are too few."""
+    if rounds < LEAST:
+        raise SettingsError(f"--rounds: {rounds} show no spread; ask for at least {LEAST}")
+
+
+def environment(threads: int) -> dict[str, str]:
+    """What processes are started in: ours is this checkout, and torch has so many threads."""
+    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+
+
 class Running:
     """A contender's process."""
 
     def __init__(self, contender: Contender, task: Mapping[str, Any]) -> None:
         self.contender = contender
-        paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.worker"],
             stdin=subprocess.PIPE,
@@ -78,13 +95,7 @@ class Running:
             stderr=subprocess.DEVNULL,
             text=True,
             encoding="utf-8",
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-                "OMP_NUM_THREADS": str(contender.setup.threads),
-                "MKL_NUM_THREADS": str(contender.setup.threads),
-                "TOKENIZERS_PARALLELISM": "false",
-            },
+            env=environment(contender.setup.threads),
         )
         try:
             self.ask({"peer": contender.peer, "setup": asdict(contender.setup), **task})
@@ -150,8 +161,7 @@ def take_turns(
     The first round warms up and is not kept. Who fails is left out of what follows. Interrupted, it
     gives what is whole so far, if anything is.
     """
-    if rounds < LEAST:
-        raise SettingsError(f"--rounds: {rounds} show no spread; ask for at least {LEAST}")
+    check_rounds(rounds)
     race = Race({one.contender.name: [] for one in runners}, {})
     try:
         for number in range(rounds + 1):

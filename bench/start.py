@@ -5,7 +5,6 @@ is started afresh in every round, on one thread; what it reads is in the system'
 """
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,10 +16,9 @@ from bench.exports import exported, test_set
 from bench.peers.contract import Clock
 from bench.plots import draw_bars
 from bench.report import Table, begin, console, options, rows_of, save, show, tell
-from bench.running import LEAST, MEBI, ROOT, Contender, choose
+from bench.running import LEAST, MEBI, Contender, check_rounds, choose, environment
 from bench.surroundings import look_around
 from bench.translating import add_model, check_model, one_thread
-from regard.errors import SettingsError
 
 
 class Started(NamedTuple):
@@ -58,26 +56,24 @@ one that started it holds."""
 
 def run(words: Sequence[str], line: str, clock: Clock = "wall") -> Started:
     """Run a command with `line` on its standard input, to its end; seconds are the clock's."""
-    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        "OMP_NUM_THREADS": "1",
-    }
     done = subprocess.run(
         [sys.executable, "-S", "-c", LAUNCH, *words],
         input=f"{line}\n",
         capture_output=True,
         encoding="utf-8",
-        env=environment,
+        env=environment(threads=1),
         check=True,
     )
     wall, processor, peak, status = done.stderr.split()
     if int(status) or not done.stdout.strip():
         raise RuntimeError(f"{' '.join(words[1:4])} ended with status {status}")
-    kilobytes = float(peak) / (1024 if sys.platform == "darwin" else 1)
     seconds = float(wall if clock == "wall" else processor)
-    return Started(seconds, kilobytes * 1024 / MEBI, done.stdout.strip())
+    return Started(seconds, mebibytes(int(peak)), done.stdout.strip())
+
+
+def mebibytes(peak: int) -> float:
+    """What `wait4` calls the peak of a program, which macOS counts in bytes and Linux in KiB."""
+    return peak * (1 if sys.platform == "darwin" else 1024) / MEBI
 
 
 def main() -> None:
@@ -86,8 +82,7 @@ def main() -> None:
     parser.add_argument("--beam", type=int, default=5, help="(%(default)s)")
     asked = parser.parse_args()
     rounds = LEAST if asked.quick else asked.rounds
-    if rounds < LEAST:
-        raise SettingsError(f"--rounds: {rounds} show no spread; ask for at least {LEAST}")
+    check_rounds(rounds)
     check_model(asked)
     around = look_around()
     chosen, left = choose(one_thread(asked.clock), asked.peers)

@@ -8,6 +8,7 @@ from bench.exports import test_set
 from bench.plots import draw_bars
 from bench.report import Table, begin, console, options, rows_of, save, show, tell
 from bench.running import choose, take_turns
+from bench.statistics import summarise
 from bench.surroundings import look_around
 from bench.translating import (
     add_model,
@@ -45,7 +46,7 @@ def main() -> None:
                 said = count_tokens(answers[-1]["texts"], target)
                 sentences[name] = [len(pairs.sources) / one["seconds"] for one in answers]
                 tokens[name] = [said / one["seconds"] for one in answers]
-                rate = sorted(tokens[name])[len(answers) // 2]
+                rate = summarise(tokens[name]).median
                 notes[name] |= {
                     "tokens/s": f"{rate:,.0f}",
                     "peak MB": f"{answers[-1]['peak_mb']:,.0f}",
