@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from regard.attention.attend import KeyValues, plain
-from regard.attention.cache import AHEAD, Cells, Paths, recall
+from regard.attention.cache import AHEAD, SHORT, Cells, Paths, recall
 from regard.attention.scores import AdditiveScore, ScaledDotScore
 from regard.types import Site
 
@@ -139,19 +139,33 @@ def test_cells_are_a_value_whoever_appends_to_them(mode):
 
 def test_a_room_is_shared_while_one_goes_on_alone():
     with torch.inference_mode():
-        cells = Cells(laid(0, 0)).append(laid(1, 0))
-        later = cells.append(laid(1, 1))
+        cells = Cells(laid(0, 0)).append(laid(2, 0))
+        later = cells.append(laid(2, 1))
         assert later.kv.keys.data_ptr() == cells.kv.keys.data_ptr()
-        assert cells.append(laid(1, 2)).kv.keys.data_ptr() != cells.kv.keys.data_ptr()
+        assert cells.append(laid(2, 2)).kv.keys.data_ptr() != cells.kv.keys.data_ptr()
     with torch.no_grad():  # where what was made in inference mode may not be written to
-        assert torch.equal(later.append(laid(1, 3)).kv.keys[:, :, :2], later.kv.keys)
+        assert torch.equal(later.append(laid(2, 3)).kv.keys[:, :, :4], later.kv.keys)
+
+
+def test_a_few_cells_of_one_hypothesis_lie_without_gaps_and_more_have_room():
+    with torch.inference_mode():
+        cells = Cells(laid(0, 0))
+        for step in range(SHORT):
+            cells = cells.append(laid(1, step))
+            assert all(x.is_contiguous() for x in cells.kv)
+        first = cells.append(laid(1, SHORT))
+        second = first.append(laid(1, SHORT + 1))
+        assert not second.kv.keys.is_contiguous()
+        assert second.kv.keys.data_ptr() == first.kv.keys.data_ptr()
+        for step in range(SHORT + 2):
+            assert torch.equal(second.kv.values[:, :, step : step + 1], laid(1, step).values)
 
 
 def test_who_leaves_takes_no_room_from_those_who_stay():
     with torch.inference_mode():
         cells = Cells(laid(0, 0)).append(laid(1, 0)).append(laid(2, 1))
         kept = cells.rows(torch.tensor([1]))
-        later = kept.append(laid(1, 2).rows(torch.tensor([1])))
+        later = kept.append(laid(2, 2).rows(torch.tensor([1])))
         assert torch.equal(kept.kv.keys, cells.kv.keys[1:])
         assert later.kv.keys.data_ptr() == kept.kv.keys.data_ptr()
         assert torch.equal(later.kv.values[:, :, :3], cells.kv.values[1:])

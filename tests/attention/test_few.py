@@ -1,7 +1,8 @@
+import pytest
 import torch
 
 from regard.attention.attend import KeyValues, plain
-from regard.attention.few import Sight, few, fits_few
+from regard.attention.few import MANY, Sight, few, fits_few
 from regard.attention.scores import ScaledDotScore
 from regard.types import Site
 
@@ -23,6 +24,19 @@ def test_few_find_what_the_formula_finds_and_who_sees_nothing_finds_zeros():
     found = few(queries, sight.clear(kv), sight.hidden, factor=ScaledDotScore().factor(D))
     torch.testing.assert_close(found, plain(ScaledDotScore(), queries, kv, mask, site=HERE))
     assert not found[2].any()
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_short_rows_of_many_scores_are_filled_up(learns):
+    torch.manual_seed(0)
+    rows = MANY // (H * T * S) + 1
+    queries = torch.randn(rows, H, T, D, requires_grad=learns)
+    kv = KeyValues(torch.randn(rows, H, S, D), torch.randn(rows, H, S, D))
+    mask = torch.arange(S) < torch.randint(1, S + 1, (rows, 1, 1, 1))  # (B, 1, 1, S)
+    sight = Sight.of(mask, queries.dtype)
+    found = few(queries, sight.clear(kv), sight.hidden, factor=ScaledDotScore().factor(D))
+    torch.testing.assert_close(found, plain(ScaledDotScore(), queries, kv, mask, site=HERE))
+    assert found.requires_grad == learns
 
 
 def test_what_is_hidden_may_be_anything():

@@ -44,6 +44,37 @@ def test_int8_is_the_formula_it_says():
         torch.testing.assert_close(Int8Linear(linear.weight, linear.bias)(x), wanted)
 
 
+def test_what_is_not_negative_has_twice_the_steps():
+    with torch.no_grad():
+        linear, x = layer(), torch.randn(M, D).relu()
+        steps = linear.weight.abs().amax(1, keepdim=True) / 127
+        sizes = x.amax(1, keepdim=True) / 254
+        whole = (linear.weight / steps).round().double(), (x / sizes).round().double()
+        wanted = (whole[1] @ whole[0].T * sizes * steps.T).float() + linear.bias
+        fine = Int8Linear(linear.weight, linear.bias, positive=True)
+        torch.testing.assert_close(fine(x), wanted, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(fine(x, (8, 24)), fine(x)[..., 8:24])
+        assert torch.equal(fine(torch.zeros(1, D))[0], linear.bias)
+        coarse = Int8Linear(linear.weight, linear.bias)
+        exact = linear(x)
+        assert (fine(x) - exact).norm() < 0.8 * (coarse(x) - exact).norm()
+
+
+def test_only_what_a_relu_gives_is_known_not_to_be_negative():
+    found = {
+        name: module.positive
+        for name, module in quantise(transformer(), "int8").named_modules()
+        if isinstance(module, Int8Linear)
+    }
+    assert {name for name, positive in found.items() if positive} == {
+        "encoder.0.feed.outer",
+        "decoder.0.feed.outer",
+    }
+    settings = TransformerSettings(preset=None, width=64, heads=2, activation="gelu")
+    other = quantise(build_model(settings, 50, 50, joint=True), "int8")
+    assert not any(getattr(module, "positive", False) for module in other.modules())
+
+
 def test_no_row_depends_on_those_beside_it():
     with torch.no_grad():
         linear = layer()

@@ -142,6 +142,29 @@ def test_every_site_is_named():
     ]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_many_sentences_are_encoded_some_at_a_time(monkeypatch, dtype):
+    torch.manual_seed(0)
+    settings = TransformerSettings(encoder_layers=2, decoder_layers=1, width=8, heads=2)
+    model = Transformer(settings, 11, 11).to(dtype).eval()
+    lengths = torch.tensor([7, 6, 6, 4, 3, 2, 1])
+    mask = torch.arange(7) < lengths[:, None]  # (B, S)
+    source = Padded(torch.randint(4, 11, mask.shape).masked_fill(~mask, 0), mask)
+    whole = model.encode(source)
+    seen = []
+    monkeypatch.setattr("regard.models.transformer.NEAR", 14)
+    for layer in model.encoder[:1]:
+        layer.register_forward_pre_hook(lambda _, given: seen.append(tuple(given[0].shape[:2])))
+    with torch.no_grad():
+        some = model.encode(source)
+    assert seen == [(2, 7), (2, 6), (2, 3), (1, 1)] if dtype == torch.float32 else [(7, 7)]
+    assert torch.equal(some.mask, whole.mask)
+    torch.testing.assert_close(some.states[mask], whole.states[mask])
+    seen.clear()
+    model.encode(source)
+    assert seen == [(7, 7)]  # with gradients
+
+
 def test_the_source_is_held_once_per_sentence():
     model = Transformer(TransformerSettings(preset="tiny"), V, V).eval()
     state = model.start(model.encode(Padded(torch.zeros(B, S).long(), REAL)))

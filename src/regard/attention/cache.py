@@ -20,6 +20,11 @@ from regard.types import Site, Watch
 
 AHEAD = 16
 """Steps that a room of cells has space for when it is made."""
+SHORT = 32
+"""Cells up to which, on a CPU and with one for each sentence and step, all are copied behind each
+other again. What is read of each sentence would lie in short stretches with the room between them,
+and a processor that finds such gaps does not fetch the next stretch ahead of time: to read takes up
+to five times as long, which is more than to copy."""
 
 
 @dataclass
@@ -59,10 +64,10 @@ class Cells(NamedTuple):
 
     def append(self, later: KeyValues) -> "Cells":
         """These, and `later` ones (B, H, K, D) behind them."""
-        if torch.is_grad_enabled():  # gradients want all that was read to stay as it was
-            return Cells(self.kv.append(later))
         first, room = self.kv.keys.shape[2], self.room
         last = first + later.keys.shape[2]
+        if torch.is_grad_enabled() or _is_short(later, last):
+            return Cells(self.kv.append(later))  # gradients want all that was read as it was
         if room is None or not room.takes(first, last):
             space = max(2 * first, first + AHEAD * (last - first))
             room = _Room(KeyValues(*(_with_space(x, space) for x in self.kv)), first)
@@ -70,6 +75,11 @@ class Cells(NamedTuple):
             place[:, :, first:last] = new
         room.filled = last
         return Cells(KeyValues(*(x[:, :, :last] for x in room.kv)), room)
+
+
+def _is_short(later: KeyValues, cells: int) -> bool:
+    """Whether all `cells`, with these `later` ones (B, H, K, D), had better have no room."""
+    return cells <= SHORT and later.keys.shape[2] == 1 and later.keys.device.type == "cpu"
 
 
 def _with_space(x: Tensor, space: int) -> Tensor:

@@ -13,6 +13,11 @@ from torch import Tensor
 from regard.attention.attend import KeyValues
 from regard.kernels.glance import glance, suits_glance
 
+REGISTER = 16
+"""Numbers in a row of scores from which torch makes their weights several at a time."""
+MANY = 512
+"""Scores from which it pays to fill up shorter rows."""
+
 
 class Sight(NamedTuple):
     """What may be seen of each source, made once for all steps of a search."""
@@ -55,4 +60,17 @@ def few(queries: Tensor, kv: KeyValues, hidden: Tensor, *, factor: float) -> Ten
     if suits_glance(queries) and alike and not torch.is_grad_enabled():
         return glance(queries, *kv, hidden, factor=factor)
     scores = queries @ kv.keys.mT  # (B, H, T, S)
-    return torch.add(hidden, scores, alpha=factor).softmax(-1) @ kv.values  # (B, H, T, K')
+    return _weights(hidden, scores, factor) @ kv.values  # (B, H, T, K')
+
+
+def _weights(hidden: Tensor, scores: Tensor, factor: float) -> Tensor:
+    """The softmax of `factor` times some `scores` (B, H, T, S) and what hides them.
+
+    Torch takes five times as long for a row that does not fill a register as for one that does.
+    """
+    size = scores.shape[-1]
+    if size >= REGISTER or scores.numel() < MANY or scores.requires_grad:
+        return torch.add(hidden, scores, alpha=factor).softmax(-1)
+    filled = scores.new_full((*scores.shape[:-1], REGISTER), float("-inf"))  # (B, H, T, register)
+    torch.add(hidden, scores, alpha=factor, out=filled[..., :size])
+    return filled.softmax(-1)[..., :size]

@@ -1,6 +1,7 @@
 """Any number of sentences -> hypotheses: batched by length, answered in order."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ import torch
 
 from regard.batching.collate import pad_source
 from regard.batching.crew import Crew
+from regard.batching.memory import kept_memory
 from regard.decoding.batches import plan_batches
 from regard.decoding.ensemble import Ensemble, EnsembleState, watch_member
 from regard.decoding.observe import Observe
@@ -74,10 +76,11 @@ def search_many(
         )
         for places in batches
     ]
-    if crew is None or watch is not None or observe is not None:
-        found = [search_batch(models, job, watch=watch, observe=observe) for job in jobs]
-    else:
-        found = crew.share(jobs, partial(_search_alone, models))
+    with kept_memory() if len(jobs) > 1 else nullcontext():
+        if crew is None or watch is not None or observe is not None:
+            found = [search_batch(models, job, watch=watch, observe=observe) for job in jobs]
+        else:
+            found = crew.share(jobs, partial(_search_alone, models))
     answers = dict(zip(chain(*batches), chain(*found), strict=True))
     return [answers[place] for place in range(len(lengths))]
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from regard.errors import SettingsError
 from regard.layers.embeddings import TiedEmbeddings
+from regard.layers.feed_forward import FeedForward
 
 Precision = Literal["float32", "bfloat16", "int8"]
 """Of the weights. float32 is the model as it was trained."""
@@ -23,9 +24,6 @@ STEPS = 127
 LEAST = 1e-30
 """Added to the size of each step, so that a row of zeros has one."""
 
-LARGE = 1 << 17
-"""Numbers from which two operations in place are faster than one that makes copies on its way."""
-
 
 class _Part(NamedTuple):
     """Some outputs of a layer."""
@@ -33,6 +31,7 @@ class _Part(NamedTuple):
     weight: Tensor  # (D, N) int8, as it lies (N, D)
     scales: Tensor  # (N,)
     bias: Tensor | None  # (N,)
+    shift: Tensor | None  # (N,) int32
 
 
 class Int8Linear(nn.Module):
@@ -43,24 +42,37 @@ class Int8Linear(nn.Module):
     where ŵ_nk = round(w_nk / s_n) and s_n = max_k |w_nk| / 127: each row of inputs and each output
     has a scale of its own. The sum is exact, so that no row depends on those beside it.
 
+    Inputs that are `positive`, which have no need of numbers below zero, have twice as many steps:
+
+        y_n = s_n r (Σ_k round(x_k / r - 127) ŵ_nk + 127 Σ_k ŵ_nk) + b_n,   r = max_k x_k / 254
+
     It stays where it was made, and nothing of it is saved: what it was made of is.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor | None, *, positive: bool = False) -> None:
         super().__init__()
         scales = weight.abs().amax(-1) / STEPS + LEAST
         whole = (weight / scales[:, None]).round().to(torch.int8)
+        shift = STEPS * whole.sum(-1, dtype=torch.int32) if positive else None
+        self.positive, self.step = positive, 1 / (2 * STEPS if positive else STEPS)
         self.least = torch.full((), LEAST, dtype=weight.dtype)
-        self.all = _Part(whole.t(), scales, bias)
+        self.all = _Part(whole.t(), scales, bias, shift)
         self.parts: dict[tuple[int, int], _Part] = {}  # as they are asked for
 
     def forward(self, x: Tensor, outputs: tuple[int, int] | None = None) -> Tensor:
         """(..., D) -> (..., N), or of the N the `outputs` from the first number to the second."""
-        weight, scales, bias = self.all if outputs is None else self._part(*outputs)
+        part = self.all if outputs is None else self._part(*outputs)
+        weight, scales, bias, shift = part
         rows = x.flatten(0, -2)  # (M, D)
-        sizes = torch.add(self.least, rows.abs().amax(-1, keepdim=True), alpha=1 / STEPS)  # (M, 1)
-        y = torch._int_mm((rows / sizes).round_().to(torch.int8), weight)  # (M, N)
-        y = torch.mul(y, sizes) if y.numel() < LARGE else y.to(x.dtype).mul_(sizes)
+        most = (rows if self.positive else rows.abs()).amax(-1, keepdim=True)  # (M, 1)
+        sizes = torch.add(self.least, most, alpha=self.step)  # (M, 1)
+        steps = rows / sizes
+        if shift is not None:
+            steps.sub_(STEPS)
+        whole = torch._int_mm(steps.round_().to(torch.int8), weight)  # (M, N)
+        if shift is not None:
+            whole.add_(shift)
+        y = whole.view(x.dtype).copy_(whole).mul_(sizes)  # in its place: no memory is fetched
         y = y.mul_(scales) if bias is None else torch.addcmul(bias, y, scales, out=y)
         return y.view(*x.shape[:-1], -1)
 
@@ -68,9 +80,9 @@ class Int8Linear(nn.Module):
 
     def _part(self, first: int, last: int) -> _Part:
         if (first, last) not in self.parts:
-            weight, scales, bias = self.all
-            some = None if bias is None else bias[first:last]
-            self.parts[first, last] = _Part(weight[:, first:last], scales[first:last], some)
+            weight, scales, *others = self.all
+            bias, shift = (None if one is None else one[first:last] for one in others)
+            self.parts[first, last] = _Part(weight[:, first:last], scales[first:last], bias, shift)
         return self.parts[first, last]
 
 
@@ -94,9 +106,6 @@ class Bfloat16Linear(nn.Module):
         return F.linear(x.to(torch.bfloat16), weight, bias).to(x.dtype)
 
 
-TWINS = {"bfloat16": Bfloat16Linear, "int8": Int8Linear}
-
-
 @torch.no_grad()
 def quantise(model: nn.Module, precision: Precision) -> nn.Module:
     """`model` itself, its linear layers replaced by their twins: it can no longer be trained.
@@ -111,12 +120,22 @@ def quantise(model: nn.Module, precision: Precision) -> nn.Module:
         raise SettingsError(
             f"weights in int8 are for CPUs, and the model is on {where}: choose bfloat16 or float32"
         )
-    twin = TWINS[precision]
     for module in list(model.modules()):
         if isinstance(module, TiedEmbeddings):
-            module.reader = twin(module.outputs.detach(), None)
+            module.reader = _twin(precision, module.outputs, None)
         for name, part in module.named_children():
             if isinstance(part, nn.Linear) and min(part.weight.shape) >= SMALLEST:
-                bias = None if part.bias is None else part.bias.detach()
-                setattr(module, name, twin(part.weight.detach(), bias))
+                bent = isinstance(module, FeedForward) and module.activation == "relu"
+                twin = _twin(precision, part.weight, part.bias, positive=bent and name == "outer")
+                setattr(module, name, twin)
     return model
+
+
+def _twin(
+    precision: Precision, weight: Tensor, bias: Tensor | None, *, positive: bool = False
+) -> nn.Module:
+    """The layer of that `weight` and `bias`, whose inputs may be known not to be negative."""
+    weight, bias = weight.detach(), None if bias is None else bias.detach()
+    if precision == "bfloat16":
+        return Bfloat16Linear(weight, bias)
+    return Int8Linear(weight, bias, positive=positive)

@@ -14,6 +14,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor
 
 from regard.batching.buckets import Buckets
+from regard.batching.memory import kept_memory
 from regard.batching.stream import Placed, Position, ahead
 from regard.errors import RunError, TrainingError
 from regard.models.contracts import AnyModel
@@ -29,7 +30,6 @@ from regard.training.checkpoints import (
     save_weights,
 )
 from regard.training.expert_use import ExpertUse
-from regard.training.memory import kept_memory
 from regard.training.metrics import Metrics
 from regard.training.optimizer import (
     OptimizerSettings,

@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
-from regard.training import memory
-from regard.training.memory import KEPT, LARGE, MMAP_THRESHOLD, TRIM_THRESHOLD, kept_memory
+from regard.batching import memory
+from regard.batching.memory import KEPT, LARGE, MMAP_THRESHOLD, TRIM_THRESHOLD, USUAL, kept_memory
 
 
 class Libc:
@@ -28,7 +28,7 @@ def test_what_is_freed_is_kept_and_given_back_at_last(monkeypatch):
     with kept_memory():
         assert libc.told == [(TRIM_THRESHOLD, KEPT), (MMAP_THRESHOLD, LARGE)]
         assert not libc.trimmed
-    assert dict(libc.told) == {TRIM_THRESHOLD: 2**17, MMAP_THRESHOLD: 2**17}
+    assert dict(libc.told) == {TRIM_THRESHOLD: USUAL, MMAP_THRESHOLD: LARGE}
     assert libc.trimmed == 1
 
 
@@ -55,5 +55,4 @@ def test_glibc_takes_these_values():
         assert libc.mallopt(TRIM_THRESHOLD, KEPT) == 1
         assert libc.mallopt(MMAP_THRESHOLD, LARGE) == 1
     finally:
-        libc.mallopt(TRIM_THRESHOLD, 2**17)
-        libc.mallopt(MMAP_THRESHOLD, 2**17)
+        libc.mallopt(TRIM_THRESHOLD, USUAL)

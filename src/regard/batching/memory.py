@@ -11,8 +11,9 @@ KEPT = 2**31 - 1
 """Bytes that may lie free at the end of the heap: as many as mallopt can be told."""
 LARGE = 2**25
 """Bytes of the largest block that comes from the heap: more than this glibc refuses."""
-USUAL_TRIM, USUAL_MMAP = 2**17, 2**17
-"""What glibc begins with."""
+USUAL = 2**26
+"""Bytes that may lie free otherwise: as many as glibc comes to by itself, where large blocks are
+asked for; once it was told a number, it no longer does."""
 
 
 @contextmanager
@@ -32,6 +33,5 @@ def kept_memory() -> Iterator[None]:
     try:
         yield
     finally:
-        libc.mallopt(TRIM_THRESHOLD, USUAL_TRIM)
-        libc.mallopt(MMAP_THRESHOLD, USUAL_MMAP)
+        libc.mallopt(TRIM_THRESHOLD, USUAL)
         libc.malloc_trim(0)
