@@ -14,11 +14,9 @@ import transformers
 from torch import Tensor
 
 from bench.peers.contract import Engine, Setup, Shape, Trainer
-from bench.peers.pieces import Pieces, longest_answer
+from bench.peers.pieces import BOS, EOS, PAD, UNK, Pieces, longest_answer
 from regard.decoding.batches import plan_batches
 
-PAD, UNK, BOS, EOS = range(4)
-"""As in `regard.text.special`, with which this need not wait for anything of ours."""
 LONGEST = 1024
 BUDGET = 4096
 """Source positions of a batch, counted once for each hypothesis."""

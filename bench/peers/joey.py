@@ -16,11 +16,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bench.peers.contract import Engine, Setup, Shape, Trainer
-from bench.peers.pieces import Pieces, longest_answer
+from bench.peers.pieces import BOS, EOS, PAD, UNK, Pieces, longest_answer
 from regard.decoding.batches import plan_batches
 
-PAD, UNK, BOS, EOS = range(4)
-"""As in `regard.text.special`, with which this need not wait for anything of ours."""
 BUDGET = 4096
 """Source positions of a batch, counted once for each hypothesis."""
 EPSILON = 1e-5

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-EOS = 3
+PAD, UNK, BOS, EOS = range(4)
 """As in `regard.text.special`, which this does without, as peers do without regard."""
 
 

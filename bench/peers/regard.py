@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.peers.contract import Engine, Setup, Shape, Trainer
+from regard.serving import late
 from regard.serving.measured import FILE, Choice, count_cores
 from regard.serving.searching import for_all_engines, search_settings
 from regard.serving.translator import EngineChoice, load
@@ -45,7 +46,7 @@ class Translating:
                 engine="native" if native else "ctranslate2",
                 precision=precision,
                 workers=setup.workers,
-                budget=2048 if native else 4096,  # as each has it by itself
+                budget=late.native().CPU_BUDGET if native else late.fast().BUDGET,
             )
         self.translator = load(
             folder, device=setup.device, engine=engine, precision=precision, choice=choice
