@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 from dataclasses import replace
 from typing import get_args
 
@@ -34,6 +35,13 @@ def test_the_translation_and_its_map(run, translator):
     for word in SENTENCE.split():
         assert word in shown.stdout
     assert "</s>" not in shown.stdout
+
+
+def test_nothing_is_exported(run, tiny_run, tmp_path):
+    copied = shutil.copytree(tiny_run, tmp_path / "run")
+    shutil.rmtree(copied / "ctranslate2", ignore_errors=True)
+    assert run(model=copied).exit_code == 0
+    assert not (copied / "ctranslate2").exists()
 
 
 def test_parts_of_the_model(run):

@@ -375,7 +375,26 @@ def test_engines(run, exported, tmp_path):
     exact = run("--precision", "float32", "--scores", model=exported, engine="auto")
     native = run("--scores", model=exported)
     assert exact.stdout == native.stdout
-    assert "exported for CTranslate2, once" in exact.stderr
+    assert exact.stderr.startswith("exporting for CTranslate2")
+    assert "exported for CTranslate2: 20 of 20" in exact.stderr
     assert native.stderr == ""
     with pytest.raises(SettingsError, match="cannot do this: attention is to be seen"):
         run("--align", model=exported, engine="ctranslate2")
+
+
+@pytest.mark.parametrize(
+    "options", [["--align"], ["--sample"], ["--prefix", "She"], ["--forbid", "the"]]
+)
+def test_nothing_is_exported_for_what_the_native_engine_alone_does(
+    run, tiny_run, tmp_path, options
+):
+    copied = shutil.copytree(tiny_run, tmp_path / "run")
+    shutil.rmtree(copied / "ctranslate2", ignore_errors=True)
+    assert run(*options, model=copied, engine="auto").stdout == run(*options).stdout
+    assert not (copied / "ctranslate2").exists()
+
+
+def test_an_export_says_what_it_cannot_do(run, exported):
+    [folder] = (exported / "ctranslate2").glob("model-auto-*")
+    with pytest.raises(SettingsError, match="an export can translate plainly and nothing else"):
+        run("--align", model=folder, engine="auto")

@@ -57,7 +57,7 @@ def change_weights(folder):
 
 def test_the_first_use_makes_an_export_and_the_next_takes_it(copied, monkeypatch):
     first = load(copied, device="cpu", precision="float32")
-    assert "exported for CTranslate2, once: 20 of 20 sentences" in first.remarks[0]
+    assert "exported for CTranslate2: 20 of 20 sentences" in first.remarks[0]
     assert first.engine_for() == "ctranslate2"
     monkeypatch.setattr(late, "exporting", lambda: pytest.fail("made again"))
     second = load(copied, device="cpu", precision="float32")
@@ -66,6 +66,20 @@ def test_the_first_use_makes_an_export_and_the_next_takes_it(copied, monkeypatch
     assert native.engine_for() == "native"
     want = texts(native.translate(SENTENCES))
     assert texts(first.translate(SENTENCES)) == texts(second.translate(SENTENCES)) == want
+
+
+def test_whoever_waits_is_told_before(copied):
+    told = []
+    assert load(copied, device="cpu", precision="float32", tell=told.append).remarks
+    assert told == ["exporting for CTranslate2, which translates faster; this takes a while, once"]
+    load(copied, device="cpu", precision="float32", tell=pytest.fail)  # it is there
+
+
+def test_engines_and_precisions_that_there_are_not(exported):
+    with pytest.raises(SettingsError, match="'fast': must be one of auto, native, ctranslate2"):
+        load(exported, engine="fast")
+    with pytest.raises(SettingsError, match="'float64': must be one of auto, float32, int8"):
+        load(exported, precision="float64")
 
 
 def test_a_run_that_was_copied_has_its_export_too(exported, tmp_path, monkeypatch):
@@ -107,6 +121,29 @@ def test_a_damaged_export_is_made_again(exported, tmp_path, damage):
     assert again.remarks
     assert found(copied) is not None
     assert again.engine_for() == "ctranslate2"
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_a_file_that_is_missing_is_made_again(exported, tmp_path, name, by_hand):
+    copied = shutil.copytree(exported, tmp_path / "copy")
+    file = found(copied).folder / name
+    before = file.read_bytes()
+    file.unlink()
+    if by_hand:
+        keep_export(load_run(copied, device=CPU), "model", "float32")
+    else:
+        assert load(copied, device="cpu", precision="float32").engine_for() == "ctranslate2"
+    assert file.read_bytes() == before
+
+
+def test_an_export_by_hand_mends_changed_bytes(exported, tmp_path):
+    copied = shutil.copytree(exported, tmp_path / "copy")
+    model = found(copied).folder / MODEL
+    before = model.read_bytes()
+    model.write_bytes(before[:-99] + bytes(99))
+    keep_export(load_run(copied, device=CPU), "model", "float32")
+    assert model.read_bytes() == before
 
 
 def test_a_file_of_another_version_of_ctranslate2(exported, tmp_path):
@@ -158,6 +195,25 @@ def test_a_full_disk(copied, monkeypatch):
     assert len(native.translate(SENTENCES)) == 3
 
 
+def test_the_room_for_one_copy_in_float32_is_enough(copied, monkeypatch):
+    def fill(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", fill)
+    monkeypatch.setattr(shutil, "copy2", fill)
+    assert load(copied, device="cpu", precision="float32").engine_for() == "ctranslate2"
+
+
+def test_a_disk_that_fails_at_the_end(copied, monkeypatch):
+    def fail(handle):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(exporting.os, "fsync", fail)
+    with pytest.raises(StorageError, match="cannot be written: Input/output error"):
+        keep_export(load_run(copied, device=CPU), "model", "float32")
+    assert list((copied / FOLDER).iterdir()) == []
+
+
 @pytest.mark.parametrize("mistake", [ValueError("no place for stray"), RuntimeError("odd model")])
 def test_a_mistake_in_exporting_is_told_and_nothing_is_lost(copied, monkeypatch, mistake):
     def fail(*args, **kwargs):
@@ -192,6 +248,27 @@ def test_a_killed_process_leaves_nothing_that_is_used(copied):
     assert load(copied, device="cpu").remarks
     [only] = (copied / FOLDER).iterdir()
     assert only.name.startswith("model-auto-")
+
+
+def test_what_another_process_is_making_stays(copied, monkeypatch):
+    monkeypatch.setattr(exporting, "OLD", -1)
+    with exporting._making(copied / FOLDER) as held:
+        (held / "half").write_text("of it")
+        keep_export(load_run(copied, device=CPU), "model", "float32")
+        assert (held / "half").exists()
+    assert not held.exists()
+
+
+def test_a_disk_that_knows_no_locks(copied, monkeypatch):
+    def refuse(*args):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(exporting.fcntl, "flock", refuse)
+    monkeypatch.setattr(exporting, "OLD", -1)
+    left = copied / FOLDER / f"{exporting.UNFINISHED}-by-whom"
+    left.mkdir(parents=True)
+    keep_export(load_run(copied, device=CPU), "model", "float32")
+    assert left.exists()  # somebody may still be making it
 
 
 def test_two_processes_at_once(copied):
@@ -239,7 +316,7 @@ def test_a_precision_that_costs_too_much_gives_way_to_float32(copied, monkeypatc
 
 def test_precisions_that_the_processor_lacks(copied):
     run = load_run(copied, device=CPU)
-    with pytest.raises(SettingsError, match="precision float16: not for this processor; it has"):
+    with pytest.raises(SettingsError, match="float16: CTranslate2 does not have it on this"):
         keep_export(run, "model", "float16")
 
 
@@ -251,13 +328,17 @@ def test_an_export_in_a_folder_of_its_own(exported, tmp_path):
     assert texts(alone.translate(SENTENCES)) == texts(native.translate(SENTENCES))
     with pytest.raises(SettingsError, match="an export can translate plainly and nothing else"):
         alone.look("Elle danse.")
-    for wrong in ({"engine": "native"}, {"weights": "best"}):
+    for wrong in ({"engine": "native"}, {"weights": "best"}, {"device": "cuda"}):
         with pytest.raises(SettingsError, match="an export translates by itself"):
             load(place, **wrong)
+    assert load(place, precision="float32", device="cpu").engine_for() == "ctranslate2"
+    with pytest.raises(SettingsError, match="this export is in float32, and int8 is asked for"):
+        load(place, precision="int8")
     assert export_to(run, "model", "float32", place).folder == place  # once more
-    (place / MODEL).unlink()
-    with pytest.raises(RunError, match="a damaged export"):
-        load(place)
+    for name in ("config.json", MODEL):  # missed by CTranslate2, and by us
+        (place / name).unlink()
+        with pytest.raises(RunError, match="a damaged export"):
+            load(place)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("precious")
     with pytest.raises(RunError, match="holds something else"):
@@ -279,7 +360,8 @@ def test_weights_by_name_and_in_files(exported, tmp_path):
 
 
 def test_models_that_cannot_be_exported(other_run, tiny_run):
-    assert try_export(load_run(other_run, device=CPU), "model", "auto", needed=False) == (None, "")
+    run = load_run(other_run, device=CPU)
+    assert try_export(run, "model", "auto", needed=False, tell=pytest.fail) == (None, "")
     assert load(other_run, device="cpu").engine_for() == "native"
     with pytest.raises(SettingsError, match="cannot be exported: CTranslate2 runs Transformers"):
         load(other_run, device="cpu", engine="ctranslate2")
@@ -300,7 +382,7 @@ def test_a_run_of_old_is_translated_as_ever_unless_asked_otherwise(copied):
         load(copied, device="cpu", precision="int16")
     asked = load(copied, device="cpu", engine="ctranslate2", precision="float32")
     assert asked.engine_for() == "ctranslate2"
-    assert asked.remarks[-1].endswith("is the native engine's: normalise is gnmt")
+    assert "is the native engine's alone (normalise is gnmt)" in asked.remarks[-1]
     assert asked.settings.beam.normalise == "power"
     with pytest.raises(SettingsError, match="cannot do this: attention is to be seen"):
         asked.look("Elle danse.")

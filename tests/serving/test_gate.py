@@ -3,7 +3,10 @@ import shutil
 import pytest
 import torch
 
+from regard.decoding.many import search_many
 from regard.recipes.run_folder import load_run
+from regard.serving import gate
+from regard.serving.exporting import export_to
 from regard.serving.gate import SENTENCES, draw_sample
 from regard.text.special import SPECIAL_PIECES
 
@@ -30,3 +33,24 @@ def test_without_data_it_is_of_the_vocabulary(tiny_run, tmp_path):
     assert min(ids) >= len(SPECIAL_PIECES)
     assert max(ids) < run.tokenizers.source.size
     assert draw_sample(run) == sample
+
+
+def test_the_native_search_has_one_thread(tiny_run, monkeypatch, tmp_path):
+    """Others would be waited for behind each of many short operations, on a busy machine long."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    seen = []
+
+    def search(*args, **kwargs):
+        seen.append(torch.get_num_threads())
+        return search_many(*args, **kwargs)
+
+    monkeypatch.setattr(gate, "search_many", search)
+    try:
+        export_to(
+            load_run(tiny_run, device=torch.device("cpu")), "model", "float32", tmp_path / "fast"
+        )
+        assert torch.get_num_threads() == 2, "CTranslate2 would have torch on one thread"
+    finally:
+        torch.set_num_threads(threads)
+    assert seen == [1]

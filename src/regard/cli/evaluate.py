@@ -68,7 +68,7 @@ def command(
         metrics=("bleu", "chrf", "ter", "exact"), tokenize=tokenize, lowercase=lowercase
     )
     words = read_unknown(unknown) if unknown is not None else None
-    how: dict[str, Any] = {"device": device, "engine": engine, "precision": precision}
+    how: dict[str, Any] = {"device": device, "engine": engine, "precision": precision, "tell": note}
     translator = load(model, *(ensemble or ()), weights=weights, **how)
     for remark in translator.remarks:
         note(remark)

@@ -137,7 +137,7 @@ def command(
     check_ending("--html", html, ".html")
     asked = Asked(without or (), flatten or (), force or ())
     wishes = asked.wishes(part)
-    translator = load(model, device=device, weights=weights)
+    translator = load(model, device=device, weights=weights, engine="native")
     settings = search_settings(translator.settings, beam=beam, n_best=n_best)
     whole = tree or kind == "tree" or html is not None or json
     answer = translator.look(sentence, settings, changes=wishes, tree=whole)

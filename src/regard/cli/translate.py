@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -14,10 +15,11 @@ from regard.evaluation.pharaoh import format_links
 from regard.serving import late
 from regard.serving.answer import Answer
 from regard.serving.dictionary import read_unknown
+from regard.serving.exported import is_export
 from regard.serving.formats.document import Document
 from regard.serving.formats.kinds import KINDS, Kind, decode, kind_of, read
 from regard.serving.searching import search_settings
-from regard.serving.translator import load
+from regard.serving.translator import EngineChoice, load
 from regard.streams import chunked
 
 if TYPE_CHECKING:  # which stands on torch: it is imported where there is markup
@@ -121,6 +123,8 @@ def command(
         raise SettingsError(f"--{next(iter(drawing)).replace('_', '-')} goes with --sample")
     dictionary = read_unknown(unknown) if unknown is not None else None
     document = read(decode(read_bytes(file), file), whole, file) if whole else None
+    if engine == "auto" and (sample or prefix or forbid or align or dictionary is not None):
+        engine = _without_export(model)
     translator = load(
         model,
         *(ensemble or ()),
@@ -128,6 +132,7 @@ def command(
         weights=weights,
         engine=engine,
         precision=precision,
+        tell=note,
     )
     for remark in translator.remarks:
         note(remark)
@@ -169,6 +174,11 @@ def command(
             else:
                 _print(number, answer, ranked=settings.n_best > 1, scores=scores, align=align)
         sys.stdout.flush()
+
+
+def _without_export(model: str) -> EngineChoice:
+    """The engine for what the native one alone can do: none is exported for the other in vain."""
+    return "auto" if is_export(Path(model)) else "native"  # an export says what it cannot do
 
 
 def _whole(kind: str | None, file: str) -> Kind | None:

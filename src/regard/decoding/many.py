@@ -1,7 +1,7 @@
 """Any number of sentences -> hypotheses: batched by length, answered in order."""
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -108,15 +108,22 @@ def search_batch(
 
 
 def _search_alone(models: Sequence[AnyModel], job: Job) -> list[list[Hypothesis]]:
-    """`search_batch` on one thread.
+    """`search_batch` on one thread: other cores are for helpers."""
+    with one_thread():
+        return search_batch(models, job)
 
-    Other cores are for helpers. Where they are busy otherwise, a second thread that this one has to
-    wait for behind each of many short operations costs far more than it brings.
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch compute on one thread, for searches.
+
+    Where other cores are busy otherwise, a second thread that this one has to wait for behind each
+    of many short operations costs far more than it brings.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return search_batch(models, job)
+        yield
     finally:
         torch.set_num_threads(threads)
 

@@ -113,13 +113,18 @@ def open_export(path: Path) -> Exported:
     """The export in `path`, which is one."""
     found = read_export(path)
     if found is None:
-        raise RunError(
-            f"{path}: a damaged export, or one of another version of regard; make it again with: "
-            "regard export RUN --to DIR"
-        )
+        raise damaged(path)
     if found.card.gate.refused:
         raise RunError(f"{path}: this export was refused: {found.card.gate.refused}")
     return found
+
+
+def damaged(path: Path) -> RunError:
+    """What to tell a person whose export cannot be read."""
+    return RunError(
+        f"{path}: a damaged export, or one of another version of regard or CTranslate2; make it "
+        "again with: regard export RUN --to DIR"
+    )
 
 
 def find_export(run: Path, file: Path, name: str, precision: Precision) -> Exported | None:

@@ -1,11 +1,13 @@
 """A run -> an export that passed the gate, written whole, kept in the run's folder."""
 
+import fcntl
+import filecmp
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,8 +40,8 @@ from regard.text.build import save_tokenizers
 POSITIONS = 1024
 """That an export can tell at least, where they have no end."""
 UNFINISHED = ".making-"
-OLD = 3600
-"""Seconds after which what a process was making is taken for left behind by a dead one."""
+OLD = 60
+"""Seconds after which a folder that no process holds is taken for left behind by a dead one."""
 
 
 def check_exportable(run: Run) -> None:
@@ -58,14 +60,23 @@ class Attempt(NamedTuple):
     """What a person should know of it."""
 
 
-def try_export(run: Run, weights: str, precision: Precision, *, needed: bool) -> Attempt:
+def try_export(
+    run: Run,
+    weights: str,
+    precision: Precision,
+    *,
+    needed: bool,
+    tell: Callable[[str], None],
+) -> Attempt:
     """An export of the run's weights, kept in its folder; unless it is `needed`, if it can be made.
 
     None is made of a model that CTranslate2 cannot run, nor of a run whose own search it does not
-    know: nobody would use it.
+    know: nobody would use it. `tell` is told when one is begun: a sample of sentences is translated
+    three times, and somebody waits.
     """
     if not needed and (why_not(run.recipe.model) or native_only(run.recipe.decoding)):
         return Attempt(None)
+    tell("exporting for CTranslate2, which translates faster; this takes a while, once")
     try:
         export = keep_export(run, weights, precision)
     except StorageError as error:
@@ -82,8 +93,8 @@ def try_export(run: Run, weights: str, precision: Precision, *, needed: bool) ->
         return Attempt(export)
     return Attempt(
         export,
-        f"exported for CTranslate2, once: {gate.same} of {gate.sentences} sentences are translated "
-        f"as by the native engine, in {export.card.precision}",
+        f"exported for CTranslate2: {gate.same} of {gate.sentences} sentences are translated as by "
+        f"the native engine, in {export.card.precision}",
     )
 
 
@@ -125,15 +136,16 @@ def _make(run: Run, file: Path, folder: Path, precision: Precision) -> Exported:
 
     If nothing else is asked for, int8 is tried, and float32 where that is not close enough.
     """
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=UNFINISHED) as aside:
-        exact = _write(run, file, Path(aside), "float32")
+    with _making(folder.parent) as aside:
+        exact = _write(run, file, aside, "float32")
         for choice in _choices(precision):
             export = exact if choice == "float32" else _write(run, file, folder, choice)
             report = examine(run, Fast(exact), Fast(export))
             if report.refused is None:
                 break
         if choice == "float32":
-            shutil.copytree(aside, folder, dirs_exist_ok=True)
+            for content in aside.iterdir():  # moved: there may be no room for a copy
+                content.replace(folder / content.name)
     if report.refused is not None:
         for content in folder.iterdir():
             content.unlink()
@@ -146,7 +158,8 @@ def _choices(precision: Precision) -> Iterator[Precision]:
     if precision != "auto":
         if precision not in there:
             raise SettingsError(
-                f"precision {precision}: not for this processor; it has {', '.join(sorted(there))}"
+                f"precision {precision}: CTranslate2 does not have it on this processor, but "
+                f"{', '.join(sorted(there))}; the native engine may"
             )
         yield precision
         return
@@ -186,10 +199,13 @@ def _finish(folder: Path, card: Card, report: GateReport) -> Card:
     size = 0 if report.refused else card.model_bytes
     card = card.model_copy(update={"gate": report, "model_bytes": size})
     write_card(folder, card)
-    folder.chmod(0o755)  # as any folder, not for us alone
-    for file in folder.iterdir():
-        with file.open("rb") as content:
-            os.fsync(content.fileno())
+    try:
+        folder.chmod(0o755)  # as any folder, not for us alone
+        for file in folder.iterdir():
+            with file.open("rb") as content:
+                os.fsync(content.fileno())
+    except OSError as error:
+        raise storage_error(folder, error) from error
     return card
 
 
@@ -201,21 +217,43 @@ def _making(parent: Path) -> Iterator[Path]:
         folder = Path(tempfile.mkdtemp(dir=parent, prefix=UNFINISHED))
     except OSError as error:
         raise storage_error(parent, error) from error
-    for other in parent.glob(f"{UNFINISHED}*"):
+    with _held(folder, needed=False):
+        _sweep(parent)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what processes that were killed have left unfinished."""
+    for folder in parent.glob(f"{UNFINISHED}*"):
         with suppress(OSError):
-            if time.time() - other.stat().st_mtime > OLD:
-                shutil.rmtree(other)
+            if time.time() - folder.stat().st_mtime > OLD:
+                with _held(folder):
+                    shutil.rmtree(folder)
+
+
+@contextmanager
+def _held(folder: Path, *, needed: bool = True) -> Iterator[None]:
+    """Hold a folder for as long as this process lives; an `OSError` where another one does.
+
+    Unless it is `needed`, nothing is held on a disk that knows no locks: nobody sweeps there.
+    """
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        yield folder
+        with nullcontext() if needed else suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)
 
 
 def _put(folder: Path, place: Path) -> None:
-    """Move a finished export to its place; another gives way, unless it is of the same run."""
+    """Move a finished export to its place; another gives way, unless it is the same one."""
     mine, there = read_export(folder), read_export(place)
     assert mine is not None
-    if there is not None and _origin(there.card) == _origin(mine.card):
+    if there is not None and _origin(there.card) == _origin(mine.card) and _alike(folder, place):
         return  # another process was faster; it may be in use already
     before = folder.with_name(f"{folder.name}-before")
     try:
@@ -230,3 +268,10 @@ def _put(folder: Path, place: Path) -> None:
 def _origin(card: Card) -> tuple[str, str, str]:
     """What an export is made of, and by what."""
     return card.weights.sha256, card.recipe_sha256, card.engine
+
+
+def _alike(folder: Path, other: Path) -> bool:
+    """Whether two exports hold the same files; their cards may have been written at other times."""
+    names = {path.name for path in folder.iterdir()} - {CARD}
+    same, _, _ = filecmp.cmpfiles(folder, other, names, shallow=False)
+    return len(same) == len(names)

@@ -6,6 +6,7 @@ CTranslate2 understands its options is written beside each of them; docs/engines
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import ctranslate2
 
 from regard.decoding.batches import plan_batches
 from regard.decoding.settings import DecodingSettings, RuleSettings
+from regard.errors import RegardError
 from regard.exchange.token_names import token_names
 from regard.nouns import Hypothesis
 from regard.serving.answer import Said
@@ -42,7 +44,7 @@ def has_gpu() -> bool:
 
 
 def open_fast(export: Exported, choice: Choice | None = None) -> "Fast | None":
-    """The engine of an export; None where it was refused, or cannot be read by this CTranslate2.
+    """The engine of an export; None where it was refused, is damaged, or of another CTranslate2.
 
     With a `choice` it is run as that says, rather than as is fastest on most machines.
     """
@@ -50,7 +52,7 @@ def open_fast(export: Exported, choice: Choice | None = None) -> "Fast | None":
         return None
     try:
         return Fast(export, choice)
-    except (RuntimeError, ValueError):
+    except (RegardError, RuntimeError, ValueError):  # of its tokenizers, or CTranslate2's
         return None
 
 
@@ -84,14 +86,18 @@ class Fast:
             choice = None  # what was measured of another engine says nothing of this one
         self._budget = choice.budget if choice else BUDGET
         self._workers = workers or (choice.workers if choice else count_cores())
-        self._engine = ctranslate2.Translator(
-            str(export.folder),
-            device="cpu",
-            compute_type="default",  # as it was written
-            inter_threads=self._workers,
-            intra_threads=1,
-            max_queued_batches=-1,
-        )
+        # CTranslate2 sets OpenMP's number of threads for whoever makes a translator, and torch has
+        # it from there: a thread that ends takes that with it.
+        with ThreadPoolExecutor(1) as aside:
+            self._engine = aside.submit(
+                ctranslate2.Translator,
+                str(export.folder),
+                device="cpu",
+                compute_type="default",  # as it was written
+                inter_threads=self._workers,
+                intra_threads=1,
+                max_queued_batches=-1,
+            ).result()
 
     def refuses(self, wanted: Wanted) -> str | None:
         needs = {

@@ -5,7 +5,7 @@ from random import Random
 from typing import NamedTuple
 
 from regard.corpora.pairs import Pair
-from regard.decoding.many import Member, search_many
+from regard.decoding.many import Member, one_thread, search_many
 from regard.errors import RegardError
 from regard.nouns import Hypothesis
 from regard.recipes.prepare import load_data
@@ -68,7 +68,8 @@ def examine(run: Run, exact: Fast, used: Fast) -> GateReport:
     """
     sample, settings = draw_sample(run), for_all_engines(run.recipe.decoding)
     sources = [line.parts[0] for line in sample.lines]
-    native = _best(search_many([Member(run.model, sources)], settings, budget=BUDGET))
+    with one_thread():
+        native = _best(search_many([Member(run.model, sources)], settings, budget=BUDGET))
     plain, light = (_best(engine.search(sources, settings)) for engine in (exact, used))
     pairs = list(zip(native, plain, strict=True))
     gaps = [abs(one.score - other.score) for one, other in pairs]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from regard.decoding.settings import DecodingSettings
 from regard.errors import RunError, SearchError, SettingsError
@@ -12,7 +12,14 @@ from regard.recipes.places import NAMED_WEIGHTS, weights_file
 from regard.serving import late
 from regard.serving.answer import Answer, write_answer
 from regard.serving.engine import Engine, Wanted
-from regard.serving.exported import Precision, discard, find_export, is_export, open_export
+from regard.serving.exported import (
+    Precision,
+    damaged,
+    discard,
+    find_export,
+    is_export,
+    open_export,
+)
 from regard.serving.lines import mend, read_together
 from regard.serving.measured import Choice, recall
 from regard.serving.searching import for_all_engines, native_only, search_settings
@@ -195,6 +202,10 @@ class Translator:
         return self._native
 
 
+def tell_nobody(message: str) -> None:
+    """Nothing: nobody waits."""
+
+
 def load(
     path: str | Path,
     *others: str | Path,
@@ -203,6 +214,7 @@ def load(
     engine: EngineChoice = "auto",
     precision: Precision = "auto",
     choice: Choice | None = None,
+    tell: Callable[[str], None] = tell_nobody,
 ) -> Translator:
     """The translator in a run's folder, or in that of an export; with `others`, an ensemble.
 
@@ -211,11 +223,19 @@ def load(
     which is made when there is none and kept in the run's folder; `remarks` tell of it. What `auto`
     means, and how large batches are, is what `regard bench` has measured for the run on this
     machine, if it has, or what a `choice` says. The native engine's precision is float32 unless
-    another is asked for.
+    another is asked for. Whoever waits can be told, by `tell`, what takes long before it begins.
     """
+    for asked, known in ((engine, get_args(EngineChoice)), (precision, get_args(Precision))):
+        if asked not in known:
+            raise SettingsError(f"{asked!r}: must be one of {', '.join(known)}")
     folder = Path(path)
     if is_export(folder):
-        return _load_export(folder, others, weights, engine)
+        if others or weights != "model" or engine == "native" or device not in ("auto", "cpu"):
+            raise SettingsError(
+                f"{folder}: an export translates by itself, with its own weights, in CTranslate2 "
+                "on a CPU; for an ensemble, other weights, the native engine or a GPU use runs"
+            )
+        return _load_export(folder, precision)
     if choice is None and not others:
         choice = recall(folder)
     reason = _why_native(others, device, weights)
@@ -227,23 +247,26 @@ def load(
         return Translator(runs, choice=choice)
     if reason is not None:
         raise SettingsError(f"the engine ctranslate2 cannot be used: {reason}")
-    return _load_fast(folder, weights, precision, choice, only=engine == "ctranslate2")
+    only = engine == "ctranslate2"
+    return _load_fast(folder, weights, precision, choice, tell, only=only)
 
 
-def _load_export(
-    folder: Path, others: Sequence[str | Path], weights: str, engine: EngineChoice
-) -> Translator:
+def _load_export(folder: Path, precision: Precision) -> Translator:
     """The translator of an export that has no run beside it."""
-    if others or weights != "model" or engine == "native":
-        raise SettingsError(
-            f"{folder}: an export translates by itself, with its own weights, in CTranslate2; for "
-            "an ensemble, other weights or the native engine use runs"
-        )
     if not late.has_ctranslate2():
         raise SettingsError(
             f"{folder}: an export, which needs CTranslate2: pip install ctranslate2"
         )
-    return Translator.of_export(late.fast().Fast(open_export(folder)), folder, None)
+    export = open_export(folder)
+    if precision not in ("auto", export.card.precision):
+        raise SettingsError(
+            f"{folder}: this export is in {export.card.precision}, and {precision} is asked for; "
+            f"make another: regard export RUN --to DIR --precision {precision}"
+        )
+    fast = late.fast().open_fast(export)
+    if fast is None:
+        raise damaged(folder)
+    return Translator.of_export(fast, folder, None)
 
 
 def _why_native(others: Sequence[str | Path], device: str, weights: str) -> str | None:
@@ -262,7 +285,13 @@ def _why_native(others: Sequence[str | Path], device: str, weights: str) -> str 
 
 
 def _load_fast(
-    folder: Path, weights: str, precision: Precision, choice: Choice | None, *, only: bool
+    folder: Path,
+    weights: str,
+    precision: Precision,
+    choice: Choice | None,
+    tell: Callable[[str], None],
+    *,
+    only: bool,
 ) -> Translator:
     """The translator of the run's export, which is made now if there is none.
 
@@ -277,7 +306,8 @@ def _load_fast(
         if found is not None:
             discard(found)  # it cannot be read
         runs = _open_runs(folder, weights)
-        found, remark = late.exporting().try_export(runs[0], weights, precision, needed=only)
+        make = late.exporting().try_export
+        found, remark = make(runs[0], weights, precision, needed=only, tell=tell)
         remarks += [remark] if remark else []
         fast = late.fast().open_fast(found, choice) if found else None
     if fast is None:
@@ -296,7 +326,10 @@ def _load_fast(
     if runs is not None:
         new._native = late.native().Native(runs, choice)
     if only and native_only(new.settings) is not None:
-        remarks.append(f"the run's own search is the native engine's: {native_only(new.settings)}")
+        remarks.append(
+            f"the run's own search is the native engine's alone ({native_only(new.settings)}); "
+            "this is the nearest that CTranslate2 has"
+        )
         new.settings = for_all_engines(new.settings)
     new.remarks = tuple(remarks)
     return new

@@ -90,6 +90,17 @@ def test_new_weights_are_noticed_and_loaded(copied):
     assert served.translator is not before
 
 
+def test_what_takes_long_is_logged_before(copied, caplog):
+    pytest.importorskip("ctranslate2")
+    shutil.rmtree(copied / "ctranslate2", ignore_errors=True)
+    with caplog.at_level("INFO"):
+        load(copied)
+    first, second = (record for record in caplog.records if record.name == "regard.server")
+    assert (first.message, second.message) == ("loading", "loaded")
+    assert first.facts["remark"].startswith("exporting for CTranslate2")
+    assert second.facts["remark"].startswith("exported for CTranslate2")
+
+
 def test_a_model_that_cannot_be_loaded_again_stays(copied, caplog):
     models = load(copied)
     [served] = models.served

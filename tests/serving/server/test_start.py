@@ -226,6 +226,14 @@ def test_what_is_logged_holds_no_text(server):
     assert set(last) == {"time", "level", "event", *facts}
 
 
+def test_what_is_told_of_loading_is_logged(tiny_run, tmp_path):
+    pytest.importorskip("ctranslate2")
+    copied = shutil.copytree(tiny_run, tmp_path / "run")
+    shutil.rmtree(copied / "ctranslate2", ignore_errors=True)
+    with process(tmp_path, copied) as server:
+        assert [one["event"] for one in server.events()[:3]] == ["loading", "loaded", "listening"]
+
+
 def test_a_port_that_is_taken(server):
     with pytest.raises(SettingsError, match=f"cannot listen at 127.0.0.1 port {server.port}: "):
         listen(ServerSettings(port=server.port))

@@ -2,8 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -92,7 +93,8 @@ class Served:
         """Read the folder again; requests go on meanwhile, with the old model if it fails."""
         self.seen = _look_at(self.path)
         try:
-            fresh = await asyncio.to_thread(open_model, self.path, self.device)
+            tell = partial(_log_loading, self.languages)
+            fresh = await asyncio.to_thread(open_model, self.path, self.device, tell)
         except Exception as error:  # half-written or damaged: what is served must stay served
             # no request has a part in this: the message holds no text of anybody's
             log_error("reload failed", error, model=str(self.languages), reason=str(error))
@@ -127,7 +129,8 @@ class Models:
                     f"{path}: {served[languages].path} translates {languages} already; "
                     "serve one of them, or name other languages: fr-en=FOLDER"
                 )
-            seen, translator = _look_at(path), open_model(path, device)
+            seen = _look_at(path)
+            translator = open_model(path, device, tell=partial(_log_loading, languages))
             for remark in translator.remarks:
                 log("loaded", model=str(languages), remark=remark)
             gatherer = Gatherer(str(languages), translator, settings, metrics)
@@ -188,12 +191,17 @@ class Models:
                     await one.reload(self._metrics)
 
 
-def open_model(path: Path, device: str) -> Translator:
+def open_model(path: Path, device: str, tell: Callable[[str], None]) -> Translator:
     """The translator of a run, in whose answers no precision is lost.
 
     What is streamed or looked into is the native engine's: people who see both should see the same.
     """
-    return load(path, device=device, precision="float32")
+    return load(path, device=device, precision="float32", tell=tell)
+
+
+def _log_loading(languages: Languages, message: str) -> None:
+    """Write what takes long, before it begins."""
+    log("loading", model=str(languages), remark=message)
 
 
 def _look_at(path: Path) -> tuple[int, ...]:

@@ -40,13 +40,13 @@ def serve(
     announce: Callable[[str], None],
 ) -> None:
     """Serve models until told to stop by SIGTERM or SIGINT; `announce` is told the address."""
+    start_logging()
     metrics = Metrics()
     models = Models.load(asked, settings, metrics, device=device)
     app = build_app(make_service(models, settings, keys, metrics))
     doors = open_doors(app)
     listener = listen(settings)
     raise_file_limit()
-    start_logging()
     config = uvicorn.Config(
         doors,
         http=patient(settings.read_timeout),
