@@ -8,6 +8,7 @@ from regard.serving.engine import Wanted
 from regard.serving.exporting import export_to
 from regard.serving.fast import Fast, open_fast
 from regard.serving.lines import Line, read_line
+from regard.serving.packing import ENOUGH
 
 pytest.importorskip("ctranslate2")
 
@@ -86,6 +87,21 @@ def test_neighbours_change_nothing(fast):
     assert [[h.tokens for h in hs] for hs in fast.search(sources, settings)] == [
         [h.tokens for h in hs] for hs in alone
     ]
+
+
+@pytest.mark.parametrize("name", ["greedy cut short", "cut short", "beam"])
+def test_neighbours_of_the_same_limit_change_nothing(name, fast):
+    """As many as fill a batch by themselves, which those of other limits do not join."""
+    sources, settings = fast.source.encode(SENTENCES), SEARCHES[name]
+    many = [one for one in sources for _ in range(ENOUGH)]
+    found = iter(fast.search(many, settings))
+    for expected in fast.search(sources, settings):
+        for _ in range(ENOUGH):
+            mine = next(found)
+            assert [(h.tokens, h.finished) for h in mine] == [
+                (h.tokens, h.finished) for h in expected
+            ]
+            assert [h.score for h in mine] == pytest.approx([h.score for h in expected], abs=1e-4)
 
 
 def test_lines_in_parts_and_blank_ones(fast):

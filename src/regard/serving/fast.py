@@ -4,15 +4,13 @@ It is given the same settings as the native engine and finds the same translatio
 CTranslate2 understands its options is written beside each of them; docs/engines.md has the whole.
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import ctranslate2
 
-from regard.decoding.batches import plan_batches
 from regard.decoding.settings import DecodingSettings, RuleSettings
 from regard.errors import RegardError
 from regard.exchange.token_names import token_names
@@ -22,11 +20,12 @@ from regard.serving.engine import Spoken, Wanted
 from regard.serving.exported import Exported
 from regard.serving.lines import Line
 from regard.serving.measured import Choice, count_cores
+from regard.serving.packing import pack
 from regard.serving.searching import native_only
 from regard.text.build import load_tokenizers
 from regard.text.special import BOS, EOS, PAD, SPECIAL_PIECES
 
-BUDGET = 1024
+BUDGET = 2048
 """Positions that a worker searches at a time, counted once for each hypothesis; where nothing was
 measured."""
 NO_PENALTY = 1e-9
@@ -56,20 +55,14 @@ def open_fast(export: Exported, choice: Choice | None = None) -> "Fast | None":
         return None
 
 
-class _Found(NamedTuple):
-    """What CTranslate2 says to a sentence."""
+class _Batch(NamedTuple):
+    """Places of sentences that are searched together."""
 
-    names: Sequence[Sequence[str]]
-    """Tokens of each answer, EOS among them where it ended."""
-    scores: Sequence[float]
-
-    @property
-    def longest(self) -> int:
-        return max(map(len, self.names))
-
-    @property
-    def finished(self) -> bool:
-        return all(names and names[-1] == SPECIAL_PIECES[EOS] for names in self.names)
+    places: list[int]
+    limit: int
+    """The length limit of the longest."""
+    cut: bool = False
+    """Whether all have this limit and are known to reach it."""
 
 
 class Fast:
@@ -120,24 +113,34 @@ class Fast:
     def search(
         self, sources: Sequence[Sequence[int]], settings: DecodingSettings
     ) -> list[list[Hypothesis]]:
-        """The n best answers to each source, in order; all cores search, each some sentences."""
+        """The n best answers to each source, in order; all cores search, each some sentences.
+
+        A batch has one length limit: that of its longest sentence. What the others say within their
+        own is theirs, unless that is too little: then they are searched once more, `cut` at their
+        limit, behind those that wait.
+        """
         rules = self._within_positions(settings.rules)
         lengths = [len(ids) + 1 for ids in sources]  # with EOS
         limits = [rules.limit(length) for length in lengths]
-        size = settings.beam.size
-        found = self._submit(plan_batches(lengths, self._budget, size), sources, limits, settings)
-        over = [
-            place
-            for place, one in sorted(found.items(), key=lambda item: limits[item[0]])
-            if one.longest > limits[place] or not one.finished
-        ]
-        exact = []
-        for _, group in groupby(over, key=limits.__getitem__):
-            same = list(group)
-            plan = plan_batches([lengths[place] for place in same], self._budget, size)
-            exact += [[same[number] for number in batch] for batch in plan]
-        found.update(self._submit(exact, sources, limits, settings, cut=True))
-        return [self._hypotheses(found[place], settings) for place in range(len(sources))]
+        plan = pack(lengths, limits, self._budget, settings.beam.size)
+        batches = deque(_Batch(places, max(limits[place] for place in places)) for places in plan)
+        waiting: deque[tuple[_Batch, list[Any]]] = deque()
+        found: dict[int, list[Hypothesis]] = {}
+        while batches or waiting:
+            if batches and len(waiting) < AHEAD * self._workers:
+                batch = batches.popleft()
+                said = [self._said(sources[place]) for place in batch.places]
+                waiting.append((batch, self._begin(said, batch, settings)))
+                continue
+            batch, answers = waiting.popleft()
+            over = defaultdict(list)
+            for place, answer in zip(batch.places, answers, strict=True):
+                limit = limits[place]
+                found[place] = self._choose(answer.result(), limit, settings)
+                if not (batch.cut or _is_all(found[place], settings, exact=limit == batch.limit)):
+                    over[limit].append(place)
+            batches.extend(_Batch(places, limit, cut=True) for limit, places in over.items())
+        return [found[place] for place in range(len(sources))]
 
     def log_probabilities(
         self, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]
@@ -147,48 +150,22 @@ class Fast:
         scored = self._engine.score_batch(sources, targets, max_batch_size=32, max_input_length=0)
         return [list(one.log_probs) for one in scored]
 
-    def _submit(
-        self,
-        batches: Sequence[Sequence[int]],
-        sources: Sequence[Sequence[int]],
-        limits: Sequence[int],
-        settings: DecodingSettings,
-        *,
-        cut: bool = False,
-    ) -> dict[int, _Found]:
-        """What is found for the sources at the places of each batch.
+    def _begin(self, said: list[list[str]], batch: _Batch, settings: DecodingSettings) -> list[Any]:
+        """What will be found for a batch: it is searched when a worker is free.
 
-        A batch has one length limit: that of its longest sentence, which the others outgrow
-        unhindered. Whatever reached its own is searched once more, `cut` at it, in batches of one
-        limit. There CTranslate2 would rank what was cut among what ended, and keep the best of
-        both; with twice the patience it keeps all, and what ended can be put first.
+        A beam that is cut at its limit has unfinished answers, which CTranslate2 would rank among
+        those that ended, to keep the best of both; with twice the patience it keeps all.
         """
-        found: dict[int, _Found] = {}
-        waiting: deque[tuple[Sequence[int], list[Any]]] = deque()
-        for places in batches:
-            if len(waiting) == AHEAD * self._workers:
-                found.update(_collect(*waiting.popleft()))
-            said = [self._said(sources[place]) for place in places]
-            limit = max(limits[place] for place in places)
-            waiting.append((places, self._begin(said, limit, settings, cut=cut)))
-        for places, answers in waiting:
-            found.update(_collect(places, answers))
-        return found
-
-    def _begin(
-        self, said: list[list[str]], limit: int, settings: DecodingSettings, *, cut: bool
-    ) -> list[Any]:
-        """What will be found for a batch: it is searched when a worker is free."""
         size = settings.beam.size
-        patience = 2 if cut and size > 1 else 1
+        patience = 2 if batch.cut and size > 1 else 1
         answers: list[Any] = self._engine.translate_batch(
             said,
             asynchronous=True,
             beam_size=size,
             patience=patience,
-            num_hypotheses=size * patience,  # all: the longest tells when the search was over
+            num_hypotheses=size * patience,
             length_penalty=settings.beam.length_penalty or NO_PENALTY,
-            max_decoding_length=limit,
+            max_decoding_length=batch.limit,
             min_decoding_length=settings.rules.min_length,
             disable_unk=not settings.rules.allow_unknown,
             suppress_sequences=SILENT,
@@ -198,16 +175,19 @@ class Fast:
         )
         return answers
 
-    def _hypotheses(self, found: _Found, settings: DecodingSettings) -> list[Hypothesis]:
-        """The n best, those that ended first."""
-        alpha, best = settings.beam.length_penalty, []
-        for names, score in zip(found.names, found.scores, strict=True):
-            ended = bool(names) and names[-1] == SPECIAL_PIECES[EOS]
-            said = names[:-1] if ended else names
-            tokens = tuple(self._ids[name] for name in said)
-            best.append(Hypothesis(tokens, score, score * len(names) ** alpha, ended))
-        best.sort(key=lambda one: (not one.finished, -one.score))
-        return best[: settings.n_best]
+    def _choose(self, found: Any, limit: int, settings: DecodingSettings) -> list[Hypothesis]:
+        """The n best of what CTranslate2 found within a limit, those that ended first."""
+        both = zip(found.hypotheses, found.scores, strict=True)
+        within = [(names, score) for names, score in both if len(names) <= limit]
+        within.sort(key=lambda pair: not _has_ended(pair[0]))  # of each kind the best is first
+        return [self._hypothesis(*pair, settings) for pair in within[: settings.n_best]]
+
+    def _hypothesis(
+        self, names: Sequence[str], score: float, settings: DecodingSettings
+    ) -> Hypothesis:
+        ended = _has_ended(names)
+        tokens = tuple(map(self._ids.__getitem__, names[:-1] if ended else names))
+        return Hypothesis(tokens, score, score * len(names) ** settings.beam.length_penalty, ended)
 
     def _said(self, ids: Sequence[int]) -> list[str]:
         return [self._names[id_] for id_ in ids]
@@ -225,8 +205,17 @@ class Fast:
         return positions is not None and longest > positions
 
 
-def _collect(places: Sequence[int], answers: Sequence[Any]) -> Iterator[tuple[int, _Found]]:
-    """What was found for the sources at `places`, once it is there."""
-    for place, answer in zip(places, answers, strict=True):
-        found = answer.result()
-        yield place, _Found(found.hypotheses, found.scores)
+def _has_ended(names: Sequence[str]) -> bool:
+    """Whether an answer ended, rather than being cut at its limit."""
+    return names[-1:] == [SPECIAL_PIECES[EOS]]
+
+
+def _is_all(best: Sequence[Hypothesis], settings: DecodingSettings, *, exact: bool) -> bool:
+    """Whether these are the n best within a limit, whatever else the search has met there.
+
+    An answer that ended is better than any that did not: if n ended, there are no better ones.
+    Greedy search meets but one, which it gives if it was stopped at `exact` that limit.
+    """
+    if settings.beam.size == 1 and exact:
+        return True
+    return len(best) == settings.n_best and best[-1].finished

@@ -1,8 +1,7 @@
 """A line as people write it -> what a model can read, and what to say about it."""
 
 import re
-import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from regard.errors import SearchError
@@ -10,6 +9,9 @@ from regard.text.special import UNK
 from regard.text.tokenizer import Tokenizer
 
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+"""Of Unicode's category Cc all but the tab."""
+OTHER_SPACE = re.compile(r"[^\S ]")
 LOST = "\ufffd"
 """Stands for what could not be read."""
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -61,8 +63,9 @@ def read_lines(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> list[L
     """The tokens of each text, in parts of at most `limit`; all are cut into pieces at once."""
     noted = [_make_plain(text, tokenizer) for text in texts]
     ids = tokenizer.encode([plain for plain, _ in noted])
+    unknown = _find_unknown(ids, tokenizer)
     return [
-        _make_line(plain, notes, own, tokenizer, limit)
+        _make_line(plain, notes, own, sum(map(unknown.__contains__, own)), tokenizer, limit)
         for (plain, notes), own in zip(noted, ids, strict=True)
     ]
 
@@ -73,20 +76,23 @@ def _make_plain(text: str, tokenizer: Tokenizer) -> tuple[str, list[str]]:
     lost = text.count(LOST)
     if lost:
         notes.append(f"holds U+FFFD ({lost}) for what could not be read; is it UTF-8?")
-    plain = "".join(" " if _is_control(letter) else letter for letter in text)
-    if plain != text:
-        count = sum(map(_is_control, text))
+    plain, count = CONTROL.subn(" ", text)
+    if count:
         notes.append(f"holds control characters ({count}), which were taken for spaces")
     return plain_spaces(plain, tokenizer).strip(), notes
 
 
 def _make_line(
-    plain: str, notes: list[str], ids: Sequence[int], tokenizer: Tokenizer, limit: int
+    plain: str,
+    notes: list[str],
+    ids: Sequence[int],
+    unknown: int,
+    tokenizer: Tokenizer,
+    limit: int,
 ) -> Line:
     """The line of a plain text, with what there is to say of its tokens."""
     if not plain:
         return Line([], notes, "")
-    unknown = _count_unknown(ids, tokenizer)
     if unknown:
         notes.append(f"{unknown} of its {len(ids)} tokens are not in the model's vocabulary")
     parts = split_long(ids, tokenizer, limit)
@@ -104,7 +110,7 @@ def plain_spaces(text: str, tokenizer: Tokenizer) -> str:
     An unknown one, such as the no-break space before a French question mark, would glue the words
     at its sides into one that is unknown as well.
     """
-    odd = {letter for letter in text if letter.isspace() and letter != " "}
+    odd = set(OTHER_SPACE.findall(text))
     unknown = [letter for letter in odd if UNK in tokenizer.encode([letter])[0]]
     return text.translate(dict.fromkeys(map(ord, unknown), " "))
 
@@ -149,13 +155,11 @@ def _best_cut(words: Sequence[int | None], pieces: Sequence[str], first: int, la
     return max(ends or between or [last])
 
 
-def _is_control(letter: str) -> bool:
-    return letter != "\t" and unicodedata.category(letter) == "Cc"
-
-
-def _count_unknown(ids: Sequence[int], tokenizer: Tokenizer) -> int:
-    pieces = tokenizer.pieces(ids)
-    return sum(
-        token == UNK or BYTE.fullmatch(piece) is not None
-        for token, piece in zip(ids, pieces, strict=True)
-    )
+def _find_unknown(lines: Iterable[Sequence[int]], tokenizer: Tokenizer) -> set[int]:
+    """Which ids of the lines stand for nothing that the vocabulary has a piece for."""
+    ids = list(set().union(*lines))
+    return {
+        token
+        for token, piece in zip(ids, tokenizer.pieces(ids), strict=True)
+        if token == UNK or BYTE.fullmatch(piece)
+    }
