@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from math import ceil
+from itertools import chain, pairwise
 
 from regard.decoding.batches import plan_batches
 
@@ -13,9 +13,9 @@ ENOUGH = 16
 def pack(lengths: Sequence[int], limits: Sequence[int], budget: int, width: int) -> list[list[int]]:
     """Places of the sentences of each batch, the longest first; most batches have one limit.
 
-    CTranslate2 has one length limit for a batch: where it is every sentence's own, nothing need be
-    searched twice or be watched. Sentences of one limit are by themselves if they are `ENOUGH`, in
-    batches of like size; all others are put together by length. `budget` and `width` are as in
+    CTranslate2 has one length limit for a batch: where it is every sentence's own, little need be
+    searched twice. Sentences of one limit are by themselves if they are `ENOUGH`, in batches of
+    like size; all others are put together by length. `budget` and `width` are as in
     `plan_batches`.
     """
     alike: dict[int, list[int]] = defaultdict(list)
@@ -27,16 +27,18 @@ def pack(lengths: Sequence[int], limits: Sequence[int], budget: int, width: int)
             groups.append(places)
         else:
             others += places
-    plans = [(places, _share_evenly(places, lengths, budget, width)) for places in groups]
     batches = []
-    for places, room in (*plans, (others, budget)):
-        plan = plan_batches([lengths[place] for place in places], room, width)
+    for places in (*groups, others):
+        own = [lengths[place] for place in places]
+        plan = plan_batches(own, budget, width)
+        if len(set(own)) == 1:
+            plan = _share_evenly(plan)
         batches += [[places[number] for number in batch] for batch in plan]
     return sorted(batches, key=lambda batch: -lengths[batch[0]])
 
 
-def _share_evenly(places: Sequence[int], lengths: Sequence[int], budget: int, width: int) -> int:
-    """The budget with which the sentences at `places` fill their batches alike."""
-    cost = max(lengths[place] for place in places) * width
-    batches = ceil(len(places) / max(1, budget // cost))
-    return min(budget, ceil(len(places) / batches) * cost)
+def _share_evenly(batches: Sequence[Sequence[int]]) -> list[list[int]]:
+    """As many batches, of like size."""
+    every, count = list(chain(*batches)), len(batches)
+    borders = [number * len(every) // count for number in range(count + 1)]
+    return [every[first:last] for first, last in pairwise(borders)]
