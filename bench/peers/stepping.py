@@ -46,7 +46,7 @@ class Stepper:
 
     def step(self, batch: Batch) -> Tensor:
         """Learn from a batch; its loss, which nobody has waited for: ()."""
-        batch = batch.to(self.device, non_blocking=True)
+        batch = batch.to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
             loss = self.loss(batch)
         torch.autograd.backward(loss)

@@ -19,8 +19,19 @@ class Padded(NamedTuple):
     ids: Tensor  # (B, S) token ids
     mask: Tensor  # (B, S) True where a token is real; each row is some True, then some False
 
-    def to(self, where: device, *, non_blocking: bool = False) -> "Padded":
-        return Padded(*(x.to(where, non_blocking=non_blocking) for x in self))
+    def to(self, where: device) -> "Padded":
+        return Padded(*(_move(x, where) for x in self))
+
+
+def _move(x: Tensor, where: device) -> Tensor:
+    """`x` on a device.
+
+    A GPU fetches it by itself from memory that is pinned; from any other the host would have to
+    hand it over, when all work before it is done.
+    """
+    if where.type != "cuda" or x.is_cuda:
+        return x.to(where)
+    return x.pin_memory().to(where, non_blocking=True)
 
 
 @dataclass(frozen=True)
@@ -49,13 +60,14 @@ class Batch:
             torch.cat([self.source_places, self.source_places + cells]),
         )
 
-    def to(self, where: device, *, non_blocking: bool = False) -> Self:
+    def to(self, where: device) -> Self:
+        """The same on a device, which nobody waits for."""
         return type(self)(
-            self.source.to(where, non_blocking=non_blocking),
-            self.target.to(where, non_blocking=non_blocking),
-            self.places.to(where, non_blocking=non_blocking),
-            self.labels.to(where, non_blocking=non_blocking),
-            self.source_places.to(where, non_blocking=non_blocking),
+            self.source.to(where),
+            self.target.to(where),
+            _move(self.places, where),
+            _move(self.labels, where),
+            _move(self.source_places, where),
         )
 
 

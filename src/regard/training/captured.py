@@ -138,7 +138,7 @@ class CapturedStep:
         """Add the gradients of a batch."""
         shape = self.buckets.shape(batch)
         if shape is None:
-            self._add(batch.to(self.where, non_blocking=True))
+            self._add(batch.to(self.where))
             return
         filled = fill_up(batch, shape)
         if shape not in self.buffers:

@@ -52,7 +52,7 @@ class PlainStep:
         it, tokens = self.learning, sum(batch.num_tokens for batch in batches)
         for batch in batches:
             with it.autocast():
-                loss = it.loss(it.model, batch.to(self.where, non_blocking=True))
+                loss = it.loss(it.model, batch.to(self.where))
             torch.autograd.backward(loss.minimised / tokens)
             it.totals.add_(torch.stack([loss.minimised.detach(), loss.surprise]))
             it.expert_use.add(loss.routings)
