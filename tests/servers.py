@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from regard.serving.server.app import build_app, open_doors
 from regard.serving.server.keys import Keys
 from regard.serving.server.metrics import Metrics
-from regard.serving.server.models import Models, read_asked
+from regard.serving.server.models import Loading, Models, read_asked
 from regard.serving.server.service import make_service
 from regard.serving.server.settings import ServerSettings
 
@@ -50,7 +50,8 @@ class Client:
 def client(*models, keys=(), **settings) -> Iterator[Client]:
     """A client of a server in this process."""
     settings, metrics = ServerSettings(**settings), Metrics()
-    served = Models.load([read_asked(str(one)) for one in models], settings, metrics, device="cpu")
+    asked = [read_asked(str(one)) for one in models]
+    served = Models.load(asked, settings, metrics, Loading(device="cpu"))
     app = build_app(make_service(served, settings, Keys(keys), metrics))
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)

@@ -6,6 +6,7 @@ from typer.testing import CliRunner
 
 from regard.cli import serve
 from regard.errors import RunError, SettingsError
+from regard.serving.server.models import Loading
 from regard.serving.server.settings import ServerSettings
 
 KEY = "0123456789abcdef"
@@ -16,8 +17,8 @@ def run(tiny_run, monkeypatch):
     """Invokes the command with a server that only remembers what it was given."""
     given = {}
 
-    def remember(asked, settings, keys, *, device, announce):
-        given.update(asked=asked, settings=settings, keys=keys, device=device)
+    def remember(asked, settings, keys, loading, *, announce):
+        given.update(asked=asked, settings=settings, keys=keys, loading=loading)
         announce("http://127.0.0.1:5000")
 
     def invoke(*args, model=tiny_run):
@@ -35,6 +36,7 @@ def test_the_defaults_are_those_of_the_settings(run, tiny_run):
     assert result.exit_code == 0
     assert "serving fr-en at http://127.0.0.1:5000" in result.stderr
     assert given["settings"] == ServerSettings()
+    assert given["loading"] == Loading()
     assert given["asked"] == [(("fr", "en"), tiny_run)]
     assert not given["keys"]
     assert "think of --keys" not in result.stderr
@@ -82,6 +84,11 @@ def test_options_become_settings(run, tmp_path):
         watch=True,
     )
     assert given["keys"].admit(KEY)
+
+
+def test_the_engine_and_its_precision(run):
+    _, given = run("--engine", "native", "--precision", "int8", "--device", "cpu")
+    assert given["loading"] == Loading("cpu", "native", "int8")
 
 
 def test_every_setting_has_an_option(run):

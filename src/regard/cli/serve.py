@@ -10,12 +10,13 @@ from pydantic import ValidationError
 from regard.cli import options
 from regard.cli.console import note
 from regard.errors import SettingsError
+from regard.serving.exported import Precision
 from regard.settings import expectation
 
 try:
     from regard.serving.server.keys import VARIABLE, Keys, read_keys
     from regard.serving.server.limits import is_loopback
-    from regard.serving.server.models import read_asked
+    from regard.serving.server.models import Loading, read_asked
     from regard.serving.server.settings import ServerSettings
     from regard.serving.server.start import serve
 except ModuleNotFoundError as missing:
@@ -81,6 +82,15 @@ def command(
     ] = None,
     watch: Annotated[bool, setting("watch")] = False,
     device: options.Device = "auto",
+    engine: options.Engine = "auto",
+    precision: Annotated[
+        Precision,
+        typer.Option(
+            help="Of the weights. What is streamed or looked into is the native engine's, which "
+            "with --engine auto has float32: with another precision people who see both may see "
+            "two translations."
+        ),
+    ] = "float32",
 ) -> None:
     """Serve models over HTTP: a page, LibreTranslate's interface, attention, alignments.
 
@@ -102,7 +112,7 @@ def command(
         asked,
         settings,
         known,
-        device=device,
+        Loading(device, engine, precision),
         announce=lambda where: note(f"serving {pairs} at {where}"),
     )
 

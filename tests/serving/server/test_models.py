@@ -5,14 +5,14 @@ import pytest
 
 from regard.errors import RunError, SettingsError
 from regard.serving.server.metrics import Metrics
-from regard.serving.server.models import Languages, Models, language_name, read_asked
+from regard.serving.server.models import Languages, Loading, Models, language_name, read_asked
 from regard.serving.server.refusals import RequestError
 from regard.serving.server.settings import ServerSettings
 
 
 def load(*arguments):
     asked = [read_asked(str(one)) for one in arguments]
-    return Models.load(asked, ServerSettings(), Metrics(), device="cpu")
+    return Models.load(asked, ServerSettings(), Metrics(), Loading(device="cpu"))
 
 
 @pytest.fixture
@@ -51,6 +51,20 @@ def test_a_folder_that_is_no_run(tmp_path):
 def test_two_models_for_one_pair(tiny_run, other_run):
     with pytest.raises(SettingsError, match="translates fr-en already; serve one of them"):
         load(tiny_run, other_run)
+
+
+def test_the_engine_and_its_precision(copied):
+    asked = [read_asked(str(copied))]
+
+    def translator(**how):
+        loading = Loading("cpu", **how)
+        return Models.load(asked, ServerSettings(), Metrics(), loading).find("fr", "en").translator
+
+    assert translator(engine="native").engine_for() == "native"
+    assert translator(precision="int8").engine_for() == "ctranslate2"
+    assert list((copied / "ctranslate2").glob("model-int8-*"))
+    with pytest.raises(SettingsError, match="int16 is CTranslate2's"):
+        translator(engine="native", precision="int16")
 
 
 def test_models_are_found_by_their_languages(tiny_run, other_run):

@@ -14,12 +14,13 @@ from babel import Locale, UnknownLocaleError
 from regard.errors import RegardError, SettingsError
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import RunFolder
+from regard.serving.exported import Precision
 from regard.serving.server.gathering import Gatherer
 from regard.serving.server.logs import log, log_error
 from regard.serving.server.metrics import Metrics
 from regard.serving.server.refusals import RequestError
 from regard.serving.server.settings import ServerSettings
-from regard.serving.translator import Translator, load
+from regard.serving.translator import EngineChoice, Translator, load
 
 UNDETERMINED = "und"
 """The code of a language that nobody named."""
@@ -33,6 +34,22 @@ class Languages(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.source}-{self.target}"
+
+
+class Loading(NamedTuple):
+    """How models are loaded: see `regard.serving.translator.load`.
+
+    In float32 nothing is lost. What is streamed or looked into is the native engine's: people who
+    see both should see the same.
+    """
+
+    device: str = "auto"
+    engine: EngineChoice = "auto"
+    precision: Precision = "float32"
+
+    def open(self, path: Path, tell: Callable[[str], None]) -> Translator:
+        """The translator of a run."""
+        return load(path, **self._asdict(), tell=tell)
 
 
 class Asked(NamedTuple):
@@ -81,7 +98,7 @@ class Served:
 
     languages: Languages
     path: Path
-    device: str
+    loading: Loading
     gatherer: Gatherer
     seen: tuple[int, ...]
 
@@ -94,7 +111,7 @@ class Served:
         self.seen = _look_at(self.path)
         try:
             tell = partial(_log_loading, self.languages)
-            fresh = await asyncio.to_thread(open_model, self.path, self.device, tell)
+            fresh = await asyncio.to_thread(self.loading.open, self.path, tell)
         except Exception as error:  # half-written or damaged: what is served must stay served
             # no request has a part in this: the message holds no text of anybody's
             log_error("reload failed", error, model=str(self.languages), reason=str(error))
@@ -119,7 +136,7 @@ class Models:
 
     @classmethod
     def load(
-        cls, asked: Sequence[Asked], settings: ServerSettings, metrics: Metrics, *, device: str
+        cls, asked: Sequence[Asked], settings: ServerSettings, metrics: Metrics, loading: Loading
     ) -> Self:
         """Read all models; an error if two are for one pair of languages."""
         served: dict[Languages, Served] = {}
@@ -130,11 +147,11 @@ class Models:
                     "serve one of them, or name other languages: fr-en=FOLDER"
                 )
             seen = _look_at(path)
-            translator = open_model(path, device, tell=partial(_log_loading, languages))
+            translator = loading.open(path, partial(_log_loading, languages))
             for remark in translator.remarks:
                 log("loaded", model=str(languages), remark=remark)
             gatherer = Gatherer(str(languages), translator, settings, metrics)
-            served[languages] = Served(languages, path, device, gatherer, seen)
+            served[languages] = Served(languages, path, loading, gatherer, seen)
         return cls(list(served.values()), metrics)
 
     def sources(self, target: str | None = None) -> list[str]:
@@ -189,14 +206,6 @@ class Models:
             for one in self.served:
                 if one.changed():
                     await one.reload(self._metrics)
-
-
-def open_model(path: Path, device: str, tell: Callable[[str], None]) -> Translator:
-    """The translator of a run, in whose answers no precision is lost.
-
-    What is streamed or looked into is the native engine's: people who see both should see the same.
-    """
-    return load(path, device=device, precision="float32", tell=tell)
 
 
 def _log_loading(languages: Languages, message: str) -> None:

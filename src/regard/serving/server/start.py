@@ -19,7 +19,7 @@ from regard.serving.server.doors import Doors
 from regard.serving.server.keys import Keys
 from regard.serving.server.logs import log, start_logging
 from regard.serving.server.metrics import Metrics
-from regard.serving.server.models import Asked, Models
+from regard.serving.server.models import Asked, Loading, Models
 from regard.serving.server.service import make_service
 from regard.serving.server.settings import ServerSettings
 
@@ -35,14 +35,14 @@ def serve(
     asked: Sequence[Asked],
     settings: ServerSettings,
     keys: Keys,
+    loading: Loading,
     *,
-    device: str,
     announce: Callable[[str], None],
 ) -> None:
     """Serve models until told to stop by SIGTERM or SIGINT; `announce` is told the address."""
     start_logging()
     metrics = Metrics()
-    models = Models.load(asked, settings, metrics, device=device)
+    models = Models.load(asked, settings, metrics, loading)
     app = build_app(make_service(models, settings, keys, metrics))
     doors = open_doors(app)
     listener = listen(settings)
