@@ -19,17 +19,35 @@ def gone(status):
 
 
 def test_the_items_of_another_process():
-    assert list(apart(partial(iter, ["a", (1, 2)]), gone)) == ["a", (1, 2)]
-    first = next(apart(partial(map, eval, ["__import__('os').getpid()"]), gone))
+    assert list(apart([partial(iter, ["a", (1, 2)])], gone)) == ["a", (1, 2)]
+    first = next(apart([partial(map, eval, ["__import__('os').getpid()"])], gone))
     assert first != os.getpid()
 
 
+def test_several_take_turns_till_one_has_no_more():
+    odd, even = partial(iter, [1, 3, 5]), partial(iter, [2, 4])
+    assert list(apart([odd, even], gone)) == [1, 2, 3, 4, 5]
+    assert list(apart([even, odd], gone)) == [2, 1, 4, 3]
+
+
+def test_all_are_started_at_once_and_ended_together():
+    pids = partial(map, eval, itertools.repeat("__import__('os').getpid()"))
+    items = apart([pids, pids, pids], gone)
+    workers = [next(items) for _ in range(6)]
+    assert workers[:3] == workers[3:]
+    assert len(set(workers)) == 3
+    items.close()
+    for worker in set(workers):
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker, 0)
+
+
 def test_what_is_printed_there_is_no_item():
-    assert list(apart(partial(map, print, ["noise"]), gone)) == [None]
+    assert list(apart([partial(map, print, ["noise"])], gone)) == [None]
 
 
 def test_an_error_there_is_an_error_here():
-    items = apart(partial(map, int, ["7", "x"]), gone)
+    items = apart([partial(map, int, ["7", "x"])], gone)
     assert next(items) == 7
     with pytest.raises(ValueError, match="'x'"):
         next(items)
@@ -37,14 +55,14 @@ def test_an_error_there_is_an_error_here():
 
 def test_a_killed_process_is_told_of():
     killed = partial(map, eval, ["1", "__import__('os').kill(__import__('os').getpid(), 9)"])
-    items = apart(killed, gone)
+    items = apart([killed], gone)
     assert next(items) == 1
     with pytest.raises(RunError, match="it ended with -9"):
         next(items)
 
 
 def test_a_closed_stream_leaves_no_process():
-    items = apart(partial(map, eval, itertools.repeat("__import__('os').getpid()")), gone)
+    items = apart([partial(map, eval, itertools.repeat("__import__('os').getpid()"))], gone)
     worker = next(items)
     items.close()
     with pytest.raises(ProcessLookupError):
@@ -56,7 +74,7 @@ def test_a_killed_caller_leaves_no_process():
         import itertools, functools
         from regard.batching.apart import apart
         pids = map, eval, itertools.repeat("__import__('os').getpid()")
-        items = apart(functools.partial(*pids), OSError)
+        items = apart([functools.partial(*pids)], OSError)
         print(next(items), flush=True)
         input()
     """

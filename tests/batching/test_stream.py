@@ -4,7 +4,14 @@ from itertools import count, islice
 
 import pytest
 
-from regard.batching.stream import Position, ahead, fits, held_out_batches, training_batches
+from regard.batching.stream import (
+    Position,
+    Turn,
+    ahead,
+    fits,
+    held_out_batches,
+    training_batches,
+)
 from regard.corpora.pairs import Pair
 from regard.corpora.store import TokenChunk, TokenPair, TokenStore, write_store
 
@@ -35,6 +42,15 @@ def test_taken_up_anywhere_it_goes_on_the_same(store):
     for skipped in (1, 7, 23):
         rest = stream(store, whole[skipped - 1][2])
         assert [numbers(p) for p in islice(rest, 40 - skipped)] == whole[skipped:]
+
+
+@pytest.mark.parametrize("makers", [2, 3, 5])
+def test_makers_that_take_turns_make_the_same_stream(store, makers):
+    start = Position(0, 4)
+    whole = [numbers(p) for p in islice(stream(store, start), 40)]
+    assert {after.epoch for *_, after in whole} >= {0, 1}, "the test should cross an epoch"
+    streams = [stream(store, start, turn=Turn(number, makers)) for number in range(makers)]
+    assert [numbers(next(streams[at % makers])) for at in range(40)] == whole
 
 
 def test_an_epoch_holds_every_pair_once(store):

@@ -2,13 +2,17 @@ import json
 import math
 import shutil
 import sys
+from functools import partial
+from itertools import islice
 
 import pytest
 import torch
 
+from regard.batching.apart import apart
+from regard.batching.stream import Position
 from regard.errors import CorpusError, RunError, SettingsError, TrainingError
 from regard.recipes import assemble
-from regard.recipes.assemble import build_validation, prepare, train
+from regard.recipes.assemble import build_batches, build_validation, prepare, train
 from regard.recipes.load import make_recipe
 from regard.recipes.run_folder import RunFolder, load_run, new_model
 from tiny import MODELS, RAW, Quiet, tiny_recipe
@@ -179,8 +183,27 @@ def test_subwords_are_sampled_anew_from_stored_text(tmp_path):
     assert len(store.texts(torch.arange(5).numpy())) == 5
 
 
+def test_several_processes_prepare_the_batches_that_one_would(tmp_path):
+    recipe = tiny_recipe("text.source.sampling=0.3")
+    prepared = prepare(recipe, RunFolder(tmp_path), Quiet())
+    one = build_batches(recipe, prepared, recipe.training, torch.device("cpu"))
+    three = partial(assemble._made_apart, one.args[0], 3)
+    for alone, shared in islice(zip(one(Position(0, 1)), three(Position(0, 1)), strict=True), 7):
+        assert alone.after == shared.after
+        assert torch.equal(alone.batch.source.ids, shared.batch.source.ids)
+        assert torch.equal(alone.batch.labels, shared.batch.labels)
+
+
+def test_a_gpu_has_several_processes_prepare_its_batches(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 16)
+    assert assemble._count_makers(torch.device("cuda")) == 8
+    assert assemble._count_makers(torch.device("cpu")) == 1
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    assert assemble._count_makers(torch.device("cuda")) == 1
+
+
 def test_who_prepares_batches_may_be_killed():
-    batches = assemble._made_apart(sys.exit, 9)  # in place of a position, its status
+    batches = apart([partial(sys.exit, 9)], assemble._gone)
     with pytest.raises(TrainingError, match=r"ended with status 9; .*--resume"):
         next(batches)
 

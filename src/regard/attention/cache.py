@@ -8,6 +8,7 @@ cells that it came by, and to choose others is to copy lists of small numbers.
 """
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 import torch
@@ -110,10 +111,13 @@ class Paths(NamedTuple):
     @property
     def places(self) -> Tensor:
         """The position (P,) at which each cell was laid down."""
-        widths = torch.tensor(self.widths, device=self.trails.device)
-        return torch.arange(self.length, device=self.trails.device).repeat_interleave(
-            widths, output_size=self.trails.shape[-1]
-        )
+        where, first = self.trails.device, 0
+        runs = [torch.arange(0, device=where)]
+        for width, same in groupby(self.widths):  # as a tensor they would be waited for by a GPU
+            last = first + len(list(same))
+            runs.append(torch.arange(first, last, device=where).repeat_interleave(width))
+            first = last
+        return torch.cat(runs)
 
     @property
     def hidden(self) -> Tensor:

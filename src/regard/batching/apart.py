@@ -6,13 +6,14 @@ killed leaves nothing behind: it ends when nobody reads from it any more.
 """
 
 import contextlib
+import itertools
 import os
 import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Iterator
-from typing import IO, NamedTuple, TypeVar
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -24,12 +25,27 @@ class _End(NamedTuple):
 
 
 def apart(
-    make: Callable[[], Iterator[T]], gone: Callable[[int], Exception]
+    makes: Sequence[Callable[[], Iterator[T]]], gone: Callable[[int], Exception]
 ) -> Generator[T, None, None]:
-    """The items of `make()`, made by another process; `make` and they must be picklable.
+    """The items of each `make()` in turn, each made by a process of its own, till one has no more.
 
-    Where that ends before its time, `gone` makes an error of its status.
+    `makes` and the items must be picklable. All processes are started when the first item is asked
+    for. Where one ends before its time, `gone` makes an error of its status.
     """
+    with contextlib.ExitStack() as started:
+        workers = [started.enter_context(_working(make)) for make in makes]
+        for worker in itertools.cycle(workers):
+            item: T | _End = _receive(worker, gone)
+            if isinstance(item, _End):
+                if item.reason is not None:
+                    raise item.reason
+                return
+            yield item
+
+
+@contextlib.contextmanager
+def _working(make: Callable[[], Iterator[T]]) -> "Iterator[subprocess.Popen[bytes]]":
+    """A process that sends the items of `make()`; it is ended with the context."""
     command = [sys.executable, "-c", f"from {__name__} import answer; answer()"]
     worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert worker.stdin is not None  # as asked for
@@ -37,21 +53,17 @@ def apart(
     try:
         with contextlib.suppress(BrokenPipeError), worker.stdin as told:
             pickle.dump(make, told)
-        while not isinstance(item := _receive(worker.stdout, worker, gone), _End):
-            yield item
-        if item.reason is not None:
-            raise item.reason
+        yield worker
     finally:
         worker.stdout.close()
         worker.terminate()
         worker.wait()
 
 
-def _receive(
-    answers: IO[bytes], worker: "subprocess.Popen[bytes]", gone: Callable[[int], Exception]
-) -> "T | _End":
+def _receive(worker: "subprocess.Popen[bytes]", gone: Callable[[int], Exception]) -> "T | _End":
+    assert worker.stdout is not None  # as asked for
     try:
-        received: T | _End = pickle.load(answers)
+        received: T | _End = pickle.load(worker.stdout)
     except (EOFError, pickle.UnpicklingError):
         raise gone(worker.wait()) from None
     return received

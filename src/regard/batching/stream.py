@@ -1,5 +1,6 @@
 """An endless stream of training batches that can be taken up again at any point."""
 
+import itertools
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -27,6 +28,16 @@ class Position(NamedTuple):
     batch: int
 
 
+class Turn(NamedTuple):
+    """Which batches one of several makers makes: of each `of`, the one numbered `number`."""
+
+    number: int
+    of: int
+
+
+EVERY = Turn(0, 1)
+
+
 class Placed(NamedTuple):
     """A batch, and the position behind it."""
 
@@ -42,20 +53,24 @@ def training_batches(
     seed: int,
     max_tokens: int,
     sample: SampleTokens | None = None,
+    turn: Turn = EVERY,
 ) -> Iterator[Placed]:
     """Batches from `start` on, for ever: the same ones whenever it is asked with the same seed.
 
     Pairs with a side of more than `max_tokens` tokens are left out. With `sample`, the tokens of
     each batch are cut afresh from the stored text; the batch's place in the stream is the seed of
-    that too.
+    that too. With a `turn`, the batches that come at these turns alone.
     """
     lengths = store.lengths()
     fitting = np.flatnonzero(fits(lengths, max_tokens))
     source, target = lengths.source[fitting] + 1, lengths.target[fitting] + 1  # with EOS or BOS
     epoch, first = start
+    turns = itertools.count()
     while True:
         plan = plan_epoch(source, target, budget=budget, seed=seed, epoch=epoch)
         for number in range(first, len(plan)):
+            if next(turns) % turn.of != turn.number:
+                continue
             rows = fitting[plan[number]]
             if sample is None:
                 pairs: Sequence[TokenPair] = store.take(rows)

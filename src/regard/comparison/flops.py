@@ -50,7 +50,12 @@ def count_flops(model: AnyModel, loss: LossOf, batch: Batch) -> int:
     layers, which not every processor has: without them every machine counts the same. In float64,
     where it has neither, attention to what is near would take all of the square.
     """
-    with _without_onednn(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+    with (
+        one_thread(),
+        _without_onednn(),
+        sdpa_kernel(SDPBackend.MATH),
+        FlopCounterMode(display=False) as counter,
+    ):
         loss(model.train(), batch).minimised.backward()  # type: ignore[no-untyped-call]
     return int(counter.get_total_flops())
 

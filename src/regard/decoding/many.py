@@ -115,7 +115,7 @@ def _search_alone(models: Sequence[AnyModel], job: Job) -> list[list[Hypothesis]
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch compute on one thread, for searches.
+    """Let torch compute on one thread.
 
     Where other cores are busy otherwise, a second thread that this one has to wait for behind each
     of many short operations costs far more than it brings.

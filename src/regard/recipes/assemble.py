@@ -1,7 +1,7 @@
 """A recipe -> a trained model: all the folders, wired."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -11,7 +11,14 @@ from typing import NamedTuple, Protocol
 import torch
 
 from regard.batching.apart import apart
-from regard.batching.stream import Placed, Position, fits, held_out_batches, training_batches
+from regard.batching.stream import (
+    Placed,
+    Position,
+    Turn,
+    fits,
+    held_out_batches,
+    training_batches,
+)
 from regard.corpora.store import TokenStore
 from regard.decoding.many import Member, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings
@@ -52,6 +59,8 @@ GREEDY = DecodingSettings(beam=BeamSettings(size=1))
 """How validation decodes: quickly; the recipe's own search is for the final scores."""
 FIXED = ("corpus", "text", "model")
 """Groups of settings that stay what they are once a run has checkpoints."""
+MOST_MAKERS = 8
+"""Processes that make batches."""
 VALIDATION_BUDGET = 8192
 """Positions that validation looks at together."""
 
@@ -165,17 +174,8 @@ class _Stages:
     def _fit(
         self, loss: LossOf, settings: TrainingSettings, folder: Path, *, score_first: bool = False
     ) -> Progress:
-        tokenizers = self.prepared.tokenizers
-        batches: BatchesFrom = partial(
-            training_batches,
-            self.prepared.train,
-            budget=settings.batch_tokens,
-            seed=settings.seed,
-            max_tokens=settings.max_tokens,
-            sample=partial(sample_pairs, tokenizers) if self.recipe.text.sampling else None,
-        )
-        if self.recipe.text.sampling:  # so much Python that this process would wait for itself
-            batches = partial(_made_apart, batches)
+        where = next(self.model.parameters()).device
+        batches = build_batches(self.recipe, self.prepared, settings, where)
         return fit(
             self.model,
             Task(batches, loss, build_validation(self.recipe, self.prepared)),
@@ -186,6 +186,25 @@ class _Stages:
             stop_asked=self.stop_asked,
             score_first=score_first,
         )
+
+
+def build_batches(
+    recipe: Recipe, prepared: Prepared, settings: TrainingSettings, device: torch.device
+) -> BatchesFrom:
+    """What a model on `device` learns from, from any position on."""
+    tokenizers, random = prepared.tokenizers, recipe.text.sampling > 0
+    batches = partial(
+        training_batches,
+        prepared.train,
+        budget=settings.batch_tokens,
+        seed=settings.seed,
+        max_tokens=settings.max_tokens,
+        sample=partial(sample_pairs, tokenizers) if random else None,
+    )
+    if not random:
+        return batches
+    # To cut at random is so much Python that this process would wait for itself.
+    return partial(_made_apart, batches, _count_makers(device))
 
 
 def build_loss(settings: TrainingSettings) -> LossOf:
@@ -226,9 +245,21 @@ def _check_fits(model: AnyModel, prepared: Prepared, max_tokens: int) -> None:
         )
 
 
-def _made_apart(batches: BatchesFrom, start: Position) -> Iterator[Placed]:
-    """The same batches, made by another process."""
-    return apart(partial(batches, start), _gone)
+def _count_makers(device: torch.device) -> int:
+    """How many processes are to make batches for a model on `device`.
+
+    To cut a batch takes some 20 ms, and a step of a small model on a GPU far less. On a CPU a step
+    takes far longer, and wants the cores for itself.
+    """
+    return 1 if device.type == "cpu" else min(MOST_MAKERS, max(1, torch.get_num_threads() // 2))
+
+
+def _made_apart(
+    batches: Callable[..., Iterator[Placed]], makers: int, start: Position
+) -> Iterator[Placed]:
+    """The same batches, made in turn by other processes."""
+    turns = [Turn(number, makers) for number in range(makers)]
+    return apart([partial(batches, start, turn=turn) for turn in turns], _gone)
 
 
 def _gone(status: int) -> TrainingError:

@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,10 +19,8 @@ from regard.batching.collate import collate
 from regard.batching.plan import plan_once
 from regard.batching.stream import (
     Placed,
-    Position,
     fits,
     held_out_batches,
-    training_batches,
 )
 from regard.corpora.build import CorpusSettings
 from regard.corpora.pairs import Pair
@@ -34,9 +31,14 @@ from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSetting
 from regard.errors import RunError
 from regard.evaluation.perplexity import perplexity
 from regard.models.contracts import AnyModel
-from regard.recipes.assemble import VALIDATION_BUDGET, Prepared, build_loss, prepare
+from regard.recipes.assemble import (
+    VALIDATION_BUDGET,
+    Prepared,
+    build_batches,
+    build_loss,
+    prepare,
+)
 from regard.recipes.memory import available_memory, forget_peak, format_bytes, peak_memory
-from regard.recipes.prepare import sample_pairs
 from regard.recipes.run_folder import RunFolder, new_model
 from regard.recipes.schema import Recipe
 from regard.text.special import UNK
@@ -357,18 +359,10 @@ def time_steps(
     torch.manual_seed(settings.seed)
     model = new_model(recipe, prepared.tokenizers).to(device)
     stopwatch, longest = _Stopwatch(device), _plan(prepared.train, settings).longest
-    sampling = partial(sample_pairs, prepared.tokenizers) if recipe.text.sampling else None
-    stream = training_batches(
-        prepared.train,
-        Position(0, 0),
-        budget=settings.batch_tokens,
-        seed=settings.seed,
-        max_tokens=settings.max_tokens,
-        sample=sampling,
-    )
+    stream = build_batches(recipe, prepared, settings, device)
     tokens: list[int] = []
     task = Task(
-        lambda start: _counted(chain([Placed(longest, start)], stream), tokens),
+        lambda start: _counted(chain([Placed(longest, start)], stream(start)), tokens),
         build_loss(settings),
         lambda model: {},
     )

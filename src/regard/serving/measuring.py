@@ -74,7 +74,7 @@ def measure_way(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> 
     All ways search alike, as all engines can.
     """
     try:
-        [found] = apart(partial(_measure, run, way, tuple(texts), beam), _gone)
+        [found] = apart([partial(_measure, run, way, tuple(texts), beam)], _gone)
     except RegardError as error:
         return str(error)
     return found
