@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.batching.collate import collate
 from regard.batching.plan import plan_once
 from regard.batching.stream import fits
+from regard.decoding.many import one_thread
 from regard.models.contracts import AnyModel
 from regard.recipes.assemble import Prepared, build_loss
 from regard.recipes.run_folder import new_model
