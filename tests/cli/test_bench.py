@@ -63,6 +63,28 @@ def test_the_table_and_what_is_kept(tmp_path, sentences, measured):
     assert recall(tmp_path) == FOUND[LIGHT].choice
 
 
+@pytest.mark.parametrize(
+    ("others", "kept"), [((LIGHT, EXACT), LIGHT), ((EXACT,), EXACT), ((), None)]
+)
+def test_what_no_gate_holds_equal_is_not_kept(tmp_path, sentences, monkeypatch, others, kept):
+    """It is shown as the fastest; whoever wants it asks for it."""
+    rough = Way("native", "int8")
+    found = {way: FOUND[way] for way in others} | {rough: trial(rough, 900.0, ("x", "y"))}
+    monkeypatch.setattr(bench, "measure_way", lambda run, way, *_: found.get(way, "no"))
+    shown = run(tmp_path, "--source", sentences)
+    assert "fastest for a stream: native int8" in shown.stdout
+    assert recall(tmp_path) == (FOUND[kept].choice if kept else None)
+    assert (f"{FILE}: {kept}" if kept else "nothing is kept") in shown.stderr
+
+
+def test_the_table_fits_into_80_columns(tmp_path, sentences, monkeypatch):
+    ways = {way: trial(way, 1234.5, ("a", "b")) for way in bench.WAYS}
+    monkeypatch.setattr(bench, "measure_way", lambda run, way, *_: ways[way])
+    args = (str(tmp_path), "--source", str(sentences), "--no-keep")
+    shown = CliRunner().invoke(bench.app, args, catch_exceptions=False, env={"COLUMNS": "80"})
+    assert "\nctranslate2 float32" in shown.stdout
+
+
 def test_json_and_nothing_kept(tmp_path, sentences, measured):
     found = json.loads(run(tmp_path, "--source", sentences, "--json", "--no-keep").stdout)
     assert found["fastest"]["engine"] == "ctranslate2"

@@ -1,9 +1,13 @@
 """How fast a run is, measured in a process of its own."""
 
+import shutil
 import sys
 from functools import partial
 
+import pytest
+
 from regard.serving import measuring
+from regard.serving.exported import FOLDER
 from regard.serving.measuring import BUDGETS, Trial, Way, measure_way
 
 LINES = ["Jane visite l'Afrique en septembre.", "", "Elle danse."]
@@ -17,6 +21,22 @@ def test_a_way_is_measured(tiny_run, translator):
     assert min(found.sentences, found.tokens, found.milliseconds, found.megabytes) > 0
     assert len(found.texts) == 3
     assert found.texts[1] == ""
+
+
+def test_the_export_is_made_by_another_process(tiny_run, tmp_path, monkeypatch):
+    """Whoever makes it holds torch, which the way that is measured does without."""
+    pytest.importorskip("ctranslate2")
+    copied = shutil.copytree(tiny_run, tmp_path / "run")
+    shutil.rmtree(copied / FOLDER, ignore_errors=True)
+    real, exports = measuring.apart, []
+
+    def watched(make, gone):
+        exports.append(len(list(copied.glob(f"{FOLDER}/*"))))
+        return real(make, gone)
+
+    monkeypatch.setattr(measuring, "apart", watched)
+    assert isinstance(measure_way(copied, Way("ctranslate2", "float32"), LINES, 1), Trial)
+    assert exports == [0, 1]
 
 
 def test_why_a_way_is_not_there_is_said(tmp_path):

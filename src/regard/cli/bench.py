@@ -35,8 +35,9 @@ def command(
 
     Each engine and precision translates the same sentences, as a stream and one at a time, in a
     process of its own. The fastest for a stream, with its batch size, is kept in the run's folder,
-    and from then on `regard translate` and `regard serve` use it on this machine. For a comparison
-    with other toolkits see docs/performance.md.
+    and from then on `regard translate` uses it on this machine; of the native engine's precisions
+    that is float32 only, as no gate holds the others equal to it. For a comparison with other
+    toolkits see docs/performance.md.
 
     Examples:
 
@@ -59,21 +60,24 @@ def command(
         raise RunError(f"{model}: no engine can translate with it here")
     best = max(trials.values(), key=lambda trial: trial.sentences)
     if keep:
-        _keep(Path(model), best)
+        _keep(Path(model), trials)
     if json:
         print_json(_plain(trials, best))
     else:
         _print(trials, best, len(texts))
 
 
-def _keep(run: Path, best: Trial) -> None:
-    """Keep the fastest way in the run's folder, where that can be written to."""
+def _keep(run: Path, trials: dict[Way, Trial]) -> None:
+    """Keep the fastest way in the run's folder, of those that no person has to ask for."""
+    usable = [trial for way, trial in trials.items() if way.held_equal]
+    if not usable:
+        return note("nothing is kept: what was measured is not held equal to the model by any gate")
+    choice = max(usable, key=lambda trial: trial.sentences).choice
     try:
-        remember(run, Measured(machine=this_machine(), date=today(), fastest=best.choice))
+        remember(run, Measured(machine=this_machine(), date=today(), fastest=choice))
     except StorageError as error:
-        note(f"what was measured cannot be kept: {error}")
-    else:
-        note(f"the fastest way is kept in {run / FILE}")
+        return note(f"what was measured cannot be kept: {error}")
+    return note(f"kept in {run / FILE}: {choice.engine} {choice.precision}")
 
 
 def _agreement(trials: dict[Way, Trial], trial: Trial) -> float:
@@ -84,9 +88,9 @@ def _agreement(trials: dict[Way, Trial], trial: Trial) -> float:
 
 def _print(trials: dict[Way, Trial], best: Trial, count: int) -> None:
     """A line for each way, and what to make of it."""
-    numbers = ("sentences/s", "tokens/s", "one, ms", "load, s", "memory, MB", "same", "batch")
+    numbers = ("sentences/s", "tokens/s", "one, ms", "load, s", "peak MB", "same", "batch")
     title = f"{count} sentences, {this_machine()}"
-    table = plain_table("engine", *numbers, title=title, right=numbers)
+    table = plain_table("engine", *numbers, title=title, right=numbers, gap=1)
     for way, trial in trials.items():
         table.add_row(
             f"[bold]{way}[/bold]" if trial is best else str(way),
