@@ -59,6 +59,6 @@ def test_a_refusal_shows_what_differs(copied, monkeypatch):
 def test_what_cannot_be_exported(other_run, tiny_run, monkeypatch):
     with pytest.raises(SettingsError, match="cannot be exported: CTranslate2 runs Transformers"):
         run(other_run)
-    monkeypatch.setattr(export.late, "has_ctranslate2", lambda: False)
+    monkeypatch.setattr(export.late, "why_no_ctranslate2", lambda: "pip install ctranslate2")
     with pytest.raises(SettingsError, match="regard export needs CTranslate2"):
         run(tiny_run)

@@ -125,6 +125,12 @@ def test_a_run_that_goes_on_is_not_finished(tiny_run, tmp_path):
     assert not (path / "scores.json").exists()
 
 
+def test_what_needs_a_gpu_is_refused_before_anything_is_read(tmp_path):
+    with pytest.raises(TrainingError, match="capture is for a GPU"):
+        trained(tmp_path / "run", "training.capture=true")
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_comparison_is_no_place_for_a_run(tmp_path):
     (tmp_path / "plan.json").touch()
     with pytest.raises(RunError, match="holds a comparison; train in another folder with --out"):

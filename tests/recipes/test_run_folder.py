@@ -115,6 +115,12 @@ def test_folders_that_are_no_runs(tmp_path, make, message):
         load_run(tmp_path / "run", device=CPU)
 
 
+def test_an_export_is_called_one(tmp_path):
+    (tmp_path / "export.json").touch()
+    with pytest.raises(RunError, match="it is an export, with which one can only translate"):
+        load_run(tmp_path, device=CPU)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

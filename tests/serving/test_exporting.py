@@ -13,7 +13,7 @@ import yaml
 
 from regard.errors import RunError, SettingsError, StorageError
 from regard.recipes.run_folder import RunFolder, load_run
-from regard.serving import exporting, gate, late, translator
+from regard.serving import exporting, gate, late
 from regard.serving.exported import CARD, FOLDER, MODEL, find_export, open_export, read_export
 from regard.serving.exporting import export_to, keep_export, try_export
 from regard.serving.translator import load
@@ -389,7 +389,7 @@ def test_a_run_of_old_is_translated_as_ever_unless_asked_otherwise(copied):
 
 
 def test_without_ctranslate2_all_is_native(exported, monkeypatch):
-    monkeypatch.setattr(translator.late, "has_ctranslate2", lambda: False)
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
     assert load(exported, device="cpu").engine_for() == "native"
     with pytest.raises(SettingsError, match="pip install ctranslate2"):
         load(exported, device="cpu", engine="ctranslate2")

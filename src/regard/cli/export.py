@@ -39,8 +39,9 @@ def command(
         regard export runs/travel
         regard export runs/travel --to travel-fast --precision float32
     """
-    if not late.has_ctranslate2():
-        raise SettingsError("regard export needs CTranslate2: pip install ctranslate2")
+    missing = late.why_no_ctranslate2()
+    if missing is not None:
+        raise SettingsError(f"regard export needs CTranslate2. {missing}")
     [run] = late.native().open_runs((model,), device="cpu", weights=weights)
     exporting = late.exporting()
     if to is None:
@@ -56,9 +57,10 @@ def command(
             f"  float32: {gate.identical} of {gate.sentences} translated as by the native engine, "
             f"scores within {gate.score_difference:.1e}"
         )
+        less = "less" if gate.loss >= 0 else "more"
         out.print(
-            f"  {export.card.precision}: {gate.same} of {gate.sentences} the same, less likely by "
-            f"{gate.loss:.4f} nats a token on the whole"
+            f"  {export.card.precision}: {gate.same} of {gate.sentences} the same, {less} likely "
+            f"by {abs(gate.loss):.4f} nats a token on the whole"
         )
     for one in gate.differences:
         note(f"source    {one.source}\nnative    {one.native}\nexported  {one.exported}")

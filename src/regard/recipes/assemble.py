@@ -39,6 +39,7 @@ from regard.recipes.refine import loop_settings, refinement_objective
 from regard.recipes.run_folder import PLAN, RunFolder, new_model
 from regard.recipes.schema import Recipe
 from regard.text.build import Tokenizers
+from regard.training.captured import check_graphs
 from regard.training.checkpoints import load_weights
 from regard.training.loop import (
     BatchesFrom,
@@ -115,6 +116,8 @@ def train(
     """
     if (folder.path / PLAN).exists():
         raise RunError(f"{folder.path}: holds a comparison; train in another folder with --out")
+    if recipe.training.capture:
+        check_graphs(device)  # before a corpus is read, which may take an hour
     with folder.locked():
         _check_same(recipe, folder)
         folder.reopen()

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 RECIPE = "recipe.yaml"
+EXPORT_CARD = "export.json"
+"""What the folder of an export holds, and that of a run does not."""
 NAMED_WEIGHTS = ("best", "last", "average")
 """Weights that a finished run keeps beside those of its model."""
 

@@ -16,7 +16,7 @@ from regard.layers.quantised import Precision, quantise
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
 from regard.recipes.load import as_begun, dump_recipe, make_recipe, read_raw
-from regard.recipes.places import NAMED_WEIGHTS, RECIPE, weights_file
+from regard.recipes.places import EXPORT_CARD, NAMED_WEIGHTS, RECIPE, weights_file
 from regard.recipes.schema import Recipe
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import list_checkpoints, load_weights
@@ -96,9 +96,14 @@ class RunFolder:
         if not self.path.exists():
             raise RunError(f"{self.path}: no such folder")
         if not self.recipe.is_file():
-            raise RunError(f"{self.path}: not a run: it holds no recipe.yaml")
+            raise RunError(f"{self.path}: not a run: it holds no recipe.yaml{self._export()}")
         where = str(self.recipe)
         return make_recipe(as_begun(read_raw(self.recipe, where=where)), overrides, where=where)
+
+    def _export(self) -> str:
+        """What to say of a folder that is an export and not a run."""
+        there = (self.path / EXPORT_CARD).is_file()
+        return "; it is an export, with which one can only translate" if there else ""
 
     @contextmanager
     def locked(self) -> Iterator[None]:

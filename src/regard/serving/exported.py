@@ -16,10 +16,10 @@ from pydantic import NonNegativeInt, PositiveInt, ValidationError
 from regard.decoding.settings import DecodingSettings
 from regard.errors import RunError, StorageError
 from regard.files import write_whole
-from regard.recipes.places import RECIPE
+from regard.recipes.places import EXPORT_CARD, RECIPE
 from regard.settings import Settings
 
-CARD = "export.json"
+CARD = EXPORT_CARD
 MODEL = "model.bin"
 FOLDER = "ctranslate2"
 """In a run's folder, where its exports lie."""

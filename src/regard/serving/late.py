@@ -5,7 +5,6 @@ import.
 """
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 
@@ -20,15 +19,23 @@ def markup() -> Any:
 
 
 def exporting() -> Any:
-    """The module that makes exports; `has_ctranslate2` must hold."""
+    """The module that makes exports; `why_no_ctranslate2` must be None."""
     return import_module("regard.serving.exporting")
 
 
 def fast() -> Any:
-    """The module of the engine that uses them; `has_ctranslate2` must hold."""
+    """The module of the engine that uses them; `why_no_ctranslate2` must be None."""
     return import_module("regard.serving.fast")
 
 
-def has_ctranslate2() -> bool:
-    """Whether CTranslate2 is installed."""
-    return find_spec("ctranslate2") is not None
+def why_no_ctranslate2() -> str | None:
+    """Why CTranslate2 cannot be used here; None: it can."""
+    try:
+        import_module("ctranslate2")
+    except ModuleNotFoundError as error:
+        if error.name == "ctranslate2":
+            return "CTranslate2 is not installed: pip install ctranslate2"
+        return f"CTranslate2 cannot be imported: {error}"
+    except (ImportError, OSError) as error:  # of a library that it needs, or for another machine
+        return f"CTranslate2 cannot be imported: {error}"
+    return None

@@ -253,10 +253,9 @@ def load(
 
 def _load_export(folder: Path, precision: Precision) -> Translator:
     """The translator of an export that has no run beside it."""
-    if not late.has_ctranslate2():
-        raise SettingsError(
-            f"{folder}: an export, which needs CTranslate2: pip install ctranslate2"
-        )
+    missing = late.why_no_ctranslate2()
+    if missing is not None:
+        raise SettingsError(f"{folder}: an export, which needs CTranslate2. {missing}")
     export = open_export(folder)
     if precision not in ("auto", export.card.precision):
         raise SettingsError(
@@ -277,11 +276,10 @@ def _why_native(others: Sequence[str | Path], device: str, weights: str) -> str 
         return f"it is for processors, and the device is {device}"
     if weights != "model" and weights not in NAMED_WEIGHTS:
         return f"exports are kept of a run's own weights, and these are in a file, {weights}"
-    if not late.has_ctranslate2():
-        return "CTranslate2 is not installed: pip install ctranslate2"
-    if device == "auto" and late.fast().has_gpu():
+    missing = late.why_no_ctranslate2()
+    if missing is None and device == "auto" and late.fast().has_gpu():
         return "there is a GPU, where the native engine is at home; give device cpu"
-    return None
+    return missing
 
 
 def _load_fast(

@@ -82,13 +82,18 @@ class _Aside:
         torch.cuda.current_stream(self.stream.device).wait_stream(self.stream)
 
 
-def graphs_on(where: torch.device) -> Graphs:
-    """What records steps on a device, or an error where it has no graphs."""
+def check_graphs(where: torch.device) -> None:
+    """An error where a device has no graphs."""
     if where.type != "cuda":
         raise TrainingError(
             f"training.capture is for a GPU, whose graphs it replays; this is a {where.type}: "
             "leave it out"
         )
+
+
+def graphs_on(where: torch.device) -> Graphs:
+    """What records steps on a device, or an error where it has no graphs."""
+    check_graphs(where)
     return Graphs(where)
 
 
