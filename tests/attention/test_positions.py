@@ -51,6 +51,17 @@ def test_sinusoids_have_no_parameters():
     assert positions(torch.arange(T)).shape == (T, D)
 
 
+@pytest.mark.parametrize("name", ["sinusoid", "learned"])
+def test_one_position_is_that_of_all(name):
+    positions = build_positions(name, D, T)
+    with torch.inference_mode():
+        first = positions.at(3, torch.device("cpu"))  # (1, D), kept for who asks next
+    again = positions.at(3, torch.device("cpu"))
+    assert torch.equal(first, positions(torch.tensor([3])))
+    assert torch.equal(again, first)
+    (again * torch.ones(1, D, requires_grad=True)).sum().backward()  # who may be learning
+
+
 def test_learned_positions_are_rows_of_a_table():
     positions = build_positions("learned", D, T)
     assert isinstance(positions, LearnedPositions)

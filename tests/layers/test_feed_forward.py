@@ -16,6 +16,15 @@ def test_is_two_linear_layers_with_a_bend(name, bend, bias):
     assert sum(p.numel() for p in layer.parameters()) == numbers
 
 
+def test_what_is_given_stays_and_gradients_change_nothing():
+    layer, x = FeedForward(D, HIDDEN, "relu"), torch.randn(B, T, D)
+    kept = x.clone()
+    with torch.no_grad():
+        found = layer(x)
+    assert torch.equal(x, kept)
+    assert torch.equal(found, layer(x))
+
+
 def test_swiglu_is_gated():
     layer, x = FeedForward(D, HIDDEN, "swiglu", bias=False), torch.randn(B, T, D)
     w, v = layer.inner.weight[:HIDDEN], layer.inner.weight[HIDDEN:]

@@ -1,6 +1,7 @@
 """Where a token stands, told to a model that would otherwise see a set."""
 
 import math
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -28,6 +29,13 @@ def sinusoid(positions: Tensor, width: int) -> Tensor:
     return torch.stack([turns.sin(), turns.cos()], -1).flatten(1)[:, :width]  # (T, D)
 
 
+@lru_cache(maxsize=4096)
+def _wave(position: int, width: int, where: torch.device) -> Tensor:
+    """`sinusoid` of one position (1, D), which every search asks for again."""
+    with torch.inference_mode(False):  # whoever asks next may be learning
+        return sinusoid(torch.arange(position, position + 1, device=where), width)
+
+
 class SinusoidPositions(nn.Module):
     """Fixed waves: no parameters, no longest sentence."""
 
@@ -38,6 +46,10 @@ class SinusoidPositions(nn.Module):
     def forward(self, positions: Tensor) -> Tensor:
         """(T,) -> (T, D)"""
         return sinusoid(positions, self.width)
+
+    def at(self, position: int, where: torch.device) -> Tensor:
+        """That of one position alone: (1, D)."""
+        return _wave(position, self.width, where)
 
 
 class LearnedPositions(nn.Module):
@@ -54,8 +66,16 @@ class LearnedPositions(nn.Module):
         vectors: Tensor = self.table(positions)
         return vectors
 
+    def at(self, position: int, where: torch.device) -> Tensor:
+        """That of one position alone, where the table is: (1, D)."""
+        return self.table.weight[position : position + 1]
 
-def build_positions(name: PositionsName, width: int, limit: int) -> nn.Module | None:
+
+Positions = SinusoidPositions | LearnedPositions
+"""What is added to the vectors of tokens."""
+
+
+def build_positions(name: PositionsName, width: int, limit: int) -> Positions | None:
     """What the positions called `name` add to token vectors; `limit` bounds the learned ones.
 
     None for those of which only self-attention knows (`relative`, `rotary`).

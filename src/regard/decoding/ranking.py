@@ -8,6 +8,9 @@ from torch import Tensor
 CHUNK = 32
 """Entries of which only the largest is ranked at first."""
 
+FEW = 512
+"""Entries up to which the largest one is found by comparing them one by one."""
+
 
 class Ranked(NamedTuple):
     """The best entries of each row, the best first."""
@@ -26,9 +29,8 @@ def ranked(rows: Tensor, k: int) -> Ranked:
     again. On a CPU it takes about as long as `topk`.
     """
     n = rows.shape[1]
-    if n <= CHUNK * k:
-        order = rows.sort(dim=1, descending=True, stable=True)
-        return Ranked(order.values[:, :k], order.indices[:, :k])
+    if n <= (FEW if k == 1 else CHUNK * k):
+        return _first(rows, k)
     even = n - n % CHUNK
     indices = _in_best_chunks(_maxima(rows[:, :even]), k)  # (B, k CHUNK)
     if even < n:
@@ -67,5 +69,13 @@ def _in_best_chunks(maxima: Tensor, k: int) -> Tensor:
 
 def _pick(entries: Tensor, indices: Tensor, k: int) -> Ranked:
     """The k largest of `entries` (B, m), which lie at rising `indices` (B, m)."""
-    order = entries.sort(dim=1, descending=True, stable=True)
-    return Ranked(order.values[:, :k], indices.gather(1, order.indices[:, :k]))
+    best = _first(entries, k)
+    return Ranked(best.values, indices.gather(1, best.indices))
+
+
+def _first(rows: Tensor, k: int) -> Ranked:
+    """`ranked` of rows that are short enough to look at every entry."""
+    if k == 1:
+        return Ranked(*rows.max(dim=1, keepdim=True))  # of equal ones the first
+    order = rows.sort(dim=1, descending=True, stable=True)
+    return Ranked(order.values[:, :k], order.indices[:, :k])

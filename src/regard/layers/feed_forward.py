@@ -55,7 +55,10 @@ class FeedForward(nn.Module):
         if fast and self.inner.bias is not None:
             rows = x.flatten(0, -2)  # (N, D)
             return linear_relu(rows, self.inner.weight, self.inner.bias).view(*x.shape[:-1], -1)
-        return bend(self.inner(x), self.activation)
+        made: Tensor = self.inner(x)
+        if self.activation == "relu" and not torch.is_grad_enabled():
+            return made.relu_()  # in its place: nobody else has it
+        return bend(made, self.activation)
 
 
 def bend(x: Tensor, activation: ActivationName) -> Tensor:

@@ -16,6 +16,7 @@ from regard.attention.masks import causal_mask, padding_mask
 from regard.attention.multihead import MultiHeadAttention, split_heads
 from regard.attention.packed import Layout
 from regard.attention.positions import (
+    Positions,
     PositionsName,
     build_positions,
     check_length,
@@ -310,14 +311,17 @@ class Stacks(Model[TransformerState], Generic[LayerT]):
     def output_layer(self) -> Projection:
         return Projection(self.embeddings.outputs)
 
-    def placed(self, x: Tensor, positions: nn.Module | None, first: int, count: int) -> Tensor:
+    def placed(self, x: Tensor, positions: Positions | None, first: int, count: int) -> Tensor:
         """`x` (B, T, D) told that it stands at `count` positions (T of them, or one) from `first`.
 
         In a step all K hypotheses stand at the same one.
         """
         check_length(first + count, self.limit)
         if positions is not None:
-            places = positions(torch.arange(first, first + count, device=x.device))  # (T|1, D)
+            if count == 1:
+                places = positions.at(first, x.device)  # (1, D)
+            else:
+                places = positions(torch.arange(first, first + count, device=x.device))  # (T, D)
             x = x + places.to(x.dtype)
         placed: Tensor = self.dropout(x)
         return placed
@@ -387,7 +391,7 @@ class Transformer(Stacks[DecoderLayer]):
         self,
         embed: Callable[[Tensor], Tensor],
         given: Padded,
-        positions: nn.Module | None,
+        positions: Positions | None,
         at: Layout,
     ) -> Tensor:
         """The vectors (N, D) of the real tokens of a rectangle, told where they stand."""
