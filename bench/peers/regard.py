@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.peers.contract import Engine, Setup, Shape, Trainer
+from regard.decoding.settings import RuleSettings
 from regard.serving import late
 from regard.serving.measured import FILE, Choice, count_cores
 from regard.serving.searching import for_all_engines, search_settings
@@ -29,7 +30,8 @@ def export(run: Path, folder: Path) -> None:
     copy = RunFolder(folder)
     recipe = copy.load_recipe()
     alike = for_all_engines(recipe.decoding)
-    copy.save_recipe(recipe.model_copy(update={"decoding": alike}))
+    plain = alike.model_copy(update={"rules": RuleSettings()})  # peers are told no others
+    copy.save_recipe(recipe.model_copy(update={"decoding": plain}))
     load(folder, device="cpu")  # what an engine makes once is made before anything is timed
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from regard.decoding.many import Member, search_many
+from regard.decoding.rules import Wording
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
 from regard.serving.engine import Wanted
 from regard.serving.exporting import export_to
@@ -54,7 +55,21 @@ SEARCHES = {
     "cut short": decoding(3, size=4, rules={"max_length_ratio": 0.7, "max_length_offset": 1}),
     "greedy cut short": decoding(size=1, rules={"max_length_ratio": 0.5, "max_length_offset": 0}),
     "cut at one token": decoding(2, size=2, rules={"max_length": 1}),
+    "cut before the least": decoding(
+        2, size=2, rules={"min_length": 6, "max_length_ratio": 0.5, "max_length_offset": 0}
+    ),
+    "no word twice": decoding(3, size=4, rules={"no_repeat_ngram": 1, "min_length": 6}),
+    "no pair twice": decoding(size=1, rules={"no_repeat_ngram": 2, "min_length": 20}),
 }
+
+
+def assert_same(found, native):
+    """Of all sentences the same n best, with the same scores."""
+    for mine, theirs in zip(found, native, strict=True):
+        assert [(h.tokens, h.finished) for h in mine] == [(h.tokens, h.finished) for h in theirs]
+        for one, other in zip(mine, theirs, strict=True):
+            assert one.score == pytest.approx(other.score, abs=1e-4)
+            assert one.log_probability == pytest.approx(other.log_probability, rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.parametrize("name", SEARCHES)
@@ -64,11 +79,41 @@ def test_both_engines_find_the_same(name, run, fast):
     assert fast.refuses(Wanted(settings)) is None
     native = search_many([Member(run.model, sources)], settings, budget=4096)
     found = fast.search(sources, settings)
-    for mine, theirs in zip(found, native, strict=True):
-        assert [(h.tokens, h.finished) for h in mine] == [(h.tokens, h.finished) for h in theirs]
-        for one, other in zip(mine, theirs, strict=True):
-            assert one.score == pytest.approx(other.score, abs=1e-4)
-            assert one.log_probability == pytest.approx(other.log_probability, rel=1e-4, abs=1e-4)
+    assert_same(found, native)
+
+
+@pytest.mark.parametrize("name", ["greedy", "beam", "all of a beam", "cut short"])
+def test_both_engines_leave_out_what_is_forbidden(name, run, fast):
+    sources, settings = run.tokenizers.source.encode(SENTENCES), SEARCHES[name]
+    free = fast.search(sources, settings)
+    phrases = [list(best[0].tokens[1:3]) for best in free[:3]] + [[free[3][0].tokens[0]]]
+    found = fast.search(sources, settings, forbidden=phrases)
+    wording = Wording(forbidden=phrases)
+    native = search_many([Member(run.model, sources)], settings, budget=4096, wording=wording)
+    assert_same(found, native)
+    assert [best[0].tokens for best in found[:4]] != [best[0].tokens for best in free[:4]]
+
+
+@pytest.mark.parametrize("name", ["greedy", "greedy cut short", "no pair twice"])
+def test_both_engines_begin_with_a_prefix(name, run, fast):
+    sources, settings = run.tokenizers.source.encode(SENTENCES), SEARCHES[name]
+    prefixes = [list(range(9, 9 + length)) for length in (0, 1, 2, 3, 9, 30)]
+    found = fast.search(sources, settings, prefixes=prefixes)
+    members = [Member(run.model, sources)]
+    native = search_many(members, settings, budget=4096, wording=Wording(prefixes))
+    assert_same(found, native)
+
+
+def test_words_to_begin_with_and_words_to_leave_out(run, fast):
+    """Of a line in parts the first begins with the prefix."""
+    line = read_line("Elle danse. " * 3, fast.source, 12)
+    wanted = Wanted(SEARCHES["greedy"], prefix="Jane", forbidden=["dances"])
+    assert fast.refuses(wanted) is None
+    [spoken] = fast.speak([[line]], wanted)
+    texts = [fast.target.decode(best[0].hypothesis.tokens) for best in spoken.parts]
+    assert len(texts) > 1
+    assert [text.startswith("Jane") for text in texts] == [True] + [False] * (len(texts) - 1)
+    assert not any("dances" in text for text in texts)
 
 
 def test_some_searches_are_cut_and_some_are_not(run, fast):
@@ -120,8 +165,7 @@ def test_lines_in_parts_and_blank_ones(fast):
         ({"changes": ["any"]}, "attention is to be changed"),
         ({"observers": ["any"]}, "the search is to be watched"),
         ({"unknown": {}}, "unknown words are to be replaced"),
-        ({"prefix": "The"}, "begin with a prefix"),
-        ({"forbidden": ["The"]}, "words are forbidden"),
+        ({"prefix": "The"}, "a beam's answers are to begin with a prefix"),
         (
             {"settings": decoding(rules={"max_length": 5000, "max_length_offset": 5000})},
             "positions",
@@ -131,7 +175,6 @@ def test_lines_in_parts_and_blank_ones(fast):
         ({"settings": decoding(normalise="gnmt")}, "normalise is gnmt"),
         ({"settings": decoding(coverage_penalty=0.1)}, "coverage counts"),
         ({"settings": decoding(rules={"excluded": "lost"})}, "excluded is lost"),
-        ({"settings": decoding(rules={"no_repeat_ngram": 2})}, "n-grams may not be repeated"),
     ],
 )
 def test_what_it_leaves_to_the_native_engine(fast, wanted, reason):

@@ -70,6 +70,7 @@ def test_what_every_engine_can_do_is_said_so():
     near = for_all_engines(old)
     assert native_only(near) is None
     assert (near.n_best, near.beam.size, near.rules.max_length) == (2, 3, 77)
+    assert near.rules.no_repeat_ngram == 3
     assert native_only(SAMPLED) == "answers are to be sampled"
     assert native_only(for_all_engines(SAMPLED)) is None
     assert native_only(RECIPE) is None

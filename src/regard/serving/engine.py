@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from regard.decoding.settings import DecodingSettings
 from regard.serving.answer import Said
 from regard.serving.lines import Line
+from regard.text.special import UNK
+from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # what is only handed on: an engine that does not use it needs no torch
     from regard.decoding.observe import Observe
@@ -34,6 +36,11 @@ class Spoken(NamedTuple):
     parts: list[list[Said]]
     """The n best of each of its parts; none for a blank line."""
     attention: "Look | None" = None
+
+
+def forbidden_phrases(forbidden: Sequence[str], target: Tokenizer) -> list[list[int]]:
+    """The ids of phrases; one that is unknown in part would forbid all that is unknown."""
+    return [ids for ids in target.encode(list(forbidden)) if ids and UNK not in ids]
 
 
 class Engine(Protocol):

@@ -16,7 +16,7 @@ from regard.errors import RegardError
 from regard.exchange.token_names import token_names
 from regard.nouns import Hypothesis
 from regard.serving.answer import Said
-from regard.serving.engine import Spoken, Wanted
+from regard.serving.engine import Spoken, Wanted, forbidden_phrases
 from regard.serving.exported import Exported
 from regard.serving.lines import Line
 from regard.serving.measured import Choice, count_cores
@@ -98,8 +98,9 @@ class Fast:
             "attention is to be changed": wanted.changes,
             "the search is to be watched": wanted.observers,
             "unknown words are to be replaced by attention": wanted.unknown is not None,
-            "answers are to begin with a prefix": wanted.prefix,
-            "words are forbidden": wanted.forbidden,
+            "a beam's answers are to begin with a prefix": (
+                wanted.prefix and wanted.settings.beam.size > 1
+            ),
             "answers may be longer than there are positions": self._too_long(wanted.settings.rules),
         }
         here = next((need for need, is_so in needs.items() if is_so), None)
@@ -107,13 +108,29 @@ class Fast:
 
     def speak(self, lines: Sequence[Sequence[Line]], wanted: Wanted) -> list[Spoken]:
         [own] = lines
-        found = iter(self.search([part for line in own for part in line.parts], wanted.settings))
+        begun = self.target.encode([wanted.prefix])[0]
+        found = iter(
+            self.search(
+                [part for line in own for part in line.parts],
+                wanted.settings,
+                prefixes=[[] if part else begun for line in own for part in range(len(line.parts))],
+                forbidden=forbidden_phrases(wanted.forbidden, self.target),
+            )
+        )
         return [Spoken([[Said(one) for one in next(found)] for _ in line.parts]) for line in own]
 
     def search(
-        self, sources: Sequence[Sequence[int]], settings: DecodingSettings
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodingSettings,
+        *,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        forbidden: Sequence[Sequence[int]] = (),
     ) -> list[list[Hypothesis]]:
         """The n best answers to each source, in order; all cores search, each some sentences.
+
+        Each begins with its sentence's prefix, which only greedy search may have, and holds none of
+        the forbidden phrases.
 
         A batch has one length limit: that of its longest sentence. What the others say within their
         own is theirs, unless that is too little: then they are searched once more, `cut` at their
@@ -122,6 +139,8 @@ class Fast:
         rules = self._within_positions(settings.rules)
         lengths = [len(ids) + 1 for ids in sources]  # with EOS
         limits = [rules.limit(length) for length in lengths]
+        prefixes = prefixes or [()] * len(sources)
+        silent = [*SILENT, *map(self._said, forbidden)]
         plan = pack(lengths, limits, self._budget, settings.beam.size)
         batches = deque(_Batch(places, max(limits[place] for place in places)) for places in plan)
         waiting: deque[tuple[_Batch, list[Any]]] = deque()
@@ -129,8 +148,8 @@ class Fast:
         while batches or waiting:
             if batches and len(waiting) < AHEAD * self._workers:
                 batch = batches.popleft()
-                said = [self._said(sources[place]) for place in batch.places]
-                waiting.append((batch, self._begin(said, batch, settings)))
+                pairs = [(sources[place], prefixes[place]) for place in batch.places]
+                waiting.append((batch, self._begin(pairs, batch, settings, silent)))
                 continue
             batch, answers = waiting.popleft()
             over = defaultdict(list)
@@ -150,25 +169,37 @@ class Fast:
         scored = self._engine.score_batch(sources, targets, max_batch_size=32, max_input_length=0)
         return [list(one.log_probs) for one in scored]
 
-    def _begin(self, said: list[list[str]], batch: _Batch, settings: DecodingSettings) -> list[Any]:
-        """What will be found for a batch: it is searched when a worker is free.
+    def _begin(
+        self,
+        pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+        batch: _Batch,
+        settings: DecodingSettings,
+        silent: list[list[str]],
+    ) -> list[Any]:
+        """What will be found for a batch of sources and prefixes, when a worker is free.
+
+        Nothing `silent` is said, but in a prefix. Its tokens cost nothing, in either engine: there
+        was no choice.
 
         A beam that is cut at its limit has unfinished answers, which CTranslate2 would rank among
         those that ended, to keep the best of both; with twice the patience it keeps all.
         """
         size = settings.beam.size
         patience = 2 if batch.cut and size > 1 else 1
+        said, begun = ([self._said(ids) for ids in side] for side in zip(*pairs, strict=True))
         answers: list[Any] = self._engine.translate_batch(
             said,
+            begun if any(begun) else None,
             asynchronous=True,
             beam_size=size,
             patience=patience,
             num_hypotheses=size * patience,
             length_penalty=settings.beam.length_penalty or NO_PENALTY,
             max_decoding_length=batch.limit,
-            min_decoding_length=settings.rules.min_length,
+            min_decoding_length=min(settings.rules.min_length, batch.limit),
             disable_unk=not settings.rules.allow_unknown,
-            suppress_sequences=SILENT,
+            suppress_sequences=silent,
+            no_repeat_ngram_size=settings.rules.no_repeat_ngram,
             return_end_token=True,  # which then counts in the length
             return_scores=True,
             max_input_length=0,  # no limit: lines were cut before

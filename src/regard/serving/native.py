@@ -21,13 +21,12 @@ from regard.recipes.memory import available_memory
 from regard.recipes.run_folder import Run, load_run, pick_device
 from regard.serving.answer import Answer, Said
 from regard.serving.changing import check_changes
-from regard.serving.engine import Spoken, Wanted
+from regard.serving.engine import Spoken, Wanted, forbidden_phrases
 from regard.serving.helping import make_crew
 from regard.serving.lines import Line, part_number
 from regard.serving.looking import look_into, with_tree
 from regard.serving.measured import Choice, count_cores
 from regard.serving.unknown_words import make_filler
-from regard.text.special import UNK
 from regard.types import Watch
 
 if TYPE_CHECKING:  # it imports this module, late
@@ -99,7 +98,8 @@ class Native:
             wanted.settings,
             budget=self._budget,
             wording=Wording(
-                [[] if part else begun for _, part in places], self._phrases(wanted.forbidden)
+                [[] if part else begun for _, part in places],
+                forbidden_phrases(wanted.forbidden, self._target),
             ),
             numbers=[part_number(*place) for place in places],
             watch=watch,
@@ -108,10 +108,6 @@ class Native:
         )
         following = iter(found)
         return [[next(following) for _ in line.parts] for line in lines[0]]
-
-    def _phrases(self, forbidden: Sequence[str]) -> list[list[int]]:
-        """The ids of phrases; one that is unknown in part would forbid all that is unknown."""
-        return [ids for ids in self._target.encode(list(forbidden)) if ids and UNK not in ids]
 
     def _members(self, lines: Sequence[Sequence[Line]]) -> list[Member]:
         """Each model with the parts of all lines in its own tokens."""

@@ -19,7 +19,6 @@ def native_only(settings: DecodingSettings) -> str | None:
         f"normalise is {beam.normalise}": beam.normalise != "power" and beam.length_penalty,
         f"stop is {beam.stop}": beam.stop != "size" and beam.size > 1,
         f"excluded is {rules.excluded}": rules.excluded != "spread",
-        "n-grams may not be repeated": rules.no_repeat_ngram,
     }
     return next((need for need, is_so in needs.items() if is_so), None)
 
@@ -27,7 +26,7 @@ def native_only(settings: DecodingSettings) -> str | None:
 def for_all_engines(settings: DecodingSettings) -> DecodingSettings:
     """The search nearest to these settings that every engine can do."""
     beam = {"normalise": "power", "stop": "size", "coverage_penalty": 0.0}
-    rules = {"excluded": "spread", "no_repeat_ngram": 0}
+    rules = {"excluded": "spread"}
     return DecodingSettings(
         n_best=settings.n_best if settings.sampling is None else 1,
         beam=settings.beam.model_copy(update=beam),
