@@ -20,7 +20,7 @@ import torch
 from bench.growth_plot import draw_curves
 from bench.peers.regard_training import Quiet
 from bench.report import Row, Table, begin, console, options, save, tell
-from bench.running import MEBI, check_rounds
+from bench.running import MEBI
 from bench.statistics import upper_exponent
 from bench.surroundings import look_around
 from regard.batching.collate import collate
@@ -203,7 +203,6 @@ def make_table(axis: Axis, curve: Sequence[Sequence[Cost]]) -> Table:
 def main() -> None:
     parser = options(__doc__)
     asked = parser.parse_args()
-    check_rounds(asked.rounds)
     around = look_around()
     begin(around, {})
     torch.set_num_threads(1)

@@ -10,15 +10,17 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from bench.running import LEAST, Contender
+from bench.running import LEAST, Contender, check_rounds
 from bench.statistics import Summary, ratio, summarise
 from bench.surroundings import Surroundings
 from regard.cli.tables import plain_table
+from regard.errors import SettingsError
 from regard.files import write_whole
 
 WIDE = 160
 """Columns of a table where nobody says how wide the terminal is: in a file or a log."""
 
+PICTURES = (".png", ".svg")
 console = Console(highlight=False, soft_wrap=True)
 if not console.is_terminal:
     console.width = WIDE
@@ -106,7 +108,7 @@ def options(what: str, *, rounds: int = LEAST) -> argparse.ArgumentParser:
     """A parser with the options that all commands have."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument(
-        "--rounds", type=int, default=rounds, help=f"at least {LEAST} (%(default)s)"
+        "--rounds", type=_rounds, default=rounds, help=f"at least {LEAST} (%(default)s)"
     )
     parser.add_argument(
         "--peers",
@@ -121,8 +123,25 @@ def options(what: str, *, rounds: int = LEAST) -> argparse.ArgumentParser:
     )
     parser.add_argument("--quick", action="store_true", help="little work, for a first look")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw them there (.png, .svg)")
+    parser.add_argument(
+        "--plot", type=_picture, metavar="FILE", help="draw them there (.png, .svg)"
+    )
     return parser
+
+
+def _rounds(text: str) -> int:
+    """The number of rounds, or an error before anything is measured."""
+    rounds = int(text)
+    check_rounds(rounds)
+    return rounds
+
+
+def _picture(text: str) -> Path:
+    """The file of a picture, or an error before anything is measured."""
+    path = Path(text)
+    if path.suffix not in PICTURES:
+        raise SettingsError(f"--plot {path}: the file's name should end in {' or '.join(PICTURES)}")
+    return path
 
 
 def begin(around: Surroundings, left: Mapping[str, str]) -> None:
@@ -160,6 +179,7 @@ def save(
         write_whole(asked.json, json.dumps(found, indent=1, ensure_ascii=False).encode())
         console.print(f"figures in {asked.json}")
     if asked.plot:
+        asked.plot.parent.mkdir(parents=True, exist_ok=True)
         draw(tables, asked.plot)
         console.print(f"plot in {asked.plot}")
 

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 
 import pytest
 
@@ -10,6 +11,7 @@ from bench.growth_plot import draw_curves
 from bench.plots import draw_bars
 from bench.report import Row, Table
 from bench.surroundings import Surroundings
+from regard.errors import SettingsError
 
 ROWS = (
     Row("regard", True, (20.0, 10.0, 20.0), {"BLEU": "35.10"}),
@@ -29,6 +31,25 @@ def test_a_table_says_medians_spread_quality_and_ratios(capsys):
     printed = capsys.readouterr().out
     for word in ("sentences/s", "20.0", "10.0", "35.10", "35.00", "2.00 × Other"):
         assert word in printed
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--rounds", "1"], "--rounds: 1 show no spread; ask for at least 3"),
+        (["--plot", "a.doc"], "--plot a.doc: the file's name should end in .png or .svg"),
+    ],
+)
+def test_what_would_fail_behind_all_rounds_fails_before_them(given, message):
+    with pytest.raises(SettingsError, match=re.escape(message)):
+        report.options("what").parse_args(given)
+
+
+def test_a_picture_may_be_the_first_in_its_folder(tmp_path):
+    asked = argparse.Namespace(json=None, plot=tmp_path / "new" / "a.png")
+    tables = [Table("speed", "sentences/s", ROWS)]
+    report.save(asked, QUIET, tables, left={}, setting={}, draw=draw_bars)
+    assert asked.plot.read_bytes().startswith(b"\x89PNG")
 
 
 def test_json_holds_all_rounds(tmp_path, capsys):

@@ -382,9 +382,7 @@ def test_engines(run, exported, tmp_path):
         run("--align", model=exported, engine="ctranslate2")
 
 
-@pytest.mark.parametrize(
-    "options", [["--align"], ["--sample"], ["--prefix", "She"], ["--forbid", "the"]]
-)
+@pytest.mark.parametrize("options", [["--align"], ["--sample"], ["--unknown", "copy"]])
 def test_nothing_is_exported_for_what_the_native_engine_alone_does(
     run, tiny_run, tmp_path, options
 ):
