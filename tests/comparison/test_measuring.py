@@ -6,7 +6,7 @@ import torch
 
 from ladders import be_quick, made_up_row, small_recipe
 from regard.comparison.folder import ComparisonFolder
-from regard.comparison.measuring import Failure, load_row, measure_row
+from regard.comparison.measuring import Failure, Findings, examine_row, load_row, measure_row
 from regard.comparison.plan import Budget, Entry, entry_of_run, make_plan
 from regard.errors import RunError
 from regard.evaluation.alignment_error import score_alignments
@@ -61,6 +61,17 @@ def test_a_run_is_measured_as_other_commands_measure_it(tiny_run, tmp_path):
     error = score_alignments(align_pairs(run, pairs, choice.settings), read_gold(data, "test"))
     assert row.alignment.error_rate == error.error_rate
     assert row.alignment.chosen == str(choice.settings)
+
+
+def test_what_needs_no_clock_is_found_once(tiny_run, tmp_path):
+    folder, entry = ComparisonFolder(tmp_path), entry_of_run(tiny_run, "mine")
+    found = examine_row(entry, folder, device=CPU, reporter=Quiet())
+    other = found.model_copy(update={"flops": 12.0})
+    folder.findings(entry).write_text(other.model_dump_json())
+    row = measured(entry, folder)
+    assert Findings(**{name: getattr(row, name) for name in Findings.model_fields}) == other
+    folder.findings(entry).write_text("{")  # damaged: it is found again
+    assert examine_row(entry, folder, device=CPU, reporter=Quiet()) == found
 
 
 def test_what_it_took(tiny_run, tmp_path):

@@ -17,7 +17,7 @@ from regard.comparison.figures import plot_by_length, plot_quality_cost
 from regard.comparison.folder import ComparisonFolder
 from regard.comparison.jobs import Goal, carry_out, die_with_parent, start_process
 from regard.comparison.ladder import Ladder, build_ladder
-from regard.comparison.measuring import measure_row
+from regard.comparison.measuring import examine_row, measure_row
 from regard.comparison.page import write_page
 from regard.comparison.plan import (
     Budget,
@@ -319,5 +319,7 @@ def _run_row(folder: ComparisonFolder, name: str, goal: Goal, device: str) -> No
         train_row(entry, plan, folder, device=where, reporter=reporter, stop_asked=stop)
     if stop.received is not None:
         sys.exit(128 + stop.received)
-    if goal == "measure":
+    if goal == "train":
+        examine_row(entry, folder, device=where, reporter=reporter)
+    else:
         measure_row(entry, plan, folder, device=where, reporter=reporter)

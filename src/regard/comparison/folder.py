@@ -44,6 +44,10 @@ class ComparisonFolder:
         """What was measured of a row, or why it failed; written last."""
         return self.path / "rows" / f"{entry.name}.json"
 
+    def findings(self, entry: Entry) -> Path:
+        """What was found of a row's run without a clock, before it is measured."""
+        return self.path / "found" / f"{entry.name}.json"
+
     def translations(self, entry: Entry) -> Path:
         """What a row made of the test sentences, line by line."""
         return self.path / "rows" / f"{entry.name}.txt"

@@ -23,7 +23,7 @@ from regard.files import write_whole
 from regard.training.loop import StopAsked
 
 Goal = Literal["time", "train", "measure"]
-"""How far a process takes its row: to know its steps, to a trained run, to all its numbers."""
+"""How far a process takes its row: to its steps, to a trained run examined, to all its numbers."""
 PAUSE = 0.2
 """Seconds between two looks at the processes."""
 THREADS = "OMP_NUM_THREADS"
@@ -71,7 +71,8 @@ def carry_out(
     """Bring every row of the plan that is not finished to its end; those that fail are noted.
 
     With several `jobs` at once, all that is timed is still timed alone: steps for a budget in
-    minutes before any row is trained, and the measurements after all of them are.
+    minutes before any row is trained, and the measurements after all of them are. What needs no
+    clock is found of each as soon as it is trained.
     """
     todo = [entry for entry in plan.entries if not isinstance(load_row(folder.row(entry)), Row)]
     for entry in todo:

@@ -2,6 +2,7 @@
 
 import math
 import time
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -67,11 +68,9 @@ class RowAlignment(Record):
     """Which layers and heads, by their error on validation pairs."""
 
 
-class Row(Record):
-    """One system with one seed, measured."""
+class Findings(Record):
+    """What is found of a trained run without a clock: others may run beside it."""
 
-    label: str
-    seed: int
     family: str
     attends: bool
     """Whether the model attends to the source."""
@@ -84,13 +83,20 @@ class Row(Record):
     """Of the training: tokens times the operations for each, see `comparison.flops`."""
     seconds: float
     """Of the steps of training, on a machine that may have done other things as well."""
+    surprise: Surprise
+    alignment: RowAlignment | None
+
+
+class Row(Findings):
+    """One system with one seed, measured."""
+
+    label: str
+    seed: int
     tokens_per_second: float
     """Of training steps timed alone."""
-    surprise: Surprise
     scores: tuple[RowScore, ...]
     sentences_per_second: float
     """Of translating the test sentences, alone."""
-    alignment: RowAlignment | None
     machine: Machine
     date: str
 
@@ -123,6 +129,38 @@ def load_row(path: Path) -> Row | Failure | None:
         ) from None
 
 
+def examine_row(
+    entry: Entry, folder: ComparisonFolder, *, device: torch.device, reporter: Reporter
+) -> Findings:
+    """What there is to find of the trained run of a row without a clock; kept once it was found."""
+    kept = folder.findings(entry)
+    with suppress(FileNotFoundError, ValidationError):  # what is not there, or damaged, is found
+        return Findings.model_validate_json(kept.read_bytes())
+    reporter.noted("examining")
+    home = folder.run(entry)
+    run, data = load_run(home.path, device=device), load_data(home)
+    pairs = list(data.read(data.held_out()))
+    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    progress = last_progress(home.path)
+    assert progress is not None  # a trained run has a checkpoint
+    prepared = prepare(run.recipe, home, reporter)
+    tokens = progress.step * tokens_per_step(prepared.train, run.recipe.training)
+    surprise = translator_perplexity(Translator([run]), sources, references)
+    found = Findings(
+        family=run.recipe.model.family,
+        attends=attends(run),
+        parameters=sum(p.numel() for p in run.model.parameters()),
+        steps=progress.step,
+        tokens=round(tokens),
+        flops=tokens * flops_per_token(run.recipe, prepared),
+        seconds=progress.seconds,
+        surprise=_surprise(surprise, references),
+        alignment=_alignment(run, data, pairs),
+    )
+    write_whole(kept, found.model_dump_json(indent=1).encode())
+    return found
+
+
 def measure_row(
     entry: Entry,
     plan: Plan,
@@ -131,36 +169,26 @@ def measure_row(
     device: torch.device,
     reporter: Reporter,
 ) -> Row:
-    """Measure the trained run of a row, and keep what was found."""
+    """Measure the trained run of a row, with nothing beside it, and keep what was found."""
+    found = examine_row(entry, folder, device=device, reporter=reporter)
     home = folder.run(entry)
     run, data = load_run(home.path, device=device), load_data(home)
-    translator, pairs = Translator([run]), list(data.read(data.held_out()))
-    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    pairs = list(data.read(data.held_out()))
     reporter.noted(f"translating {len(pairs):,} sentences")
     settings = search_settings(run.recipe.decoding, beam=plan.beam)
-    texts, seconds = _translate(translator, sources, settings)
+    texts, seconds = _translate(Translator([run]), [pair.source for pair in pairs], settings)
     reporter.noted("measuring")
-    progress = last_progress(home.path)
-    assert progress is not None  # a trained run has a checkpoint
     prepared = prepare(run.recipe, home, reporter)
-    tokens = progress.step * tokens_per_step(prepared.train, run.recipe.training)
     with TemporaryDirectory(prefix="regard-timing-") as temporary:
         timed = time_steps(run.recipe, prepared, RunFolder(Path(temporary)), device=device)
+    scores = score(texts, [pair.target for pair in pairs], SCORES)
     row = Row(
+        **dict(found),
         label=entry.label,
         seed=entry.seed,
-        family=run.recipe.model.family,
-        attends=attends(run),
-        parameters=sum(p.numel() for p in run.model.parameters()),
-        steps=progress.step,
-        tokens=round(tokens),
-        flops=tokens * flops_per_token(run.recipe, prepared),
-        seconds=progress.seconds,
         tokens_per_second=timed.tokens_per_second,
-        surprise=_surprise(translator_perplexity(translator, sources, references), references),
-        scores=tuple(_row_score(one) for one in score(texts, references, SCORES)),
+        scores=tuple(_row_score(one) for one in scores),
         sentences_per_second=len(pairs) / seconds,
-        alignment=_alignment(run, data, pairs),
         machine=this_machine(device),
         date=today(),
     )
