@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from regard.decoding.ranking import ranked, ranked_sums
+from regard.decoding.ranking import MANY, ranked, ranked_sums
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,17 @@ def test_is_the_beginning_of_a_stable_sort(n, k, kinds):
     got = ranked(rows, k)
     assert got.values.tolist() == want.values[:, :k].tolist()
     assert got.indices.tolist() == want.indices[:, :k].tolist()
+
+
+@pytest.mark.parametrize("n", [81, 322, 8003])
+@pytest.mark.parametrize("kinds", [2, 300, 10**6])
+def test_many_rows_are_narrowed_down_to_the_same(n, kinds):
+    torch.manual_seed(n)
+    rows = torch.randint(kinds, (MANY // 80 + 1, n)).float()
+    want = rows.sort(dim=1, descending=True, stable=True)
+    got = ranked(rows, 10)
+    assert torch.equal(got.values, want.values[:, :10])
+    assert torch.equal(got.indices, want.indices[:, :10])
 
 
 def test_rows_that_are_all_alike_are_taken_in_order():

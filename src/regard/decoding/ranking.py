@@ -5,9 +5,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from regard.decoding.posting import is_near
+
 CHUNK = 32
 """Entries of which only the largest is ranked at first."""
 
+NARROW = 4
+"""The same in rows that a CPU has to sort."""
+MANY = 4096
+"""Entries to be sorted from which that pays."""
 FEW = 512
 """Entries up to which the largest one is found by comparing them one by one."""
 
@@ -28,15 +34,9 @@ def ranked(rows: Tensor, k: int) -> Ranked:
     entries of any other chunk come the maxima of those k. Which these are is the same question
     again. On a CPU it takes about as long as `topk`.
     """
-    n = rows.shape[1]
-    if n <= (FEW if k == 1 else CHUNK * k):
+    if rows.shape[1] <= (FEW if k == 1 else CHUNK * k):
         return _first(rows, k)
-    even = n - n % CHUNK
-    indices = _in_best_chunks(_maxima(rows[:, :even]), k)  # (B, k CHUNK)
-    if even < n:
-        rest = torch.arange(even, n, device=rows.device).expand(len(rows), -1)  # (B, n % CHUNK)
-        indices = torch.cat([indices, rest], 1)  # (B, m)
-    return _pick(rows.gather(1, indices), indices, k)
+    return _narrowed(rows, k, CHUNK)
 
 
 def ranked_sums(cells: Tensor, offsets: Tensor, k: int) -> Ranked:
@@ -49,22 +49,33 @@ def ranked_sums(cells: Tensor, offsets: Tensor, k: int) -> Ranked:
     rows, size = cells.flatten(1), cells.shape[-1]  # (B, K V)
     if size % CHUNK or rows.shape[1] <= CHUNK * k:
         return ranked(cells.add_(offsets[..., None]).flatten(1), k)
-    maxima = _maxima(rows).view(*offsets.shape, -1) + offsets[..., None]  # (B, K, V / CHUNK)
-    indices = _in_best_chunks(maxima.flatten(1), k)  # (B, k CHUNK)
+    maxima = _maxima(rows, CHUNK).view(*offsets.shape, -1) + offsets[..., None]  # (B, K, V / CHUNK)
+    indices = _in_best_chunks(maxima.flatten(1), k, CHUNK)  # (B, k CHUNK)
     sums = rows.gather(1, indices) + offsets.gather(1, indices // size)  # (B, k CHUNK)
     return _pick(sums, indices, k)
 
 
-def _maxima(rows: Tensor) -> Tensor:
-    """The largest entry of each chunk: (B, n) -> (B, n / CHUNK)."""
-    return rows.reshape(len(rows), -1, CHUNK).amax(-1)
+def _narrowed(rows: Tensor, k: int, chunk: int) -> Ranked:
+    """`ranked`, where only the entries of the best chunks are looked at one by one."""
+    n = rows.shape[1]
+    even = n - n % chunk
+    indices = _in_best_chunks(_maxima(rows[:, :even], chunk), k, chunk)  # (B, k chunk)
+    if even < n:
+        rest = torch.arange(even, n, device=rows.device).expand(len(rows), -1)  # (B, n % chunk)
+        indices = torch.cat([indices, rest], 1)  # (B, m)
+    return _pick(rows.gather(1, indices), indices, k)
 
 
-def _in_best_chunks(maxima: Tensor, k: int) -> Tensor:
+def _maxima(rows: Tensor, chunk: int) -> Tensor:
+    """The largest entry of each chunk: (B, n) -> (B, n / chunk)."""
+    return rows.reshape(len(rows), -1, chunk).amax(-1)
+
+
+def _in_best_chunks(maxima: Tensor, k: int, chunk: int) -> Tensor:
     """Where all entries of the chunks of the k largest `maxima` (B, chunks) lie, rising: (B, m)."""
     chunks = ranked(maxima, k).indices.sort(dim=1).values  # (B, k)
-    places = torch.arange(CHUNK, device=maxima.device)
-    return (chunks[..., None] * CHUNK + places).flatten(1)  # (B, k CHUNK)
+    places = torch.arange(chunk, device=maxima.device)
+    return (chunks[..., None] * chunk + places).flatten(1)  # (B, k chunk)
 
 
 def _pick(entries: Tensor, indices: Tensor, k: int) -> Ranked:
@@ -74,8 +85,13 @@ def _pick(entries: Tensor, indices: Tensor, k: int) -> Ranked:
 
 
 def _first(rows: Tensor, k: int) -> Ranked:
-    """`ranked` of rows that are short enough to look at every entry."""
+    """`ranked` of rows that are short enough to look at every entry.
+
+    A CPU sorts them one after the other, so there they are narrowed down once more.
+    """
     if k == 1:
         return Ranked(*rows.max(dim=1, keepdim=True))  # of equal ones the first
+    if is_near(rows) and rows.numel() > MANY and rows.shape[1] > 2 * NARROW * k:
+        return _narrowed(rows, k, NARROW)
     order = rows.sort(dim=1, descending=True, stable=True)
     return Ranked(order.values[:, :k], order.indices[:, :k])
