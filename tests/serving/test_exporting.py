@@ -314,10 +314,14 @@ def test_a_precision_that_costs_too_much_gives_way_to_float32(copied, monkeypatc
     assert keep_export(run, "model", "auto").card.precision == "float32"
 
 
-def test_precisions_that_the_processor_lacks(copied):
-    run = load_run(copied, device=CPU)
-    with pytest.raises(SettingsError, match="float16: CTranslate2 does not have it on this"):
-        keep_export(run, "model", "float16")
+def test_precisions_that_the_processor_lacks(copied, monkeypatch):
+    monkeypatch.setattr(exporting.ctranslate2, "get_supported_compute_types", lambda _: {"float32"})
+    with pytest.raises(SettingsError, match=r"int16: CTranslate2 does not have it .* but float32$"):
+        load(copied, device="cpu", precision="int16", tell=pytest.fail)
+    with pytest.raises(SettingsError, match=r"but float32; the native engine has it$"):
+        load(copied, device="cpu", precision="bfloat16", tell=pytest.fail)
+    assert not (copied / FOLDER).exists()
+    assert keep_export(load_run(copied, device=CPU), "model", "auto").card.precision == "float32"
 
 
 def test_an_export_in_a_folder_of_its_own(exported, tmp_path):
@@ -343,6 +347,8 @@ def test_an_export_in_a_folder_of_its_own(exported, tmp_path):
     (tmp_path / "other" / "thesis.txt").write_text("precious")
     with pytest.raises(RunError, match="holds something else"):
         export_to(run, "model", "float32", tmp_path / "other")
+    with pytest.raises(RunError, match=r"thesis\.txt: a file; name a folder"):
+        export_to(run, "model", "float32", tmp_path / "other" / "thesis.txt")
 
 
 def test_weights_by_name_and_in_files(exported, tmp_path):

@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import ctranslate2
 
 from regard.errors import RunError, SettingsError, StorageError
 from regard.exchange.to_ctranslate2 import why_not, write_model
 from regard.files import storage_error
+from regard.layers.quantised import Precision as NativePrecision
 from regard.recipes.places import NAMED_WEIGHTS
 from regard.recipes.run_folder import Run
 from regard.serving.exported import (
@@ -76,6 +77,7 @@ def try_export(
     """
     if not needed and (why_not(run.recipe.model) or native_only(run.recipe.decoding)):
         return Attempt(None)
+    _choices(precision)  # an error is told first
     tell("exporting for CTranslate2, which translates faster; this takes a while, once")
     try:
         export = keep_export(run, weights, precision)
@@ -122,6 +124,8 @@ def keep_export(run: Run, weights: str, precision: Precision) -> Exported:
 def export_to(run: Run, weights: str, precision: Precision, place: Path) -> Exported:
     """Export the run's weights into a folder of its own, which must be new or an older export."""
     check_exportable(run)
+    if place.exists() and not place.is_dir():
+        raise RunError(f"{place}: a file; name a folder that is new or empty")
     if place.exists() and not (place / CARD).is_file() and any(place.iterdir()):
         raise RunError(f"{place}: holds something else; name a folder that is new or empty")
     with _making(place.parent) as folder:
@@ -136,9 +140,10 @@ def _make(run: Run, file: Path, folder: Path, precision: Precision) -> Exported:
 
     If nothing else is asked for, int8 is tried, and float32 where that is not close enough.
     """
+    choices = _choices(precision)
     with _making(folder.parent) as aside:
         exact = _write(run, file, aside, "float32")
-        for choice in _choices(precision):
+        for choice in choices:
             export = exact if choice == "float32" else _write(run, file, folder, choice)
             report = examine(run, Fast(exact), Fast(export))
             if report.refused is None:
@@ -152,20 +157,18 @@ def _make(run: Run, file: Path, folder: Path, precision: Precision) -> Exported:
     return Exported(folder, _finish(folder, export.card, report))
 
 
-def _choices(precision: Precision) -> Iterator[Precision]:
+def _choices(precision: Precision) -> list[Precision]:
     """The precisions to try, the first that is close enough to be used."""
     there = ctranslate2.get_supported_compute_types("cpu")
-    if precision != "auto":
-        if precision not in there:
-            raise SettingsError(
-                f"precision {precision}: CTranslate2 does not have it on this processor, but "
-                f"{', '.join(sorted(there))}; the native engine may"
-            )
-        yield precision
-        return
-    if "int8" in there:
-        yield "int8"
-    yield "float32"
+    if precision == "auto":
+        return ["int8", "float32"] if "int8" in there else ["float32"]
+    if precision not in there:
+        native = "; the native engine has it" if precision in get_args(NativePrecision) else ""
+        raise SettingsError(
+            f"precision {precision}: CTranslate2 does not have it on this processor, but "
+            f"{', '.join(sorted(there))}{native}"
+        )
+    return [precision]
 
 
 def _write(run: Run, file: Path, folder: Path, precision: Precision) -> Exported:
