@@ -382,7 +382,9 @@ def test_engines(run, exported, tmp_path):
         run("--align", model=exported, engine="ctranslate2")
 
 
-@pytest.mark.parametrize("options", [["--align"], ["--sample"], ["--unknown", "copy"]])
+@pytest.mark.parametrize(
+    "options", [["--align"], ["--sample"], ["--unknown", "copy"], ["--prefix", "She"]]
+)
 def test_nothing_is_exported_for_what_the_native_engine_alone_does(
     run, tiny_run, tmp_path, options
 ):
@@ -390,6 +392,13 @@ def test_nothing_is_exported_for_what_the_native_engine_alone_does(
     shutil.rmtree(copied / "ctranslate2", ignore_errors=True)
     assert run(*options, model=copied, engine="auto").stdout == run(*options).stdout
     assert not (copied / "ctranslate2").exists()
+
+
+@pytest.mark.parametrize("options", [["--forbid", "The"], ["--prefix", "She", "--beam", "1"]])
+def test_what_both_engines_can_forbid_and_begin_with(run, exported, options):
+    fast = run(*options, "--precision", "float32", model=exported, engine="ctranslate2")
+    assert fast.stdout == run(*options, model=exported).stdout
+    assert fast.stdout != run(model=exported).stdout
 
 
 def test_an_export_says_what_it_cannot_do(run, exported):

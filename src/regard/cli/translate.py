@@ -123,7 +123,8 @@ def command(
         raise SettingsError(f"--{next(iter(drawing)).replace('_', '-')} goes with --sample")
     dictionary = read_unknown(unknown) if unknown is not None else None
     document = read(decode(read_bytes(file), file), whole, file) if whole else None
-    if engine == "auto" and (sample or align or dictionary is not None):
+    begun = prefix and beam != 1
+    if engine == "auto" and (sample or begun or align or dictionary is not None):
         engine = _without_export(model)
     translator = load(
         model,
