@@ -23,6 +23,18 @@ def test_a_way_is_measured(tiny_run, translator):
     assert found.texts[1] == ""
 
 
+@pytest.mark.parametrize(
+    ("seconds", "chosen"), [((1.0, 0.97, 0.96), 4096), ((1.0, 0.8, 0.9), 1024)]
+)
+def test_another_budget_must_be_clearly_faster(tiny_run, monkeypatch, seconds, chosen):
+    """The engine's own is tried first."""
+    took = iter(seconds)
+    monkeypatch.setattr(measuring, "_time_stream", lambda *_: next(took))
+    [found] = measuring._measure(tiny_run, Way("native", "float32"), LINES, 1)
+    assert found.choice.budget == chosen
+    assert found.sentences == pytest.approx(3 / min(seconds) if chosen == 1024 else 3)
+
+
 def test_the_export_is_made_by_another_process(tiny_run, tmp_path, monkeypatch):
     """Whoever makes it holds torch, which the way that is measured does without."""
     pytest.importorskip("ctranslate2")
