@@ -292,7 +292,7 @@ def test_an_export_that_says_something_else_is_refused(copied, monkeypatch):
     native = load(copied, device="cpu", precision="float32")
     assert native.engine_for() == "native"
     [remark] = native.remarks
-    assert remark.startswith(f"{copied}: the native engine translates: ")
+    assert remark.startswith(f"{copied}: the native engine translates, in float32: ")
     assert remark.endswith("of the run's test split are translated otherwise in float32")
     report = found(copied).card.gate
     assert len(report.differences) == gate.SHOWN
@@ -308,10 +308,19 @@ def test_a_precision_that_costs_too_much_gives_way_to_float32(copied, monkeypatc
     monkeypatch.setattr(gate, "_loss", lambda exact, lines, native, light: 0.5)
     run = load_run(copied, device=CPU)
     refused = keep_export(run, "model", "int8")
-    assert "less likely by 0.500 nats a token, and 0.02 is allowed" in refused.card.gate.refused
+    reason = refused.card.gate.refused
+    assert reason.startswith("in int8 its translations of 20 sentences of the run's test split")
+    assert "less likely by 0.500 nats a token, and 0.02 is allowed" in reason
+    assert reason.endswith("give --precision float32 or auto")
+    native = load(copied, device="cpu", precision="int8")
+    assert native.remarks == (f"{copied}: the native engine translates, in float32: {reason}",)
+    exact = load(copied, device="cpu", engine="native").translate(["Elle danse."])
+    assert native.translate(["Elle danse."])[0].score == exact[0].score
     losses = iter([0.5, 0.0])
     monkeypatch.setattr(gate, "_loss", lambda exact, lines, native, light: next(losses))
-    assert keep_export(run, "model", "auto").card.precision == "float32"
+    made = try_export(run, "model", "auto", needed=True, tell=lambda message: None)
+    assert made.export.card.precision == "float32"
+    assert made.remark.endswith("int8 is not close enough: less likely by 0.500 nats a token")
 
 
 def test_precisions_that_the_processor_lacks(copied, monkeypatch):

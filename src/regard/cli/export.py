@@ -62,6 +62,8 @@ def command(
             f"  {export.card.precision}: {gate.same} of {gate.sentences} the same, {less} likely "
             f"by {abs(gate.loss):.4f} nats a token on the whole"
         )
+        if gate.instead is not None:
+            out.print(f"  {gate.instead}")
     for one in gate.differences:
         note(f"source    {one.source}\nnative    {one.native}\nexported  {one.exported}")
     if gate.refused is not None:

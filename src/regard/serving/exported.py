@@ -51,6 +51,8 @@ class GateReport(Settings):
     nats a token."""
     refused: str | None = None
     """Why the export may not be used; none: it may."""
+    instead: str | None = None
+    """Why a lower precision, which `auto` tried before, was not close enough; none: none was."""
     differences: tuple[Difference, ...] = ()
     """Some of the translations that differ."""
 

@@ -93,11 +93,11 @@ def try_export(
     gate = export.card.gate
     if gate.refused:
         return Attempt(export)
-    return Attempt(
-        export,
+    remark = (
         f"exported for CTranslate2: {gate.same} of {gate.sentences} sentences are translated as by "
-        f"the native engine, in {export.card.precision}",
+        f"the native engine, in {export.card.precision}"
     )
+    return Attempt(export, f"{remark}; {gate.instead}" if gate.instead else remark)
 
 
 def keep_export(run: Run, weights: str, precision: Precision) -> Exported:
@@ -143,11 +143,14 @@ def _make(run: Run, file: Path, folder: Path, precision: Precision) -> Exported:
     choices = _choices(precision)
     with _making(folder.parent) as aside:
         exact = _write(run, file, aside, "float32")
+        instead = None
         for choice in choices:
             export = exact if choice == "float32" else _write(run, file, folder, choice)
             report = examine(run, Fast(exact), Fast(export))
+            report = report.model_copy(update={"instead": instead})
             if report.refused is None:
                 break
+            instead = f"{choice} is not close enough: less likely by {report.loss:.3f} nats a token"
         if choice == "float32":
             for content in aside.iterdir():  # moved: there may be no room for a copy
                 content.replace(folder / content.name)

@@ -81,8 +81,8 @@ def examine(run: Run, exact: Fast, used: Fast) -> GateReport:
         refused = f"{sum(wrong)} of {sample.origin} are translated otherwise in float32"
     elif loss > MOST_LOSS:
         refused = (
-            f"its translations of {sample.origin} are less likely by {loss:.3f} nats a token, and "
-            f"{MOST_LOSS} is allowed"
+            f"in {used.card.precision} its translations of {sample.origin} are less likely by "
+            f"{loss:.3f} nats a token, and {MOST_LOSS} is allowed; give --precision float32 or auto"
         )
     other = plain if any(wrong) else light
     return GateReport(

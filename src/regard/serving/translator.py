@@ -313,8 +313,9 @@ def _load_fast(
         if only:
             reason = refused or "its export cannot be read"
             raise RunError(f"{folder}: the engine ctranslate2 cannot be used: {reason}")
-        if refused is not None:
-            remarks = [f"{folder}: the native engine translates: {refused}"]
+        if refused is not None:  # another engine would lose as much in that precision
+            remarks = [f"{folder}: the native engine translates, in float32: {refused}"]
+            precision = "float32"
         if runs is None or precision not in ("auto", "float32"):
             opener = late.native().open_runs
             runs = opener((folder,), device="cpu", weights=weights, precision=precision)
