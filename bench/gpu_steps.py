@@ -1,9 +1,8 @@
-"""Whole steps of training on a GPU: the base model beside Hugging Face's, and captured small ones.
+"""Whole steps of training on a GPU: the base model beside Hugging Face's, captured and not.
 
 Every function is a stage of `train_gpu`: it yields facts, each at once when it is known.
 """
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -64,10 +63,17 @@ SMALL = Work(Shape(), 4096, 14.0)
 """As Multi30k's sentences are."""
 
 
-def timed(step: Callable[[Batch], Any], work: Work, given: list[Batch]) -> dict[str, Any]:
-    """Tokens a second of some steps, after others that are not counted."""
+Learner = Callable[[Batch], Tensor]
+"""Learns from a batch, and answers with its loss, which nobody has waited for."""
+
+
+def timed(step: Learner, work: Work, given: list[Batch], *, rehearsals: int = 0) -> dict[str, Any]:
+    """Tokens a second of some steps, after others that are not counted.
+
+    The `rehearsals` are of all batches: whoever keeps something for each shape has it then.
+    """
     began = time.perf_counter()
-    for batch in given[:WARM]:
+    for batch in given * rehearsals + given[:WARM]:
         last = step(batch)
     wait_for(CUDA)
     warm = time.perf_counter() - began
@@ -125,38 +131,17 @@ def theirs(work: Work, *, compiled: bool) -> Stepper:
     return stepper
 
 
-EVERY = ("attention", "norm", "bend", "loss")
-STEPS: dict[str, Callable[[Work], Stepper]] = {
-    "regard, kernels": ours,
-    "regard, kernels, model compiled": partial(ours, compiled="model"),
-    "Hugging Face Marian, compiled": partial(theirs, compiled=True),
-    "regard, kernels, all compiled": partial(ours, compiled="loss"),
-    "regard, kernels but norm, model compiled": partial(ours, compiled="model", without=("norm",)),
-    "regard, kernels but bend": partial(ours, without=("bend",)),
-    "Hugging Face Marian": partial(theirs, compiled=False),
-    "regard, no kernels": partial(ours, without=EVERY),
-    "regard, no kernels, all compiled": partial(ours, compiled="loss", without=EVERY),
-}
-"""By the names that `train_gpu` has for them."""
-
-
-def step(name: str) -> Facts:
-    """One contender's step on the base model's batches."""
-    found = timed(STEPS[name](LARGE).step, LARGE, LARGE.batches(WARM + TIMED))
-    hours = hours_at(found["tokens_per_second"])
-    yield {"who": name, **found, "hours_for_the_papers_steps": hours}
-
-
 def profile() -> Facts:
-    """Which kernels the time of a step goes to."""
-    stepper, given = ours(LARGE), LARGE.batches(8)
-    for batch in given[:4]:
-        stepper.step(batch)
+    """Which kernels the time of a captured step goes to."""
+    _, work = captured_step(LARGE, graphs=True)
+    learn, given = CapturedLearner(work), LARGE.batches(4)
+    for batch in given * 2:
+        learn(batch)
     wait_for(CUDA)
     activities = [torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as seen:
-        for batch in given[4:]:
-            stepper.step(batch)
+        for batch in given:
+            learn(batch)
         wait_for(CUDA)
     events = sorted(seen.key_averages(), key=lambda event: -event.self_device_time_total)
     total = sum(event.self_device_time_total for event in events)
@@ -171,10 +156,12 @@ def profile() -> Facts:
         }
 
 
-def captured_step(*, graphs: bool, dropout: float = 0.1) -> tuple[AnyModel, CapturedStep]:
-    """A small model, and what teaches it."""
+def captured_step(
+    work: Work = SMALL, *, graphs: bool, dropout: float = 0.1
+) -> tuple[AnyModel, CapturedStep]:
+    """A model, and what teaches it."""
     torch.manual_seed(1)
-    model = fresh(replace(SMALL.shape, dropout=dropout)).to(CUDA).train()
+    model = fresh(replace(work.shape, dropout=dropout)).to(CUDA).train()
     settings = OptimizerSettings()
     learning = Learning(
         model,
@@ -187,7 +174,59 @@ def captured_step(*, graphs: bool, dropout: float = 0.1) -> tuple[AnyModel, Capt
         partial(torch.autocast, CUDA.type, torch.bfloat16),
     )
     recorder = Graphs(CUDA) if graphs else Again()
-    return model, CapturedStep(learning, Buckets(SMALL.tokens), recorder)
+    buckets = Buckets(work.tokens, model.packs, model.limit)
+    return model, CapturedStep(learning, buckets, recorder, _refuse)
+
+
+def _refuse(note: str) -> None:
+    """A step that is not captured after all is not what was to be measured."""
+    raise RuntimeError(note)
+
+
+class CapturedLearner:
+    """What learns from a batch by graphs, and answers with its loss."""
+
+    def __init__(self, work: CapturedStep) -> None:
+        self.work = work
+
+    def __call__(self, batch: Batch) -> Tensor:
+        totals = self.work.learning.totals.zero_()
+        self.work([batch], rate=RATE, step=1)
+        return totals[0] / batch.num_tokens
+
+    def shapes(self, given: list[Batch]) -> dict[str, float]:
+        """How many there were, and the share of both sides' tokens that is filler."""
+        shapes = [shape for batch in given if (shape := self.work.buckets.shape(batch))]
+        filled = sum(shape.source_tokens + shape.target_tokens for shape in shapes)
+        own = sum(len(batch.places) + len(batch.source_places) for batch in given)
+        return {"shapes": len(self.work.runs), "filler": 1 - own / filled}
+
+
+EVERY = ("attention", "norm", "bend", "loss")
+STEPS: dict[str, Callable[[Work], Learner]] = {
+    "regard, captured": lambda work: CapturedLearner(captured_step(work, graphs=True)[1]),
+    "regard, kernels": lambda work: ours(work).step,
+    "regard, kernels, model compiled": lambda work: ours(work, compiled="model").step,
+    "Hugging Face Marian, compiled": lambda work: theirs(work, compiled=True).step,
+    "regard, kernels, all compiled": lambda work: ours(work, compiled="loss").step,
+    "regard, kernels but norm": lambda work: ours(work, without=("norm",)).step,
+    "regard, kernels but bend": lambda work: ours(work, without=("bend",)).step,
+    "Hugging Face Marian": lambda work: theirs(work, compiled=False).step,
+    "regard, no kernels": lambda work: ours(work, without=EVERY).step,
+    "regard, no kernels, all compiled": lambda work: (
+        ours(work, compiled="loss", without=EVERY).step
+    ),
+}
+"""By the names that `train_gpu` has for them."""
+
+
+def step(name: str) -> Facts:
+    """One contender's step on the base model's batches."""
+    given, learner = LARGE.batches(WARM + TIMED), STEPS[name](LARGE)
+    found = timed(learner, LARGE, given, rehearsals=2)
+    more = learner.shapes(given) if isinstance(learner, CapturedLearner) else {}
+    hours = hours_at(found["tokens_per_second"])
+    yield {"who": name, **found, **more, "hours_for_the_papers_steps": hours}
 
 
 def captured() -> Facts:
@@ -212,16 +251,9 @@ def _capture_times(given: list[Batch]) -> Facts:
     yield {"who": "plain", **timed(ours(SMALL).step, SMALL, given)}
     for graphs in (False, True):
         _, work = captured_step(graphs=graphs)
-
-        def one(batch: Batch, work: CapturedStep = work) -> float:
-            work([batch], rate=RATE, step=1)
-            return math.nan
-
-        for batch in given:  # so that all shapes are captured before the clock starts
-            one(batch)
-            one(batch)
+        found = timed(CapturedLearner(work), SMALL, given, rehearsals=2)
         name = "captured" if graphs else "in buckets, not captured"
-        yield {"who": name, **timed(one, SMALL, given), "shapes": len(work.runs)}
+        yield {"who": name, **found, "shapes": len(work.runs)}
 
 
 def _capture_chance(given: list[Batch]) -> Facts:

@@ -30,12 +30,23 @@ def test_a_stage_needs_a_gpu(monkeypatch, tmp_path):
 def test_the_table_tells_what_is_wrong_and_how_fast_the_rest_is(tmp_path, capsys):
     file = tmp_path / "facts.jsonl"
     step = {"tokens_per_second": 9e5, "ms_a_step": 27.0, "host_ms_a_step": 9.0, "tflops": 330.0}
-    facts = [{"stage": "check", "ok": False}, {"stage": "step: x", "who": "x", **step}]
+    facts = [{"stage": "check", "ok": False}]
+    facts += [{"stage": "step: x", "who": name, **step} for name in (train_gpu.OURS, "x")]
+    facts += [{"who": train_gpu.PEER, **step, "tokens_per_second": 4.5e5}]
     file.write_text("".join(json.dumps(fact) + "\n" for fact in facts), encoding="utf-8")
     train_gpu.summarise(file, {"check": "failed (1), 3 s"})
     shown = capsys.readouterr().out
     assert "wrong or failed: 1" in shown
     assert "900,000 tokens/s" in shown
+    assert "regard, captured: 2.00 times Hugging Face Marian, compiled" in shown
+    assert "the paper's 100,000 steps: 0.77 hours, 12 on its eight P100s" in shown
+
+
+def test_the_table_compares_nothing_with_nobody(capsys):
+    train_gpu.compare({train_gpu.PEER: 1.0})
+    assert not capsys.readouterr().out
+    train_gpu.compare({train_gpu.OURS: 1e6})
+    assert "times" not in capsys.readouterr().out
 
 
 def test_the_work_of_a_step_is_counted():

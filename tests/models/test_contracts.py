@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from regard.batching.buckets import Buckets, fill_up
 from regard.models.build import FAMILIES, build_model
 from regard.models.bytenet import ByteNetSettings
 from regard.models.contracts import AnyModel, take
@@ -19,6 +20,7 @@ from regard.models.luong import LuongSettings
 from regard.models.moe import MoeSettings
 from regard.models.rnnsearch import RnnSearchSettings
 from regard.models.transformer import TransformerSettings
+from regard.training.loss import batch_loss
 from regard.types import Batch, Padded, Site
 
 B, S, T, V_SOURCE, V_TARGET = 3, 6, 5, 11, 13
@@ -151,6 +153,11 @@ def silence_cross(site, weights, /):
     return torch.zeros_like(weights) if site.part == "cross" else weights
 
 
+def is_routed(name):
+    """Whether a variant has experts, which share out filler too."""
+    return name.startswith("moe") or "experts" in name
+
+
 every_variant = pytest.mark.parametrize("name", VARIANTS)
 every_attentive = pytest.mark.parametrize("name", ATTENTIVE)
 both_precisions = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -210,6 +217,24 @@ def test_teaching_leaves_out_the_padding_and_nothing_else(name, dtype):
         rtol=1e-4,
         atol=1e-4 if dtype == torch.float32 else 1e-10,
     )
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if not is_routed(name)])
+@both_precisions
+def test_a_batch_that_is_filled_up_costs_what_it_cost(name, dtype):
+    model, source, target = tiny(name, dtype=dtype)
+    places, cells = (x.mask.flatten().nonzero().squeeze(1) for x in (target, source))
+    batch = Batch(source, target, places, torch.randint(V_TARGET, places.shape), cells)
+    buckets = Buckets(90, model.packs, model.limit)
+    filled = fill_up(batch, buckets.shape(batch), packed=model.packs)
+    assert filled.num_tokens > batch.num_tokens
+    weights, found = list(model.parameters()), []
+    for one in (batch, filled):
+        loss = batch_loss(model, one, 0.1)
+        slopes = torch.autograd.grad(loss.minimised, weights, allow_unused=True)
+        found.append((loss.minimised, loss.surprise, slopes))
+    exact = dtype == torch.float64
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-10 if exact else 1e-4)
 
 
 @every_variant

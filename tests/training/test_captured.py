@@ -8,9 +8,12 @@ from pydantic import ValidationError
 from regard.batching.buckets import Buckets
 from regard.batching.collate import collate
 from regard.errors import TrainingError
-from regard.models.transformer import Transformer, TransformerSettings
+from regard.models.build import build_model
+from regard.models.rnnsearch import RnnSearchSettings
+from regard.models.transformer import TransformerSettings
+from regard.training import captured as captured_module
 from regard.training.average import MovingAverage
-from regard.training.captured import Again, CapturedStep, graphs_on, put
+from regard.training.captured import Again, CapturedStep, CaptureError, graphs_on, put
 from regard.training.expert_use import ExpertUse
 from regard.training.loop import TrainingSettings
 from regard.training.loss import batch_loss
@@ -26,8 +29,11 @@ class Counted(Again):
 
     def __init__(self):
         self.captured, self.replayed = 0, 0
+        self.until = float("inf")  # from so many on, it fails
 
     def capture(self, work):
+        if self.captured >= self.until:
+            raise CaptureError("the device says no")
         self.captured += 1
 
         def again():
@@ -47,67 +53,121 @@ def batches(lengths, seed=0):
     return [collate(draw(sizes), draw(reversed(sizes))) for sizes in lengths]
 
 
-def learning(**settings):
+def learning(chosen=None, *, consistency=0.0, **settings):
     torch.manual_seed(1)
-    model = Transformer(TransformerSettings(**SETTINGS, **settings), SIZE, SIZE)
+    chosen = chosen or TransformerSettings(**SETTINGS, **settings)
+    model = build_model(chosen, SIZE, SIZE, joint=True)
     optimizer = build_optimizer(model, OptimizerSettings())
     moving = MovingAverage(list(model.parameters()), 0.9)
     totals = torch.zeros(2, dtype=torch.float64)
-    loss = partial(batch_loss, smoothing=0.1)
+    loss = partial(batch_loss, smoothing=0.1, consistency=consistency)
     return Learning(model, loss, optimizer, moving, totals, ExpertUse(), CLIP, nullcontext)
 
 
-LENGTHS = [[3, 5, 4], [6, 7], [2, 2, 5, 5], [9, 11], [7, 4, 3], [10, 12], [5, 1]]
+def step_of(it, recorder, notes=None):
+    buckets = Buckets(60, it.model.packs, it.model.limit)
+    return CapturedStep(it, buckets, recorder, [].append if notes is None else notes.append)
 
 
-@pytest.mark.parametrize("accumulate", [1, 2])
-@pytest.mark.parametrize("settings", [{}, {"positions": "relative"}], ids=["packed", "padded"])
-def test_it_ends_where_the_plain_step_ends(settings, accumulate):
+def close(found, wanted):
+    """Whether two models have come to the same."""
+    torch.testing.assert_close(found.totals, wanted.totals, rtol=1e-4, atol=1e-4)
+    names = dict(wanted.model.named_parameters())
+    for name, parameter in found.model.named_parameters():
+        torch.testing.assert_close(parameter, names[name], rtol=1e-3, atol=2e-4)
+    for one, other in zip(found.moving.shadow, wanted.moving.shadow, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=2e-4)
+
+
+def both(given, recorder, accumulate=1, notes=None, **how):
+    """The same batches learned from in both ways."""
     # The slope of a bias of keys is 0 but for rounding, of which Adam would make whole steps.
-    plain, other = (learning(dropout=0.0, bias=False, **settings) for _ in range(2))
-    recorder = Counted()
-    captured = CapturedStep(other, Buckets(60), recorder)
-    plain_step, given = PlainStep(plain), batches(LENGTHS)
+    plain, other = (learning(**how) for _ in range(2))
+    captured, plain_step = step_of(other, recorder, notes), PlainStep(plain)
     for step in range(1, 1 + len(given) // accumulate):
         some = given[(step - 1) * accumulate : step * accumulate]
         plain_step(some, rate=0.01 * step, step=step)
         captured(some, rate=0.01 * step, step=step)
-    torch.testing.assert_close(other.totals, plain.totals, rtol=1e-4, atol=1e-4)
-    wanted = dict(plain.model.named_parameters())
-    for name, found in other.model.named_parameters():
-        torch.testing.assert_close(found, wanted[name], rtol=1e-3, atol=2e-4)
-    for found, shadow in zip(other.moving.shadow, plain.moving.shadow, strict=True):
-        torch.testing.assert_close(found, shadow, rtol=1e-3, atol=2e-4)
-    assert recorder.captured == len(captured.runs) + 1
-    assert recorder.replayed > recorder.captured - 1
+    close(other, plain)
+    return captured
+
+
+LENGTHS = [[3, 5, 4], [6, 7], [2, 2, 5, 5], [9, 11], [7, 4, 3], [10, 12], [5, 1], [5, 4, 4]]
+FREE = {"dropout": 0.0, "bias": False}
+WAYS = {
+    "packed": FREE,
+    "padded": FREE | {"positions": "relative"},
+    "limited": FREE | {"positions": "learned", "max_positions": 13},
+    "recurrent": {"chosen": RnnSearchSettings(width=8, embedding=6, alignment=7, readout=5)},
+    "seen twice": FREE | {"consistency": 2.0},
+}
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("how", WAYS.values(), ids=WAYS)
+def test_it_ends_where_the_plain_step_ends(how, accumulate):
+    recorder = Counted()
+    captured = both(batches(LENGTHS), recorder, accumulate, **how)
+    assert recorder.captured == len(captured.runs) > 0
+    assert recorder.replayed >= recorder.captured
+    assert captured.instead is None
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("until", [0, 1])
+def test_what_cannot_be_captured_is_learned_from_plainly_and_once(until, accumulate):
+    recorder, notes = Counted(), []
+    recorder.until = until
+    captured = both(batches(LENGTHS), recorder, accumulate, notes, **FREE)
+    assert notes == ["steps are not captured as graphs from here on: the device says no"]
+    assert captured.instead is not None
+    assert not captured.runs
+    assert not captured.buffers
 
 
 def test_the_first_of_a_shape_is_done_and_the_second_captured():
     recorder = Counted()
-    captured = CapturedStep(learning(), Buckets(60), recorder)
-    one, other = batches([[3, 5, 4], [5, 2]])
+    captured = step_of(learning(), recorder)
+    one, other = batches([[3, 5, 4], [5, 2, 4]])
     captured([one], rate=0.01, step=1)
     assert recorder.captured == 0
     captured([other], rate=0.01, step=2)
-    assert recorder.captured == 2  # the shape's, and the update
+    assert recorder.captured == 1
     captured([one], rate=0.01, step=3)
-    assert recorder.captured == 2
-    assert recorder.replayed == 4
+    assert recorder.captured == 1
+    assert recorder.replayed == 2
+
+
+def test_of_several_batches_each_shape_is_captured_and_the_update():
+    recorder = Counted()
+    captured = step_of(learning(), recorder)
+    pairs = batches([[3, 5, 4], [9, 11]])
+    for step in (1, 2, 3):
+        captured(pairs, rate=0.01, step=step)
+    assert recorder.captured == 3
+    assert recorder.replayed == 6
 
 
 def test_a_batch_beyond_the_buckets_is_learned_from_without_them():
     recorder = Counted()
-    captured = CapturedStep(learning(), Buckets(60), recorder)
+    captured = step_of(learning(), recorder)
     long = batches([[70]])
     for step in (1, 2, 3):
         captured(long, rate=0.01, step=step)
     assert not captured.buffers
-    assert recorder.captured == 1  # the update
+    assert recorder.captured == 0
+
+
+def test_no_more_shapes_are_captured_than_are_worth_it(monkeypatch):
+    monkeypatch.setattr(captured_module, "MOST", 1)
+    recorder = Counted()
+    captured = both(batches(LENGTHS), recorder, **FREE)
+    assert len(captured.buffers) == recorder.captured == 1
 
 
 def test_dropout_differs_each_time():
     it = learning(dropout=0.3)
-    captured = CapturedStep(it, Buckets(60), Again())
+    captured = step_of(it, Again())
     given, seen = batches([[3, 5, 4]]), []
     for step in (1, 2, 3):
         it.totals.zero_()
@@ -116,13 +176,13 @@ def test_dropout_differs_each_time():
     assert len(set(seen)) == 3
 
 
-def test_gradients_stay_where_they_are():
+def test_gradients_of_several_batches_stay_where_they_are():
     it = learning()
-    captured = CapturedStep(it, Buckets(60), Again())
-    before = [p.grad.data_ptr() for p in it.model.parameters()]
+    captured, seen = step_of(it, Again()), set()
     for step in (1, 2, 3):
-        captured(batches([[3, 5, 4]]), rate=0.01, step=step)
-    assert [p.grad.data_ptr() for p in it.model.parameters()] == before
+        captured(batches([[3, 5, 4], [6, 7]]), rate=0.01, step=step)
+        seen.add(tuple(p.grad.data_ptr() for p in it.model.parameters()))
+    assert len(seen) == 1
     assert all((p.grad == 0).all() for p in it.model.parameters())
 
 
@@ -135,11 +195,14 @@ def test_putting_a_batch_changes_the_values_and_not_the_place():
     assert one[0].labels.data_ptr() == place
 
 
-def test_experts_are_refused():
-    it = learning(experts={"count": 3, "every": 1})
-    captured = CapturedStep(it, Buckets(60), Again())
-    with pytest.raises(TrainingError, match="capture is not for models with experts"):
-        captured(batches([[3, 5]]), rate=0.01, step=1)
+def test_models_with_experts_are_trained_without_graphs():
+    it, notes = learning(experts={"count": 3, "every": 1}), []
+    captured = step_of(it, Again(), notes)
+    for step in (1, 2):
+        captured(batches([[3, 5]]), rate=0.01, step=step)
+    assert len(notes) == 1
+    assert "the model has experts, whose use the host counts" in notes[0]
+    assert it.expert_use.take()
 
 
 def test_a_cpu_has_no_graphs():
@@ -147,6 +210,15 @@ def test_a_cpu_has_no_graphs():
         graphs_on(torch.device("cpu"))
 
 
-def test_two_draws_for_each_pair_are_refused():
-    with pytest.raises(ValidationError, match=r"consistency 5\.0 sees pairs twice"):
-        TrainingSettings(capture=True, consistency=5)
+def test_settings_say_auto_or_yes_or_no():
+    assert TrainingSettings().capture == "auto"
+    for word, wanted in (("auto", "auto"), ("on", True), (True, True), (False, False)):
+        assert TrainingSettings(capture=word).capture == wanted
+    with pytest.raises(ValidationError):
+        TrainingSettings(capture="sometimes")
+
+
+def test_what_is_compiled_is_not_captured():
+    assert TrainingSettings(compile=True).capture == "auto"
+    with pytest.raises(ValidationError, match="leave out one of compile and capture"):
+        TrainingSettings(capture=True, compile=True)

@@ -2,6 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from regard.kernels.loss import IGNORED
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.training.loss import batch_loss, disagreement, smoothed_cross_entropy
 from regard.types import Batch, Padded
@@ -28,8 +29,16 @@ def test_disagreement_is_the_mean_of_both_divergences():
     p, q = one.log_softmax(-1), other.log_softmax(-1)
     there = F.kl_div(q, p, reduction="sum", log_target=True)
     back = F.kl_div(p, q, reduction="sum", log_target=True)
-    torch.testing.assert_close(disagreement(one, other), (there + back) / 2)
-    assert disagreement(one, one) == 0
+    labels = torch.zeros(len(one), dtype=torch.long)
+    torch.testing.assert_close(disagreement(one, other, labels), (there + back) / 2)
+    assert disagreement(one, one, labels) == 0
+
+
+def test_rows_that_do_not_count_cannot_disagree():
+    one, other = torch.randn(2, M, V)
+    labels = torch.tensor([3, IGNORED, 1, IGNORED, 0])
+    wanted = disagreement(one[::2], other[::2], labels[::2])
+    torch.testing.assert_close(disagreement(one, other, labels), wanted)
 
 
 def small_model(dropout):
@@ -66,4 +75,5 @@ def test_two_views_that_differ_cost_more():
     features = model.decode(twice.target, model.encode(twice.source)).features
     views = model.logits(features.flatten(0, 1)[twice.places]).chunk(2)
     assert not torch.equal(*views)
-    torch.testing.assert_close(much.minimised - little.minimised, 2 * disagreement(*views))
+    gap = disagreement(*views, batch.labels)
+    torch.testing.assert_close(much.minimised - little.minimised, 2 * gap)

@@ -1,8 +1,10 @@
 """Batches of few shapes: what is captured for one of them can be replayed for all of its kind.
 
-A batch is brought to a shape by rows of filler behind its own. They hold as many tokens as are
-missing, so that a model which packs its sentences sees the same number of them each time, and their
-labels count for nothing.
+A batch is brought to a shape by rows of filler behind its own, whose labels count for nothing. A
+model that packs its sentences pays for tokens: rows of filler hold the few that are missing from a
+round number of them, and how long the rows are is no matter. Another one pays for the rectangle:
+lengths are rounded finely then, each row of filler has one token, and labels that are missing are
+asked for where there is padding.
 """
 
 from typing import NamedTuple
@@ -13,6 +15,16 @@ from torch import Tensor
 from regard.kernels.loss import IGNORED
 from regard.text.special import EOS
 from regard.types import Batch, Padded
+
+EVEN = 8
+"""Tokens are rounded to multiples of this."""
+GRAINS = 32
+"""A packed batch that fills its budget has about so many times what tokens are rounded to."""
+FEW_GRAINS = 8
+"""The same for the target tokens of one that is not packed, of which the output layer alone
+knows."""
+FINE = 8
+"""Between a power of two and the next, there are so many lengths of rectangles."""
 
 
 class Shape(NamedTuple):
@@ -29,59 +41,92 @@ class Buckets(NamedTuple):
     """Shapes for all batches of at most `budget` positions on their longer side."""
 
     budget: int
+    packed: bool = True
+    """Whether the model packs its sentences."""
+    limit: int | None = None
+    """The longest side that the model can take, if there is one."""
 
     def shape(self, batch: Batch) -> Shape | None:
         """That of the bucket of a batch; None where the batch is larger than any bucket."""
-        rows, longest = len(batch.source.ids), _longest(batch)
-        if rows * longest > self.budget:
+        rows, sides = len(batch.source.ids), (batch.source, batch.target)
+        if rows * max(side.ids.shape[1] for side in sides) > self.budget:
             return None
-        source, target = (round_up(x.ids.shape[1]) for x in (batch.source, batch.target))
-        most = self.budget // shortest(max(source, target))
-        filler = -(-self.budget // min(source, target))
-        return Shape(most + filler, source, target, self.budget, self.budget)
+        source, target = (round_up(x.ids.shape[1], self._parts) for x in sides)
+        most = self.budget // shortest(max(source, target), self._parts)
+        if self.limit is not None:
+            source, target = min(source, self.limit), min(target, self.limit)
+        if not self.packed:
+            wanted = min(_round(batch.num_tokens, self._grain(FEW_GRAINS)), most * target)
+            return Shape(most, source, target, most * source, wanted)
+        grain = self._grain(GRAINS)
+        tokens = (_round(len(places), grain) for places in (batch.source_places, batch.places))
+        return Shape(most + -(-grain // min(source, target)), source, target, *tokens)
+
+    @property
+    def _parts(self) -> int:
+        return 1 if self.packed else FINE
+
+    def _grain(self, grains: int) -> int:
+        """What numbers of tokens are multiples of."""
+        return _round(-(-self.budget // grains), EVEN)
 
 
-def fill_up(batch: Batch, shape: Shape) -> Batch:
+def fill_up(batch: Batch, shape: Shape, *, packed: bool = True) -> Batch:
     """The batch in a bucket's shape: its own rows first, each position where it was."""
-    source = _fill(batch.source, batch.source_places, shape.rows, shape.source, shape.source_tokens)
-    target = _fill(batch.target, batch.places, shape.rows, shape.target, shape.target_tokens)
-    labels = batch.labels.new_full((shape.target_tokens,), IGNORED)
+    fill = _fill_tokens if packed else _fill_rows
+    rows, source_length, target_length, source_tokens, target_tokens = shape
+    source = fill(_widen(batch.source, batch.source_places, source_length), rows, source_tokens)
+    target = fill(_widen(batch.target, batch.places, target_length), rows, target_tokens)
+    labels = batch.labels.new_full((target_tokens,), IGNORED)
     labels[: batch.num_tokens] = batch.labels
     return Batch(source.padded, target.padded, target.places, labels, source.places)
 
 
-class _Filled(NamedTuple):
-    padded: Padded
-    places: Tensor
+class _Side(NamedTuple):
+    padded: Padded  # (B, S)
+    places: Tensor  # (N,)
 
 
-def _fill(padded: Padded, places: Tensor, rows: int, length: int, tokens: int) -> _Filled:
-    """The same sentences in a rectangle (`rows`, `length`) that holds `tokens` in all."""
-    own, width = padded.ids.shape
-    missing = tokens - len(places)
-    spare = torch.arange((rows - own) * length) < missing  # the first rows of filler are full
-    mask = torch.cat([_widen(padded.mask, length), spare.view(-1, length)])  # (rows, length)
-    ids = torch.cat([_widen(padded.ids, length), padded.ids.new_full((rows - own, length), EOS)])
-    moved = places // width * length + places % width  # (N,)
+def _widen(padded: Padded, places: Tensor, length: int) -> _Side:
+    """The same sentences in a rectangle (B, `length`)."""
+    width = padded.ids.shape[1]
+    ids, mask = (torch.nn.functional.pad(x, (0, length - width)) for x in padded)
+    return _Side(Padded(ids, mask), places // width * length + places % width)
+
+
+def _fill_tokens(side: _Side, rows: int, tokens: int) -> _Side:
+    """`rows` of them, the first of filler as full as it takes to have `tokens` in all."""
+    (own, length), missing = side.padded.ids.shape, tokens - len(side.places)
+    real = (torch.arange((rows - own) * length) < missing).view(-1, length)
     behind = torch.arange(own * length, own * length + missing)
-    return _Filled(Padded(ids, mask), torch.cat([moved, behind]))
+    return _Side(_append(side.padded, real), torch.cat([side.places, behind]))
 
 
-def _widen(x: Tensor, length: int) -> Tensor:
-    return torch.nn.functional.pad(x, (0, length - x.shape[1]))
+def _fill_rows(side: _Side, rows: int, tokens: int) -> _Side:
+    """`rows` of them, those of filler with one token; what is missing at `places` is padding."""
+    own, length = side.padded.ids.shape
+    real = (torch.arange(length) < 1).expand(rows - own, length)
+    free = torch.ones(rows * length, dtype=torch.bool).index_fill_(0, side.places, False)
+    others = free.nonzero()[: tokens - len(side.places), 0]  # nobody's twice: slopes are summed
+    return _Side(_append(side.padded, real), torch.cat([side.places, others]))
 
 
-def _longest(batch: Batch) -> int:
-    return max(batch.source.ids.shape[1], batch.target.ids.shape[1])
+def _append(padded: Padded, real: Tensor) -> Padded:
+    """Rows of filler behind the others, which are `real` (F, S) in part."""
+    ids = padded.ids.new_full(real.shape, EOS)
+    return Padded(torch.cat([padded.ids, ids]), torch.cat([padded.mask, real]))
 
 
-def round_up(length: int) -> int:
-    """The least of 4, 6, 8, 12, 16, 24, 32, 48 ... that is no less than `length`."""
-    power = max(4, 1 << (length - 1).bit_length())
-    between = power * 3 // 4
-    return between if 4 <= length <= between else power
+def _round(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
 
 
-def shortest(rounded: int) -> int:
+def round_up(length: int, parts: int) -> int:
+    """The least no less than `length`, of `parts` evenly from each power of two to the next."""
+    below = 1 << max(0, (length - 1).bit_length() - 1)
+    return _round(length, max(1, below // parts))
+
+
+def shortest(rounded: int, parts: int) -> int:
     """The least length that is rounded up to `rounded`."""
-    return next(length for length in range(1, rounded + 1) if round_up(length) == rounded)
+    return next(n for n in range(1, rounded + 1) if round_up(n, parts) == rounded)

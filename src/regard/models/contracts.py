@@ -54,6 +54,9 @@ class Model(nn.Module, ABC, Generic[StateT]):
 
     limit: int | None = None
     """The longest source or target, in tokens, that the model can take; None: any."""
+    packs: bool = False
+    """Whether `teach` leaves out padding on the way: it takes as long as there are tokens then,
+    and else as long as the rectangle is large."""
 
     @abstractmethod
     def encode(self, source: Padded, *, watch: Watch | None = None) -> Memory:

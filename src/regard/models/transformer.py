@@ -350,8 +350,8 @@ class Transformer(Stacks[DecoderLayer]):
     def __init__(self, settings: TransformerSettings, source_size: int, target_size: int) -> None:
         super().__init__(settings, source_size, target_size, DecoderLayer)
         self.window = settings.window
+        # sentences may not lie end to end where a layer counts on a rectangle
         self.packs = settings.window is None and settings.reach is None
-        """Whether sentences may lie end to end: not where a layer counts on a rectangle."""
 
     def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Decoded:
         x = self.embeddings.of_target(target.ids)  # (B, T, D)

@@ -116,7 +116,7 @@ def train(
     """
     if (folder.path / PLAN).exists():
         raise RunError(f"{folder.path}: holds a comparison; train in another folder with --out")
-    if recipe.training.capture:
+    if recipe.training.capture is True:
         check_graphs(device)  # before a corpus is read, which may take an hour
     with folder.locked():
         _check_same(recipe, folder)

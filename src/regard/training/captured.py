@@ -1,10 +1,11 @@
-"""A step of training that is captured once and replayed: for models too small to keep a GPU busy.
+"""A step of training that is captured once and replayed: a GPU then never waits for the host.
 
-The steps of a small model take as long as it takes to start their kernels, some thousands of them.
-A CUDA graph starts them all at once. It holds shapes and addresses fixed: batches are brought to
-few shapes (`batching.buckets`) and copied to where the graph of their shape reads, and what changes
-from step to step otherwise (the rate, the number of tokens) lies on the device too. There is one
-graph for each shape, which adds to the gradients, and one that uses them up.
+A step is some thousands of kernels, and to start them takes the host longer than many a model
+takes to run them. A CUDA graph starts them all at once. It holds shapes and addresses fixed:
+batches are brought to few shapes (`batching.buckets`) and copied to where the graph of their shape
+reads, and what changes from step to step otherwise (the rate, the number of tokens) lies on the
+device too. Where a step has one batch there is one graph for each shape, which does all of it;
+where it has several, each shape's adds to the gradients and one more uses them up.
 
 The first batch of each shape is learned from without a graph, which readies all kernels; the second
 is captured. What is random differs in each replay: a graph asks the device's generator anew.
@@ -19,10 +20,18 @@ from torch import Tensor
 
 from regard.batching.buckets import Buckets, Shape, fill_up
 from regard.errors import TrainingError
-from regard.training.step import Learning
+from regard.training.step import Learning, PlainStep
 from regard.types import Batch
 
+MOST = 96
+"""Shapes that are captured: other batches, which are rare then, are learned from as they are."""
+
 Run = Callable[[], None]
+Note = Callable[[str], None]
+
+
+class CaptureError(Exception):
+    """What could not be captured, and why; none of it was done."""
 
 
 class Recorder(Protocol):
@@ -33,7 +42,10 @@ class Recorder(Protocol):
         ...
 
     def capture(self, work: Run) -> Run:
-        """What does `work` again with whatever lies in its tensors then; it is not done now."""
+        """What does `work` again with whatever lies in its tensors then; it is not done now.
+
+        A CaptureError where it cannot be done again.
+        """
         ...
 
 
@@ -60,11 +72,23 @@ class Graphs:
     def capture(self, work: Run) -> Run:
         graph = torch.cuda.CUDAGraph()
         how = {"pool": self.pool, "stream": self.stream, "capture_error_mode": "thread_local"}
-        with torch.cuda.graph(graph, **how):
-            work()
+        try:
+            with torch.cuda.graph(graph, **how):
+                work()
+        except RuntimeError as error:  # torch's own errors, those of memory among them
+            _recover(self.stream.device)
+            raise CaptureError(str(error).split("\n", 1)[0]) from error
         self.pool = graph.pool()
         replay: Run = graph.replay
         return replay
+
+
+def _recover(where: torch.device) -> None:
+    """Give a device a fresh generator: the old one believes itself in a graph that has failed."""
+    torch.cuda.synchronize(where)
+    number = torch.cuda.current_device() if where.index is None else where.index
+    generator = torch.cuda.default_generators[number]
+    generator.graphsafe_set_state(generator.clone_state())
 
 
 class _Aside:
@@ -113,67 +137,107 @@ class _Numbers:
 class CapturedStep:
     """A step that comes to what its twin `PlainStep` comes to, without its launches.
 
-    Gradients stay where they are between steps.
+    Where something cannot be captured, `noted` is told so once, and its twin goes on from there.
     """
 
-    def __init__(self, learning: Learning, buckets: Buckets, recorder: Recorder) -> None:
+    def __init__(
+        self, learning: Learning, buckets: Buckets, recorder: Recorder, noted: Note
+    ) -> None:
         self.learning, self.buckets, self.recorder = learning, buckets, recorder
+        self.noted = noted
         self.parameters = list(learning.model.parameters())
         self.where = self.parameters[0].device
         self.numbers = _Numbers(self.where)
+        self.before = torch.zeros_like(learning.totals)
         self.buffers: dict[Shape, Batch] = {}
-        self.runs: dict[Shape, Run] = {}
-        self.update: Run | None = None
-        self.warm = False
-        for parameter in self.parameters:
-            parameter.grad = torch.zeros_like(parameter)
+        self.done: set[Shape | None] = set()
+        self.runs: dict[Shape | None, Run] = {}
+        """What is replayed for each shape; for None, what uses up gradients of several batches."""
+        self.instead: PlainStep | None = None
         for group in learning.optimizer.param_groups:
             group["lr"] = self.numbers.rate
             group["capturable"] = self.where.type == "cuda"
 
     def __call__(self, batches: Sequence[Batch], *, rate: float, step: int) -> None:
+        if self.instead is None:
+            try:
+                self._step(batches, rate, step)
+                return
+            except CaptureError as error:
+                self.noted(f"steps are not captured as graphs from here on: {error}")
+                self.instead = self._give_up()
+        self.instead(batches, rate=rate, step=step)
+
+    def _step(self, batches: Sequence[Batch], rate: float, step: int) -> None:
         moving, tokens = self.learning.moving, sum(batch.num_tokens for batch in batches)
         with self.recorder.apart():
+            self.before.copy_(self.learning.totals)
             self.numbers.set(tokens, rate, moving.pace(step) if moving else 0.0)
+            if len(batches) == 1:
+                self._learn(batches[0], self._all)
+                return
+            self._lay_out()
             for batch in batches:
-                self._learn(batch)
-            self._finish()
+                self._learn(batch, self._add)
+            self._run(None, self._use_up)
 
-    def _learn(self, batch: Batch) -> None:
-        """Add the gradients of a batch."""
+    def _lay_out(self) -> None:
+        """Make gradients that stay where they are: several graphs use them."""
+        for parameter in self.parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+
+    def _give_up(self) -> PlainStep:
+        """What goes on in the place of this, from before the step that failed."""
+        self.runs.clear()
+        self.buffers.clear()
+        learning = self.learning
+        learning.totals.copy_(self.before)
+        learning.optimizer.zero_grad(set_to_none=True)
+        for group in learning.optimizer.param_groups:
+            group["capturable"] = False
+        return PlainStep(learning)
+
+    def _learn(self, batch: Batch, work: Callable[[Batch], None]) -> None:
+        """Do `work` with a batch."""
         shape = self.buckets.shape(batch)
-        if shape is None:
-            self._add(batch.to(self.where))
+        if shape is None or (shape not in self.buffers and len(self.buffers) >= MOST):
+            work(batch.to(self.where))
             return
-        filled = fill_up(batch, shape)
-        if shape not in self.buffers:
+        filled = fill_up(batch, shape, packed=self.buckets.packed)
+        if shape in self.buffers:
+            put(filled, self.buffers[shape])
+        else:
             self.buffers[shape] = filled.to(self.where)
-            self._add(self.buffers[shape])
-            return
-        put(filled, self.buffers[shape])
-        if shape not in self.runs:
-            self.runs[shape] = self.recorder.capture(lambda: self._add(self.buffers[shape]))
-        self.runs[shape]()
+        self._run(shape, lambda: work(self.buffers[shape]))
 
-    def _finish(self) -> None:
-        """Use the gradients up."""
-        if not self.warm:
-            self._apply()
-            self.warm = True
+    def _run(self, what: Shape | None, work: Run) -> None:
+        """Do it as it is for the first time, and after that as it was captured."""
+        if what not in self.done:
+            work()
+            self.done.add(what)
             return
-        if self.update is None:
-            self.update = self.recorder.capture(self._apply)
-        self.update()
+        if what not in self.runs:
+            self.runs[what] = self.recorder.capture(work)
+        self.runs[what]()
+
+    def _all(self, batch: Batch) -> None:
+        """A whole step, whose gradients nobody else needs."""
+        self._add(batch)
+        self._apply()
+        self.learning.optimizer.zero_grad(set_to_none=True)
+
+    def _use_up(self) -> None:
+        """What a step does behind its last batch."""
+        self._apply()
+        self.learning.optimizer.zero_grad(set_to_none=False)
 
     def _add(self, batch: Batch) -> None:
         learning = self.learning
         with learning.autocast():
             loss = learning.loss(learning.model, batch)
         if loss.routings:
-            raise TrainingError(
-                "training.capture is not for models with experts, whose use the host counts; "
-                "leave it out"
-            )
+            raise CaptureError("the model has experts, whose use the host counts")
         torch.autograd.backward(loss.minimised * self.numbers.share)
         learning.totals.add_(torch.stack([loss.minimised.detach(), loss.surprise]))
 
@@ -182,7 +246,6 @@ class CapturedStep:
         if learning.clip_norm:
             torch.nn.utils.clip_grad_norm_(self.parameters, learning.clip_norm)
         learning.optimizer.step()
-        learning.optimizer.zero_grad(set_to_none=False)
         if learning.moving:
             learning.moving.move(self.parameters, self.numbers.pace)
 

@@ -84,9 +84,10 @@ class TrainingSettings(Settings):
     float32."""
     compile: bool = False
     """Compile the loss with torch.compile: minutes of waiting first, then faster on a GPU."""
-    capture: bool = False
-    """Replay steps as CUDA graphs: for small models on a GPU, whose steps take as long as it takes
-    to ask for them. Not with experts, nor with `consistency`."""
+    capture: Literal["auto"] | bool = "auto"
+    """Replay steps as CUDA graphs, which a GPU runs without waiting for the host; the results are
+    the same. `auto`: on a GPU, unless the loss is compiled. A model that cannot be captured, as one
+    with experts, is trained without, and says so."""
     optimizer: OptimizerSettings = OptimizerSettings()
     schedule: ScheduleSettings = ScheduleSettings()
     validation: ValidationSettings = ValidationSettings()
@@ -105,10 +106,9 @@ class TrainingSettings(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.capture and self.consistency:
+        if self.capture is True and self.compile:
             raise ValueError(
-                f"consistency {self.consistency} sees pairs twice, which capture cannot; leave "
-                "out one of the two"
+                "what is compiled is not captured as well; leave out one of compile and capture"
             )
         return self
 
@@ -233,9 +233,11 @@ class _Training:
             # No method of this: in a circle it would outlive its run, and hold its files open.
             partial(torch.autocast, self.device.type, torch.bfloat16, enabled=halves),
         )
-        if not s.capture:
+        capture = self.device.type == "cuda" and not s.compile if s.capture == "auto" else s.capture
+        if not capture:
             return PlainStep(learning)
-        return CapturedStep(learning, Buckets(s.batch_tokens), graphs_on(self.device))
+        buckets = Buckets(s.batch_tokens, self.model.packs, self.model.limit)
+        return CapturedStep(learning, buckets, graphs_on(self.device), self.reporter.noted)
 
     # -- going on ---------------------------------------------------------------------------
 

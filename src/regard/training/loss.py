@@ -35,11 +35,15 @@ def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> 
     return Loss((1 - smoothing) * surprise + smoothing * uniform, surprise.detach())
 
 
-def disagreement(one: Tensor, other: Tensor) -> Tensor:
-    """The mean of both Kullback-Leibler divergences of two softmaxes (M, V), summed over M: ()."""
+def disagreement(one: Tensor, other: Tensor, labels: Tensor) -> Tensor:
+    """The mean of both Kullback-Leibler divergences of two softmaxes (M, V), summed over M: ().
+
+    A row whose label (M,) is IGNORED counts for nothing.
+    """
     precise = torch.promote_types(one.dtype, torch.float32)
     p, q = (F.log_softmax(logits, -1, dtype=precise) for logits in (one, other))
-    return ((p.exp() - q.exp()) * (p - q)).sum() / 2
+    gaps = (p.exp() - q.exp()) * (p - q)  # (M, V)
+    return gaps.masked_fill((labels == IGNORED)[:, None], 0.0).sum() / 2
 
 
 def batch_loss(
@@ -62,6 +66,7 @@ def batch_loss(
         logits = model.logits(features)  # (copies * M, V)
         minimised, surprise, _ = smoothed_cross_entropy(logits, seen.labels, smoothing)
         if consistency:
-            minimised = minimised + consistency * disagreement(*logits.chunk(2))
+            one, other = logits.chunk(2)  # (M, V) each
+            minimised = minimised + consistency * disagreement(one, other, batch.labels)
     minimised = minimised / copies + batch.num_tokens * sum(one.imbalance for one in routings)
     return Loss(minimised, surprise / copies, routings)
