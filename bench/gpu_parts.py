@@ -21,7 +21,7 @@ from torch import Tensor
 from bench.made_up import LONGEST, MEAN, SPREAD
 from bench.paper import BASE, TOKENS
 from bench.stages import Facts
-from regard.kernels import attention, bend, norm
+from regard.kernels import attention, bend, norm, sums
 from regard.kernels import loss as losses
 from regard.kernels.attention import Plan, Rows, Tiles, attend_short, plain_short
 from regard.kernels.bend import linear_relu, plain_linear_relu
@@ -134,6 +134,7 @@ def check() -> Facts:
     yield from _check_norm(seed)
     yield from _check_loss()
     yield from _check_bend()
+    yield from _check_sums()
 
 
 def _check_attention(seed: Tensor) -> Facts:
@@ -202,6 +203,13 @@ def _check_bend() -> Facts:
     mine = [found, *torch.autograd.grad(found, halves, slope)]
     gaps = errors(mine, [wanted, *torch.autograd.grad(wanted, precise, slope.double())])
     yield {"kernel": "bend", "gaps": gaps, "ok": max(gaps) < 2e-2}
+
+
+def _check_sums() -> Facts:
+    for width, rows in itertools.product((WIDTH, 3 * WIDTH, 100), (7, ROWS, TOKENS)):
+        x = torch.randn(rows, width, device=CUDA).to(torch.bfloat16)
+        gaps = errors([sums.sum_rows(x)], [sums.plain_sum_rows(x.double())])
+        yield {"kernel": "sums", "width": width, "rows": rows, "gaps": gaps, "ok": max(gaps) < 1e-4}
 
 
 def tries() -> list[tuple[Plan, bool]]:
@@ -370,16 +378,32 @@ def time_bend() -> Facts:
         yield {"who": "ours", "tiles": list(bend.tiles), **ours}
 
 
+def time_sums() -> Facts:
+    """The sum of 25,000 rows, as wide as queries, keys and values: ours and torch's."""
+    x = torch.randn(TOKENS, 3 * WIDTH, device=CUDA, dtype=torch.bfloat16)
+    spent = milliseconds(partial(sums.plain_sum_rows, x))
+    yield {"who": "torch", "ms": spent, "floor_ms": 2 * x.numel() / 4.3e9}
+    for rows, cols, programs in itertools.product((16, 32, 64), (64, 128), (24, 48, 96)):
+        sums.first = sums.Tiles(rows, cols, 4, programs)
+        spent = milliseconds(partial(sums.sum_rows, x))
+        yield {"who": "ours", "tiles": list(sums.first), "ms": spent}
+    few = torch.randn(528, 3 * WIDTH, device=CUDA)
+    yield {"who": "torch, few", "ms": milliseconds(partial(sums.plain_sum_rows, few))}
+    for rows, cols, warps in itertools.product((64, 128, 256), (16, 32), (4, 8)):
+        sums.last = sums.Tiles(rows, cols, warps, 1)
+        spent = milliseconds(partial(sums.sum_rows, few))
+        yield {"who": "ours, few", "tiles": list(sums.last), "ms": spent}
+
+
 def time_loss() -> Facts:
     """Loss and slopes of logits that are there, and the whole output layer in chunks."""
     labels = torch.randint(VOCABULARY, (TOKENS,), device=CUDA)
     chunk = torch.randn(4096, VOCABULARY, device=CUDA, dtype=torch.bfloat16)
     moved = 2 * 2 * chunk.numel() / 4.3e9
     yield {"floor_ms": moved, "rows": len(chunk)}
-    for cols, warps in itertools.product((1024, 2048, 4096, 8192), (4, 8, 16)):
-        if cols > 1024 * warps:  # spills registers
-            continue
-        losses.tiles = losses.Tiles(cols, warps)
+    tried = [losses.Tiles(each=each) for each in (32, 64, 128)]
+    tried += [losses.Tiles(cols, warps, 0) for cols, warps in ((2048, 4), (4096, 4), (4096, 8))]
+    for losses.tiles in tried:
         work = partial(losses.smoothed_slopes_, chunk, labels[: len(chunk)], 0.1)
         yield {"who": "ours", "tiles": list(losses.tiles), "ms": milliseconds(work)}
     losses.tiles = losses.Tiles()

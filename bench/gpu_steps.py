@@ -157,9 +157,10 @@ def profile() -> Facts:
 
 
 def captured_step(
-    work: Work = SMALL, *, graphs: bool, dropout: float = 0.1
+    work: Work = SMALL, *, graphs: bool, dropout: float = 0.1, without: tuple[str, ...] = ()
 ) -> tuple[AnyModel, CapturedStep]:
-    """A model, and what teaches it."""
+    """A model, and what teaches it, without some of the kernels."""
+    available.disabled.update(without)
     torch.manual_seed(1)
     model = fresh(replace(work.shape, dropout=dropout)).to(CUDA).train()
     settings = OptimizerSettings()
@@ -202,15 +203,19 @@ class CapturedLearner:
         return {"shapes": len(self.work.runs), "filler": 1 - own / filled}
 
 
-EVERY = ("attention", "norm", "bend", "loss")
+EVERY = ("attention", "norm", "bend", "linear", "loss")
 STEPS: dict[str, Callable[[Work], Learner]] = {
     "regard, captured": lambda work: CapturedLearner(captured_step(work, graphs=True)[1]),
     "regard, kernels": lambda work: ours(work).step,
     "regard, kernels, model compiled": lambda work: ours(work, compiled="model").step,
     "Hugging Face Marian, compiled": lambda work: theirs(work, compiled=True).step,
     "regard, kernels, all compiled": lambda work: ours(work, compiled="loss").step,
-    "regard, kernels but norm": lambda work: ours(work, without=("norm",)).step,
-    "regard, kernels but bend": lambda work: ours(work, without=("bend",)).step,
+    "regard, captured, all but bend": lambda work: CapturedLearner(
+        captured_step(work, graphs=True, without=("bend",))[1]
+    ),
+    "regard, captured, all but linear": lambda work: CapturedLearner(
+        captured_step(work, graphs=True, without=("linear",))[1]
+    ),
     "Hugging Face Marian": lambda work: theirs(work, compiled=False).step,
     "regard, no kernels": lambda work: ours(work, without=EVERY).step,
     "regard, no kernels, all compiled": lambda work: (

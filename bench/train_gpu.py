@@ -27,8 +27,8 @@ STEPS = (
     PEER,
     "regard, kernels",
     "Hugging Face Marian",
-    "regard, kernels but norm",
-    "regard, kernels but bend",
+    "regard, captured, all but linear",
+    "regard, captured, all but bend",
     "regard, no kernels",
     "regard, no kernels, all compiled",
     "regard, kernels, all compiled",
@@ -45,6 +45,7 @@ STAGES = (
     "norm",
     "loss",
     "bend",
+    "sums",
     "attention",
     *(f"step: {name}" for name in STEPS[2:]),
 )
@@ -63,6 +64,7 @@ def stage(name: str, plan: Path) -> Facts:
         "norm": parts.time_norm,
         "loss": parts.time_loss,
         "bend": parts.time_bend,
+        "sums": parts.time_sums,
     }
     if name in own:
         return own[name]()

@@ -11,6 +11,8 @@ NEEDS = {
     "test_loss.py",
     "test_chance.py",
     "test_bend.py",
+    "test_linear.py",
+    "test_sums.py",
     "test_available.py",
     "test_glance.py",
 }

@@ -18,6 +18,7 @@ from regard.kernels.available import have_triton, interpreted
 from regard.kernels.bend import linear_relu
 from regard.kernels.glance import glance
 from regard.kernels.norm import Norm, add_norm, add_then_norm
+from regard.kernels.sums import FEW, sum_rows
 
 H, D, V = 2, 512, 8000
 HALF = torch.bfloat16
@@ -142,17 +143,25 @@ def test_norm(built):
     add_norm(x, y, norm, **how).sum().backward()
     added, normed = add_then_norm(x, y, norm, **how)
     (added + normed).sum().backward()
-    fits(built, ["forward", "backward"] * 2)
+    fits(built, ["forward", "backward", "sum_rows"] * 2)
 
 
 def test_bend(built):
     linear_relu(leaf(12, D), leaf(4 * D, D), leaf(4 * D)).sum().backward()
-    fits(built, ["backward"])
+    fits(built, ["backward", "sum_rows"])
 
 
-def test_loss(built):
-    loss._kernel(torch.zeros(12, V, dtype=HALF), torch.zeros(12, dtype=torch.int64), 0.1)
-    fits(built, ["smoothed_cross_entropy"])
+def test_sums(built):
+    sum_rows(leaf(FEW + 1, D))
+    fits(built, ["sum_rows"] * 2)
+
+
+@pytest.mark.parametrize(
+    ("size", "name"), [(V, "at_once"), (32_000, "at_once"), (50_000, "in_parts")]
+)
+def test_loss(size, name, built):
+    loss._kernel(torch.zeros(2, size, dtype=HALF), torch.zeros(2, dtype=torch.int64), 0.1)
+    fits(built, [name])
 
 
 def look(queries, keys, dtype, width=64):
@@ -183,5 +192,6 @@ def test_other_batches_do_not_compile_again(built):
         add_norm(leaf(num, D), leaf(num, D), norm, dropout=0.1).sum().backward()
         linear_relu(leaf(num, D), leaf(4 * D, D), leaf(4 * D)).sum().backward()
         loss._kernel(torch.zeros(num, V, dtype=HALF), torch.zeros(num, dtype=torch.int64), 0.1)
-    assert len(built) == 4 * 6
-    assert len({id(one.code) for one in built}) == 6
+        sum_rows(leaf(num, D))
+    assert len(built) == 4 * 9
+    assert len({id(one.code) for one in built}) == 9

@@ -8,9 +8,9 @@ from regard.kernels.loss import IGNORED, Tiles, plain_slopes_, smoothed_slopes_
 M, V = 5, 21
 
 
-@pytest.fixture(autouse=True)
-def small_tiles(monkeypatch):
-    monkeypatch.setattr(loss, "tiles", Tiles(cols=8, warps=4))
+@pytest.fixture(autouse=True, params=[0, 64], ids=["in parts", "at once"])
+def small_tiles(request, monkeypatch):
+    monkeypatch.setattr(loss, "tiles", Tiles(cols=8, warps=4, whole=request.param))
 
 
 def given(where, dtype=torch.float32):

@@ -53,7 +53,7 @@ def batches(lengths, seed=0):
     return [collate(draw(sizes), draw(reversed(sizes))) for sizes in lengths]
 
 
-def learning(chosen=None, *, consistency=0.0, **settings):
+def learning(chosen=None, *, consistency=0.0, autocast=nullcontext, **settings):
     torch.manual_seed(1)
     chosen = chosen or TransformerSettings(**SETTINGS, **settings)
     model = build_model(chosen, SIZE, SIZE, joint=True)
@@ -61,7 +61,7 @@ def learning(chosen=None, *, consistency=0.0, **settings):
     moving = MovingAverage(list(model.parameters()), 0.9)
     totals = torch.zeros(2, dtype=torch.float64)
     loss = partial(batch_loss, smoothing=0.1, consistency=consistency)
-    return Learning(model, loss, optimizer, moving, totals, ExpertUse(), CLIP, nullcontext)
+    return Learning(model, loss, optimizer, moving, totals, ExpertUse(), CLIP, autocast)
 
 
 def step_of(it, recorder, notes=None):
@@ -123,6 +123,15 @@ def test_what_cannot_be_captured_is_learned_from_plainly_and_once(until, accumul
     assert captured.instead is not None
     assert not captured.runs
     assert not captured.buffers
+
+
+def test_weights_in_half_precision_come_to_the_same():
+    halves = partial(torch.autocast, "cpu", torch.bfloat16)
+    plain, other = (learning(autocast=halves, **FREE) for _ in range(2))
+    (batch,), step = batches([[9] * 6]), step_of(other, Again())
+    PlainStep(plain)([batch], rate=0.0, step=1)
+    step([batch], rate=0.0, step=1)
+    torch.testing.assert_close(other.totals, plain.totals, rtol=1e-3, atol=0.0)
 
 
 def test_the_first_of_a_shape_is_done_and_the_second_captured():

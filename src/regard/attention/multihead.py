@@ -9,6 +9,7 @@ from regard.attention.attend import KeyValues, attend
 from regard.attention.few import Sight, few, fits_few
 from regard.attention.packed import Layout, Pairing, attend_stacked
 from regard.attention.scores import ScaledDotScore
+from regard.kernels.linear import Linear, linear
 from regard.types import Site, Watch
 
 
@@ -22,7 +23,7 @@ def merge_heads(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(2)
 
 
-class StackedLinear(nn.Linear):
+class StackedLinear(Linear):
     """A linear layer of which some outputs can be asked for alone."""
 
     def forward(self, x: Tensor, outputs: tuple[int, int] | None = None) -> Tensor:
@@ -31,7 +32,8 @@ class StackedLinear(nn.Linear):
             return super().forward(x)
         rows = slice(*outputs)
         bias = None if self.bias is None else self.bias[rows]
-        return nn.functional.linear(x, self.weight[rows], bias)
+        chosen = linear if self.training else nn.functional.linear
+        return chosen(x, self.weight[rows], bias)
 
 
 class MultiHeadAttention(nn.Module):
@@ -48,7 +50,7 @@ class MultiHeadAttention(nn.Module):
         self.heads, self.dropout = heads, dropout
         self.score = ScaledDotScore()
         self.project = StackedLinear(width, 3 * width, bias=bias)
-        self.out = nn.Linear(width, width, bias=bias)
+        self.out = Linear(width, width, bias=bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

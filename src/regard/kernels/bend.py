@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.library import custom_op
 
 from regard.kernels.available import COMPILED, device_of
+from regard.kernels.sums import sum_rows
 
 
 class Tiles(NamedTuple):
@@ -59,7 +60,7 @@ def _unbend(out: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
     """The slope of what was bent (N, F), and its sums over all rows (F,) in float32."""
     (num, width), slope = out.shape, slope.contiguous()
     inner = torch.empty_like(slope)
-    sums = slope.new_zeros(tiles.programs, width, dtype=torch.float32)
+    sums = slope.new_empty(tiles.programs, width, dtype=torch.float32)
     with device_of(out):
         importlib.import_module("regard.kernels.device.bend").backward[
             (-(-width // tiles.cols), tiles.programs)
@@ -67,7 +68,7 @@ def _unbend(out: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
             out, slope, inner, sums, num, WIDTH=width, ROWS=tiles.rows, COLS=tiles.cols,
             PROGRAMS=tiles.programs, num_warps=tiles.warps, **COMPILED,
         )  # fmt: skip
-    return inner, sums.sum(0)
+    return inner, sum_rows(sums)
 
 
 _backward = custom_op("regard::relu_backward", _unbend, mutates_args=())

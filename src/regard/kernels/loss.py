@@ -20,8 +20,12 @@ class Tiles(NamedTuple):
     """How the work of the kernel is cut."""
 
     cols: int = 4096
-    """Logits that a program has at a time."""
+    """Logits that a program has at a time, where a row is longer than `whole`."""
     warps: int = 8
+    whole: int = 1 << 15
+    """A row of at most so many logits is read once: a longer one finds too few registers."""
+    each: int = 64
+    """Logits that a thread has then."""
 
 
 tiles = Tiles()
@@ -71,10 +75,13 @@ def _kernel(logits: Tensor, labels: Tensor, smoothing: float) -> Costs:
     rows, size = logits.shape
     costs, own = (labels.new_empty(rows, dtype=torch.float32) for _ in range(2))
     kernels = importlib.import_module("regard.kernels.device.loss")
+    cols = 1 << (size - 1).bit_length()
+    kernel, warps = kernels.at_once, max(4, cols // (32 * tiles.each))
+    if size > tiles.whole:
+        kernel, cols, warps = kernels.in_parts, min(tiles.cols, cols), tiles.warps
     with device_of(logits):
-        kernels.smoothed_cross_entropy[(rows,)](
+        kernel[(rows,)](
             logits, labels.contiguous(), costs, own, logits.stride(0), size, smoothing, IGNORED,
-            COLS=min(tiles.cols, 1 << (size - 1).bit_length()), num_warps=tiles.warps,
-            **COMPILED,
+            COLS=cols, num_warps=warps, **COMPILED,
         )  # fmt: skip
     return Costs(costs, own)

@@ -12,6 +12,7 @@ from torch.library import custom_op
 
 from regard.kernels.available import COMPILED, device_of
 from regard.kernels.chance import draw_seed, kept, no_seed, threshold
+from regard.kernels.sums import sum_rows
 
 WIDEST = 8192
 """The widest row that a program can hold."""
@@ -138,40 +139,46 @@ def _add_slopes(  # noqa: PLR0913
     seed: Tensor,
     dropout: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Slopes of x, of y (nothing where it is that of x), and of weight, shift and bias (3, D).
+    """Slopes of x, of y (nothing where it is that of x), and of the vectors (2, D) or (3, D).
+
+    These are weight, shift and, if there is one, bias.
 
     Where the norm's input was kept it is `x`, there is no y, and `beside` is the slope that it has
     by the way past the norm.
     """
     num, width = x.shape
-    to_x, to_y, _ = made = _slope_room(slope, x, dropout)
-    sums = x.new_zeros(3, tiles.programs, width, dtype=torch.float32)
+    to_x, to_y, _ = made = _slope_room(slope, x, bias, dropout)
     if not num:
-        return *made[:2], sums.sum(1)
+        return *made[:2], made[2].zero_()
+    # A row for each program, so that the rows of all vectors are summed in one go.
+    sums = x.new_empty(tiles.programs, 3 if bias is not None else 2, width, dtype=torch.float32)
+    shares = *sums.unbind(1), *([sums] if bias is None else [])
     with device_of(x):
         _device().backward[(tiles.programs,)](
             x, x if y is None else y.contiguous(), x if bias is None else bias, weight,
             slope.contiguous(), x if beside is None else beside.contiguous(),
-            means, spreads, seed, to_x, to_y, *sums.unbind(), num,
+            means, spreads, seed, to_x, to_y, *shares, num,
             threshold(dropout), 1 / (1 - dropout),
             BESIDE=beside is not None, PROGRAMS=tiles.programs,
             **_constants(bias, dropout, y is None, width),
         )  # fmt: skip
-    return *made[:2], sums.sum(1)
+    return *made[:2], sum_rows(sums.flatten(1)).view(-1, width)
 
 
 _backward = custom_op("regard::add_norm_backward", _add_slopes, mutates_args=())
 
 
-def _slope_room(slope: Tensor, x: Tensor, dropout: float) -> tuple[Tensor, Tensor, Tensor]:
-    num, width = x.shape
+def _slope_room(
+    slope: Tensor, x: Tensor, bias: Tensor | None, dropout: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    (num, width), vectors = x.shape, 2 if bias is None else 3
     to_y = slope.new_empty(num if dropout else 0, width)
-    return x.new_empty(num, width), to_y, x.new_empty(3, width, dtype=torch.float32)
+    return x.new_empty(num, width), to_y, x.new_empty(vectors, width, dtype=torch.float32)
 
 
 @_backward.register_fake
 def _(slope: Tensor, beside: Tensor | None, x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
-    return _slope_room(slope, x, rest[-1])
+    return _slope_room(slope, x, rest[1], rest[-1])
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -201,11 +208,11 @@ def _share(
     )
     if not ctx.dropout:
         to_y = to_x.to(slope.dtype)
-    to_weight, to_shift, to_bias = vectors.unbind()
+    to_weight, to_shift, *to_bias = vectors.unbind()
     return (
         to_x,
         to_y,
-        None if bias is None else to_bias.to(bias.dtype),
+        None if bias is None else to_bias[0].to(bias.dtype),
         to_weight.to(weight.dtype),
         to_shift.to(shift.dtype),
         *(None,) * 4,

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from regard.kernels.available import suits
 from regard.kernels.bend import linear_relu
+from regard.kernels.linear import Linear
 from regard.layers.dropout import Dropout
 
 ActivationName = Literal["relu", "gelu", "swiglu"]
@@ -33,7 +34,7 @@ class FeedForward(nn.Module):
         self.matrices = 2 if activation == "swiglu" else 1
         self.inner = nn.Linear(width, self.matrices * hidden, bias=bias)
         self.dropout = Dropout(dropout)
-        self.outer = nn.Linear(hidden, width, bias=bias)
+        self.outer = Linear(hidden, width, bias=bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

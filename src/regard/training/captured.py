@@ -13,6 +13,7 @@ is captured. What is random differs in each replay: a graph asks the device's ge
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -20,6 +21,8 @@ from torch import Tensor
 
 from regard.batching.buckets import Buckets, Shape, fill_up
 from regard.errors import TrainingError
+from regard.training.halves import Halved
+from regard.training.loss import Loss
 from regard.training.step import Learning, PlainStep
 from regard.types import Batch
 
@@ -145,7 +148,12 @@ class CapturedStep:
     ) -> None:
         self.learning, self.buckets, self.recorder = learning, buckets, recorder
         self.noted = noted
-        self.parameters = list(learning.model.parameters())
+        model = learning.model
+        # Of other families nobody knows that they use their weights in products alone.
+        self.loss: Callable[[Batch], Loss] = (
+            Halved(learning.loss, model) if model.packs else partial(learning.loss, model)
+        )
+        self.parameters = list(model.parameters())
         self.where = self.parameters[0].device
         self.numbers = _Numbers(self.where)
         self.before = torch.zeros_like(learning.totals)
@@ -235,7 +243,7 @@ class CapturedStep:
     def _add(self, batch: Batch) -> None:
         learning = self.learning
         with learning.autocast():
-            loss = learning.loss(learning.model, batch)
+            loss = self.loss(batch)
         if loss.routings:
             raise CaptureError("the model has experts, whose use the host counts")
         torch.autograd.backward(loss.minimised * self.numbers.share)

@@ -17,8 +17,8 @@ from regard.models.contracts import Projection
 
 CELLS = {"cpu": 1 << 22}
 """Logits of a chunk: on a CPU as many as its caches hold."""
-MANY_CELLS = 1 << 27
-"""Logits of a chunk elsewhere: enough to keep any device busy."""
+MANY_CELLS = 1 << 28
+"""Logits of a chunk elsewhere: enough to keep any device busy, as few as half a gigabyte holds."""
 EVEN = 128
 """Chunks of more rows have a multiple of so many, as the tiles of a GPU's products do."""
 
@@ -64,7 +64,7 @@ class _Chunks(torch.autograd.Function):
         precise = torch.promote_types(dtype, torch.float32)
         matrix, shift = weight.to(dtype), None if bias is None else bias.to(dtype)
         of_features = torch.empty_like(features, dtype=dtype) if wanted else None
-        of_weight = torch.zeros_like(weight, dtype=precise) if wanted else None
+        of_weight: Tensor | None = None
         of_bias = torch.zeros_like(bias, dtype=precise) if wanted and bias is not None else None
         totals = features.new_zeros(2, dtype=precise)
         size = max(1, CELLS.get(kind, MANY_CELLS) // len(weight))
@@ -76,11 +76,14 @@ class _Chunks(torch.autograd.Function):
                 slopes = F.linear(x, matrix, shift)  # (R, V): logits, as yet
                 costs = smoothed_slopes_(slopes, labels[rows], smoothing)
                 totals += torch.stack([costs.minimised.sum(), costs.surprise.sum()])
-                if of_features is not None and of_weight is not None:
+                if of_features is not None:
                     torch.mm(slopes, matrix, out=of_features[rows])
-                    of_weight += slopes.mT @ x
+                    part = slopes.mT @ x  # (V, D)
+                    of_weight = part.to(precise) if of_weight is None else of_weight.add_(part)
                 if of_bias is not None:
                     of_bias += slopes.sum(0, dtype=precise)
+        if wanted and of_weight is None:  # there was no row
+            of_weight = torch.zeros_like(weight, dtype=precise)
         ctx.save_for_backward(of_features, of_weight, of_bias)
         ctx.dtypes = features.dtype, weight.dtype, None if bias is None else bias.dtype
         minimised, surprise = totals.unbind()

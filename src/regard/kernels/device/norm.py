@@ -113,7 +113,8 @@ def backward(
         sum_shift += g
         if BIAS:
             sum_bias += tl.where(real, dy, 0.0)
-    at, real = program * WIDTH + cols, cols < WIDTH
+    vectors: tl.constexpr = 3 if BIAS else 2  # the row of a program has the shares in all
+    at, real = program * vectors * WIDTH + cols, cols < WIDTH
     tl.store(to_weight + at, tl.sum(sum_weight, 0), mask=real)
     tl.store(to_shift + at, tl.sum(sum_shift, 0), mask=real)
     if BIAS:

@@ -1,0 +1,45 @@
+"""A linear layer whose bias has its slope from a kernel, in training."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.kernels.available import suits
+from regard.kernels.sums import sum_rows
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x Wᵀ + b: (N, D), (F, D), (F,) -> (N, F); its plain twin is torch's.
+
+    A kernel is for packed rows in half precision, on a GPU.
+    """
+    if bias is None or x.ndim != 2 or torch.compiler.is_compiling() or not suits("linear", x):
+        return F.linear(x, weight, bias)
+    made: Tensor = _Linear.apply(x, weight.to(x.dtype), bias.to(x.dtype))  # type: ignore[no-untyped-call]
+    return made
+
+
+class Linear(nn.Linear):
+    """Torch's own layer, with `linear` in training."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., F)"""
+        return linear(x, self.weight, self.bias) if self.training else super().forward(x)
+
+
+class _Linear(torch.autograd.Function):
+    """(N, D), (F, D), (F,) -> (N, F), all of one precision."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return torch.addmm(bias, x, weight.T)
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        to_x = slope @ weight if ctx.needs_input_grad[0] else None
+        to_weight = slope.T @ x if ctx.needs_input_grad[1] else None
+        return to_x, to_weight, sum_rows(slope).to(slope.dtype)

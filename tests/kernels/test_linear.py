@@ -1,0 +1,50 @@
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard.kernels import available
+from regard.kernels.linear import Linear, linear
+
+N, D, OUT = 11, 6, 20
+
+
+def given(where, dtype):
+    generator = torch.Generator().manual_seed(0)
+    sizes = [(N, D), (OUT, D), (OUT,)]
+    types = [dtype, torch.float32, torch.float32]
+    return [
+        torch.randn(size, generator=generator).to(where, kind).requires_grad_()
+        for size, kind in zip(sizes, types, strict=True)
+    ]
+
+
+def slopes(made, inputs):
+    ways = torch.randn(made.shape, generator=torch.Generator().manual_seed(1)).to(made)
+    return torch.autograd.grad(made, inputs, ways)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_it_is_torchs(dtype, where):
+    inputs = given(where, dtype)
+    found = linear(*inputs)
+    wanted = F.linear(*(x.to(dtype) for x in inputs))
+    assert found.grad_fn.name() != wanted.grad_fn.name()
+    torch.testing.assert_close(found, wanted)
+    for one, other in zip(slopes(found, inputs), slopes(wanted, inputs), strict=True):
+        assert one.dtype == other.dtype
+        torch.testing.assert_close(one, other, atol=0.05, rtol=0.05)
+
+
+def test_it_can_be_told_not_to(where, monkeypatch):
+    monkeypatch.setattr(available, "disabled", {"linear"})
+    inputs = given(where, torch.float32)
+    assert linear(*inputs).grad_fn.name() == F.linear(*inputs).grad_fn.name()
+
+
+def test_only_training_asks_for_it(where):
+    layer, x = Linear(D, OUT).to(where), torch.randn(N, D, device=where)
+    names = []
+    for mode in (True, False):
+        names.append(layer.train(mode)(x).grad_fn.name())
+    assert names[0] != names[1]
+    torch.testing.assert_close(layer.train()(x), layer.eval()(x))
