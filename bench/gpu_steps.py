@@ -145,7 +145,8 @@ def profile() -> Facts:
         wait_for(CUDA)
     events = sorted(seen.key_averages(), key=lambda event: -event.self_device_time_total)
     total = sum(event.self_device_time_total for event in events)
-    yield {"kernels_ms_a_step": total / 4e3, "launches_a_step": sum(e.count for e in events) / 4}
+    launches = sum(event.count for event in events if event.self_device_time_total)
+    yield {"kernels_ms_a_step": total / 4e3, "launches_a_step": launches / 4}
     for event in events[:40]:
         share = event.self_device_time_total / total
         yield {

@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.kernels import available
-from regard.kernels.linear import Linear, linear
+from regard.kernels.linear import Linear, bare, linear
 
 N, D, OUT = 11, 6, 20
 
@@ -48,3 +48,14 @@ def test_only_training_asks_for_it(where):
         names.append(layer.train(mode)(x).grad_fn.name())
     assert names[0] != names[1]
     torch.testing.assert_close(layer.train()(x), layer.eval()(x))
+
+
+def test_a_bias_may_be_left_to_the_norm(where, monkeypatch):
+    layer, x = Linear(D, OUT).to(where), torch.randn(N, D, device=where)
+    left = bare(layer, x)
+    assert left.bias is layer.bias
+    torch.testing.assert_close(left.made + left.bias, layer(x))
+    monkeypatch.setattr(available, "disabled", {"norm"})
+    for kept in (bare(layer, x), bare(layer.eval(), x)):
+        assert kept.bias is None
+        torch.testing.assert_close(kept.made, layer(x))

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from regard.kernels.linear import Bare
 from regard.layers.residual import Residual
 
 B, T, D = 2, 3, 5
@@ -30,3 +31,14 @@ def test_dropout_falls_on_the_sub_layer_alone(place):
     residual.norm = torch.nn.Identity()
     y = residual.leave(torch.ones(1000), torch.ones(1000))
     assert sorted(y.unique().tolist()) == [1.0, 3.0]
+
+
+@pytest.mark.parametrize("place", ["pre", "post"])
+def test_a_bias_that_is_left_is_added(place):
+    residual, (x, y), bias = Residual(D, place, 0.0), torch.randn(2, T, D), torch.randn(D)
+    wanted = residual.leave(x, y + bias)
+    torch.testing.assert_close(residual.leave(x, y, bias), wanted)
+    other = Residual(D, place, 0.0)
+    torch.testing.assert_close(
+        residual.hand_over(x, Bare(y, bias), other), (wanted, other.enter(wanted))
+    )

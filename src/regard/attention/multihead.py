@@ -9,7 +9,7 @@ from regard.attention.attend import KeyValues, attend
 from regard.attention.few import Sight, few, fits_few
 from regard.attention.packed import Layout, Pairing, attend_stacked
 from regard.attention.scores import ScaledDotScore
-from regard.kernels.linear import Linear, linear
+from regard.kernels.linear import Bare, Linear, bare, linear
 from regard.types import Site, Watch
 
 
@@ -88,19 +88,18 @@ class MultiHeadAttention(nn.Module):
         merged: Tensor = self.out(merge_heads(mixed))
         return merged
 
-    def look(self, x: Tensor, memory: Tensor, to: Layout, of: Layout) -> Tensor:
+    def look(self, x: Tensor, memory: Tensor, to: Layout, of: Layout) -> Bare:
         """What packed sentences `x` (N, D) find in others, `memory` (M, D): (N, D)."""
         queries = torch.unflatten(self._slice(x, 0, 1), -1, (1, self.heads, -1))  # (N, 1, H, K)
         both = torch.unflatten(self._slice(memory, 1, 3), -1, (2, self.heads, -1))  # (M, 2, H, K)
         return self._find([queries, both], to, of, causal=False)
 
-    def _find(self, parts: Sequence[Tensor], to: Layout, of: Layout, *, causal: bool) -> Tensor:
+    def _find(self, parts: Sequence[Tensor], to: Layout, of: Layout, *, causal: bool) -> Bare:
         """What packed queries find, stacked with keys and values as `attend_stacked` has it."""
         factor = self.score.factor(parts[0].shape[-1])
         pairing = Pairing(to, of, causal, factor, self._p)
         mixed = attend_stacked(parts, pairing)  # (N, H, K)
-        merged: Tensor = self.out(mixed.flatten(1))
-        return merged
+        return bare(self.out, mixed.flatten(1))
 
     def glance(
         self, queries: Tensor, kv: KeyValues, sight: Sight, *, site: Site, watch: Watch | None

@@ -10,6 +10,7 @@ from regard.attention.multihead import MultiHeadAttention, merge_heads
 from regard.attention.packed import Layout
 from regard.attention.relative import RelativeKeys, offsets
 from regard.attention.rotary import rotate
+from regard.kernels.linear import Bare
 from regard.types import Site, Watch
 
 
@@ -91,7 +92,7 @@ class SelfAttention(MultiHeadAttention):
             self.score, queries, kv, mask, site=site, bias=bias, dropout=self._p, watch=watch
         )
 
-    def reflect(self, x: Tensor, at: Layout, *, causal: bool) -> Tensor:
+    def reflect(self, x: Tensor, at: Layout, *, causal: bool) -> Bare:
         """What packed sentences `x` (N, D) find in themselves, where they see all: (N, D)."""
         stacked = torch.unflatten(self.project(x), -1, (3, self.heads, -1))  # (N, 3, H, K)
         if not self.rotary:

@@ -1,6 +1,6 @@
-"""A linear layer whose bias has its slope from a kernel, in training."""
+"""A linear layer whose bias has its slope from a kernel, in training, or is left to the norm's."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +27,20 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., F)"""
         return linear(x, self.weight, self.bias) if self.training else super().forward(x)
+
+
+class Bare(NamedTuple):
+    """What a layer made, less the bias that is to be added yet, if there is one."""
+
+    made: Tensor  # (N, F)
+    bias: Tensor | None = None  # (F,)
+
+
+def bare(layer: nn.Module, x: Tensor) -> Bare:
+    """What `layer` makes of `x`; of packed rows without its bias, where the norm's kernel runs."""
+    if isinstance(layer, Linear) and layer.training and x.ndim == 2 and suits("norm", x):
+        return Bare(F.linear(x, layer.weight), layer.bias)
+    return Bare(layer(x))
 
 
 class _Linear(torch.autograd.Function):

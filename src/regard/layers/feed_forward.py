@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.kernels.available import suits
 from regard.kernels.bend import linear_relu
-from regard.kernels.linear import Linear
+from regard.kernels.linear import Bare, Linear, bare
 from regard.layers.dropout import Dropout
 
 ActivationName = Literal["relu", "gelu", "swiglu"]
@@ -49,6 +49,10 @@ class FeedForward(nn.Module):
         """(..., D) -> (..., D)"""
         out: Tensor = self.outer(self.dropout(self._bend(x)))
         return out
+
+    def bare(self, x: Tensor) -> Bare:
+        """`forward` of packed rows (N, D), which may leave its last bias to others."""
+        return bare(self.outer, self.dropout(self._bend(x)))
 
     def _bend(self, x: Tensor) -> Tensor:
         """What stands between the two: (..., D) -> (..., hidden)."""

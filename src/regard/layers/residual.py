@@ -5,6 +5,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from regard.kernels.available import suits
+from regard.kernels.linear import Bare
 from regard.kernels.norm import Norm, add_norm, add_then_norm
 from regard.layers.dropout import Dropout
 
@@ -28,22 +29,25 @@ class Residual(nn.Module):
         """What the sub-layer is given for `x` (..., D)."""
         return self.norm(x) if self.first else x
 
-    def leave(self, x: Tensor, y: Tensor) -> Tensor:
-        """What comes out, where the sub-layer made `y` of `x`.
+    def leave(self, x: Tensor, y: Tensor, bias: Tensor | None = None) -> Tensor:
+        """What comes out, where the sub-layer made `y` of `x`, its `bias` (D,) yet to be added.
 
         In training on a GPU in half precision, one kernel does it, and answers in that.
         """
         if self.training and not self.first and suits("norm", y):
             past, made = x.flatten(0, -2), y.flatten(0, -2)  # (N, D) each
-            return add_norm(past, made, self._parts, dropout=self.dropout.share).view(y.shape)
+            share = self.dropout.share
+            return add_norm(past, made, self._parts, bias=bias, dropout=share).view(y.shape)
+        y = y if bias is None else y + bias
         x = x + (self.dropout(y) if self.training else y)
         return x if self.first else self.norm(x)
 
-    def hand_over(self, x: Tensor, y: Tensor, to: "Residual") -> tuple[Tensor, Tensor]:
+    def hand_over(self, x: Tensor, y: Bare, to: "Residual") -> tuple[Tensor, Tensor]:
         """What comes out of packed `x` and `y` (N, D), and what `to`, the next, gives its own."""
-        if self.training and self.first and suits("norm", y):
-            return add_then_norm(x, y, to._parts, dropout=self.dropout.share)
-        x = self.leave(x, y)
+        if self.training and self.first and suits("norm", y.made):
+            share = self.dropout.share
+            return add_then_norm(x, y.made, to._parts, bias=y.bias, dropout=share)
+        x = self.leave(x, *y)
         return x, to.enter(x)
 
     @property

@@ -480,7 +480,9 @@ def _feed_packed(
         every = torch.ones(1, len(x), dtype=torch.bool, device=x.device)
         y, routing = layer.feed(entered[None], every, site=site)  # one row of which all is real
         return Fed(layer.around_feed.leave(x, y[0]), (routing,))
-    return Fed(layer.around_feed.leave(x, layer.feed(entered)), ())
+    if layer.around_feed.first:  # no norm follows, whose kernel would add a bias
+        return Fed(layer.around_feed.leave(x, layer.feed(entered)), ())
+    return Fed(layer.around_feed.leave(x, *layer.feed.bare(entered)), ())
 
 
 def _residual(settings: TransformerSettings) -> Residual:
