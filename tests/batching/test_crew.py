@@ -74,6 +74,27 @@ def test_none_is_started_for_little_work():
     assert not alone.started
 
 
+def test_many_short_calls_start_helpers_for_the_next(monkeypatch):
+    now = 0.0
+
+    def tick(job):
+        nonlocal now
+        now += 0.5
+        return -job
+
+    monkeypatch.setattr(crew.time, "monotonic", lambda: now)
+    often = Crew(TRIPLE, 1)
+    for _ in range(9):
+        assert often.share([1], tick) == [-1]  # there was nothing to share
+    assert often.share([1, 2, 3], tick) == [-1, -2, -3]
+    assert not often.started
+    assert often.share([1, 2, 3, 4], tick) == [-1, -2, -3, -4]  # 3.5 seconds in all
+    assert often.started
+    found = often.share(list(range(1, 200)), slowly)
+    assert min(found) < 0 < max(found)
+    often.close()
+
+
 @pytest.mark.parametrize("make", [END, UNREADY])
 def test_what_a_lost_helper_leaves_is_done_here(make, at_once, capfd):
     shrinking = Crew(make, 2)

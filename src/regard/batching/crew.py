@@ -22,7 +22,8 @@ JobT = TypeVar("JobT")
 DoneT = TypeVar("DoneT")
 
 PAYS = 3.0
-"""Seconds of work ahead from which helpers are started; until one is ready takes about two."""
+"""Seconds of work, ahead or in all that was asked so far, from which helpers are started; until one
+is ready takes about two."""
 QUIETLY = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -47,17 +48,17 @@ class Helper(Generic[JobT, DoneT]):
             stdout=subprocess.PIPE,
             env=os.environ | QUIETLY,
         )
-        self._make: Callable[[], Callable[[JobT], DoneT]] | None = make
         self._end = weakref.finalize(self, _end, self._process)
+        assert self._process.stdin is not None  # as asked for
+        with contextlib.suppress(OSError):  # whoever asks will hear that it is gone
+            pickle.dump(make, self._process.stdin)
+            self._process.stdin.flush()
 
     def ask(self, job: JobT) -> DoneT:
         """What it makes of the job; an error of its own is raised here."""
         assert self._process.stdin is not None  # as asked for
         assert self._process.stdout is not None
         try:
-            if self._make is not None:
-                pickle.dump(self._make, self._process.stdin)
-                self._make = None
             pickle.dump(job, self._process.stdin)
             self._process.stdin.flush()
             answer = pickle.load(self._process.stdout)
@@ -108,6 +109,7 @@ class Crew(Generic[JobT, DoneT]):
         self._make, self._size = make, helpers
         self._helpers: list[Helper[JobT, DoneT]] = []
         self._busy = threading.Lock()
+        self._spent = 0.0  # seconds, on jobs that could have been shared
 
     @property
     def started(self) -> bool:
@@ -124,7 +126,8 @@ class Crew(Generic[JobT, DoneT]):
         """What becomes of each job, in order; `here` is what helpers are to do, done here.
 
         Who does what depends on how fast each is; the first error ends it all. Helpers that are
-        not there yet are started as soon as the jobs done here show that it pays.
+        not there yet are started as soon as the jobs done here show that it pays, or behind them,
+        for next time, once all that was ever asked for shows it.
         """
         if not self._busy.acquire(blocking=False):  # another thread has the helpers
             return [here(job) for job in jobs]
@@ -136,6 +139,9 @@ class Crew(Generic[JobT, DoneT]):
         finally:
             self._busy.release()
 
+    def _start(self) -> None:
+        self._helpers = [Helper(self._make) for _ in range(self._size)]
+
     def _share(self, jobs: Sequence[JobT], here: Callable[[JobT], DoneT]) -> list[DoneT]:
         work: _Shared[JobT, DoneT] = _Shared(jobs)
         threads = [work.follow(helper) for helper in self._helpers]
@@ -144,11 +150,14 @@ class Crew(Generic[JobT, DoneT]):
             work.done[place] = here(jobs[place])
             ahead = (time.monotonic() - began) * len(work.waiting) / len(work.done)
             if not self._helpers and ahead > PAYS:
-                self._helpers = [Helper(self._make) for _ in range(self._size)]
+                self._start()
                 threads = [work.follow(helper) for helper in self._helpers]
         for thread in threads:
             thread.join()
         self._helpers = [one for one in self._helpers if one not in work.lost]
+        self._spent += time.monotonic() - began if len(jobs) > 1 else 0.0
+        if not self._helpers and not work.lost and self._spent > PAYS:
+            self._start()
         if work.failures:
             raise work.failures[0]
         for place in work.returned:  # by helpers that were lost
