@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from inspection.test_record import Halves
-from models.test_contracts import ATTENTIVE, VARIANTS, tiny
 from regard.batching.collate import pad, pad_source
 from regard.decoding.many import Member, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
@@ -12,6 +11,7 @@ from regard.inspection.changes import Silenced
 from regard.inspection.record import chain, record
 from regard.inspection.record_search import SearchRecorder
 from regard.text.special import BOS, EOS
+from variants import ATTENTIVE, VARIANTS, tiny
 
 SOURCES = [[5, 6, 7, 8], [9], [10, 5, 9, 4, 6, 6, 8], [], [7, 8, 4]]
 RULES = RuleSettings(max_length=8, max_length_ratio=1.0, max_length_offset=2)

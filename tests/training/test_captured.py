@@ -5,7 +5,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from regard.batching.buckets import Buckets
+from regard.batching.buckets import Buckets, fill_up
 from regard.batching.collate import collate
 from regard.errors import TrainingError
 from regard.models.build import build_model
@@ -13,14 +13,25 @@ from regard.models.rnnsearch import RnnSearchSettings
 from regard.models.transformer import TransformerSettings
 from regard.training import captured as captured_module
 from regard.training.average import MovingAverage
-from regard.training.captured import Again, CapturedStep, CaptureError, graphs_on, put
+from regard.training.captured import (
+    Again,
+    CapturedStep,
+    CaptureError,
+    Graphs,
+    graphs_on,
+    put,
+)
 from regard.training.expert_use import ExpertUse
 from regard.training.loop import TrainingSettings
 from regard.training.loss import batch_loss
 from regard.training.optimizer import OptimizerSettings, build_optimizer
 from regard.training.step import Learning, PlainStep
+from regard.types import Batch
+from variants import V_TARGET, VARIANTS, is_routed, tiny
 
 SIZE, CLIP = 40, 0.5
+every_one = pytest.mark.parametrize("name", [name for name in VARIANTS if not is_routed(name)])
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 SETTINGS = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "feed_forward": 24}
 
 
@@ -231,3 +242,58 @@ def test_what_is_compiled_is_not_captured():
     assert TrainingSettings(compile=True).capture == "auto"
     with pytest.raises(ValidationError, match="leave out one of compile and capture"):
         TrainingSettings(capture=True, compile=True)
+
+
+@every_one
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_batch_that_is_filled_up_costs_what_it_cost(name, dtype):
+    model, source, target = tiny(name, dtype=dtype)
+    places, cells = (x.mask.flatten().nonzero().squeeze(1) for x in (target, source))
+    batch = Batch(source, target, places, torch.randint(V_TARGET, places.shape), cells)
+    buckets = Buckets(90, model.packs, model.limit)
+    filled = fill_up(batch, buckets.shape(batch), packed=model.packs)
+    assert filled.num_tokens > batch.num_tokens
+    weights, found = list(model.parameters()), []
+    for one in (batch, filled):
+        loss = batch_loss(model, one, 0.1)
+        slopes = torch.autograd.grad(loss.minimised, weights, allow_unused=True)
+        found.append((loss.minimised, loss.surprise, slopes))
+    exact = dtype == torch.float64
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-10 if exact else 1e-4)
+
+
+def four_steps(model, batch, *, recorder=None):
+    """The loss before each of four steps, by graphs where a recorder is given, and the step."""
+    where, settings = next(model.parameters()).device, OptimizerSettings()
+    learning = Learning(
+        model, partial(batch_loss, smoothing=0.1), build_optimizer(model, settings), None,
+        torch.zeros(2, device=where), ExpertUse(), settings.clip_norm, nullcontext,
+    )  # fmt: skip
+    step, notes, seen = PlainStep(learning), [], []
+    if recorder is not None:
+        buckets = Buckets(90, model.packs, model.limit)
+        step = CapturedStep(learning, buckets, recorder, notes.append)
+    for number in range(1, 5):
+        learning.totals.zero_()
+        step([batch], rate=1e-3, step=number)
+        seen.append(learning.totals[0].item())
+    return seen, notes
+
+
+@pytest.mark.parametrize(
+    "where", ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, needs_cuda])]
+)
+@every_one
+def test_a_captured_step_learns_what_a_plain_one_learns(name, where):
+    losses = []
+    for captured in (False, True):
+        model, source, target = tiny(name, dtype=torch.float32)
+        places, cells = (x.mask.flatten().nonzero().squeeze(1) for x in (target, source))
+        batch = Batch(source, target, places, target.ids.flatten()[places], cells)
+        there = torch.device(where)
+        recorder = (Graphs(there) if where == "cuda" else Again()) if captured else None
+        seen, notes = four_steps(model.to(there), batch, recorder=recorder)
+        assert not notes
+        losses.append(torch.tensor(seen))
+    torch.testing.assert_close(*losses, rtol=1e-3, atol=1e-3)
+    assert losses[0][-1] < losses[0][0]
