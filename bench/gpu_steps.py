@@ -21,12 +21,13 @@ from bench.peers.stepping import SMOOTHING, Stepper, wait_for
 from bench.stages import Facts
 from regard.batching.buckets import Buckets
 from regard.kernels import available
+from regard.models.build import FAMILIES
 from regard.models.contracts import AnyModel
 from regard.training.captured import Again, CapturedStep, Graphs
 from regard.training.expert_use import ExpertUse
 from regard.training.loss import batch_loss
 from regard.training.optimizer import OptimizerSettings, build_optimizer
-from regard.training.step import Learning
+from regard.training.step import Learning, PlainStep, Step
 from regard.types import Batch
 
 CUDA = torch.device("cuda")
@@ -164,8 +165,13 @@ def captured_step(
     available.disabled.update(without)
     torch.manual_seed(1)
     model = fresh(replace(work.shape, dropout=dropout)).to(CUDA).train()
+    return model, capture(learning_of(model), work.tokens, graphs=graphs)
+
+
+def learning_of(model: AnyModel) -> Learning:
+    """What a step of ours works on."""
     settings = OptimizerSettings()
-    learning = Learning(
+    return Learning(
         model,
         partial(batch_loss, smoothing=SMOOTHING),
         build_optimizer(model, settings),
@@ -175,9 +181,12 @@ def captured_step(
         settings.clip_norm,
         partial(torch.autocast, CUDA.type, torch.bfloat16),
     )
-    recorder = Graphs(CUDA) if graphs else Again()
-    buckets = Buckets(work.tokens, model.packs, model.limit)
-    return model, CapturedStep(learning, buckets, recorder, _refuse)
+
+
+def capture(learning: Learning, tokens: int, *, graphs: bool) -> CapturedStep:
+    """A step of batches of at most `tokens` positions a side."""
+    buckets = Buckets(tokens, learning.model.packs, learning.model.limit)
+    return CapturedStep(learning, buckets, Graphs(CUDA) if graphs else Again(), _refuse)
 
 
 def _refuse(note: str) -> None:
@@ -260,6 +269,39 @@ def _capture_times(given: list[Batch]) -> Facts:
         found = timed(CapturedLearner(work), SMALL, given, rehearsals=2)
         name = "captured" if graphs else "in buckets, not captured"
         yield {"who": name, **found, "shapes": len(work.runs)}
+
+
+def families() -> Facts:
+    """A step of every family that can be captured, as its settings have it by default."""
+    size, given = SMALL.shape.vocabulary, SMALL.batches(8)
+    for family, (settings, construct) in FAMILIES.items():
+        if family == "moe":  # its experts are counted by the host
+            continue
+        for way in ("plain", "captured"):
+            torch.manual_seed(1)
+            learning = learning_of(construct(settings(), size, size).to(CUDA).train())
+            taught: Step = PlainStep(learning)
+            if way == "captured":
+                taught = capture(learning, SMALL.tokens, graphs=True)
+            try:
+                found = _pace(taught, given)
+            except Exception as error:
+                yield {"family": family, "way": way, "failed": repr(error)[:300]}
+            else:  # the losses of both ways differ by chance alone
+                yield {"family": family, "way": way, **found, "loss": float(learning.totals[0])}
+
+
+def _pace(taught: Step, given: list[Batch]) -> dict[str, float]:
+    """Milliseconds a step takes, and the seconds before it was known."""
+    began = time.perf_counter()
+    for _ in range(3):
+        wait_for(CUDA)
+        last = time.perf_counter()
+        for batch in given:
+            taught([batch], rate=RATE, step=1)
+    wait_for(CUDA)
+    now = time.perf_counter()
+    return {"ms_a_step": 1e3 * (now - last) / len(given), "seconds": last - began}
 
 
 def _capture_chance(given: list[Batch]) -> Facts:

@@ -41,6 +41,7 @@ STAGES = (
     *(f"step: {name}" for name in STEPS[:2]),
     "captured",
     "profile",
+    "families",
     "ceilings",
     "norm",
     "loss",
@@ -69,7 +70,11 @@ def stage(name: str, plan: Path) -> Facts:
     if name in own:
         return own[name]()
     steps = import_module("bench.gpu_steps")
-    whole: dict[str, Callable[[], Facts]] = {"captured": steps.captured, "profile": steps.profile}
+    whole: dict[str, Callable[[], Facts]] = {
+        "captured": steps.captured,
+        "profile": steps.profile,
+        "families": steps.families,
+    }
     return whole[name]() if name in whole else steps.step(name.removeprefix("step: "))
 
 

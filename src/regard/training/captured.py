@@ -12,7 +12,7 @@ is captured. What is random differs in each replay: a graph asks the device's ge
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any, Protocol
 
@@ -88,10 +88,11 @@ class Graphs:
 
 def _recover(where: torch.device) -> None:
     """Give a device a fresh generator: the old one believes itself in a graph that has failed."""
-    torch.cuda.synchronize(where)
     number = torch.cuda.current_device() if where.index is None else where.index
     generator = torch.cuda.default_generators[number]
-    generator.graphsafe_set_state(generator.clone_state())
+    with suppress(RuntimeError):  # what is to be told is why the graph failed
+        torch.cuda.synchronize(where)
+        generator.graphsafe_set_state(generator.clone_state())
 
 
 class _Aside:
