@@ -1,30 +1,14 @@
 import pytest
 import torch
 
+from linears import given, slopes
 from regard.kernels import bend
 from regard.kernels.bend import Tiles, linear_relu, plain_linear_relu
-
-N, D, F = 11, 6, 20
 
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
     monkeypatch.setattr(bend, "tiles", Tiles(rows=2, cols=16, warps=4, programs=3))
-
-
-def given(where, dtype=torch.float32):
-    generator = torch.Generator().manual_seed(0)
-    shapes = [(N, D), (F, D), (F,)]
-    types = [dtype, torch.float32, torch.float32]
-    return [
-        torch.randn(shape, generator=generator).to(where, kind).requires_grad_()
-        for shape, kind in zip(shapes, types, strict=True)
-    ]
-
-
-def slopes(found, inputs):
-    ways = torch.randn(found.shape, generator=torch.Generator().manual_seed(1)).to(found)
-    return torch.autograd.grad(found, inputs, ways)
 
 
 def test_the_kernel_is_the_formula(where):

@@ -2,25 +2,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from linears import OUT, D, N, given, slopes
 from regard.kernels import available
 from regard.kernels.linear import Linear, bare, linear
-
-N, D, OUT = 11, 6, 20
-
-
-def given(where, dtype):
-    generator = torch.Generator().manual_seed(0)
-    sizes = [(N, D), (OUT, D), (OUT,)]
-    types = [dtype, torch.float32, torch.float32]
-    return [
-        torch.randn(size, generator=generator).to(where, kind).requires_grad_()
-        for size, kind in zip(sizes, types, strict=True)
-    ]
-
-
-def slopes(made, inputs):
-    ways = torch.randn(made.shape, generator=torch.Generator().manual_seed(1)).to(made)
-    return torch.autograd.grad(made, inputs, ways)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
