@@ -21,9 +21,10 @@ from bench.peers.stepping import SMOOTHING, Stepper, wait_for
 from bench.stages import Facts
 from regard.batching.buckets import Buckets
 from regard.kernels import available
+from regard.kernels.graphs import Again, Graphs
 from regard.models.build import FAMILIES
 from regard.models.contracts import AnyModel
-from regard.training.captured import Again, CapturedStep, Graphs
+from regard.training.captured import CapturedStep
 from regard.training.expert_use import ExpertUse
 from regard.training.loss import batch_loss
 from regard.training.optimizer import OptimizerSettings, build_optimizer

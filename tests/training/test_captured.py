@@ -8,19 +8,13 @@ from pydantic import ValidationError
 from regard.batching.buckets import Buckets, fill_up
 from regard.batching.collate import collate
 from regard.errors import TrainingError
+from regard.kernels.graphs import Again, CaptureError, Graphs
 from regard.models.build import build_model
 from regard.models.rnnsearch import RnnSearchSettings
 from regard.models.transformer import TransformerSettings
 from regard.training import captured as captured_module
 from regard.training.average import MovingAverage
-from regard.training.captured import (
-    Again,
-    CapturedStep,
-    CaptureError,
-    Graphs,
-    graphs_on,
-    put,
-)
+from regard.training.captured import CapturedStep, graphs_on, put
 from regard.training.expert_use import ExpertUse
 from regard.training.loop import TrainingSettings
 from regard.training.loss import batch_loss

@@ -1,8 +1,6 @@
-"""A step of training that is captured once and replayed: a GPU then never waits for the host.
+"""A step of training that is captured once and replayed (`kernels.graphs`).
 
-A step is some thousands of kernels, and to start them takes the host longer than many a model
-takes to run them. A CUDA graph starts them all at once. It holds shapes and addresses fixed:
-batches are brought to few shapes (`batching.buckets`) and copied to where the graph of their shape
+Batches are brought to few shapes (`batching.buckets`) and copied to where the graph of their shape
 reads, and what changes from step to step otherwise (the rate, the number of tokens) lies on the
 device too. Where a step has one batch there is one graph for each shape, which does all of it;
 where it has several, each shape's adds to the gradients and one more uses them up.
@@ -12,15 +10,14 @@ is captured. What is random differs in each replay: a graph asks the device's ge
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
-from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from regard.batching.buckets import Buckets, Shape, fill_up
 from regard.errors import TrainingError
+from regard.kernels.graphs import CaptureError, Graphs, Recorder, Run, bring
 from regard.training.halves import Halved
 from regard.training.loss import Loss
 from regard.training.step import Learning, PlainStep
@@ -29,85 +26,7 @@ from regard.types import Batch
 MOST = 96
 """Shapes that are captured: other batches, which are rare then, are learned from as they are."""
 
-Run = Callable[[], None]
 Note = Callable[[str], None]
-
-
-class CaptureError(Exception):
-    """What could not be captured, and why; none of it was done."""
-
-
-class Recorder(Protocol):
-    """Whoever can do again what was done once."""
-
-    def apart(self) -> AbstractContextManager[Any]:
-        """Within it, all work is done in the order in which it was asked for."""
-        ...
-
-    def capture(self, work: Run) -> Run:
-        """What does `work` again with whatever lies in its tensors then; it is not done now.
-
-        A CaptureError where it cannot be done again.
-        """
-        ...
-
-
-class Again:
-    """The plain twin of `Graphs`: does the work again, on any device."""
-
-    def apart(self) -> AbstractContextManager[Any]:
-        return nullcontext()
-
-    def capture(self, work: Run) -> Run:
-        return work
-
-
-class Graphs:
-    """CUDA graphs that share their memory: they are replayed one after another."""
-
-    def __init__(self, where: torch.device) -> None:
-        self.stream = torch.cuda.Stream(where)  # type: ignore[no-untyped-call]
-        self.pool: Any = None
-
-    def apart(self) -> AbstractContextManager[Any]:
-        return _Aside(self.stream)
-
-    def capture(self, work: Run) -> Run:
-        graph = torch.cuda.CUDAGraph()
-        how = {"pool": self.pool, "stream": self.stream, "capture_error_mode": "thread_local"}
-        try:
-            with torch.cuda.graph(graph, **how):
-                work()
-        except RuntimeError as error:  # torch's own errors, those of memory among them
-            _recover(self.stream.device)
-            raise CaptureError(str(error).split("\n", 1)[0]) from error
-        self.pool = graph.pool()
-        replay: Run = graph.replay
-        return replay
-
-
-def _recover(where: torch.device) -> None:
-    """Give a device a fresh generator: the old one believes itself in a graph that has failed."""
-    number = torch.cuda.current_device() if where.index is None else where.index
-    generator = torch.cuda.default_generators[number]
-    with suppress(RuntimeError):  # what is to be told is why the graph failed
-        torch.cuda.synchronize(where)
-        generator.graphsafe_set_state(generator.clone_state())
-
-
-class _Aside:
-    """On a stream of its own, after all that went before and before all that follows."""
-
-    def __init__(self, stream: torch.cuda.Stream) -> None:
-        self.stream, self.inner = stream, torch.cuda.stream(stream)
-
-    def __enter__(self) -> None:
-        self.stream.wait_stream(torch.cuda.current_stream(self.stream.device))
-        self.inner.__enter__()  # type: ignore[no-untyped-call]
-
-    def __exit__(self, *why: Any) -> None:
-        self.inner.__exit__(*why)
-        torch.cuda.current_stream(self.stream.device).wait_stream(self.stream)
 
 
 def check_graphs(where: torch.device) -> None:
@@ -261,8 +180,7 @@ class CapturedStep:
 
 def put(batch: Batch, into: Batch) -> None:
     """Copy a batch to where another of its shape lies, without waiting for a device."""
-    for one, other in zip(_tensors(batch), _tensors(into), strict=True):
-        other.copy_(one.pin_memory() if other.is_cuda else one, non_blocking=True)
+    bring(_tensors(batch), _tensors(into))
 
 
 def _tensors(batch: Batch) -> tuple[Tensor, ...]:
