@@ -6,13 +6,13 @@ from typer.testing import CliRunner
 from regard.cli import bench
 from regard.errors import RunError, SettingsError
 from regard.serving.measured import FILE, Choice, recall
-from regard.serving.measuring import Trial, Way
+from regard.serving.measuring import EXACT, ON_CPU, ON_GPU, Trial, Way
 
-EXACT, LIGHT = Way("native", "float32"), Way("ctranslate2", "int8")
+LIGHT = Way("ctranslate2", "int8")
 
 
 def trial(way, speed, texts):
-    choice = Choice(**way._asdict(), workers=2, budget=4096)
+    choice = Choice(engine=way.engine, precision=way.precision, workers=2, budget=4096)
     return Trial(choice, 0.5, speed, 10 * speed, 1000 / speed, 80.0, texts)
 
 
@@ -27,6 +27,12 @@ def measured(monkeypatch):
         return FOUND.get(way, "this machine has it not")
 
     monkeypatch.setattr(bench, "measure_way", given)
+
+
+@pytest.fixture(autouse=True)
+def a_gpu(monkeypatch):
+    """To look for one takes a process with torch; what is measured of it is given, too."""
+    monkeypatch.setattr(bench, "find_ways", lambda: [*ON_CPU, *ON_GPU, EXACT])
 
 
 @pytest.fixture
@@ -77,8 +83,23 @@ def test_what_no_gate_holds_equal_is_not_kept(tmp_path, sentences, monkeypatch, 
     assert (f"{FILE}: {kept}" if kept else "nothing is kept") in shown.stderr
 
 
+def test_a_gpu_is_told_of_and_nothing_of_it_kept(tmp_path, sentences, monkeypatch):
+    """What is kept is for CPUs; on a GPU there is nothing to choose."""
+    fast = Way("native", "float32", "cuda")
+    found = {**FOUND, fast: trial(fast, 9000.0, ("a", "b"))}
+    monkeypatch.setattr(bench, "measure_way", lambda run, way, *_: found.get(way, "no"))
+    shown = run(tmp_path, "--source", sentences)
+    assert (
+        "fastest for a stream: native float32 GPU; one by one: native float32 GPU" in shown.stdout
+    )
+    assert recall(tmp_path) == FOUND[LIGHT].choice
+    told = json.loads(run(tmp_path, "--source", sentences, "--json").stdout)
+    assert told["fastest"]["device"] == "cuda"
+    assert [way["device"] for way in told["ways"]] == ["cpu", "cuda", "cpu"]
+
+
 def test_the_table_fits_into_80_columns(tmp_path, sentences, monkeypatch):
-    ways = {way: trial(way, 1234.5, ("a", "b")) for way in bench.WAYS}
+    ways = {way: trial(way, 1234.5, ("a", "b")) for way in bench.find_ways()}
     monkeypatch.setattr(bench, "measure_way", lambda run, way, *_: ways[way])
     args = (str(tmp_path), "--source", str(sentences), "--no-keep")
     shown = CliRunner().invoke(bench.app, args, catch_exceptions=False, env={"COLUMNS": "80"})

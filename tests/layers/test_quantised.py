@@ -120,6 +120,13 @@ def test_all_products_with_weights_are_found(precision):
         )
 
 
+def test_away_from_a_cpu_all_of_a_model_is_in_bfloat16():
+    """`meta` stands for a GPU."""
+    model = quantise(transformer().to("meta"), "bfloat16")
+    assert {x.dtype for x in model.parameters()} == {torch.bfloat16}
+    assert any(isinstance(module, nn.Linear) for module in model.modules())
+
+
 def test_float32_is_the_model_as_it_is():
     model = transformer()
     before = list(model.modules())

@@ -59,6 +59,17 @@ def test_step_by_step_equals_all_at_once(name, dtype):
 
 
 @every_variant
+def test_all_of_it_can_be_in_bfloat16(name):
+    """As on a GPU, for those who ask for it."""
+    model, source, target = tiny(name)
+    with torch.inference_mode():
+        wanted = run(model, source, target.ids)[target.mask]
+        found = run(model.bfloat16(), source, target.ids)[target.mask]
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.double(), wanted, rtol=0.0, atol=0.05 * float(wanted.norm()))
+
+
+@every_variant
 def test_padding_changes_nothing(name):
     model, source, target = tiny(name)
     wanted = model(source, target)[target.mask]

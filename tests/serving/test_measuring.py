@@ -5,11 +5,13 @@ import sys
 from functools import partial
 
 import pytest
+import torch
 
-from regard.serving import measuring
+from regard.serving import measuring, native
 from regard.serving.exported import FOLDER
-from regard.serving.measuring import BUDGETS, Trial, Way, measure_way
+from regard.serving.measuring import BUDGETS, EXACT, ON_GPU, Trial, Way, find_ways, measure_way
 
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 LINES = ["Jane visite l'Afrique en septembre.", "", "Elle danse."]
 
 
@@ -21,6 +23,22 @@ def test_a_way_is_measured(tiny_run, translator):
     assert min(found.sentences, found.tokens, found.milliseconds, found.megabytes) > 0
     assert len(found.texts) == 3
     assert found.texts[1] == ""
+
+
+def test_ways_on_a_gpu_are_tried_where_there_is_one(monkeypatch):
+    assert find_ways()[-1] == EXACT
+    assert bool(set(find_ways()) & set(ON_GPU)) == torch.cuda.is_available()
+    monkeypatch.setattr(measuring, "apart", lambda makes, gone: iter([True]))
+    assert set(ON_GPU) < set(find_ways())
+
+
+@pytest.mark.gpu
+@needs_cuda
+@pytest.mark.parametrize("way", ON_GPU)
+def test_a_gpu_is_measured(tiny_run, way):
+    found = measure_way(tiny_run, way, LINES, 1)
+    assert isinstance(found, Trial), found
+    assert found.choice.budget >= native.BUDGET
 
 
 @pytest.mark.parametrize(

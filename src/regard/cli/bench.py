@@ -13,7 +13,7 @@ from regard.comparison.machine import today
 from regard.corpora.readers import read_lines
 from regard.errors import RunError, SettingsError, StorageError
 from regard.serving.measured import FILE, Measured, remember, this_machine
-from regard.serving.measuring import WAYS, Trial, Way, measure_way
+from regard.serving.measuring import Trial, Way, find_ways, measure_way
 
 app = typer.Typer()
 
@@ -34,10 +34,10 @@ def command(
     """Measure how fast a model translates here, and which engine is the fastest.
 
     Each engine and precision translates the same sentences, as a stream and one at a time, in a
-    process of its own. The fastest for a stream, with its batch size, is kept in the run's folder,
-    and from then on `regard translate` uses it on this machine; of the native engine's precisions
-    that is float32 only, as no gate holds the others equal to it. For a comparison with other
-    toolkits see docs/performance.md.
+    process of its own; where there is a GPU, there too. The CPU's fastest for a stream, with its
+    batch size, is kept in the run's folder, and from then on `regard translate` uses it on this
+    machine; of the native engine's precisions that is float32 only, as no gate holds the others
+    equal to it. For a comparison with other toolkits see docs/performance.md.
 
     Examples:
 
@@ -49,7 +49,7 @@ def command(
     if not any(text.strip() for text in texts):
         raise SettingsError("all sentences are blank: there is nothing to measure")
     trials: dict[Way, Trial] = {}
-    for way in WAYS:
+    for way in find_ways():
         note(f"measuring {way}")
         found = measure_way(Path(model), way, texts, beam)
         if isinstance(found, str):
@@ -58,7 +58,7 @@ def command(
             trials[way] = found
     if not trials:
         raise RunError(f"{model}: no engine can translate with it here")
-    best = max(trials.values(), key=lambda trial: trial.sentences)
+    best = max(trials, key=lambda way: trials[way].sentences)
     if keep:
         _keep(Path(model), trials)
     if json:
@@ -69,9 +69,12 @@ def command(
 
 def _keep(run: Path, trials: dict[Way, Trial]) -> None:
     """Keep the fastest way in the run's folder, of those that no person has to ask for."""
-    usable = [trial for way, trial in trials.items() if way.held_equal]
+    usable = [trial for way, trial in trials.items() if way.to_be_kept]
     if not usable:
-        return note("nothing is kept: what was measured is not held equal to the model by any gate")
+        return note(
+            "nothing is kept: no way on a CPU that was measured is the model's own or held equal "
+            "to it by the gate"
+        )
     choice = max(usable, key=lambda trial: trial.sentences).choice
     try:
         remember(run, Measured(machine=this_machine(), date=today(), fastest=choice))
@@ -86,14 +89,14 @@ def _agreement(trials: dict[Way, Trial], trial: Trial) -> float:
     return sum(a == b for a, b in zip(trial.texts, exact, strict=True)) / len(exact)
 
 
-def _print(trials: dict[Way, Trial], best: Trial, count: int) -> None:
+def _print(trials: dict[Way, Trial], best: Way, count: int) -> None:
     """A line for each way, and what to make of it."""
     numbers = ("sentences/s", "tokens/s", "one, ms", "load, s", "peak MB", "same", "batch")
     title = f"{count} sentences, {this_machine()}"
     table = plain_table("engine", *numbers, title=title, right=numbers, gap=1)
     for way, trial in trials.items():
         table.add_row(
-            f"[bold]{way}[/bold]" if trial is best else str(way),
+            f"[bold]{way}[/bold]" if way == best else str(way),
             f"{trial.sentences:,.1f}",
             f"{trial.tokens:,.0f}",
             f"{trial.milliseconds:.1f}",
@@ -103,21 +106,20 @@ def _print(trials: dict[Way, Trial], best: Trial, count: int) -> None:
             f"{trial.choice.budget:,}",
         )
     out.print(table)
-    alone = min(trials.items(), key=lambda item: item[1].milliseconds)[0]
+    alone = min(trials, key=lambda way: trials[way].milliseconds)
     exact = list(trials)[-1]
-    out.print(
-        f"fastest for a stream: {best.choice.engine} {best.choice.precision}; one by one: {alone}"
-    )
+    out.print(f"fastest for a stream: {best}; one by one: {alone}")
     out.print(f"[dim]same: sentences to which it says, letter for letter, what {exact} says[/dim]")
 
 
-def _plain(trials: dict[Way, Trial], best: Trial) -> dict[str, Any]:
+def _plain(trials: dict[Way, Trial], best: Way) -> dict[str, Any]:
     return {
         "machine": this_machine(),
-        "fastest": best.choice.model_dump(),
+        "fastest": {**trials[best].choice.model_dump(), "device": best.device},
         "ways": [
             {
                 **trial.choice.model_dump(),
+                "device": way.device,
                 "sentences_per_second": trial.sentences,
                 "tokens_per_second": trial.tokens,
                 "milliseconds": trial.milliseconds,
@@ -125,6 +127,6 @@ def _plain(trials: dict[Way, Trial], best: Trial) -> dict[str, Any]:
                 "peak_megabytes": trial.megabytes,
                 "agreement": _agreement(trials, trial),
             }
-            for trial in trials.values()
+            for way, trial in trials.items()
         ],
     }

@@ -111,15 +111,19 @@ def quantise(model: nn.Module, precision: Precision) -> nn.Module:
     """`model` itself, its linear layers replaced by their twins: it can no longer be trained.
 
     Those of any model are found, and the matrix that tied embeddings make logits with. What is no
-    linear layer stays as it is: recurrent cells and experts.
+    linear layer stays as it is: recurrent cells and experts. But on a GPU, where every operation
+    has a price of its own and to round between them is one more, all of a model is in bfloat16.
     """
     if precision == "float32":
         return model
     where = next(model.parameters()).device.type
-    if precision == "int8" and where != "cpu":
-        raise SettingsError(
-            f"weights in int8 are for CPUs, and the model is on {where}: choose bfloat16 or float32"
-        )
+    if where != "cpu":
+        if precision == "int8":
+            raise SettingsError(
+                f"weights in int8 are for CPUs, and the model is on {where}: choose bfloat16 or "
+                "float32"
+            )
+        return model.to(torch.bfloat16)
     for module in list(model.modules()):
         if isinstance(module, TiedEmbeddings):
             module.reader = _twin(precision, module.outputs, None)

@@ -36,18 +36,23 @@ ALONE = 20
 
 
 class Way(NamedTuple):
-    """An engine and what its weights are kept in."""
+    """An engine, what its weights are kept in, and where it runs."""
 
     engine: Literal["native", "ctranslate2"]
     precision: Precision
+    device: Literal["cpu", "cuda"] = "cpu"
 
     def __str__(self) -> str:
-        return f"{self.engine} {self.precision}"
+        return f"{self.engine} {self.precision}{'' if self.device == 'cpu' else ' GPU'}"
 
     @property
-    def held_equal(self) -> bool:
-        """Whether its translations are the model's own, or have passed the gate."""
-        return self.engine == "ctranslate2" or self.precision == "float32"
+    def to_be_kept(self) -> bool:
+        """Whether later translations may use it unasked: on a CPU, and the model's own or gated.
+
+        On a GPU all is native, in batches as large as its memory: there is nothing to choose.
+        """
+        equal = self.engine == "ctranslate2" or self.precision == "float32"
+        return equal and self.device == "cpu"
 
 
 class Trial(NamedTuple):
@@ -69,12 +74,21 @@ class Trial(NamedTuple):
     """What was said to the stream."""
 
 
-WAYS = (
-    Way("ctranslate2", "int8"),
-    Way("ctranslate2", "float32"),
-    Way("native", "int8"),
-    Way("native", "float32"),
-)
+ON_CPU = (Way("ctranslate2", "int8"), Way("ctranslate2", "float32"), Way("native", "int8"))
+ON_GPU = (Way("native", "bfloat16", "cuda"), Way("native", "float32", "cuda"))
+EXACT = Way("native", "float32")
+"""To what it says the others are compared."""
+
+
+def find_ways() -> list[Way]:
+    """The ways that this machine may have, the most exact one last."""
+    [gpu] = apart([_find_gpu], _gone)
+    return [*ON_CPU, *(ON_GPU if gpu else ()), EXACT]
+
+
+def _find_gpu() -> Iterator[bool]:
+    """Whether there is a GPU, as `apart` wants it: torch, which knows, stays out of here."""
+    yield late.native().has_gpu()
 
 
 def measure_way(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> Trial | str:
@@ -106,7 +120,7 @@ def _prepare(run: Path, way: Way) -> Iterator[str]:
 
 def _measure(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> Iterator[Trial]:
     """The one trial, as `apart` wants it."""
-    opened = partial(load, run, device="cpu", engine=way.engine, precision=way.precision)
+    opened = partial(load, run, device=way.device, engine=way.engine, precision=way.precision)
     settings = for_all_engines(
         search_settings(opened().settings, beam=beam)
     )  # reads all files once
@@ -115,8 +129,10 @@ def _measure(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> Ite
     translator.translate(alone[:1], settings)  # libraries start
     took = [_timed(partial(translator.translate, [text], settings))[0] for text in alone]
     best: tuple[float, Choice] | None = None
-    for budget in sorted(BUDGETS, key=lambda one: one != _own_budget(way)):  # that one first
-        choice = Choice(**way._asdict(), workers=count_cores(), budget=budget)
+    for budget in _budgets(way):
+        choice = Choice(
+            engine=way.engine, precision=way.precision, workers=count_cores(), budget=budget
+        )
         seconds = _time_stream(opened(choice=choice), texts, settings)
         if best is None or seconds < CLEARLY * best[0]:
             best = seconds, choice
@@ -134,10 +150,12 @@ def _measure(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> Ite
     )
 
 
-def _own_budget(way: Way) -> int:
-    """What an engine takes by itself."""
+def _budgets(way: Way) -> list[int]:
+    """Those to try, first what the engine takes by itself; on a GPU that alone."""
+    if way.device == "cuda":
+        return [late.native().own_budget(late.native().pick_device(way.device))]
     own: int = late.native().CPU_BUDGET if way.engine == "native" else late.fast().BUDGET
-    return own
+    return sorted(BUDGETS, key=lambda one: one != own)
 
 
 def _time_stream(translator: Translator, texts: Sequence[str], settings: DecodingSettings) -> float:

@@ -53,10 +53,9 @@ class Native:
         self.runs = tuple(runs)
         self._target = runs[0].tokenizers.target
         where = next(runs[0].model.parameters()).device
-        self._budget = _budget(where)
-        workers = count_cores()
-        if choice is not None and choice.engine == "native":
-            self._budget, workers = choice.budget, choice.workers
+        self._budget, workers = own_budget(where), count_cores()
+        if choice is not None and choice.engine == "native" and where.type == "cpu":
+            self._budget, workers = choice.budget, choice.workers  # what was measured on a CPU
         self._crew = make_crew(runs, workers)
 
     def refuses(self, wanted: Wanted) -> str | None:
@@ -172,7 +171,12 @@ def _look(
     return replace(answer, attention=with_tree(answer.attention, grown, translator.target))
 
 
-def _budget(where: torch.device) -> int:
+def has_gpu() -> bool:
+    """Whether the device `auto` is a GPU here."""
+    return pick_device("auto").type == "cuda"
+
+
+def own_budget(where: torch.device) -> int:
     """Positions to search at a time on a device: on a GPU as many as its memory surely holds."""
     if where.type == "cuda":
         return max(BUDGET, available_memory(where) // A_POSITION)
