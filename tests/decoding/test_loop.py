@@ -4,7 +4,8 @@ import torch
 from decoding.tables import Countdown, HistoryTable
 from regard.decoding import loop
 from regard.decoding.beam import Beam
-from regard.decoding.loop import Plan, explore
+from regard.decoding.loop import explore
+from regard.decoding.moves import Plan
 from regard.decoding.penalties import Penalties
 from regard.decoding.rules import Rules
 from regard.decoding.settings import BeamSettings, RuleSettings

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from decoding.tables import HistoryTable
 from regard.batching.collate import pad_source
-from regard.decoding import answers, attendance, loop, rules
+from regard.decoding import answers, attendance, loop, moves, rules
 from regard.decoding.beam import Beam
 from regard.decoding.ensemble import Ensemble, EnsembleState
 from regard.decoding.penalties import Penalties
@@ -115,11 +115,11 @@ class NoWaits(TorchDispatchMode):
 @pytest.mark.parametrize("excluded", ["spread", "lost"])
 @pytest.mark.parametrize("more", [{}, {"min_length": 2, "no_repeat_ngram": 2}])
 def test_no_step_waits_for_the_device(size, excluded, more, monkeypatch):
-    for module in (loop, rules):
+    for module in (moves, rules):
         monkeypatch.setattr(module, "is_near", lambda x: False)
     monkeypatch.setattr(loop, "lateness", lambda where: 1)
     mode = NoWaits()
-    mode.allow(monkeypatch, attendance.Attendance, "settle")
+    mode.allow(monkeypatch, attendance.Attendance, "hear")
     mode.allow(monkeypatch, answers.Answers, "_read")
     torch.manual_seed(0)
     sizes = {"encoder_layers": 1, "decoder_layers": 2, "width": 16, "heads": 2, "feed_forward": 16}
@@ -128,7 +128,7 @@ def test_no_step_waits_for_the_device(size, excluded, more, monkeypatch):
     settings = RuleSettings(max_length_ratio=2, max_length_offset=2, excluded=excluded, **more)
     obeyed = rules.Rules(settings, lengths)
     penalties = Penalties(BeamSettings(), lengths, obeyed.limits)
-    plan = loop.Plan(Beam(size), obeyed, penalties, 1, "size")
+    plan = moves.Plan(Beam(size), obeyed, penalties, 1, "size")
     with torch.inference_mode():
         state = model.start(model.encode(pad_source([[5, 6, 7, 8], [9, 10], [11]])))
         plain = loop.explore(model, state, plan, None)

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, device
 
-from regard.decoding.grid import Candidates
 from regard.decoding.posting import Letter, post, send
 
 
@@ -21,7 +20,7 @@ class Leaving(NamedTuple):
 
 
 class Attendance:
-    """Which sentences of a batch are done, as the device knows it and, `late` by steps, the host.
+    """Which sentences of a batch are done, as the host knows it: `late` by some steps.
 
     One that is done may stay for a while, but what it says counts no more. So it makes no
     difference to any answer how late the host is. Of limits it knows beforehand, and is on time.
@@ -35,15 +34,7 @@ class Attendance:
         for row, limit in enumerate(limits):
             self._limits[limit].append(row)
         self._where, self._late = where, late
-        self._over: Tensor | None = None  # (B,) which are done; none: no sentence is
         self._reports: deque[tuple[list[int], Letter]] = deque()
-
-    def heard(self, ways: Candidates) -> Candidates:
-        """`ways` (B, C) without those of sentences that are done."""
-        if self._over is None:
-            return ways
-        silent = self._over[:, None]
-        return ways._replace(log_probs=ways.log_probs.masked_fill(silent, float("-inf")))
 
     def cut(self, length: int, unwanted: Collection[int]) -> Tensor | None:
         """Sentences (B,) that end here, whatever they have found: at their limit, or `unwanted`.
@@ -54,19 +45,20 @@ class Attendance:
         if not ending:
             return None
         self._going_on -= ending
-        cut = send([row in ending for row in self.rows], self._where, torch.bool)
-        return cut if self._over is None else cut & ~self._over
+        return send([row in ending for row in self.rows], self._where, torch.bool)
 
-    def settle(self, done: Tensor) -> None:
-        """Note that sentences (B,) are `done`; hear, once it is time, who was some steps ago."""
-        self._over = done if self._over is None else self._over | done
-        self._reports.append((self.rows, post(self._over)))
+    def hear(self, over: Tensor | None) -> Tensor | None:
+        """Note that sentences (B,) are `over`; hear, once it is time, who was some steps ago.
+
+        What comes back is what the next step has to know of it; None: that nobody here is.
+        """
+        assert over is not None  # as a step leaves it
+        self._reports.append((self.rows, post(over)))
         if len(self._reports) > self._late:
             rows, letter = self._reports.popleft()
-            (over,) = letter.open()
-            self._going_on.difference_update(rows[place] for place in over.nonzero()[:, 0].tolist())
-        if not self._late and len(self._going_on) == len(self.rows):
-            self._over = None
+            (told,) = letter.open()
+            self._going_on.difference_update(rows[place] for place in told.nonzero()[:, 0].tolist())
+        return over if self._late or len(self._going_on) < len(self.rows) else None
 
     def leave(self, crowded: float) -> Leaving | None:
         """Who leaves now: all who are done, as soon as only `crowded` of those here go on."""
@@ -80,6 +72,4 @@ class Attendance:
             send(kept, self._where),
         )
         self.rows = [self.rows[place] for place in kept]
-        if self._over is not None:
-            self._over = self._over[leaving.kept] if self._late else None
         return leaving

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from regard.decoding.beam import Beam
-from regard.decoding.loop import Plan, explore
+from regard.decoding.loop import explore
+from regard.decoding.moves import Plan
 from regard.decoding.observe import Observe
 from regard.decoding.penalties import Penalties
 from regard.decoding.rules import FREE, Rules, Wording
