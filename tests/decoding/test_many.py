@@ -1,6 +1,9 @@
+from functools import partial
+
 import pytest
 import torch
 
+from regard.decoding import many
 from regard.decoding.many import Member, search_many
 from regard.decoding.rules import Wording
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
@@ -70,6 +73,43 @@ def test_a_batch_keeps_to_its_budget(model):
     assert len(spy.rows) > 1
     assert sum(rows for rows, _ in spy.rows) == len(SOURCES)
     assert all(rows * length * 3 <= 30 for rows, length in spy.rows)
+
+
+def limit_memory(monkeypatch, most):
+    """Let memory hold searches of so many sentences; the sizes of all that are tried."""
+    tried = []
+
+    def search_batch(models, job, **looking):
+        tried.append(len(job.numbers))
+        if len(job.numbers) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return plain(models, job, **looking)
+
+    plain = many.search_batch
+    monkeypatch.setattr(many, "search_batch", search_batch)
+    return tried
+
+
+@pytest.mark.parametrize(("budget", "tried"), [(WIDE, [6, 3, 1, 2, 1, 2]), (60, None)])
+@pytest.mark.parametrize("settings", [BEAM, SAMPLES])
+def test_what_memory_does_not_hold_is_searched_in_halves(
+    model, settings, budget, tried, monkeypatch
+):
+    prefixes = [[], [5], [6, 7], [], [8, 9, 10], [11]]
+    asked = partial(search_many, [Member(model, SOURCES)], settings, wording=Wording(prefixes))
+    whole = asked(budget=WIDE)
+    sizes = limit_memory(monkeypatch, 2)
+    assert found(asked(budget=budget)) == found(whole)
+    assert sizes == (tried or sizes)
+
+
+def test_what_memory_holds_in_no_way_is_an_error(model, monkeypatch):
+    limit_memory(monkeypatch, 0)
+    said = "a search of 1 sentences does not fit into the device's memory: CUDA out of memory."
+    with pytest.raises(SearchError, match=f"{said}; try a smaller beam, shorter lines"):
+        search_many([Member(model, SOURCES)], BEAM, budget=WIDE)
+    with pytest.raises(SearchError, match="a search of 6 sentences does not fit"):
+        search_many([Member(model, SOURCES)], BEAM, budget=WIDE, watch=Spy())
 
 
 def test_nothing_is_found_for_nothing(model):

@@ -1,5 +1,6 @@
 """Any number of sentences -> hypotheses: batched by length, answered in order."""
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -31,6 +32,16 @@ class Job(NamedTuple):
     settings: DecodingSettings
     wording: Wording
     numbers: Sequence[int]
+
+    def halves(self) -> "tuple[Job, Job]":
+        """The first and the second half of the sentences, as jobs of their own."""
+        middle = len(self.numbers) // 2
+        return self._part(slice(middle)), self._part(slice(middle, None))
+
+    def _part(self, some: slice) -> "Job":
+        places = range(len(self.numbers))[some]
+        sources = [sentences[some] for sentences in self.sources]
+        return Job(sources, self.settings, self.wording.of(places), self.numbers[some])
 
 
 class Member(NamedTuple):
@@ -78,11 +89,41 @@ def search_many(
     ]
     with kept_memory() if len(jobs) > 1 else nullcontext():
         if crew is None or watch is not None or observe is not None:
-            found = [search_batch(models, job, watch=watch, observe=observe) for job in jobs]
+            found = _search_each(models, jobs, watch, observe)
         else:
             found = crew.share(jobs, partial(_search_alone, models))
     answers = dict(zip(chain(*batches), chain(*found), strict=True))
     return [answers[place] for place in range(len(lengths))]
+
+
+def _search_each(
+    models: Sequence[AnyModel],
+    jobs: Sequence[Job],
+    watch: Watch | None,
+    observe: Observe | None,
+) -> list[list[list[Hypothesis]]]:
+    """The answers to some jobs, one after another.
+
+    How much memory a search takes is known only afterwards. Where a GPU has not enough for one, it
+    and all that follow are searched in halves; answers do not depend on it. Only who looks on would
+    see a search twice.
+    """
+    found, waiting = [], deque(jobs)
+    while waiting:
+        try:
+            found.append(search_batch(models, waiting[0], watch=watch, observe=observe))
+            waiting.popleft()
+            continue
+        except torch.OutOfMemoryError as error:
+            if observe is not None or watch is not None or len(waiting[0].numbers) == 1:
+                raise SearchError(
+                    f"a search of {len(waiting[0].numbers)} sentences does not fit into the "
+                    f"device's memory: {error}; try a smaller beam, shorter lines, or --device cpu"
+                ) from None
+        torch.cuda.empty_cache()  # out of the handler, which holds all that the search had
+        halved = chain(*(job.halves() for job in waiting))
+        waiting = deque(job for job in halved if job.numbers)
+    return found
 
 
 def search_batch(

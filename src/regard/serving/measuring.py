@@ -129,7 +129,7 @@ def _measure(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> Ite
     translator.translate(alone[:1], settings)  # libraries start
     took = [_timed(partial(translator.translate, [text], settings))[0] for text in alone]
     best: tuple[float, Choice] | None = None
-    for budget in _budgets(way):
+    for budget in _budgets(way, translator):
         choice = Choice(
             engine=way.engine, precision=way.precision, workers=count_cores(), budget=budget
         )
@@ -150,10 +150,10 @@ def _measure(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> Ite
     )
 
 
-def _budgets(way: Way) -> list[int]:
+def _budgets(way: Way, translator: Translator) -> list[int]:
     """Those to try, first what the engine takes by itself; on a GPU that alone."""
     if way.device == "cuda":
-        return [late.native().own_budget(late.native().pick_device(way.device))]
+        return [late.native().own_budget([run.model for run in translator.runs])]
     own: int = late.native().CPU_BUDGET if way.engine == "native" else late.fast().BUDGET
     return sorted(BUDGETS, key=lambda one: one != own)
 

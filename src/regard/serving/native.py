@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-import torch
+from torch import nn
 
 from regard.decoding.many import Member, search_many
 from regard.decoding.observe import Audience, Observe
@@ -36,14 +36,19 @@ BUDGET = 16_384
 """Positions searched at a time, counted once for each hypothesis; where nothing was measured."""
 CPU_BUDGET = 4096
 """The same on a CPU, whose caches are to hold them."""
-A_POSITION = 256 * 1024
-"""Bytes of a GPU's memory for each of them, for which the paper's base model is the measure.
+PARAMETERS = 256
+"""Of a model for each byte of a GPU's memory that one of them takes: who is wide and deep leaves
+more behind. The paper's base model is the measure.
 
 In float32 a token of an answer takes 24 KiB in its six layers; there is room for twice as many as
 there are, which is thrice while they move to a larger one, and answers are up to twice as long as
 their sources: 144 KiB. The logits of 32,000 pieces, before and behind a softmax, are 250 KiB for a
-hypothesis, and so 62 KiB for each position of the shortest sources (`SHORTEST`).
+hypothesis, and so 62 KiB for each position of the shortest sources (`SHORTEST`). That is 206 KiB,
+and it has 61 million parameters.
 """
+A_POSITION = 64 * 1024
+"""The least bytes for each of them: what small models have fewer parameters for is their width,
+which counts twice in parameters and once here."""
 
 
 class Native:
@@ -52,9 +57,9 @@ class Native:
     def __init__(self, runs: Sequence[Run], choice: Choice | None = None) -> None:
         self.runs = tuple(runs)
         self._target = runs[0].tokenizers.target
-        where = next(runs[0].model.parameters()).device
-        self._budget, workers = own_budget(where), count_cores()
-        if choice is not None and choice.engine == "native" and where.type == "cpu":
+        self._budget, workers = own_budget([run.model for run in runs]), count_cores()
+        on_cpu = next(runs[0].model.parameters()).device.type == "cpu"
+        if choice is not None and choice.engine == "native" and on_cpu:
             self._budget, workers = choice.budget, choice.workers  # what was measured on a CPU
         self._crew = make_crew(runs, workers)
 
@@ -176,10 +181,13 @@ def has_gpu() -> bool:
     return pick_device("auto").type == "cuda"
 
 
-def own_budget(where: torch.device) -> int:
-    """Positions to search at a time on a device: on a GPU as many as its memory surely holds."""
+def own_budget(models: Sequence[nn.Module]) -> int:
+    """Positions to search at a time, where these are: on a GPU as many as its memory may hold."""
+    parameters = [x for model in models for x in model.parameters()]
+    where = parameters[0].device
     if where.type == "cuda":
-        return max(BUDGET, available_memory(where) // A_POSITION)
+        each = max(A_POSITION, sum(x.numel() for x in parameters) // PARAMETERS)
+        return max(BUDGET, available_memory(where) // each)
     return CPU_BUDGET if where.type == "cpu" else BUDGET
 
 
