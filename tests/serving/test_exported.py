@@ -62,8 +62,32 @@ def test_what_was_written_is_read(run):
     assert is_export(found.folder)
     assert not is_export(run)
     assert read_export(run) is None
-    assert find_export(run, run / "model.safetensors", "model", "int8") is None
+    assert find_export(run, run / "model.safetensors", "model", "int16") is None
     assert find_export(run, run / "model.safetensors", "best", "auto") is None
+
+
+REFUSED = PASSED.model_copy(update={"refused": "it is not close enough"})
+
+
+@pytest.mark.parametrize(
+    ("made", "became", "gate", "asked", "serves"),
+    [
+        ("auto", "int8", PASSED, "int8", True),
+        ("auto", "float32", PASSED, "float32", True),
+        ("auto", "float32", PASSED, "int8", False),
+        ("int8", "int8", PASSED, "auto", True),
+        ("int8", "int8", REFUSED, "auto", False),  # which would go on to float32
+        ("auto", "float32", REFUSED, "float32", False),
+        ("auto", "float32", REFUSED, "auto", True),  # known to be refused
+        ("float32", "float32", PASSED, "auto", False),  # which tries int8
+    ],
+)
+def test_one_export_serves_whoever_would_make_the_same(run, made, became, gate, asked, serves):
+    folder = run / FOLDER / "model-auto-1234"
+    write_card(folder, card(run, precision=became, gate=gate))
+    folder.rename(folder.with_name(f"model-{made}-1234"))
+    found = find_export(run, run / "model.safetensors", "model", asked)
+    assert (found is not None) == serves
 
 
 def test_weights_of_the_same_size_and_time_are_not_read(run, monkeypatch):

@@ -130,12 +130,24 @@ def damaged(path: Path) -> RunError:
 
 
 def find_export(run: Path, file: Path, name: str, precision: Precision) -> Exported | None:
-    """The export of the run's weights `name`, which lie in `file`, made of them as they are now."""
-    for folder in export_folders(run, name, precision):
+    """The export of the run's weights `name`, which lie in `file`, made of them as they are now.
+
+    What `auto` came to serves whoever asks for that precision, and the int8 that `auto` tries first
+    serves as well where it was made by that name; only who was refused tries again.
+    """
+    kin: Precision = "int8" if precision == "auto" else "auto"
+    for folder in [*export_folders(run, name, precision), *export_folders(run, name, kin)]:
         found = read_export(folder)
-        if found is not None and _is_of(found, run, file):
+        if found is not None and _is_of(found, run, file) and _serves(found, precision):
             return found
     return None
+
+
+def _serves(found: Exported, precision: Precision) -> bool:
+    """Whether an export, made for this precision or a kindred one, is what would be made for it."""
+    if found.folder.name.rsplit("-", 2)[1] == precision:
+        return True
+    return found.card.gate.refused is None and precision in ("auto", found.card.precision)
 
 
 def export_folders(run: Path, name: str, precision: Precision) -> list[Path]:
