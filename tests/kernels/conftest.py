@@ -15,6 +15,8 @@ NEEDS = {
     "test_sums.py",
     "test_available.py",
     "test_glance.py",
+    "test_choice.py",
+    "test_onward.py",
 }
 
 

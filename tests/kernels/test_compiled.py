@@ -16,8 +16,10 @@ from regard.kernels import attention, loss
 from regard.kernels.attention import Plan, Rows, attend_short
 from regard.kernels.available import have_triton, interpreted
 from regard.kernels.bend import linear_relu
+from regard.kernels.choice import Sayable, best_ways
 from regard.kernels.glance import glance
 from regard.kernels.norm import Norm, add_norm, add_then_norm
+from regard.kernels.onward import Cells, Known, Task, Ways, go_on
 from regard.kernels.sums import FEW, sum_rows
 
 H, D, V = 2, 512, 8000
@@ -176,6 +178,35 @@ def look(queries, keys, dtype, width=64):
 def test_glance(dtype, width, built):
     look(5, 100, dtype, width)
     fits(built, ["glance"])
+
+
+SAYABLE = Sayable((0, 2), last=3, floor=-1e4, lost=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, HALF])
+@pytest.mark.parametrize("size", [V, 32_000])
+def test_choice(dtype, size, built):
+    best_ways(torch.zeros(3, 5, size, dtype=dtype), torch.zeros(3, 5), 10, SAYABLE)
+    fits(built, ["skim", "choose"])
+
+
+def move(length, *, greedy=False):
+    """Launch what follows a choice."""
+    cells, ways, places = (1, 1, 1) if greedy else (5, 10, 5)
+    whole, real = torch.zeros(3, ways, dtype=torch.int64), torch.zeros(3, ways)
+    grid = Cells(torch.zeros(3, cells, length + 1, dtype=torch.int64), whole[:, 0], real[:, 0])
+    texts = torch.zeros(3, places, length, dtype=torch.int64)
+    known = Known(real[:, :places], real[:, :places], texts, real[:, :places] == 0)
+    ways = Ways(real, whole, None if greedy else whole)
+    go_on(ways, grid, known, known.ended[:, 0], Task(cells, 1, "size", 0.3, last=3, filler=0))
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+def test_onward(greedy, built):
+    for length in (2, 7, 16, 64):
+        move(length, greedy=greedy)
+    fits(built, ["go_on"] * 4)
+    assert len({id(one.code) for one in built}) == 1
 
 
 def test_a_longer_past_is_not_compiled_for_again(built):

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from regard.decoding.grid import Candidates, Grid
 from regard.decoding.ranking import Ranked, ranked_sums
+from regard.kernels.choice import Sayable, best_ways, suits_choice
 
 MANY = 16
 """Rows from which `ranked_sums` finds their largest entries sooner than `max`: a CPU goes through
@@ -38,6 +39,14 @@ class Beam:
         Greedy search stands by its one choice: if that is EOS, it is over.
         """
         return 1 if self.size == 1 else 2 * self.size
+
+    def at_once(self, logits: Tensor, grid: Grid, sayable: Sayable) -> Candidates | None:
+        """The same by kernels that read `logits` (B, K, V) once; None: there are none for them."""
+        count = min(self.most, logits.shape[1] * logits.shape[2])
+        if not suits_choice(logits, count):
+            return None
+        best = best_ways(logits, grid.log_probs, count, sayable)  # (B, C)
+        return Candidates(best.values, best.tokens, None if self.size == 1 else best.parents)
 
     def __call__(self, log_probs: Tensor, grid: Grid) -> Candidates:
         """The likeliest (B, C) of the K V ways; it may write into `log_probs`."""

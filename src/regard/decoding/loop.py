@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.decoding.answers import Answers
 from regard.decoding.attendance import Attendance
-from regard.decoding.moves import Move, Plan, Stand, conclude, weigh
+from regard.decoding.moves import Move, Plan, Stand, conclude, ending, weigh
 from regard.decoding.observe import Observe, Step
 from regard.decoding.posting import lateness
 from regard.models.contracts import Decoder, StateT
@@ -56,5 +56,7 @@ def explore(
 
 def _told(move: Move[Any], plan: Plan, numbers: Sequence[int]) -> Step:
     """A move as those who look on see it."""
-    scores = plan.penalties.cut_short(move.grid)  # (B, K')
-    return Step(numbers, move.ways, move.ending, move.going_on, move.grid, scores, move.finished)
+    ways, grid = move.ways, move.grid
+    ends, going_on = ending(ways, move.over, plan), ways.going_on(plan.choose.width)
+    scores = plan.penalties.cut_short(grid)  # (B, K')
+    return Step(numbers, ways, ends, going_on, grid, scores, move.finished)

@@ -1,7 +1,7 @@
 """A step of a search: all that the device does in it, and nothing that the host would wait for."""
 
 from dataclasses import dataclass
-from typing import Generic, Protocol
+from typing import Generic, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -12,7 +12,10 @@ from regard.decoding.penalties import MeanAttention, Penalties
 from regard.decoding.posting import is_near
 from regard.decoding.rules import Rules
 from regard.decoding.settings import Stop
+from regard.kernels.choice import Sayable
+from regard.kernels.onward import Cells, Known, Task, Ways, go_on, suits_onward
 from regard.models.contracts import Decoder, StateT, take
+from regard.text.special import EOS, PAD
 from regard.types import Watch
 
 
@@ -37,6 +40,10 @@ class Chooser(Protocol):
         """
         ...
 
+    def at_once(self, logits: Tensor, grid: Grid, sayable: Sayable) -> Candidates | None:
+        """The same straight from `logits`; None: there is no kernel for it."""
+        ...
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -52,6 +59,12 @@ class Plan:
     def places(self) -> int:
         """Answers to each sentence that are worth remembering."""
         return self.choose.width if self.stop == "size" else self.n_best
+
+    def ways(self, logits: Tensor, grid: Grid) -> Candidates:
+        """Ways (B, C) to go on, given logits (B, K, V), into which it may write."""
+        sayable = self.rules.sayable(grid)
+        best = None if sayable is None else self.choose.at_once(logits, grid, sayable)
+        return self.choose(self.rules.log_probs(logits, grid), grid) if best is None else best
 
     def settled(self, finished: Finished, grid: Grid) -> Tensor:
         """Whether each sentence (B,) is done.
@@ -96,17 +109,26 @@ class Stand(Generic[StateT]):
         )
 
 
+class Outcome(NamedTuple):
+    """What becomes of the hypotheses and answers of each sentence."""
+
+    grid: Grid  # (B, K')
+    parents: Tensor | None  # (B, K') the cell that each one of it continues; None: cell k
+    finished: Finished  # (B, N)
+    done: Tensor  # (B,) whose answers are settled
+
+
 @dataclass(frozen=True)
 class Move(Generic[StateT]):
-    """What a step has made of a stand, before it is asked who is done."""
+    """What a step has made of a stand, before any sentence is cut."""
 
     state: StateT
     ways: Candidates  # (B, C) all that were weighed, the best first
-    ending: Candidates  # (B, <= C) those of them that end and count; the others are at -inf
-    going_on: Candidates  # (B, K') those of them that fill the grid
-    grid: Grid  # (B, K')
-    finished: Finished  # (B, N)
     over: Tensor | None  # (B,) who was done before
+    grid: Grid  # this and all below as in `Outcome`
+    parents: Tensor | None
+    finished: Finished
+    done: Tensor
 
 
 def weigh(
@@ -118,25 +140,47 @@ def weigh(
         state = state.branch(stand.parents)
     attention = MeanAttention(watch) if plan.penalties.beta else None
     logits, state = decoder.step(grid.tokens[..., -1], state, watch=attention or watch)
-    log_probs = plan.rules.log_probs(logits, grid)  # (B, K, V)
     if attention is not None:
         grid = grid.cover(attention.collect())
-    ways = plan.choose(log_probs, grid)  # (B, C)
-    ending = _heard(ways.ending(plan.choose.width), stand.over)
-    going_on = ways.going_on(plan.choose.width)
-    finished = _set_aside(stand.finished, ending, grid, plan.penalties)
-    return Move(state, ways, ending, going_on, grid.grow(going_on), finished, stand.over)
+    ways = plan.ways(logits, grid)  # (B, C)
+    at_once = grid.coverage is None and suits_onward(ways.log_probs, plan.places)
+    follow = _follow_at_once if at_once else _follow
+    return Move(state, ways, stand.over, *follow(ways, grid, stand, plan))
 
 
 def conclude(move: Move[StateT], plan: Plan, cut: Tensor | None) -> Stand[StateT]:
     """The stand after a move, in which sentences to `cut` (B,) end with whatever they have."""
-    finished, grid, over = move.finished, move.grid, move.over
-    done = plan.settled(finished, grid)  # (B,)
+    grid, finished, done, over = move.grid, move.finished, move.done, move.over
     if cut is not None:
         cut = cut if over is None else cut & ~over
         finished, done = finished.fill(_cut_short(grid, cut, plan.penalties)), done | cut
     over = done if over is None else over | done
-    return Stand(move.state, move.going_on.parents, grid, finished, over)
+    return Stand(move.state, move.parents, grid, finished, over)
+
+
+def ending(ways: Candidates, over: Tensor | None, plan: Plan) -> Candidates:
+    """Those of `ways` (B, C) that end and count: the others are at -inf."""
+    return _heard(ways.ending(plan.choose.width), over)
+
+
+def _follow(ways: Candidates, grid: Grid, before: Stand[StateT], plan: Plan) -> Outcome:
+    """What `ways` (B, C) to go on with a grid (B, K) lead to."""
+    going_on = ways.going_on(plan.choose.width)
+    ends = ending(ways, before.over, plan)
+    finished = _set_aside(before.finished, ends, grid, plan.penalties)
+    grid = grid.grow(going_on)
+    return Outcome(grid, going_on.parents, finished, plan.settled(finished, grid))
+
+
+def _follow_at_once(ways: Candidates, grid: Grid, before: Stand[StateT], plan: Plan) -> Outcome:
+    """`_follow` by a kernel, which counts no attention."""
+    factor = plan.penalties.factor(grid.length + 1)
+    task = Task(plan.choose.width, plan.n_best, plan.stop, factor, EOS, PAD)
+    cells = Cells(grid.tokens, grid.rows, plan.penalties.least_factors)
+    texts, log_probs, parents, known, done = go_on(
+        Ways(*ways), cells, Known(*before.finished), before.over, task
+    )
+    return Outcome(Grid(grid.rows, texts, log_probs), parents, Finished(*known), done)
 
 
 def _heard(ways: Candidates, over: Tensor | None) -> Candidates:

@@ -37,13 +37,13 @@ class Penalties:
     def __init__(self, settings: BeamSettings, lengths: Tensor, limits: Sequence[int]) -> None:
         self.alpha, self.beta = settings.length_penalty, settings.coverage_penalty
         self.normalise, self.lengths = settings.normalise, lengths
-        factors = torch.tensor([self._factor(limit) for limit in limits])  # (B,)
-        # Rounded towards zero, so that in any precision the bound errs upwards.
-        self._least_factors = factors.nextafter(torch.zeros(())).to(lengths.device)  # (B,)
+        factors = torch.tensor([self.factor(limit) for limit in limits])  # (B,)
+        self.least_factors = factors.nextafter(torch.zeros(())).to(lengths.device)  # (B,)
+        """Of each sentence at its limit, rounded towards zero: so a bound errs upwards."""
 
     def score(self, log_probs: Tensor, length: int, coverage: Tensor | None) -> Tensor:
         """Scores of hypotheses (B, C) of `length` tokens with EOS, `coverage` being their cp."""
-        scores = log_probs * self._factor(length)
+        scores = log_probs * self.factor(length)
         return scores if coverage is None else scores + coverage
 
     def cut_short(self, grid: Grid) -> Tensor:
@@ -68,9 +68,10 @@ class Penalties:
         the largest over the cells, bounds them all; rounding keeps the order of what is added and
         multiplied.
         """
-        return (grid.log_probs * self._least_factors[grid.rows, None]).amax(-1)
+        return (grid.log_probs * self.least_factors[grid.rows, None]).amax(-1)
 
-    def _factor(self, length: int) -> float:
+    def factor(self, length: int) -> float:
+        """What the log-probability of a hypothesis of `length` tokens with EOS counts."""
         return 1 / length_penalty(length, self.alpha, self.normalise)
 
 

@@ -18,6 +18,7 @@ from regard.decoding.filters import (
 from regard.decoding.grid import Grid
 from regard.decoding.posting import is_near
 from regard.decoding.settings import RuleSettings
+from regard.kernels.choice import Sayable
 from regard.text.special import BOS, EOS, PAD, UNK
 
 FLOOR = -1e4
@@ -61,6 +62,7 @@ class Rules:
         self.excluded = settings.excluded
         self.limits: list[int] = [settings.limit(source) for source in sources]
         never = [PAD, BOS] if settings.allow_unknown else [PAD, BOS, UNK]
+        self._always = Sayable(tuple(never), EOS, FLOOR, self.excluded == "lost")
         self.filters: list[Filter] = [forbid_tokens(never, where)]
         if settings.no_repeat_ngram:
             self.filters.append(no_repeated_ngrams(settings.no_repeat_ngram))
@@ -76,6 +78,11 @@ class Rules:
         filled = [[*prefix, *[PAD] * (longest - len(prefix))] for prefix in prefixes]
         self.prefixes = torch.tensor(filled, dtype=torch.long, device=where)  # (B, P)
         self._ids = sorted(set(chain(*prefixes, *forbidden)))
+
+    def sayable(self, grid: Grid) -> Sayable | None:
+        """What may be said next, where that is the same at all times; None: there is more to it."""
+        free = len(self.filters) == 1 and grid.length >= self.prefixes.shape[1]
+        return self._always if free else None
 
     def log_probs(self, logits: Tensor, grid: Grid) -> Tensor:
         """Log-probabilities (B, K, V) of what may be said next; it may write into `logits`."""

@@ -8,6 +8,7 @@ from torch import Tensor, device
 
 from regard.decoding.grid import Candidates, Grid
 from regard.decoding.settings import SamplingSettings
+from regard.kernels.choice import Sayable
 
 
 class Sampler:
@@ -39,6 +40,10 @@ class Sampler:
     @property
     def width(self) -> int:
         return self.samples
+
+    def at_once(self, logits: Tensor, grid: Grid, sayable: Sayable) -> Candidates | None:
+        """None: there is no kernel for it."""
+        return None
 
     def __call__(self, log_probs: Tensor, grid: Grid) -> Candidates:
         """One way (B, K) for each cell, with the probability that the model itself gives it."""

@@ -12,8 +12,8 @@ HALVES = (torch.bfloat16, torch.float16)
 COMPILED = {"enable_fp_fusion": True}
 """For every launch: a product and a sum are one instruction, by default only up to Triton 3.9."""
 disabled: set[str] = set()
-"""Kernels not to be used, for measuring: of `attention`, `norm`, `bend`, `linear`, `loss` and
-`glance`."""
+"""Kernels not to be used, for measuring: of `attention`, `norm`, `bend`, `linear`, `loss`,
+`glance`, `choice` and `onward`."""
 
 
 @cache

@@ -1,0 +1,103 @@
+"""The likeliest ways to go on with each sentence of a search, straight from its logits.
+
+To make log-probabilities of all logits, to leave out what is never said and to find the largest of
+each chunk are four passes over the largest tensor of a step, two of which write it. A kernel reads
+it once. Its plain twin are `Rules.log_probs` and `Beam`.
+"""
+
+import importlib
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.kernels.available import COMPILED, HALVES, device_of, disabled, runs_on
+
+CHUNK = 32
+"""Tokens of which only the likeliest is ranked at first; a multiple where there are very many."""
+MOST = 4096
+"""The most numbers that one program ranks."""
+
+
+class Tiles(NamedTuple):
+    """How the work is cut."""
+
+    cols: int = 8192
+    """Logits that a program reads at a time."""
+    warps: int = 8
+    each: int = 16
+    """Numbers of one thread where they are ranked."""
+
+
+tiles = Tiles()
+"""What is used; whoever has measured others puts them here."""
+
+
+class Sayable(NamedTuple):
+    """What may be said at any time."""
+
+    never: tuple[int, ...]
+    """Ids below 32 that are not."""
+    last: int
+    """The id that ends an answer: its log-probability counts as `floor` if it is lower."""
+    floor: float
+    lost: bool
+    """Whether what is never said keeps its share of the probability."""
+
+
+class Best(NamedTuple):
+    """The best ways to go on with each sentence, the best first."""
+
+    values: Tensor  # (B, C) float32: the sum of log-probabilities
+    tokens: Tensor  # (B, C)
+    parents: Tensor  # (B, C) the cell
+
+
+def suits_choice(logits: Tensor, count: int) -> bool:
+    """Whether there are kernels for the `count` best ways by `logits` (B, K, V)."""
+    if "choice" in disabled or not runs_on(logits) or torch.is_grad_enabled():
+        return False
+    known = logits.dtype in (torch.float32, *HALVES) and logits.is_contiguous()
+    return known and logits.numel() > 0 and count * _chunk(*logits.shape[1:]) <= MOST
+
+
+def best_ways(logits: Tensor, totals: Tensor, count: int, sayable: Sayable) -> Best:
+    """The `count` likeliest, by logits (B, K, V) and what cells have summed up so far (B, K)."""
+    sentences, cells, size = logits.shape
+    chunk = _chunk(cells, size)
+    chunks = -(-size // chunk)
+    real: dict[str, Any] = {"dtype": torch.float32, "device": logits.device}
+    tops, logs = torch.empty(2, sentences, cells, **real)
+    maxima = torch.empty(sentences, cells, chunks, **real)
+    tokens, parents = torch.empty(2, sentences, count, dtype=torch.long, device=logits.device)
+    found = Best(torch.empty(sentences, count, **real), tokens, parents)
+    rules = (
+        size, chunks, sum(1 << token for token in sayable.never), sayable.last, sayable.floor,
+    )  # fmt: skip
+    how: dict[str, Any] = {"LOST": sayable.lost, "CHUNK": chunk, **COMPILED}
+    lanes, picks = _power(cells * chunks), _power(count)
+    kernels = importlib.import_module("regard.kernels.device.choice")
+    with device_of(logits):
+        kernels.skim[(sentences * cells,)](
+            logits, tops, logs, maxima, *rules,
+            CHUNKS=min(tiles.cols // chunk, _power(chunks)), num_warps=tiles.warps, **how,
+        )  # fmt: skip
+        kernels.choose[(sentences,)](
+            logits, tops, logs, maxima, totals.contiguous(), *found, *rules,
+            CELLS=cells, LANES=lanes, COUNT=count, PICKS=picks,
+            num_warps=max(1, max(lanes, picks * chunk) // (32 * tiles.each)), **how,
+        )  # fmt: skip
+    return found
+
+
+def _chunk(cells: int, size: int) -> int:
+    """Tokens to a chunk, so that the largest of all chunks of a sentence can be ranked at once."""
+    chunk = CHUNK
+    while cells * -(-size // chunk) > MOST:
+        chunk *= 2
+    return chunk
+
+
+def _power(size: int) -> int:
+    """The power of two that holds `size`."""
+    return 1 << (size - 1).bit_length()
