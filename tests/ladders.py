@@ -1,11 +1,21 @@
 """Comparisons so small that they take seconds, and ladders that were never climbed."""
 
+from statistics import mean
+
 from typer.testing import CliRunner
 
 from regard.cli import compare
 from regard.comparison import flops
 from regard.comparison.folder import ComparisonFolder
-from regard.comparison.ladder import Ladder, Quarter, Significance, Spread, Standing
+from regard.comparison.ladder import (
+    Costs,
+    Ladder,
+    MeanInterval,
+    Quarter,
+    Significance,
+    Spread,
+    Standing,
+)
 from regard.comparison.machine import Machine
 from regard.comparison.measuring import Row, RowAlignment, RowScore, Surprise
 from regard.errors import RegardError
@@ -83,8 +93,8 @@ def run_compare(*args, device="cpu"):
 MACHINE = Machine(processor="a processor", device="cpu, 1 thread", system="Linux", versions="all")
 
 
-def made_up_row(label, bleu, *, seed=1, attends=True, flops=2e15, machine=MACHINE):
-    return Row(
+def made_up_row(label, bleu, *, seed=1, attends=True, flops=2e15, machine=MACHINE, **others):
+    row = Row(
         label=label,
         seed=seed,
         family="transformer",
@@ -107,6 +117,7 @@ def made_up_row(label, bleu, *, seed=1, attends=True, flops=2e15, machine=MACHIN
         machine=machine,
         date="2026-11-15",
     )
+    return row.model_copy(update=others)
 
 
 def made_up_standing(label, bleus, lengths, *, p_value=None, **row):
@@ -118,15 +129,17 @@ def made_up_standing(label, bleus, lengths, *, p_value=None, **row):
         failures=(),
         waiting=0,
         bleu=Spread.of(bleus),
+        interval=MeanInterval(low=mean(bleus) - 1.5, high=mean(bleus) + 1.25) if bleus else None,
         chrf=Spread.of([bleu + 20 for bleu in bleus]),
         perplexity=Spread.of([one.surprise.per_word for one in rows]),
         error_rate=Spread.of(aligned),
         by_length=tuple(lengths),
+        costs=Costs.of(rows),
         significance=None if p_value is None else Significance(difference=-1, p_value=p_value),
     )
 
 
-def made_up_ladder(*standings, best=None):
+def made_up_ladder(*standings, best=None, at_once=1):
     sizes = ((4, 9, 268, 7.6), (10, 11, 231, 10.5), (12, 14, 262, 12.9), (15, 34, 239, 18.1))
     return Ladder(
         standings=standings,
@@ -142,4 +155,5 @@ def made_up_ladder(*standings, best=None):
         budget="5,000 steps of training for each row",
         beam=5,
         signatures={"BLEU": "b|1", "chrF2": "c|2"},
+        at_once=at_once,
     )

@@ -155,7 +155,11 @@ def test_a_row_that_fails_is_told_and_stops_no_other(tmp_path):
 def test_budgets_become_steps(tmp_path, budget, steps):
     shown = run_compare("plain.yaml", *budget, "--seeds", "1,2", "--beam", 1, "--jobs", 2)
     assert shown.exit_code == 0
-    (plain,) = json.loads((tmp_path / "ladder" / "ladder.json").read_text())["standings"]
+    ladder = json.loads((tmp_path / "ladder" / "ladder.json").read_text())
+    assert ladder["at_once"] == 2
+    assert "Trained up to 2 at a time, so that seconds are those of runs that" in shown.stderr
+    assert run_compare("--out", "ladder").stderr.count("Trained up to 2 at a time") == 1  # it stays
+    (plain,) = ladder["standings"]
     one, other = (row["steps"] for row in plain["rows"])
     assert one == other
     assert one in steps

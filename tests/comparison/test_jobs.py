@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 from ladders import made_up_row, small_recipe
 from regard.comparison import jobs as module
 from regard.comparison.folder import ComparisonFolder
-from regard.comparison.jobs import Job, carry_out, read_reason, start_process
+from regard.comparison.jobs import Job, carry_out, read_reason, start_process, to_train
 from regard.comparison.measuring import Failure, Row, load_row
 from regard.comparison.plan import Budget, entries_of, make_plan
 from regard.files import write_whole
@@ -105,8 +106,18 @@ def test_one_by_one_each_row_is_trained_and_measured_in_one_go(folder):
     assert all(isinstance(row, Row) for row in rows(folder))
 
 
+def test_a_row_that_was_measured_needs_no_run(folder):
+    assert to_train(plan(), folder) == list(plan().entries)
+    Workshop(folder).carry_out(plan())
+    shutil.rmtree(folder.path / "runs")
+    assert to_train(plan(), folder) == []
+    folder.row(plan().entries[1]).unlink()
+    assert to_train(plan(), folder) == [plan().entries[1]]
+
+
 def test_finished_rows_are_not_done_again(folder):
     Workshop(folder).carry_out(plan())
+    shutil.rmtree(folder.path / "runs")  # nothing but the rows is left
     shop = Workshop(folder)
     shop.carry_out(plan())
     assert shop.log == []

@@ -4,23 +4,24 @@ from ladders import made_up_row, small_recipe
 from regard.comparison.corpus import share_corpus
 from regard.comparison.folder import ComparisonFolder
 from regard.comparison.ladder import Ladder, Quarter, Spread, build_ladder
-from regard.comparison.measuring import Failure
+from regard.comparison.measuring import SCORES, Failure
 from regard.comparison.plan import Budget, entries_of, make_plan
 from regard.errors import RunError
+from regard.evaluation.scores import score
 from regard.files import write_whole
 
-SEEDS = {"good": [1, 2], "poor": [1], "late": [1], "bad": [5]}
+SEEDS = {"good": [1, 2], "poor": [1], "mixed": [1, 2], "late": [1], "bad": [5]}
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """A ladder: good with two seeds, poor, one that is late and one that failed."""
+    """A ladder: good, poor, one whose seeds are as good and as poor, one late and one that failed."""
     folder, budget = ComparisonFolder(tmp_path_factory.mktemp("ladder")), Budget()
     recipe = small_recipe("plain", "corpus.generated={train: 100, valid: 5, test: 80}")
     entries = [
         e for label, seeds in SEEDS.items() for e in entries_of(recipe, label, seeds, budget)
     ]
-    plan = make_plan(entries, budget, 5)
+    plan = make_plan(entries, budget, 5).beside(3)
     data = share_corpus(plan, folder, lambda message: None)
     references = [pair.target for pair in data.read("test")]
     lengths = [len(pair.source.split()) for pair in data.read("test")]
@@ -34,10 +35,14 @@ def built(tmp_path_factory):
             for text, length in zip(references, lengths, strict=True)
         ],
     }
+    texts |= {"mixed-seed1": references, "mixed-seed2": texts["poor-seed1"]}
     bleus = {"good-seed1": 98.0, "good-seed2": 100.0, "poor-seed1": 50.0}
+    bleus |= {"mixed-seed1": 100.0, "mixed-seed2": 50.0}
     for entry in entries:
         if entry.name in texts:
-            row = made_up_row(entry.label, bleus[entry.name], seed=entry.seed)
+            row = made_up_row(
+                entry.label, bleus[entry.name], seed=entry.seed, seconds=10.0 * entry.seed
+            )
             write_whole(folder.row(entry), row.model_dump_json().encode())
             lines = "".join(f"{text}\n" for text in texts[entry.name])
             write_whole(folder.translations(entry), lines.encode())
@@ -49,33 +54,51 @@ def built(tmp_path_factory):
 def test_systems_stand_in_the_order_of_the_plan(built):
     ladder, *_ = built
     assert [one.label for one in ladder.standings] == list(SEEDS)
-    assert [len(one.rows) for one in ladder.standings] == [2, 1, 0, 0]
-    assert [one.waiting for one in ladder.standings] == [0, 0, 1, 0]
-    assert [len(one.failures) for one in ladder.standings] == [0, 0, 0, 1]
-    assert len(ladder.rows) == 3
+    assert [len(one.rows) for one in ladder.standings] == [2, 1, 2, 0, 0]
+    assert [one.waiting for one in ladder.standings] == [0, 0, 0, 1, 0]
+    assert [len(one.failures) for one in ladder.standings] == [0, 0, 0, 0, 1]
+    assert len(ladder.rows) == 5
 
 
 def test_seeds_are_put_together(built):
-    good, poor, late, _ = built[0].standings
+    good, poor, _, late, _ = built[0].standings
     assert good.bleu == Spread(mean=99.0, low=98.0, high=100.0)
     assert good.chrf.mean == 119.0
     assert poor.bleu == Spread(mean=50.0, low=50.0, high=50.0)
     assert late.bleu is late.chrf is late.perplexity is late.error_rate is None
+    assert late.interval is late.costs is None
+    assert (good.costs.seconds, poor.costs.seconds) == (15, 10)
     assert good.error_rate.mean == 0.125
 
 
 def test_significance_is_against_the_best(built):
     ladder, *_ = built
-    good, poor, late, bad = ladder.standings
+    good, poor, _, late, bad = ladder.standings
     assert ladder.best == "good"
     assert good.significance is late.significance is bad.significance is None
     assert poor.significance.difference < -10
     assert poor.significance.p_value < 0.01
 
 
+def test_intervals_and_significance_are_those_of_means_over_seeds(built):
+    ladder, data, (plan, folder) = built
+    good, poor, mixed, *_ = ladder.standings
+    references = [pair.target for pair in data.read("test")]
+    texts = folder.translations(plan.entry("poor-seed1")).read_text().splitlines()
+    (alone,) = score(texts, references, SCORES.model_copy(update={"metrics": ("bleu",)}))
+    assert (poor.interval.low, poor.interval.high) == alone.interval  # of its one seed
+    assert (good.interval.low, good.interval.high) == pytest.approx((100, 100))
+    # the other seed has 100 in every resample
+    halves = [(100 + bound) / 2 for bound in alone.interval]
+    assert [mixed.interval.low, mixed.interval.high] == pytest.approx(halves)
+    assert mixed.interval.low < (100 + alone.value) / 2 < mixed.interval.high
+    assert mixed.significance.difference == pytest.approx((alone.value - 100) / 2)
+    assert mixed.significance.p_value < 0.01  # its first seed is as good as the best
+
+
 def test_quarters_are_the_same_sentences_for_all(built):
     ladder, data, _ = built
-    good, poor, late, _ = ladder.standings
+    good, poor, _, late, _ = ladder.standings
     assert len(ladder.quarters) == len(good.by_length) == len(poor.by_length) == 4
     assert late.by_length == ()
     lengths = [len(pair.source.split()) for pair in data.read("test")]
@@ -95,6 +118,7 @@ def test_a_ladder_has_its_receipt(built):
     assert (ladder.split, ladder.sentences, ladder.beam) == ("test", 80, 5)
     assert ladder.signatures == {"BLEU": "b|1", "chrF2": "c|2"}
     assert len(ladder.machines) == 1
+    assert ladder.at_once == 3
     assert Ladder.model_validate_json(ladder.model_dump_json()) == ladder
 
 

@@ -161,6 +161,12 @@ def test_other_arguments_are_refused(changed, said):
         check_same(plan(), plan(**changed), HERE)
 
 
+def test_how_many_were_trained_at_once_at_most():
+    made = plan()
+    assert [made.at_once, made.beside(0).at_once, made.beside(4).beside(2).at_once] == [1, 1, 4]
+    check_same(made.beside(4), made, HERE)  # another number is no other comparison
+
+
 def test_a_plan_stays_on_its_texts():
     begun = plan().on("a" * 64, HERE)
     assert begun.on("a" * 64, HERE) == begun

@@ -1,7 +1,7 @@
 import pytest
 
 from ladders import MACHINE, made_up_ladder, made_up_row, made_up_standing
-from regard.comparison.ladder import Significance
+from regard.comparison.ladder import Costs
 from regard.comparison.measuring import Failure
 from regard.comparison.table import brief, markdown_table, remarks, sheets, troubles
 
@@ -41,17 +41,10 @@ def test_quality_and_cost(ladder):
     }
     assert found["near"]["BLEU"] == "39.80"
     assert found["near"]["p"] == "0.310 "
+    assert found["near"]["95%"] == "38.3…41.0"  # of the mean
     assert found["near"]["AER"] == "12.5%"
     assert found["best"]["p"] == "best"
     assert set(found["lost"].values()) == {"lost", "–"}
-
-
-def test_a_first_seed_above_the_best_one_is_not_marked(ladder):
-    near = ladder.standings[1]
-    above = Significance(difference=0.5, p_value=0.01)
-    standings = (near.model_copy(update={"significance": above}), *ladder.standings[2:])
-    other = made_up_ladder(*standings, best="best")
-    assert cells(sheets(other)[0], other)["near"]["p"] == "0.010 "
 
 
 def test_by_length_seeds_and_budget(ladder):
@@ -70,6 +63,29 @@ def test_remarks_say_what_the_marks_mean(ladder):
     assert len(said) == 2
     assert said[0].startswith("best: best, by BLEU. *: below it by more than chance explains at p")
     assert list(remarks(made_up_ladder(made_up_standing("lost", [], ())))) == []
+
+
+def test_costs_are_medians_over_seeds():
+    taken = ((300, 7.0, 50.0), (100, 9.0, 70.0), (200, 8.0, 950.0))
+    rows = tuple(
+        made_up_row("a", 30.0, seed=seed, steps=steps, sentences_per_second=speed, seconds=seconds)
+        for seed, (steps, speed, seconds) in enumerate(taken, 1)
+    )
+    one = made_up_standing("a", [30.0] * 3, (30,) * 4)
+    ladder = made_up_ladder(one.model_copy(update={"rows": rows, "costs": Costs.of(rows)}))
+    cost, budget = (cells(sheet, ladder)["a"] for sheet in sheets(ladder))
+    assert (cost["sent/s"], budget["steps"], budget["seconds"]) == ("8", "200", "70")
+
+
+def test_rows_trained_at_once_are_told(ladder):
+    shared = ladder.model_copy(update={"at_once": 19})
+    told = set(remarks(shared)) - set(remarks(ladder))
+    assert told == {
+        "Trained up to 19 at a time, so that seconds are those of runs that shared a machine; "
+        "tok/s and sent/s were timed with nothing beside them."
+    }
+    waiting = made_up_ladder(made_up_standing("lost", [], ()), at_once=19)
+    assert list(remarks(waiting)) == []
 
 
 def test_unlike_machines_are_told():

@@ -3,7 +3,7 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
 from regard.evaluation.metrics import build_metric
-from regard.evaluation.resampling import interval, resample
+from regard.evaluation.resampling import interval, mean_over, resample, resampled
 
 WORDS = ["the", "a", "blue", "old", "house", "river", "sees", "crosses", "Jane", "Paul"]
 
@@ -29,6 +29,18 @@ def test_the_seed_decides_and_nothing_else():
     counts = metric.count(lines(0), lines(1))
     np.testing.assert_array_equal(resample(metric, counts, 9, 3), resample(metric, counts, 9, 3))
     assert (resample(metric, counts, 9, 3) != resample(metric, counts, 9, 4)).any()
+
+
+def test_the_mean_over_runs_is_taken_in_each_resample():
+    metric = build_metric("bleu", "13a", lowercase=False)
+    texts = [line[: len(line) // 2] + line[len(line) // 2 :].upper() for line in lines(1)]
+    counts = [metric.count(some, lines(1)) for some in (lines(1), texts)]
+    whole, half = (resampled(metric, some, 50, 3) for some in counts)
+    mean = mean_over([whole, half])
+    assert whole.value == pytest.approx(100)
+    assert mean.value == pytest.approx((whole.value + half.value) / 2)
+    np.testing.assert_allclose(mean.drawn, (whole.drawn + half.drawn) / 2)
+    np.testing.assert_array_equal(mean_over([half]).drawn, resample(metric, counts[1], 50, 3))
 
 
 def test_interval_drops_a_fortieth_at_each_end():

@@ -15,7 +15,7 @@ from regard.comparison.budget import recipe_within
 from regard.comparison.corpus import share_corpus
 from regard.comparison.figures import plot_by_length, plot_quality_cost
 from regard.comparison.folder import ComparisonFolder
-from regard.comparison.jobs import Goal, carry_out, die_with_parent, start_process
+from regard.comparison.jobs import Goal, carry_out, die_with_parent, start_process, to_train
 from regard.comparison.ladder import Ladder, build_ladder
 from regard.comparison.measuring import examine_row, measure_row
 from regard.comparison.page import write_page
@@ -266,6 +266,7 @@ def _compare(wanted: Plan, folder: ComparisonFolder, *, device: str, jobs: int) 
             folder.leave_nothing()
             raise
         plan = plan.on(data.digest, folder.path)
+        plan = plan.beside(min(jobs, len(to_train(plan, folder))))
         folder.save_plan(plan)
         with StopRequests() as stop:
             with LadderWatcher(folder) as watcher:

@@ -92,27 +92,31 @@ def plot_by_length(ladder: Ladder) -> Figure:
 def plot_quality_cost(ladder: Ladder) -> Figure:
     """BLEU against the operations of the training: the higher and the further left, the better.
 
-    A point is the mean over seeds, its bar the 95% interval of the first seed. Systems without
-    attention to the source are hollow.
+    A point is the mean over seeds, its bar the 95% interval of that mean. Systems without attention
+    to the source are hollow.
     """
     with matplotlib.rc_context(STYLE):
         figure, axes = _sheet("BLEU against the cost of training")
         points, bars = [], []
         for number, one in _drawn(ladder):
             colour, marker = _look(number)
-            row, score, mean = one.rows[0], one.rows[0].scores[0], one.bleu.mean if one.bleu else 0
-            axes.vlines(row.flops, score.low, score.high, color=colour, linewidth=1, alpha=0.5)
-            bars.append((row.flops, score.low, score.high))
+            assert one.bleu is not None  # it was measured
+            assert one.interval is not None
+            assert one.costs is not None
+            flops, mean = one.costs.flops, one.bleu.mean
+            low, high = one.interval.low, one.interval.high
+            axes.vlines(flops, low, high, color=colour, linewidth=1, alpha=0.5)
+            bars.append((flops, low, high))
             axes.plot(
-                row.flops,
+                flops,
                 mean,
                 marker=marker,
                 markersize=7,
                 color=colour,
-                markerfacecolor=colour if row.attends else "white",
+                markerfacecolor=colour if one.rows[0].attends else "white",
                 markeredgewidth=1.6,
             )
-            points.append(_Point(row.flops, mean, one.label, colour))
+            points.append(_Point(flops, mean, one.label, colour))
         axes.set_xscale("log")
         axes.margins(x=0.12, y=0.08)
         wide = max(point.x for point in points) > 10 * min(point.x for point in points)

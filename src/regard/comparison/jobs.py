@@ -59,6 +59,16 @@ class Watcher(Protocol):
     def ended(self, job: Job, outcome: Row | Failure | None) -> None: ...
 
 
+def unmeasured(plan: Plan, folder: ComparisonFolder) -> list[Entry]:
+    """The rows that have no numbers yet; those that failed are tried again."""
+    return [entry for entry in plan.entries if not isinstance(load_row(folder.row(entry)), Row)]
+
+
+def to_train(plan: Plan, folder: ComparisonFolder) -> list[Entry]:
+    """The rows whose run is not finished; one that was measured needs no run any more."""
+    return [entry for entry in unmeasured(plan, folder) if not trained(entry, folder)]
+
+
 def carry_out(
     plan: Plan,
     folder: ComparisonFolder,
@@ -74,12 +84,12 @@ def carry_out(
     minutes before any row is trained, and the measurements after all of them are. What needs no
     clock is found of each as soon as it is trained.
     """
-    todo = [entry for entry in plan.entries if not isinstance(load_row(folder.row(entry)), Row)]
+    todo = unmeasured(plan, folder)
     for entry in todo:
         folder.row(entry).unlink(missing_ok=True)  # a failure: it is tried again
     pool = _Pool(folder, start, watcher, stop_asked)
     if jobs > 1:
-        untrained = [entry for entry in todo if not trained(entry, folder)]
+        untrained = to_train(plan, folder)
         if plan.budget.minutes is not None:
             first: dict[str, Entry] = {}  # of each system
             for entry in untrained:

@@ -10,11 +10,13 @@ from regard.comparison.measuring import SCORES, Failure, Row, load_row
 from regard.comparison.plan import Entry, Plan, Record
 from regard.errors import RunError
 from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_length
-from regard.evaluation.scores import ScoreSettings
-from regard.evaluation.significance import compare
+from regard.evaluation.resampling import Resampled, interval, mean_over, resampled
+from regard.evaluation.scores import ScoreSettings, build_metrics
+from regard.evaluation.significance import p_value
 from regard.recipes.prepare import Data
 
 BLEU, CHRF = "BLEU", "chrF2"
+PLAIN = ScoreSettings(metrics=("bleu",), resamples=0)
 QUARTERS = LengthSettings(groups=4)
 LEVEL = 0.05
 """A difference that chance makes less often than this is marked."""
@@ -35,8 +37,38 @@ class Spread(Record):
         return cls(mean=float(np.mean(values)), low=min(values), high=max(values))
 
 
+class Costs(Record):
+    """What a system takes: medians over its seeds."""
+
+    parameters: float
+    flops: float
+    tokens_per_second: float
+    sentences_per_second: float
+    steps: float
+    tokens: float
+    seconds: float
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> Self | None:
+        """None for no rows."""
+        if not rows:
+            return None
+        medians = {
+            name: float(np.median([getattr(row, name) for row in rows]))
+            for name in cls.model_fields
+        }
+        return cls(**medians)
+
+
+class MeanInterval(Record):
+    """Where the middle 95% of resamples of the test sentences put the mean BLEU over the seeds."""
+
+    low: float
+    high: float
+
+
 class Significance(Record):
-    """Paired bootstrap of BLEU against the best system, both by their first seed."""
+    """Paired bootstrap of the mean BLEU over all seeds against that of the best system."""
 
     difference: float
     """In BLEU, from the best."""
@@ -48,11 +80,13 @@ class Standing(Record):
 
     label: str
     rows: tuple[Row, ...]
-    """Those that were measured. Intervals, costs and speeds shown are the first one's."""
+    """Those that were measured."""
     failures: tuple[Failure, ...]
     waiting: int
     """Rows that have not been run to their end yet."""
     bleu: Spread | None
+    interval: MeanInterval | None
+    """Of the mean of `bleu`."""
     chrf: Spread | None
     perplexity: Spread | None
     """Per word."""
@@ -60,6 +94,7 @@ class Standing(Record):
     """Of the alignment."""
     by_length: tuple[float, ...]
     """BLEU of each quarter, mean over the seeds."""
+    costs: Costs | None
     significance: Significance | None
     """None for the best."""
 
@@ -94,6 +129,8 @@ class Ladder(Record):
     signatures: dict[str, str]
     rising: tuple[str, ...] = ()
     """Systems whose training ended before their learning rate had risen to its height."""
+    at_once: int = 1
+    """Rows that were trained at a time, at most: their `seconds` are those of a shared device."""
 
     @property
     def rows(self) -> list[Row]:
@@ -114,6 +151,14 @@ class _Found(NamedTuple):
     """Its translations, if it was measured."""
 
 
+class _System(NamedTuple):
+    """A system with all its seeds."""
+
+    standing: Standing
+    bleu: Resampled | None
+    """The mean over its seeds; None: none was measured."""
+
+
 class _Sentences(NamedTuple):
     """What all were tested on."""
 
@@ -129,20 +174,10 @@ def build_ladder(plan: Plan, folder: ComparisonFolder, data: Data) -> Ladder:
     systems: dict[str, list[_Found]] = {}
     for entry in plan.entries:
         systems.setdefault(entry.label, []).append(_find(entry, folder, len(pairs)))
-    standings = [_standing(label, found, test) for label, found in systems.items()]
-    means = {one.label: one.bleu.mean for one in standings if one.bleu is not None}
-    best = max(means, key=means.__getitem__, default=None)
-    if best is not None:
-        texts = _first_texts(systems[best])
-        standings = [
-            one
-            if one.label == best or one.label not in means
-            else _compared(one, texts, _first_texts(systems[one.label]), test)
-            for one in standings
-        ]
+    standings = _compared([_system(label, found, test) for label, found in systems.items()])
     return Ladder(
-        standings=tuple(standings),
-        best=best,
+        standings=standings,
+        best=_best(standings),
         quarters=_quarters(test),
         data=data.digest,
         origin=data.origin,
@@ -157,6 +192,7 @@ def build_ladder(plan: Plan, folder: ComparisonFolder, data: Data) -> Ladder:
             for score in row.scores
         },
         rising=_rising(plan, standings),
+        at_once=plan.at_once,
     )
 
 
@@ -183,38 +219,56 @@ def _find(entry: Entry, folder: ComparisonFolder, sentences: int) -> _Found:
     return _Found(row, texts)
 
 
-def _first_texts(found: Sequence[_Found]) -> list[str]:
-    return next(one.texts for one in found if isinstance(one.row, Row))
-
-
-def _standing(label: str, found: Sequence[_Found], test: _Sentences) -> Standing:
+def _system(label: str, found: Sequence[_Found], test: _Sentences) -> _System:
     rows = [one.row for one in found if isinstance(one.row, Row)]
-    groups = [_by_length(one.texts, test) for one in found if isinstance(one.row, Row)]
-    values = [[group.scores[0].value for group in one] for one in groups]
-    return Standing(
+    texts = [one.texts for one in found if isinstance(one.row, Row)]
+    values = [[group.scores[0].value for group in _by_length(one, test)] for one in texts]
+    bleu = mean_over([_resampled_bleu(one, test) for one in texts]) if texts else None
+    standing = Standing(
         label=label,
         rows=tuple(rows),
         failures=tuple(one.row for one in found if isinstance(one.row, Failure)),
         waiting=sum(one.row is None for one in found),
         bleu=Spread.of([row.value(BLEU) for row in rows]),
+        interval=None if bleu is None else MeanInterval(**interval(bleu.drawn)._asdict()),
         chrf=Spread.of([row.value(CHRF) for row in rows]),
         perplexity=Spread.of([row.surprise.per_word for row in rows]),
         error_rate=Spread.of([row.alignment.error_rate for row in rows if row.alignment]),
         by_length=tuple(np.mean(values, axis=0).tolist()) if values else (),
+        costs=Costs.of(rows),
         significance=None,
     )
+    return _System(standing, bleu)
 
 
 def _by_length(texts: Sequence[str], test: _Sentences) -> list[LengthGroup]:
-    plain = ScoreSettings(metrics=("bleu",), resamples=0)
-    return score_by_length(test.sources, texts, test.references, QUARTERS, plain)
+    return score_by_length(test.sources, texts, test.references, QUARTERS, PLAIN)
 
 
-def _compared(one: Standing, best: Sequence[str], own: Sequence[str], test: _Sentences) -> Standing:
-    settings = SCORES.model_copy(update={"metrics": ("bleu",)})
-    found = compare(best, own, test.references, settings)[0]
-    measured = Significance(difference=found.delta, p_value=found.p_value)
-    return one.model_copy(update={"significance": measured})
+def _resampled_bleu(texts: Sequence[str], test: _Sentences) -> Resampled:
+    """Of one seed; all are resampled on the same sentences, so that their means pair up."""
+    (bleu,) = build_metrics(PLAIN)
+    return resampled(bleu, bleu.count(texts, test.references), SCORES.resamples, SCORES.seed)
+
+
+def _best(standings: Sequence[Standing]) -> str | None:
+    """The system with the highest mean BLEU; None: none was measured."""
+    means = {one.label: one.bleu.mean for one in standings if one.bleu is not None}
+    return max(means, key=means.__getitem__, default=None)
+
+
+def _compared(systems: Sequence[_System]) -> tuple[Standing, ...]:
+    """All standings, each with its significance against the best."""
+    label = _best([one.standing for one in systems])
+    best = next((one.bleu for one in systems if one.standing.label == label), None)
+    standings = []
+    for standing, bleu in systems:
+        measured = None
+        if best is not None and bleu is not None and standing.label != label:
+            difference = bleu.value - best.value
+            measured = Significance(difference=difference, p_value=p_value(best, bleu))
+        standings.append(standing.model_copy(update={"significance": measured}))
+    return tuple(standings)
 
 
 def _quarters(test: _Sentences) -> tuple[Quarter, ...]:

@@ -42,6 +42,8 @@ def _receipt(ladder: Ladder, plan: Plan) -> Iterator[str]:
     listed = "; ".join(f"{label} {', '.join(some)}" for label, some in seeds.items() if some)
     yield f"- budget: {ladder.budget}"
     yield f"- seeds: {listed}"
+    if ladder.at_once > 1:
+        yield f"- trained up to {ladder.at_once} at a time, measured one by one"
     yield f"- data, SHA-256 of the cleaned texts: `{ladder.data}`"
     yield f"- scored on {ladder.sentences:,} sentences of {ladder.split}, beam {ladder.beam}"
     for name, signature in ladder.signatures.items():

@@ -73,6 +73,8 @@ class Plan(Record):
     """What was typed."""
     data: str = ""
     """SHA-256 of the texts that all learn from, once they have been read."""
+    at_once: PositiveInt = 1
+    """Rows that were trained at a time, at most."""
 
     @property
     def terms(self) -> str:
@@ -96,6 +98,10 @@ class Plan(Record):
                 f"{self.data[:12]}… before, {digest[:12]}… now; compare in another folder"
             )
         return self.model_copy(update={"data": digest})
+
+    def beside(self, rows: int) -> "Plan":
+        """The plan, of which so many rows are trained at a time now."""
+        return self.model_copy(update={"at_once": max(self.at_once, rows)})
 
 
 def entries_of(recipe: Recipe, label: str, seeds: Sequence[int], budget: Budget) -> list[Entry]:
@@ -196,7 +202,7 @@ def check_same(saved: Plan, wanted: Plan, where: Path) -> None:
 
 def _plain(plan: Plan) -> dict[str, Any]:
     """What decides the numbers of a plan, its entries by their names."""
-    plain: dict[str, Any] = json.loads(plan.model_dump_json(exclude={"command", "data"}))
+    plain: dict[str, Any] = json.loads(plan.model_dump_json(exclude={"command", "data", "at_once"}))
     names = [entry.name for entry in plan.entries]
     return plain | {"entries": dict(zip(names, plain["entries"], strict=True))}
 

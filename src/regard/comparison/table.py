@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from regard.comparison.ladder import LEVEL, Ladder, Spread, Standing
-from regard.comparison.measuring import Row
+from regard.comparison.ladder import LEVEL, Costs, Ladder, MeanInterval, Spread, Standing
 
 NOTHING = "–"
 """In a cell that has no number."""
@@ -14,8 +13,8 @@ class Column(NamedTuple):
     """A heading, and what stands below it for a system that was measured."""
 
     title: str
-    cell: Callable[[Standing, Row], str]
-    """Of the standing and its first row."""
+    cell: Callable[[Standing, Costs], str]
+    """Of the standing and its costs."""
 
 
 class Sheet(NamedTuple):
@@ -28,8 +27,8 @@ class Sheet(NamedTuple):
         """Each standing with its cells; dashes for one without a measured row."""
         for standing in ladder.standings:
             cells = (
-                [column.cell(standing, standing.rows[0]) for column in self.columns]
-                if standing.rows
+                [column.cell(standing, standing.costs) for column in self.columns]
+                if standing.costs is not None
                 else [NOTHING] * len(self.columns)
             )
             yield standing, [standing.label, *cells]
@@ -45,16 +44,16 @@ def sheets(ladder: Ladder) -> tuple[Sheet, Sheet]:
         Sheet(
             f"Quality and cost ({test})",
             (
-                Column("param.", lambda _, row: brief(row.parameters)),
-                Column("FLOPs", lambda _, row: brief(row.flops)),
-                Column("tok/s", lambda _, row: brief(row.tokens_per_second)),
+                Column("param.", lambda _, costs: brief(costs.parameters)),
+                Column("FLOPs", lambda _, costs: brief(costs.flops)),
+                Column("tok/s", lambda _, costs: brief(costs.tokens_per_second)),
                 Column("ppl", lambda one, _: _perplexity(one.perplexity)),
                 Column("BLEU", lambda one, _: _mean(one.bleu, ".2f")),
-                Column("95%", lambda _, row: f"{row.scores[0].low:.1f}…{row.scores[0].high:.1f}"),
+                Column("95%", lambda one, _: _interval(one.interval)),
                 Column("p", lambda one, _: _p_value(one)),
                 Column("chrF", lambda one, _: _mean(one.chrf, ".2f")),
                 Column("AER", lambda one, _: _mean(one.error_rate, ".1%")),
-                Column("sent/s", lambda _, row: brief(row.sentences_per_second)),
+                Column("sent/s", lambda _, costs: brief(costs.sentences_per_second)),
             ),
         ),
         Sheet(
@@ -63,9 +62,9 @@ def sheets(ladder: Ladder) -> tuple[Sheet, Sheet]:
                 *quarters,
                 Column("seeds", lambda one, _: str(len(one.rows))),
                 Column("lowest…highest", lambda one, _: _range(one.bleu)),
-                Column("steps", lambda _, row: f"{row.steps:,}"),
-                Column("tokens", lambda _, row: brief(row.tokens)),
-                Column("seconds", lambda _, row: f"{row.seconds:,.0f}"),
+                Column("steps", lambda _, costs: f"{costs.steps:,.0f}"),
+                Column("tokens", lambda _, costs: brief(costs.tokens)),
+                Column("seconds", lambda _, costs: f"{costs.seconds:,.0f}"),
             ),
         ),
     )
@@ -76,11 +75,17 @@ def remarks(ladder: Ladder) -> Iterator[str]:
     if ladder.best is not None:
         yield (
             f"best: {ladder.best}, by BLEU. *: below it by more than chance explains at p < "
-            f"{LEVEL}, by a paired bootstrap of BLEU with each system's first seed."
+            f"{LEVEL}, by a paired bootstrap of the mean BLEU over seeds."
         )
         yield (
-            "Scores are means over seeds, intervals and costs the first seed's; ppl is per word; "
-            "FLOPs are those of the whole training, tok/s of its steps; AER: alignment error rate."
+            "Scores are means over seeds, 95% is the interval of that mean, costs and speeds are "
+            "medians over seeds; ppl is per word; FLOPs are those of the whole training, tok/s of "
+            "its steps; AER: alignment error rate."
+        )
+    if ladder.rows and ladder.at_once > 1:
+        yield (
+            f"Trained up to {ladder.at_once} at a time, so that seconds are those of runs that "
+            "shared a machine; tok/s and sent/s were timed with nothing beside them."
         )
     if ladder.rising:
         yield (
@@ -113,12 +118,16 @@ def brief(number: float) -> str:
     raise AssertionError
 
 
-def _at_length(number: int) -> Callable[[Standing, Row], str]:
+def _at_length(number: int) -> Callable[[Standing, Costs], str]:
     return lambda one, _: f"{one.by_length[number]:.2f}"
 
 
 def _mean(spread: Spread | None, how: str) -> str:
     return NOTHING if spread is None else f"{spread.mean:{how}}"
+
+
+def _interval(found: MeanInterval | None) -> str:
+    return NOTHING if found is None else f"{found.low:.1f}…{found.high:.1f}"
 
 
 def _perplexity(spread: Spread | None) -> str:
@@ -136,9 +145,8 @@ def _range(spread: Spread | None) -> str:
 def _p_value(one: Standing) -> str:
     if one.significance is None:
         return "best"
-    difference, p_value = one.significance.difference, one.significance.p_value
-    below = difference < 0 and p_value < LEVEL  # the first seed may be above the best system's
-    return f"{p_value:.3f}{'*' if below else ' '}"
+    p_value = one.significance.p_value
+    return f"{p_value:.3f}{'*' if p_value < LEVEL else ' '}"
 
 
 def markdown_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Bootstrap resampling: what the score might have been on other lines of the same kind."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,14 @@ class Interval(NamedTuple):
     high: float
 
 
+class Resampled(NamedTuple):
+    """A score, and what it is on each of R resamples of the lines."""
+
+    value: float
+    drawn: NDArray[np.float64]
+    """(R,)"""
+
+
 def resample(metric: Metric, counts: Counts, resamples: int, seed: int) -> NDArray[np.float64]:
     """Scores (R,) of R times N lines drawn with replacement from the N of `counts` (N, C).
 
@@ -28,6 +37,17 @@ def resample(metric: Metric, counts: Counts, resamples: int, seed: int) -> NDArr
         times = np.bincount(draw.choice(lines, size=lines), minlength=lines)  # (N,)
         values[number] = metric.value(times @ counts)
     return values
+
+
+def resampled(metric: Metric, counts: Counts, resamples: int, seed: int) -> Resampled:
+    """The score of the lines that `counts` (N, C) were taken from, with its resamples."""
+    return Resampled(metric.value(counts.sum(0)), resample(metric, counts, resamples, seed))
+
+
+def mean_over(runs: Sequence[Resampled]) -> Resampled:
+    """The mean score of several runs on the same lines: in each resample, the mean of theirs."""
+    drawn = np.mean([run.drawn for run in runs], axis=0)  # (R,)
+    return Resampled(float(np.mean([run.value for run in runs])), drawn)
 
 
 def interval(values: NDArray[np.float64]) -> Interval:

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard.errors import SettingsError
 from regard.evaluation.metrics import Metric, check_lines
-from regard.evaluation.resampling import Interval, interval, resample
+from regard.evaluation.resampling import Interval, Resampled, interval, resampled
 from regard.evaluation.scores import ScoreSettings, build_metrics
 
 
@@ -68,26 +67,30 @@ def _compare(
     settings: ScoreSettings,
 ) -> Comparison:
     counts = [metric.count(system, references) for system in systems]  # each (N, C)
-    first, second = (metric.value(lines.sum(0)) for lines in counts)
-    drawn = [resample(metric, lines, settings.resamples, settings.seed) for lines in counts]
-    differences = drawn[1] - drawn[0]  # (R,)
+    first, second = (
+        resampled(metric, lines, settings.resamples, settings.seed) for lines in counts
+    )
+    differences = second.drawn - first.drawn  # (R,)
     gains = -differences if metric.lower_is_better else differences
     return Comparison(
         name=metric.name,
         signature=metric.signature(settings.resamples, settings.seed),
-        first=first,
-        second=second,
-        first_mean=float(drawn[0].mean()),
-        second_mean=float(drawn[1].mean()),
-        delta=second - first,
+        first=first.value,
+        second=second.value,
+        first_mean=float(first.drawn.mean()),
+        second_mean=float(second.drawn.mean()),
+        delta=second.value - first.value,
         interval=interval(differences),
         wins=float((np.sign(gains).mean() + 1) / 2),
-        p_value=_p_value(differences, second - first),
+        p_value=p_value(first, second),
         resamples=settings.resamples,
         seed=settings.seed,
     )
 
 
-def _p_value(differences: NDArray[np.float64], delta: float) -> float:
+def p_value(first: Resampled, second: Resampled) -> float:
+    """How often chance makes a difference as large, of two scores resampled on the same lines."""
+    differences = second.drawn - first.drawn  # (R,)
     chance = np.abs(differences - differences.mean())
-    return float((np.sum(chance >= abs(delta)) + 1) / (len(differences) + 1))
+    delta = abs(second.value - first.value)
+    return float((np.sum(chance >= delta) + 1) / (len(differences) + 1))
