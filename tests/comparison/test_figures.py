@@ -1,14 +1,17 @@
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from ladders import made_up_ladder, made_up_standing
 from regard.comparison.figures import (
     COLOURS,
+    NEAR,
     plot_by_length,
     plot_quality_cost,
     spread_apart,
 )
+from regard.comparison.ladder import MeanInterval
 from regard.inspection.plot import save_figure
 
 NAMES = (
@@ -83,6 +86,32 @@ def test_a_point_for_each_system_with_its_name_beside_it(ladder):
     assert hollow == [name in ("rnn", "bytenet") for name in NAMES]
     assert figure.axes[0].get_xscale() == "log"
     assert_apart(figure)
+
+
+def test_no_line_to_a_name_runs_across_another_point():
+    found = {
+        "multi30k-rnn": (818e12, 22.5, 23.7, 24.8),
+        "multi30k-deep-att": (2.215e15, 33.7, 35.3, 36.8),
+        "multi30k-gnmt": (1.955e15, 33.3, 34.9, 36.5),
+        "multi30k-convs2s": (431e12, 37.4, 39.0, 40.5),
+    }
+    systems = [
+        made_up_standing(name, [bleu], (30,) * 4, flops=flops).model_copy(
+            update={"interval": MeanInterval(low=low, high=high)}
+        )
+        for name, (flops, low, bleu, high) in found.items()
+    ]
+    figure = plot_quality_cost(made_up_ladder(*systems))
+    FigureCanvasAgg(figure).draw()
+    (axes,) = figure.axes
+    assert len(axes.texts) == len(found)
+    for own in axes.texts:
+        if own.arrow_patch is None:
+            continue
+        line = own.arrow_patch.get_path().transformed(own.arrow_patch.get_transform())
+        for other in set(axes.texts) - {own}:
+            x, y = axes.transData.transform(other.xy)
+            assert not line.intersects_bbox(Bbox([[x, y], [x, y]]).padded(NEAR), filled=False)
 
 
 def test_lines_look_unlike(ladder):

@@ -15,7 +15,7 @@ SEEDS = {"good": [1, 2], "poor": [1], "mixed": [1, 2], "late": [1], "bad": [5]}
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """A ladder: good, poor, one whose seeds are as good and as poor, one late and one that failed."""
+    """A ladder: good, poor, one with a seed of each kind, one late and one that failed."""
     folder, budget = ComparisonFolder(tmp_path_factory.mktemp("ladder")), Budget()
     recipe = small_recipe("plain", "corpus.generated={train: 100, valid: 5, test: 80}")
     entries = [

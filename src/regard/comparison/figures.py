@@ -6,9 +6,11 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.path import Path
 from matplotlib.text import Annotation
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from matplotlib.transforms import Bbox
@@ -48,6 +50,10 @@ FURTHER = [*product((18, -18), (24, -24, 38, -38)), *product((34, -34), (0, 12, 
 """Where else, with a line that leads to it."""
 NEAR = 7
 """Pixels around a point or a bar that a name had better not cover."""
+APART = 4
+"""Pixels that had better lie between two names."""
+CROSSED = 500
+"""What a line to a name costs for each point, bar or name that it crosses, in pixels covered."""
 
 
 class _Point(NamedTuple):
@@ -230,7 +236,12 @@ def _name_points(
             text.remove()
             outside = box.width * box.height - _overlap(box, frame)
             covered = sum(_overlap(box, other) for other in taken)
-            covered += 3 * sum(_overlap(box, other) for other in names)
+            covered += 3 * sum(_overlap(box.padded(APART), other) for other in names)
+            if place not in BESIDE:
+                here = to_pixels(point[:2])
+                line = Path([here, here + np.array(place) * figure.dpi / 72])
+                others = [other for other in (*taken, *names) if not other.contains(*here)]
+                covered += CROSSED * sum(line.intersects_bbox(one, filled=False) for one in others)
             costs.append((covered + 3 * outside + math.hypot(*place), place, box))
         _, place, box = min(costs, key=lambda cost: cost[0])
         _name(axes, point, place, led=place not in BESIDE)
