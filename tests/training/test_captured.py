@@ -5,10 +5,11 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from recorders import Counted
 from regard.batching.buckets import Buckets, fill_up
 from regard.batching.collate import collate
 from regard.errors import TrainingError
-from regard.kernels.graphs import Again, CaptureError, Graphs
+from regard.kernels.graphs import Again, Graphs
 from regard.models.build import build_model
 from regard.models.rnnsearch import RnnSearchSettings
 from regard.models.transformer import TransformerSettings
@@ -27,25 +28,6 @@ SIZE, CLIP = 40, 0.5
 every_one = pytest.mark.parametrize("name", [name for name in VARIANTS if not is_routed(name)])
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 SETTINGS = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "feed_forward": 24}
-
-
-class Counted(Again):
-    """Counts what was captured and what was done again."""
-
-    def __init__(self):
-        self.captured, self.replayed = 0, 0
-        self.until = float("inf")  # from so many on, it fails
-
-    def capture(self, work):
-        if self.captured >= self.until:
-            raise CaptureError("the device says no")
-        self.captured += 1
-
-        def again():
-            self.replayed += 1
-            work()
-
-        return again
 
 
 def batches(lengths, seed=0):
@@ -121,8 +103,7 @@ def test_it_ends_where_the_plain_step_ends(how, accumulate):
 @pytest.mark.parametrize("accumulate", [1, 2])
 @pytest.mark.parametrize("until", [0, 1])
 def test_what_cannot_be_captured_is_learned_from_plainly_and_once(until, accumulate):
-    recorder, notes = Counted(), []
-    recorder.until = until
+    recorder, notes = Counted(until=until), []
     captured = both(batches(LENGTHS), recorder, accumulate, notes, **FREE)
     assert notes == ["steps are not captured as graphs from here on: the device says no"]
     assert captured.instead is not None

@@ -13,11 +13,16 @@ from regard.types import Batch, Padded
 Ids = Sequence[int] | NDArray[np.int32]
 
 
-def pad(rows: Sequence[Ids], *, first: int | None = None, last: int | None = None) -> Padded:
-    """Rows of ids side by side, each with `first` before and `last` behind it where given."""
+def pad(
+    rows: Sequence[Ids], *, first: int | None = None, last: int | None = None, least: int = 1
+) -> Padded:
+    """Rows of ids side by side, each with `first` before and `last` behind it where given.
+
+    There are as many columns as the longest takes, and no fewer than `least`.
+    """
     extra = (first is not None) + (last is not None)
     lengths = np.fromiter((len(row) + extra for row in rows), np.int64, len(rows))  # (B,)
-    ids = np.full((len(rows), int(lengths.max(initial=1))), PAD, np.int64)  # (B, S)
+    ids = np.full((len(rows), int(lengths.max(initial=least))), PAD, np.int64)  # (B, S)
     start = int(first is not None)
     if first is not None:
         ids[:, 0] = first
@@ -29,9 +34,9 @@ def pad(rows: Sequence[Ids], *, first: int | None = None, last: int | None = Non
     return Padded(torch.from_numpy(ids), torch.from_numpy(mask))
 
 
-def pad_source(rows: Sequence[Ids]) -> Padded:
+def pad_source(rows: Sequence[Ids], *, least: int = 1) -> Padded:
     """What an encoder takes: EOS behind each row, so that no row is empty."""
-    return pad(rows, last=EOS)
+    return pad(rows, last=EOS, least=least)
 
 
 def collate(sources: Sequence[Ids], targets: Sequence[Ids]) -> Batch:

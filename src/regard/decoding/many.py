@@ -1,16 +1,15 @@
 """Any number of sentences -> hypotheses: batched by length, answered in order."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from regard.batching.collate import pad_source
-from regard.batching.crew import Crew
 from regard.batching.memory import kept_memory
 from regard.decoding.batches import plan_batches
 from regard.decoding.ensemble import Ensemble, EnsembleState, watch_member
@@ -21,7 +20,7 @@ from regard.decoding.settings import DecodingSettings
 from regard.errors import SearchError
 from regard.models.contracts import AnyModel, Decoder, State
 from regard.nouns import Hypothesis
-from regard.types import Watch
+from regard.types import Padded, Watch
 
 
 class Job(NamedTuple):
@@ -44,6 +43,18 @@ class Job(NamedTuple):
         return Job(sources, self.settings, self.wording.of(places), self.numbers[some])
 
 
+Found = list[list[Hypothesis]]
+"""The n best answers to each sentence of a job."""
+
+
+class Sharing(Protocol):
+    """Whoever takes over jobs: helpers in other processes, or who has done their like before."""
+
+    def share(self, jobs: Sequence[Job], here: Callable[[Job], Found], /) -> list[Found]:
+        """What is found for each job, in order; `here` does one here and now."""
+        ...
+
+
 class Member(NamedTuple):
     """A model, and the sentences to translate in its own tokens."""
 
@@ -60,8 +71,8 @@ def search_many(
     numbers: Sequence[int] | None = None,
     watch: Watch | None = None,
     observe: Observe | None = None,
-    crew: Crew[Job, list[list[Hypothesis]]] | None = None,
-) -> list[list[Hypothesis]]:
+    crew: Sharing | None = None,
+) -> Found:
     """The n best answers to each sentence, in the order given, by one model or several together.
 
     At most `budget` positions, counted once for each hypothesis, are searched at a time, and no
@@ -69,8 +80,8 @@ def search_many(
     all sentences. `numbers`, by default the sentences' places, tell them
     apart for sampling and for `observe`.
 
-    A `crew`, whose helpers must have the same models, shares the batches where nobody looks on;
-    they are the same ones with it and without.
+    A `crew`, which must have the same models, shares the batches where nobody looks on; they are
+    the same ones with it and without.
     """
     settings = _within_limits(settings, members)
     _check_coverage(settings, members)
@@ -132,14 +143,15 @@ def search_batch(
     *,
     watch: Watch | None = None,
     observe: Observe | None = None,
-) -> list[list[Hypothesis]]:
+) -> Found:
     """The n best answers to each sentence of a batch."""
-    decoder, state = _begin(models, job.sources, watch)
+    where = next(models[0].parameters()).device
+    sources = [pad_source(own).to(where) for own in job.sources]
     lengths = [len(ids) + 1 for ids in job.sources[0]]  # with EOS
     return search(
-        decoder,
-        state,
-        torch.tensor(lengths, device=next(models[0].parameters()).device),
+        as_one(models),
+        read(models, sources, watch),
+        torch.tensor(lengths, device=where),
         job.settings,
         wording=job.wording,
         numbers=job.numbers,
@@ -148,7 +160,7 @@ def search_batch(
     )
 
 
-def _search_alone(models: Sequence[AnyModel], job: Job) -> list[list[Hypothesis]]:
+def _search_alone(models: Sequence[AnyModel], job: Job) -> Found:
     """`search_batch` on one thread: other cores are for helpers."""
     with one_thread():
         return search_batch(models, job)
@@ -189,16 +201,18 @@ def _check_coverage(settings: DecodingSettings, members: Sequence[Member]) -> No
         )
 
 
+def as_one(models: Sequence[AnyModel]) -> Decoder[Any]:
+    """The decoder that they are together."""
+    return models[0] if len(models) == 1 else Ensemble(models)
+
+
 @torch.inference_mode()
-def _begin(
-    models: Sequence[AnyModel], sources: Sequence[Sequence[Sequence[int]]], watch: Watch | None
-) -> tuple[Decoder[Any], State]:
-    """A decoder and its state before the first token, where each model reads its own `sources`."""
+def read(
+    models: Sequence[AnyModel], sources: Sequence[Padded], watch: Watch | None = None
+) -> State:
+    """The state of that decoder before the first token, where each model reads its own source."""
     states = []
-    for number, (model, own) in enumerate(zip(models, sources, strict=True)):
-        source = pad_source(own).to(next(model.parameters()).device)
+    for number, (model, source) in enumerate(zip(models, sources, strict=True)):
         memory = model.encode(source, watch=watch_member(watch, number))
         states.append(model.start(memory))
-    if len(models) == 1:
-        return models[0], states[0]
-    return Ensemble(models), EnsembleState(tuple(states))
+    return states[0] if len(models) == 1 else EnsembleState(tuple(states))

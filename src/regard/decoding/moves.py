@@ -66,6 +66,11 @@ class Plan:
         best = None if sayable is None else self.choose.at_once(logits, grid, sayable)
         return self.choose(self.rules.log_probs(logits, grid), grid) if best is None else best
 
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What of it belongs to the sentences rather than to how they are searched for."""
+        return self.rules.prefixes, self.penalties.lengths, self.penalties.least_factors
+
     def settled(self, finished: Finished, grid: Grid) -> Tensor:
         """Whether each sentence (B,) is done.
 

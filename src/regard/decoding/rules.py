@@ -93,7 +93,7 @@ class Rules:
 
     def __call__(self, log_probs: Tensor, grid: Grid) -> Tensor:
         """What is left of `log_probs` (B, K, V), into which it writes; some entry of each cell."""
-        self._check_ids(log_probs.shape[-1])
+        self.check_ids(log_probs.shape[-1])
         forced = self._forced(grid)  # (B, 1, 1) or None
         if forced is None and len(self.filters) == 1:  # which leaves EOS as it is
             log_probs = self.filters[0](log_probs, grid)
@@ -118,7 +118,8 @@ class Rules:
             return None
         return self.prefixes[grid.rows, grid.length, None, None]
 
-    def _check_ids(self, size: int) -> None:
+    def check_ids(self, size: int) -> None:
+        """An error where a prefix or a forbidden phrase holds what a vocabulary does not."""
         if self._ids and not 0 <= self._ids[0] <= self._ids[-1] < size:
             raise ValueError(
                 f"ids of prefixes and forbidden phrases must lie in 0..{size - 1}, the decoder's "

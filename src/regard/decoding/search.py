@@ -48,16 +48,17 @@ def search(
     if len(numbers) != len(lengths):
         raise ValueError(f"expected a number for each of {len(lengths)} sentences, got {numbers}")
     with torch.inference_mode():
-        rules = Rules(settings.rules, lengths, *wording)
-        plan = _plan(settings, rules, lengths, numbers)
+        plan = make_plan(settings, lengths, wording, numbers)
         if observe is not None:
             observe.begun(numbers, lengths.tolist())
         return explore(decoder, state, plan, watch, observe, numbers)
 
 
-def _plan(
-    settings: DecodingSettings, rules: Rules, lengths: Tensor, numbers: Sequence[int]
+def make_plan(
+    settings: DecodingSettings, lengths: Tensor, wording: Wording, numbers: Sequence[int]
 ) -> Plan:
+    """How sentences of so many `lengths` (B,) are searched for."""
+    rules = Rules(settings.rules, lengths, *wording)
     beam, num = settings.beam, settings.n_best
     if settings.sampling is None:
         penalties = Penalties(beam, lengths, rules.limits)

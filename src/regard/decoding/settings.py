@@ -99,6 +99,9 @@ class DecodingSettings(Settings):
     """Sampling, in place of the beam."""
     rules: RuleSettings = RuleSettings()
     """What either must obey."""
+    capture: bool = True
+    """On a GPU, whether a search of few sentences is recorded and replayed as CUDA graphs, so that
+    it does not wait for the host; the answers are the same. Of no effect elsewhere."""
 
     @model_validator(mode="after")
     def _agree(self) -> "DecodingSettings":

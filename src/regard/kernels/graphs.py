@@ -33,6 +33,10 @@ class Recorder(Protocol):
         """
         ...
 
+    def in_use(self) -> int:
+        """Bytes of the device's memory that are in use."""
+        ...
+
 
 class Again:
     """The plain twin of `Graphs`: does the work again, on any device."""
@@ -42,6 +46,9 @@ class Again:
 
     def capture(self, work: Run) -> Run:
         return work
+
+    def in_use(self) -> int:
+        return 0
 
 
 class Graphs:
@@ -66,6 +73,9 @@ class Graphs:
         self.pool = graph.pool()
         replay: Run = graph.replay
         return replay
+
+    def in_use(self) -> int:
+        return torch.cuda.memory_allocated(self.stream.device)
 
 
 def _recover(where: torch.device) -> None:
@@ -95,4 +105,5 @@ class _Aside:
 def bring(tensors: Sequence[Tensor], into: Sequence[Tensor]) -> None:
     """Copy tensors to where others of their shapes lie, without waiting for a device."""
     for one, other in zip(tensors, into, strict=True):
-        other.copy_(one.pin_memory() if other.is_cuda else one, non_blocking=True)
+        if one.numel():
+            other.copy_(one.pin_memory() if other.is_cuda else one, non_blocking=True)

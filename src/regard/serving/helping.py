@@ -1,4 +1,4 @@
-"""Native searches on all cores: one here, and one in a process of its own for each other core."""
+"""Who helps a native search: other cores, each with a process of its own, or records of a GPU."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -6,23 +6,31 @@ from functools import partial
 import torch
 
 from regard.batching.crew import Crew
-from regard.decoding.many import Job, search_batch
+from regard.decoding.chains import Chains
+from regard.decoding.many import Found, Job, Sharing, search_batch
 from regard.errors import RunError
-from regard.nouns import Hypothesis
+from regard.kernels.graphs import Graphs
+from regard.recipes.memory import available_memory
 from regard.recipes.run_folder import Opening, Run, load_run
 
 CPU = torch.device("cpu")
-Found = list[list[Hypothesis]]
+RECORDED = 1 / 8
+"""Of a GPU's memory, which records of searches may hold."""
 
 
-def make_crew(runs: Sequence[Run], workers: int) -> Crew[Job, Found] | None:
-    """Helpers for the models of `runs`, one less than `workers`; none is started before it pays.
+def make_crew(runs: Sequence[Run], workers: int) -> Sharing | None:
+    """Whoever takes work over for the models of `runs`.
 
-    None where all is done here: on a GPU, by one worker, or with models that another process could
-    not load.
+    On CPUs helpers, one less than `workers`; none is started before it pays. On a GPU who records
+    searches of few sentences and replays them. None where all is done here: by one worker, or with
+    models that another process could not load.
     """
     openings = [run.opened for run in runs if run.opened is not None]
     devices = {parameter.device for run in runs for parameter in run.model.parameters()}
+    where = next(iter(devices))
+    if where.type == "cuda" and len(devices) == 1:
+        models, room = [run.model for run in runs], int(available_memory(where) * RECORDED)
+        return Chains(models, runs[0].tokenizers.target.size, Graphs(where), room)
     if workers == 1 or len(openings) < len(runs) or devices != {CPU}:
         return None
     return Crew(partial(open_search, openings), workers - 1)

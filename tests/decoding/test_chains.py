@@ -1,0 +1,315 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from decoding.tables import assert_same
+from decoding.test_waiting import SETTINGS, NoWaits
+from recorders import Counted
+from regard.decoding import chains as chains_module
+from regard.decoding import moves, rules
+from regard.decoding.chains import Chains
+from regard.decoding.many import Member, search_many
+from regard.decoding.observe import Observe
+from regard.decoding.rules import FREE, Wording
+from regard.decoding.settings import DecodingSettings
+from regard.errors import SearchError
+from regard.kernels.graphs import Again, Graphs
+from regard.layers.experts import Experts
+from variants import V_TARGET, VARIANTS, is_routed, tiny
+
+SHORT = {"rules": {"max_length": 5}}
+BEAM = DecodingSettings.model_validate({"n_best": 2, "beam": {"size": 3}} | SHORT)
+GREEDY = DecodingSettings.model_validate({"beam": {"size": 1}} | SHORT)
+ROOM = 1 << 30
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
+def sentences(*lengths, seed=0, size=11):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randint(4, size, (n,), generator=generator).tolist() for n in lengths]
+
+
+BATCHES = [(3, 5, 1), (4, 2, 5), (4,), (2, 1, 4, 5)]
+"""Lengths of sentences, all but one in a shape of four."""
+
+
+def model_of(name="transformer", **how):
+    return tiny(name, **how).model
+
+
+def chains_of(*models, recorder=None, room=ROOM):
+    return Chains(models, V_TARGET, recorder or Again(), room)
+
+
+def found(models, batch, settings, crew=None, **how):
+    members = [Member(model, batch) for model in models]
+    return search_many(members, settings, budget=10**6, crew=crew, **how)
+
+
+def hold_equal(models, chains, settings, batches=BATCHES, wording=lambda count: FREE):
+    """One batch after another, replayed and plainly."""
+    for number, lengths in enumerate(batches):
+        batch = sentences(*lengths, seed=number)
+        how = {"wording": wording(len(batch))}
+        plain = found(models, batch, settings, **how)
+        mine = found(models, batch, settings, chains, **how)
+        for got, want in zip(mine, plain, strict=True):
+            assert_same(got, want)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_what_is_replayed_is_what_is_found_plainly(name):
+    recorder, model = Counted(), model_of(name)
+    hold_equal([model], chains_of(model, recorder=recorder), BEAM)
+    assert recorder.replayed > recorder.captured > 2
+
+
+@hypothesis_settings(max_examples=15, deadline=None)
+@given(
+    chosen=SETTINGS,
+    greedy=st.booleans(),
+    late=st.integers(0, 2),
+    prefixed=st.booleans(),
+    forbidden=st.booleans(),
+    members=st.integers(1, 2),
+)
+def test_whatever_is_asked_of_a_search(chosen, greedy, late, prefixed, forbidden, members):
+    chosen = {name: dict(part) if name != "n_best" else part for name, part in chosen.items()}
+    chosen["beam"]["coverage_penalty"] = 0.0
+    if greedy:
+        chosen["n_best"], chosen["beam"]["size"] = 1, 1
+    settings, recorder = DecodingSettings.model_validate(chosen), Counted()
+    models = [model_of("transformer"), model_of("rnnsearch")][:members]
+
+    def wording(count):
+        prefixes = [[4, 5][: number % 3] for number in range(count)] if prefixed else None
+        return Wording(prefixes, [[6, 6], [7]] if forbidden else ())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chains_module, "lateness", lambda where: late)
+        hold_equal(models, chains_of(*models, recorder=recorder), settings, wording=wording)
+    assert recorder.replayed >= recorder.captured > 0
+
+
+def lengths_of(answers):
+    return [len(best.tokens) for (best, *_) in answers]
+
+
+def test_the_first_is_done_the_second_recorded_the_third_replayed():
+    recorder, model = Counted(), model_of()
+    chains, batch = chains_of(model, recorder=recorder), sentences(3, 5)
+    seen = []
+    for _ in range(3):
+        found([model], batch, BEAM, chains)
+        seen.append((recorder.captured, recorder.replayed))
+    (none, nothing), (steps, once), (same, twice) = seen
+    assert none == nothing == 0
+    assert steps == once == same > 1
+    assert twice == 2 * steps
+
+
+def test_a_longer_search_goes_on_where_the_record_ends_and_is_recorded_next_time():
+    recorder, model = Counted(), model_of()
+    chains, seen = chains_of(model, recorder=recorder), []
+    long = DecodingSettings.model_validate({"beam": {"size": 3, "stop": "limit"}} | {
+        "rules": {"max_length": 9, "max_length_ratio": 1.0, "max_length_offset": 0}
+    })  # fmt: skip
+    for lengths in [(2, 2), (2, 1), (6, 2), (1, 2), (7, 3), (6, 1)]:
+        hold_equal([model], chains, long, [lengths])
+        seen.append(recorder.captured)
+    assert seen == [0, 3, 3, 3, 7, 7]
+
+
+def test_records_are_dropped_that_were_not_used_for_the_longest_time(monkeypatch):
+    monkeypatch.setattr(chains_module, "MOST", 2)
+    recorder, model = Counted(), model_of()
+    chains = chains_of(model, recorder=recorder)
+
+    def captures(count):
+        before = recorder.captured
+        for seed in range(2):
+            found([model], sentences(*[3] * count, seed=seed), GREEDY, chains)
+        return recorder.captured - before
+
+    assert captures(1) > 0
+    assert captures(2) > 0
+    assert captures(1) == 0
+    assert captures(4) > 0  # in the place of those for two
+    assert captures(1) == 0
+    assert captures(2) > 0
+
+
+class Growing(Counted):
+    """As if each record took 100 bytes."""
+
+    def in_use(self):
+        return 100 * self.captured
+
+
+def test_memory_is_bounded():
+    recorder, model = Growing(), model_of()
+    chains = chains_of(model, recorder=recorder, room=250)
+    hold_equal([model], chains, GREEDY, [(3, 3)] * 3)
+    assert chains.held == 300  # no more than one step beyond it
+    assert recorder.captured == 3
+    hold_equal([model], chains, GREEDY, [(3,)] * 3)  # the others give way to it
+    assert chains.held == 300
+    assert recorder.captured == 6
+
+
+@pytest.mark.parametrize("until", [0, 2])
+def test_what_cannot_be_recorded_is_searched_for_plainly_and_not_tried_again(until):
+    recorder, model = Counted(until=until), model_of()
+    chains = chains_of(model, recorder=recorder)
+    hold_equal([model], chains, BEAM)
+    assert chains.failed == "the device says no"
+    assert recorder.captured == until
+    assert chains.held == 0
+
+
+def test_weights_may_change_where_they_are():
+    recorder, model = Counted(), model_of()
+    chains = chains_of(model, recorder=recorder)
+    hold_equal([model], chains, GREEDY, [(3, 5)] * 3)
+    captured, limit = recorder.captured, GREEDY.rules.max_length
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(-1.3)
+    hold_equal([model], chains, GREEDY, [(3, 5)] * 3)
+    assert captured <= recorder.captured <= limit  # of longer answers more was recorded
+
+
+def test_records_are_dropped_where_weights_are_replaced():
+    recorder, model = Counted(), model_of()
+    chains = chains_of(model, recorder=recorder)
+    for _ in range(2):
+        found([model], sentences(3, 5), BEAM, chains)
+    captured = recorder.captured
+    for parameter in model.parameters():
+        parameter.data = parameter.data.clone()
+    found([model], sentences(3, 5), BEAM, chains)
+    assert recorder.captured == captured
+    found([model], sentences(3, 5), BEAM, chains)
+    assert recorder.captured == 2 * captured
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"sampling": {}},
+        {"beam": {"coverage_penalty": 0.1}},
+        {"capture": False},
+        {"beam": {"size": 600}},
+    ],
+)
+def test_some_searches_are_not_recorded(changed):
+    recorder, model = Counted(), model_of()
+    settings = DecodingSettings.model_validate({"rules": {"max_length": 4}} | changed)
+    chains = chains_of(model, recorder=recorder)
+    for _ in range(3):
+        plain = found([model], sentences(3, 2, 1), settings)
+        assert found([model], sentences(3, 2, 1), settings, chains) == plain
+    assert recorder.captured == 0
+    assert chains.failed is None
+
+
+def test_who_looks_on_is_shown_a_plain_search():
+    recorder, model = Counted(), model_of()
+    chains = chains_of(model, recorder=recorder)
+
+    def watch(site, weights):
+        return weights
+
+    for how in ({"watch": watch}, {"observe": Observe.__new__(Observe)}) * 2:
+        found([model], sentences(3, 2), BEAM, chains, **how)
+    assert recorder.captured == 0
+
+
+def test_sources_are_filled_up_to_what_a_model_can_read():
+    model = model_of("transformer learned")  # 9 positions
+    recorder = Counted()
+    hold_equal([model], chains_of(model, recorder=recorder), BEAM, [(8, 2), (8, 8)])
+    assert recorder.captured > 0
+
+
+def test_ids_of_prefixes_are_checked_each_time():
+    model = model_of()
+    chains = chains_of(model)
+    for _ in range(2):
+        found([model], sentences(3), GREEDY, chains, wording=Wording([[5]]))
+    with pytest.raises(ValueError, match=r"must lie in 0\.\.12"):
+        found([model], sentences(3), GREEDY, chains, wording=Wording([[V_TARGET]]))
+
+
+class Interrupted(Counted):
+    """Somebody presses Ctrl-C while the third step is recorded."""
+
+    def capture(self, work):
+        again = super().capture(work)
+        work()
+        if self.captured == 3:
+            raise KeyboardInterrupt
+        return again
+
+
+def test_a_record_that_was_interrupted_is_begun_anew():
+    recorder, model = Interrupted(), model_of()
+    chains = chains_of(model, recorder=recorder)
+    found([model], sentences(3, 5), BEAM, chains)
+    with pytest.raises(KeyboardInterrupt):
+        found([model], sentences(3, 5), BEAM, chains)
+    hold_equal([model], chains, BEAM)
+
+
+def test_damaged_weights_are_told():
+    model = model_of()
+    with torch.no_grad():
+        next(model.parameters()).fill_(float("nan"))
+    chains = chains_of(model)
+    for _ in range(3):
+        with pytest.raises(SearchError, match="not a number"):
+            found([model], sentences(3), BEAM, chains)
+
+
+class Strict(Counted):
+    """Nothing that is recorded may wait for the device."""
+
+    def capture(self, work):
+        def strictly():
+            with NoWaits():
+                work()
+
+        return super().capture(strictly)
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if not is_routed(name)])
+def test_no_step_waits_for_the_device(name, monkeypatch):
+    for module in (moves, rules):
+        monkeypatch.setattr(module, "is_near", lambda x: False)
+    recorder, model = Strict(), model_of(name, dtype=torch.float32)
+    chains = chains_of(model, recorder=recorder)
+    for seed in range(2):
+        found([model], sentences(3, 5, seed=seed), BEAM, chains)
+    assert recorder.replayed >= recorder.captured > 1
+
+
+@pytest.mark.gpu
+@needs_cuda
+@pytest.mark.parametrize("settings", [BEAM, GREEDY], ids=["beam", "greedy"])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_graphs_find_what_is_found_plainly(name, settings):
+    where = torch.device("cuda")
+    model = model_of(name, dtype=torch.float32).to(where)
+    chains = chains_of(model, recorder=Graphs(where))
+    for number, lengths in enumerate(BATCHES * 2):
+        batch = sentences(*lengths, seed=number)
+        plain = found([model], batch, settings)
+        mine = found([model], batch, settings, chains)
+        for got, want in zip(mine, plain, strict=True):
+            assert [h.tokens for h in got] == [h.tokens for h in want]
+            scores = torch.tensor([[h.score for h in best] for best in (got, want)])
+            torch.testing.assert_close(*scores, rtol=1e-3, atol=1e-3)
+    routed = any(isinstance(module, Experts) for module in model.modules())
+    assert routed or (chains.failed is None and chains.held > 0)
