@@ -243,6 +243,21 @@ def test_ids_of_prefixes_are_checked_each_time():
         found([model], sentences(3), GREEDY, chains, wording=Wording([[V_TARGET]]))
 
 
+def test_what_does_not_fit_is_searched_for_in_halves(monkeypatch):
+    model, tried = model_of(), []
+    chains, plain = chains_of(model), chains_module.Chain.search
+
+    def search(chain, job, room):
+        tried.append(len(job.numbers))
+        if len(job.numbers) > 2:
+            raise torch.OutOfMemoryError("too much")
+        return plain(chain, job, room)
+
+    monkeypatch.setattr(chains_module.Chain, "search", search)
+    hold_equal([model], chains, BEAM, [(3, 5, 2, 1)] * 2)
+    assert tried == [4, 2, 2] * 2
+
+
 class Interrupted(Counted):
     """Somebody presses Ctrl-C while the third step is recorded."""
 

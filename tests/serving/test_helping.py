@@ -1,18 +1,21 @@
 import os
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from regard.batching import crew
-from regard.decoding.many import Job, search_batch
+from regard.decoding.chains import Chains
+from regard.decoding.many import Job, Member, search_batch, search_many
 from regard.decoding.rules import FREE
 from regard.decoding.settings import BeamSettings, DecodingSettings
 from regard.errors import RunError, SettingsError
+from regard.kernels.graphs import Again
 from regard.layers.quantised import Int8Linear
 from regard.recipes.run_folder import load_run
-from regard.serving import native
+from regard.serving import helping, native
 from regard.serving.helping import make_crew, open_search
-from regard.serving.native import open_runs
+from regard.serving.native import Native, open_runs
 from regard.serving.translator import load
 
 CPU = torch.device("cpu")
@@ -57,6 +60,36 @@ def test_there_are_helpers_only_where_they_can_help(tiny_run):
     assert make_crew([run, run._replace(opened=None)], 3) is None
     moved = run._replace(model=run.model.to("meta"))
     assert make_crew([moved], 3) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_gpu_records_what_it_searched_for(tiny_run):
+    run = load_run(tiny_run, device=torch.device("cuda"))
+    chains = Native([run])._crew
+    assert isinstance(chains, Chains)
+    sources = run.tokenizers.source.encode(["Jane visits Africa.", "A dog."])
+    settings = run.recipe.decoding
+    plain = search_many([Member(run.model, sources)], settings, budget=10**6)
+    for _ in range(3):
+        answers = search_many([Member(run.model, sources)], settings, budget=10**6, crew=chains)
+        assert [best[0].tokens for best in answers] == [best[0].tokens for best in plain]
+    assert chains.failed is None
+    assert chains.held > 0
+
+
+def test_records_may_hold_a_part_of_a_gpu(monkeypatch):
+    weights = [SimpleNamespace(device=torch.device("cuda"))]
+    run = SimpleNamespace(
+        opened=None,
+        model=SimpleNamespace(parameters=lambda: weights),
+        tokenizers=SimpleNamespace(target=SimpleNamespace(size=9)),
+    )
+    monkeypatch.setattr(helping, "Graphs", lambda where: Again())
+    monkeypatch.setattr(helping, "available_memory", lambda where: 800)
+    found = make_crew([run], 3)
+    assert isinstance(found, Chains)
+    assert found.room == 100
 
 
 def test_the_native_engine_takes_weights_in_fewer_bits(tiny_run):

@@ -16,6 +16,7 @@ may change there; where they are laid elsewhere, all records are dropped.
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from torch import Tensor, device
 from regard.batching.buckets import round_up
 from regard.batching.collate import pad_source
 from regard.decoding.finished import Finished
-from regard.decoding.many import Found, Job, as_one, read
+from regard.decoding.many import Found, Job, as_one, read, search_each
 from regard.decoding.moves import Plan, Stand, conclude, weigh
 from regard.decoding.posting import Letter, lateness, post
 from regard.decoding.search import make_plan
@@ -194,7 +195,7 @@ class Chains:
     ) -> None:
         self.failed: str | None = None
         self._models, self._vocabulary = models, vocabulary
-        self._recorder, self._room = recorder, room
+        self._recorder, self.room = recorder, room
         self._chains: dict[Shape, Chain] = {}  # the one that was used last is the last
         self._places: list[int] = []
         self._lock = Lock()  # of records that share their memory, one is replayed at a time
@@ -205,8 +206,8 @@ class Chains:
         return sum(chain.held for chain in self._chains.values())
 
     def share(self, jobs: Sequence[Job], here: Callable[[Job], Found], /) -> list[Found]:
-        """What is found for each job, in order; `here` searches plainly."""
-        return [self._search(job, here) for job in jobs]
+        """What is found for all jobs, in order, some of them maybe in parts; `here` does one."""
+        return search_each(jobs, partial(self._search, here))
 
     def shape(self, job: Job) -> Shape | None:
         """That of a job's record; None: it is to have none."""
@@ -225,14 +226,14 @@ class Chains:
         found = tuple(length for length in lengths if length is not None)
         return Shape(sentences, found, prefix, settings, forbidden)
 
-    def _search(self, job: Job, here: Callable[[Job], Found]) -> Found:
+    def _search(self, here: Callable[[Job], Found], job: Job) -> Found:
         shape = self.shape(job) if self.failed is None else None
         if shape is None:
             return here(job)
         with self._lock:
             try:
                 chain = self._chain(shape, job)
-                return chain.search(job, self._room - self.held)
+                return chain.search(job, self.room - self.held)
             except CaptureError as error:
                 self.failed = str(error)
                 self._chains.clear()
@@ -248,7 +249,7 @@ class Chains:
         if chain is None:
             chain = Chain(self._models, self._vocabulary, self._recorder, shape, job)
         self._chains[shape] = chain
-        while len(self._chains) > MOST or (self.held >= self._room and len(self._chains) > 1):
+        while len(self._chains) > MOST or (self.held >= self.room and len(self._chains) > 1):
             del self._chains[next(iter(self._chains))]
         return chain
 

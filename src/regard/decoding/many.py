@@ -51,7 +51,7 @@ class Sharing(Protocol):
     """Whoever takes over jobs: helpers in other processes, or who has done their like before."""
 
     def share(self, jobs: Sequence[Job], here: Callable[[Job], Found], /) -> list[Found]:
-        """What is found for each job, in order; `here` does one here and now."""
+        """What is found for all jobs, in order, some of them maybe in parts; `here` does one."""
         ...
 
 
@@ -99,34 +99,33 @@ def search_many(
         for places in batches
     ]
     with kept_memory() if len(jobs) > 1 else nullcontext():
-        if crew is None or watch is not None or observe is not None:
-            found = _search_each(models, jobs, watch, observe)
+        looked_on = watch is not None or observe is not None
+        if crew is None or looked_on:
+            here = partial(search_batch, models, watch=watch, observe=observe)
+            found = search_each(jobs, here, once=looked_on)
         else:
             found = crew.share(jobs, partial(_search_alone, models))
     answers = dict(zip(chain(*batches), chain(*found), strict=True))
     return [answers[place] for place in range(len(lengths))]
 
 
-def _search_each(
-    models: Sequence[AnyModel],
-    jobs: Sequence[Job],
-    watch: Watch | None,
-    observe: Observe | None,
-) -> list[list[list[Hypothesis]]]:
-    """The answers to some jobs, one after another.
+def search_each(
+    jobs: Sequence[Job], search: Callable[[Job], Found], *, once: bool = False
+) -> list[Found]:
+    """What `search` finds for some jobs, one after another, or for parts of them.
 
     How much memory a search takes is known only afterwards. Where a GPU has not enough for one, it
     and all that follow are searched in halves; answers do not depend on it. Only who looks on would
-    see a search twice.
+    see a search twice: `once` forbids that.
     """
     found, waiting = [], deque(jobs)
     while waiting:
         try:
-            found.append(search_batch(models, waiting[0], watch=watch, observe=observe))
+            found.append(search(waiting[0]))
             waiting.popleft()
             continue
         except torch.OutOfMemoryError as error:
-            if observe is not None or watch is not None or len(waiting[0].numbers) == 1:
+            if once or len(waiting[0].numbers) == 1:
                 raise SearchError(
                     f"a search of {len(waiting[0].numbers)} sentences does not fit into the "
                     f"device's memory: {error}; try a smaller beam, shorter lines, or --device cpu"
