@@ -1,7 +1,10 @@
-"""Packages import downwards only, and nothing is imported inside a function."""
+"""Packages import downwards only, nothing hides in a function, shared rooms name no model."""
 
 import ast
+import re
 from pathlib import Path
+
+from regard.models.build import FAMILIES
 
 ORDER = [
     {"errors", "settings", "streams", "nouns", "types"},
@@ -56,3 +59,46 @@ def test_no_import_hides_in_a_function():
         if isinstance(inner, ast.Import | ast.ImportFrom)
     ]
     assert not hidden, "\n".join(hidden)
+
+
+SHARED = ("decoding", "training", "inspection", "evaluation")
+"""Rooms that serve every model alike: search, loop, recorder, scores."""
+FORMULAS = {("decoding/settings.py", "gnmt")}
+"""Called after the paper that has the formula, which any model may use: a length penalty."""
+
+
+NAMES = {name for family in FAMILIES for name in (family, family.replace("-", ""))}
+NAMED = re.compile(rf"(?<![a-z0-9])({'|'.join(sorted(NAMES))})(?![a-z0-9])")
+
+
+def models_named(node):
+    """The models that a node names or says; in a docstring they may be named."""
+    if isinstance(node, ast.Expr):
+        return set()
+    said = [getattr(node, key, None) for key in ("id", "attr", "arg", "name", "module")]
+    said += [one.value for one in ast.iter_child_nodes(node) if isinstance(one, ast.Constant)]
+    texts = [text.lower().replace("_", "-") for text in said if isinstance(text, str)]
+    return {name for text in texts for name in NAMED.findall(text)}
+
+
+def test_what_serves_every_model_names_none():
+    files = [file for room in SHARED for file in sorted((ROOT / room).rglob("*.py"))]
+    assert len(files) > 40
+    found = {
+        (str(file.relative_to(ROOT)), name)
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for name in models_named(node)
+    }
+    assert found == FORMULAS
+
+
+def test_what_serves_every_model_knows_its_contract_alone():
+    imports = {
+        (str(file.relative_to(ROOT)), node.module)
+        for room in SHARED
+        for file in sorted((ROOT / room).rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("regard.models")
+    }
+    assert {module for _, module in imports} == {"regard.models.contracts"}, imports
