@@ -3,7 +3,8 @@ import torch
 
 from linears import given, slopes
 from regard.kernels import bend
-from regard.kernels.bend import Tiles, linear_relu, plain_linear_relu
+from regard.kernels.bend import Tiles, linear_relu, plain_linear_relu, suits_bend
+from regard.layers.feed_forward import FeedForward
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +27,20 @@ def test_half_precision_has_slopes_in_the_precision_of_each(where):
     for one, other in zip(slopes(found, inputs), slopes(wanted, inputs), strict=True):
         assert one.dtype == other.dtype
         torch.testing.assert_close(one, other, atol=0.05, rtol=0.05)
+
+
+def test_a_search_uses_it_where_no_slopes_are_wanted(where, monkeypatch):
+    layer, x = FeedForward(8, 16, "relu").to(where).eval(), torch.randn(2, 3, 8, device=where)
+    assert not suits_bend(x, training=False)
+    wanted = layer(x).detach()
+    with torch.no_grad():
+        assert suits_bend(x, training=False)
+        assert not suits_bend(x.double(), training=False)
+        torch.testing.assert_close(layer(x), wanted)
+        with torch.autocast(where.type, torch.bfloat16):
+            assert not suits_bend(x, training=False)
+        monkeypatch.setattr(bend, "disabled", {"bend"})
+        assert not suits_bend(x, training=False)
 
 
 def test_torch_knows_the_operators(where):

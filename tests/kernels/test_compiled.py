@@ -176,8 +176,9 @@ def look(queries, keys, dtype, width=64):
 @pytest.mark.parametrize("dtype", [torch.float32, HALF])
 @pytest.mark.parametrize("width", [64, 128])
 def test_glance(dtype, width, built):
-    look(5, 100, dtype, width)
-    fits(built, ["glance"])
+    for keys in (12, 30, 100):
+        look(5, keys, dtype, width)
+    fits(built, ["glance"] * 3)
 
 
 SAYABLE = Sayable((0, 2), last=3, floor=-1e4, lost=True)

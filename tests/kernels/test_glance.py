@@ -24,7 +24,7 @@ def given(where, queries, keys, width, dtype=torch.float32, *, rows=None):
 
 
 @pytest.mark.parametrize(
-    ("queries", "keys", "width"), [(1, 1, 16), (5, 15, 24), (5, 70, 64), (17, 130, 40)]
+    ("queries", "keys", "width"), [(1, 1, 16), (5, 15, 24), (5, 70, 64), (16, 130, 40)]
 )
 @pytest.mark.parametrize("rows", [None, 1])
 def test_the_kernel_is_the_formula(queries, keys, width, rows, where):
@@ -32,7 +32,8 @@ def test_the_kernel_is_the_formula(queries, keys, width, rows, where):
     found = glance(q, *kv, hidden, factor=0.3)
     assert found.transpose(1, 2).is_contiguous()
     scores = torch.add(hidden, q @ kv.keys.mT, alpha=0.3)
-    torch.testing.assert_close(found, scores.softmax(-1) @ kv.values)
+    # tensor cores add up three products of what is left of a float32 when it is cut in two
+    torch.testing.assert_close(found, scores.softmax(-1) @ kv.values, atol=3e-5, rtol=1e-5)
 
 
 def test_half_precision_is_near_the_formula(where):
@@ -54,7 +55,9 @@ def test_a_search_uses_it_where_no_slopes_are_wanted(where):
 
 
 def test_what_it_is_not_for(where):
-    assert not suits_glance(torch.zeros(B, H, 65, 16, device=where))
+    assert not suits_glance(torch.zeros(B, H, 17, 16, device=where))
+    assert suits_glance(torch.zeros(B, H, 64, 16, device=where, dtype=torch.bfloat16))
+    assert not suits_glance(torch.zeros(B, H, 65, 16, device=where, dtype=torch.bfloat16))
     assert not suits_glance(torch.zeros(B, H, 5, 129, device=where))
     assert not suits_glance(torch.zeros(B, H, 5, 16, device=where, dtype=torch.float64))
 

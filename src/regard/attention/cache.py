@@ -97,6 +97,7 @@ class Paths(NamedTuple):
     trails: Tensor  # (B, 1, K, P): 0 where it passed, else -inf, to be added to scores
     widths: tuple[int, ...]  # t of them, with the sum P: cells laid down at each position
     near: Tensor | None = None  # (P,) the same for where it may look at all; none: anywhere
+    newest: Tensor | None = None  # (K, K) what a step lays down in `trails`, if it laid down K
 
     @classmethod
     def empty(cls, sentences: int, *, like: Tensor) -> "Paths":
@@ -139,11 +140,13 @@ class Paths(NamedTuple):
     def grow(self) -> "Paths":
         """The paths one position on: hypothesis k goes through the k-th new cell, cell P + k."""
         rows, _, width, _ = self.trails.shape
-        own = self.trails.new_zeros(width, width)  # (K, K)
-        if width > 1:
-            own.fill_(float("-inf")).fill_diagonal_(0.0)
+        own = self.newest
+        if own is None or len(own) != width:
+            own = self.trails.new_zeros(width, width)  # (K, K)
+            if width > 1:
+                own.fill_(float("-inf")).fill_diagonal_(0.0)
         trails = torch.cat([self.trails, own.expand(rows, 1, -1, -1)], dim=3)  # (B, 1, K, P + K)
-        return Paths(trails, (*self.widths, width))
+        return Paths(trails, (*self.widths, width), newest=own)
 
     def within(self, reach: int) -> "Paths":
         """The same, seeing nothing that was laid down more than `reach` before the newest."""

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.library import custom_op
 
-from regard.kernels.available import COMPILED, device_of
+from regard.kernels.available import COMPILED, device_of, disabled, interpreted, suits
 from regard.kernels.sums import sum_rows
 
 
@@ -31,9 +31,25 @@ tiles = Tiles()
 """What is used; whoever has measured others puts them here."""
 
 
+def suits_bend(x: Tensor, *, training: bool) -> bool:
+    """Whether `linear_relu` is the fastest way for `x`: without slopes in any precision of a GPU.
+
+    Float64, which is for proofs, has the formula, and so has what torch is to choose a precision
+    for.
+    """
+    if training:
+        return suits("bend", x)
+    if "bend" in disabled or not (x.is_cuda or interpreted()):
+        return False
+    chosen = x.dtype != torch.float64 and not torch.is_autocast_enabled(x.device.type)
+    return chosen and not torch.is_grad_enabled()
+
+
 def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """max(0, x Wᵀ + b), in the precision of x: (N, D), (F, D), (F,) -> (N, F)."""
     inputs = x, weight.to(x.dtype), bias.to(x.dtype)
+    if not torch.is_grad_enabled():
+        return _bend(*inputs)
     # An operator, which a compiler needs, takes the host a third of a millisecond.
     chosen: Callable[..., Tensor] = _forward if torch.compiler.is_compiling() else _Eager.apply
     return chosen(*inputs)

@@ -16,6 +16,8 @@ LEAST = 16
 """The fewest queries, keys or lanes that a product has in a kernel."""
 MOST = 64
 """The most queries that it is for."""
+MOST_PRECISE = 16
+"""The same in float32: of more, too few numbers find a register."""
 WIDEST = 128
 """The widest head."""
 
@@ -25,8 +27,13 @@ class Tiles(NamedTuple):
 
     cols: int = 64
     """Keys at a time, at the most."""
-    warps: int = 4
+    warps: int = 8
+    """The most."""
+    each: int = 1024
+    """Numbers of keys for each of them."""
     stages: int = 2
+    precision: str = "tf32x3"
+    """Of products in float32: of three products of tensor cores, which are as good, or `ieee`."""
 
 
 tiles = Tiles()
@@ -37,7 +44,8 @@ def suits_glance(queries: Tensor) -> bool:
     """Whether there is a kernel for `queries` (B, H, T, K), of which no slopes are wanted."""
     if "glance" in disabled or not runs_on(queries):
         return False
-    small = queries.shape[2] <= MOST and queries.shape[3] <= WIDEST
+    most = MOST_PRECISE if queries.dtype == torch.float32 else MOST
+    small = queries.shape[2] <= most and queries.shape[3] <= WIDEST
     return small and queries.dtype in (torch.float32, *HALVES)
 
 
@@ -54,6 +62,7 @@ def glance(
     mixed = queries.new_empty(sentences, num, heads, width).transpose(1, 2)  # (B, H, T, K)
     if not mixed.numel():
         return mixed
+    cols, lanes = min(tiles.cols, _power(length)), _power(width)
     module: Any = importlib.import_module("regard.kernels.device.glance")
     with device_of(queries):
         module.glance[(sentences * heads,)](
@@ -61,9 +70,10 @@ def glance(
             *queries.stride()[:3], *keys.stride()[:3], *values.stride()[:3],
             hidden.stride(0), hidden.stride(2) if hidden.shape[2] > 1 else 0,
             *mixed.stride()[:3],
-            HEADS=heads, WIDTH=width, ROWS=_power(num), LANES=_power(width),
-            COLS=min(tiles.cols, _power(length)),
-            num_warps=tiles.warps, num_stages=tiles.stages, **COMPILED,
+            HEADS=heads, WIDTH=width, ROWS=_power(num), LANES=lanes,
+            COLS=cols, PRECISION=tiles.precision,
+            num_warps=min(tiles.warps, max(1, cols * lanes // tiles.each)),
+            num_stages=tiles.stages, **COMPILED,
         )  # fmt: skip
     return mixed
 

@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.kernels.available import suits
-from regard.kernels.bend import linear_relu
+from regard.kernels.bend import linear_relu, suits_bend
 from regard.kernels.linear import Bare, Linear, bare
 from regard.layers.dropout import Dropout
 
@@ -56,8 +55,8 @@ class FeedForward(nn.Module):
 
     def _bend(self, x: Tensor) -> Tensor:
         """What stands between the two: (..., D) -> (..., hidden)."""
-        fast = self.training and self.activation == "relu" and suits("bend", x)
-        if fast and self.inner.bias is not None:
+        fast = self.activation == "relu" and type(self.inner) is nn.Linear  # not in fewer bits
+        if fast and self.inner.bias is not None and suits_bend(x, training=self.training):
             rows = x.flatten(0, -2)  # (N, D)
             return linear_relu(rows, self.inner.weight, self.inner.bias).view(*x.shape[:-1], -1)
         made: Tensor = self.inner(x)

@@ -15,6 +15,7 @@ def glance(
     h_sentence, h_row, m_sentence, m_head, m_row,
     HEADS: tl.constexpr, WIDTH: tl.constexpr,
     ROWS: tl.constexpr, COLS: tl.constexpr, LANES: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """`mixed` = softmax(factor queries keys^T + hidden) values, for num queries, length keys."""
     sentence, head = tl.program_id(0).to(tl.int64) // HEADS, tl.program_id(0) % HEADS
@@ -37,13 +38,13 @@ def glance(
         hides = tl.load(
             hidden + rows[:, None] * h_row + at[None, :], mask=seen, other=float("-inf")
         ).to(tl.float32)
-        scores = tl.dot(q, tl.trans(k), input_precision="ieee") * factor + hides
+        scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * factor + hides
         more = tl.maximum(most, tl.max(scores, 1))
         level = tl.where(more == float("-inf"), 0.0, more)  # where nothing was seen yet
         weights = tl.exp(scores - level[:, None])
         fades = tl.exp(most - level)
         total = total * fades + tl.sum(weights, 1)
-        share = tl.dot(weights.to(v.dtype), v, input_precision="ieee")
+        share = tl.dot(weights.to(v.dtype), v, input_precision=PRECISION)
         found, most = found * fades[:, None] + share, more
     found = found / tl.where(total == 0.0, 1.0, total)[:, None]
     out = mixed + sentence * m_sentence + head * m_head + rows[:, None] * m_row + lanes[None, :]
