@@ -202,6 +202,12 @@ def move(length, *, greedy=False):
     go_on(ways, grid, known, known.ended[:, 0], Task(cells, 1, "size", 0.3, last=3, filler=0))
 
 
+def test_choice_of_other_batches_is_not_compiled_again(built):
+    for sentences in (1, 2, 3, 16):
+        best_ways(torch.zeros(sentences, 5, V), torch.zeros(sentences, 5), 10, SAYABLE)
+    assert len({id(one.code) for one in built}) == 2
+
+
 @pytest.mark.parametrize("greedy", [False, True])
 def test_onward(greedy, built):
     for length in (2, 7, 16, 64):

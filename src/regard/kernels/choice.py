@@ -67,10 +67,11 @@ def best_ways(logits: Tensor, totals: Tensor, count: int, sayable: Sayable) -> B
     chunk = _chunk(cells, size)
     chunks = -(-size // chunk)
     real: dict[str, Any] = {"dtype": torch.float32, "device": logits.device}
-    tops, logs = torch.empty(2, sentences, cells, **real)
+    # each by itself: a kernel is compiled again for what does not lie at a multiple of 16 bytes
+    tops, logs = (torch.empty(sentences, cells, **real) for _ in range(2))
     maxima = torch.empty(sentences, cells, chunks, **real)
-    tokens, parents = torch.empty(2, sentences, count, dtype=torch.long, device=logits.device)
-    found = Best(torch.empty(sentences, count, **real), tokens, parents)
+    values = torch.empty(sentences, count, **real)
+    found = Best(values, *(torch.empty_like(values, dtype=torch.long) for _ in range(2)))
     rules = (
         size, chunks, sum(1 << token for token in sayable.never), sayable.last, sayable.floor,
     )  # fmt: skip
