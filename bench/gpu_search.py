@@ -299,7 +299,7 @@ def time_theirs(task: Task) -> Facts:
             said = theirs.generate(model, [rows[place] for place in places], **how)
             answers.update(zip(places, said, strict=True))
         seconds = time.perf_counter() - began
-        found = [_until_eos(answers[place]) for place in range(len(rows))]
+        found = [until_eos(answers[place]) for place in range(len(rows))]
         return _rate(task, len(rows), sum(len(row) + 1 for row in found), seconds), found
 
     run(sources[:64], 64)  # whatever comes once
@@ -324,7 +324,8 @@ def time_theirs(task: Task) -> Facts:
         yield from _compare(task, found)
 
 
-def _until_eos(said: list[int]) -> list[int]:
+def until_eos(said: list[int]) -> list[int]:
+    """What was said before it ended."""
     row = said[: said.index(EOS)] if EOS in said else said
     return [token for token in row if token != PAD]
 

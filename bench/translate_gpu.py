@@ -1,11 +1,12 @@
 """Translating on a GPU: ids -> ids by beam search, beside Hugging Face at its best batch size.
 
     python -m bench translate_gpu --model RUN [--sentences N] [--budgets N ...]
-        [--peer-batches N ...] [--precision NAME ...] [--seconds N] [--out FILE]
+        [--peer-batches N ...] [--small N ...] [--precision NAME ...] [--seconds N] [--out FILE]
 
 Both sides search for the same sentences with the same weights, whose logits are compared first (see
-`prove_equal`), with the same beam, length penalty and stopping rule, in one precision. It runs in
-stages (see `bench.stages`); a short table comes last.
+`prove_equal`), with the same beam, length penalty and stopping rule, in one precision. Then few of
+them at a time, as a server gets them (see `bench.gpu_small`). It runs in stages (see
+`bench.stages`); a short table comes last.
 
 What is needed of a run is written into a folder first. Where that is all that can be carried to
 the machine with the GPU, `--stages prepare --prepared FOLDER` makes it elsewhere.
@@ -33,6 +34,7 @@ def stages(precisions: Sequence[str]) -> list[str]:
     """What is done, in the order of what we want to know first."""
     first, *others = precisions
     found = ["prepare", f"regard {first}", f"Hugging Face {first}", f"profile {first}"]
+    found.append(f"small {first}")
     for precision in others:
         found += [f"regard {precision}", f"Hugging Face {precision}", f"profile {precision}"]
     return [*found, "parts"]
@@ -40,8 +42,9 @@ def stages(precisions: Sequence[str]) -> list[str]:
 
 def find(name: str, asked: argparse.Namespace) -> Facts:
     """What a stage finds."""
-    work = import_module("bench.gpu_search")
-    found: Facts = work.stage(name, work.Task.of(asked))
+    task = import_module("bench.gpu_search").Task.of(asked)
+    kind = "small" if name.startswith("small") else "search"
+    found: Facts = import_module(f"bench.gpu_{kind}").stage(name, task)
     return found
 
 
@@ -62,6 +65,10 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument(
         "--peer-batches", type=int, nargs="+", default=[2048, 4096, 1024, 512, 256, 64], metavar="N"
     )
+    parser.add_argument(
+        "--small", type=int, nargs="+", default=[1, 8, 32, 128, 512], metavar="N",
+        help="sentences of the small batches"
+    )  # fmt: skip
     parser.add_argument(
         "--precision", nargs="+", choices=("float32", "bfloat16"), default=["float32", "bfloat16"]
     )
@@ -118,8 +125,25 @@ def summarise(file: Path) -> None:
         if ours and theirs:
             print(f"{precision}: {ours / theirs:.2f} times Hugging Face at its best")
     for fact in facts:
+        if "small" in fact:
+            print(small_line(fact))
+    for fact in facts:
         if "equal" in fact:
             print(f"{fact['precision']}: {fact['equal']} of {fact['compared']} answers are equal")
+
+
+def small_line(fact: dict[str, Any]) -> str:
+    """What a stage of small batches found, in a line."""
+    size = f"{fact['precision']:<10}{fact['small']:>4} at a time  "
+    if "who" in fact:
+        least, most = fact["ms_least"], fact["ms_most"]
+        same = f"{fact['same_as_plain']} of {fact['compared']} the same"
+        return f"{size}{fact['who']:<18}{fact['ms']:>9.1f} ms ({least:.1f} ... {most:.1f}), {same}"
+    return (
+        f"{size}{fact['graphs']} steps recorded in {fact['recording_s']:.2f} s, "
+        f"{fact['held_mb']:.0f} MB held, {fact['device_mb']:.0f} MB of the device"
+        + (f"; not recorded: {fact['not_recorded']}" if fact["not_recorded"] else "")
+    )
 
 
 def best_rate(facts: list[dict[str, Any]]) -> float:

@@ -31,6 +31,25 @@ def test_both_sides_search_for_the_same(tiny_run, tmp_path, monkeypatch):
         assert compared["equal"] == compared["compared"] == 12
 
 
+def test_small_batches_are_timed_in_each_way(tiny_run, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "facts.jsonl"
+    given = ["--model", str(tiny_run), "--sentences", "12", "--device", "cpu", "--rounds", "1"]
+    given += ["--small", "1", "3", "--beam", "2", "--out", str(out)]
+    for stage in ("prepare", "small float32"):
+        monkeypatch.setattr("sys.argv", ["translate_gpu", *given, "--stage", stage])
+        assert translate_gpu.main() == 0
+    found = [fact for fact in facts(out) if "small" in fact]
+    assert {fact["small"] for fact in found} == {1, 3}
+    timed = [fact for fact in found if "who" in fact]
+    assert {fact["who"] for fact in timed} >= {"regard, plain", "regard, replayed"}
+    assert all(fact["same_as_plain"] == fact["compared"] for fact in timed)
+    assert all(fact["graphs"] > 0 for fact in found if "who" not in fact)
+    translate_gpu.summarise(out)
+    shown = capsys.readouterr().out
+    assert "1 at a time  regard, replayed" in shown
+    assert "steps recorded in" in shown
+
+
 def test_something_must_be_prepared(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["translate_gpu", "--out", str(tmp_path / "facts.jsonl")])
     with pytest.raises(RunError, match="nothing is prepared there; name a run with --model"):

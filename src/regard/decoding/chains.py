@@ -201,6 +201,11 @@ class Chains:
         self._lock = Lock()  # of records that share their memory, one is replayed at a time
 
     @property
+    def steps(self) -> int:
+        """How many are recorded."""
+        return sum(len(chain.runs) for chain in self._chains.values())
+
+    @property
     def held(self) -> int:
         """Bytes of the device's memory in which records leave what they find."""
         return sum(chain.held for chain in self._chains.values())

@@ -1,0 +1,143 @@
+"""A stage of `translate_gpu`: searches of few sentences at a time, plain, replayed and by the peer.
+
+A batch is what comes to a server at once. The searches of ours are timed by turns, once no batch
+has anything left to record; what recording took, in time and in memory, is told beside them.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from statistics import median
+from typing import Any
+from unittest import mock
+
+import torch
+
+from bench.gpu_search import Ids, Task, until_eos
+from bench.peers import is_here
+from bench.peers.stepping import wait_for
+from bench.stages import Facts
+from regard.decoding import chains as chains_module
+from regard.decoding.chains import Chains
+from regard.decoding.many import Member, search_many
+from regard.kernels import available
+from regard.kernels.graphs import Again, Graphs
+from regard.models.contracts import AnyModel
+from regard.text.special import EOS
+
+BATCHES = 10
+"""Of each size."""
+PASSES = 6
+"""Over the batches of a size at the most, until all is recorded."""
+ROOM = 1 << 40
+"""As much as it takes: what it takes is told."""
+
+Search = Callable[[Ids], Ids]
+
+
+def stage(name: str, task: Task) -> Facts:
+    """What the stage finds: of each size, how long a batch takes in each way."""
+    available.disabled.update(task.asked.without)
+    model, where = task.model(), task.device
+    recorder = Graphs(where) if where.type == "cuda" else Again()
+    chains = Chains([model], task.prepared.shape.vocabulary, recorder, ROOM)
+    plain = partial(_ours, task, model, None)
+    replayed = partial(_ours, task, model, chains)
+    theirs = _theirs(task) if is_here("hugging_face") else None
+    with mock.patch.object(chains_module, "ROWS", 10**9):  # which is to be chosen by this
+        for size in task.asked.small:
+            given = batches(task.prepared.sources, size)
+            yield _record(task, chains, given, replayed)
+            ways = {"regard, plain": plain, "regard, replayed": replayed}
+            yield from _compare(task, given, ways | ({"Hugging Face": theirs} if theirs else {}))
+
+
+def batches(sources: Sequence[Sequence[int]], size: int) -> list[Ids]:
+    """Some batches of so many sentences, from all over."""
+    count = max(1, min(BATCHES, len(sources) // size))
+    apart = len(sources) // count
+    return [
+        [list(row) for row in sources[first : first + size]]
+        for first in range(0, count * apart, apart)
+    ]
+
+
+def _ours(task: Task, model: AnyModel, chains: Chains | None, batch: Ids) -> Ids:
+    found = search_many([Member(model, batch)], task.settings, budget=10**9, crew=chains)
+    return [list(best[0].tokens) for best in found]
+
+
+def _theirs(task: Task) -> Search:
+    """The peer's search, without a cache of ours."""
+    peer = import_module("bench.peers.hugging_face")
+    model = peer.convert(task.prepared.shape, task.weights)
+    model = model.to(task.device, getattr(torch, task.precision))
+    how = {"beam": task.asked.beam, "length_penalty": task.prepared.length_penalty}
+
+    def search(batch: Ids) -> Ids:
+        said = peer.generate(model, [[*row, EOS] for row in batch], **how)
+        return [until_eos(row) for row in said]
+
+    return search
+
+
+def _timed(task: Task, search: Search, batch: Ids) -> tuple[float, Ids]:
+    """Milliseconds, and what was found."""
+    wait_for(task.device)
+    began = time.perf_counter()
+    found = search(batch)
+    return 1e3 * (time.perf_counter() - began), found
+
+
+def _record(task: Task, chains: Chains, given: Sequence[Ids], replayed: Search) -> dict[str, Any]:
+    """What it takes to record the searches for all batches."""
+    before, free = (chains.steps, chains.held), _free(task.device)
+    spent, passes, last = 0.0, 0, -1
+    while passes < 2 or (chains.steps > last and passes < PASSES):
+        last = chains.steps
+        spent += sum(_timed(task, replayed, batch)[0] for batch in given)
+        passes += 1
+    settled = sum(_timed(task, replayed, batch)[0] for batch in given)
+    return {
+        "small": len(given[0]),
+        "precision": task.precision,
+        "graphs": chains.steps - before[0],
+        "recording_s": round((spent - passes * settled) / 1e3, 3),
+        "held_mb": (chains.held - before[1]) / 1e6,
+        "device_mb": (free - _free(task.device)) / 1e6,
+        "not_recorded": chains.failed,
+    }
+
+
+def _free(where: torch.device) -> int:
+    """Bytes of a GPU's memory that nobody has taken."""
+    return torch.cuda.mem_get_info(where)[0] if where.type == "cuda" else 0
+
+
+def _compare(task: Task, given: Sequence[Ids], ways: dict[str, Search]) -> Facts:
+    """How long a batch takes in each way, and whether all find the same."""
+    spent: dict[str, list[float]] = {who: [] for who in ways}
+    found: dict[str, list[Ids]] = {}
+    for search in ways.values():
+        search(given[0])  # whatever comes once
+    for number in range(task.asked.rounds):
+        for who, search in ways.items():
+            if number and who == "Hugging Face":
+                continue  # it takes longer than all of ours
+            each = [_timed(task, search, batch) for batch in given]
+            spent[who] += [ms for ms, _ in each]
+            found[who] = [answers for _, answers in each]
+    wanted = [row for batch in found["regard, plain"] for row in batch]
+    for who, ms in spent.items():
+        rows = [row for batch in found[who] for row in batch]
+        yield {
+            "small": len(given[0]),
+            "precision": task.precision,
+            "who": who,
+            "ms": median(ms),
+            "ms_least": min(ms),
+            "ms_most": max(ms),
+            "compared": len(rows),
+            "same_as_plain": sum(mine == plain for mine, plain in zip(rows, wanted, strict=True)),
+        }
