@@ -1,7 +1,7 @@
 """Where a token stands, told to a model that would otherwise see a set."""
 
 import math
-from functools import lru_cache
+from functools import cache
 from typing import Literal
 
 import torch
@@ -29,9 +29,12 @@ def sinusoid(positions: Tensor, width: int) -> Tensor:
     return torch.stack([turns.sin(), turns.cos()], -1).flatten(1)[:, :width]  # (T, D)
 
 
-@lru_cache(maxsize=4096)
+@cache
 def _wave(position: int, width: int, where: torch.device) -> Tensor:
-    """`sinusoid` of one position (1, D), which every search asks for again."""
+    """`sinusoid` of one position (1, D), which every search asks for again.
+
+    None is ever given up: a step that was recorded reads it where it lies.
+    """
     with torch.inference_mode(False):  # whoever asks next may be learning
         return sinusoid(torch.arange(position, position + 1, device=where), width)
 

@@ -56,21 +56,22 @@ class Graphs:
 
     def __init__(self, where: torch.device) -> None:
         self.stream = torch.cuda.Stream(where)  # type: ignore[no-untyped-call]
-        self.pool: Any = None
+        self.first: torch.cuda.CUDAGraph | None = None  # while there is one, their memory is theirs
 
     def apart(self) -> AbstractContextManager[Any]:
         return _Aside(self.stream)
 
     def capture(self, work: Run) -> Run:
         graph = torch.cuda.CUDAGraph()
-        how = {"pool": self.pool, "stream": self.stream, "capture_error_mode": "thread_local"}
+        pool = None if self.first is None else self.first.pool()
+        how: Any = {"pool": pool, "stream": self.stream, "capture_error_mode": "thread_local"}
         try:
             with torch.cuda.graph(graph, **how):
                 work()
         except RuntimeError as error:  # torch's own errors, those of memory among them
             _recover(self.stream.device)
             raise CaptureError(str(error).split("\n", 1)[0]) from error
-        self.pool = graph.pool()
+        self.first = self.first or graph
         replay: Run = graph.replay
         return replay
 
