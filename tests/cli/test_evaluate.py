@@ -94,6 +94,11 @@ def test_a_model_does_not_differ_from_itself(run, files, tiny_run):
     assert {one["p_value"] for one in said["against"]} == {1.0}
 
 
+def test_two_weights_of_one_run_are_told_apart(run, files, tiny_run):
+    shown = run(*files, "--weights", "last", "--against", tiny_run).stdout
+    assert f"{tiny_run} (last) on 6 sentences" in shown.replace("\n", "")
+
+
 def test_options_reach_scorer_and_search(run, files):
     plain = json.loads(run(*files, "--json").stdout)
     changed = json.loads(

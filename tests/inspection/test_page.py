@@ -448,7 +448,7 @@ def test_a_module_is_written_once_and_behind_what_it_imports(tmp_path, monkeypat
 def test_the_picture_of_the_docs(chromium, tmp_path):
     translator = load(os.environ["REGARD_SCREENSHOTS"], device="cpu")
     settings = search_settings(translator.settings, beam=3, n_best=3)
-    french = "Jane ne visite jamais la belle Afrique en septembre."
+    french = "Jane ne visite jamais la vieille cathédrale en septembre."
     answer = translator.look(french, settings, tree=True)
     without = list(silence_each(translator, answer, settings))
     document = look_document(answer, model="travel", without=without)

@@ -90,6 +90,8 @@ def command(
         print_json(_as_json(len(texts), scores, surprise, groups, comparisons))
         return
     name = " + ".join((model, *(ensemble or ())))
+    if weights != "model":  # or both columns of `--against` may have one name
+        name = f"{name} ({Path(weights).stem})"
     out.print(scores_table(scores, title=f"{escape(name)} on {len(texts):,} sentences"))
     if surprise is not None:
         counted = f"[dim]per token, {surprise.num_tokens:,} tokens[/]"

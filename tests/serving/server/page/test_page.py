@@ -412,6 +412,7 @@ def test_screenshots_of_the_docs(chromium, serve):
                     expect(page.locator("#view .texts ins").first).to_be_visible()
                     looked(page)
                 page.evaluate("scrollTo(0, 0)")
-                page.locator("#view .rows .word", has_text="rarely").hover()
+                # "rarely", and in the dark what became of "visited": by number, as models differ
+                page.locator("#view .rows .word").nth(3 if name == "dark" else 7).hover()
                 page.screenshot(path=IMAGES / f"page-{name}.png")
                 assert seen.errors == []
