@@ -9,7 +9,8 @@ from pathlib import Path
 from bench.made_up import LONGEST
 from bench.peers.regard_training import Quiet
 from regard.batching.collate import collate
-from regard.batching.stream import Position, training_batches
+from regard.batching.drawing import Position, draw_pairs
+from regard.batching.stream import collated
 from regard.recipes.assemble import prepare
 from regard.recipes.load import load_recipe
 from regard.recipes.run_folder import RunFolder
@@ -30,8 +31,8 @@ def multi30k_batches(count: int, tokens: int) -> list[Batch]:
     with folder.locked():
         folder.save_recipe(recipe)
         store = prepare(recipe, folder, Quiet()).train
-    stream = training_batches(store, Position(0, 0), budget=tokens, seed=1, max_tokens=LONGEST)
-    return [placed.batch for placed in islice(stream, count)]
+    stream = draw_pairs(store, Position(0, 0), budget=tokens, seed=1, max_tokens=LONGEST)
+    return [placed.batch for placed in islice(collated(stream), count)]
 
 
 def save_batches(path: Path, batches: Sequence[Batch]) -> None:

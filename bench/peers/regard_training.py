@@ -10,7 +10,8 @@ import torch
 from bench.peers.contract import Setup, Shape, Trained
 from bench.peers.fresh import fresh
 from bench.peers.stepping import SMOOTHING, wait_for
-from regard.batching.stream import Placed, Position
+from regard.batching.drawing import Position
+from regard.batching.stream import Placed
 from regard.models.contracts import AnyModel
 from regard.training.loop import Task, TrainingSettings, fit
 from regard.training.loss import Loss, batch_loss

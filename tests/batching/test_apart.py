@@ -4,13 +4,15 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from regard.batching.apart import apart
+from regard.batching.apart import apart, relieved
 from regard.errors import RunError
 
 
@@ -69,10 +71,54 @@ def test_a_closed_stream_leaves_no_process():
         os.kill(worker, 0)
 
 
+def slowly(first):
+    """Numbers from `first` on, as floats, so that it can be seen who made them."""
+    for number in itertools.count(first):
+        time.sleep(0.01)
+        yield float(number)
+
+
+class Deadly:
+    """Whoever unpickles it ends."""
+
+    def __reduce__(self):
+        return os._exit, (3,)
+
+
+def relief(other):
+    return closing(relieved(slowly, [other], 5, lambda number: int(number) + 1, gone))
+
+
+def test_another_takes_over_when_it_is_ready():
+    with relief(itertools.count) as items:
+        found = list(itertools.takewhile(lambda n: isinstance(n, float), items))
+        assert 5 <= len(found) < 1000  # it takes a while to start a process, but no 10 s
+        assert found == list(range(5, 5 + len(found)))
+        assert next(items) == 5 + len(found) + 1, "what ended the first stretch was one on"
+
+
+def test_who_comes_to_nothing_is_told_of_in_time():
+    with relief(partial(map, int)) as items, pytest.raises(TypeError, match="not iterable"):
+        list(itertools.islice(items, 1000))
+    with relief(Deadly()) as items, pytest.raises(RunError, match="it ended with 3"):
+        list(itertools.islice(items, 1000))
+
+
+def test_who_is_not_relieved_leaves_no_process(monkeypatch):
+    started, real = [], subprocess.Popen
+    noted = lambda *args, **kwargs: started.append(real(*args, **kwargs)) or started[-1]  # noqa: E731
+    monkeypatch.setattr(subprocess, "Popen", noted)
+    with relief(itertools.count) as items:
+        assert next(items) == 5.0
+    [worker] = started
+    assert worker.returncode is not None
+    assert threading.active_count() == 1
+
+
 def test_a_killed_caller_leaves_no_process():
     script = """
         import itertools, functools
-        from regard.batching.apart import apart
+        from regard.batching.apart import apart, relieved
         pids = map, eval, itertools.repeat("__import__('os').getpid()")
         items = apart([functools.partial(*pids)], OSError)
         print(next(items), flush=True)

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from ladders import small_recipe
-from regard.batching.stream import Position, training_batches
+from regard.batching.drawing import Position, draw_pairs
+from regard.batching.stream import collated
 from regard.comparison import budget as module
 from regard.comparison.budget import recipe_within, tokens_per_step
 from regard.comparison.corpus import share_corpus
@@ -41,9 +42,10 @@ def test_tokens_of_a_step_are_the_mean_of_an_epoch(tmp_path, accumulate):
     recipe = small_recipe("plain", f"training.accumulate={accumulate}", "training.max_tokens=15")
     prepared = prepare(recipe, RunFolder(tmp_path), Quiet())
     s = recipe.training
-    stream = training_batches(
+    drawn = draw_pairs(
         prepared.train, Position(0, 0), budget=256, seed=s.seed, max_tokens=s.max_tokens
     )
+    stream = collated(drawn)
     epoch = [next(stream)]
     while epoch[-1].after.epoch == 0:
         epoch.append(next(stream))

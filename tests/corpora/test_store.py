@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 from regard.corpora import store as module
-from regard.corpora.pairs import Pair
 from regard.corpora.store import TokenChunk, TokenStore, fingerprint, store_matches, write_store
 from regard.errors import CorpusError, StorageError
 
@@ -23,7 +22,6 @@ def chunks(*sizes):
         yield TokenChunk(
             [[n] * (n % 5) for n in numbers],
             [[n] * (n % 7 + 1) for n in numbers],
-            [Pair(f"source {n}", f"Ziel {n}") for n in numbers],
         )
 
 
@@ -37,8 +35,8 @@ def small_batches(monkeypatch):
     monkeypatch.setattr(module, "ROWS", 8)
 
 
-def written(path, *sizes, with_text=True):
-    write_store(path, chunks(*sizes), MARK, with_text=with_text)
+def written(path, *sizes):
+    write_store(path, chunks(*sizes), MARK)
     return TokenStore.open(path, MARK)
 
 
@@ -48,9 +46,10 @@ def test_rows_come_back_whatever_the_chunks(path, sizes):
     store = written(path, *sizes)
     rows = np.array([29, 0, 8, 7, 7, 15, 16])
     assert len(store) == 30
-    assert [pair.source.tolist() for pair in store.take(rows)] == [[n] * (n % 5) for n in rows]
-    assert [pair.target.tolist() for pair in store.take(rows)] == [[n] * (n % 7 + 1) for n in rows]
-    assert store.texts(rows) == [Pair(f"source {n}", f"Ziel {n}") for n in rows]
+    source, target = store.take(rows)
+    assert source.ids.dtype == target.ids.dtype == np.int32
+    assert [row.tolist() for row in source.rows()] == [[n] * (n % 5) for n in rows]
+    assert [row.tolist() for row in target.rows()] == [[n] * (n % 7 + 1) for n in rows]
 
 
 @pytest.mark.usefixtures("small_batches")
@@ -74,7 +73,7 @@ def test_empty_store(path):
     store = written(path)
     assert len(store) == 0
     assert store.lengths().source.shape == (0,)
-    assert store.take(np.array([], np.int64)) == store.texts(np.array([], np.int64)) == []
+    assert store.take(np.array([], np.int64)).source.rows() == []
 
 
 @pytest.mark.parametrize("rows", [[-1], [0, 5], [7, 2]])
@@ -83,54 +82,36 @@ def test_rows_that_are_not_there(path, rows):
     expected = f"rows {min(rows)} to {max(rows)} asked for, of 5"
     with pytest.raises(IndexError, match=expected):
         store.take(np.array(rows))
-    with pytest.raises(IndexError, match=expected):
-        store.texts(np.array(rows))
 
 
-def test_ids_are_views_of_the_file(path):
-    store = written(path, 2000, with_text=False)
+def test_ids_stay_in_the_file(path):
+    store = written(path, 2000)
     before = pa.total_allocated_bytes()
-    pair = store.take(np.array([1999]))[0]
-    assert not pair.source.flags.owndata
-    assert not pair.source.flags.writeable
+    assert store.take(np.array([1999])).target.ids.tolist() == [1999] * 5
     assert pa.total_allocated_bytes() == before
 
 
-def test_views_outlive_the_store(path):
-    pairs = written(path, 20).take(np.array([19]))
+def test_an_open_store_outlives_its_file(path):
+    store = written(path, 20)
     path.unlink()
-    assert pairs[0].target.tolist() == [19] * 6
+    assert store.take(np.array([19])).target.ids.tolist() == [19] * 6
 
 
 def test_reading_takes_little_memory(path):
-    written(path, *[5000] * 8, with_text=False)
+    written(path, *[5000] * 8)
     rows = np.arange(40_000)
     tracemalloc.start()
     store = TokenStore.open(path)
-    total = sum(len(pair.target) for part in np.split(rows, 200) for pair in store.take(part))
+    total = sum(len(store.take(part).target.ids) for part in np.split(rows, 200))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert total == store.lengths().target.sum()
     assert peak < path.stat().st_size / 3
 
 
-def test_without_text(path):
-    store = written(path, 5, with_text=False)
-    with pytest.raises(CorpusError) as caught:
-        store.texts(np.array([0]))
-    assert str(caught.value) == (
-        f"{path}: holds ids but no text; prepare the corpus again with its text"
-    )
-
-
-def test_texts_must_be_given(path):
-    with pytest.raises(ValueError, match=r"columns differ in length: \[1, 1, 0, 0\] rows so far"):
-        write_store(path, [TokenChunk([[1]], [[2]])], MARK, with_text=True)
-
-
 def test_sides_must_be_equally_many(path):
     with pytest.raises(ValueError, match=r"columns differ in length: \[1, 2\] rows so far"):
-        write_store(path, [TokenChunk([[1]], [[2], [3]])], MARK, with_text=False)
+        write_store(path, [TokenChunk([[1]], [[2], [3]])], MARK)
 
 
 class TestOpening:
@@ -190,7 +171,7 @@ class TestWriting:
 
         written(path, 5)
         with pytest.raises(CorpusError, match=r"^line 21 is bad$"):
-            write_store(path, failing(), "new", with_text=True)
+            write_store(path, failing(), "new")
         assert len(TokenStore.open(path, MARK)) == 5
         assert os.listdir(path.parent) == [path.name]
 
@@ -200,7 +181,7 @@ class TestWriting:
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            write_store(path, interrupted(), MARK, with_text=True)
+            write_store(path, interrupted(), MARK)
         assert os.listdir(path.parent) == []
 
     def test_disk_full(self, path, monkeypatch):
@@ -209,7 +190,7 @@ class TestWriting:
 
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(StorageError, match=f"{path}: the disk is full"):
-            write_store(path, chunks(20), MARK, with_text=True)
+            write_store(path, chunks(20), MARK)
         assert os.listdir(path.parent) == []
 
     def test_the_system_refuses_midway(self, path):
@@ -218,7 +199,7 @@ class TestWriting:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
         try:
             with pytest.raises(StorageError) as caught:
-                write_store(path, chunks(*[5000] * 8), MARK, with_text=True)
+                write_store(path, chunks(*[5000] * 8), MARK)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert str(caught.value) == f"{path}: cannot be written: File too large"
@@ -228,7 +209,7 @@ class TestWriting:
         (tmp_path / "file").touch()
         path = tmp_path / "file" / "a.arrow"
         with pytest.raises(StorageError, match=f"{path}: cannot be written"):
-            write_store(path, chunks(5), MARK, with_text=False)
+            write_store(path, chunks(5), MARK)
 
 
 def test_fingerprint():

@@ -2,19 +2,21 @@ import json
 import math
 import shutil
 import sys
+import time
+from contextlib import closing
 from functools import partial
-from itertools import islice
 
 import pytest
 import torch
 
 from regard.batching.apart import apart
-from regard.batching.stream import Position
+from regard.batching.drawing import Position, draw_pairs, resample_pairs
 from regard.errors import CorpusError, RunError, SettingsError, TrainingError
 from regard.recipes import assemble
-from regard.recipes.assemble import build_batches, build_validation, prepare, train
+from regard.recipes.assemble import build_validation, prepare, train
 from regard.recipes.load import make_recipe
 from regard.recipes.run_folder import RunFolder, load_run, new_model
+from regard.text.sentencepieces import SentencePieceTokenizer
 from tiny import MODELS, RAW, Quiet, tiny_recipe
 
 CPU = torch.device("cpu")
@@ -180,29 +182,34 @@ def test_learned_positions_must_reach(tmp_path, limit):
         trained(tmp_path, *learned)
 
 
-def test_subwords_are_sampled_anew_from_stored_text(tmp_path):
+def test_subwords_are_sampled_anew(tmp_path):
     overrides = ("text.source.sampling=0.3", "training.steps=3", "training.log_every=1")
     reporter = Quiet()
     trained(tmp_path, *overrides, reporter=reporter)
     assert reporter.steps == [1, 2, 3]
-    store = reporter.prepared_with.train
-    assert len(store.texts(torch.arange(5).numpy())) == 5
 
 
-def test_several_processes_prepare_the_batches_that_one_would(tmp_path):
-    recipe = tiny_recipe("text.source.sampling=0.3")
+def test_several_processes_prepare_the_batches_that_one_would(tmp_path, monkeypatch):
+    recipe, start = tiny_recipe("text.source.sampling=0.3"), Position(0, 1)
     prepared = prepare(recipe, RunFolder(tmp_path), Quiet())
-    one = build_batches(recipe, prepared, recipe.training, torch.device("cpu"))
-    three = partial(assemble._made_apart, one.args[0], 3)
-    for alone, shared in islice(zip(one(Position(0, 1)), three(Position(0, 1)), strict=True), 7):
-        assert alone.after == shared.after
-        assert torch.equal(alone.batch.source.ids, shared.batch.source.ids)
-        assert torch.equal(alone.batch.labels, shared.batch.labels)
+    here, real = [], SentencePieceTokenizer.resample
+    noted = lambda *args: here.append(args) or real(*args)  # noqa: E731
+    monkeypatch.setattr(SentencePieceTokenizer, "resample", noted)
+    resample = partial(resample_pairs, prepared.tokenizers)
+    draw = partial(draw_pairs, prepared.train, budget=256, seed=1, max_tokens=99, resample=resample)
+    alone, made_elsewhere = draw(start), 0
+    with closing(assemble._drawn_apart(draw, 3, start)) as shared:
+        while made_elsewhere < 7:
+            before = len(here)
+            one = next(shared)
+            made_elsewhere += len(here) == before
+            assert str(next(alone)) == str(one)
+            time.sleep(0.01)
 
 
 def test_a_gpu_has_several_processes_prepare_its_batches(monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 16)
-    assert assemble._count_makers(torch.device("cuda")) == 8
+    assert assemble._count_makers(torch.device("cuda")) == 4
     assert assemble._count_makers(torch.device("cpu")) == 1
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     assert assemble._count_makers(torch.device("cuda")) == 1

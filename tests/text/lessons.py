@@ -3,6 +3,7 @@
 from functools import cache
 
 from regard.text.build import TokenizerSettings, train_tokenizer
+from regard.text.flat import flatten
 
 KINDS = ("bpe", "characters", "unigram", "words")
 SUBWORDS = ("bpe", "unigram")
@@ -23,3 +24,9 @@ def learned(kind, **changes):
     """A tokenizer of this kind, taught by `TEXTS`."""
     size = 400 if kind in SUBWORDS else 0
     return train_tokenizer(TEXTS, TokenizerSettings(**{"kind": kind, "size": size} | changes))
+
+
+def sampled(tokenizer, texts, seed):
+    """The ids of texts, cut at random."""
+    found = tokenizer.resample(flatten(tokenizer.encode(texts)), seed)
+    return [row.tolist() for row in found.rows()]

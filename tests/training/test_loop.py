@@ -1,10 +1,12 @@
 import json
 from functools import partial
+from itertools import islice
 
 import pytest
 import torch
 
-from regard.batching.stream import training_batches
+from regard.batching.drawing import draw_pairs
+from regard.batching.stream import collated
 from regard.corpora.store import TokenChunk, TokenStore, write_store
 from regard.errors import RunError, TrainingError
 from regard.models.transformer import Transformer, TransformerSettings
@@ -50,8 +52,12 @@ def store(tmp_path_factory):
     path = tmp_path_factory.mktemp("store") / "s.arrow"
     draw = torch.Generator().manual_seed(0)
     rows = [torch.randint(4, VOCABULARY, (n % 6 + 2,), generator=draw).tolist() for n in range(80)]
-    write_store(path, [TokenChunk(rows, rows)], "mark", with_text=False)
+    write_store(path, [TokenChunk(rows, rows)], "mark")
     return TokenStore.open(path)
+
+
+def stream(store, budget, start):
+    return collated(draw_pairs(store, start, budget=budget, seed=1, max_tokens=99))
 
 
 def new_model(seed=1, dropout=0.1, experts=None):
@@ -82,7 +88,7 @@ def run(
     progress = fit(
         model,
         Task(
-            partial(training_batches, store, budget=wanted.batch_tokens, seed=1, max_tokens=99),
+            partial(stream, store, wanted.batch_tokens),
             loss or partial(batch_loss, smoothing=wanted.label_smoothing),
             validate or weight_norm,
         ),
@@ -213,8 +219,7 @@ def test_a_step_is_the_mean_over_the_tokens_of_all_its_batches(store, tmp_path):
     model = new_model(dropout=0.0)
     optimizer = build_optimizer(model, wanted.optimizer)
     optimizer.param_groups[0]["lr"] = optimizer.param_groups[1]["lr"] = 5e-4 / 4  # of warm-up 4
-    stream = training_batches(store, START, budget=64, seed=1, max_tokens=99)
-    batches = [next(stream).batch for _ in range(3)]
+    batches = [placed.batch for placed in islice(stream(store, 64, START), 3)]
     losses = [batch_loss(model, batch, 0.1).minimised for batch in batches]
     (sum(losses) / sum(batch.num_tokens for batch in batches)).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -318,7 +323,7 @@ def test_a_checkpoint_of_another_model_is_refused(store, tmp_path):
         fit(
             other,
             Task(
-                partial(training_batches, store, budget=64, seed=1, max_tokens=99),
+                partial(stream, store, 64),
                 partial(batch_loss, smoothing=0.1),
                 lambda model: {"loss": 1.0},
             ),

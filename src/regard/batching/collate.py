@@ -4,42 +4,41 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.text.flat import Flat, Ids, flatten
 from regard.text.special import BOS, EOS, PAD
 from regard.types import Batch, Padded
 
-Ids = Sequence[int] | NDArray[np.int32]
+Rows = Flat | Sequence[Ids]
 
 
 def pad(
-    rows: Sequence[Ids], *, first: int | None = None, last: int | None = None, least: int = 1
+    rows: Rows, *, first: int | None = None, last: int | None = None, least: int = 1
 ) -> Padded:
     """Rows of ids side by side, each with `first` before and `last` behind it where given.
 
     There are as many columns as the longest takes, and no fewer than `least`.
     """
-    extra = (first is not None) + (last is not None)
-    lengths = np.fromiter((len(row) + extra for row in rows), np.int64, len(rows))  # (B,)
-    ids = np.full((len(rows), int(lengths.max(initial=least))), PAD, np.int64)  # (B, S)
+    given, counts = rows if isinstance(rows, Flat) else flatten(rows)
     start = int(first is not None)
+    lengths = counts + start + (last is not None)  # (B,)
+    places = np.arange(int(lengths.max(initial=least)))  # (S,)
+    ids = np.full((len(lengths), len(places)), PAD, np.int64)  # (B, S)
+    ids[(places >= start) & (places < counts[:, None] + start)] = given
     if first is not None:
         ids[:, 0] = first
-    for cells, row in zip(ids, rows, strict=True):
-        cells[start : start + len(row)] = row
     if last is not None:
-        ids[np.arange(len(rows)), lengths - 1] = last
-    mask = np.arange(ids.shape[1]) < lengths[:, None]  # (B, S)
-    return Padded(torch.from_numpy(ids), torch.from_numpy(mask))
+        ids[np.arange(len(lengths)), lengths - 1] = last
+    return Padded(torch.from_numpy(ids), torch.from_numpy(places < lengths[:, None]))
 
 
-def pad_source(rows: Sequence[Ids], *, least: int = 1) -> Padded:
+def pad_source(rows: Rows, *, least: int = 1) -> Padded:
     """What an encoder takes: EOS behind each row, so that no row is empty."""
     return pad(rows, last=EOS, least=least)
 
 
-def collate(sources: Sequence[Ids], targets: Sequence[Ids]) -> Batch:
+def collate(sources: Rows, targets: Rows) -> Batch:
     """A batch to learn from."""
     target = pad(targets, first=BOS)  # (B, T)
     answers = pad(targets, last=EOS)  # (B, T), the same shape: one place to the left

@@ -1,41 +1,17 @@
 """An endless stream of training batches that can be taken up again at any point."""
 
-import itertools
 import queue
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from typing import NamedTuple, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from regard.batching.collate import collate
-from regard.batching.plan import plan_epoch, plan_once
-from regard.corpora.pairs import Pair
-from regard.corpora.store import Lengths, TokenPair, TokenStore
+from regard.batching.drawing import Drawn, Position
+from regard.batching.plan import plan_once
+from regard.corpora.store import TokenStore
 from regard.types import Batch
 
 T = TypeVar("T")
-
-SampleTokens = Callable[[Sequence[Pair], int], Sequence[TokenPair]]
-"""Texts and a seed -> their tokens, cut at random."""
-
-
-class Position(NamedTuple):
-    """A place in the stream: what comes next is batch `batch` of epoch `epoch`, from 0."""
-
-    epoch: int
-    batch: int
-
-
-class Turn(NamedTuple):
-    """Which batches one of several makers makes: of each `of`, the one numbered `number`."""
-
-    number: int
-    of: int
-
-
-EVERY = Turn(0, 1)
 
 
 class Placed(NamedTuple):
@@ -45,54 +21,17 @@ class Placed(NamedTuple):
     after: Position
 
 
-def training_batches(
-    store: TokenStore,
-    start: Position,
-    *,
-    budget: int,
-    seed: int,
-    max_tokens: int,
-    sample: SampleTokens | None = None,
-    turn: Turn = EVERY,
-) -> Iterator[Placed]:
-    """Batches from `start` on, for ever: the same ones whenever it is asked with the same seed.
-
-    Pairs with a side of more than `max_tokens` tokens are left out. With `sample`, the tokens of
-    each batch are cut afresh from the stored text; the batch's place in the stream is the seed of
-    that too. With a `turn`, the batches that come at these turns alone.
-    """
-    lengths = store.lengths()
-    fitting = np.flatnonzero(fits(lengths, max_tokens))
-    source, target = lengths.source[fitting] + 1, lengths.target[fitting] + 1  # with EOS or BOS
-    epoch, first = start
-    turns = itertools.count()
-    while True:
-        plan = plan_epoch(source, target, budget=budget, seed=seed, epoch=epoch)
-        for number in range(first, len(plan)):
-            if next(turns) % turn.of != turn.number:
-                continue
-            rows = fitting[plan[number]]
-            if sample is None:
-                pairs: Sequence[TokenPair] = store.take(rows)
-            else:
-                draw = np.random.default_rng([seed, epoch, number]).integers(1 << 30)
-                pairs = sample(store.texts(rows), int(draw))
-            last = number + 1 == len(plan)
-            after = Position(epoch + 1, 0) if last else Position(epoch, number + 1)
-            yield Placed(collate(*zip(*pairs, strict=True)), after)
-        epoch, first = epoch + 1, 0
-
-
-def fits(lengths: Lengths, max_tokens: int) -> NDArray[np.bool_]:
-    """Which pairs have no side of more than `max_tokens` tokens, EOS or BOS not counted."""
-    return np.maximum(lengths.source, lengths.target) <= max_tokens
+def collated(stream: Iterator[Drawn]) -> Iterator[Placed]:
+    """A stream of pairs as batches."""
+    for drawn in stream:
+        yield Placed(collate(*drawn.pairs), drawn.after)
 
 
 def held_out_batches(store: TokenStore, *, budget: int) -> Iterator[Batch]:
     """Every pair of a store once, shortest first."""
     lengths = store.lengths()
     for rows in plan_once(lengths.source + 1, lengths.target + 1, budget=budget):
-        yield collate(*zip(*store.take(rows), strict=True))
+        yield collate(*store.take(rows))
 
 
 def ahead(items: Iterator[T], depth: int) -> Generator[T, None, None]:

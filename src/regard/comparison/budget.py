@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 
+from regard.batching.drawing import fits
 from regard.batching.plan import plan_epoch
-from regard.batching.stream import fits
 from regard.comparison.corpus import give_data
 from regard.comparison.folder import ComparisonFolder
 from regard.comparison.plan import Budget, Entry

@@ -9,8 +9,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.batching.collate import collate
+from regard.batching.drawing import fits
 from regard.batching.plan import plan_once
-from regard.batching.stream import fits
 from regard.decoding.many import one_thread
 from regard.models.contracts import AnyModel
 from regard.recipes.assemble import Prepared, build_loss
@@ -37,7 +37,7 @@ def flops_per_token(recipe: Recipe, prepared: Prepared) -> float:
     model, loss = new_model(recipe, prepared.tokenizers), build_loss(recipe.training)
     num_flops = num_tokens = 0
     for place in places:
-        batch = collate(*zip(*prepared.train.take(fitting[plan[place]]), strict=True))
+        batch = collate(*prepared.train.take(fitting[plan[place]]))
         num_flops += count_flops(model, loss, batch)
         num_tokens += batch.num_tokens
     return num_flops / num_tokens

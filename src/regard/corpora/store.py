@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from regard.corpora.pairs import Pair
 from regard.errors import CorpusError
 from regard.files import whole_file
+from regard.text.flat import Flat, Numbers, stretches
 
 ROWS = 16_384
 """Pairs in a record batch."""
@@ -19,16 +19,13 @@ MARK = b"regard.fingerprint"
 """The key of the fingerprint among the metadata of the schema."""
 
 _IDS = {name: pa.list_(pa.int32()) for name in ("source", "target")}
-_TEXTS = {name: pa.large_string() for name in ("source_text", "target_text")}
-
-Ids = Sequence[int] | NDArray[np.int32]
 
 
-class TokenPair(NamedTuple):
-    """The ids of a sentence and of its translation, without BOS and EOS."""
+class TokenPairs(NamedTuple):
+    """The ids of sentences and of their translations, without BOS and EOS."""
 
-    source: Ids
-    target: Ids
+    source: Flat
+    target: Flat
 
 
 class TokenChunk(NamedTuple):
@@ -36,8 +33,6 @@ class TokenChunk(NamedTuple):
 
     source: Sequence[Sequence[int]]
     target: Sequence[Sequence[int]]
-    texts: Sequence[Pair] = ()
-    """What the ids were made from; only asked for by a store with text."""
 
 
 class Lengths(NamedTuple):
@@ -53,28 +48,22 @@ def fingerprint(*parts: str) -> str:
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def write_store(
-    path: Path, chunks: Iterable[TokenChunk], fingerprint: str, *, with_text: bool
-) -> None:
+def write_store(path: Path, chunks: Iterable[TokenChunk], fingerprint: str) -> None:
     """Write `chunks`, of any size, to `path`: all of them, or nothing.
 
     Whatever fails, a store that was at `path` before is still there, whole.
     """
-    columns = _IDS | _TEXTS if with_text else _IDS
-    schema = pa.schema(columns, metadata={MARK: fingerprint.encode()})
+    schema = pa.schema(_IDS, metadata={MARK: fingerprint.encode()})
     with whole_file(path) as file, pa.ipc.new_file(file, schema) as sink:
-        for rows in _batches(chunks, len(schema)):
+        for rows in _batches(chunks):
             sink.write_batch(pa.record_batch(rows, schema=schema))
 
 
-def _batches(chunks: Iterable[TokenChunk], width: int) -> Iterator[list[list[Any]]]:
+def _batches(chunks: Iterable[TokenChunk]) -> Iterator[list[list[Any]]]:
     """The chunks as columns of `ROWS` rows; the last ones may be shorter."""
-    columns: list[list[Any]] = [[] for _ in range(width)]
+    columns: list[list[Any]] = [[] for _ in _IDS]
     for chunk in chunks:
-        parts: list[Iterable[Any]] = [chunk.source, chunk.target]
-        if width > len(_IDS):
-            parts += [[text.source for text in chunk.texts], [text.target for text in chunk.texts]]
-        for column, part in zip(columns, parts, strict=True):
+        for column, part in zip(columns, chunk, strict=True):
             column.extend(part)
         counts = [len(column) for column in columns]
         if len(set(counts)) > 1:
@@ -86,36 +75,51 @@ def _batches(chunks: Iterable[TokenChunk], width: int) -> Iterator[list[list[Any
         yield columns
 
 
-class _Lists(NamedTuple):
-    """One column of ids in one record batch: views of the mapped file."""
+class _Column:
+    """One side of all pairs: where in the file, taken as numbers of 32 bits, they stand."""
 
-    offsets: memoryview  # quicker than an array where one number is asked for
-    values: NDArray[np.int32]
+    def __init__(self, file: NDArray[np.int32], batches: Sequence[Any], name: str) -> None:
+        columns = [batch.column(name) for batch in batches]
+        self._file = file
+        self._offsets, self._values = (
+            np.array([_place(file, one) for one in buffers], np.int64)  # of each batch
+            for buffers in ([x.offsets for x in columns], [x.values for x in columns])
+        )
 
-    def row(self, number: int) -> NDArray[np.int32]:
-        return self.values[self.offsets[number] : self.offsets[number + 1]]
+    def take(self, batches: Numbers, rows: Numbers) -> Flat:
+        """The ids of some `rows` of some `batches`."""
+        offsets = self._offsets[batches] + rows
+        first = self._file[offsets]
+        counts = (self._file[offsets + 1] - first).astype(np.int64)
+        return Flat(self._file[stretches(self._values[batches] + first, counts)], counts)
+
+    def lengths(self, rows: Sequence[int]) -> NDArray[np.int32]:
+        """Those of all ids, of batches with so many `rows`."""
+        spans = zip(self._offsets.tolist(), rows, strict=True)
+        counts = [np.diff(self._file[first : first + count + 1]) for first, count in spans]
+        return np.concatenate([np.empty(0, np.int32), *counts])
 
 
-def _lists(batches: Sequence[Any], name: str) -> list[_Lists]:
-    columns = [batch.column(name) for batch in batches]
-    return [_Lists(x.offsets.to_numpy().data, x.values.to_numpy()) for x in columns]
+def _place(file: NDArray[np.int32], column: Any) -> int:
+    """Where in the file a column of numbers begins."""
+    address: int = column.buffers()[1].address
+    return (address - file.ctypes.data) // file.itemsize + int(column.offset)
 
 
 class TokenStore:
     """The pairs of a store by their row, from 0; made by `open`.
 
-    What stays in memory is a few objects for each `ROWS` pairs; the ids themselves are pages of
+    What stays in memory is a few numbers for each `ROWS` pairs; the ids themselves are pages of
     the file, which the system drops and reads again as it sees fit.
     """
 
-    def __init__(self, path: Path, batches: Sequence[Any]) -> None:
+    def __init__(self, path: Path, file: Any, batches: Sequence[Any]) -> None:
+        """`file` is a buffer of all that is at `path`, and holds the `batches`."""
         self.path = path
-        self._source, self._target = (_lists(batches, name) for name in _IDS)
-        self._texts = [
-            [x.column(name) for name in _TEXTS if name in x.schema.names] for x in batches
-        ]
-        # of each batch, the row behind its last
-        self._ends = np.cumsum([batch.num_rows for batch in batches], dtype=np.int64)
+        numbers = np.frombuffer(file, np.int32, file.size // 4)
+        self._source, self._target = (_Column(numbers, batches, name) for name in _IDS)
+        self._rows = [batch.num_rows for batch in batches]
+        self._ends = np.cumsum(self._rows, dtype=np.int64)  # of each batch, the row behind its last
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).open, (self.path,)  # another process maps the file itself
@@ -124,12 +128,14 @@ class TokenStore:
     def open(cls, path: Path, fingerprint: str | None = None) -> Self:
         """The store at `path`; with a `fingerprint`, only one that was written under the same."""
         try:
-            reader = pa.ipc.open_file(pa.memory_map(str(path)))
+            file = pa.memory_map(str(path)).read_buffer()
+            reader = pa.ipc.open_file(file)
             found = (reader.schema.metadata or {}).get(MARK, b"").decode()
             if [reader.schema.field(name).type for name in _IDS] != list(_IDS.values()):
                 columns = ", ".join(f"{field.name}: {field.type}" for field in reader.schema)
                 raise ValueError(f"its columns are {columns}")
-            store = cls(path, [reader.get_batch(n) for n in range(reader.num_record_batches)])
+            batches = [reader.get_batch(n) for n in range(reader.num_record_batches)]
+            store = cls(path, file, batches)
         except FileNotFoundError:
             raise CorpusError(f"{path}: no such token store; prepare the corpus first") from None
         except (OSError, ValueError, KeyError) as error:
@@ -148,40 +154,17 @@ class TokenStore:
 
     def lengths(self) -> Lengths:
         """The lengths of all pairs, computed anew by each call."""
-        return Lengths(*(_lengths(columns) for columns in (self._source, self._target)))
+        return Lengths(self._source.lengths(self._rows), self._target.lengths(self._rows))
 
-    def take(self, rows: NDArray[np.integer[Any]]) -> list[TokenPair]:
-        """The pairs of `rows`, in that order, as read-only views of the file."""
-        return [
-            TokenPair(self._source[batch].row(row), self._target[batch].row(row))
-            for batch, row in self._places(rows)
-        ]
-
-    def texts(self, rows: NDArray[np.integer[Any]]) -> list[Pair]:
-        """The texts of `rows`, in that order."""
-        if not all(self._texts):
-            raise CorpusError(
-                f"{self.path}: holds ids but no text; prepare the corpus again with its text"
-            )
-        return [
-            Pair(*(column[row].as_py() for column in self._texts[batch]))
-            for batch, row in self._places(rows)
-        ]
-
-    def _places(self, rows: NDArray[np.integer[Any]]) -> Iterator[tuple[int, int]]:
-        """The batch of each row, and its number there."""
+    def take(self, rows: NDArray[np.integer[Any]]) -> TokenPairs:
+        """The pairs of `rows`, in that order."""
         if len(rows) and not 0 <= rows.min() <= rows.max() < len(self):
             raise IndexError(
                 f"{self.path}: rows {rows.min()} to {rows.max()} asked for, of {len(self)}"
             )
         batches = np.searchsorted(self._ends, rows, side="right")
-        firsts = np.concatenate(([0], self._ends))[batches]
-        return zip(batches.tolist(), (rows - firsts).tolist(), strict=True)
-
-
-def _lengths(columns: Sequence[_Lists]) -> NDArray[np.int32]:
-    counts = [np.diff(np.asarray(column.offsets)) for column in columns]
-    return np.concatenate([np.empty(0, np.int32), *counts])
+        inside = rows.astype(np.int64) - np.concatenate(([0], self._ends))[batches]
+        return TokenPairs(self._source.take(batches, inside), self._target.take(batches, inside))
 
 
 def store_matches(path: Path, fingerprint: str) -> bool:

@@ -5,20 +5,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import torch
 
-from regard.batching.apart import apart
-from regard.batching.stream import (
-    Placed,
-    Position,
-    Turn,
-    fits,
-    held_out_batches,
-    training_batches,
-)
+from regard.batching.apart import relieved
+from regard.batching.drawing import Drawn, Position, Turn, draw_pairs, fits, resample_pairs
+from regard.batching.stream import Placed, collated, held_out_batches
 from regard.corpora.store import TokenStore
 from regard.decoding.many import Member, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings
@@ -28,13 +23,7 @@ from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score
 from regard.files import write_whole
 from regard.models.contracts import AnyModel
-from regard.recipes.prepare import (
-    Data,
-    prepare_data,
-    prepare_store,
-    prepare_tokenizers,
-    sample_pairs,
-)
+from regard.recipes.prepare import Data, prepare_data, prepare_store, prepare_tokenizers
 from regard.recipes.refine import loop_settings, refinement_objective
 from regard.recipes.run_folder import PLAN, RunFolder, new_model
 from regard.recipes.schema import Recipe
@@ -60,8 +49,8 @@ GREEDY = DecodingSettings(beam=BeamSettings(size=1))
 """How validation decodes: quickly; the recipe's own search is for the final scores."""
 FIXED = ("corpus", "text", "model")
 """Groups of settings that stay what they are once a run has checkpoints."""
-MOST_MAKERS = 8
-"""Processes that make batches."""
+MOST_MAKERS = 4
+"""Processes that cut batches."""
 VALIDATION_BUDGET = 8192
 """Positions that validation looks at together."""
 
@@ -88,9 +77,7 @@ def prepare(recipe: Recipe, folder: RunFolder, reporter: Reporter) -> Prepared:
     """Data, tokenizers and tokens of a recipe in `folder`, made where they are not there yet."""
     data = prepare_data(recipe, folder, reporter.noted)
     tokenizers = prepare_tokenizers(recipe, data, folder, reporter.noted)
-    train = prepare_store(
-        data, "train", tokenizers, reporter.noted, with_text=recipe.text.sampling > 0
-    )
+    train = prepare_store(data, "train", tokenizers, reporter.noted)
     valid = prepare_store(data, "valid", tokenizers, reporter.noted)
     fitting = int(fits(train.lengths(), recipe.training.max_tokens).sum())
     if not fitting:
@@ -195,19 +182,18 @@ def build_batches(
     recipe: Recipe, prepared: Prepared, settings: TrainingSettings, device: torch.device
 ) -> BatchesFrom:
     """What a model on `device` learns from, from any position on."""
-    tokenizers, random = prepared.tokenizers, recipe.text.sampling > 0
-    batches = partial(
-        training_batches,
+    draw = partial(
+        draw_pairs,
         prepared.train,
         budget=settings.batch_tokens,
         seed=settings.seed,
         max_tokens=settings.max_tokens,
-        sample=partial(sample_pairs, tokenizers) if random else None,
     )
-    if not random:
-        return batches
-    # To cut at random is so much Python that this process would wait for itself.
-    return partial(_made_apart, batches, _count_makers(device))
+    if recipe.text.sampling:
+        # To cut at random is so much work that this process would wait for itself.
+        cut = partial(draw, resample=partial(resample_pairs, prepared.tokenizers))
+        draw = partial(_drawn_apart, cut, _count_makers(device))
+    return partial(_collated_from, draw)
 
 
 def build_loss(settings: TrainingSettings) -> LossOf:
@@ -248,21 +234,28 @@ def _check_fits(model: AnyModel, prepared: Prepared, max_tokens: int) -> None:
         )
 
 
-def _count_makers(device: torch.device) -> int:
-    """How many processes are to make batches for a model on `device`.
+def _collated_from(
+    draw: Callable[[Position], Iterator[Drawn]], start: Position
+) -> Iterator[Placed]:
+    return collated(draw(start))
 
-    To cut a batch takes some 20 ms, and a step of a small model on a GPU far less. On a CPU a step
-    takes far longer, and wants the cores for itself.
+
+def _count_makers(device: torch.device) -> int:
+    """How many processes are to cut batches for a model on `device`.
+
+    One takes some 4 ms for a batch of 4,096 positions by BPE-dropout, as a step of a small model on
+    a fast GPU does, and ten times that by a unigram model. On a CPU a step takes far longer, and
+    wants the cores for itself.
     """
     return 1 if device.type == "cpu" else min(MOST_MAKERS, max(1, torch.get_num_threads() // 2))
 
 
-def _made_apart(
-    batches: Callable[..., Iterator[Placed]], makers: int, start: Position
-) -> Iterator[Placed]:
-    """The same batches, made in turn by other processes."""
-    turns = [Turn(number, makers) for number in range(makers)]
-    return apart([partial(batches, start, turn=turn) for turn in turns], _gone)
+def _drawn_apart(
+    draw: Callable[..., Iterator[Drawn]], makers: int, start: Position
+) -> Iterator[Drawn]:
+    """The same pairs, drawn in turn by other processes, and here until they are ready."""
+    others = [partial(draw, turn=Turn(number, makers)) for number in range(makers)]
+    return relieved(draw, others, start, attrgetter("after"), _gone)
 
 
 def _gone(status: int) -> TrainingError:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,6 @@ from regard.corpora.pairs import Corpus, Pair, SplitName
 from regard.corpora.splits import FEWEST_PAIRS, split_corpus, without_leaks
 from regard.corpora.store import (
     TokenChunk,
-    TokenPair,
     TokenStore,
     fingerprint,
     store_matches,
@@ -251,16 +250,14 @@ def prepare_tokenizers(recipe: Recipe, data: Data, folder: RunFolder, note: Note
     return tokenizers
 
 
-def prepare_store(
-    data: Data, split: SplitName, tokenizers: Tokenizers, note: Note, *, with_text: bool = False
-) -> TokenStore:
+def prepare_store(data: Data, split: SplitName, tokenizers: Tokenizers, note: Note) -> TokenStore:
     """The tokens of a split, made unless they are there already."""
     marks = [tokenizer.fingerprint() for tokenizer in tokenizers]
-    mark = fingerprint(data.digest, split, *marks, str(with_text))
+    mark = fingerprint(data.digest, split, *marks)
     path = data.folder / f"{split}.arrow"
     if not store_matches(path, mark):
         note(f"tokenising {data.pairs[split]:,} pairs of {split}")
-        write_store(path, _chunks(data.read(split), tokenizers), mark, with_text=with_text)
+        write_store(path, _chunks(data.read(split), tokenizers), mark)
     return TokenStore.open(path, mark)
 
 
@@ -269,12 +266,4 @@ def _chunks(pairs: Iterator[Pair], tokenizers: Tokenizers) -> Iterator[TokenChun
         yield TokenChunk(
             tokenizers.source.encode([pair.source for pair in chunk]),
             tokenizers.target.encode([pair.target for pair in chunk]),
-            chunk,
         )
-
-
-def sample_pairs(tokenizers: Tokenizers, pairs: Sequence[Pair], seed: int) -> list[TokenPair]:
-    """The ids of pairs, cut at random by `seed`."""
-    sources = tokenizers.source.sample([pair.source for pair in pairs], seed)
-    targets = tokenizers.target.sample([pair.target for pair in pairs], seed + 1)
-    return [TokenPair(*ids) for ids in zip(sources, targets, strict=True)]

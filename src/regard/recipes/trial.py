@@ -16,12 +16,9 @@ import numpy as np
 import torch
 
 from regard.batching.collate import collate
+from regard.batching.drawing import fits
 from regard.batching.plan import plan_once
-from regard.batching.stream import (
-    Placed,
-    fits,
-    held_out_batches,
-)
+from regard.batching.stream import Placed, held_out_batches
 from regard.corpora.build import CorpusSettings
 from regard.corpora.pairs import Pair
 from regard.corpora.readers import FilesSettings
@@ -202,8 +199,8 @@ class _Text(NamedTuple):
 def _measure_text(prepared: Prepared) -> _Text:
     source, target = prepared.tokenizers
     store = prepared.valid
-    rows, pairs = store.take(np.arange(len(store))), list(prepared.data.read("valid"))
-    ids = [np.concatenate([np.asarray(row[place]) for row in rows]) for place in (0, 1)]
+    pairs = list(prepared.data.read("valid"))
+    ids = [side.ids for side in store.take(np.arange(len(store)))]
     words = [sum(len(pair[place].split()) for pair in pairs) for place in (0, 1)]
     return _Text(
         (source.size, target.size),
@@ -393,7 +390,7 @@ def _plan(store: TokenStore, settings: TrainingSettings) -> _Plan:
     fitting = np.flatnonzero(fits(lengths, settings.max_tokens))
     source, target = lengths.source[fitting] + 1, lengths.target[fitting] + 1  # with EOS or BOS
     plan = plan_once(source, target, budget=settings.batch_tokens)
-    longest = collate(*zip(*store.take(fitting[plan[-1]]), strict=True))
+    longest = collate(*store.take(fitting[plan[-1]]))
     return _Plan(longest, len(fitting) / len(plan))
 
 

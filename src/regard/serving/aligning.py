@@ -11,7 +11,6 @@ from pydantic import PositiveInt, ValidationError
 from regard.batching.collate import pad, pad_source
 from regard.corpora.pairs import Pair, SplitName
 from regard.corpora.readers import read_lines
-from regard.corpora.store import Ids, TokenPair
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.pharaoh import read_pharaoh
 from regard.files import write_whole
@@ -26,6 +25,7 @@ from regard.serving.choosing import Choice, choose_by_agreement, choose_by_gold
 from regard.serving.lines import plain_spaces
 from regard.settings import Settings, expectation
 from regard.streams import chunked
+from regard.text.flat import Ids
 from regard.text.gluing import glue
 from regard.text.special import BOS
 from regard.text.tokenizer import Tokenizer
@@ -38,6 +38,13 @@ CHOSEN_ON = 200
 """Pairs of the validation split that the best alignment is chosen on."""
 KEPT = "alignment.json"
 """The file of a run's folder that holds what was measured."""
+
+
+class TokenPair(NamedTuple):
+    """The ids of a sentence and of its translation, without BOS and EOS."""
+
+    source: Ids
+    target: Ids
 
 
 _ATTEND: WeakKeyDictionary[AnyModel, bool] = WeakKeyDictionary()

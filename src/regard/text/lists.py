@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from regard.errors import TextError
+from regard.text.flat import Flat
 from regard.text.saved import Saved, save_card
 from regard.text.settings import TokenizerSettings
 from regard.text.special import SPECIAL_PIECES, UNK
@@ -63,8 +64,8 @@ class ListTokenizer(TableTokenizer):
             for text in texts
         ]
 
-    def sample(self, texts: Sequence[str], seed: int) -> list[list[int]]:
-        return self.encode(texts)
+    def resample(self, texts: Flat, seed: int) -> Flat:
+        return texts
 
     def save(self, folder: Path, name: str) -> None:
         save_card(Saved(version=1, settings=self.settings, pieces=self._pieces), folder, name)

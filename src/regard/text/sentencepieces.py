@@ -12,14 +12,19 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sentencepiece
 
 from regard.errors import TextError
 from regard.files import write_whole
-from regard.text.cutting import Cutter, Dropout, Lattice
+from regard.text.dropout import Dropout
+from regard.text.flat import Flat, flatten
+from regard.text.lattice import Lattice
 from regard.text.saved import Saved, save_card
 from regard.text.settings import TokenizerSettings
 from regard.text.special import BOS, EOS, PAD, SPECIAL_PIECES, UNK
@@ -63,7 +68,6 @@ class SentencePieceTokenizer(TableTokenizer):
         self._bytes = [i for i in ids if self._processor.is_byte(i)]
         letters = (i for i in ids if not self._processor.is_byte(i))
         self._ids = {self._spellings[i].decode(): i for i in letters}
-        self._cutter = self._make_cutter() if settings.sampling else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._model, self.settings)  # all the rest is made from these
@@ -88,17 +92,13 @@ class SentencePieceTokenizer(TableTokenizer):
         )
         return ids
 
-    def sample(self, texts: Sequence[str], seed: int) -> list[list[int]]:
-        if self._cutter is None:
-            return self.encode(texts)
+    def resample(self, texts: Flat, seed: int) -> Flat:
+        if not self.settings.sampling:
+            return texts
+        if self.settings.kind == "bpe":
+            return self._dropout.cut(texts, np.random.default_rng(seed))
         chance = random.Random(seed)
-        sampled = []
-        for text in texts:
-            escaped = _escape(self._normalize(text))
-            words = _WORD.findall(f" {escaped}") if escaped else []
-            pieces = (piece for word in words for piece in self._cutter.cut(word, chance))
-            sampled.append(self._look_up(pieces))
-        return sampled
+        return flatten([self._cut(row.tolist(), chance) for row in texts.rows()])
 
     def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
         # SentencePiece puts a space before every text, so that its first word is like any other.
@@ -109,10 +109,25 @@ class SentencePieceTokenizer(TableTokenizer):
         digest = hashlib.sha256(self._model).hexdigest()
         save_card(Saved(version=1, settings=self.settings, model_sha256=digest), folder, name)
 
-    def _make_cutter(self) -> Cutter:
-        scores = {piece: self._processor.get_score(i) for piece, i in self._ids.items()}
-        kind = Dropout if self.settings.kind == "bpe" else Lattice
-        return kind(scores, self.settings.sampling)
+    @cached_property
+    def _dropout(self) -> Dropout:
+        return Dropout(self._ids, self._scores(), self.size, self.settings.sampling)
+
+    @cached_property
+    def _lattice(self) -> Lattice:
+        return Lattice(self._scores(), self.settings.sampling)
+
+    def _scores(self) -> dict[str, float]:
+        return {piece: self._processor.get_score(i) for piece, i in self._ids.items()}
+
+    def _cut(self, ids: Sequence[int], chance: random.Random) -> list[int]:
+        """The text of some ids, cut by the lattice; what is unknown stays so, and parts words."""
+        cut: list[int] = []
+        for unknown, stretch in groupby(ids, UNK.__eq__):
+            words = [] if unknown else _WORD.findall(self._join(list(stretch), ()))
+            pieces = (piece for word in words for piece in self._lattice.cut(word, chance))
+            cut += [UNK] if unknown else self._look_up(pieces)
+        return cut
 
     def _look_up(self, pieces: Iterable[str]) -> list[int]:
         ids: list[int] = []

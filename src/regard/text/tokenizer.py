@@ -4,6 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
+from regard.text.flat import Flat
+
 
 class Tokenizer(ABC):
     """A vocabulary and a way to cut text into its pieces.
@@ -22,11 +24,11 @@ class Tokenizer(ABC):
         """The ids of each text, normalised as the settings say."""
 
     @abstractmethod
-    def sample(self, texts: Sequence[str], seed: int) -> list[list[int]]:
-        """The ids of each text, cut at random (subword regularisation).
+    def resample(self, texts: Flat, seed: int) -> Flat:
+        """The ids of each text, cut at random (subword regularisation), from those of `encode`.
 
         The answer depends on the texts and the seed alone. Tokenizers that can cut a text in one
-        way only answer as `encode` does.
+        way only give the ids back.
         """
 
     @abstractmethod

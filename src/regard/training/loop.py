@@ -14,8 +14,9 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor
 
 from regard.batching.buckets import Buckets
+from regard.batching.drawing import Position
 from regard.batching.memory import kept_memory
-from regard.batching.stream import Placed, Position, ahead
+from regard.batching.stream import Placed, ahead
 from regard.errors import RunError, TrainingError
 from regard.models.contracts import AnyModel
 from regard.settings import Settings

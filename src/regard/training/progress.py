@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from regard.batching.stream import Position
+from regard.batching.drawing import Position
 
 START = Position(0, 0)
 

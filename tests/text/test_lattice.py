@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from regard.text.cutting import Dropout, Lattice
+from regard.text.lattice import Lattice
 from text.lessons import learned
 
-RANKED = {"ab": -0.0, "bc": -1.0, "abc": -2.0, "a": -3.0, "b": -4.0, "c": -5.0}
 LIKELY = {"a": math.log(0.4), "b": math.log(0.3), "ab": math.log(0.2), "ba": math.log(0.1)}
 
 
@@ -27,22 +26,6 @@ def all_cuts(word):
         for places in combinations(range(1, len(word)), number):
             edges = [0, *places, len(word)]
             yield [word[i:j] for i, j in pairwise(edges)]
-
-
-@pytest.mark.parametrize("p", [0.1, 0.5])
-def test_dropout_leaves_out_merges_at_each_step(p):
-    # First ab unless it is dropped, then bc unless that is dropped; then abc, likewise.
-    q = 1 - p
-    expected = {"abc": q * q + p * q * q, "ab|c": q * p, "a|bc": p * q * p, "a|b|c": p * p}
-    assert shares(Dropout(RANKED, p), "abc") == pytest.approx(expected, abs=0.012)
-
-
-def test_dropout_knows_that_a_merge_needs_its_parts():
-    assert Dropout({"abc": 0.0}, 1e-9).cut("abc", Random(0)) == ("a", "b", "c")
-
-
-def test_dropout_merges_the_leftmost_of_equals():
-    assert Dropout({"aa": 0.0}, 1e-9).cut("aaa", Random(0)) == ("aa", "a")
 
 
 @pytest.mark.parametrize("power", [0.1, 0.5, 1.0])
@@ -71,19 +54,12 @@ def test_lattice_takes_long_words():
     assert "".join(Lattice(LIKELY, 0.2).cut(word, Random(0))) == word
 
 
-@pytest.mark.parametrize(
-    ("kind", "cutter", "strength"), [("bpe", Dropout, 1e-9), ("unigram", Lattice, 1e4)]
-)
 @hypothesis_settings(max_examples=100, deadline=None)
 @given(text=st.text(alphabet="Janevistsfrcl'éÉ !?12Ж", max_size=50))
-def test_without_chance_words_are_cut_as_by_sentencepiece(kind, cutter, strength, text):
-    tokenizer = learned(kind)
-    scores = {
-        piece.replace("▁", " "): tokenizer._processor.get_score(i)
-        for i, piece in enumerate(tokenizer.pieces(range(tokenizer.size)))
-        if i >= 4 and not tokenizer._processor.is_byte(i)
-    }
+def test_without_chance_words_are_cut_as_by_sentencepiece(text):
+    tokenizer = learned("unigram")
+    cutter = Lattice(tokenizer._scores(), 1e4)
     words = [f" {word}" for word in text.split(" ")] if text else []
-    pieces = [piece for word in words for piece in cutter(scores, strength).cut(word, Random(0))]
+    pieces = [piece for word in words for piece in cutter.cut(word, Random(0))]
     [expected] = tokenizer.encode([text])
     assert tokenizer._look_up(pieces) == expected

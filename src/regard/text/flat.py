@@ -1,0 +1,38 @@
+"""Rows of ids laid end to end, which arrays take in one go."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = Sequence[int] | NDArray[np.int32]
+Numbers = NDArray[np.int64]
+
+
+class Flat(NamedTuple):
+    """B rows of N ids in all."""
+
+    ids: NDArray[np.int32]  # (N,)
+    counts: Numbers  # (B,) how many of them are in each row
+
+    def rows(self) -> list[NDArray[np.int32]]:
+        """Each row by itself."""
+        return np.split(self.ids, np.cumsum(self.counts)[:-1]) if len(self.counts) else []
+
+
+def flatten(rows: Sequence[Ids]) -> Flat:
+    """The same rows, end to end."""
+    counts = np.fromiter((len(row) for row in rows), np.int64, len(rows))
+    arrays: list[Any] = [np.empty(0, np.int32), *rows]
+    return Flat(np.concatenate(arrays, dtype=np.int32, casting="unsafe"), counts)
+
+
+def begin(counts: Numbers) -> Numbers:
+    """Where stretches of these `counts` (B,) begin that follow each other: (B,)."""
+    return np.cumsum(counts) - counts
+
+
+def stretches(first: Numbers, counts: Numbers) -> Numbers:
+    """`first`, `first` + 1, … of each stretch, as many as its count: (N,) for `counts` (B,)."""
+    return np.arange(counts.sum()) + np.repeat(first - begin(counts), counts)
