@@ -16,6 +16,7 @@ from regard.recipes import assemble
 from regard.recipes.assemble import build_validation, prepare, train
 from regard.recipes.load import make_recipe
 from regard.recipes.run_folder import RunFolder, load_run, new_model
+from regard.text.build import TextSettings
 from regard.text.sentencepieces import SentencePieceTokenizer
 from tiny import MODELS, RAW, Quiet, tiny_recipe
 
@@ -207,12 +208,22 @@ def test_several_processes_prepare_the_batches_that_one_would(tmp_path, monkeypa
             time.sleep(0.01)
 
 
-def test_a_gpu_has_several_processes_prepare_its_batches(monkeypatch):
+@pytest.mark.parametrize(
+    ("text", "makers"),
+    [
+        ({"source": {"sampling": 0.1}}, 2),
+        ({"source": {"kind": "unigram", "sampling": 0.1}}, 8),
+        ({"source": {"sampling": 0.1}, "target": {"kind": "unigram"}, "joint": False}, 2),
+        ({"source": {}, "target": {"kind": "unigram", "sampling": 0.1}, "joint": False}, 8),
+    ],
+)
+def test_a_gpu_has_several_processes_prepare_its_batches(monkeypatch, text, makers):
+    wanted = TextSettings.model_validate(text)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 16)
-    assert assemble._count_makers(torch.device("cuda")) == 4
-    assert assemble._count_makers(torch.device("cpu")) == 1
+    assert assemble._count_makers(torch.device("cuda"), wanted) == makers
+    assert assemble._count_makers(torch.device("cpu"), wanted) == 1
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    assert assemble._count_makers(torch.device("cuda")) == 1
+    assert assemble._count_makers(torch.device("cuda"), wanted) == 1
 
 
 def test_who_prepares_batches_may_be_killed():

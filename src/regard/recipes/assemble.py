@@ -27,7 +27,7 @@ from regard.recipes.prepare import Data, prepare_data, prepare_store, prepare_to
 from regard.recipes.refine import loop_settings, refinement_objective
 from regard.recipes.run_folder import PLAN, RunFolder, new_model
 from regard.recipes.schema import Recipe
-from regard.text.build import Tokenizers
+from regard.text.build import TextSettings, Tokenizers
 from regard.training.captured import check_graphs
 from regard.training.checkpoints import load_weights
 from regard.training.loop import (
@@ -49,8 +49,9 @@ GREEDY = DecodingSettings(beam=BeamSettings(size=1))
 """How validation decodes: quickly; the recipe's own search is for the final scores."""
 FIXED = ("corpus", "text", "model")
 """Groups of settings that stay what they are once a run has checkpoints."""
-MOST_MAKERS = 4
-"""Processes that cut batches."""
+MOST_MAKERS = {"bpe": 2, "unigram": 8}
+"""Processes that cut batches: one takes 5 ms for 4,096 positions by BPE-dropout, about as long as a
+step of a small model on a fast GPU, and 53 ms by a unigram model."""
 VALIDATION_BUDGET = 8192
 """Positions that validation looks at together."""
 
@@ -192,7 +193,7 @@ def build_batches(
     if recipe.text.sampling:
         # To cut at random is so much work that this process would wait for itself.
         cut = partial(draw, resample=partial(resample_pairs, prepared.tokenizers))
-        draw = partial(_drawn_apart, cut, _count_makers(device))
+        draw = partial(_drawn_apart, cut, _count_makers(device, recipe.text))
     return partial(_collated_from, draw)
 
 
@@ -240,14 +241,15 @@ def _collated_from(
     return collated(draw(start))
 
 
-def _count_makers(device: torch.device) -> int:
+def _count_makers(device: torch.device, text: TextSettings) -> int:
     """How many processes are to cut batches for a model on `device`.
 
-    One takes some 4 ms for a batch of 4,096 positions by BPE-dropout, as a step of a small model on
-    a fast GPU does, and ten times that by a unigram model. On a CPU a step takes far longer, and
-    wants the cores for itself.
+    On a CPU a step takes far longer than to cut a batch, and wants the cores for itself.
     """
-    return 1 if device.type == "cpu" else min(MOST_MAKERS, max(1, torch.get_num_threads() // 2))
+    if device.type == "cpu":
+        return 1
+    sampled = [side.kind for side in (text.source, text.target) if side and side.sampling]
+    return min(max(MOST_MAKERS[kind] for kind in sampled), max(1, torch.get_num_threads() // 2))
 
 
 def _drawn_apart(
