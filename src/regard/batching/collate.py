@@ -13,9 +13,7 @@ from regard.types import Batch, Padded
 Rows = Flat | Sequence[Ids]
 
 
-def pad(
-    rows: Rows, *, first: int | None = None, last: int | None = None, least: int = 1
-) -> Padded:
+def pad(rows: Rows, *, first: int | None = None, last: int | None = None, least: int = 1) -> Padded:
     """Rows of ids side by side, each with `first` before and `last` behind it where given.
 
     There are as many columns as the longest takes, and no fewer than `least`.
