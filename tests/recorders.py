@@ -1,4 +1,8 @@
-"""Recorders that tell what was asked of them."""
+"""Recorders that tell what was asked of them, or are as blind as a graph on any device."""
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from regard.kernels.graphs import Again, CaptureError
 
@@ -20,3 +24,42 @@ class Counted(Again):
             work()
 
         return again
+
+
+class Tape(Counted):
+    """Does operations again where their tensors lie, as a graph does, and no Python between them.
+
+    Unlike a graph it has them done while it records.
+    """
+
+    def capture(self, work):
+        reel = _Reel()
+        with reel:
+            work()
+        return super().capture(reel.play)
+
+
+class _Reel(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.done = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        given = {_place(x) for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)}
+        made = [x for x in tree_leaves(found) if isinstance(x, torch.Tensor)]
+        own = [_place(x) not in given for x in made]
+        if func._schema.is_mutable or any(own):  # all else is another view of what is there
+            self.done.append((func, args, kwargs or {}, made, own))
+        return found
+
+    def play(self):
+        for func, args, kwargs, made, own in self.done:
+            again = [x for x in tree_leaves(func(*args, **kwargs)) if isinstance(x, torch.Tensor)]
+            for old, new, mine in zip(made, again, own, strict=True):
+                if mine:
+                    old.copy_(new)
+
+
+def _place(x):
+    return x.untyped_storage().data_ptr()

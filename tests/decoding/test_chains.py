@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from decoding.tables import assert_same
 from decoding.test_waiting import SETTINGS, NoWaits
-from recorders import Counted
+from recorders import Counted, Tape
 from regard.decoding import chains as chains_module
 from regard.decoding import moves, rules
 from regard.decoding.chains import Chains
@@ -63,6 +63,36 @@ def hold_equal(models, chains, settings, batches=BATCHES, wording=lambda count: 
 def test_what_is_replayed_is_what_is_found_plainly(name):
     recorder, model = Counted(), model_of(name)
     hold_equal([model], chains_of(model, recorder=recorder), BEAM)
+    assert recorder.replayed > recorder.captured > 2
+
+
+@pytest.fixture
+def far(monkeypatch):
+    """As on a device that nobody waits for."""
+    for module in (moves, rules):
+        monkeypatch.setattr(module, "is_near", lambda x: False)
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if not is_routed(name)])
+def test_no_python_is_needed_between_the_operations_of_a_step(name, far):
+    recorder, model = Tape(), model_of(name)
+    hold_equal([model], chains_of(model, recorder=recorder), BEAM)
+    assert recorder.replayed > recorder.captured > 2
+
+
+@pytest.mark.parametrize("more", [{"no_repeat_ngram": 2}, {"min_length": 3, "excluded": "lost"}])
+@pytest.mark.parametrize("prefixed", [False, True])
+def test_nor_for_its_rules(more, prefixed, far):
+    rules = {"max_length": 5, "max_length_ratio": 1.0, "max_length_offset": 0}
+    settings = DecodingSettings.model_validate({"beam": {"size": 2}, "rules": rules | more})
+    models = [model_of("transformer"), model_of("rnnsearch")]
+    recorder, phrases = Tape(), [[6, 6], [7]]
+
+    def wording(count):
+        return Wording([[4, 5][: n % 3] for n in range(count)] if prefixed else None, phrases)
+
+    chains = chains_of(*models, recorder=recorder)
+    hold_equal(models, chains, settings, BATCHES + BATCHES[:2], wording)
     assert recorder.replayed > recorder.captured > 2
 
 
@@ -300,9 +330,7 @@ class Strict(Counted):
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if not is_routed(name)])
-def test_no_step_waits_for_the_device(name, monkeypatch):
-    for module in (moves, rules):
-        monkeypatch.setattr(module, "is_near", lambda x: False)
+def test_no_step_waits_for_the_device(name, far):
     recorder, model = Strict(), model_of(name, dtype=torch.float32)
     chains = chains_of(model, recorder=recorder)
     for seed in range(2):

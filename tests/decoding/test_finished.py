@@ -50,6 +50,17 @@ def test_fill_takes_free_places_only():
     ]
 
 
+def test_what_was_filled_in_stays_behind_what_ended():
+    never = float("-inf")
+    finished = Finished.free(B, N, CPU).add(answers([[-5.0, never], [never, never]], [[4], [5]]))
+    finished = finished.fill(answers([[-2.0, -1.0], [-3.0, never]], [[4, 6], [5, 6]], ended=False))
+    again = finished.add(answers([[never], [never]], [[9, 9, 9], [9, 9, 9]]))
+    assert shown(again) == shown(finished) == [
+        [((4,), -5.0, True), ((4, 6), -1.0, False), ((4, 6), -2.0, False)],
+        [((5, 6), -3.0, False)],
+    ]  # fmt: skip
+
+
 def test_keep_picks_sentences():
     finished = Finished.free(B, N, CPU).add(answers([[-5.0], [-7.0]], [[4], [5]]))
     assert shown(finished.keep(torch.tensor([1]))) == [[((5,), -7.0, True)]]

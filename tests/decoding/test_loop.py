@@ -1,14 +1,15 @@
 import pytest
 import torch
 
-from decoding.tables import Countdown, HistoryTable
-from regard.decoding import loop
+from decoding.tables import Countdown, HistoryTable, Markov, markov
+from regard.decoding import loop, moves
 from regard.decoding.beam import Beam
 from regard.decoding.loop import explore
 from regard.decoding.moves import Plan
 from regard.decoding.penalties import Penalties
 from regard.decoding.rules import Rules
 from regard.decoding.settings import BeamSettings, RuleSettings
+from regard.text.special import BOS, EOS
 
 B, WORDS, S = 4, 3, 5
 
@@ -39,6 +40,18 @@ def test_who_is_done_may_stay_a_while_and_is_not_asked_again(crowded, stop, monk
         for row in range(9)
     ]
     assert found == alone
+
+
+@pytest.mark.parametrize("crowded", [0.0, 1.0])
+def test_who_is_cut_and_stays_a_while_keeps_its_answers_in_order(crowded, monkeypatch):
+    monkeypatch.setattr(loop, "CROWDED", crowded)
+    monkeypatch.setattr(moves, "is_near", lambda x: False)
+    state = markov(*[{BOS: {4: 0.7, EOS: 0.3}, 4: {4: 0.8, EOS: 0.2}}] * 2)
+    lengths = torch.tensor([1, 4])
+    rules = Rules(RuleSettings(max_length_ratio=1.0, max_length_offset=0), lengths)
+    penalties = Penalties(BeamSettings(length_penalty=1.0), lengths, rules.limits)
+    found = explore(Markov(), state, Plan(Beam(2), rules, penalties, 2, "limit"), None)
+    assert [(one.tokens, one.finished) for one in found[0]] == [((), True), ((4,), False)]
 
 
 def test_all_leave_at_once_where_somebody_watches():

@@ -36,8 +36,11 @@ class Finished(NamedTuple):
         return Finished(*(x[sentences] for x in self))
 
     def add(self, new: "Finished") -> "Finished":
-        """The best of both; of equal ones, those that were there before."""
-        return self._merge(new, self.scores)
+        """The best of both; of equal ones, those that were there before.
+
+        What was filled in has its place behind all that ended, whatever its score.
+        """
+        return self._merge(new, torch.where(self.ended, self.scores, float("-inf")))
 
     def fill(self, new: "Finished") -> "Finished":
         """These, and the best of `new` (B, M) in the places that are still free."""

@@ -67,20 +67,22 @@ def go_on(
     old = tl.arange(0, KNOWN)
     there = old < places
     score = tl.load(scores + sentence * places + old, mask=there, other=float("-inf"))
+    was = sentence * places + old
+    old_ended = tl.load(ended + was, mask=there, other=0) != 0
     gain = tl.where(counts, total * factor, float("-inf"))
-    theirs, mine = ranks(score, old, there), ranks(gain, places + way, real & (way < width))
+    theirs = ranks(tl.where(old_ended, score, float("-inf")), old, there)
+    mine = ranks(gain, places + way, real & (way < width))
     old_place = tl.sum((theirs[None, :] > theirs[:, None]).to(tl.int32), 1)
     old_place += tl.sum((mine[None, :] > theirs[:, None]).to(tl.int32), 1)
     place = tl.sum((theirs[None, :] > mine[:, None]).to(tl.int32), 1)
     place += tl.sum((mine[None, :] > mine[:, None]).to(tl.int32), 1)
     old_stays, added = there & (old_place < places), (mine != OUT) & (place < places)
     old_row, row = sentence * places + old_place, sentence * places + place
-    was = sentence * places + old
     tl.store(new_scores + old_row, score, mask=old_stays)
     tl.store(new_scores + row, gain, mask=added)
     tl.store(new_found + old_row, tl.load(sums + was, mask=there, other=0.0), mask=old_stays)
     tl.store(new_found + row, tl.where(counts, total, float("-inf")), mask=added)
-    tl.store(new_ended + old_row, tl.load(ended + was, mask=there, other=0), mask=old_stays)
+    tl.store(new_ended + old_row, old_ended, mask=old_stays)
     tl.store(new_ended + row, tl.full((WAYS,), 1, tl.int1), mask=added)
     _copy(new_answers, answers, old_row, was, old_stays, said, known, said, filler, PLACES)
     _copy(new_answers, texts, row, source, added, said, said, said, filler, PLACES)
