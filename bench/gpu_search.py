@@ -5,7 +5,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
@@ -15,7 +15,6 @@ from typing import Any
 from unittest import mock
 
 import torch
-import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -23,13 +22,10 @@ from bench.peers.contract import Shape
 from bench.peers.proof import prove_equal
 from bench.stages import Facts
 from regard.attention import cache, multihead
-from regard.attention.attend import KeyValues, fused
 from regard.decoding import loop
 from regard.decoding.many import Member, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.kernels import available
-from regard.kernels import glance as glance_module
-from regard.kernels.glance import glance, suits_glance
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
 from regard.models.transformer import TransformerSettings
@@ -47,6 +43,8 @@ TRIAL = 8
 """Batches on which a size of them is tried."""
 FEWEST = 1000
 """Sentences on which it is tried at the least."""
+KERNELS = {"glance", "choice", "onward"}
+"""Of a step, which are tried one by one first."""
 STEPS = 20
 """That are looked into."""
 
@@ -123,7 +121,6 @@ def stage(name: str, task: Task) -> Facts:
         "regard": time_ours,
         "Hugging": time_theirs,
         "profile": profile,
-        "parts": time_parts,
     }
     return kinds[name.split()[0]](task)
 
@@ -163,12 +160,14 @@ def time_ours(task: Task) -> Facts:
         return search_many([Member(model, sources)], settings, budget=budget)
 
     first = partial(search_many, [Member(model, sources[:100])], settings, budget=4096)
-    try:
-        first()  # whatever comes once
-    except Exception as error:
-        yield {"failed": f"with our own kernel, which is left out now: {error!r}"[:500]}
-        available.disabled.add("glance")
-        first()
+    for kernel in KERNELS:
+        try:
+            with _without(*KERNELS - {kernel}):
+                first()
+        except Exception as error:
+            yield {"failed": f"with our kernel {kernel}, which is left out now: {error!r}"[:500]}
+            available.disabled.add(kernel)
+    first()  # whatever comes once
     rates: dict[int, float] = {}
     for budget in task.asked.budgets:
         for number in range(task.asked.rounds):
@@ -183,20 +182,22 @@ def time_ours(task: Task) -> Facts:
     best = max(rates, key=lambda budget: rates[budget])
     task.file("best").write_text(json.dumps(best), encoding="utf-8")
     for name, change in VARIANTS.items():
-        with change():
-            search(best)
-            fact, other = _timed(task, partial(search, best))
-        same = sum(mine == theirs for mine, theirs in zip(found, other, strict=True))
-        how = f"budget {best}, {name}"
-        yield {**fact, "who": "regard", "how": how, "same_as_before": same, "whole": False}
+        for number in range(task.asked.rounds):
+            with change():
+                fact, other = _timed(task, partial(search, best))
+            same = sum(mine == theirs for mine, theirs in zip(found, other, strict=True))
+            more = {"round": number, "same_as_before": same, "whole": False}
+            yield {**fact, "who": "regard", "how": f"budget {best}, {name}", **more}
     yield from _small_steps(task, model, sources[:8])
 
 
 @contextmanager
-def _torch_kernel() -> Iterator[None]:
-    """Attention in steps by torch's kernel."""
-    with mock.patch.object(glance_module, "disabled", {"glance"}):
-        yield
+def _without(*kernels: str) -> Iterator[None]:
+    """What these kernels do is done by their plain twins."""
+    added = set(kernels) - available.disabled
+    available.disabled.update(added)
+    yield
+    available.disabled.difference_update(added)
 
 
 @contextmanager
@@ -204,7 +205,7 @@ def _plain_products() -> Iterator[None]:
     """Attention in steps by two plain products, as on CPUs."""
     own = mock.patch.object(cache, "fits_few", _fits)
     cross = mock.patch.object(multihead, "fits_few", _fits)
-    with _torch_kernel(), own, cross:
+    with _without("glance"), own, cross:
         yield
 
 
@@ -227,7 +228,11 @@ def _crowded(share: float) -> Iterator[None]:
 
 
 VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
-    "torch's attention": _torch_kernel,
+    "torch's attention": partial(_without, "glance"),
+    "without choice": partial(_without, "choice"),
+    "without onward": partial(_without, "onward"),
+    "without choice and onward": partial(_without, "choice", "onward"),
+    "without bend": partial(_without, "bend"),
     "attention by plain products": _plain_products,
     "waiting each step": _waiting,
     "leaving at 3/4": partial(_crowded, 3 / 4),
@@ -237,7 +242,7 @@ VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
 
 def _timed(task: Task, search: Callable[[], list[list[Hypothesis]]]) -> tuple[dict[str, Any], Ids]:
     """How fast a search is, and its best answers."""
-    _finish(task.device)
+    finish(task.device)
     if task.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(task.device)
     began = time.perf_counter()
@@ -261,20 +266,43 @@ def _rate(task: Task, sentences: int, tokens: int, seconds: float) -> dict[str, 
     }
 
 
-def _finish(device: torch.device) -> None:
+def finish(device: torch.device) -> None:
+    """Wait for a device."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def _small_steps(task: Task, model: AnyModel, sources: Ids) -> Facts:
     """What a step takes when hardly anything is to be done in it: the work of the host."""
-    limit = RuleSettings(excluded="lost", max_length=60, max_length_offset=60)
+    for name in ("all kernels", "without choice", "without onward", "without choice and onward"):
+        with VARIANTS.get(name, nullcontext)():
+            for _ in range(2):
+                fact, _ = _timed(task, partial(_of_length, task, model, sources, 60))
+            counts = [_count(task, partial(_of_length, task, model, sources, n)) for n in (20, 40)]
+        yield {
+            "sentences": len(sources),
+            "how": name,
+            "ms_a_small_step": 1e3 * fact["seconds"] / 60,
+            "launches_a_step": (counts[1] - counts[0]) / 20,
+        }
+
+
+def _of_length(task: Task, model: AnyModel, sources: Ids, length: int) -> list[list[Hypothesis]]:
+    """Search for so many tokens and no fewer."""
+    limit = RuleSettings(excluded="lost", max_length=length, max_length_offset=length)
     beam = task.settings.beam.model_copy(update={"stop": "limit"})
     settings = task.settings.model_copy(update={"rules": limit, "beam": beam})
-    search = partial(search_many, [Member(model, sources)], settings, budget=10**6)
-    for _ in range(2):
-        fact, _ = _timed(task, search)
-    yield {"sentences": len(sources), "ms_a_small_step": 1e3 * fact["seconds"] / 60}
+    return search_many([Member(model, sources)], settings, budget=10**6)
+
+
+def _count(task: Task, search: Callable[[], object]) -> int:
+    """Kernels and copies that a search starts; on a CPU operations, of whatever kind."""
+    cuda, kinds = task.device.type == "cuda", torch.profiler.ProfilerActivity
+    with torch.profiler.profile(activities=[kinds.CUDA if cuda else kinds.CPU]) as found:
+        search()
+        finish(task.device)
+    on_device = [e for e in found.key_averages() if not cuda or e.device_type.name == "CUDA"]
+    return sum(event.count for event in on_device)
 
 
 def time_theirs(task: Task) -> Facts:
@@ -292,7 +320,7 @@ def time_theirs(task: Task) -> Facts:
     def run(rows: Sequence[list[int]], size: int) -> tuple[dict[str, Any], Ids]:
         order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
         answers: dict[int, list[int]] = {}
-        _finish(task.device)
+        finish(task.device)
         began = time.perf_counter()
         for first in range(0, len(order), size):
             places = order[first : first + size]
@@ -360,7 +388,7 @@ def profile(task: Task) -> Facts:
         search_many([Member(model, some)], settings, budget=10**9)
 
     search()
-    _finish(task.device)
+    finish(task.device)
     cuda = task.device.type == "cuda"
     kinds = torch.profiler.ProfilerActivity
     began = time.perf_counter()
@@ -368,7 +396,7 @@ def profile(task: Task) -> Facts:
     plain = time.perf_counter() - began
     with torch.profiler.profile(activities=[kinds.CPU, *([kinds.CUDA] if cuda else [])]) as found:
         search()
-        _finish(task.device)
+        finish(task.device)
     events = found.key_averages()
     on_device = [
         (
@@ -393,60 +421,3 @@ def profile(task: Task) -> Facts:
     waits = [e for e in events if "ynchronize" in e.key or e.key in ("aten::item", "aten::nonzero")]
     for event in waits:
         yield {"wait": event.key, "count": event.count, "ms": event.self_cpu_time_total / 1e3}
-
-
-def time_parts(task: Task) -> Facts:
-    """Single operations of a step, in several ways."""
-    beam, size, where = task.asked.beam, 8000, task.device
-    rows = 16 if where.type == "cpu" else 2048
-    totals = torch.randn(rows, beam * size, device=where)
-    ways: dict[str, Callable[[], Any]] = {
-        "topk": partial(torch.topk, totals, 2 * beam),
-        "max of each cell": partial(torch.amax, totals.view(rows, beam, size), -1),
-    }
-    for chunk in (16, 32, 64, 160, 320):
-        ways[f"maxima of {chunk}"] = partial(torch.amax, totals.view(rows, -1, chunk), -1)
-        left = totals[:, : 2 * beam * chunk].clone()
-        ways[f"sort {left.shape[1]}"] = partial(torch.sort, left, 1, True)
-    yield from _time_all(task, "float32", ways)
-    for dtype in (torch.float32, torch.bfloat16):
-        x = torch.randn(rows * beam, 256, device=where, dtype=dtype)
-        weight = torch.randn(size, 256, device=where, dtype=dtype)
-        logits = torch.randn(rows, beam, size, device=where, dtype=dtype)
-        ways = {
-            "logits": partial(F.linear, x, weight),
-            "log_softmax": partial(F.log_softmax, logits, -1, dtype=torch.float32),
-            **_attention_ways(torch.randn(rows, 4, beam, 64, device=where, dtype=dtype)),
-        }
-        yield from _time_all(task, str(dtype), ways)
-
-
-def _attention_ways(queries: Tensor) -> dict[str, Callable[[], Any]]:
-    """A step's attention to pasts of several lengths, by the kernel and by plain products."""
-    ways: dict[str, Callable[[], Any]] = {}
-    rows, heads, beam, width = queries.shape
-    for cells in (16, 50, 100, 200):
-        kv = KeyValues(*(queries.new_zeros(rows, heads, cells, width) for _ in range(2)))
-        hidden = queries.new_zeros(rows, 1, beam, cells)
-        ways[f"fused {cells}"] = partial(fused, queries, kv, hidden == 0, factor=0.125)
-        ways[f"fused, added, {cells}"] = partial(
-            F.scaled_dot_product_attention, queries, *kv, attn_mask=hidden, scale=0.125
-        )
-        scores = partial(torch.matmul, queries, kv.keys.mT)
-        ways[f"first of two products {cells}"] = scores
-        if suits_glance(queries):
-            ways[f"glance {cells}"] = partial(glance, queries, *kv, hidden, factor=0.125)
-    return ways
-
-
-def _time_all(task: Task, dtype: str, ways: dict[str, Callable[[], Any]]) -> Facts:
-    count = 2 if task.device.type == "cpu" else 20
-    for name, way in ways.items():
-        way()
-        _finish(task.device)
-        began = time.perf_counter()
-        for _ in range(count):
-            way()
-        _finish(task.device)
-        each = (time.perf_counter() - began) / count
-        yield {"part": name, "dtype": dtype, "us": round(1e6 * each, 1)}

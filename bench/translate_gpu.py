@@ -43,8 +43,8 @@ def stages(precisions: Sequence[str]) -> list[str]:
 def find(name: str, asked: argparse.Namespace) -> Facts:
     """What a stage finds."""
     task = import_module("bench.gpu_search").Task.of(asked)
-    kind = "small" if name.startswith("small") else "search"
-    found: Facts = import_module(f"bench.gpu_{kind}").stage(name, task)
+    apart = {"small": "bench.gpu_small", "parts": "bench.search_parts"}
+    found: Facts = import_module(apart.get(name.split()[0], "bench.gpu_search")).stage(name, task)
     return found
 
 
