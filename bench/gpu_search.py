@@ -233,6 +233,7 @@ VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "without onward": partial(_without, "onward"),
     "without choice and onward": partial(_without, "choice", "onward"),
     "without bend": partial(_without, "bend"),
+    "without norm": partial(_without, "norm"),
     "attention by plain products": _plain_products,
     "waiting each step": _waiting,
     "leaving at 3/4": partial(_crowded, 3 / 4),

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from linears import given, slopes
-from regard.kernels import bend
+from regard.kernels import available, bend
 from regard.kernels.bend import Tiles, linear_relu, plain_linear_relu, suits_bend
 from regard.layers.feed_forward import FeedForward
 
@@ -39,7 +39,7 @@ def test_a_search_uses_it_where_no_slopes_are_wanted(where, monkeypatch):
         torch.testing.assert_close(layer(x), wanted)
         with torch.autocast(where.type, torch.bfloat16):
             assert not suits_bend(x, training=False)
-        monkeypatch.setattr(bend, "disabled", {"bend"})
+        monkeypatch.setattr(available, "disabled", {"bend"})
         assert not suits_bend(x, training=False)
 
 

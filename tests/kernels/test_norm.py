@@ -2,7 +2,15 @@ import pytest
 import torch
 
 from regard.kernels import norm
-from regard.kernels.norm import Norm, Tiles, add_norm, add_then_norm, plain_add_then_norm
+from regard.kernels.norm import (
+    Norm,
+    Tiles,
+    add_norm,
+    add_then_norm,
+    plain_add_then_norm,
+    suits_norm,
+)
+from regard.layers.residual import Residual
 
 N, D = 11, 24
 
@@ -26,6 +34,20 @@ def slopes(outputs, inputs):
     generator = torch.Generator().manual_seed(1)
     ways = [torch.randn(N, D, generator=generator).to(x) for x in outputs]
     return torch.autograd.grad(outputs, inputs, ways)
+
+
+def test_searches_of_many_sentences_use_it(where, monkeypatch):
+    residual = Residual(D, "post", 0.3).to(where).eval()
+    x, y = torch.randn(2, 2, 3, D, device=where)
+    wanted = residual.leave(x, y).detach()
+    with torch.no_grad():
+        assert not suits_norm(y, training=False)
+        monkeypatch.setattr(norm, "MANY", 6)
+        assert suits_norm(y, training=False)
+        assert not suits_norm(y[:1], training=False)
+        assert not suits_norm(y.double(), training=False)
+        torch.testing.assert_close(residual.leave(x, y), wanted)
+    assert not suits_norm(y, training=False)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])

@@ -41,3 +41,14 @@ def suits(kernel: str, x: Tensor) -> bool:
     """Whether `kernel` is what training should use for `x`: in half precision, which it is for."""
     half = x.dtype in HALVES or interpreted()
     return half and kernel not in disabled and runs_on(x)
+
+
+def suits_steps(kernel: str, x: Tensor) -> bool:
+    """Whether `kernel` is what a model that does not learn should use for `x`, in any precision.
+
+    Float64, which is for proofs, has the formula, and so has what torch is to choose a precision
+    for.
+    """
+    if kernel in disabled or x.dtype == torch.float64 or not (x.is_cuda or interpreted()):
+        return False
+    return not torch.is_grad_enabled() and not torch.is_autocast_enabled(x.device.type)

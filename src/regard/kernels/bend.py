@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.library import custom_op
 
-from regard.kernels.available import COMPILED, device_of, disabled, interpreted, suits
+from regard.kernels.available import COMPILED, device_of, suits, suits_steps
 from regard.kernels.sums import sum_rows
 
 
@@ -32,17 +32,8 @@ tiles = Tiles()
 
 
 def suits_bend(x: Tensor, *, training: bool) -> bool:
-    """Whether `linear_relu` is the fastest way for `x`: without slopes in any precision of a GPU.
-
-    Float64, which is for proofs, has the formula, and so has what torch is to choose a precision
-    for.
-    """
-    if training:
-        return suits("bend", x)
-    if "bend" in disabled or not (x.is_cuda or interpreted()):
-        return False
-    chosen = x.dtype != torch.float64 and not torch.is_autocast_enabled(x.device.type)
-    return chosen and not torch.is_grad_enabled()
+    """Whether `linear_relu` is the fastest way for `x`."""
+    return suits("bend", x) if training else suits_steps("bend", x)
 
 
 def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

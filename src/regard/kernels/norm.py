@@ -10,12 +10,15 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.library import custom_op
 
-from regard.kernels.available import COMPILED, device_of
+from regard.kernels.available import COMPILED, device_of, have_triton, suits, suits_steps
 from regard.kernels.chance import draw_seed, kept, no_seed, threshold
 from regard.kernels.sums import sum_rows
 
 WIDEST = 8192
 """The widest row that a program can hold."""
+MANY = 8192
+"""Rows from which it is faster in a step of a search, too: of fewer, the host that starts it takes
+longer than a GPU, and torch's two operations are started as fast as this one."""
 
 
 class Tiles(NamedTuple):
@@ -41,6 +44,14 @@ class Norm(NamedTuple):
     weight: Tensor  # (D,)
     bias: Tensor  # (D,)
     epsilon: float = 1e-5
+
+
+def suits_norm(y: Tensor, *, training: bool) -> bool:
+    """Whether `add_norm` is the fastest way out for what a sub-layer made, `y` (..., D)."""
+    if training:
+        return suits("norm", y)
+    many = y.numel() >= MANY * y.shape[-1] and y.shape[-1] <= WIDEST
+    return many and have_triton() and suits_steps("norm", y)
 
 
 def add_norm(

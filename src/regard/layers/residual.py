@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from regard.kernels.available import suits
 from regard.kernels.linear import Bare
-from regard.kernels.norm import Norm, add_norm, add_then_norm
+from regard.kernels.norm import Norm, add_norm, add_then_norm, suits_norm
 from regard.layers.dropout import Dropout
 
 NormPlace = Literal["post", "pre"]
@@ -32,11 +32,12 @@ class Residual(nn.Module):
     def leave(self, x: Tensor, y: Tensor, bias: Tensor | None = None) -> Tensor:
         """What comes out, where the sub-layer made `y` of `x`, its `bias` (D,) yet to be added.
 
-        In training on a GPU in half precision, one kernel does it, and answers in that.
+        On a GPU, one kernel does it in training in half precision, and answers in that, and in
+        searches of many sentences.
         """
-        if self.training and not self.first and suits("norm", y):
+        if not self.first and suits_norm(y, training=self.training):
             past, made = x.flatten(0, -2), y.flatten(0, -2)  # (N, D) each
-            share = self.dropout.share
+            share = self.dropout.share if self.training else 0.0
             return add_norm(past, made, self._parts, bias=bias, dropout=share).view(y.shape)
         y = y if bias is None else y + bias
         x = x + (self.dropout(y) if self.training else y)
