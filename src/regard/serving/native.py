@@ -58,8 +58,8 @@ class Native:
         self.runs = tuple(runs)
         self._target = runs[0].tokenizers.target
         self._budget, workers = own_budget([run.model for run in runs]), count_cores()
-        on_cpu = next(runs[0].model.parameters()).device.type == "cpu"
-        if choice is not None and choice.engine == "native" and on_cpu:
+        self.on_cpu = next(runs[0].model.parameters()).device.type == "cpu"
+        if choice is not None and choice.engine == "native" and self.on_cpu:
             self._budget, workers = choice.budget, choice.workers  # what was measured on a CPU
         self._crew = make_crew(runs, workers)
 

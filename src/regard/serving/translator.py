@@ -175,6 +175,14 @@ class Translator:
         fast = self._fast is not None and self._fast.refuses(wanted) is None
         return "ctranslate2" if fast else "native"
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it translates on a GPU.
+
+        Whoever looks at each step of a search there makes the device wait for its host.
+        """
+        return self._native is not None and not self._native.on_cpu
+
     def _choose(self, wanted: Wanted) -> Engine:
         """The engine to do what is wanted: the fast one wherever it can."""
         if self._fast is None:

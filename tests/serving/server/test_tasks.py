@@ -53,6 +53,19 @@ def test_who_leaves_leaves_the_batch(translator, streamed):
     assert len(first.text) < len(translator(SENTENCES[0]).text)
 
 
+def test_no_search_on_a_gpu_is_looked_at(translator, monkeypatch):
+    def never(self, observe):
+        raise AssertionError("it would wait for its host at each step")
+
+    monkeypatch.setattr(translator._native, "on_cpu", False)
+    monkeypatch.setattr(type(translator), "observed", never)
+    crowd = Audience(0)
+    first, *others = Translate(translator.settings)(translator, SENTENCES, crowd)
+    assert not first.text  # who has left before is left out
+    assert [one.text for one in others] == [translator(one).text for one in SENTENCES[1:]]
+    assert Carry(translator.settings)(translator, ["Il part."], crowd)
+
+
 def test_like_tasks_are_equal_and_unlike_ones_are_not(translator):
     settings = translator.settings
     wider = settings.model_copy(update={"n_best": 2})

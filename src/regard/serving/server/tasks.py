@@ -43,9 +43,9 @@ class Translate:
         if self.streamed:
             told = translator.observed(Telling(translator.target, crowd.tell))
             return told.translate(lines, self.settings)
-        if translator.engine_for(self.settings) == "native":
+        if translator.engine_for(self.settings) == "native" and not translator.on_gpu:
             return translator.observed(Leaving(crowd.waits)).translate(lines, self.settings)
-        # the other engine is faster than people are to leave: only who has left is left out
+        # others are faster than people are to leave: only who has left is left out
         wanted = [line if crowd.waits(number) else "" for number, line in enumerate(lines)]
         return translator.translate(wanted, self.settings)
 
@@ -61,10 +61,10 @@ class Carry:
     sentences: bool = True
 
     def __call__(self, translator: Translator, lines: Sequence[str], crowd: Crowd, /) -> list[str]:
-        told = Leaving(lambda _: any(map(crowd.waits, range(len(lines)))))
-        return translate_markup(
-            translator.observed(told), lines, self.settings, sentences=self.sentences
-        )
+        if not translator.on_gpu:  # where nobody has the time to leave
+            told = Leaving(lambda _: any(map(crowd.waits, range(len(lines)))))
+            translator = translator.observed(told)
+        return translate_markup(translator, lines, self.settings, sentences=self.sentences)
 
 
 @dataclass(frozen=True)
