@@ -116,6 +116,7 @@ class Task:
 def stage(name: str, task: Task) -> Facts:
     """What a stage finds."""
     available.disabled.update(task.asked.without)
+    torch.set_float32_matmul_precision(task.asked.products)
     kinds: dict[str, Callable[[Task], Facts]] = {
         "prepare": prepare,
         "regard": time_ours,

@@ -1,7 +1,8 @@
 """Translating on a GPU: ids -> ids by beam search, beside Hugging Face at its best batch size.
 
     python -m bench translate_gpu --model RUN [--sentences N] [--budgets N ...]
-        [--peer-batches N ...] [--small N ...] [--precision NAME ...] [--seconds N] [--out FILE]
+        [--peer-batches N ...] [--small N ...] [--precision NAME ...] [--products NAME]
+        [--seconds N] [--out FILE]
 
 Both sides search for the same sentences with the same weights, whose logits are compared first (see
 `prove_equal`), with the same beam, length penalty and stopping rule, in one precision. Then few of
@@ -71,6 +72,12 @@ def options() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument(
         "--precision", nargs="+", choices=("float32", "bfloat16"), default=["float32", "bfloat16"]
+    )
+    parser.add_argument(
+        "--products",
+        choices=("high", "highest"),
+        default="high",
+        help="of float32, on both sides: high is TF32, which regard has on GPUs (%(default)s)",
     )
     parser.add_argument("--without", nargs="+", default=[], metavar="KERNEL", help="such as glance")
     parser.add_argument("--rounds", type=int, default=3, help="of ours (%(default)s)")
