@@ -48,11 +48,23 @@ class Finished(NamedTuple):
         return self._merge(new, taken)
 
     def hypotheses(self, most: int) -> list[list[Hypothesis]]:
-        """What the search answers for each sentence: at most `most`, the best first."""
-        columns = (x[:, :most].tolist() for x in self)
+        """What the search answers for each sentence: at most `most`, the best first.
+
+        Python looks through all that it has whenever it has made some ten thousand lists more, and
+        these may be as many sentences: so numbers are read out flat.
+        """
+        scores, log_probs, tokens, ended = (x[:, :most] for x in self)
+        (num, width), lengths = tokens.shape[1:], (tokens != PAD).sum(-1)  # BOS with them
+        said: list[int] = tokens.flatten().tolist()
+        columns = (x.flatten().tolist() for x in (scores, log_probs, lengths, ended))
+        rows = zip(range(0, len(said), width), *columns, strict=True)
+        found = [
+            _hypothesis(score, log_prob, tuple(said[first + 1 : first + length]), ends)
+            for first, score, log_prob, length, ends in rows
+        ]
         return [
-            [_hypothesis(*place) for place in zip(*row, strict=True) if place[0] != -math.inf]
-            for row in zip(*columns, strict=True)
+            [answer for answer in found[first : first + num] if answer.score != -math.inf]
+            for first in range(0, len(found), num)
         ]
 
     def _merge(self, new: "Finished", ranks: Tensor) -> "Finished":
@@ -66,11 +78,10 @@ class Finished(NamedTuple):
         return Finished(*(take(torch.cat(pair, 1), best) for pair in pairs))
 
 
-def _hypothesis(score: float, log_prob: float, tokens: list[int], ended: bool) -> Hypothesis:
+def _hypothesis(score: float, log_prob: float, said: tuple[int, ...], ended: bool) -> Hypothesis:
     if math.isnan(score):
         raise SearchError(
             "the model's output is not a number (NaN): its weights are damaged, or overflow in "
             "the precision in use; try float32"
         )
-    said = tuple(token for token in tokens[1:] if token != PAD)
     return Hypothesis(said, score, log_prob, ended)
