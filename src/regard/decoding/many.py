@@ -13,9 +13,10 @@ from regard.batching.collate import pad_source
 from regard.batching.memory import kept_memory
 from regard.decoding.batches import plan_batches
 from regard.decoding.ensemble import Ensemble, EnsembleState, watch_member
+from regard.decoding.loop import explore
 from regard.decoding.observe import Observe
 from regard.decoding.rules import FREE, Wording
-from regard.decoding.search import search
+from regard.decoding.search import make_plan
 from regard.decoding.settings import DecodingSettings
 from regard.errors import SearchError
 from regard.models.contracts import AnyModel, Decoder, State
@@ -147,16 +148,14 @@ def search_batch(
     where = next(models[0].parameters()).device
     sources = [pad_source(own).to(where) for own in job.sources]
     lengths = [len(ids) + 1 for ids in job.sources[0]]  # with EOS
-    return search(
-        as_one(models),
-        read(models, sources, watch),
-        torch.tensor(lengths, device=where),
-        job.settings,
-        wording=job.wording,
-        numbers=job.numbers,
-        watch=watch,
-        observe=observe,
-    )
+    with torch.inference_mode():
+        # First, as a device that has work already would have to do all of it before it answers.
+        real = torch.tensor(lengths, device=where)  # (B,)
+        plan = make_plan(job.settings, real, job.wording, job.numbers)
+        state = read(models, sources, watch)
+        if observe is not None:
+            observe.begun(job.numbers, lengths)
+        return explore(as_one(models), state, plan, watch, observe, job.numbers)
 
 
 def _search_alone(models: Sequence[AnyModel], job: Job) -> Found:

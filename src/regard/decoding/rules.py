@@ -72,12 +72,13 @@ class Rules:
             self.filters.append(forbid_phrases(forbidden, where))
         if settings.min_length:
             self.filters.append(min_length(settings.min_length))
-        prefixes = [()] * len(sources) if prefixes is None else prefixes
-        _check_prefixes(prefixes, len(sources))
-        longest = max(map(len, prefixes), default=0)
-        filled = [[*prefix, *[PAD] * (longest - len(prefix))] for prefix in prefixes]
-        self.prefixes = torch.tensor(filled, dtype=torch.long, device=where)  # (B, P)
-        self._ids = sorted(set(chain(*prefixes, *forbidden)))
+        self.prefixes = torch.empty(len(sources), 0, dtype=torch.long, device=where)  # (B, P)
+        if prefixes is not None:
+            _check_prefixes(prefixes, len(sources))
+            longest = max(map(len, prefixes), default=0)
+            filled = [[*prefix, *[PAD] * (longest - len(prefix))] for prefix in prefixes]
+            self.prefixes = torch.tensor(filled, dtype=torch.long, device=where)  # (B, P)
+        self._ids = sorted(set(chain(*(prefixes or ()), *forbidden)))
 
     def sayable(self, grid: Grid) -> Sayable | None:
         """What may be said next, where that is the same at all times; None: there is more to it."""
