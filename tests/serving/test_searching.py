@@ -18,6 +18,9 @@ def test_options_change_what_they_name_alone():
     assert (found.beam.size, found.beam.length_penalty) == (7, 0.8)
     found = search_settings(RECIPE, length_penalty=0.0)
     assert (found.beam.size, found.beam.length_penalty) == (4, 0.0)
+    plain = DecodingSettings(capture=False)
+    assert not search_settings(plain, beam=7).capture
+    assert not for_all_engines(plain).capture
 
 
 def test_a_beam_holds_at_least_the_n_best():

@@ -233,9 +233,21 @@ class Chains:
         return Shape(sentences, found, prefix, settings, forbidden)
 
     def _search(self, here: Callable[[Job], Found], job: Job) -> Found:
-        shape = self.shape(job) if self.failed is None else None
-        if shape is None:
-            return here(job)
+        """What is found for a job; all records give way where memory does not suffice."""
+        try:
+            shape = self.shape(job) if self.failed is None else None
+            found = None if shape is None else self._replay(shape, job)
+            return here(job) if found is None else found
+        except torch.OutOfMemoryError:
+            with self._lock:
+                if not self._chains:
+                    raise
+                self._chains.clear()
+        torch.cuda.empty_cache()  # out of the handler, which holds all that the search had
+        return here(job)
+
+    def _replay(self, shape: Shape, job: Job) -> Found | None:
+        """What a chain finds for a job of its shape; None: it could not be recorded."""
         with self._lock:
             try:
                 chain = self._chain(shape, job)
@@ -243,10 +255,10 @@ class Chains:
             except CaptureError as error:
                 self.failed = str(error)
                 self._chains.clear()
+                return None
             except BaseException:  # Ctrl-C too: who knows how far the record is
                 self._chains.pop(shape, None)
                 raise
-        return here(job)
 
     def _chain(self, shape: Shape, job: Job) -> Chain:
         """The chain of that shape; others are dropped where there are too many, or no room."""

@@ -8,6 +8,7 @@ shapes and addresses fixed: what it is to work with is brought to where it reads
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Protocol
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -56,14 +57,14 @@ class Graphs:
 
     def __init__(self, where: torch.device) -> None:
         self.stream = torch.cuda.Stream(where)  # type: ignore[no-untyped-call]
-        self.first: torch.cuda.CUDAGraph | None = None  # while there is one, their memory is theirs
+        self.living: WeakSet[torch.cuda.CUDAGraph] = WeakSet()
 
     def apart(self) -> AbstractContextManager[Any]:
         return _Aside(self.stream)
 
     def capture(self, work: Run) -> Run:
         graph = torch.cuda.CUDAGraph()
-        pool = None if self.first is None else self.first.pool()
+        pool = next((one.pool() for one in self.living), None)  # with the last one it goes
         how: Any = {"pool": pool, "stream": self.stream, "capture_error_mode": "thread_local"}
         try:
             with torch.cuda.graph(graph, **how):
@@ -71,7 +72,7 @@ class Graphs:
         except RuntimeError as error:  # torch's own errors, those of memory among them
             _recover(self.stream.device)
             raise CaptureError(str(error).split("\n", 1)[0]) from error
-        self.first = self.first or graph
+        self.living.add(graph)
         replay: Run = graph.replay
         return replay
 

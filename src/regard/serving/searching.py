@@ -31,6 +31,7 @@ def for_all_engines(settings: DecodingSettings) -> DecodingSettings:
         n_best=settings.n_best if settings.sampling is None else 1,
         beam=settings.beam.model_copy(update=beam),
         rules=settings.rules.model_copy(update=rules),
+        capture=settings.capture,
     )
 
 
