@@ -7,6 +7,7 @@ shapes and addresses fixed: what it is to work with is brought to where it reads
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from threading import Lock
 from typing import Any, Protocol
 from weakref import WeakSet
 
@@ -14,6 +15,9 @@ import torch
 from torch import Tensor
 
 Run = Callable[[], None]
+
+_capturing = Lock()
+"""A process can have one capture under way: other threads wait."""
 
 
 class CaptureError(Exception):
@@ -67,7 +71,7 @@ class Graphs:
         pool = next((one.pool() for one in self.living), None)  # with the last one it goes
         how: Any = {"pool": pool, "stream": self.stream, "capture_error_mode": "thread_local"}
         try:
-            with torch.cuda.graph(graph, **how):
+            with _capturing, torch.cuda.graph(graph, **how):
                 work()
         except RuntimeError as error:  # torch's own errors, those of memory among them
             _recover(self.stream.device)
