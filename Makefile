@@ -38,9 +38,10 @@ browser:
 	       >/dev/null; } \
 	  || echo "no Chromium found: the tests of the pages will be skipped; install it to run them"
 
+# --no-compile: Python compiles what it imports, which is a third of ten thousand files.
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
 	touch $(READY)
 
 clean:

@@ -17,6 +17,12 @@ settings.load_profile("fixed")
 os.environ.pop("COLUMNS", None)  # xdist sets it, and a console made now would keep to it for ever
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Begin with what takes longest: in the end no worker is left with it while others idle."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory):
     """The folder of a finished run; whoever changes it works on a copy."""

@@ -7,6 +7,7 @@ from regard.attention.products import Grid, roomy
 H, K = 3, 8
 FACTOR = K**-0.5
 SOURCES, TARGETS = [2, 6, 5], [4, 1, 3]
+FEW = [1, 4]
 
 
 def layout(lengths):
@@ -42,7 +43,7 @@ def test_equals_the_padded_way(targets, sources, causal, dtype):
 @pytest.mark.parametrize("causal", [True, False])
 def test_slopes_are_right_with_dropout(causal):
     """The same draws each time, so that the slopes can be tried out."""
-    given, at = [some(SOURCES, seed, torch.float64) for seed in range(3)], layout(SOURCES)
+    given, at = [some(FEW, seed, torch.float64) for seed in range(3)], layout(FEW)
 
     def attend(*packed):
         torch.manual_seed(4)

@@ -314,7 +314,7 @@ class _Started:
 def test_stopped_in_whatever_way_it_goes_on(tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
-    write_recipes(tmp_path, "training.steps=600", "training.save_every=20")
+    write_recipes(tmp_path, "training.steps=300", "training.save_every=10")
     args = ("plain.yaml", "--beam", 1, "--out", "here", "--jobs", 2)
     run = tmp_path / "here" / "runs" / "plain-seed1"
     log = tmp_path / "here" / "logs" / "plain-seed1.log"
@@ -334,10 +334,10 @@ def test_stopped_in_whatever_way_it_goes_on(tmp_path, monkeypatch):
         said = stopped.process.communicate()[1]
         assert stopped.process.returncode == code
         assert ("Go on with: regard compare --out here" in said) == (code == 143)
-        assert 0 < progress() < 600
+        assert 0 < progress() < 300
         assert not (tmp_path / "here" / "rows").exists()
     out, err = _Started(*args).process.communicate(timeout=300)
     assert "Quality and cost" in out, err
-    assert progress() == 600
+    assert progress() == 300
     assert log.read_text().count("learning the vocabulary") == 1
     assert begun() == 3  # and taken up twice

@@ -1,4 +1,4 @@
-"""A tiny model of each family must learn to copy and to reverse: one of them in each test run."""
+"""A tiny model of each family must learn to copy or to reverse: which of them, the seed decides."""
 
 import random
 from typing import NamedTuple
@@ -22,50 +22,49 @@ from regard.models.transformer import TransformerSettings
 from regard.text.special import BOS, EOS, PAD
 from regard.types import Padded
 
-SYMBOLS, BATCH = 8, 64
+SYMBOLS, LONGEST, BATCH = 6, 5, 64
+WARMUP, CHECK_EVERY, ENOUGH = 30, 25, 0.99
 SIZE = 4 + SYMBOLS
 
 
 class Lesson(NamedTuple):
     settings: object
-    longest: int
     rate: float
     steps: int
+    """At most: it ends when all is learned."""
+    longest: int = LONGEST
 
 
 LESSONS = {
     # Without attention all of the sentence must go through one vector: it gets shorter ones.
-    "rnn": Lesson(EncoderDecoderSettings(width=96, embedding=32), 4, 5e-3, 700),
+    "rnn": Lesson(EncoderDecoderSettings(width=96, embedding=32), 5e-3, 700, longest=4),
     "rnnsearch": Lesson(
-        RnnSearchSettings(width=48, embedding=32, alignment=48, readout=48), 7, 5e-3, 400
+        RnnSearchSettings(width=48, embedding=32, alignment=48, readout=48), 5e-3, 400
     ),
-    "luong": Lesson(LuongSettings(width=64, embedding=32, layers=1), 7, 5e-3, 400),
+    "luong": Lesson(LuongSettings(width=64, embedding=32, layers=1), 5e-3, 400),
     "deep-att": Lesson(
         DeepAttSettings(
             encoder_layers=3, decoder_layers=3, width=32, embedding=32, memory=48, alignment=48
         ),
-        7,
         5e-3,
         450,
     ),
     "gnmt": Lesson(
         GnmtSettings(encoder_layers=3, decoder_layers=3, width=48, embedding=32, alignment=48),
-        7,
         5e-3,
         350,
     ),
     # Nor has ByteNet attention: its columns must learn where in the sentence they stand.
     "bytenet": Lesson(
-        ByteNetSettings(encoder_blocks=6, decoder_blocks=2, width=96, max_dilation=4), 5, 6e-3, 350
+        ByteNetSettings(encoder_blocks=6, decoder_blocks=2, width=96, max_dilation=4), 6e-3, 350
     ),
     "convs2s": Lesson(
-        ConvS2SSettings(encoder_layers=2, decoder_layers=2, width=64, embedding=48), 7, 5e-3, 300
+        ConvS2SSettings(encoder_layers=2, decoder_layers=2, width=64, embedding=48), 5e-3, 300
     ),
     "moe": Lesson(
         MoeSettings(
             encoder_layers=2, width=64, alignment=48, expert_width=32, experts={"count": 4}
         ),
-        5,
         5e-3,
         400,
     ),
@@ -73,7 +72,6 @@ LESSONS = {
         TransformerSettings(
             encoder_layers=2, decoder_layers=2, width=64, heads=4, feed_forward=128, dropout=0.0
         ),
-        7,
         2e-3,
         450,
     ),
@@ -81,9 +79,8 @@ LESSONS = {
         FeedbackSettings(
             encoder_layers=2, decoder_layers=1, width=64, heads=4, feed_forward=128, dropout=0.0
         ),
-        7,
         3e-3,
-        320,
+        325,
     ),
 }
 
@@ -108,9 +105,13 @@ def draw(longest, *, backward, rows=BATCH):
 
 
 def teach(model, lesson, *, backward):
+    """The share of fresh sentences that it answers without a slip in the end."""
     optimizer = torch.optim.Adam(model.parameters(), lr=lesson.rate)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lesson.rate, lesson.steps)
-    for _ in range(lesson.steps):
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min(1, (step + 1) / WARMUP) * (1 - step / lesson.steps)
+    )
+    share = 0.0
+    for step in range(1, lesson.steps + 1):
         drill = draw(lesson.longest, backward=backward)
         logits = model(drill.source, drill.target)
         loss = F.cross_entropy(logits.flatten(0, 1), drill.labels.flatten(), ignore_index=PAD)
@@ -119,6 +120,12 @@ def teach(model, lesson, *, backward):
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
+        if step % CHECK_EVERY == 0:
+            share = exact(model.eval(), lesson, backward=backward)
+            if share > ENOUGH:
+                break
+            model.train()
+    return share
 
 
 @torch.inference_mode()
@@ -137,11 +144,10 @@ def exact(model, lesson, *, backward):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_learns(family):
-    seed = random.SystemRandom().randrange(2**31)
-    backward = seed % 2 == 1
+    seed = random.randrange(2**31)  # the same in `make test`, another in `make fuzz`
+    backward = (seed + list(FAMILIES).index(family)) % 2 == 1
     torch.manual_seed(seed)
     lesson = LESSONS[family]
     model = build_model(lesson.settings, SIZE, SIZE, joint=True)
-    teach(model.train(), lesson, backward=backward)
-    share = exact(model.eval(), lesson, backward=backward)
-    assert share > 0.99, f"{share:.1%} exact with {seed=}, {backward=}"
+    share = teach(model.train(), lesson, backward=backward)
+    assert share > ENOUGH, f"{share:.1%} exact with {seed=}, {backward=}"
