@@ -38,7 +38,7 @@ browser:
 	       >/dev/null; } \
 	  || echo "no Chromium found: the tests of the pages will be skipped; install it to run them"
 
-# --no-compile: Python compiles what it imports, which is a third of ten thousand files.
+# --no-compile: Python compiles what it imports; there are ten thousand files, most never asked for.
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'

@@ -14,6 +14,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from forks import Fork
 from regard.cli.train import app
 from regard.errors import RunError, StorageError
 from regard.recipes.load import dump_recipe
@@ -22,13 +23,14 @@ from tiny import tiny_recipe
 
 pytestmark = pytest.mark.slow
 
+STEPS = 100
 RECIPE = tiny_recipe(
     "corpus.generated={train: 200, valid: 20, test: 10}",
     "text.source.sampling=0.2",
-    "training.steps=150",
+    f"training.steps={STEPS}",
     "training.batch_tokens=256",
     "training.moving_average=0.9",
-    "training.save_every=6",
+    "training.save_every=4",
     "training.log_every=5",
     "training.validation={every: 20, sentences: 3, by: loss}",
 )
@@ -37,8 +39,8 @@ FILES = [
     "model.safetensors",
     *(f"weights/{name}.safetensors" for name in ("best", "last", "average")),
 ]
-PATIENCE = 60
-"""Seconds until something that has not happened never will."""
+PATIENCE = 300
+"""Seconds until something that has not happened never will, on a busy machine too."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -76,6 +78,17 @@ def start(*args):
     )
 
 
+def kill(folder, args, happened, *, pause):
+    """Let a run go on and kill it a little after something has happened."""
+    process = Fork(folder.parent / "log", "train", *args, "--out", folder, "--device", "cpu")
+    try:
+        wait_for(process, happened)
+        time.sleep(random.uniform(0, pause))
+    finally:
+        process.kill()
+    assert process.wait(PATIENCE) == -signal.SIGKILL, f"the kill came too late: {process.said()}"
+
+
 def run_here(*args):
     """The command in this process, which takes no time to start."""
     args = [*map(str, args), "--device", "cpu"]
@@ -86,9 +99,13 @@ def wait_for(process, happened):
     """Wait until something has happened in a running process."""
     deadline = time.monotonic() + PATIENCE
     while not happened():
-        assert process.poll() is None, f"it ended too soon: {process.communicate()[1]}"
+        assert process.poll() is None, f"it ended too soon: {said(process)}"
         assert time.monotonic() < deadline, "it never happened"
         time.sleep(0.002)
+
+
+def said(process):
+    return process.said() if isinstance(process, Fork) else process.communicate()[1]
 
 
 def new_checkpoint(folder):
@@ -119,13 +136,10 @@ def test_killed_ten_times_it_ends_as_if_it_had_not_been(recipe, unbroken, tmp_pa
         *itertools.repeat(None, 6),  # at some new checkpoint
         ending.exists,
     ]
-    for number, moment in enumerate(moments):
+    for moment in moments:
         begun = (folder / "recipe.yaml").exists()
-        with start(*(("--resume",) if begun else (recipe,)), "--out", folder) as process:
-            wait_for(process, moment or new_checkpoint(folder))
-            time.sleep(random.uniform(0, 0.01 if moment else 0.03))
-            process.kill()
-        assert process.returncode == -signal.SIGKILL, f"kill {number} came too late"
+        args = ("--resume",) if begun else (recipe,)
+        kill(folder, args, moment or new_checkpoint(folder), pause=0.01 if moment else 0.03)
     with start("--resume", "--out", folder) as process:
         _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, said
@@ -140,11 +154,7 @@ def test_killed_while_it_is_refined(recipe, tmp_path):
     begun = folder / "refined" / "weights" / "first.safetensors"
     for moment in (begun.exists, *itertools.repeat(None, 3)):
         again = ("--resume",) if folder.exists() else (recipe, *settings)
-        with start(*again, "--out", folder) as process:
-            wait_for(process, moment or new_checkpoint(folder / "refined"))
-            time.sleep(random.uniform(0, 0.03))
-            process.kill()
-        assert process.returncode == -signal.SIGKILL, "a kill came too late"
+        kill(folder, again, moment or new_checkpoint(folder / "refined"), pause=0.03)
     assert run_here("--resume", "--out", folder).exit_code == 0
     assert_same(folder, whole)
     assert_same(folder / "refined", whole / "refined")
@@ -160,7 +170,7 @@ def test_asked_to_stop_it_saves_and_says_how_to_go_on(recipe, unbroken, tmp_path
         _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + signal.SIGTERM
     step = int(list_checkpoints(folder / "checkpoints")[0].name.split("-")[1])
-    assert 0 < step < 150
+    assert 0 < step < STEPS
     assert said.splitlines()[-1] == (
         f"stopped at step {step}; all is saved. Go on with: regard train --resume --out {folder}"
     )
@@ -189,7 +199,7 @@ def test_every_checkpoint_damaged_it_begins_anew(recipe, unbroken, tmp_path):
     assert run_here(recipe, "--out", folder, *stop).exit_code == 0
     for path in list_checkpoints(folder / "checkpoints"):
         path.write_bytes(b"")
-    run_here("--resume", "--out", folder, "--set", "training.steps=150")
+    run_here("--resume", "--out", folder, "--set", f"training.steps={STEPS}")
     assert_same(folder, unbroken)
 
 
