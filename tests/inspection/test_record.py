@@ -49,7 +49,7 @@ class Halves(Tokenizer):
     def encode(self, texts):
         raise NotImplementedError
 
-    sample = surfaces = fingerprint = save = encode
+    resample = surfaces = fingerprint = save = encode
 
 
 class Fake(Model):
