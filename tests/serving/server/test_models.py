@@ -4,6 +4,7 @@ import shutil
 import pytest
 
 from regard.errors import RunError, SettingsError
+from regard.serving.exported import find_export
 from regard.serving.server.metrics import Metrics
 from regard.serving.server.models import Languages, Loading, Models, language_name, read_asked
 from regard.serving.server.refusals import RequestError
@@ -62,7 +63,9 @@ def test_the_engine_and_its_precision(copied):
 
     assert translator(engine="native").engine_for() == "native"
     assert translator(precision="int8").engine_for() == "ctranslate2"
-    assert list((copied / "ctranslate2").glob("model-int8-*"))
+    export = find_export(copied, copied / "model.safetensors", "model", "int8")
+    assert export is not None  # which `auto` may have made before
+    assert export.card.precision == "int8"
     with pytest.raises(SettingsError, match="int16 is CTranslate2's"):
         translator(engine="native", precision="int16")
 
