@@ -42,6 +42,7 @@ class Doors:
         self._metrics.inside.set(self._inside)
         try:
             if self.shut and scope["path"] not in ALWAYS:
+                await _hear_out(receive)
                 refused = busy("the server is stopping; try again soon", 1)
                 await refused.response()(scope, receive, visit.send)
             else:
@@ -96,6 +97,15 @@ class Doors:
             status=status,
             seconds=round(took, 4),
         )
+
+
+async def _hear_out(receive: Receive) -> None:
+    """Read a request to its end, or until its client leaves.
+
+    A connection that is closed with something unread is reset, and the answer may be lost with it.
+    """
+    while (await receive()).get("more_body", False):
+        pass
 
 
 class Visit:
