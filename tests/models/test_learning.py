@@ -22,7 +22,7 @@ from regard.models.transformer import TransformerSettings
 from regard.text.special import BOS, EOS, PAD
 from regard.types import Padded
 
-SYMBOLS, LONGEST, BATCH = 6, 5, 64
+SYMBOLS, LONGEST, BATCH = 8, 7, 64
 WARMUP, CHECK_EVERY, ENOUGH = 30, 25, 0.99
 SIZE = 4 + SYMBOLS
 
@@ -56,7 +56,10 @@ LESSONS = {
     ),
     # Nor has ByteNet attention: its columns must learn where in the sentence they stand.
     "bytenet": Lesson(
-        ByteNetSettings(encoder_blocks=6, decoder_blocks=2, width=96, max_dilation=4), 6e-3, 350
+        ByteNetSettings(encoder_blocks=6, decoder_blocks=2, width=96, max_dilation=4),
+        6e-3,
+        350,
+        longest=5,
     ),
     "convs2s": Lesson(
         ConvS2SSettings(encoder_layers=2, decoder_layers=2, width=64, embedding=48), 5e-3, 300
@@ -67,6 +70,7 @@ LESSONS = {
         ),
         5e-3,
         400,
+        longest=5,
     ),
     "transformer": Lesson(
         TransformerSettings(
