@@ -224,7 +224,7 @@ def _waiting() -> Iterator[None]:
 @contextmanager
 def _crowded(share: float) -> Iterator[None]:
     """Who is done leaves only when no more than this share go on."""
-    with mock.patch.object(loop, "CROWDED", share):
+    with mock.patch.object(loop, "CROWDED", share), mock.patch.object(loop, "SPARSE", share):
         yield
 
 
@@ -237,8 +237,9 @@ VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "without norm": partial(_without, "norm"),
     "attention by plain products": _plain_products,
     "waiting each step": _waiting,
-    "leaving at 3/4": partial(_crowded, 3 / 4),
+    "leaving at 7/8": partial(_crowded, 7 / 8),
     "leaving at 1/2": partial(_crowded, 1 / 2),
+    "leaving at 1/4": partial(_crowded, 1 / 4),
 }
 
 

@@ -28,6 +28,16 @@ def test_finished_sentences_leave_the_batch_and_answers_stay_in_order():
     assert decoder.batches == [4, 3, 3, 2, 2, 2, 1, 1, 1, 1]
 
 
+@pytest.mark.parametrize(("few", "batches"), [(9, [4, 4, 4, 2, 2, 2, 1, 1, 1, 1]), (0, None)])
+def test_few_do_not_hurry_to_leave_a_device_that_waits_for_its_host(few, batches, monkeypatch):
+    monkeypatch.setattr(loop, "is_near", lambda x: False)
+    monkeypatch.setattr(loop, "FEW", few)
+    decoder = Countdown()
+    found = explore(decoder, decoder.start([5, 0, 9, 2]), plan([3] * B), None)
+    assert [h.tokens for (h,) in found] == [(4,) * n for n in (5, 0, 9, 2)]
+    assert decoder.batches == (batches or [4, 3, 3, 2, 2, 2, 1, 1, 1, 1])
+
+
 @pytest.mark.parametrize("stop", ["safe", "size"])
 @pytest.mark.parametrize("crowded", [0.0, 0.5, 1.0])
 def test_who_is_done_may_stay_a_while_and_is_not_asked_again(crowded, stop, monkeypatch):

@@ -54,12 +54,17 @@ class Finished(NamedTuple):
         these may be as many sentences: so numbers are read out flat.
         """
         scores, log_probs, tokens, ended = (x[:, :most] for x in self)
+        if bool(scores.isnan().any()):
+            raise SearchError(
+                "the model's output is not a number (NaN): its weights are damaged, or overflow "
+                "in the precision in use; try float32"
+            )
         (num, width), lengths = tokens.shape[1:], (tokens != PAD).sum(-1)  # BOS with them
         said: list[int] = tokens.flatten().tolist()
         columns = (x.flatten().tolist() for x in (scores, log_probs, lengths, ended))
         rows = zip(range(0, len(said), width), *columns, strict=True)
         found = [
-            _hypothesis(score, log_prob, tuple(said[first + 1 : first + length]), ends)
+            Hypothesis(tuple(said[first + 1 : first + length]), score, log_prob, ends)
             for first, score, log_prob, length, ends in rows
         ]
         return [
@@ -76,12 +81,3 @@ class Finished(NamedTuple):
         mine = self._replace(tokens=F.pad(self.tokens, (0, longer), value=PAD))
         pairs = zip(mine, new, strict=True)
         return Finished(*(take(torch.cat(pair, 1), best) for pair in pairs))
-
-
-def _hypothesis(score: float, log_prob: float, said: tuple[int, ...], ended: bool) -> Hypothesis:
-    if math.isnan(score):
-        raise SearchError(
-            "the model's output is not a number (NaN): its weights are damaged, or overflow in "
-            "the precision in use; try float32"
-        )
-    return Hypothesis(said, score, log_prob, ended)

@@ -37,7 +37,8 @@ class Penalties:
     def __init__(self, settings: BeamSettings, lengths: Tensor, limits: Sequence[int]) -> None:
         self.alpha, self.beta = settings.length_penalty, settings.coverage_penalty
         self.normalise, self.lengths = settings.normalise, lengths
-        factors = torch.tensor([self.factor(limit) for limit in limits])  # (B,)
+        each = {limit: self.factor(limit) for limit in set(limits)}
+        factors = torch.tensor([each[limit] for limit in limits])  # (B,)
         self.least_factors = factors.nextafter(torch.zeros(())).to(lengths.device)  # (B,)
         """Of each sentence at its limit, rounded towards zero: so a bound errs upwards."""
 

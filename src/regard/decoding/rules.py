@@ -60,7 +60,8 @@ class Rules:
     ) -> None:
         where, sources = lengths.device, lengths.tolist()
         self.excluded = settings.excluded
-        self.limits: list[int] = [settings.limit(source) for source in sources]
+        limits = {source: settings.limit(source) for source in set(sources)}
+        self.limits: list[int] = [limits[source] for source in sources]
         never = [PAD, BOS] if settings.allow_unknown else [PAD, BOS, UNK]
         self._always = Sayable(tuple(never), EOS, FLOOR, self.excluded == "lost")
         self.filters: list[Filter] = [forbid_tokens(never, where)]

@@ -1,6 +1,7 @@
 """Rows of ids laid end to end, which arrays take in one go."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,8 +25,10 @@ class Flat(NamedTuple):
 def flatten(rows: Sequence[Ids]) -> Flat:
     """The same rows, end to end."""
     counts = np.fromiter((len(row) for row in rows), np.int64, len(rows))
-    arrays: list[Any] = [np.empty(0, np.int32), *rows]
-    return Flat(np.concatenate(arrays, dtype=np.int32, casting="unsafe"), counts)
+    if any(isinstance(row, np.ndarray) for row in rows):
+        arrays: Any = rows
+        return Flat(np.concatenate(arrays, dtype=np.int32, casting="unsafe"), counts)
+    return Flat(np.fromiter(chain.from_iterable(rows), np.int32, int(counts.sum())), counts)
 
 
 def begin(counts: Numbers) -> Numbers:
