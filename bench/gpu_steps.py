@@ -208,7 +208,7 @@ class CapturedLearner:
 
     def shapes(self, given: list[Batch]) -> dict[str, float]:
         """How many there were, and the share of both sides' tokens that is filler."""
-        shapes = [shape for batch in given if (shape := self.work.buckets.shape(batch))]
+        shapes = [self.work.buckets.shape(batch) for batch in given]
         filled = sum(shape.source_tokens + shape.target_tokens for shape in shapes)
         own = sum(len(batch.places) + len(batch.source_places) for batch in given)
         return {"shapes": len(self.work.runs), "filler": 1 - own / filled}

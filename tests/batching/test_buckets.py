@@ -1,8 +1,10 @@
+import numpy as np
 import pytest
 import torch
 
 from regard.batching.buckets import Buckets, fill_up, round_up, shortest
 from regard.batching.collate import collate
+from regard.batching.plan import plan_epoch
 from regard.kernels.loss import IGNORED
 
 BUDGET = 300
@@ -73,22 +75,53 @@ def test_batches_of_like_length_share_a_shape():
     assert PADDED.shape(few) == PADDED.shape(many)
 
 
+@pytest.mark.parametrize("grown", [1, 2, 3])
 @pytest.mark.parametrize("buckets", [PACKED, PADDED], ids=["packed", "padded"])
-def test_every_batch_of_a_budget_fits(buckets):
-    for length in range(1, 80):
+def test_every_batch_fits_though_it_has_grown_beyond_the_budget(buckets, grown):
+    for length in range(1, 80, grown):
         for rows in {1, max(1, BUDGET // (length + 1))}:
             for sides in ([length], [1]), ([length], [length]), ([1], [length]):
-                given = batch(*(side * rows for side in sides))
+                given = batch(*(side * (grown * rows) for side in sides))
                 shape, found = buckets.shape(given), filled(given, buckets)
                 assert found.target.ids.shape == (shape.rows, shape.target)
                 assert len(found.places) == shape.target_tokens
+                assert torch.equal(found.labels[: given.num_tokens], given.labels)
                 if buckets.packed:
                     assert found.target.mask.sum() == shape.target_tokens
                     assert found.source.mask.sum() == shape.source_tokens
 
 
-def test_a_batch_beyond_the_budget_has_no_shape():
-    assert PACKED.shape(batch([BUDGET], [3])) is None
+def test_one_sentence_beyond_the_budget_has_a_shape():
+    for buckets in (PACKED, PADDED):
+        for length in (BUDGET, 2 * BUDGET, 5 * BUDGET):
+            assert filled(batch([length], [3]), buckets).source.mask[0].sum() == length + 1
+
+
+def cut_at_random(budget):
+    """Batches planned within a budget, of which then each token may become two."""
+    chance = np.random.default_rng(1)
+    sources = np.clip(chance.lognormal(2.6, 0.35, 20 * budget).astype(np.int32), 3, 60)
+    targets = np.maximum(1, sources + chance.integers(-2, 3, len(sources), np.int32))
+    plan = plan_epoch(sources + 1, targets + 1, budget=budget, seed=1, epoch=0)
+    for rows in plan:
+        yield batch(*((side + chance.binomial(side, 0.2)).tolist()
+                      for side in (sources[rows], targets[rows])))  # fmt: skip
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_batches_cut_at_random_have_few_shapes_and_little_filler(packed):
+    given = list(cut_at_random(1024))
+    shapes = [Buckets(1024, packed).shape(one) for one in given]
+    over = [len(one.source.ids) * one.source.ids.shape[1] > 1024 for one in given]
+    assert sum(over) > 0.9 * len(given)
+    assert len(given) > 300
+    assert len(set(shapes)) < (32 if packed else 45)
+    if packed:
+        own = sum(len(one.places) + len(one.source_places) for one in given)
+        assert sum(x.source_tokens + x.target_tokens for x in shapes) < 1.035 * own
+    else:
+        own = sum(one.source.ids.numel() + one.target.ids.numel() for one in given)
+        assert sum(x.rows * (x.source + x.target) for x in shapes) < 1.17 * own
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -97,6 +130,13 @@ def test_nothing_is_longer_than_the_model_can_take(packed):
     given = batch([17, 18], [3, 4])
     assert buckets.shape(given)[1:3] == (19, 8 if packed else 5)
     assert filled(given, buckets).source.ids.shape[1] == 19
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_what_is_too_long_for_the_model_stays_as_long_for_it_to_say_so(packed):
+    found = filled(batch([24, 18], [3, 4]), Buckets(BUDGET, packed, limit=19))
+    assert found.source.ids.shape[1] == 25
+    assert found.target.ids.shape[1] <= 19
 
 
 def test_lengths_are_rounded_to_few():

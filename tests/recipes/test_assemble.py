@@ -211,9 +211,9 @@ def test_several_processes_prepare_the_batches_that_one_would(tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("text", "makers"),
     [
-        ({"source": {"sampling": 0.1}}, 2),
+        ({"source": {"sampling": 0.1}}, 4),
         ({"source": {"kind": "unigram", "sampling": 0.1}}, 8),
-        ({"source": {"sampling": 0.1}, "target": {"kind": "unigram"}, "joint": False}, 2),
+        ({"source": {"sampling": 0.1}, "target": {"kind": "unigram"}, "joint": False}, 4),
         ({"source": {}, "target": {"kind": "unigram", "sampling": 0.1}, "joint": False}, 8),
     ],
 )

@@ -1,3 +1,4 @@
+import random
 from contextlib import nullcontext
 from functools import partial
 
@@ -51,8 +52,8 @@ def learning(chosen=None, *, consistency=0.0, autocast=nullcontext, **settings):
     return Learning(model, loss, optimizer, moving, totals, ExpertUse(), CLIP, autocast)
 
 
-def step_of(it, recorder, notes=None):
-    buckets = Buckets(60, it.model.packs, it.model.limit)
+def step_of(it, recorder, notes=None, budget=60):
+    buckets = Buckets(budget, it.model.packs, it.model.limit)
     return CapturedStep(it, buckets, recorder, [].append if notes is None else notes.append)
 
 
@@ -66,11 +67,11 @@ def close(found, wanted):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=2e-4)
 
 
-def both(given, recorder, accumulate=1, notes=None, **how):
+def both(given, recorder, accumulate=1, notes=None, budget=60, **how):
     """The same batches learned from in both ways."""
     # The slope of a bias of keys is 0 but for rounding, of which Adam would make whole steps.
     plain, other = (learning(**how) for _ in range(2))
-    captured, plain_step = step_of(other, recorder, notes), PlainStep(plain)
+    captured, plain_step = step_of(other, recorder, notes, budget), PlainStep(plain)
     for step in range(1, 1 + len(given) // accumulate):
         some = given[(step - 1) * accumulate : step * accumulate]
         plain_step(some, rate=0.01 * step, step=step)
@@ -90,11 +91,12 @@ WAYS = {
 }
 
 
+@pytest.mark.parametrize("budget", [60, 11], ids=["within", "beyond"])
 @pytest.mark.parametrize("accumulate", [1, 2])
 @pytest.mark.parametrize("how", WAYS.values(), ids=WAYS)
-def test_it_ends_where_the_plain_step_ends(how, accumulate):
+def test_it_ends_where_the_plain_step_ends(how, accumulate, budget):
     recorder = Counted()
-    captured = both(batches(LENGTHS), recorder, accumulate, **how)
+    captured = both(batches(LENGTHS), recorder, accumulate, budget=budget, **how)
     assert recorder.captured == len(captured.runs) > 0
     assert recorder.replayed >= recorder.captured
     assert captured.instead is None
@@ -143,14 +145,19 @@ def test_of_several_batches_each_shape_is_captured_and_the_update():
     assert recorder.replayed == 6
 
 
-def test_a_batch_beyond_the_buckets_is_learned_from_without_them():
+@pytest.mark.parametrize("positions", ["sinusoid", "relative"], ids=["packed", "padded"])
+def test_batches_that_were_cut_at_random_are_replayed(positions):
+    chance, lengths = random.Random(1), []
+    for _ in range(40):  # planned with 60 positions, and then cut
+        length = chance.choice([5, 7, 9])
+        grown = [length + chance.randint(0, length // 2) for _ in range(60 // (length + 1))]
+        lengths.append(grown)
+    assert sum(len(one) * (max(one) + 1) > 60 for one in lengths) > 30
     recorder = Counted()
-    captured = step_of(learning(), recorder)
-    long = batches([[70]])
-    for step in (1, 2, 3):
-        captured(long, rate=0.01, step=step)
-    assert not captured.buffers
-    assert recorder.captured == 0
+    captured = step_of(learning(positions=positions), recorder)
+    for step, batch in enumerate(batches(lengths), start=1):
+        captured([batch], rate=0.01, step=step)
+    assert recorder.replayed > 0.6 * len(lengths)
 
 
 def test_no_more_shapes_are_captured_than_are_worth_it(monkeypatch):
@@ -158,6 +165,15 @@ def test_no_more_shapes_are_captured_than_are_worth_it(monkeypatch):
     recorder = Counted()
     captured = both(batches(LENGTHS), recorder, **FREE)
     assert len(captured.buffers) == recorder.captured == 1
+
+
+def test_a_shape_seen_once_takes_no_place_from_others(monkeypatch):
+    monkeypatch.setattr(captured_module, "MOST", 1)
+    recorder, (once, often) = Counted(), batches([[9, 11], [3, 5, 4]])
+    captured = both([once, often, often, often, once, once], recorder, **FREE)
+    assert list(captured.buffers) == [captured.buckets.shape(often)]
+    assert recorder.captured == 1
+    assert recorder.replayed == 2
 
 
 def test_dropout_differs_each_time():
@@ -220,14 +236,16 @@ def test_what_is_compiled_is_not_captured():
 
 
 @every_one
+@pytest.mark.parametrize("budget", [90, 10], ids=["within", "beyond"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_batch_that_is_filled_up_costs_what_it_cost(name, dtype):
+def test_a_batch_that_is_filled_up_costs_what_it_cost(name, dtype, budget):
     model, source, target = tiny(name, dtype=dtype)
     places, cells = (x.mask.flatten().nonzero().squeeze(1) for x in (target, source))
     batch = Batch(source, target, places, torch.randint(V_TARGET, places.shape), cells)
-    buckets = Buckets(90, model.packs, model.limit)
+    buckets = Buckets(budget, model.packs, model.limit)
     filled = fill_up(batch, buckets.shape(batch), packed=model.packs)
     assert filled.num_tokens > batch.num_tokens
+    assert (source.ids.numel() > budget) == (budget == 10)
     weights, found = list(model.parameters()), []
     for one in (batch, filled):
         loss = batch_loss(model, one, 0.1)

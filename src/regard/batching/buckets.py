@@ -5,6 +5,10 @@ model that packs its sentences pays for tokens: rows of filler hold the few that
 round number of them, and how long the rows are is no matter. Another one pays for the rectangle:
 lengths are rounded finely then, each row of filler has one token, and labels that are missing are
 asked for where there is padding.
+
+A batch is planned within a budget, and grows beyond it where its words are cut at random after
+that. How much differs from batch to batch, and so would everything about its shape: such batches
+are rounded more coarsely, and both their sides to one length.
 """
 
 from typing import NamedTuple
@@ -25,6 +29,8 @@ FEW_GRAINS = 8
 knows."""
 FINE = 8
 """Between a power of two and the next, there are so many lengths of rectangles."""
+ROUGH = 4
+"""And so many numbers of rows, of rectangles beyond the budget."""
 
 
 class Shape(NamedTuple):
@@ -38,7 +44,7 @@ class Shape(NamedTuple):
 
 
 class Buckets(NamedTuple):
-    """Shapes for all batches of at most `budget` positions on their longer side."""
+    """Shapes for all batches, few for those planned with `budget` positions on the longer side."""
 
     budget: int
     packed: bool = True
@@ -46,19 +52,21 @@ class Buckets(NamedTuple):
     limit: int | None = None
     """The longest side that the model can take, if there is one."""
 
-    def shape(self, batch: Batch) -> Shape | None:
-        """That of the bucket of a batch; None where the batch is larger than any bucket."""
+    def shape(self, batch: Batch) -> Shape:
+        """That of the bucket of a batch."""
         rows, sides = len(batch.source.ids), (batch.source, batch.target)
-        if rows * max(side.ids.shape[1] for side in sides) > self.budget:
-            return None
-        source, target = (round_up(x.ids.shape[1], self._parts) for x in sides)
-        most = self.budget // shortest(max(source, target), self._parts)
-        if self.limit is not None:
-            source, target = min(source, self.limit), min(target, self.limit)
+        lengths = [side.ids.shape[1] for side in sides]
+        rounded, coarse = [round_up(length, self._parts) for length in lengths], 1
+        most = self.budget // shortest(max(rounded), self._parts)
+        if rows * max(lengths) > self.budget:
+            rounded, coarse = [max(rounded)] * 2, 2
+            # Few have twice the rows for their length: there is one number for most of a length.
+            most = round_up(max(rows, 2 * most), 1) if self.packed else round_up(rows, ROUGH)
+        source, target = (self._within_limit(*both) for both in zip(lengths, rounded, strict=True))
         if not self.packed:
-            wanted = min(_round(batch.num_tokens, self._grain(FEW_GRAINS)), most * target)
-            return Shape(most, source, target, most * source, wanted)
-        grain = self._grain(GRAINS)
+            wanted = _round(batch.num_tokens, coarse * self._grain(FEW_GRAINS))
+            return Shape(most, source, target, most * source, min(wanted, most * target))
+        grain = coarse * self._grain(GRAINS)
         tokens = (_round(len(places), grain) for places in (batch.source_places, batch.places))
         return Shape(most + -(-grain // min(source, target)), source, target, *tokens)
 
@@ -69,6 +77,10 @@ class Buckets(NamedTuple):
     def _grain(self, grains: int) -> int:
         """What numbers of tokens are multiples of."""
         return _round(-(-self.budget // grains), EVEN)
+
+    def _within_limit(self, length: int, rounded: int) -> int:
+        """As long as the model can take; where `length` is too much for it, it will say so."""
+        return rounded if self.limit is None else max(length, min(rounded, self.limit))
 
 
 def fill_up(batch: Batch, shape: Shape, *, packed: bool = True) -> Batch:
@@ -123,10 +135,15 @@ def _round(number: int, multiple: int) -> int:
 
 def round_up(length: int, parts: int) -> int:
     """The least no less than `length`, of `parts` evenly from each power of two to the next."""
-    below = 1 << max(0, (length - 1).bit_length() - 1)
-    return _round(length, max(1, below // parts))
+    return _round(length, _apart(length, parts))
 
 
 def shortest(rounded: int, parts: int) -> int:
     """The least length that is rounded up to `rounded`."""
-    return next(n for n in range(1, rounded + 1) if round_up(n, parts) == rounded)
+    return rounded - _apart(rounded, parts) + 1
+
+
+def _apart(length: int, parts: int) -> int:
+    """How far from each other the numbers are between which `length` lies; at least 1."""
+    below = 1 << max(0, (length - 1).bit_length() - 1)
+    return max(1, below // parts)

@@ -41,7 +41,9 @@ def collate(sources: Rows, targets: Rows) -> Batch:
     target = pad(targets, first=BOS)  # (B, T)
     answers = pad(targets, last=EOS)  # (B, T), the same shape: one place to the left
     source, places = pad_source(sources), _places(target)  # (B, S), (M,)
-    return Batch(source, target, places, answers.ids.flatten()[places], _places(source))
+    # not by [places], which torch shares out among threads: for so few it is all waiting
+    labels = answers.ids.flatten().index_select(0, places)  # (M,)
+    return Batch(source, target, places, labels, _places(source))
 
 
 def _places(padded: Padded) -> Tensor:

@@ -6,7 +6,8 @@ device too. Where a step has one batch there is one graph for each shape, which 
 where it has several, each shape's adds to the gradients and one more uses them up.
 
 The first batch of each shape is learned from without a graph, which readies all kernels; the second
-is captured. What is random differs in each replay: a graph asks the device's generator anew.
+is captured, so that no graph is made for what is seen once. What is random differs in each replay:
+a graph asks the device's generator anew.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +25,8 @@ from regard.training.step import Learning, PlainStep
 from regard.types import Batch
 
 MOST = 96
-"""Shapes that are captured: other batches, which are rare then, are learned from as they are."""
+"""Shapes that are captured, the first to be seen twice: batches of others, which are rare then, are
+learned from as they are."""
 
 Note = Callable[[str], None]
 
@@ -129,15 +131,17 @@ class CapturedStep:
     def _learn(self, batch: Batch, work: Callable[[Batch], None]) -> None:
         """Do `work` with a batch."""
         shape = self.buckets.shape(batch)
-        if shape is None or (shape not in self.buffers and len(self.buffers) >= MOST):
+        if shape not in self.buffers and len(self.buffers) >= MOST:
             work(batch.to(self.where))
             return
         filled = fill_up(batch, shape, packed=self.buckets.packed)
         if shape in self.buffers:
             put(filled, self.buffers[shape])
-        else:
+        elif shape in self.done:
             self.buffers[shape] = filled.to(self.where)
-        self._run(shape, lambda: work(self.buffers[shape]))
+        else:
+            filled = filled.to(self.where)
+        self._run(shape, partial(work, self.buffers.get(shape, filled)))
 
     def _run(self, what: Shape | None, work: Run) -> None:
         """Do it as it is for the first time, and after that as it was captured."""
