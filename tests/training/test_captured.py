@@ -255,7 +255,7 @@ def test_a_batch_that_is_filled_up_costs_what_it_cost(name, dtype, budget):
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-10 if exact else 1e-4)
 
 
-def four_steps(model, batch, *, recorder=None):
+def four_steps(model, batch, budget, *, recorder=None):
     """The loss before each of four steps, by graphs where a recorder is given, and the step."""
     where, settings = next(model.parameters()).device, OptimizerSettings()
     learning = Learning(
@@ -264,7 +264,7 @@ def four_steps(model, batch, *, recorder=None):
     )  # fmt: skip
     step, notes, seen = PlainStep(learning), [], []
     if recorder is not None:
-        buckets = Buckets(90, model.packs, model.limit)
+        buckets = Buckets(budget, model.packs, model.limit)
         step = CapturedStep(learning, buckets, recorder, notes.append)
     for number in range(1, 5):
         learning.totals.zero_()
@@ -276,8 +276,9 @@ def four_steps(model, batch, *, recorder=None):
 @pytest.mark.parametrize(
     "where", ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, needs_cuda])]
 )
+@pytest.mark.parametrize("budget", [90, 10], ids=["within", "beyond"])
 @every_one
-def test_a_captured_step_learns_what_a_plain_one_learns(name, where):
+def test_a_captured_step_learns_what_a_plain_one_learns(name, where, budget):
     losses = []
     for captured in (False, True):
         model, source, target = tiny(name, dtype=torch.float32)
@@ -285,7 +286,7 @@ def test_a_captured_step_learns_what_a_plain_one_learns(name, where):
         batch = Batch(source, target, places, target.ids.flatten()[places], cells)
         there = torch.device(where)
         recorder = (Graphs(there) if where == "cuda" else Again()) if captured else None
-        seen, notes = four_steps(model.to(there), batch, recorder=recorder)
+        seen, notes = four_steps(model.to(there), batch, budget, recorder=recorder)
         assert not notes
         losses.append(torch.tensor(seen))
     torch.testing.assert_close(*losses, rtol=1e-3, atol=1e-3)
