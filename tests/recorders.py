@@ -29,13 +29,14 @@ class Counted(Again):
 class Tape(Counted):
     """Does operations again where their tensors lie, as a graph does, and no Python between them.
 
-    Unlike a graph it has them done while it records.
+    Unlike a graph it has them done while it records, and then puts back what they changed.
     """
 
     def capture(self, work):
         reel = _Reel()
         with reel:
             work()
+        reel.put_back()
         return super().capture(reel.play)
 
 
@@ -43,8 +44,11 @@ class _Reel(TorchDispatchMode):
     def __init__(self):
         super().__init__()
         self.done = []
+        self.before = {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func._schema.is_mutable and not self._made_here(args[0]):
+            self.before.setdefault(_place(args[0]), (args[0], args[0].clone()))
         found = func(*args, **(kwargs or {}))
         given = {_place(x) for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)}
         made = [x for x in tree_leaves(found) if isinstance(x, torch.Tensor)]
@@ -52,6 +56,13 @@ class _Reel(TorchDispatchMode):
         if func._schema.is_mutable or any(own):  # all else is another view of what is there
             self.done.append((func, args, kwargs or {}, made, own))
         return found
+
+    def _made_here(self, x):
+        return any(_place(x) == _place(old) for *_, made, own in self.done for old in made if own)
+
+    def put_back(self):
+        for x, old in self.before.values():
+            x.copy_(old)
 
     def play(self):
         for func, args, kwargs, made, own in self.done:

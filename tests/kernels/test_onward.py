@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -98,6 +100,15 @@ def test_the_kernel_leads_to_the_same(cells, length, how, stop, where, far):
     with torch.no_grad():
         assert suits_onward(ways.log_probs, plan.places)
     assert_same(moves._follow_at_once(ways, stand.grid, stand, plan), wanted)
+
+
+def test_the_device_may_know_the_length_alone(where, far):
+    ways, stand, plan = given(where, 3, 7, "safe")
+    wanted = moves._follow(ways, stand.grid, stand, plan)
+    clock = torch.tensor(2, device=where)
+    counted = replace(plan, penalties=plan.penalties.steady(-2, 9, clock))
+    assert_same(moves._follow_at_once(ways, stand.grid, stand, counted), wanted)
+    assert_same(moves._follow(ways, stand.grid, stand, counted), wanted)
 
 
 def test_what_is_not_a_number_is_neither_lost_nor_done(where, far):

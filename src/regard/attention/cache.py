@@ -63,8 +63,20 @@ class Cells(NamedTuple):
             torch.index_select(old, 0, sentences, out=new)  # at once to its place: half the work
         return Cells(kept, _Room(room, filled))
 
-    def append(self, later: KeyValues) -> "Cells":
-        """These, and `later` ones (B, H, K, D) behind them."""
+    def steady(self, more: int) -> "Cells":
+        """These, and behind them `more` that hold nothing yet: see `Paths.steady`."""
+        space = self.kv.keys.shape[2] + more
+        return Cells(KeyValues(*(_with_space(x, space, empty=0.0) for x in self.kv)))
+
+    def append(self, later: KeyValues, spot: Tensor | None = None) -> "Cells":
+        """These, and `later` ones (B, H, K, D) behind them.
+
+        Those of a steady past are laid down in it, at their `spot` (K,).
+        """
+        if spot is not None:
+            for place, new in zip(self.kv, later, strict=True):
+                place.index_copy_(2, spot, new)
+            return self
         first, room = self.kv.keys.shape[2], self.room
         last = first + later.keys.shape[2]
         if torch.is_grad_enabled() or _is_short(later, last):
@@ -83,11 +95,13 @@ def _is_short(later: KeyValues, cells: int) -> bool:
     return cells <= SHORT and later.keys.shape[2] == 1 and later.keys.device.type == "cpu"
 
 
-def _with_space(x: Tensor, space: int) -> Tensor:
-    """`x` (B, H, P, D) at the beginning of (B, H, space, D)."""
+def _with_space(x: Tensor, space: int, *, empty: float | None = None) -> Tensor:
+    """`x` (B, H, P, D) at the beginning of (B, H, space, D); whatever is behind it, or `empty`."""
     rows, heads, filled, width = x.shape
     room = x.new_empty(rows, heads, space, width)
     room[:, :, :filled] = x
+    if empty is not None:
+        room[:, :, filled:] = empty
     return room
 
 
@@ -98,6 +112,8 @@ class Paths(NamedTuple):
     widths: tuple[int, ...]  # t of them, with the sum P: cells laid down at each position
     near: Tensor | None = None  # (P,) the same for where it may look at all; none: anywhere
     newest: Tensor | None = None  # (K, K) what a step lays down in `trails`, if it laid down K
+    clock: Tensor | None = None  # () of a steady form, steps since it was made
+    spot: Tensor | None = None  # (K,) of a steady form, the cells of its newest position
 
     @classmethod
     def empty(cls, sentences: int, *, like: Tensor) -> "Paths":
@@ -108,6 +124,11 @@ class Paths(NamedTuple):
     def length(self) -> int:
         """How many positions each hypothesis has."""
         return len(self.widths)
+
+    @property
+    def next(self) -> int | Tensor:
+        """The position that comes next; a steady form knows it as a tensor ()."""
+        return self.length if self.clock is None else self.length + self.clock
 
     @property
     def places(self) -> Tensor:
@@ -140,13 +161,34 @@ class Paths(NamedTuple):
     def grow(self) -> "Paths":
         """The paths one position on: hypothesis k goes through the k-th new cell, cell P + k."""
         rows, _, width, _ = self.trails.shape
-        own = self.newest
-        if own is None or len(own) != width:
-            own = self.trails.new_zeros(width, width)  # (K, K)
-            if width > 1:
-                own.fill_(float("-inf")).fill_diagonal_(0.0)
-        trails = torch.cat([self.trails, own.expand(rows, 1, -1, -1)], dim=3)  # (B, 1, K, P + K)
+        own = self._own()
+        laid = own.expand(rows, 1, -1, -1)  # (B, 1, K, K)
+        if self.clock is not None:
+            first = sum(self.widths) + self.clock * width
+            spot = first + torch.arange(width, device=own.device)  # (K,)
+            return self._replace(trails=self.trails.index_copy(3, spot, laid), spot=spot)
+        trails = torch.cat([self.trails, laid], dim=3)  # (B, 1, K, P + K)
         return Paths(trails, (*self.widths, width), newest=own)
+
+    def _own(self) -> Tensor:
+        """Through which of K new cells each of K hypotheses goes: (K, K)."""
+        width = self.trails.shape[2]
+        if self.newest is not None and len(self.newest) == width:
+            return self.newest
+        own = self.trails.new_zeros(width, width)
+        return own.fill_(float("-inf")).fill_diagonal_(0.0) if width > 1 else own
+
+    def steady(self, steps: int, clock: Tensor) -> "Paths":
+        """The same, whose trails have room for so many `steps` more, counted by a `clock` ().
+
+        It knows only how long it was when it was made. Cells of positions that are yet to come are
+        there, and nobody sees them.
+        """
+        rows, _, width, filled = self.trails.shape
+        trails = self.trails.new_full((rows, 1, width, filled + steps * width), float("-inf"))
+        trails[..., :filled] = self.trails
+        spot = torch.arange(width, device=clock.device)  # until the first step lays something down
+        return Paths(trails, self.widths, newest=self._own(), clock=clock, spot=spot)
 
     def within(self, reach: int) -> "Paths":
         """The same, seeing nothing that was laid down more than `reach` before the newest."""

@@ -80,3 +80,10 @@ class Ensemble:
         ]
         mean = torch.stack(parts).logsumexp(0)  # (B, K, V)
         return mean, EnsembleState(tuple(member for _, member in steps))
+
+    def steady(self, state: EnsembleState, steps: int, clock: Tensor) -> EnsembleState | None:
+        """That of all members, if each has one."""
+        pairs = zip(self._decoders, state.members, strict=True)
+        found = [decoder.steady(member, steps, clock) for decoder, member in pairs]
+        members = tuple(member for member in found if member is not None)
+        return EnsembleState(members) if len(members) == len(found) else None

@@ -10,6 +10,8 @@ from regard.decoding.grid import Grid
 from regard.decoding.moves import Move, Plan, Stand, conclude, ending, weigh
 from regard.decoding.observe import Observe, Step
 from regard.decoding.posting import is_near, lateness
+from regard.decoding.steady import finish, is_small
+from regard.kernels.graphs import Recorder
 from regard.models.contracts import Decoder, StateT
 from regard.nouns import Hypothesis
 from regard.types import Watch
@@ -33,10 +35,12 @@ def explore(
     watch: Watch | None,
     observe: Observe | None = None,
     numbers: Sequence[int] | None = None,
+    recorder: Recorder | None = None,
 ) -> list[list[Hypothesis]]:
     """The n best answers to each sentence of `state`, a grid (B, 1), in order.
 
-    `numbers`, by default 0, 1, ..., are what `observe` knows the sentences by.
+    `numbers`, by default 0, 1, ..., are what `observe` knows the sentences by. Where nobody looks
+    on, a `recorder` does away with the host when few of them are left: see `steady`.
     """
     limits, where = plan.rules.limits, plan.penalties.lengths.device
     numbers = range(len(limits)) if numbers is None else numbers
@@ -59,6 +63,14 @@ def explore(
             if not present.rows:
                 return answers.all()
             stand = stand.keep(leaving.kept)
+        if recorder is not None and not looked_on:
+            left = [limits[row] - stand.grid.length for row in present.rows]
+            if is_small(stand, plan, left):
+                rest = finish(decoder, stand, plan, left, recorder)
+                if rest is not None:
+                    answers.take(present.rows, rest)
+                    return answers.all()
+                recorder = None
 
 
 def _crowded(grid: Grid) -> float:

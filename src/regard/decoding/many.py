@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import torch
+from torch import device
 
 from regard.batching.collate import pad_source
 from regard.batching.memory import kept_memory
@@ -19,6 +20,7 @@ from regard.decoding.rules import FREE, Wording
 from regard.decoding.search import make_plan
 from regard.decoding.settings import DecodingSettings
 from regard.errors import SearchError
+from regard.kernels.graphs import Graphs, Recorder
 from regard.models.contracts import AnyModel, Decoder, State
 from regard.nouns import Hypothesis
 from regard.types import Padded, Watch
@@ -155,7 +157,17 @@ def search_batch(
         state = read(models, sources, watch)
         if observe is not None:
             observe.begun(job.numbers, lengths)
-        return explore(as_one(models), state, plan, watch, observe, job.numbers)
+        recorder = _recorder(job.settings, where)
+        return explore(as_one(models), state, plan, watch, observe, job.numbers, recorder)
+
+
+def _recorder(settings: DecodingSettings, where: device) -> Recorder | None:
+    """What may record steps of a search: all that a host decides in them would be lost."""
+    return (
+        Graphs(where)
+        if settings.capture and where.type == "cuda" and not settings.sampling
+        else None
+    )
 
 
 def _search_alone(models: Sequence[AnyModel], job: Job) -> Found:

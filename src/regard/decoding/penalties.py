@@ -7,6 +7,8 @@ cp(X, Y) = beta Σ_i log min(Σ_j p_ij, 1), over the real source positions i and
 
 import math
 from collections.abc import Sequence
+from copy import copy
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,6 +18,8 @@ from regard.decoding.settings import BeamSettings, Normalise
 from regard.errors import SearchError
 from regard.types import Site, Watch
 
+MARGIN = 3
+"""The longest that a hypothesis may seem, and one more."""
 COVERAGE_FLOOR = 1e-6
 """The least attention that a source position counts as having had, so that its logarithm is one."""
 
@@ -31,13 +35,21 @@ def coverage_penalty(coverage: Tensor, real: Tensor, beta: float) -> Tensor:
     return beta * logs.masked_fill(~real[:, None], 0.0).sum(-1)  # (B, K)
 
 
+class _Steady(NamedTuple):
+    """Factors for lengths that a device counts."""
+
+    factors: Tensor  # (steps,)
+    clock: Tensor  # ()
+
+
 class Penalties:
     """How the hypotheses of one batch are scored, and how well they may yet score."""
 
     def __init__(self, settings: BeamSettings, lengths: Tensor, limits: Sequence[int]) -> None:
         self.alpha, self.beta = settings.length_penalty, settings.coverage_penalty
         self.normalise, self.lengths = settings.normalise, lengths
-        each = {limit: self.factor(limit) for limit in set(limits)}
+        self._steady: _Steady | None = None
+        each = {limit: self._factor(limit) for limit in set(limits)}
         factors = torch.tensor([each[limit] for limit in limits])  # (B,)
         self.least_factors = factors.nextafter(torch.zeros(())).to(lengths.device)  # (B,)
         """Of each sentence at its limit, rounded towards zero: so a bound errs upwards."""
@@ -71,8 +83,25 @@ class Penalties:
         """
         return (grid.log_probs * self.least_factors[grid.rows, None]).amax(-1)
 
-    def factor(self, length: int) -> float:
+    def factor(self, length: int) -> float | Tensor:
         """What the log-probability of a hypothesis of `length` tokens with EOS counts."""
+        if self._steady is None:
+            return self._factor(length)
+        factors, clock = self._steady
+        return factors.index_select(0, (clock + length)[None])  # (1,)
+
+    def steady(self, before: int, steps: int, clock: Tensor) -> "Penalties":
+        """The same for hypotheses that are longer than they seem: by `before`, and by a `clock` ().
+
+        The clock counts up to so many `steps`.
+        """
+        lengths = range(before, before + steps + MARGIN)
+        factors = torch.tensor([self._factor(max(1, length)) for length in lengths])
+        steady = copy(self)
+        steady._steady = _Steady(factors.to(clock.device), clock)
+        return steady
+
+    def _factor(self, length: int) -> float:
         return 1 / length_penalty(length, self.alpha, self.normalise)
 
 

@@ -1,6 +1,7 @@
 """What every search obeys: how long an answer may be, and what it may and must say."""
 
 from collections.abc import Sequence
+from copy import copy
 from itertools import chain
 from typing import NamedTuple
 
@@ -85,6 +86,12 @@ class Rules:
         """What may be said next, where that is the same at all times; None: there is more to it."""
         free = len(self.filters) == 1 and grid.length >= self.prefixes.shape[1]
         return self._always if free else None
+
+    def beyond_prefixes(self) -> "Rules":
+        """The same, for hypotheses that have said all that they had to."""
+        rules = copy(self)
+        rules.prefixes = self.prefixes[:, :0]
+        return rules
 
     def log_probs(self, logits: Tensor, grid: Grid) -> Tensor:
         """Log-probabilities (B, K, V) of what may be said next; it may write into `logits`."""

@@ -63,8 +63,8 @@ class Task(NamedTuple):
     wanted: int
     """Answers that must be safe."""
     stop: Literal["safe", "size", "limit"]
-    factor: float
-    """What a log-probability is multiplied with to be a score."""
+    factor: float | Tensor
+    """What a log-probability is multiplied with to be a score; the host need not know it."""
     last: int
     """The token that ends an answer."""
     filler: int
@@ -113,6 +113,7 @@ def go_on(ways: Ways, cells: Cells, known: Known, over: Tensor | None, task: Tas
             num_ways, texts.shape[1], width, places, task.wanted, said, known.texts.shape[2],
             task.factor, task.last, task.filler,
             OVER=over is not None, PARENTS=ways.parents is not None, STOP=task.stop,
+            KNOWN_FACTOR=not isinstance(task.factor, Tensor),
             WAYS=_power(num_ways), KNOWN=_power(places), PLACES=tiles.places,
             num_warps=tiles.warps, **COMPILED,
         )  # fmt: skip

@@ -37,6 +37,15 @@ class Decoder(Protocol[StateT]):
         """Logits (B, K, V) of what follows `tokens` (B, K), and the state after them."""
         ...
 
+    def steady(self, state: StateT, steps: int, clock: Tensor) -> StateT | None:
+        """The same state with all its room for so many `steps` more, each with as many cells.
+
+        A step from it leads to a state whose tensors have the shapes of its own, and may lay down
+        in them what it adds. How many steps there were is not known to the host, but to a `clock`
+        () on the device, which counts them from 0. None: this decoder has no such state.
+        """
+        ...
+
 
 class Projection(NamedTuple):
     """A linear layer."""
@@ -79,6 +88,10 @@ class Model(nn.Module, ABC, Generic[StateT]):
         self, tokens: Tensor, state: StateT, *, watch: Watch | None = None
     ) -> tuple[Tensor, StateT]:
         """Logits (B, K, V) of what follows `tokens` (B, K), and the state after them."""
+
+    def steady(self, state: StateT, steps: int, clock: Tensor) -> StateT | None:
+        """See `Decoder`; a family whose states have such a form makes it here."""
+        return None
 
     def forward(self, source: Padded, target: Padded, *, watch: Watch | None = None) -> Tensor:
         """Logits (B, T, V) under teacher forcing."""

@@ -127,6 +127,9 @@ class DeepAtt(Model[AttentiveState]):
         state = replace(state, cells=(*bottom, *cells), position=state.position + 1)
         return self.logits(self.dropout(features)), state
 
+    def steady(self, state: AttentiveState, steps: int, clock: Tensor) -> AttentiveState:
+        return state  # whose shapes no step changes
+
     def _above_bottom(self, x: Tensor, contexts: Tensor, outputs: Tensor) -> Tensor:
         """[half(f^1); h^1] (B, T, 3 D)."""
         given = torch.cat([x, contexts], -1)

@@ -92,3 +92,6 @@ class EncoderDecoder(Model[RecurrentState]):
         cells = self.decoder.step(self.dropout(self.target(tokens)), state.cells)
         features = self.dropout(self.decoder.top(cells))  # (B, K, D)
         return self.logits(features), RecurrentState(cells)
+
+    def steady(self, state: RecurrentState, steps: int, clock: Tensor) -> RecurrentState:
+        return state  # whose shapes no step changes

@@ -110,6 +110,9 @@ class RnnSearch(Model[AttentiveState]):
         state = replace(state, cells=(hidden,), position=state.position + 1)
         return self.logits(features), state
 
+    def steady(self, state: AttentiveState, steps: int, clock: Tensor) -> AttentiveState:
+        return state  # whose shapes no step changes
+
     def _look(self, embedded: Tensor, state: AttentiveState, watch: Watch | None) -> _Looked:
         """c_i and s_i, where `embedded` (B, K, E) is of y_{i-1} and `state` holds s_{i-1}."""
         context = attend(

@@ -235,7 +235,7 @@ class DecoderLayer(CrossLayer[SelfAttention]):
         """`x` (B, K, D) of the newest position of each hypothesis, and the past with it."""
         step = paths.length - 1
         queries, new = self.own.project_all(self.around_own.enter(x), at=step)
-        past = past.append(new)
+        past = past.append(new, paths.spot)
         y = self.own.recall(queries, past, paths, site=Site("decoder", number, step), watch=watch)
         x = self.around_own.leave(x, y)
         return self.finish(x, source, sight, Site("cross", number, step), watch), past
@@ -311,14 +311,20 @@ class Stacks(Model[TransformerState], Generic[LayerT]):
     def output_layer(self) -> Projection:
         return Projection(self.embeddings.outputs)
 
-    def placed(self, x: Tensor, positions: Positions | None, first: int, count: int) -> Tensor:
+    def placed(
+        self, x: Tensor, positions: Positions | None, first: int | Tensor, count: int
+    ) -> Tensor:
         """`x` (B, T, D) told that it stands at `count` positions (T of them, or one) from `first`.
 
-        In a step all K hypotheses stand at the same one.
+        In a step all K hypotheses stand at the same one; of a steady state the host does not know
+        which, and who searches keeps to the limit.
         """
-        check_length(first + count, self.limit)
+        if isinstance(first, int):
+            check_length(first + count, self.limit)
         if positions is not None:
-            if count == 1:
+            if isinstance(first, Tensor):
+                places = positions(first[None])  # (1, D)
+            elif count == 1:
                 places = positions.at(first, x.device)  # (1, D)
             else:
                 places = positions(torch.arange(first, first + count, device=x.device))  # (T, D)
@@ -412,7 +418,7 @@ class Transformer(Stacks[DecoderLayer]):
         self, tokens: Tensor, state: TransformerState, *, watch: Watch | None = None
     ) -> tuple[Tensor, TransformerState]:
         x = self.embeddings.of_target(tokens)  # (B, K, D)
-        x = self.placed(x, self.target_positions, state.paths.length, 1)
+        x = self.placed(x, self.target_positions, state.paths.next, 1)
         paths, past = state.paths.grow(), []
         seen = paths if self.window is None else paths.within(self.window)
         layers = zip(self.decoder, state.past, state.source, strict=True)
@@ -421,6 +427,19 @@ class Transformer(Stacks[DecoderLayer]):
             past.append(grown)
         logits = self.logits(self.decoder_norm(x))  # (B, K, V)
         return logits, replace(state, past=tuple(past), paths=paths)
+
+    def steady(self, state: TransformerState, steps: int, clock: Tensor) -> TransformerState | None:
+        """Where positions are added to vectors, and all that was said is seen.
+
+        Float64 is for proofs: it reads each hypothesis's own past, whose length the host must know.
+        """
+        if self.target_positions is None or self.window is not None or self.routes:
+            return None
+        if state.sight.hidden.dtype == torch.float64:
+            return None
+        width = state.paths.trails.shape[2]
+        past = tuple(cells.steady(steps * width) for cells in state.past)
+        return replace(state, past=past, paths=state.paths.steady(steps, clock))
 
 
 def _parts(source: Padded) -> list[slice]:

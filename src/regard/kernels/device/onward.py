@@ -31,7 +31,7 @@ def go_on(
     log_probs, tokens, parents, over, texts, rows, least, scores, sums, answers, ended,
     new_texts, new_sums, new_parents, new_scores, new_found, new_answers, new_ended, done,
     num_ways, cells, width, places, wanted, said, known, factor, last, filler,
-    OVER: tl.constexpr, PARENTS: tl.constexpr, STOP: tl.constexpr,
+    OVER: tl.constexpr, PARENTS: tl.constexpr, STOP: tl.constexpr, KNOWN_FACTOR: tl.constexpr,
     WAYS: tl.constexpr, KNOWN: tl.constexpr, PLACES: tl.constexpr,
 ):  # fmt: skip
     """Set aside what ends, go on with the rest, and tell whether the sentence is done."""
@@ -69,7 +69,8 @@ def go_on(
     score = tl.load(scores + sentence * places + old, mask=there, other=float("-inf"))
     was = sentence * places + old
     old_ended = tl.load(ended + was, mask=there, other=0) != 0
-    gain = tl.where(counts, total * factor, float("-inf"))
+    worth = factor if KNOWN_FACTOR else tl.load(factor)
+    gain = tl.where(counts, total * worth, float("-inf"))
     theirs = ranks(tl.where(old_ended, score, float("-inf")), old, there)
     mine = ranks(gain, places + way, real & (way < width))
     old_place = tl.sum((theirs[None, :] > theirs[:, None]).to(tl.int32), 1)

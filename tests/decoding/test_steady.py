@@ -1,0 +1,166 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from decoding.tables import HistoryTable, assert_same
+from decoding.test_waiting import SETTINGS
+from recorders import Counted, Tape
+from regard.decoding import many, moves, rules, steady
+from regard.decoding.loop import explore
+from regard.decoding.many import Member, search_many
+from regard.decoding.rules import FREE, Wording
+from regard.decoding.search import make_plan
+from regard.decoding.settings import DecodingSettings
+from regard.kernels.graphs import Graphs
+from regard.models.contracts import Model
+from variants import VARIANTS, tiny
+
+B, S, WORDS = 9, 5, 3
+BEAM = DecodingSettings.model_validate(
+    {"n_best": 2, "beam": {"size": 3, "stop": "limit"}, "rules": {"max_length": 8}}
+)
+STEADY = [name for name in VARIANTS if tiny(name).model.steady.__func__ is not Model.steady]
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
+def sentences(*lengths, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randint(4, 11, (n,), generator=generator).tolist() for n in lengths]
+
+
+def hold_near(models, settings, recorder, wording=FREE, lengths=(3, 5, 1)):
+    """What is found with a record and without, up to rounding."""
+    members = [Member(model, sentences(*lengths)) for model in models]
+
+    def found(one):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(many, "_recorder", lambda settings, where: one)
+            return search_many(members, settings, budget=10**6, wording=wording)
+
+    for got, want in zip(found(recorder), found(None), strict=True):
+        assert [(h.tokens, h.finished) for h in got] == [(h.tokens, h.finished) for h in want]
+        for mine, theirs in zip(got, want, strict=True):
+            assert math.isclose(mine.score, theirs.score, rel_tol=1e-4)
+            assert math.isclose(mine.log_probability, theirs.log_probability, rel_tol=1e-4)
+
+
+@pytest.fixture
+def far(monkeypatch):
+    """As on a device that nobody waits for."""
+    for module in (moves, rules):
+        monkeypatch.setattr(module, "is_near", lambda x: False)
+
+
+def model_of(name, dtype=torch.float32):
+    return tiny(name, dtype=dtype).model
+
+
+@pytest.mark.parametrize("name", STEADY)
+@pytest.mark.parametrize("size", [1, 3])
+def test_one_step_does_for_all_and_needs_no_python(name, size, far):
+    recorder, model = Tape(), model_of(name)
+    beam = BEAM.beam.model_copy(update={"size": size})
+    hold_near([model], BEAM.model_copy(update={"beam": beam, "n_best": 1}), recorder)
+    if model.steady(model.start(model.encode(tiny(name).source)), 1, torch.zeros(())) is None:
+        assert recorder.captured == 0
+    elif size > 1:
+        assert recorder.captured == 1
+        assert recorder.replayed >= 5
+
+
+def test_models_together_if_each_has_a_steady_state(far):
+    recorder = Tape()
+    hold_near([model_of("transformer"), model_of("rnnsearch")], BEAM, recorder)
+    assert (recorder.captured, recorder.replayed > 3) == (1, True)
+    hold_near([model_of("transformer"), model_of("bytenet")], BEAM, recorder)
+    assert recorder.captured == 1
+
+
+@hypothesis_settings(max_examples=60, deadline=None)
+@given(
+    chosen=SETTINGS,
+    greedy=st.booleans(),
+    late=st.integers(0, 2),
+    seed=st.integers(0, 10**6),
+    sharp=st.sampled_from([0.5, 2.0, 5.0]),
+    prefixed=st.booleans(),
+    rows=st.sampled_from([4, 9, 99]),
+)
+def test_whatever_is_asked_of_a_search(chosen, greedy, late, seed, sharp, prefixed, rows):
+    chosen = {name: dict(part) if name != "n_best" else part for name, part in chosen.items()}
+    if greedy:
+        chosen["n_best"], chosen["beam"]["size"] = 1, 1
+    table = HistoryTable(B, WORDS, 4, source=S, seed=seed, sharp=sharp)
+    settings = DecodingSettings.model_validate(chosen)
+    prefixes = [[4, 5][: number % 3] for number in range(B)] if prefixed else None
+    lengths = torch.tensor([1, 2, 3, 4, 5, 5, 4, 3, 2])
+    recorder = Counted()
+
+    def found(one):
+        plan = make_plan(settings, lengths, Wording(prefixes), range(B))
+        return explore(table, table.start(), plan, None, recorder=one)
+
+    wanted = found(None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steady, "ROWS", rows)
+        patch.setattr(steady, "lateness", lambda where: late)
+        for got, want in zip(found(recorder), wanted, strict=True):
+            assert_same(got, want)
+
+
+class Full(Counted):
+    def capture(self, work):
+        raise torch.OutOfMemoryError("no")
+
+
+@pytest.mark.parametrize("recorder", [Counted(until=0), Full()])
+def test_what_cannot_be_recorded_goes_on_from_where_it_was(recorder):
+    hold_near([model_of("transformer")], BEAM, recorder)
+    assert recorder.replayed == 0
+
+
+@pytest.mark.parametrize(("name", "value"), [("ROWS", 8), ("MOST", 5)])
+def test_what_is_large_or_long_waits_until_it_is_not(name, value, monkeypatch):
+    monkeypatch.setattr(steady, name, value)
+    recorder = Counted()
+    hold_near([model_of("transformer")], BEAM, recorder, lengths=(3, 5, 1))
+    assert recorder.replayed <= 5
+
+
+def test_who_looks_on_has_no_record():
+    table, recorder, seen = HistoryTable(B, WORDS, 4, source=S), Counted(), []
+    plan = make_plan(BEAM, torch.full((B,), 5), FREE, range(B))
+    watch = lambda site, weights: seen.append(site) or weights  # noqa: E731
+    explore(table, table.start(), plan, watch, recorder=recorder)
+    assert recorder.captured == 0
+    assert seen
+
+
+@pytest.mark.parametrize(
+    ("where", "more", "is_there"),
+    [
+        ("cuda", {}, True),
+        ("cpu", {}, False),
+        ("cuda", {"capture": False}, False),
+        ("cuda", {"beam": {}, "sampling": {"seed": 1}}, False),
+    ],
+)
+def test_a_gpu_has_a_recorder_where_the_host_decides_nothing(where, more, is_there, monkeypatch):
+    monkeypatch.setattr(many, "Graphs", lambda where: "graphs")
+    settings = DecodingSettings.model_validate(more)
+    assert (many._recorder(settings, torch.device(where)) == "graphs") is is_there
+
+
+@pytest.mark.gpu
+@needs_cuda
+@pytest.mark.parametrize("name", STEADY)
+@pytest.mark.parametrize("size", [1, 4])
+def test_graphs_find_the_same(name, size):
+    model = model_of(name).to("cuda")
+    beam = BEAM.beam.model_copy(update={"size": size})
+    settings = BEAM.model_copy(update={"beam": beam, "n_best": 1})
+    hold_near([model], settings, Graphs(torch.device("cuda")), lengths=(3, 5, 1, 7, 2))
