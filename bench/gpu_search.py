@@ -22,7 +22,7 @@ from bench.peers.contract import Shape
 from bench.peers.proof import prove_equal
 from bench.stages import Facts
 from regard.attention import cache, multihead
-from regard.decoding import loop
+from regard.decoding import loop, many
 from regard.decoding.many import Member, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.kernels import available
@@ -228,6 +228,13 @@ def _crowded(share: float) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _unrecorded() -> Iterator[None]:
+    """The host asks for each step of the end, too."""
+    with mock.patch.object(many, "_recorder", return_value=None):
+        yield
+
+
 VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "torch's attention": partial(_without, "glance"),
     "without choice": partial(_without, "choice"),
@@ -237,6 +244,7 @@ VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "without norm": partial(_without, "norm"),
     "attention by plain products": _plain_products,
     "waiting each step": _waiting,
+    "end not recorded": _unrecorded,
     "leaving at 7/8": partial(_crowded, 7 / 8),
     "leaving at 1/2": partial(_crowded, 1 / 2),
     "leaving at 1/4": partial(_crowded, 1 / 4),

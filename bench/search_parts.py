@@ -26,9 +26,10 @@ GLANCES = [
     glance.Tiles(),
     glance.Tiles(precision="ieee"),
     glance.Tiles(cols=32),
-    glance.Tiles(cols=16),
+    glance.Tiles(cols=32, each=2048),
+    glance.Tiles(cols=64),
+    glance.Tiles(cols=64, each=2048),
     glance.Tiles(each=512),
-    glance.Tiles(each=2048),
     glance.Tiles(stages=1),
     glance.Tiles(stages=3),
 ]

@@ -78,13 +78,3 @@ def test_keys_and_values_of_unlike_widths_and_biases_of_heads_have_the_formula(w
         biased = hidden.expand(-1, H, -1, -1)
         wanted = few(q, kv, hidden, factor=0.3)
         torch.testing.assert_close(few(q, kv, biased, factor=0.3), wanted)
-
-
-def test_what_nobody_sees_is_not_read(where):
-    q, kv, hidden = given(where, 5, 70, 16)
-    hidden[..., 3:40] = float("-inf")
-    hidden[..., 40:60] = torch.finfo(torch.float32).min / 2
-    wanted = glance(q, *kv, hidden, factor=0.3)
-    unseen = (hidden.amax(2) < -1e30)[..., None]  # (B, 1, S, 1)
-    unknown = (x.masked_fill(unseen, float("nan")) for x in kv)
-    assert torch.equal(glance(q, *unknown, hidden, factor=0.3), wanted)

@@ -25,8 +25,9 @@ WIDEST = 128
 class Tiles(NamedTuple):
     """How the work is cut."""
 
-    cols: int = 64
-    """Keys at a time, at the most."""
+    cols: int = 16
+    """Keys at a time, at the most: with few, many programs find room beside each other, and while
+    one waits for its keys another has them."""
     warps: int = 8
     """The most."""
     each: int = 1024

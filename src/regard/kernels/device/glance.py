@@ -2,15 +2,10 @@
 
 A program has all queries of one head of one sentence, and goes through its keys block by block with
 a running softmax. The time is that of reading keys and values: products of so few rows are small.
-So keys that none of the queries sees are not read: the padding of a source, and of the past of a
-search all that no hypothesis came by, which is most of it.
 """
 
 import triton
 import triton.language as tl
-
-UNSEEN = tl.constexpr(-1e30)
-"""What hides a key adds less than this to its score."""
 
 
 @triton.jit(do_not_specialize=["num", "length", "q_row", "h_sentence", "h_row"])
@@ -36,14 +31,13 @@ def glance(
     found = tl.zeros((ROWS, LANES), tl.float32)
     for first in range(0, length, COLS):
         at = (first + cols).to(tl.int64)
+        there = (at < length)[:, None] & wide
+        k = tl.load(keys + at[:, None] * k_row + lanes[None, :], mask=there, other=0.0)
+        v = tl.load(values + at[:, None] * v_row + lanes[None, :], mask=there, other=0.0)
+        seen = real & (at < length)[None, :]
         hides = tl.load(
-            hidden + rows[:, None] * h_row + at[None, :],
-            mask=real & (at < length)[None, :],
-            other=float("-inf"),
+            hidden + rows[:, None] * h_row + at[None, :], mask=seen, other=float("-inf")
         ).to(tl.float32)
-        seen = (tl.max(hides, 0) > UNSEEN)[:, None] & wide
-        k = tl.load(keys + at[:, None] * k_row + lanes[None, :], mask=seen, other=0.0)
-        v = tl.load(values + at[:, None] * v_row + lanes[None, :], mask=seen, other=0.0)
         scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * factor + hides
         more = tl.maximum(most, tl.max(scores, 1))
         level = tl.where(more == float("-inf"), 0.0, more)  # where nothing was seen yet
