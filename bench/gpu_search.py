@@ -47,6 +47,10 @@ KERNELS = {"glance", "choice", "onward"}
 """Of a step, which are tried one by one first."""
 STEPS = 20
 """That are looked into."""
+LONG = 60
+"""Tokens of a search whose small steps are timed."""
+COUNTED = 20, 40
+"""Tokens of two searches by whose difference launches are counted."""
 
 
 class Prepared(Settings):
@@ -288,13 +292,13 @@ def _small_steps(task: Task, model: AnyModel, sources: Ids) -> Facts:
     for name in ("all kernels", "without choice", "without onward", "without choice and onward"):
         with VARIANTS.get(name, nullcontext)():
             for _ in range(2):
-                fact, _ = _timed(task, partial(_of_length, task, model, sources, 60))
-            counts = [_count(task, partial(_of_length, task, model, sources, n)) for n in (20, 40)]
+                fact, _ = _timed(task, partial(_of_length, task, model, sources, LONG))
+            counts = [_count(task, partial(_of_length, task, model, sources, n)) for n in COUNTED]
         yield {
             "sentences": len(sources),
             "how": name,
-            "ms_a_small_step": 1e3 * fact["seconds"] / 60,
-            "launches_a_step": (counts[1] - counts[0]) / 20,
+            "ms_a_small_step": 1e3 * fact["seconds"] / LONG,
+            "launches_a_step": (counts[1] - counts[0]) / (COUNTED[1] - COUNTED[0]),
         }
 
 

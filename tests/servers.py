@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 from fastapi import FastAPI
 
+from forks import Fork
 from regard.serving.server.app import build_app, open_doors
 from regard.serving.server.keys import Keys
 from regard.serving.server.metrics import Metrics
@@ -71,7 +72,7 @@ def client(*models, keys=(), **settings) -> Iterator[Client]:
 class Server:
     """`regard serve` in a process of its own."""
 
-    process: subprocess.Popen
+    process: subprocess.Popen | Fork
     url: str
     log: Path
 
@@ -79,30 +80,33 @@ class Server:
     def port(self) -> int:
         return int(self.url.rsplit(":", 1)[1])
 
+    def text(self) -> str:
+        """All of its log, which a process that has only just begun may not have opened yet."""
+        return self.log.read_text(encoding="utf-8") if self.log.exists() else ""
+
     def events(self) -> list[dict]:
         """What it has logged, line by line."""
-        lines = self.log.read_text(encoding="utf-8").splitlines()
+        lines = self.text().splitlines()
         return [json.loads(line) for line in lines if line.startswith("{")]
 
     def wait_for(self, event: str, count: int = 1) -> None:
         """Wait until it has logged an event so often."""
         until = time.monotonic() + PATIENCE
         while sum(one["event"] == event for one in self.events()) < count:
-            assert self.process.poll() is None, self.log.read_text(encoding="utf-8")
-            assert time.monotonic() < until, f"no {event!r} in {self.log.read_text()}"
+            assert self.process.poll() is None, self.text()
+            assert time.monotonic() < until, f"no {event!r} in {self.text()}"
             time.sleep(0.05)
 
 
 @contextmanager
-def process(folder: Path, *arguments, env=()) -> Iterator[Server]:
-    """A server at a free port that logs to `folder`; it is killed at the end if it still lives."""
+def process(folder: Path, *arguments, env=(), forked: bool = True) -> Iterator[Server]:
+    """A server at a free port that logs to `folder`; it is killed at the end if it still lives.
+
+    One that is not `forked` is started as users do, and imports all anew.
+    """
     log = folder / "server.log"
-    command = [sys.executable, "-m", "regard", "serve", *map(str, arguments)]
-    command += ["--port", "0", "--device", "cpu"]
-    with log.open("w") as file:
-        running = subprocess.Popen(
-            command, stderr=file, env={**os.environ, "OMP_NUM_THREADS": "1", **dict(env)}
-        )
+    command = ["serve", *map(str, arguments), "--port", "0", "--device", "cpu"]
+    running = Fork(log, *command, env=env) if forked else _start(log, command, env)
     server = Server(running, "", log)
     try:
         server.wait_for("listening")
@@ -111,3 +115,12 @@ def process(folder: Path, *arguments, env=()) -> Iterator[Server]:
     finally:
         running.kill()
         running.wait()
+
+
+def _start(log, command, env) -> subprocess.Popen:
+    with log.open("w") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", "regard", *command],
+            stderr=file,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **dict(env)},
+        )

@@ -1,12 +1,10 @@
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
+from forks import Fork
 from ladders import be_quick, run_compare, write_recipes
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.recipes.run_folder import RunFolder
@@ -290,32 +288,13 @@ def test_files_that_changed_are_noticed(tmp_path):
         run_compare(*args)
 
 
-class _Started:
-    """The command in a process of its own, with processes of its own."""
-
-    def __init__(self, *args):
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "regard", "compare", *map(str, args), "--device", "cpu"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-
-    def wait_for(self, happened):
-        deadline = time.monotonic() + 120
-        while not happened():
-            assert self.process.poll() is None, self.process.communicate()
-            assert time.monotonic() < deadline, "it never happened"
-            time.sleep(0.01)
-
-
 @pytest.mark.slow
 def test_stopped_in_whatever_way_it_goes_on(tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     write_recipes(tmp_path, "training.steps=300", "training.save_every=10")
-    args = ("plain.yaml", "--beam", 1, "--out", "here", "--jobs", 2)
+    asked = ("plain.yaml", "--beam", 1, "--out", "here", "--jobs", 2)
+    args = ("compare", *asked, "--device", "cpu")
     run = tmp_path / "here" / "runs" / "plain-seed1"
     log = tmp_path / "here" / "logs" / "plain-seed1.log"
 
@@ -325,19 +304,26 @@ def test_stopped_in_whatever_way_it_goes_on(tmp_path, monkeypatch):
     def begun():
         return log.read_text().count("parameters") if log.exists() else 0
 
+    def wait_for(process, happened):
+        deadline = time.monotonic() + 120
+        while not happened():
+            assert process.poll() is None, process.said()
+            assert time.monotonic() < deadline, "it never happened"
+            time.sleep(0.01)
+
     for turn, (number, code) in enumerate([(signal.SIGKILL, -9), (signal.SIGTERM, 143)], 1):
-        stopped = _Started(*args)
-        stopped.wait_for(lambda: begun() == turn)  # noqa: B023  # it is done within the loop
-        reached = progress()
-        stopped.wait_for(lambda: progress() > reached)  # noqa: B023
-        stopped.process.send_signal(number)
-        said = stopped.process.communicate()[1]
-        assert stopped.process.returncode == code
-        assert ("Go on with: regard compare --out here" in said) == (code == 143)
+        with Fork(tmp_path / "said", *args) as stopped:
+            wait_for(stopped, lambda: begun() == turn)  # noqa: B023  # it is done within the loop
+            reached = progress()
+            wait_for(stopped, lambda: progress() > reached)  # noqa: B023
+            stopped.send_signal(number)
+            assert stopped.wait(300) == code
+        assert ("Go on with: regard compare --out here" in stopped.said()) == (code == 143)
         assert 0 < progress() < 300
         assert not (tmp_path / "here" / "rows").exists()
-    out, err = _Started(*args).process.communicate(timeout=300)
-    assert "Quality and cost" in out, err
+    with Fork(tmp_path / "said", *args) as whole:
+        assert whole.wait(300) == 0, whole.said()
+    assert "Quality and cost" in whole.said()
     assert progress() == 300
     assert log.read_text().count("learning the vocabulary") == 1
     assert begun() == 3  # and taken up twice

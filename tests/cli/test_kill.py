@@ -69,6 +69,7 @@ def unbroken(tmp_path_factory, one_thread):
 
 
 def start(*args):
+    """The command in a process of its own, as users start it."""
     return subprocess.Popen(
         [sys.executable, "-m", "regard", "train", *map(str, args), "--device", "cpu"],
         stdout=subprocess.PIPE,
@@ -78,14 +79,16 @@ def start(*args):
     )
 
 
+def fork(folder, *args):
+    """The same, begun at once."""
+    return Fork(folder.parent / "log", "train", *args, "--out", folder, "--device", "cpu")
+
+
 def kill(folder, args, happened, *, pause):
     """Let a run go on and kill it a little after something has happened."""
-    process = Fork(folder.parent / "log", "train", *args, "--out", folder, "--device", "cpu")
-    try:
+    with fork(folder, *args) as process:
         wait_for(process, happened)
         time.sleep(random.uniform(0, pause))
-    finally:
-        process.kill()
     assert process.wait(PATIENCE) == -signal.SIGKILL, f"the kill came too late: {process.said()}"
 
 
@@ -140,9 +143,7 @@ def test_killed_ten_times_it_ends_as_if_it_had_not_been(recipe, unbroken, tmp_pa
         begun = (folder / "recipe.yaml").exists()
         args = ("--resume",) if begun else (recipe,)
         kill(folder, args, moment or new_checkpoint(folder), pause=0.01 if moment else 0.03)
-    with start("--resume", "--out", folder) as process:
-        _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, said
+    assert run_here("--resume", "--out", folder).exit_code == 0
     assert_same(folder, unbroken)
 
 
@@ -180,12 +181,11 @@ def test_asked_to_stop_it_saves_and_says_how_to_go_on(recipe, unbroken, tmp_path
 
 def test_ctrl_c_and_a_damaged_checkpoint(recipe, unbroken, tmp_path):
     folder = tmp_path / "run"
-    with start(recipe, "--out", folder) as process:
+    with fork(folder, recipe) as process:
         wait_for(process, lambda: len(list_checkpoints(folder / "checkpoints")) > 1)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 128 + signal.SIGINT
-    assert "all is saved" in said
+        assert process.wait(PATIENCE) == 128 + signal.SIGINT
+    assert "all is saved" in process.said()
     newest = list_checkpoints(folder / "checkpoints")[0]
     newest.write_bytes(newest.read_bytes()[:-100])
     shown = run_here("--resume", "--out", folder)

@@ -29,6 +29,32 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=why))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def ready_language():
+    """Triton's interpreter gets its language ready once for each launch.
+
+    By itself it does so again whenever a kernel calls a function, `tl.sum` among them, which was
+    half of the time of the tests here; what is ready stays as it is.
+    """
+    if not interpreted():
+        yield
+        return
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    make_ready = interpreter._patch_lang
+
+    def make_ready_once(function):
+        visible = [one for one in function.__globals__.values() if one is tl or one is tl.core]
+        if any(tl.core.is_builtin(one.load) for one in visible):
+            return make_ready(function)
+        return None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interpreter, "_patch_lang", make_ready_once)
+        yield
+
+
 @pytest.fixture
 def where():
     return torch.device("cpu" if interpreted() else "cuda")

@@ -26,8 +26,9 @@ def test_a_way_is_measured(tiny_run, translator):
 
 
 def test_ways_on_a_gpu_are_tried_where_there_is_one(monkeypatch):
-    assert find_ways()[-1] == EXACT
-    assert bool(set(find_ways()) & set(ON_GPU)) == torch.cuda.is_available()
+    found = find_ways()
+    assert found[-1] == EXACT
+    assert bool(set(found) & set(ON_GPU)) == torch.cuda.is_available()
     monkeypatch.setattr(measuring, "apart", lambda makes, gone: iter([True]))
     assert set(ON_GPU) < set(find_ways())
 

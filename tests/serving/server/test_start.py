@@ -79,7 +79,7 @@ def test_many_clients_each_get_their_own_answer(server, expected):
 
 
 def test_every_accepted_request_is_answered_when_told_to_stop(tiny_run, expected, tmp_path):
-    with process(tmp_path, tiny_run) as server:
+    with process(tmp_path, tiny_run, forked=False) as server:
         loading = start_load(server, expected, 32, 30)
         server.wait_for("request", 64)
         told = time.time()

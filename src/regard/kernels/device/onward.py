@@ -26,6 +26,39 @@ def _at(scores, places, real, place):
     return tl.sum(tl.where(real & (places == place), scores, 0.0), 0)
 
 
+@triton.jit
+def _slots(goes, ends):
+    """The cell of each way: first those that go on, in their order, and behind them the others."""
+    behind = tl.sum(goes.to(tl.int32), 0) + tl.cumsum(ends.to(tl.int32), 0) - 1
+    return tl.where(goes, tl.cumsum(goes.to(tl.int32), 0) - 1, behind)
+
+
+@triton.jit
+def _better(some, others):
+    """How many of the ranks `others` are above each of `some`."""
+    return tl.sum((others[None, :] > some[:, None]).to(tl.int32), 1)
+
+
+@triton.jit
+def _is_settled(
+    hope, score, old_place, there, gain, place, added, wanted, places, STOP: tl.constexpr
+):
+    """Whether no `hope` can change the wanted answers: the old ones by `score`, new ones by `gain`.
+
+    What is not a number is not settled: it comes to light in the end.
+    """
+    bound, odd = tl.max(hope, 0), tl.max((hope != hope).to(tl.int32), 0)
+    if STOP == "limit":
+        settled = (bound == float("-inf")) & (odd == 0)
+    else:
+        nth = _at(score, old_place, there, wanted - 1) + _at(gain, place, added, wanted - 1)
+        settled = (nth >= bound) & (odd == 0)
+        if STOP == "size":
+            worst = _at(score, old_place, there, places - 1) + _at(gain, place, added, places - 1)
+            settled = settled | (worst > float("-inf"))
+    return settled
+
+
 @triton.jit(do_not_specialize=["num_ways", "cells", "width", "places", "wanted", "said", "known"])
 def go_on(
     log_probs, tokens, parents, over, texts, rows, least, scores, sums, answers, ended,
@@ -44,13 +77,9 @@ def go_on(
     cell = tl.load(parents + at, mask=real, other=0) if PARENTS else way.to(tl.int64)
     ends = real & (token == last)
 
-    # Those that go on, in their order, and behind them those that end, which leave a cell empty.
+    # A way that ends leaves a cell empty, behind those that go on.
     left = tl.where(ends, float("-inf"), total)
-    slot = way
-    if PARENTS:
-        goes = real & (token != last)
-        behind = tl.sum(goes.to(tl.int32), 0) + tl.cumsum(ends.to(tl.int32), 0) - 1
-        slot = tl.where(goes, tl.cumsum(goes.to(tl.int32), 0) - 1, behind)
+    slot = _slots(real & (token != last), ends) if PARENTS else way
     stays = real & (slot < width)
     row = sentence * width + slot
     tl.store(new_sums + row, left, mask=stays)
@@ -73,10 +102,8 @@ def go_on(
     gain = tl.where(counts, total * worth, float("-inf"))
     theirs = ranks(tl.where(old_ended, score, float("-inf")), old, there)
     mine = ranks(gain, places + way, real & (way < width))
-    old_place = tl.sum((theirs[None, :] > theirs[:, None]).to(tl.int32), 1)
-    old_place += tl.sum((mine[None, :] > theirs[:, None]).to(tl.int32), 1)
-    place = tl.sum((theirs[None, :] > mine[:, None]).to(tl.int32), 1)
-    place += tl.sum((mine[None, :] > mine[:, None]).to(tl.int32), 1)
+    old_place = _better(theirs, theirs) + _better(theirs, mine)
+    place = _better(mine, theirs) + _better(mine, mine)
     old_stays, added = there & (old_place < places), (mine != OUT) & (place < places)
     old_row, row = sentence * places + old_place, sentence * places + place
     tl.store(new_scores + old_row, score, mask=old_stays)
@@ -88,16 +115,7 @@ def go_on(
     _copy(new_answers, answers, old_row, was, old_stays, said, known, said, filler, PLACES)
     _copy(new_answers, texts, row, source, added, said, said, said, filler, PLACES)
 
-    # The best that may still come, against the last of the wanted. What is not a number comes
-    # to light in the end.
+    # The best that may still come, against the last of the wanted.
     hope = tl.where(stays, left * tl.load(least + tl.load(rows + sentence)), float("-inf"))
-    bound, odd = tl.max(hope, 0), tl.max((hope != hope).to(tl.int32), 0)
-    if STOP == "limit":
-        settled = (bound == float("-inf")) & (odd == 0)
-    else:
-        nth = _at(score, old_place, there, wanted - 1) + _at(gain, place, added, wanted - 1)
-        settled = (nth >= bound) & (odd == 0)
-        if STOP == "size":
-            worst = _at(score, old_place, there, places - 1) + _at(gain, place, added, places - 1)
-            settled = settled | (worst > float("-inf"))
+    settled = _is_settled(hope, score, old_place, there, gain, place, added, wanted, places, STOP)
     tl.store(done + sentence, settled)
