@@ -164,7 +164,7 @@ class Chain:
 
         before = self.recorder.in_use()
         self.runs.append(self.recorder.capture(work))
-        self.held += self.recorder.in_use() - before
+        self.held += max(0, self.recorder.in_use() - before)  # others may have freed some meanwhile
 
     def _step(self, stand: Stand[Any] | None) -> tuple[Stand[Any], Mark]:
         """The next step; None: the first one, with all that goes before it."""
