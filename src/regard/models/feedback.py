@@ -14,7 +14,8 @@ from regard.attention.multihead import merge_heads, split_heads
 from regard.attention.scores import ScaledDotScore
 from regard.layers.initial import xavier_linears
 from regard.models.stack_settings import StackSettings
-from regard.models.transformer import CrossLayer, Stacks, TransformerSettings, TransformerState
+from regard.models.transformer import CrossLayer, Stacks, TransformerSettings
+from regard.models.transformer_state import TransformerState
 from regard.types import Decoded, Memory, Padded, Site, Watch
 
 

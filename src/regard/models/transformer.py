@@ -1,7 +1,7 @@
 """The Transformer (Vaswani et al. 2017)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, cast
 
 import torch
@@ -31,6 +31,7 @@ from regard.layers.feed_forward import FeedForward
 from regard.layers.residual import Residual
 from regard.models.contracts import Model, Projection
 from regard.models.stack_settings import StackSettings
+from regard.models.transformer_state import TransformerState
 from regard.types import Batch, Decoded, Memory, Padded, Routing, Site, Watch
 
 NEAR = 1024
@@ -107,27 +108,6 @@ class TransformerSettings(StackSettings):
         if self.experts is None or (number + 1) % self.experts.every == 0:
             return self
         return self.model_copy(update={"experts": None})
-
-
-@dataclass(frozen=True)
-class TransformerState:
-    """Keys and values of the source once per sentence, of the past once per cell: see `cache`."""
-
-    source: tuple[KeyValues, ...]  # of each layer (B, H, S, K), cleared by `sight`
-    sight: Sight  # (B, 1, 1, S)
-    past: tuple[Cells, ...]  # of each layer (B, H, P, K)
-    paths: Paths  # (B, K, t) in the P cells
-
-    def keep(self, sentences: Tensor) -> "TransformerState":
-        return TransformerState(
-            tuple(kv.rows(sentences) for kv in self.source),
-            self.sight.rows(sentences),
-            tuple(cells.rows(sentences) for cells in self.past),
-            self.paths.keep(sentences),
-        )
-
-    def branch(self, parents: Tensor) -> "TransformerState":
-        return replace(self, paths=self.paths.branch(parents))
 
 
 class Fed(NamedTuple):
