@@ -5,8 +5,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from regard.decoding.steady import _tensors
 from regard.models.build import FAMILIES
 from regard.models.contracts import take
+from regard.text.special import BOS
 from regard.types import Batch, Padded, Site
 from variants import ATTENTIVE, V_SOURCE, V_TARGET, VARIANTS, B, T, tiny
 
@@ -189,6 +191,28 @@ def test_keep_picks_sentences(name, dtype):
     wanted, _ = model.step(target.ids[:, 2:5], state.branch(parents))
     found, _ = model.step(target.ids[rows, 2:5], state.keep(rows).branch(parents[rows]))
     torch.testing.assert_close(found, wanted[rows])
+
+
+@every_variant
+@both_precisions
+@torch.no_grad()
+def test_a_steady_state_keeps_its_shapes_and_leads_to_the_same(name, dtype):
+    """While the one that it was made of leads on as before."""
+    model, source, _ = tiny(name, dtype=dtype)
+    _, state = model.step(torch.full((B, 1), BOS), model.start(model.encode(source)))
+    state, clock = state.branch(torch.zeros(B, 3, dtype=torch.long)), torch.tensor(0)
+    steady = model.steady(state, 4, clock)
+    if steady is None:
+        return
+    shapes = [x.shape for x in _tensors(steady)]
+    for step in range(4):
+        tokens = (torch.arange(3 * B).view(B, 3) + step) % (V_TARGET - 4) + 4
+        parents = torch.tensor([[0, 0, 2], [1, 2, 0], [2, 1, 1]])
+        wanted, state = model.step(tokens, state.branch(parents))
+        found, steady = model.step(tokens, steady.branch(parents))
+        torch.testing.assert_close(found, wanted)
+        assert [x.shape for x in _tensors(steady)] == shapes
+        clock += 1
 
 
 @every_variant
