@@ -1,7 +1,8 @@
 """`regard translate`."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -155,26 +156,17 @@ def command(
         )
         _translate_markup(carrier, document, file)
         return
-    number = 0
-    for chunk in _chunks(file):
-        answers = translator.translate(
-            chunk,
-            settings,
-            prefix=prefix,
-            forbidden=forbid or (),
-            look=align,
-            first=number,
-            unknown=dictionary,
-        )
-        for answer in answers:
-            number += 1
-            for message in answer.notes:
-                note(f"line {number}: {message}")
-            if json:
-                print_json(_as_json(number, answer))
-            else:
-                _print(number, answer, ranked=settings.n_best > 1, scores=scores, align=align)
-        sys.stdout.flush()
+    translate = partial(
+        translator.translate,
+        settings=settings,
+        prefix=prefix,
+        forbidden=forbid or (),
+        look=align,
+        unknown=dictionary,
+    )
+    ranked = settings.n_best > 1
+    show = _print_json if json else partial(_print, ranked=ranked, scores=scores, align=align)
+    _translate_lines(translate, file, show)
 
 
 def _without_export(model: str) -> EngineChoice:
@@ -235,6 +227,20 @@ def _carry(carrier: "Carrier", lines: Sequence[str], unit: str, *, first: int = 
     return [one.text for one in carried]
 
 
+def _translate_lines(
+    translate: Callable[..., Sequence[Answer]], file: str, show: Callable[[int, Answer], None]
+) -> None:
+    """Show the answer to each line of a file, a chunk of them at a time."""
+    number = 0
+    for chunk in _chunks(file):
+        for answer in translate(chunk, first=number):
+            number += 1
+            for message in answer.notes:
+                note(f"line {number}: {message}")
+            show(number, answer)
+        sys.stdout.flush()
+
+
 def _print(number: int, answer: Answer, *, ranked: bool, scores: bool, align: bool) -> None:
     for rank, candidate in enumerate(answer.candidates, 1):
         columns = [str(number), str(rank)] if ranked else []
@@ -248,7 +254,7 @@ def _alignment(answer: Answer) -> str:
     return format_links(answer.attention.alignment()) if answer.attention else ""
 
 
-def _as_json(number: int, answer: Answer) -> dict[str, object]:
+def _print_json(number: int, answer: Answer) -> None:
     found: dict[str, object] = {
         "line": number,
         "source": answer.source,
@@ -257,4 +263,4 @@ def _as_json(number: int, answer: Answer) -> dict[str, object]:
     }
     if answer.attention:
         found["alignment"] = sorted(answer.attention.alignment())
-    return found
+    print_json(found)
