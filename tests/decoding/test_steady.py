@@ -117,9 +117,13 @@ class Full(Counted):
         raise torch.OutOfMemoryError("no")
 
 
-@pytest.mark.parametrize("recorder", [Counted(until=0), Full()])
-def test_what_cannot_be_recorded_goes_on_from_where_it_was(recorder):
-    hold_near([model_of("transformer")], BEAM, recorder)
+@pytest.mark.parametrize("recorder", [Counted(until=0), Full()], ids=["failed", "full"])
+@pytest.mark.parametrize("name", STEADY)
+@pytest.mark.parametrize("size", [1, 3])
+def test_what_cannot_be_recorded_goes_on_from_where_it_was(name, size, recorder):
+    beam = BEAM.beam.model_copy(update={"size": size})
+    settings = BEAM.model_copy(update={"beam": beam, "n_best": 1})
+    hold_near([model_of(name)], settings, recorder, lengths=(7, 2, 4))
     assert recorder.replayed == 0
 
 

@@ -113,7 +113,10 @@ class _Search(Generic[StateT]):
         clock = torch.zeros((), dtype=torch.long, device=where)
         (sentences, width), length = grid.log_probs.shape, grid.length
         state, parents = stand.state, stand.parents
-        if parents is not None:  # so that it is as wide as all that follow
+        # Either way a copy: what steps leave in it must not be in the stand's.
+        if parents is None:
+            state = state.keep(torch.arange(sentences, device=where))
+        else:  # so that it is as wide as all that follow
             state = state.branch(parents)
             parents = torch.arange(width, device=where).repeat(sentences, 1)  # (B, K)
         steadied = decoder.steady(state, steps, clock)
