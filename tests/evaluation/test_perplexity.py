@@ -6,6 +6,7 @@ from torch import nn
 
 from regard.batching.collate import collate
 from regard.errors import CorpusError
+from regard.evaluation import perplexity as evaluation
 from regard.evaluation.perplexity import perplexity
 from regard.models.contracts import Model
 from regard.types import Decoded, Memory
@@ -65,6 +66,15 @@ def test_equals_the_formula_whatever_the_batches(model):
     assert one.num_tokens == three.num_tokens == count == 7
     assert one.value == pytest.approx(want, rel=1e-6)
     assert three.value == pytest.approx(want, rel=1e-6)
+
+
+def test_logits_are_made_for_some_tokens_at_a_time(model, monkeypatch):
+    batch, made = collate(SOURCES, TARGETS), []
+    whole = perplexity(model, [batch])
+    monkeypatch.setattr(evaluation, "ROWS", 3)
+    monkeypatch.setattr(Bigram, "logits", lambda _, features: made.append(features) or features)
+    assert perplexity(model, [batch]) == whole
+    assert list(map(len, made)) == [3, 3, 1]
 
 
 def test_padding_never_reaches_the_output_layer(model):

@@ -8,6 +8,7 @@ import torch
 import yaml
 
 from regard.errors import RunError, SettingsError, TextError
+from regard.recipes import run_folder
 from regard.recipes.run_folder import RunFolder, load_run, new_model, pick_device
 from regard.training.checkpoints import load_weights, save_weights
 from tiny import tiny_recipe
@@ -149,6 +150,16 @@ def test_other_weights_by_name(tiny_run, name):
     run = load_run(tiny_run, device=CPU, weights=name)
     saved = load_weights(tiny_run / "weights" / f"{name}.safetensors")
     assert all(torch.equal(saved[key], tensor) for key, tensor in run.model.state_dict().items())
+
+
+@pytest.mark.parametrize(("precision", "times"), [("bfloat16", 1), ("int8", 0), ("float32", 0)])
+def test_products_of_weights_in_bfloat16_are_not_remembered(
+    tiny_run, monkeypatch, precision, times
+):
+    asked = []
+    monkeypatch.setattr(run_folder, "remember_few_shapes", lambda: asked.append(True))
+    load_run(tiny_run, device=CPU, precision=precision)
+    assert len(asked) == times
 
 
 def test_weights_in_a_file(tiny_run):

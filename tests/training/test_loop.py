@@ -10,6 +10,7 @@ from regard.batching.stream import collated
 from regard.corpora.store import TokenChunk, TokenStore, write_store
 from regard.errors import RunError, TrainingError
 from regard.models.transformer import Transformer, TransformerSettings
+from regard.training import loop
 from regard.training.checkpoints import list_checkpoints, load_weights, read_progress
 from regard.training.loop import Task, TrainingSettings, fit
 from regard.training.loss import batch_loss
@@ -341,6 +342,16 @@ def test_bfloat16_trains(store, tmp_path):
     model, _ = run(store, tmp_path, reporter=reporter, **changed)
     assert reporter.losses[-1] < 0.8 * reporter.losses[0]
     assert next(model.parameters()).dtype == torch.float32
+
+
+@pytest.mark.parametrize(("precision", "times"), [("bfloat16", 1), ("float32", 0)])
+def test_products_of_packed_batches_are_not_remembered(
+    store, tmp_path, monkeypatch, precision, times
+):
+    asked = []
+    monkeypatch.setattr(loop, "remember_few_shapes", lambda: asked.append(True))
+    run(store, tmp_path, precision=precision)
+    assert len(asked) == times
 
 
 def test_other_threads_are_noted(store, tmp_path):

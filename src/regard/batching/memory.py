@@ -1,6 +1,7 @@
-"""Memory that a step frees and the next one asks for again."""
+"""Memory that a step frees and the next one asks for again, and what torch keeps for good."""
 
 import ctypes
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,11 @@ LARGE = 2**25
 USUAL = 2**26
 """Bytes that may lie free otherwise: as many as glibc comes to by itself, where large blocks are
 asked for; once it was told a number, it no longer does."""
+
+FEW_SHAPES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
+"""How many products two caches hold that torch multiplies with: oneDNN's, of what it compiled for a
+shape, and that of its C++ interface ideep, of what it planned for one. A step of a Transformer has
+about 40 shapes. By themselves both hold 1024, each a quarter of a megabyte."""
 
 
 @contextmanager
@@ -35,3 +41,16 @@ def kept_memory() -> Iterator[None]:
     finally:
         libc.mallopt(TRIM_THRESHOLD, USUAL)
         libc.malloc_trim(0)
+
+
+def remember_few_shapes() -> None:
+    """From now on, torch remembers how to multiply in bfloat16 on a CPU for few shapes alone.
+
+    It remembers each shape that it was given. Packed batches hardly ever have one again, so that
+    this takes memory and saves no time; and as it lies between blocks that a step frees, these are
+    too small for the next. There is no function to say so, but both caches look here when they are
+    first used: who has multiplied in bfloat16 before in this process keeps what there was. So does
+    who has said otherwise.
+    """
+    for name, size in FEW_SHAPES.items():
+        os.environ.setdefault(name, size)

@@ -6,10 +6,14 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from regard.errors import CorpusError
 from regard.models.contracts import AnyModel
 from regard.types import Batch
+
+ROWS = 1024
+"""Target tokens whose logits are made at a time: those of a batch are hundreds of megabytes."""
 
 
 class Perplexity(NamedTuple):
@@ -43,7 +47,13 @@ def perplexity(model: AnyModel, batches: Iterable[Batch]) -> Perplexity:
 
 def _surprise(model: AnyModel, batch: Batch) -> float:
     """Negative log-likelihood, in nats, of all labels."""
-    logits = model.logits(model.teach(batch).features)  # (M, V)
-    precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    losses = F.cross_entropy(precise, batch.labels, reduction="none")  # (M,)
+    features = model.teach(batch).features  # (M, D)
+    parts = zip(torch.split(features, ROWS), torch.split(batch.labels, ROWS), strict=True)
+    losses = torch.cat([_losses(model.logits(some), labels) for some, labels in parts])  # (M,)
     return float(losses.cpu().double().sum())  # on the CPU: not every device has float64
+
+
+def _losses(logits: Tensor, labels: Tensor) -> Tensor:
+    """That of each label (R,) by its row of `logits` (R, V): (R,)."""
+    precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return F.cross_entropy(precise, labels, reduction="none")

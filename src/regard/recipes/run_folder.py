@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 
+from regard.batching.memory import remember_few_shapes
 from regard.errors import RunError
 from regard.files import write_whole
 from regard.layers.quantised import Precision, quantise
@@ -195,6 +196,8 @@ def load_run(
         model.load_state_dict(load_weights(file))
     except RuntimeError as error:
         raise RunError(f"{file}: does not fit the model of {folder.recipe}: {error}") from None
+    if precision == "bfloat16" and device.type == "cpu":
+        remember_few_shapes()
     quantise(model.to(device).eval(), precision)
     opened = Opening(folder.path.absolute(), weights, precision, stamp)
     return Run(recipe, tokenizers, model, folder, opened)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.batching.buckets import Buckets
 from regard.batching.drawing import Position
-from regard.batching.memory import kept_memory
+from regard.batching.memory import kept_memory, remember_few_shapes
 from regard.batching.stream import Placed, ahead
 from regard.errors import RunError, TrainingError
 from regard.models.contracts import AnyModel
@@ -223,6 +223,8 @@ class _Training:
 
     def _build_step(self, loss: LossOf) -> Step:
         s, halves = self.settings, self.precision == "bfloat16"
+        if halves and self.device.type == "cpu":
+            remember_few_shapes()
         learning = Learning(
             self.model,
             torch.compile(loss, dynamic=True) if s.compile else loss,
