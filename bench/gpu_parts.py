@@ -146,7 +146,7 @@ def _check_attention(seed: Tensor) -> Facts:
         case = Case(kind, 2000, head=head)
         parts = leaves(case.parts, dtype)
         wanted = case.formula(leaves(parts, torch.float64), dropout, seed)
-        for name, plans in (("whole", {}), ("apart", {attention._lanes(head): apart})):
+        for name, plans in (("whole", {}), ("apart", {attention.lanes_of(head): apart})):
             with mock.patch.dict(attention.PLANS, plans):
                 gaps = errors(case.both(parts, dropout), wanted)
             what = {"kernel": "attention", "kind": kind, "head": head, "dtype": str(dtype)}

@@ -4,17 +4,15 @@ A general kernel has tiles of 64 or 128 queries of *one* sentence. Sentences of 
 of news text, leave most of such a tile empty; here several of them share one.
 """
 
-import importlib
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.library import custom_op
 
-from regard.kernels.available import COMPILED, device_of
 from regard.kernels.chance import draw_seed, kept, no_seed, threshold
+from regard.kernels.launching import COMPILED, LEAST, device_of, kernels_of, power_of_two
 
 LOG2_E = 1.4426950408889634
 WIDTHS = (16, 128)
@@ -138,7 +136,7 @@ def _find(  # noqa: PLR0913 (an operator's schema has tensors and numbers alone)
     sums = queries.new_empty(heads, num, dtype=torch.float32)
     tiles = _plan(width).forward
     with device_of(queries):
-        _device().forward[(heads, -(-num // tiles.rows))](
+        kernels_of("attention").forward[(heads, -(-num // tiles.rows))](
             queries, keys, values, mixed, sums, seed,
             q_places, k_offsets, q_longest, num,
             *_steps(queries, keys, values, mixed),
@@ -209,10 +207,11 @@ def _launch(
 ) -> None:
     """Write the slopes."""
     q_offsets, q_places, q_longest, k_offsets, k_places, k_longest = where
-    (inputs, mixed, slope, sums, to, seed), device = it, _device()
+    inputs, mixed, slope, sums, to, seed = it
+    kernels = kernels_of("attention")
     (num, heads, _), others, plan = mixed.shape, len(inputs[1]), _plan(how["width"])
     if plan.whole is not None:
-        device.backward_whole[(heads, -(-num // plan.whole.stride))](
+        kernels.backward_whole[(heads, -(-num // plan.whole.stride))](
             *inputs, mixed, slope, sums, *to, seed,
             q_places, q_offsets, k_offsets, q_longest, len(q_offsets) - 1, num,
             *_steps(*inputs, mixed, slope, *to),
@@ -220,13 +219,13 @@ def _launch(
         )  # fmt: skip
         return
     deltas = torch.empty_like(sums)
-    device.backward_queries[(heads, -(-num // plan.queries.rows))](
+    kernels.backward_queries[(heads, -(-num // plan.queries.rows))](
         *inputs, mixed, slope, sums, deltas, to[0], seed,
         q_places, k_offsets, q_longest, num,
         *_steps(*inputs, mixed, slope, to[0]),
         *numbers, **_constants(**how, tiles=plan.queries),
     )  # fmt: skip
-    device.backward_keys[(heads, -(-others // plan.keys.cols))](
+    kernels.backward_keys[(heads, -(-others // plan.keys.cols))](
         *inputs, slope, sums, deltas, *to[1:], seed,
         k_places, q_offsets, k_longest, num, others,
         *_steps(*inputs, slope, *to[1:]),
@@ -287,12 +286,13 @@ def _steps(*tensors: Tensor) -> list[int]:
     return [x.stride(axis) for x in tensors for axis in (0, 1)]
 
 
-def _lanes(width: int) -> int:
-    return max(16, 1 << (width - 1).bit_length())
+def lanes_of(width: int) -> int:
+    """Places that a head of that width takes in a tile."""
+    return power_of_two(width, least=LEAST)
 
 
 def _plan(width: int) -> Plan:
-    return PLANS.get(_lanes(width), Plan())
+    return PLANS.get(lanes_of(width), Plan())
 
 
 def _constants(causal: bool, dropout: float, width: int, tiles: Tiles) -> dict[str, Any]:
@@ -303,13 +303,9 @@ def _constants(causal: bool, dropout: float, width: int, tiles: Tiles) -> dict[s
         "CAUSAL": causal,
         "DROP": dropout > 0,
         "WIDTH": width,
-        "LANES": _lanes(width),
+        "LANES": lanes_of(width),
         "ROWS": tiles.rows,
         "COLS": tiles.cols,
         "num_warps": tiles.warps,
         "num_stages": tiles.stages,
     }
-
-
-def _device() -> ModuleType:
-    return importlib.import_module("regard.kernels.device.attention")

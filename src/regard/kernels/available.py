@@ -2,15 +2,12 @@
 
 import importlib.util
 import os
-from contextlib import AbstractContextManager
 from functools import cache
 
 import torch
 from torch import Tensor
 
 HALVES = (torch.bfloat16, torch.float16)
-COMPILED = {"enable_fp_fusion": True}
-"""For every launch: a product and a sum are one instruction, by default only up to Triton 3.9."""
 disabled: set[str] = set()
 """Kernels not to be used, for measuring: of `attention`, `norm`, `bend`, `linear`, `loss`,
 `glance`, `choice` and `onward`."""
@@ -30,11 +27,6 @@ def interpreted() -> bool:
 def runs_on(x: Tensor) -> bool:
     """Whether Triton kernels can run where `x` is."""
     return (x.is_cuda or interpreted()) and have_triton()
-
-
-def device_of(x: Tensor) -> AbstractContextManager[object]:
-    """Within it, kernels start where `x` is."""
-    return torch.cuda.device_of(x)  # type: ignore[no-untyped-call]
 
 
 def suits(kernel: str, x: Tensor) -> bool:

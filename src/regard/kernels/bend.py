@@ -4,7 +4,6 @@ The ReLU is done where the product is made, and its slope together with that of 
 less over the widest vectors of a Transformer.
 """
 
-import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,7 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.library import custom_op
 
-from regard.kernels.available import COMPILED, device_of, suits, suits_steps
+from regard.kernels.available import suits, suits_steps
+from regard.kernels.launching import COMPILED, device_of, kernels_of
 from regard.kernels.sums import sum_rows
 
 
@@ -69,9 +69,7 @@ def _unbend(out: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
     inner = torch.empty_like(slope)
     sums = slope.new_empty(tiles.programs, width, dtype=torch.float32)
     with device_of(out):
-        importlib.import_module("regard.kernels.device.bend").backward[
-            (-(-width // tiles.cols), tiles.programs)
-        ](
+        kernels_of("bend").backward[(-(-width // tiles.cols), tiles.programs)](
             out, slope, inner, sums, num, WIDTH=width, ROWS=tiles.rows, COLS=tiles.cols,
             PROGRAMS=tiles.programs, num_warps=tiles.warps, **COMPILED,
         )  # fmt: skip
@@ -86,14 +84,21 @@ def _(out: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
     return slope.new_empty(slope.shape), slope.new_empty(slope.shape[1], dtype=torch.float32)
 
 
-def _keep(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+def _keep(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
     ctx.save_for_backward(*inputs, output)
 
 
 def _slopes(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return _share(ctx, slope, _backward)
+
+
+def _share(
+    ctx: Any, slope: Tensor, unbend: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The slopes of all inputs."""
     x, weight, bias, out = ctx.saved_tensors
-    inner, to_bias = _backward(out, slope)
-    return inner @ weight, inner.T @ x, to_bias.to(bias.dtype)
+    inner, to_bias = unbend(out, slope)  # (N, F), (F,)
+    return inner @ weight, inner.T @ x, to_bias.to(bias.dtype)  # (N, D), (F, D), (F,)
 
 
 _forward.register_autograd(_slopes, setup_context=_keep)
@@ -104,13 +109,10 @@ class _Eager(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Tensor) -> Tensor:
-        x, weight, bias = inputs
-        out = _bend(x, weight, bias)
-        ctx.save_for_backward(*inputs, out)
+        out = _bend(*inputs)
+        _keep(ctx, inputs, out)
         return out
 
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> Any:
-        x, weight, bias, out = ctx.saved_tensors
-        inner, to_bias = _unbend(out, slope)
-        return inner @ weight, inner.T @ x, to_bias.to(bias.dtype)
+        return _share(ctx, slope, _unbend)

@@ -5,13 +5,13 @@ each chunk are four passes over the largest tensor of a step, two of which write
 it once. Its plain twin are `Rules.log_probs` and `Beam`.
 """
 
-import importlib
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from regard.kernels.available import COMPILED, HALVES, device_of, disabled, runs_on
+from regard.kernels.available import HALVES, disabled, runs_on
+from regard.kernels.launching import COMPILED, device_of, kernels_of, power_of_two
 
 CHUNK = 32
 """Tokens of which only the likeliest is ranked at first; a multiple where there are very many."""
@@ -76,12 +76,12 @@ def best_ways(logits: Tensor, totals: Tensor, count: int, sayable: Sayable) -> B
         size, chunks, sum(1 << token for token in sayable.never), sayable.last, sayable.floor,
     )  # fmt: skip
     how: dict[str, Any] = {"LOST": sayable.lost, "CHUNK": chunk, **COMPILED}
-    lanes, picks = _power(cells * chunks), _power(count)
-    kernels = importlib.import_module("regard.kernels.device.choice")
+    lanes, picks = power_of_two(cells * chunks), power_of_two(count)
+    kernels = kernels_of("choice")
     with device_of(logits):
         kernels.skim[(sentences * cells,)](
             logits, tops, logs, maxima, *rules,
-            CHUNKS=min(tiles.cols // chunk, _power(chunks)), num_warps=tiles.warps, **how,
+            CHUNKS=min(tiles.cols // chunk, power_of_two(chunks)), num_warps=tiles.warps, **how,
         )  # fmt: skip
         kernels.choose[(sentences,)](
             logits, tops, logs, maxima, totals.contiguous(), *found, *rules,
@@ -97,8 +97,3 @@ def _chunk(cells: int, size: int) -> int:
     while cells * -(-size // chunk) > MOST:
         chunk *= 2
     return chunk
-
-
-def _power(size: int) -> int:
-    """The power of two that holds `size`."""
-    return 1 << (size - 1).bit_length()

@@ -4,16 +4,14 @@ A general kernel has tiles of 64 or 128 queries, of which a beam fills 5, and wa
 of its own, which takes several operations more to make than the attention itself.
 """
 
-import importlib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from regard.kernels.available import COMPILED, HALVES, device_of, disabled, runs_on
+from regard.kernels.available import HALVES, disabled, runs_on
+from regard.kernels.launching import COMPILED, LEAST, device_of, kernels_of, power_of_two
 
-LEAST = 16
-"""The fewest queries, keys or lanes that a product has in a kernel."""
 MOST = 64
 """The most queries that it is for."""
 MOST_PRECISE = 16
@@ -63,16 +61,16 @@ def glance(
     mixed = queries.new_empty(sentences, num, heads, width).transpose(1, 2)  # (B, H, T, K)
     if not mixed.numel():
         return mixed
-    cols, lanes = min(tiles.cols, _power(length)), _power(width)
-    module: Any = importlib.import_module("regard.kernels.device.glance")
+    rows, cols, lanes = (power_of_two(size, least=LEAST) for size in (num, length, width))
+    cols = min(tiles.cols, cols)
     with device_of(queries):
-        module.glance[(sentences * heads,)](
+        kernels_of("glance").glance[(sentences * heads,)](
             queries, keys, values, hidden, mixed, num, length, factor,
             *queries.stride()[:3], *keys.stride()[:3], *values.stride()[:3],
             hidden.stride(0), hidden.stride(2) if hidden.shape[2] > 1 else 0,
             *mixed.stride()[:3],
-            HEADS=heads, WIDTH=width, ROWS=_power(num), LANES=lanes,
-            COLS=cols, PRECISION=tiles.precision,
+            HEADS=heads, WIDTH=width, ROWS=rows, LANES=lanes, COLS=cols,
+            PRECISION=tiles.precision,
             num_warps=min(tiles.warps, max(1, cols * lanes // tiles.each)),
             num_stages=tiles.stages, **COMPILED,
         )  # fmt: skip
@@ -82,8 +80,3 @@ def glance(
 def _dense(x: Tensor) -> Tensor:
     """`x` with its last axis in one piece."""
     return x if x.stride(-1) == 1 else x.contiguous()
-
-
-def _power(size: int) -> int:
-    """The power of two, `LEAST` or more, that holds `size`."""
-    return max(LEAST, 1 << (size - 1).bit_length())

@@ -4,13 +4,13 @@ Whoever makes logits chunk by chunk, and needs a chunk no more once its slopes a
 float32 tensor of batch times vocabulary, and none at all that outlives a chunk.
 """
 
-import importlib
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from regard.kernels.available import COMPILED, device_of, suits
+from regard.kernels.available import suits
+from regard.kernels.launching import COMPILED, device_of, kernels_of, power_of_two
 
 IGNORED = -100
 """The label of a row that counts for nothing, as torch has it."""
@@ -74,8 +74,8 @@ def _kernel(logits: Tensor, labels: Tensor, smoothing: float) -> Costs:
         raise ValueError(f"a row of logits must lie side by side, got strides {logits.stride()}")
     rows, size = logits.shape
     costs, own = (labels.new_empty(rows, dtype=torch.float32) for _ in range(2))
-    kernels = importlib.import_module("regard.kernels.device.loss")
-    cols = 1 << (size - 1).bit_length()
+    kernels = kernels_of("loss")
+    cols = power_of_two(size)
     kernel, warps = kernels.at_once, max(4, cols // (32 * tiles.each))
     if size > tiles.whole:
         kernel, cols, warps = kernels.in_parts, min(tiles.cols, cols), tiles.warps

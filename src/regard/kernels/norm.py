@@ -1,8 +1,6 @@
 """A sub-layer's way out, in one pass: its bias, dropout, the way past it and the layer norm."""
 
-import importlib
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -10,8 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.library import custom_op
 
-from regard.kernels.available import COMPILED, device_of, have_triton, suits, suits_steps
+from regard.kernels.available import have_triton, suits, suits_steps
 from regard.kernels.chance import draw_seed, kept, no_seed, threshold
+from regard.kernels.launching import COMPILED, device_of, kernels_of, power_of_two
 from regard.kernels.sums import sum_rows
 
 WIDEST = 8192
@@ -116,7 +115,7 @@ def _add(  # noqa: PLR0913 (an operator's schema has tensors and numbers alone)
     if not num:
         return made
     with device_of(x):
-        _device().forward[(-(-num // constants["ROWS"]),)](
+        kernels_of("norm").forward[(-(-num // constants["ROWS"]),)](
             x, y, x if bias is None else bias, weight, shift, made[1], made[0], *made[2:],
             seed, num, threshold(dropout), 1 / (1 - dropout), epsilon, **constants,
         )  # fmt: skip
@@ -165,7 +164,7 @@ def _add_slopes(  # noqa: PLR0913
     sums = x.new_empty(tiles.programs, 3 if bias is not None else 2, width, dtype=torch.float32)
     shares = *sums.unbind(1), *([sums] if bias is None else [])
     with device_of(x):
-        _device().backward[(tiles.programs,)](
+        kernels_of("norm").backward[(tiles.programs,)](
             x, x if y is None else y.contiguous(), x if bias is None else bias, weight,
             slope.contiguous(), x if beside is None else beside.contiguous(),
             means, spreads, seed, to_x, to_y, *shares, num,
@@ -250,7 +249,7 @@ class _Eager(torch.autograd.Function):
 def _constants(bias: Tensor | None, dropout: float, keep: bool, width: int) -> dict[str, Any]:
     if width > WIDEST:
         raise ValueError(f"rows of at most {WIDEST} numbers can be normed here, got {width}")
-    lanes = 1 << (width - 1).bit_length()
+    lanes = power_of_two(width)
     return {
         "BIAS": bias is not None,
         "DROP": dropout > 0,
@@ -261,7 +260,3 @@ def _constants(bias: Tensor | None, dropout: float, keep: bool, width: int) -> d
         "num_warps": max(tiles.warps, lanes // 512),  # lest a wide row find too few registers
         **COMPILED,
     }
-
-
-def _device() -> ModuleType:
-    return importlib.import_module("regard.kernels.device.norm")

@@ -5,13 +5,13 @@ of which a host has to start: as many as all layers of a model. Its plain twin a
 `Candidates`, `Finished` and `Grid`.
 """
 
-import importlib
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from regard.kernels.available import COMPILED, device_of, disabled, runs_on
+from regard.kernels.available import disabled, runs_on
+from regard.kernels.launching import COMPILED, device_of, kernels_of, power_of_two
 
 MOST = 256
 """The most ways, or places for answers, that it is for."""
@@ -106,20 +106,14 @@ def go_on(ways: Ways, cells: Cells, known: Known, over: Tensor | None, task: Tas
     parents = ways.tokens if ways.parents is None else ways.parents  # whatever is not looked at
     given = (*ways[:2], parents, room.done if over is None else over, *cells, *known)
     made = (room.texts, room.log_probs, room.texts if room.parents is None else room.parents)
-    kernel: Any = importlib.import_module("regard.kernels.device.onward").go_on
     with device_of(texts):
-        kernel[(sentences,)](
+        kernels_of("onward").go_on[(sentences,)](
             *(x.contiguous() for x in given), *made, *room.known, room.done,
             num_ways, texts.shape[1], width, places, task.wanted, said, known.texts.shape[2],
             task.factor, task.last, task.filler,
             OVER=over is not None, PARENTS=ways.parents is not None, STOP=task.stop,
             KNOWN_FACTOR=not isinstance(task.factor, Tensor),
-            WAYS=_power(num_ways), KNOWN=_power(places), PLACES=tiles.places,
+            WAYS=power_of_two(num_ways), KNOWN=power_of_two(places), PLACES=tiles.places,
             num_warps=tiles.warps, **COMPILED,
         )  # fmt: skip
     return room
-
-
-def _power(size: int) -> int:
-    """The power of two that holds `size`."""
-    return 1 << (size - 1).bit_length()

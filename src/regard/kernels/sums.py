@@ -3,13 +3,12 @@
 Torch's own reduction takes four times as long as it takes to read the matrix.
 """
 
-import importlib
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from regard.kernels.available import COMPILED, device_of
+from regard.kernels.launching import COMPILED, device_of, kernels_of
 
 
 class Tiles(NamedTuple):
@@ -46,9 +45,7 @@ def _sum(x: Tensor, tiles: Tiles) -> Tensor:
     num, width = x.shape
     made = x.new_empty(tiles.programs, width, dtype=torch.float32)
     with device_of(x):
-        importlib.import_module("regard.kernels.device.sums").sum_rows[
-            (-(-width // tiles.cols), tiles.programs)
-        ](
+        kernels_of("sums").sum_rows[(-(-width // tiles.cols), tiles.programs)](
             x, made, num, x.stride(0), WIDTH=width, ROWS=tiles.rows, COLS=tiles.cols,
             PROGRAMS=tiles.programs, num_warps=tiles.warps, **COMPILED,
         )  # fmt: skip
