@@ -31,6 +31,8 @@ CUDA = torch.device("cuda")
 HEADS, WIDTH, VOCABULARY = BASE.heads, BASE.width, BASE.vocabulary
 HEAD = WIDTH // HEADS
 ROWS, WORKERS = 3001, 8
+BYTES = 4.3e9
+"""That an H200 reads or writes in a millisecond: to move what is moved takes no less."""
 KINDS = {"causal": (True, False), "full": (False, False), "cross": (False, True)}
 FORWARD = [
     Tiles(64, 32, 4),
@@ -289,7 +291,7 @@ def time_attention() -> Facts:
         case = Case(kind, TOKENS, alike=alike)
         parts = leaves(case.parts, torch.bfloat16)
         moved = 2 * sum(part.numel() for part in parts) + 2 * case.slope.numel()
-        what = {"kind": kind, "alike": alike, "floor_ms": moved / 4.3e9}
+        what = {"kind": kind, "alike": alike, "floor_ms": moved / BYTES}
         ways: list[tuple[str, Callable[[], Tensor], list[Tensor]]] = [
             ("ours", partial(case.run, parts), parts),
             ("ours, dropout", partial(case.run, parts, 0.1), parts),
@@ -354,8 +356,8 @@ def time_norm() -> Facts:
         return add_norm(x, y, Norm(weight, shift), dropout=0.1)
 
     floor = {
-        "floor_forward_ms": 3 * 2 * x.numel() / 4.3e9,
-        "floor_backward_ms": 10 * x.numel() / 4.3e9,
+        "floor_forward_ms": 3 * 2 * x.numel() / BYTES,
+        "floor_backward_ms": 10 * x.numel() / BYTES,
     }
     for name, run in (("eager", eager), ("compiled", torch.compile(eager))):
         yield {"who": name, **floor, **_both_ways(run, given, slope)}
@@ -382,7 +384,7 @@ def time_sums() -> Facts:
     """The sum of 25,000 rows, as wide as queries, keys and values: ours and torch's."""
     x = torch.randn(TOKENS, 3 * WIDTH, device=CUDA, dtype=torch.bfloat16)
     spent = milliseconds(partial(sums.plain_sum_rows, x))
-    yield {"who": "torch", "ms": spent, "floor_ms": 2 * x.numel() / 4.3e9}
+    yield {"who": "torch", "ms": spent, "floor_ms": 2 * x.numel() / BYTES}
     for rows, cols, programs in itertools.product((16, 32, 64), (64, 128), (24, 48, 96)):
         sums.first = sums.Tiles(rows, cols, 4, programs)
         spent = milliseconds(partial(sums.sum_rows, x))
@@ -399,7 +401,7 @@ def time_loss() -> Facts:
     """Loss and slopes of logits that are there, and the whole output layer in chunks."""
     labels = torch.randint(VOCABULARY, (TOKENS,), device=CUDA)
     chunk = torch.randn(4096, VOCABULARY, device=CUDA, dtype=torch.bfloat16)
-    moved = 2 * 2 * chunk.numel() / 4.3e9
+    moved = 2 * 2 * chunk.numel() / BYTES
     yield {"floor_ms": moved, "rows": len(chunk)}
     tried = [losses.Tiles(each=each) for each in (32, 64, 128)]
     tried += [losses.Tiles(cols, warps, 0) for cols, warps in ((2048, 4), (4096, 4), (4096, 8))]

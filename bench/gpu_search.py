@@ -20,9 +20,10 @@ from torch import Tensor
 
 from bench.peers.contract import Shape
 from bench.peers.proof import prove_equal
+from bench.peers.stepping import wait_for
 from bench.stages import Facts
 from regard.attention import cache, multihead
-from regard.decoding import loop, many
+from regard.decoding import loop, many, steady
 from regard.decoding.many import Member, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.kernels import available
@@ -201,8 +202,10 @@ def _without(*kernels: str) -> Iterator[None]:
     """What these kernels do is done by their plain twins."""
     added = set(kernels) - available.disabled
     available.disabled.update(added)
-    yield
-    available.disabled.difference_update(added)
+    try:
+        yield
+    finally:
+        available.disabled.difference_update(added)
 
 
 @contextmanager
@@ -221,7 +224,8 @@ def _fits(queries: Tensor) -> bool:
 @contextmanager
 def _waiting() -> Iterator[None]:
     """The host waits for each step."""
-    with mock.patch.object(loop, "lateness", return_value=0):
+    waits = [mock.patch.object(one, "lateness", return_value=0) for one in (loop, steady)]
+    with waits[0], waits[1]:
         yield
 
 
@@ -257,7 +261,7 @@ VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
 
 def _timed(task: Task, search: Callable[[], list[list[Hypothesis]]]) -> tuple[dict[str, Any], Ids]:
     """How fast a search is, and its best answers."""
-    finish(task.device)
+    wait_for(task.device)
     if task.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(task.device)
     began = time.perf_counter()
@@ -281,16 +285,10 @@ def _rate(task: Task, sentences: int, tokens: int, seconds: float) -> dict[str, 
     }
 
 
-def finish(device: torch.device) -> None:
-    """Wait for a device."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 def _small_steps(task: Task, model: AnyModel, sources: Ids) -> Facts:
     """What a step takes when hardly anything is to be done in it: the work of the host."""
     for name in ("all kernels", "without choice", "without onward", "without choice and onward"):
-        with VARIANTS.get(name, nullcontext)():
+        with VARIANTS.get(name, nullcontext)(), _unrecorded():
             for _ in range(2):
                 fact, _ = _timed(task, partial(_of_length, task, model, sources, LONG))
             counts = [_count(task, partial(_of_length, task, model, sources, n)) for n in COUNTED]
@@ -315,7 +313,7 @@ def _count(task: Task, search: Callable[[], object]) -> int:
     cuda, kinds = task.device.type == "cuda", torch.profiler.ProfilerActivity
     with torch.profiler.profile(activities=[kinds.CUDA if cuda else kinds.CPU]) as found:
         search()
-        finish(task.device)
+        wait_for(task.device)
     on_device = [e for e in found.key_averages() if not cuda or e.device_type.name == "CUDA"]
     return sum(event.count for event in on_device)
 
@@ -335,7 +333,7 @@ def time_theirs(task: Task) -> Facts:
     def run(rows: Sequence[list[int]], size: int) -> tuple[dict[str, Any], Ids]:
         order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
         answers: dict[int, list[int]] = {}
-        finish(task.device)
+        wait_for(task.device)
         began = time.perf_counter()
         for first in range(0, len(order), size):
             places = order[first : first + size]
@@ -403,7 +401,7 @@ def profile(task: Task) -> Facts:
         search_many([Member(model, some)], settings, budget=10**9)
 
     search()
-    finish(task.device)
+    wait_for(task.device)
     cuda = task.device.type == "cuda"
     kinds = torch.profiler.ProfilerActivity
     began = time.perf_counter()
@@ -411,7 +409,7 @@ def profile(task: Task) -> Facts:
     plain = time.perf_counter() - began
     with torch.profiler.profile(activities=[kinds.CPU, *([kinds.CUDA] if cuda else [])]) as found:
         search()
-        finish(task.device)
+        wait_for(task.device)
     events = found.key_averages()
     on_device = [
         (

@@ -1,7 +1,9 @@
-"""A stage of `translate_gpu`: searches of few sentences at a time, plain, replayed and by the peer.
+"""A stage of `translate_gpu`: few sentences at a time, searched first, replayed and by the peer.
 
-A batch is what comes to a server at once. The searches of ours are timed by turns, once no batch
-has anything left to record; what recording took, in time and in memory, is told beside them.
+A batch is what comes to a server at once. First it is searched for as if none of its kind would
+come again: a GPU records one step for all that follow. The searches of ours are timed by turns,
+once no batch has anything left to record; what recording took, in time and in memory, is told
+beside them.
 """
 
 import time
@@ -42,14 +44,14 @@ def stage(name: str, task: Task) -> Facts:
     model, where = task.model(), task.device
     recorder = Graphs(where) if where.type == "cuda" else Again()
     chains = Chains([model], task.prepared.shape.vocabulary, recorder, ROOM)
-    plain = partial(_ours, task, model, None)
+    first = partial(_ours, task, model, None)
     replayed = partial(_ours, task, model, chains)
     theirs = _theirs(task) if is_here("hugging_face") else None
     with mock.patch.object(chains_module, "ROWS", 10**9):  # which is to be chosen by this
         for size in task.asked.small:
             given = batches(task.prepared.sources, size)
             yield _record(task, chains, given, replayed)
-            ways = {"regard, plain": plain, "regard, replayed": replayed}
+            ways = {"regard, first": first, "regard, replayed": replayed}
             yield from _compare(task, given, ways | ({"Hugging Face": theirs} if theirs else {}))
 
 
@@ -128,7 +130,7 @@ def _compare(task: Task, given: Sequence[Ids], ways: dict[str, Search]) -> Facts
             each = [_timed(task, search, batch) for batch in given]
             spent[who] += [ms for ms, _ in each]
             found[who] = [answers for _, answers in each]
-    wanted = [row for batch in found["regard, plain"] for row in batch]
+    wanted = [row for batch in found["regard, first"] for row in batch]
     for who, ms in spent.items():
         rows = [row for batch in found[who] for row in batch]
         yield {
@@ -139,5 +141,5 @@ def _compare(task: Task, given: Sequence[Ids], ways: dict[str, Search]) -> Facts
             "ms_least": min(ms),
             "ms_most": max(ms),
             "compared": len(rows),
-            "same_as_plain": sum(mine == plain for mine, plain in zip(rows, wanted, strict=True)),
+            "same_as_first": sum(mine == first for mine, first in zip(rows, wanted, strict=True)),
         }

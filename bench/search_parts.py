@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bench.gpu_search import Task, finish
+from bench.gpu_search import Task
+from bench.peers.stepping import wait_for
 from bench.stages import Facts
 from regard.attention.attend import KeyValues, fused
 from regard.kernels import choice, glance, onward
@@ -143,10 +144,10 @@ def _time_all(task: Task, dtype: str, ways: Ways) -> Facts:
         except Exception as error:
             yield {"part": name, "dtype": dtype, "failed": repr(error)[:300]}
             continue
-        finish(task.device)
+        wait_for(task.device)
         began = time.perf_counter()
         for _ in range(count):
             way()
-        finish(task.device)
+        wait_for(task.device)
         each = (time.perf_counter() - began) / count
         yield {"part": name, "dtype": dtype, "us": round(1e6 * each, 1)}

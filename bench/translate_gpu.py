@@ -144,7 +144,7 @@ def small_line(fact: dict[str, Any]) -> str:
     size = f"{fact['precision']:<10}{fact['small']:>4} at a time  "
     if "who" in fact:
         least, most = fact["ms_least"], fact["ms_most"]
-        same = f"{fact['same_as_plain']} of {fact['compared']} the same"
+        same = f"{fact['same_as_first']} of {fact['compared']} the same"
         return f"{size}{fact['who']:<18}{fact['ms']:>9.1f} ms ({least:.1f} ... {most:.1f}), {same}"
     return (
         f"{size}{fact['graphs']} steps recorded in {fact['recording_s']:.2f} s, "

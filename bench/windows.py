@@ -18,6 +18,7 @@ import time
 import torch
 from torch import Tensor
 
+from bench.peers.stepping import wait_for
 from regard.attention.attend import KeyValues, plain
 from regard.attention.blocks import Span
 from regard.attention.multihead import MultiHeadAttention, merge_heads
@@ -62,8 +63,7 @@ def measure(kind: str, length: int, window: int, device: torch.device) -> tuple[
     for _ in range(REPEATS):
         began = now()
         torch.autograd.backward(look(kind, module, x, mask).sum())
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
+        wait_for(device)
         best = min(best, now() - began)
     return best, taken
 

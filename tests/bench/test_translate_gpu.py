@@ -6,6 +6,7 @@ import torch
 from bench import gpu_search, translate_gpu
 from bench.peers import is_here
 from regard.errors import RunError
+from regard.kernels import available
 
 
 def facts(file):
@@ -45,8 +46,8 @@ def test_small_batches_are_timed_in_each_way(tiny_run, tmp_path, monkeypatch, ca
     found = [fact for fact in facts(out) if "small" in fact]
     assert {fact["small"] for fact in found} == {1, 3}
     timed = [fact for fact in found if "who" in fact]
-    assert {fact["who"] for fact in timed} >= {"regard, plain", "regard, replayed"}
-    assert all(fact["same_as_plain"] == fact["compared"] for fact in timed)
+    assert {fact["who"] for fact in timed} >= {"regard, first", "regard, replayed"}
+    assert all(fact["same_as_first"] == fact["compared"] for fact in timed)
     assert all(fact["graphs"] > 0 for fact in found if "who" not in fact)
     translate_gpu.summarise(out)
     shown = capsys.readouterr().out
@@ -85,3 +86,9 @@ def test_the_table_has_the_ratio_and_what_failed(tmp_path, capsys):
     assert "float32: 3.00 times Hugging Face at its best" in shown
     assert "8 of 9 answers are equal" in shown
     assert "FAILED" in shown
+
+
+def test_kernels_that_another_one_is_tried_without_come_back_when_it_fails():
+    with pytest.raises(RuntimeError), gpu_search._without("glance", "choice"):
+        raise RuntimeError("the other one")
+    assert not {"glance", "choice"} & available.disabled
