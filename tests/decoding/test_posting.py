@@ -1,6 +1,6 @@
 import torch
 
-from regard.decoding.posting import is_near, lateness, post, send
+from regard.decoding.posting import Reports, is_near, lateness, post, send
 
 CPU = torch.device("cpu")
 
@@ -9,6 +9,13 @@ def test_a_letter_holds_what_was_posted():
     first, second = torch.tensor([1, 2]), torch.tensor([True])
     found = post(first, second).open()
     assert [x.tolist() for x in found] == [[1, 2], [True]]
+
+
+def test_reports_are_heard_late_and_in_their_order():
+    late, at_once = Reports(2), Reports(0)
+    heard = [late.hear(torch.tensor([step])) for step in range(5)]
+    assert [None if told is None else told.item() for told in heard] == [None, None, 0, 1, 2]
+    assert [at_once.hear(torch.tensor([step])).item() for step in range(3)] == [0, 1, 2]
 
 
 def test_values_are_sent_as_they_are():

@@ -10,6 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.attention.dropout import drop
 from regard.attention.scores import Score
+from regard.kernels.available import HALVES
 from regard.types import Site, Watch
 
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -122,9 +123,9 @@ def fused(
 
 def _is_slow(queries: Tensor, keys: Tensor) -> bool:
     """Whether the kernel takes longer than the formula: in training, in half precision on a CPU."""
-    halves = queries.dtype in (torch.bfloat16, torch.float16)
     learns = torch.is_grad_enabled() and queries.requires_grad
-    return halves and learns and queries.device.type == "cpu" and keys.shape[2] <= SHORT
+    halves = queries.dtype in HALVES and queries.device.type == "cpu"
+    return halves and learns and keys.shape[2] <= SHORT
 
 
 def _may_pick_cudnn(queries: Tensor) -> bool:

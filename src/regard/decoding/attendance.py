@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, device
 
-from regard.decoding.posting import Letter, post, send
+from regard.decoding.posting import Reports, send
 
 
 class Leaving(NamedTuple):
@@ -34,7 +34,7 @@ class Attendance:
         for row, limit in enumerate(limits):
             self._limits[limit].append(row)
         self._where, self._late = where, late
-        self._reports: deque[tuple[list[int], Letter]] = deque()
+        self._reports, self._reported = Reports(late), deque[list[int]]()
 
     def cut(self, length: int, unwanted: Collection[int]) -> Tensor | None:
         """Sentences (B,) that end here, whatever they have found: at their limit, or `unwanted`.
@@ -53,10 +53,10 @@ class Attendance:
         What comes back is what the next step has to know of it; None: that nobody here is.
         """
         assert over is not None  # as a step leaves it
-        self._reports.append((self.rows, post(over)))
-        if len(self._reports) > self._late:
-            rows, letter = self._reports.popleft()
-            (told,) = letter.open()
+        self._reported.append(self.rows)
+        told = self._reports.hear(over)
+        if told is not None:
+            rows = self._reported.popleft()
             self._going_on.difference_update(rows[place] for place in told.nonzero()[:, 0].tolist())
         return over if self._late or len(self._going_on) < len(self.rows) else None
 

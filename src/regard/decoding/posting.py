@@ -1,5 +1,6 @@
 """Numbers between the host and the device of a search, for which neither waits."""
 
+from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -29,6 +30,21 @@ def post(*tensors: Tensor) -> Letter:
     arrival = torch.cuda.Event()  # type: ignore[no-untyped-call]
     arrival.record(torch.cuda.current_stream(where))
     return Letter(sent, arrival)
+
+
+class Reports:
+    """What a device tells its host at each step, heard `late` by some steps."""
+
+    def __init__(self, late: int) -> None:
+        self._late, self._letters = late, deque[Letter]()
+
+    def hear(self, now: Tensor) -> Tensor | None:
+        """What was told so many steps ago, None: nothing was; what is so `now` is told in turn."""
+        self._letters.append(post(now))
+        if len(self._letters) <= self._late:
+            return None
+        (told,) = self._letters.popleft().open()
+        return told
 
 
 def send(values: Sequence[int], where: device, dtype: torch.dtype = torch.long) -> Tensor:

@@ -8,7 +8,6 @@ on the device, and what they say is noted in a book. A hypothesis holds no text,
 its entry there; from the last one its text is read backwards.
 """
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Generic, NamedTuple
@@ -20,7 +19,7 @@ from torch import Tensor
 from regard.decoding.finished import Finished
 from regard.decoding.grid import Grid
 from regard.decoding.moves import Plan, Stand, conclude, weigh
-from regard.decoding.posting import Letter, lateness, post, send
+from regard.decoding.posting import Reports, lateness, post, send
 from regard.kernels.graphs import CaptureError, Recorder
 from regard.models.contracts import Decoder, StateT, take
 from regard.text.special import PAD
@@ -145,11 +144,11 @@ class _Search(Generic[StateT]):
 
     def run(self, recorder: Recorder, most: int) -> Finished:
         """All answers (B, N) after `most` steps, or as soon as nobody looks for others."""
-        late, reports, done = lateness(self.clock.device), deque[Letter](), 0
+        reports, done = Reports(lateness(self.clock.device)), 0
         for done in self._steps(recorder):
             assert self.stand.over is not None  # as a step leaves it
-            reports.append(post(self.stand.over))
-            if done == most or (len(reports) > late and bool(reports.popleft().open()[0].all())):
+            over = reports.hear(self.stand.over)
+            if done == most or (over is not None and bool(over.all())):
                 break
         found, book = self.stand.finished, self.book
         letter = post(*found, book.before, book.since[:, :done])
