@@ -1,5 +1,6 @@
 """`regard serve` in a process of its own: real clients, signals, and clients that misbehave."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -14,12 +15,16 @@ from urllib.error import HTTPError
 
 import httpx
 import pytest
+import uvicorn
+from fastapi import FastAPI
 from libretranslatepy import LibreTranslateAPI
 
 from regard.corpora.readers import read_lines
 from regard.errors import SettingsError
+from regard.serving.server.doors import Doors
+from regard.serving.server.metrics import Metrics
 from regard.serving.server.settings import ServerSettings
-from regard.serving.server.start import address, listen
+from regard.serving.server.start import HANGING_UP, GracefulServer, address, listen
 from servers import PATIENCE, process
 
 pytestmark = pytest.mark.slow
@@ -114,10 +119,29 @@ def test_grace_ends(tiny_run, tmp_path):
         slow.sendall(head("POST", "/translate", 100) + b"{")
         wait_until(lambda: inside(server) == 2)
         server.process.send_signal(signal.SIGTERM)
+        assert b" 503 " in slow.recv(1000)
         assert server.process.wait(PATIENCE) == 0
         events = [one["event"] for one in server.events()]
         assert "some requests took too long and are not answered" in events
         assert not any("Traceback" in event for event in events)
+
+
+def test_who_comes_late_and_slowly_does_not_hold_it(tiny_run, tmp_path):
+    with process(tmp_path, tiny_run, forked=False) as server, connect(server) as slow:
+        server.process.send_signal(signal.SIGTERM)
+        server.wait_for("stopping")
+        slow.sendall(head("POST", "/translate", 100) + b"{")
+        assert b" 503 " in slow.recv(1000)
+        assert server.process.wait(PATIENCE) == 0
+        events = [one["event"] for one in server.events()]
+        assert "some requests took too long and are not answered" not in events
+
+
+def test_the_last_connections_are_not_waited_for_for_ever():
+    doors = Doors(None, Metrics())
+    server = GracefulServer(uvicorn.Config(doors), doors, FastAPI(), 0.1)
+    asyncio.run(server._stop())
+    assert (server.should_exit, server.config.timeout_graceful_shutdown) == (True, HANGING_UP)
 
 
 def test_models_are_loaded_again_without_losing_a_request(tiny_run, expected, tmp_path):

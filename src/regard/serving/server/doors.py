@@ -1,12 +1,15 @@
 """Who is inside: requests are let in until the server is told to stop, then seen to the end."""
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import time
 
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from regard.serving.server.limits import asks_first
 from regard.serving.server.logs import log, log_error
 from regard.serving.server.metrics import Metrics
 from regard.serving.server.refusals import GONE, NUMBER, busy
@@ -18,7 +21,8 @@ OTHER = "(other)"
 """The method or route of a request that we have none for: whoever asks cannot invent new labels."""
 
 QUIET, LINGER = 0.5, 5.0
-"""Seconds without a knock before a server that stops hangs up, and the most it waits for them."""
+"""Seconds without a knock before a server that stops hangs up, and the most it waits for them or
+listens to one of them."""
 
 
 class Doors:
@@ -27,6 +31,7 @@ class Doors:
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self.app, self._metrics = app, metrics
         self.shut = False
+        self._ends = float("inf")  # when, by the clock of the loop, all must be out
         self._inside = self._visits = 0
         self._empty = asyncio.Event()
         self._empty.set()
@@ -42,9 +47,8 @@ class Doors:
         self._metrics.inside.set(self._inside)
         try:
             if self.shut and scope["path"] not in ALWAYS:
-                await _hear_out(receive)
-                refused = busy("the server is stopping; try again soon", 1)
-                await refused.response()(scope, receive, visit.send)
+                await self._hear_out(scope, receive)
+                await _turn_away(visit, receive)
             else:
                 await self._serve(visit, receive)
         finally:
@@ -61,22 +65,44 @@ class Doors:
         closed could not know whether what it had sent was read.
         """
         self.shut = True
-        ends = time.monotonic() + grace
+        self._ends = asyncio.get_running_loop().time() + grace
         try:
-            await asyncio.wait_for(self._empty.wait(), grace)
-            ends = min(ends, time.monotonic() + LINGER)
-            knocked = -1
-            while knocked < self._visits and time.monotonic() < ends:
-                knocked = self._visits
-                await asyncio.sleep(QUIET)
-                await asyncio.wait_for(self._empty.wait(), grace)
+            async with asyncio.timeout_at(self._ends):
+                await self._empty.wait()
+                await self._linger()
         except TimeoutError:
-            return False
+            return not self._inside
         return True
+
+    async def _linger(self) -> None:
+        """Wait until nobody knocks any more, and all who did have heard their refusal."""
+        ends, knocked = time.monotonic() + LINGER, -1
+        while knocked < self._visits and time.monotonic() < ends:
+            knocked = self._visits
+            await asyncio.sleep(QUIET)
+            await self._empty.wait()
+
+    async def _hear_out(self, scope: Scope, receive: Receive) -> None:
+        """Read a request to its end, until its client leaves, or for as long as there is time.
+
+        A connection that is closed with something unread is reset, and the answer may be lost with
+        it. Who waits to be asked for a body is not asked.
+        """
+        if asks_first(Headers(scope=scope)):
+            return
+        until = min(asyncio.get_running_loop().time() + LINGER, self._ends - QUIET)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                while (await receive()).get("more_body", False):
+                    pass
 
     async def _serve(self, visit: "Visit", receive: Receive) -> None:
         try:
             await self.app(visit.scope, receive, visit.send)
+        except asyncio.CancelledError:
+            if visit.status or not self.shut:
+                raise
+            await _turn_away(visit, receive)  # its time is over, and it has heard nothing yet
         except Exception as error:  # the client has been told
             log_error("a request failed", error, request=visit.number)
 
@@ -99,13 +125,9 @@ class Doors:
         )
 
 
-async def _hear_out(receive: Receive) -> None:
-    """Read a request to its end, or until its client leaves.
-
-    A connection that is closed with something unread is reset, and the answer may be lost with it.
-    """
-    while (await receive()).get("more_body", False):
-        pass
+async def _turn_away(visit: "Visit", receive: Receive) -> None:
+    refused = busy("the server is stopping; try again soon", 1)
+    await refused.response()(visit.scope, receive, visit.send)
 
 
 class Visit:

@@ -49,7 +49,7 @@ class BodyReader:
         self._receive, self._limit = receive, settings.max_bytes
         declared = headers.get("content-length", "")
         self._declared = int(declared) if declared.isdecimal() else 0
-        self._asks_first = headers.get("expect", "").lower() == "100-continue"
+        self._asks_first = asks_first(headers)
         self._closes = time.monotonic() + settings.read_timeout
         self._seen, self._whole = 0, False
         self.refused = False
@@ -89,6 +89,11 @@ class BodyReader:
         self._seen += len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
         return message
+
+
+def asks_first(headers: Headers) -> bool:
+    """Whether a client sends no body before it is told to."""
+    return headers.get("expect", "").lower() == "100-continue"
 
 
 class HostCheck:

@@ -29,6 +29,8 @@ HEAD = 32 * 1024
 """Longest head of a request, in bytes."""
 KEEP_ALIVE = 15
 """Seconds that a silent connection is kept."""
+HANGING_UP = 10
+"""Seconds that the last connections are given to close when nobody is inside any more."""
 
 
 def serve(
@@ -106,6 +108,9 @@ class GracefulServer(uvicorn.Server):
         if not await self._doors.close(self._grace):
             log("some requests took too long and are not answered")
             self._end_at_once()
+            return
+        # None would be for ever: who does not read the refusal keeps a connection open.
+        self.config.timeout_graceful_shutdown = HANGING_UP
         self.should_exit = True
 
     def _end_at_once(self) -> None:
