@@ -9,7 +9,8 @@ from functools import partial
 import pytest
 
 from regard.batching import crew
-from regard.batching.crew import Crew, Helper, HelperGoneError
+from regard.batching.crew import Crew, Helper
+from regard.batching.processes import GoneError
 
 TRIPLE = partial(partial, operator.mul, 3)  # to be called where the helper is: what it then does
 BREAK = partial(partial, operator.truediv, 1)
@@ -46,7 +47,7 @@ def test_a_helpers_error_is_raised_here_and_it_goes_on():
 @pytest.mark.parametrize("make", [END, UNREADY])
 def test_a_helper_that_is_gone_says_so(make, capfd):
     helper = Helper(make)
-    with pytest.raises(HelperGoneError):
+    with pytest.raises(GoneError, match=r"ended with status [13]"):
         helper.ask(3)
     helper.close()
 

@@ -1,22 +1,17 @@
 """Work shared with other processes, each with what it needs loaded once.
 
 Two processes with a thread each do more than one with two threads, where operations are short: the
-threads would wait for each other behind every one of them. The helpers are started as `apart` has
-it, answer one job after another, and end when nobody asks them any more.
+threads would wait for each other behind every one of them. The helpers answer one job after
+another, and end when nobody asks them any more.
 """
 
-import contextlib
-import os
-import pickle
-import signal
-import subprocess
-import sys
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
+
+from regard.batching.processes import Caller, GoneError, Process
 
 JobT = TypeVar("JobT")
 DoneT = TypeVar("DoneT")
@@ -34,36 +29,17 @@ QUIETLY = {
 """The surroundings of a helper."""
 
 
-class HelperGoneError(Exception):
-    """A helper ended without an answer."""
-
-
 class Helper(Generic[JobT, DoneT]):
     """Another process that answers jobs, as the function does that `make()` gives there."""
 
     def __init__(self, make: Callable[[], Callable[[JobT], DoneT]]) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", f"from {__name__} import answer; answer()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=os.environ | QUIETLY,
-        )
-        self._end = weakref.finalize(self, _end, self._process)
-        assert self._process.stdin is not None  # as asked for
-        with contextlib.suppress(OSError):  # whoever asks will hear that it is gone
-            pickle.dump(make, self._process.stdin)
-            self._process.stdin.flush()
+        self._process = Process(__name__, QUIETLY)
+        self._process.tell(make)
 
     def ask(self, job: JobT) -> DoneT:
-        """What it makes of the job; an error of its own is raised here."""
-        assert self._process.stdin is not None  # as asked for
-        assert self._process.stdout is not None
-        try:
-            pickle.dump(job, self._process.stdin)
-            self._process.stdin.flush()
-            answer = pickle.load(self._process.stdout)
-        except (EOFError, OSError, pickle.UnpicklingError) as error:
-            raise HelperGoneError(f"ended with status {self._process.poll()}") from error
+        """What it makes of the job; an error of its own is raised here, or a GoneError."""
+        self._process.tell(job)
+        answer = self._process.hear()
         if isinstance(answer, Exception):
             raise answer
         done: DoneT = answer
@@ -71,35 +47,20 @@ class Helper(Generic[JobT, DoneT]):
 
     def close(self) -> None:
         """End it."""
-        self._end()
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    process.kill()  # it holds nothing that could be lost
-    process.wait()
-    for stream in (process.stdin, process.stdout):
-        with contextlib.suppress(BrokenPipeError):  # of what it was not told any more
-            if stream is not None:
-                stream.close()
+        self._process.close()
 
 
 def answer() -> None:
     """Be a helper: answer jobs until there are no more; one that cannot get ready ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it will end it
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever else is printed is no answer
-    try:
-        work = pickle.load(sys.stdin.buffer)()
-        while True:
-            job = pickle.load(sys.stdin.buffer)
-            try:
-                done = work(job)
-            except Exception as error:  # it is for whoever asked
-                done = error
-            pickle.dump(done, answers)
-            answers.flush()
-    except (EOFError, BrokenPipeError):
-        os._exit(0)  # no last flush, which would complain
+    caller = Caller()
+    work = caller.hear()()
+    while True:
+        job = caller.hear()
+        try:
+            done = work(job)
+        except Exception as error:  # it is for whoever asked
+            done = error
+        caller.tell(done)
 
 
 class Crew(Generic[JobT, DoneT]):
@@ -190,7 +151,7 @@ class _Shared(Generic[JobT, DoneT]):
             while (place := self.take()) is not None:
                 try:
                     self.done[place] = helper.ask(self.jobs[place])
-                except HelperGoneError:
+                except GoneError:
                     self.lost.append(helper)
                     self.returned.append(place)
                     return

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Generator, Iterator
 from typing import NamedTuple, TypeVar
 
+from regard.batching.apart import End
 from regard.batching.collate import collate
 from regard.batching.drawing import Drawn, Position
 from regard.batching.plan import plan_once
@@ -36,12 +37,12 @@ def held_out_batches(store: TokenStore, *, budget: int) -> Iterator[Batch]:
 
 def ahead(items: Iterator[T], depth: int) -> Generator[T, None, None]:
     """The same items, up to `depth` of them made by a thread before they are asked for."""
-    ready: queue.Queue[T | _End] = queue.Queue(depth)
+    ready: queue.Queue[T | End] = queue.Queue(depth)
     stop = threading.Event()
     worker = threading.Thread(target=_fill, args=(ready, items, stop), daemon=True)
     worker.start()
     try:
-        while not isinstance(item := ready.get(), _End):
+        while not isinstance(item := ready.get(), End):
             yield item
         if item.reason is not None:
             raise item.reason
@@ -50,25 +51,19 @@ def ahead(items: Iterator[T], depth: int) -> Generator[T, None, None]:
         worker.join()
 
 
-class _End(NamedTuple):
-    """Behind the last item: why there is none, if it is an error."""
-
-    reason: BaseException | None
-
-
-def _fill(ready: "queue.Queue[T | _End]", items: Iterator[T], stop: threading.Event) -> None:
+def _fill(ready: "queue.Queue[T | End]", items: Iterator[T], stop: threading.Event) -> None:
     """Put `items` and an end into the queue, waiting while it is full, until told to stop."""
-    end = _End(None)
+    end = End(None)
     try:
         for item in items:
             if not _put(ready, item, stop):
                 return
     except BaseException as error:  # it is for whoever waits for the next item
-        end = _End(error)
+        end = End(error)
     _put(ready, end, stop)
 
 
-def _put(ready: "queue.Queue[T | _End]", item: T | _End, stop: threading.Event) -> bool:
+def _put(ready: "queue.Queue[T | End]", item: T | End, stop: threading.Event) -> bool:
     """Whether the item went in before `stop` was set."""
     while not stop.is_set():
         try:
