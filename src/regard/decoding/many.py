@@ -162,12 +162,12 @@ def search_batch(
 
 
 def _recorder(settings: DecodingSettings, where: device) -> Recorder | None:
-    """What may record steps of a search: all that a host decides in them would be lost."""
-    return (
-        Graphs(where)
-        if settings.capture and where.type == "cuda" and not settings.sampling
-        else None
-    )
+    """What may record steps of a search; None: they are not to be recorded, or cannot be.
+
+    Samples are drawn by how long they are, as the host knows it: that is not in a record.
+    """
+    may = settings.capture and settings.sampling is None
+    return Graphs(where) if may and where.type == "cuda" else None
 
 
 def _search_alone(models: Sequence[AnyModel], job: Job) -> Found:

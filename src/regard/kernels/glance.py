@@ -1,7 +1,8 @@
 """Attention of the few queries that a step of a search has for each sentence.
 
 A general kernel has tiles of 64 or 128 queries, of which a beam fills 5, and wants a mask in a form
-of its own, which takes several operations more to make than the attention itself.
+of its own, which takes several operations more to make than the attention itself. Its plain twin
+are the two products of `attention.few`.
 """
 
 from typing import NamedTuple

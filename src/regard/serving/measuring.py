@@ -123,9 +123,8 @@ def _prepare(run: Path, way: Way) -> Iterator[str]:
 def _measure(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> Iterator[Trial]:
     """The one trial, as `apart` wants it."""
     opened = partial(load, run, device=way.device, engine=way.engine, precision=way.precision)
-    settings = for_all_engines(
-        search_settings(opened().settings, beam=beam)
-    )  # reads all files once
+    own = opened().settings  # which reads all files once
+    settings = for_all_engines(search_settings(own, beam=beam))
     loading, translator = _timed(opened)
     alone = [text for text in texts if text.strip()][:ALONE]
     for text in alone[:1] if way.device == "cpu" else RECORDED * alone:
