@@ -66,6 +66,9 @@ class Model(nn.Module, ABC, Generic[StateT]):
     packs: bool = False
     """Whether `teach` leaves out padding on the way: it takes as long as there are tokens then,
     and else as long as the rectangle is large."""
+    steps_alike: bool = False
+    """Whether a step changes no shape of a state, and does not go by how many there were before:
+    its states are steady as they are."""
 
     @abstractmethod
     def encode(self, source: Padded, *, watch: Watch | None = None) -> Memory:
@@ -90,8 +93,8 @@ class Model(nn.Module, ABC, Generic[StateT]):
         """Logits (B, K, V) of what follows `tokens` (B, K), and the state after them."""
 
     def steady(self, state: StateT, steps: int, clock: Tensor) -> StateT | None:
-        """See `Decoder`; a family whose states have such a form makes it here."""
-        return None
+        """See `Decoder`; a family whose states have another such form makes it here."""
+        return state if self.steps_alike else None
 
     def forward(self, source: Padded, target: Padded, *, watch: Watch | None = None) -> Tensor:
         """Logits (B, T, V) under teacher forcing."""

@@ -68,6 +68,8 @@ class DeepAtt(Model[AttentiveState]):
     constant, for the sake of the optimizer (`SHRINK`).
     """
 
+    steps_alike = True
+
     def __init__(self, settings: DeepAttSettings, source_size: int, target_size: int) -> None:
         super().__init__()
         width, embedding, dropout = settings.width, settings.embedding, settings.dropout
@@ -126,9 +128,6 @@ class DeepAtt(Model[AttentiveState]):
         features, cells = self.decoder.step(above, state.cells[2:])  # (B, K, D)
         state = replace(state, cells=(*bottom, *cells), position=state.position + 1)
         return self.logits(self.dropout(features)), state
-
-    def steady(self, state: AttentiveState, steps: int, clock: Tensor) -> AttentiveState:
-        return state  # whose shapes no step changes
 
     def _above_bottom(self, x: Tensor, contexts: Tensor, outputs: Tensor) -> Tensor:
         """[half(f^1); h^1] (B, T, 3 D)."""

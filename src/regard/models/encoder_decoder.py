@@ -48,6 +48,8 @@ class EncoderDecoderSettings(Settings):
 class EncoderDecoder(Model[RecurrentState]):
     """p(y | x) where all that the decoder learns of x is the encoder's last state."""
 
+    steps_alike = True
+
     def __init__(
         self, settings: EncoderDecoderSettings, source_size: int, target_size: int
     ) -> None:
@@ -92,6 +94,3 @@ class EncoderDecoder(Model[RecurrentState]):
         cells = self.decoder.step(self.dropout(self.target(tokens)), state.cells)
         features = self.dropout(self.decoder.top(cells))  # (B, K, D)
         return self.logits(features), RecurrentState(cells)
-
-    def steady(self, state: RecurrentState, steps: int, clock: Tensor) -> RecurrentState:
-        return state  # whose shapes no step changes

@@ -61,6 +61,8 @@ class Gnmt(Model[AttentiveState]):
     are 280,858,880 parameters; Shazeer et al. 2017 (arXiv 1701.06538) count 278M in GNMT.
     """
 
+    steps_alike = True
+
     def __init__(self, settings: GnmtSettings, source_size: int, target_size: int) -> None:
         super().__init__()
         width, embedding, dropout = settings.width, settings.embedding, settings.dropout
@@ -111,6 +113,3 @@ class Gnmt(Model[AttentiveState]):
         features, above = self.decoder.step(bottom[0], state.cells[2:], context)  # (B, K, D)
         state = replace(state, cells=(*bottom, *above), position=state.position + 1)
         return self.logits(self.dropout(features)), state
-
-    def steady(self, state: AttentiveState, steps: int, clock: Tensor) -> AttentiveState:
-        return state  # whose shapes no step changes

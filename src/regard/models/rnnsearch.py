@@ -59,6 +59,8 @@ class RnnSearch(Model[AttentiveState]):
     So y_i is read out of the state *before* the step. The GRU is torch's: see `RecurrentLayer`.
     """
 
+    steps_alike = True
+
     def __init__(self, settings: RnnSearchSettings, source_size: int, target_size: int) -> None:
         super().__init__()
         width, embedding = settings.width, settings.embedding
@@ -109,9 +111,6 @@ class RnnSearch(Model[AttentiveState]):
         features = self._read_out(state.cells[0], embedded, context)  # (B, K, D)
         state = replace(state, cells=(hidden,), position=state.position + 1)
         return self.logits(features), state
-
-    def steady(self, state: AttentiveState, steps: int, clock: Tensor) -> AttentiveState:
-        return state  # whose shapes no step changes
 
     def _look(self, embedded: Tensor, state: AttentiveState, watch: Watch | None) -> _Looked:
         """c_i and s_i, where `embedded` (B, K, E) is of y_{i-1} and `state` holds s_{i-1}."""
