@@ -61,8 +61,8 @@ def test_no_import_hides_in_a_function():
     assert not hidden, "\n".join(hidden)
 
 
-SHARED = ("decoding", "training", "inspection", "evaluation")
-"""Rooms that serve every model alike: search, loop, recorder, scores."""
+SHARED = ("kernels", "batching", "decoding", "training", "inspection", "evaluation", "serving")
+"""Rooms that serve every model alike: kernels, batches, search, loop, recorder, scores, engines."""
 FORMULAS = {("decoding/settings.py", "gnmt")}
 """Called after the paper that has the formula, which any model may use: a length penalty."""
 
