@@ -345,7 +345,8 @@ sys.argv = ["regard", "translate", *sys.argv[1:]]
 try:
     main()
 finally:
-    print(*({"torch", "matplotlib", "sacrebleu", "pyarrow"} & sys.modules.keys()), file=sys.stderr)
+    late = {"torch", "numpy", "matplotlib", "sacrebleu", "pyarrow"}
+    print(*(late & sys.modules.keys()), file=sys.stderr)
 """
 
 

@@ -40,8 +40,9 @@ class Dropout:
         self._begins = np.zeros(size, np.bool_)
         self._begins[[i for piece, i in ids.items() if piece.startswith(" ")]] = True
 
-    def cut(self, texts: Flat, chance: np.random.Generator) -> Flat:
+    def cut(self, texts: Flat, seed: int) -> Flat:
         """The same texts cut at random, where `texts` are those that are cut without chance."""
+        chance = np.random.default_rng(seed)
         ids = texts.ids.astype(np.int64)  # (N,)
         row = np.repeat(np.arange(len(texts.counts)), texts.counts)  # (N,)
         starts = np.flatnonzero(self._begins[ids] | _changes(row))  # (W,)

@@ -7,14 +7,16 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from regard.errors import TextError
-from regard.text.flat import Flat
 from regard.text.saved import Saved, save_card
 from regard.text.settings import TokenizerSettings
 from regard.text.special import SPECIAL_PIECES, UNK
 from regard.text.table import TableTokenizer
+
+if TYPE_CHECKING:  # arrays are for training: who only translates imports no NumPy
+    from regard.text.flat import Flat
 
 # `\w` knows letters and digits but not the vowel signs and accents that many scripts write as
 # characters of their own, nor the joiners of Persian and Hindi, without which words fall apart.
@@ -64,7 +66,7 @@ class ListTokenizer(TableTokenizer):
             for text in texts
         ]
 
-    def resample(self, texts: Flat, seed: int) -> Flat:
+    def resample(self, texts: "Flat", seed: int) -> "Flat":
         return texts
 
     def save(self, folder: Path, name: str) -> None:

@@ -13,22 +13,24 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import sentencepiece
 
 from regard.errors import TextError
 from regard.files import write_whole
-from regard.text.dropout import Dropout
-from regard.text.flat import Flat, flatten
 from regard.text.lattice import Lattice
 from regard.text.saved import Saved, save_card
 from regard.text.settings import TokenizerSettings
 from regard.text.special import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from regard.text.table import TableTokenizer
+
+if TYPE_CHECKING:  # arrays are for training: who only translates imports no NumPy
+    from regard.text.dropout import Dropout
+    from regard.text.flat import Flat
 
 _ESCAPE, _UNDERSCORE = "\ufdd0", "\ufdd1"
 _TO_ESCAPE = re.compile(f"[{_ESCAPE}{_UNDERSCORE}]")
@@ -92,13 +94,16 @@ class SentencePieceTokenizer(TableTokenizer):
         )
         return ids
 
-    def resample(self, texts: Flat, seed: int) -> Flat:
+    def resample(self, texts: "Flat", seed: int) -> "Flat":
         if not self.settings.sampling:
             return texts
         if self.settings.kind == "bpe":
-            return self._dropout.cut(texts, np.random.default_rng(seed))
+            return self._dropout.cut(texts, seed)
         chance = random.Random(seed)
-        return flatten([self._cut(row.tolist(), chance) for row in texts.rows()])
+        cut: Flat = import_module("regard.text.flat").flatten(
+            [self._cut(row.tolist(), chance) for row in texts.rows()]
+        )
+        return cut
 
     def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
         # SentencePiece puts a space before every text, so that its first word is like any other.
@@ -110,8 +115,9 @@ class SentencePieceTokenizer(TableTokenizer):
         save_card(Saved(version=1, settings=self.settings, model_sha256=digest), folder, name)
 
     @cached_property
-    def _dropout(self) -> Dropout:
-        return Dropout(self._ids, self._scores(), self.size, self.settings.sampling)
+    def _dropout(self) -> "Dropout":
+        make: type[Dropout] = import_module("regard.text.dropout").Dropout
+        return make(self._ids, self._scores(), self.size, self.settings.sampling)
 
     @cached_property
     def _lattice(self) -> Lattice:

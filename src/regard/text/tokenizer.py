@@ -3,8 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from regard.text.flat import Flat
+if TYPE_CHECKING:  # arrays are for training: who only translates imports no NumPy
+    from regard.text.flat import Flat
 
 
 class Tokenizer(ABC):
@@ -24,7 +26,7 @@ class Tokenizer(ABC):
         """The ids of each text, normalised as the settings say."""
 
     @abstractmethod
-    def resample(self, texts: Flat, seed: int) -> Flat:
+    def resample(self, texts: "Flat", seed: int) -> "Flat":
         """The ids of each text, cut at random (subword regularisation), from those of `encode`.
 
         The answer depends on the texts and the seed alone. Tokenizers that can cut a text in one
