@@ -201,7 +201,7 @@ def make_table(axis: Axis, curve: Sequence[Sequence[Cost]]) -> Table:
 
 
 def main() -> None:
-    parser = options(__doc__)
+    parser = options(__doc__, peers=False, clock=False)
     asked = parser.parse_args()
     around = look_around()
     begin(around, {})

@@ -112,7 +112,7 @@ def _table(title: str, chosen: Sequence[Contender], race: Race) -> Table:
 
 
 def main() -> None:
-    parser = options(__doc__)
+    parser = options(__doc__, clock=False)
     parser.add_argument("--model", type=Path, help="a run's folder, to translate with")
     parser.add_argument("--cores", type=int, default=None, help="to translate with")
     parser.add_argument("--pairs", type=int, default=None, help="of the large corpus (2000000)")

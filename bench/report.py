@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from bench.peers import PEERS
 from bench.running import LEAST, Contender, check_rounds
 from bench.statistics import Summary, ratio, summarise
 from bench.surroundings import Surroundings
@@ -104,23 +105,29 @@ def _number(figure: float) -> str:
     return f"{figure:.1f}" if figure >= 10 else f"{figure:.2f}"
 
 
-def options(what: str, *, rounds: int = LEAST) -> argparse.ArgumentParser:
-    """A parser with the options that all commands have."""
+def options(
+    what: str, *, rounds: int = LEAST, peers: bool = True, clock: bool = True
+) -> argparse.ArgumentParser:
+    """A parser with the options that all commands have, but for those that would do nothing."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument(
         "--rounds", type=_rounds, default=rounds, help=f"at least {LEAST} (%(default)s)"
     )
-    parser.add_argument(
-        "--peers",
-        default="all",
-        help="who runs beside us: all that are installed, none, or some by their names with commas",
-    )
-    parser.add_argument(
-        "--clock",
-        choices=("wall", "processor"),
-        default="wall",
-        help="processor: seconds that the processor spent, on one thread, for a busy machine",
-    )
+    if peers:
+        names = ", ".join(name for name in PEERS if name != "regard")
+        parser.add_argument(
+            "--peers",
+            default="all",
+            help=f"who runs beside us: all that are installed, none, or some of {names}, with "
+            "commas between them",
+        )
+    if clock:
+        parser.add_argument(
+            "--clock",
+            choices=("wall", "processor"),
+            default="wall",
+            help="processor: seconds that the processor spent, on one thread, for a busy machine",
+        )
     parser.add_argument("--quick", action="store_true", help="little work, for a first look")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     parser.add_argument(

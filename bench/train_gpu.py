@@ -1,9 +1,7 @@
 """Training on a GPU, part by part: are the kernels right, which tiles, and what does a step take.
 
-    python -m bench train_gpu [--out FILE] [--stages NAME ...] [--seconds N]
-
 Each stage adds what it finds to a file, and a short table comes last; where time runs out the last
-stages are left out (see `stages`).
+stages are left out.
 """
 
 import argparse
@@ -79,11 +77,22 @@ def stage(name: str, plan: Path) -> Facts:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    names = f"The stages: {'; '.join(STAGES)}."
+    parser = argparse.ArgumentParser(description=__doc__, epilog=names)
     where = Path(os.environ.get("OUT", "."))
-    parser.add_argument("--out", type=Path, default=where / "train_gpu.jsonl")
-    parser.add_argument("--stages", nargs="+", choices=STAGES, help="these alone (all)")
-    parser.add_argument("--seconds", type=float, default=540, help="(%(default)s)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=where / "train_gpu.jsonl",
+        metavar="FILE",
+        help="add what is found there (%(default)s)",
+    )
+    parser.add_argument(
+        "--stages", nargs="+", choices=STAGES, metavar="NAME", help="these alone (all)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=540, metavar="N", help="in all (%(default)s)"
+    )
     parser.add_argument("--stage", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     plan = asked.out.with_name("tiles.json")

@@ -1,13 +1,8 @@
 """Translating on a GPU: ids -> ids by beam search, beside Hugging Face at its best batch size.
 
-    python -m bench translate_gpu --model RUN [--sentences N] [--budgets N ...]
-        [--peer-batches N ...] [--small N ...] [--precision NAME ...] [--products NAME]
-        [--seconds N] [--out FILE]
-
-Both sides search for the same sentences with the same weights, whose logits are compared first (see
-`prove_equal`), with the same beam, length penalty and stopping rule, in one precision. Then few of
-them at a time, as a server gets them (see `bench.gpu_small`). It runs in stages (see
-`bench.stages`); a short table comes last.
+Both sides search for the same sentences with the same weights, whose logits are compared first,
+with the same beam, length penalty and stopping rule, in one precision. Then few of them at a time,
+as a server gets them. It runs in stages, each a process; a short table comes last.
 
 What is needed of a run is written into a folder first. Where that is all that can be carried to
 the machine with the GPU, `--stages prepare --prepared FOLDER` makes it elsewhere.
@@ -62,13 +57,19 @@ def options() -> argparse.ArgumentParser:
         nargs="+",
         default=[65_536, 262_144, 1_048_576, 4_194_304],
         metavar="N",
+        help="positions of our batches, of which the fastest counts (%(default)s)",
     )
     parser.add_argument(
-        "--peer-batches", type=int, nargs="+", default=[2048, 4096, 1024, 512, 256, 64], metavar="N"
+        "--peer-batches",
+        type=int,
+        nargs="+",
+        default=[2048, 4096, 1024, 512, 256, 64],
+        metavar="N",
+        help="sentences of the peer's batches, of which the fastest counts (%(default)s)",
     )
     parser.add_argument(
         "--small", type=int, nargs="+", default=[1, 8, 32, 128, 512], metavar="N",
-        help="sentences of the small batches"
+        help="sentences of the small batches (%(default)s)"
     )  # fmt: skip
     parser.add_argument(
         "--precision", nargs="+", choices=("float32", "bfloat16"), default=["float32", "bfloat16"]
@@ -82,8 +83,14 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--without", nargs="+", default=[], metavar="KERNEL", help="such as glance")
     parser.add_argument("--rounds", type=int, default=3, help="of ours (%(default)s)")
     parser.add_argument("--device", default="cuda", help="(%(default)s)")
-    parser.add_argument("--seconds", type=float, default=240, help="(%(default)s)")
-    parser.add_argument("--out", type=Path, default=where / "translate_gpu.jsonl")
+    parser.add_argument("--seconds", type=float, default=240, help="in all (%(default)s)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=where / "translate_gpu.jsonl",
+        metavar="FILE",
+        help="add what is found there (%(default)s)",
+    )
     parser.add_argument("--prepared", type=Path, help="a folder (beside the other file)")
     parser.add_argument("--stages", nargs="+", metavar="NAME", help="these alone (all)")
     parser.add_argument("--stage", help=argparse.SUPPRESS)

@@ -45,5 +45,23 @@ def test_every_measurement_has_the_same_options(monkeypatch, capsys, name):
     with pytest.raises(SystemExit, match="0"):
         run(monkeypatch, capsys, name, "--help")
     shown = capsys.readouterr().out
-    for option in ("--rounds", "--peers", "--quick", "--json", "--plot"):
+    for option in ("--rounds", "--quick", "--json", "--plot"):
         assert option in shown
+    assert ("--peers" in shown) == (name != "growth")  # which measures us alone
+    assert ("--clock" in shown) == (name not in ("growth", "memory"))
+
+
+def test_help_names_the_peers(monkeypatch, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        run(monkeypatch, capsys, "train", "--help")
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "some of hugging_face, opennmt, joey, torch_transformer" in shown
+
+
+@pytest.mark.parametrize("name", ["train_gpu", "translate_gpu"])
+def test_the_help_of_what_runs_on_gpus(monkeypatch, capsys, name):
+    with pytest.raises(SystemExit, match="0"):
+        run(monkeypatch, capsys, name, "--help")
+    shown = capsys.readouterr().out
+    assert shown.count(f"python -m bench {name}") == 1
+    assert "[--stages NAME [NAME ...]]" in shown

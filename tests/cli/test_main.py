@@ -69,11 +69,13 @@ def test_every_command_has_help(name):
     assert shown.exit_code == 0
     assert f"regard {name}" in shown.output
     assert main.COMMANDS[name] in shown.output
+    assert "--install-completion" not in shown.output  # that is `regard --help`'s
 
 
 def test_the_list_of_commands():
     shown = CliRunner().invoke(main.app, ["--help"], env={"COLUMNS": "200"})
     assert shown.exit_code == 0
+    assert "--install-completion" in shown.output
     for name, line in main.COMMANDS.items():
         assert name in shown.output
         assert line in shown.output

@@ -9,7 +9,7 @@ from regard.cli import options
 from regard.cli.console import note, out, print_json
 from regard.errors import RunError, SettingsError
 from regard.serving import late
-from regard.serving.exported import Exported
+from regard.serving.exported import Exported, Precision
 
 app = typer.Typer()
 
@@ -23,7 +23,12 @@ def command(
             "--to", metavar="DIR", help="A folder of its own; otherwise it is kept in the run's."
         ),
     ] = None,
-    precision: options.InPrecision = "auto",
+    precision: Annotated[
+        Precision,
+        typer.Option(
+            help="Of the weights; auto: int8 where it is close enough, otherwise float32."
+        ),
+    ] = "auto",
     weights: options.Weights = "model",
     json: options.Json = False,
 ) -> None:

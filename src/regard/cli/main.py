@@ -68,6 +68,8 @@ def open_command(name: str) -> Any:
     app.rich_markup_mode = "markdown"  # docstrings are wrapped to the terminal, examples are not
     command = typer.main.get_command(app)
     command.name = name
+    whole = ("install_completion", "show_completion")  # these are for `regard` as a whole
+    command.params = [one for one in command.params if one.name not in whole]
     return command
 
 

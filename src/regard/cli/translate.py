@@ -34,7 +34,13 @@ CHUNK = 2048
 
 @app.command()
 def command(
-    model: options.Model,
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A run's folder, such as runs/travel, or a folder that regard export wrote.",
+        ),
+    ],
     file: Annotated[
         str,
         typer.Argument(
@@ -69,7 +75,8 @@ def command(
         bool, typer.Option("--sample", help="Draw translations at random instead of searching.")
     ] = False,
     temperature: Annotated[
-        float | None, typer.Option(min=0.01, help="With --sample: below 1 bolder in the likely.")
+        float | None,
+        typer.Option(min=0.01, help="With --sample: below 1 likely tokens become likelier."),
     ] = None,
     top_k: Annotated[
         int | None, typer.Option(min=1, help="With --sample: from the K likeliest tokens alone.")
