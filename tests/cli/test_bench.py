@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from regard.cli import bench
 from regard.errors import RunError, SettingsError
 from regard.serving.measured import FILE, Choice, recall
-from regard.serving.measuring import EXACT, ON_CPU, ON_GPU, Trial, Way
+from regard.serving.measuring import EXACT, ON_CPU, ON_GPU, Missing, Trial, Way
 
 LIGHT = Way("ctranslate2", "int8")
 
@@ -24,7 +24,7 @@ def measured(monkeypatch):
     """No timing in tests: what would be found is given."""
 
     def given(run, way, texts, beam):
-        return FOUND.get(way, "this machine has it not")
+        return FOUND.get(way, Missing("this machine has it not"))
 
     monkeypatch.setattr(bench, "measure_way", given)
 
@@ -76,18 +76,31 @@ def test_what_no_gate_holds_equal_is_not_kept(tmp_path, sentences, monkeypatch, 
     """It is shown as the fastest; whoever wants it asks for it."""
     rough = Way("native", "int8")
     found = {way: FOUND[way] for way in others} | {rough: trial(rough, 900.0, ("x", "y"))}
-    monkeypatch.setattr(bench, "measure_way", lambda run, way, *_: found.get(way, "no"))
+    monkeypatch.setattr(bench, "measure_way", lambda run, way, *_: found.get(way, Missing("no")))
     shown = run(tmp_path, "--source", sentences)
     assert "fastest for a stream: native int8" in shown.stdout
     assert recall(tmp_path) == (FOUND[kept].choice if kept else None)
     assert (f"{FILE}: {kept}" if kept else "nothing is kept") in shown.stderr
 
 
+def test_where_a_way_could_not_be_measured_this_time_nothing_is_kept(
+    tmp_path, sentences, monkeypatch
+):
+    """With more room on the disk it might be the fastest."""
+    missing = dict.fromkeys([LIGHT, *ON_GPU], Missing("the disk is full", passing=True))
+    found = {EXACT: FOUND[EXACT], **missing}
+    monkeypatch.setattr(bench, "measure_way", lambda run, way, *_: found.get(way, Missing("no")))
+    shown = run(tmp_path, "--source", sentences)
+    assert "without ctranslate2 int8: the disk is full" in shown.stderr
+    assert "nothing is kept: ctranslate2 int8 could not be measured this time" in shown.stderr
+    assert recall(tmp_path) is None
+
+
 def test_a_gpu_is_told_of_and_nothing_of_it_kept(tmp_path, sentences, monkeypatch):
     """What is kept is for CPUs; on a GPU there is nothing to choose."""
     fast = Way("native", "float32", "cuda")
     found = {**FOUND, fast: trial(fast, 9000.0, ("a", "b"))}
-    monkeypatch.setattr(bench, "measure_way", lambda run, way, *_: found.get(way, "no"))
+    monkeypatch.setattr(bench, "measure_way", lambda run, way, *_: found.get(way, Missing("no")))
     shown = run(tmp_path, "--source", sentences)
     assert (
         "fastest for a stream: native float32 GPU; one by one: native float32 GPU" in shown.stdout
@@ -129,6 +142,6 @@ def test_blank_sentences_are_refused(tmp_path):
 
 
 def test_a_model_that_nobody_can_run_is_refused(tmp_path, sentences, monkeypatch):
-    monkeypatch.setattr(bench, "measure_way", lambda *_: "no")
+    monkeypatch.setattr(bench, "measure_way", lambda *_: Missing("no"))
     with pytest.raises(RunError, match="no engine can translate with it here"):
         run(tmp_path, "--source", sentences)

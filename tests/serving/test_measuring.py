@@ -7,9 +7,19 @@ from functools import partial
 import pytest
 import torch
 
+from regard.errors import StorageError
 from regard.serving import measuring, native
 from regard.serving.exported import FOLDER
-from regard.serving.measuring import BUDGETS, EXACT, ON_GPU, Trial, Way, find_ways, measure_way
+from regard.serving.measuring import (
+    BUDGETS,
+    EXACT,
+    ON_GPU,
+    Missing,
+    Trial,
+    Way,
+    find_ways,
+    measure_way,
+)
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 LINES = ["Jane visite l'Afrique en septembre.", "", "Elle danse."]
@@ -72,12 +82,22 @@ def test_the_export_is_made_by_another_process(tiny_run, tmp_path, monkeypatch):
 
 def test_why_a_way_is_not_there_is_said(tmp_path):
     found = measure_way(tmp_path / "nothing", Way("native", "float32"), LINES, None)
-    assert found == f"{tmp_path / 'nothing'}: no such folder"
+    assert found == Missing(f"{tmp_path / 'nothing'}: no such folder")
+
+
+def test_a_full_disk_is_a_passing_thing(monkeypatch, tmp_path):
+    def full(make, gone):
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(measuring, "apart", full)
+    found = measure_way(tmp_path, Way("ctranslate2", "int8"), LINES, None)
+    assert found == Missing("the disk is full", passing=True)
 
 
 def test_of_a_process_that_ends_too_soon_is_told(monkeypatch, tmp_path):
     monkeypatch.setattr(measuring, "partial", lambda *_: partial(sys.exit, 9))
     found = measure_way(tmp_path, Way("native", "float32"), LINES, None)
-    assert isinstance(found, str)
-    assert "ended with status 9" in found
-    assert "--sentences" in found
+    assert isinstance(found, Missing)
+    assert found.passing
+    assert "ended with status 9" in found.why
+    assert "--sentences" in found.why

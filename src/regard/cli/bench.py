@@ -1,5 +1,6 @@
 """`regard bench`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,26 +50,37 @@ def command(
     if not any(text.strip() for text in texts):
         raise SettingsError("all sentences are blank: there is nothing to measure")
     trials: dict[Way, Trial] = {}
+    unsure: list[Way] = []
     for way in find_ways():
         note(f"measuring {way}")
         found = measure_way(Path(model), way, texts, beam)
-        if isinstance(found, str):
-            note(f"without {way}: {found}")
-        else:
+        if isinstance(found, Trial):
             trials[way] = found
+            continue
+        note(f"without {way}: {found.why}")
+        if found.passing and way.to_be_kept:
+            unsure.append(way)
     if not trials:
         raise RunError(f"{model}: no engine can translate with it here")
     best = max(trials, key=lambda way: trials[way].sentences)
     if keep:
-        _keep(Path(model), trials)
+        _keep(Path(model), trials, unsure)
     if json:
         print_json(_plain(trials, best))
     else:
         _print(trials, best, len(texts))
 
 
-def _keep(run: Path, trials: dict[Way, Trial]) -> None:
-    """Keep the fastest way in the run's folder, of those that no person has to ask for."""
+def _keep(run: Path, trials: dict[Way, Trial], unsure: Sequence[Way]) -> None:
+    """Keep the fastest way in the run's folder, of those that no person has to ask for.
+
+    Those of which it is `unsure` how fast they are might be faster.
+    """
+    if unsure:
+        return note(
+            f"nothing is kept: {' and '.join(map(str, unsure))} could not be measured this time; "
+            "measure again when what is in the way is gone"
+        )
     usable = [trial for way, trial in trials.items() if way.to_be_kept]
     if not usable:
         return note(

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from regard.batching.apart import apart
 from regard.decoding.settings import DecodingSettings
-from regard.errors import RegardError, RunError
+from regard.errors import RegardError, RunError, StorageError
 from regard.recipes.own_memory import own_peak
 from regard.serving import late
 from regard.serving.exported import Precision
@@ -76,6 +76,14 @@ class Trial(NamedTuple):
     """What was said to the stream."""
 
 
+class Missing(NamedTuple):
+    """A way that could not be measured."""
+
+    why: str
+    passing: bool = False
+    """Whether it may be there another time: the disk was full, or a process killed."""
+
+
 ON_CPU = (Way("ctranslate2", "int8"), Way("ctranslate2", "float32"), Way("native", "int8"))
 ON_GPU = (Way("native", "bfloat16", "cuda"), Way("native", "float32", "cuda"))
 EXACT = Way("native", "float32")
@@ -93,7 +101,7 @@ def _find_gpu() -> Iterator[bool]:
     yield late.native().has_gpu()
 
 
-def measure_way(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> Trial | str:
+def measure_way(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> Trial | Missing:
     """What a way takes, in a process of its own; or why this run or machine does not have it.
 
     All ways search alike, as all engines can. An export that is not there yet is made by another
@@ -104,12 +112,16 @@ def measure_way(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> 
             [_] = apart([partial(_prepare, run, way)], _gone)
         [found] = apart([partial(_measure, run, way, tuple(texts), beam)], _gone)
     except RegardError as error:
-        return str(error)
+        return Missing(str(error), isinstance(error, (StorageError, _GoneError)))
     return found
 
 
-def _gone(status: int) -> RunError:
-    return RunError(
+class _GoneError(RunError):
+    """A process that measured has ended before its time."""
+
+
+def _gone(status: int) -> _GoneError:
+    return _GoneError(
         f"its process ended with status {status}; was it killed, or the memory full? Try with "
         "fewer --sentences"
     )
