@@ -95,7 +95,6 @@ def training(asked: argparse.Namespace, left: dict[str, str]) -> Table:
 
 def translating(asked: argparse.Namespace, left: dict[str, str]) -> Table:
     """Peaks of the processes that translate."""
-    check_model(asked)
     chosen, missing = choose(contenders(asked.cores), asked.peers)
     left |= missing
     pairs = test_set(asked.model, 20 if asked.quick else 200)
@@ -119,6 +118,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60, help="on the large corpus (%(default)s)")
     parser.add_argument("--folder", type=Path, default=None, help="where there is room for it")
     asked = parser.parse_args()
+    if asked.model:
+        check_model(asked)
     if asked.pairs is None:
         asked.pairs = 20_000 if asked.quick else 2_000_000
     around = look_around()

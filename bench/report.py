@@ -121,11 +121,11 @@ def options(
             help=f"who runs beside us: all that are installed, none, or some of {names}, with "
             "commas between them",
         )
+    parser.set_defaults(clock="wall")
     if clock:
         parser.add_argument(
             "--clock",
             choices=("wall", "processor"),
-            default="wall",
             help="processor: seconds that the processor spent, on one thread, for a busy machine",
         )
     parser.add_argument("--quick", action="store_true", help="little work, for a first look")

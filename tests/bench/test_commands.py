@@ -33,7 +33,7 @@ def test_an_unknown_command_is_refused(monkeypatch, capsys):
     assert "no such measurement: trian; there are train," in shown
 
 
-@pytest.mark.parametrize("name", ["translate", "latency", "start"])
+@pytest.mark.parametrize("name", ["translate", "latency", "start", "memory"])
 def test_a_folder_without_a_model_is_refused(monkeypatch, capsys, tmp_path, name):
     status, shown = run(monkeypatch, capsys, name, "--model", str(tmp_path))
     assert status == 1
