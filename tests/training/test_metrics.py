@@ -1,3 +1,10 @@
+import errno
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from regard.errors import StorageError
 from regard.training.metrics import Metrics, read_metrics
 
 
@@ -5,10 +12,8 @@ def test_taken_up_it_forgets_what_came_after(tmp_path):
     first = Metrics(tmp_path, 0)
     for step in (1, 2, 3):
         first.add("train", step, {"loss": float(step)})
-    first.close()
     second = Metrics(tmp_path, 2)
     second.add("train", 3, {"loss": 9.0})
-    second.close()
     found = [(r["step"], r["loss"]) for r in read_metrics(tmp_path / "metrics.jsonl")]
     assert found == [(1, 1.0), (2, 2.0), (3, 9.0)]
 
@@ -19,8 +24,44 @@ def test_a_line_cut_short_is_left_out(tmp_path):
     assert [r["step"] for r in read_metrics(path)] == [1]
 
 
+def on_board(folder):
+    """What TensorBoard shows: of each name, steps and numbers."""
+    board = EventAccumulator(str(folder / "tensorboard")).Reload()
+    return {
+        name: [(event.step, event.value) for event in board.Scalars(name)]
+        for name in board.Tags()["scalars"]
+    }
+
+
 def test_tensorboard_gets_the_same(tmp_path):
     metrics = Metrics(tmp_path, 0)
-    metrics.add("valid", 1, {"bleu": 20.0})
-    metrics.close()
-    assert any(path.stat().st_size > 100 for path in (tmp_path / "tensorboard").iterdir())
+    metrics.add("train", 1, {"loss": 3.5, "epoch": 0})
+    metrics.add("valid", 1, {"loss": 3.0})
+    metrics.add("train", 2, {"loss": 2.5, "epoch": 1})
+    assert on_board(tmp_path) == {
+        "train/loss": [(1, 3.5), (2, 2.5)],
+        "train/epoch": [(1, 0.0), (2, 1.0)],
+        "valid/loss": [(1, 3.0)],
+    }
+
+
+def test_tensorboard_too_forgets_what_came_after(tmp_path):
+    for begun, numbers in ((0, (1.0, 2.0, 3.0)), (1, (8.0, 9.0))):
+        metrics = Metrics(tmp_path, begun)
+        for step, loss in enumerate(numbers, start=begun + 1):
+            metrics.add("train", step, {"loss": loss})
+    assert on_board(tmp_path) == {"train/loss": [(1, 1.0), (2, 8.0), (3, 9.0)]}
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "events.out"])
+def test_a_full_disk_is_told_of(tmp_path, name, monkeypatch):
+    metrics, real = Metrics(tmp_path, 0), Path.open
+
+    def full(path, *args, **kwargs):
+        if path.name.startswith(name):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(path, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(StorageError, match=f"{name}.*: the disk is full"):
+        metrics.add("train", 1, {"loss": 1.0})

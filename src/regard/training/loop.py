@@ -159,7 +159,7 @@ def fit(
     training = _Training(model, task, settings, folder, width=width, reporter=reporter)
     training.resume()
     stream = ahead(task.batches(training.progress.position), AHEAD)
-    with closing(training.metrics), closing(stream), kept_memory():
+    with closing(stream), kept_memory():
         if score_first:
             training.score_first()
         while not training.done():

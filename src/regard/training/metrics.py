@@ -1,11 +1,17 @@
 """What a run remembers of its numbers: `metrics.jsonl` and TensorBoard."""
 
+import io
 import json
+import os
+import socket
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from torch.utils.tensorboard import SummaryWriter
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 from regard.files import storage_error, write_whole
 
@@ -17,20 +23,47 @@ class Metrics:
         self.path = folder / "metrics.jsonl"
         kept = [json.dumps(r) + "\n" for r in read_metrics(self.path) if r["step"] <= step]
         write_whole(self.path, "".join(kept).encode())
-        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+        self._board = _Board(folder / "tensorboard", step + 1)
 
     def add(self, kind: str, step: int, numbers: Mapping[str, float]) -> None:
         """Record `numbers` of a `kind` ("train" or "valid") at a step."""
-        try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"kind": kind, "step": step, **numbers}) + "\n")
-        except OSError as error:
-            raise storage_error(self.path, error) from error
-        for name, number in numbers.items():
-            self._board.add_scalar(f"{kind}/{name}", number, step)
+        line = json.dumps({"kind": kind, "step": step, **numbers}) + "\n"
+        _append(self.path, line.encode())
+        self._board.add(step, {f"{kind}/{name}": number for name, number in numbers.items()})
 
-    def close(self) -> None:
-        self._board.close()
+
+class _Board:
+    """A file that TensorBoard reads.
+
+    Its own writer works in a thread, where an error is printed and not raised; here a full disk is
+    found when there is something to write, as it is for all files of a run.
+    """
+
+    def __init__(self, folder: Path, first: int) -> None:
+        """Whatever there is in the folder of step `first` and later ones counts no more."""
+        begun, host = int(time.time()), socket.gethostname()
+        self._path = folder / f"events.out.tfevents.{begun:010d}.{host}.{os.getpid()}.0"
+        self._write(Event(step=first, file_version="brain.Event:2"))
+        self._write(Event(step=first, session_log=SessionLog(status=SessionLog.START)))
+
+    def add(self, step: int, numbers: Mapping[str, float]) -> None:
+        values = [Summary.Value(tag=name, simple_value=x) for name, x in numbers.items()]
+        self._write(Event(step=step, summary=Summary(value=values)))
+
+    def _write(self, event: Event) -> None:
+        event.wall_time = time.time()
+        record = io.BytesIO()
+        RecordWriter(record).write(event.SerializeToString())
+        _append(self._path, record.getvalue())
+
+
+def _append(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            file.write(content)
+    except OSError as error:
+        raise storage_error(path, error) from error
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
