@@ -38,7 +38,7 @@ def coverage_penalty(coverage: Tensor, real: Tensor, beta: float) -> Tensor:
 class _Steady(NamedTuple):
     """Factors for lengths that a device counts."""
 
-    factors: Tensor  # (steps,)
+    factors: Tensor  # (steps + margin,)
     clock: Tensor  # ()
 
 
@@ -90,13 +90,16 @@ class Penalties:
         factors, clock = self._steady
         return factors.index_select(0, (clock + length)[None])  # (1,)
 
-    def steady(self, before: int, steps: int, clock: Tensor) -> "Penalties":
+    def steady(
+        self, before: int, steps: int, clock: Tensor, dtype: torch.dtype = torch.float32
+    ) -> "Penalties":
         """The same for hypotheses that are longer than they seem: by `before`, and by a `clock` ().
 
-        The clock counts up to so many `steps`.
+        The clock counts up to so many `steps`; `dtype` is that of log-probabilities.
         """
         lengths = range(before, before + steps + MARGIN)
-        factors = torch.tensor([self._factor(max(1, length)) for length in lengths])
+        each = [self._factor(max(1, length)) for length in lengths]
+        factors = torch.tensor(each, dtype=dtype)  # (steps + margin,)
         steady = copy(self)
         steady._steady = _Steady(factors.to(clock.device), clock)
         return steady

@@ -31,13 +31,12 @@ MOST = 128
 
 
 def is_small(stand: Stand[StateT], plan: Plan, left: Sequence[int]) -> bool:
-    """Whether `finish` is for a search whose sentences have so many steps `left`."""
+    """Whether `finish` is for a search, begun, whose sentences have so many steps `left`."""
     grid = stand.grid
     if grid.log_probs.numel() > ROWS or max(left) > MOST:
         return False
     usual = grid.coverage is None and plan.rules.sayable(grid) is not None
-    whole = grid.length > 0 and grid.log_probs.shape[1] == plan.choose.width
-    return usual and whole
+    return usual and grid.log_probs.shape[1] == plan.choose.width  # which it has from there on
 
 
 def finish(
@@ -131,7 +130,7 @@ class _Search(Generic[StateT]):
         plan = replace(
             plan,
             rules=plan.rules.beyond_prefixes(),
-            penalties=plan.penalties.steady(length - 1, steps, clock),
+            penalties=plan.penalties.steady(length - 1, steps, clock, grid.log_probs.dtype),
         )
         stand = replace(
             stand,
@@ -192,12 +191,16 @@ def _tensors(value: object) -> Iterator[Tensor]:
 
 
 def _copied(stand: Stand[StateT]) -> Stand[StateT]:
-    """The same, with own memory for all that a step changes beside its state."""
-    grid, over = stand.grid, stand.over
+    """The same, with own memory for all that a step changes beside its state.
+
+    Free places for answers are in float32: here they are as precise as what comes into them.
+    """
+    grid, over, (scores, log_probs, tokens, ended) = stand.grid, stand.over, stand.finished
+    scores, log_probs = (x.to(grid.log_probs.dtype, copy=True) for x in (scores, log_probs))
     return Stand(
         stand.state,
         stand.parents,
         replace(grid, tokens=grid.tokens.clone(), log_probs=grid.log_probs.clone()),
-        Finished(*(x.clone() for x in stand.finished)),
+        Finished(scores, log_probs, tokens.clone(), ended.clone()),
         torch.zeros_like(grid.rows, dtype=torch.bool) if over is None else over.clone(),
     )
