@@ -10,7 +10,7 @@ from regard.decoding.grid import Grid
 from regard.decoding.moves import Move, Plan, Stand, conclude, ending, weigh
 from regard.decoding.observe import Observe, Step
 from regard.decoding.posting import is_near, lateness
-from regard.decoding.steady import finish, is_small
+from regard.decoding.steady import finish, is_short, is_small
 from regard.kernels.graphs import Recorder
 from regard.models.contracts import Decoder, StateT
 from regard.nouns import Hypothesis
@@ -63,9 +63,9 @@ def explore(
             if not present.rows:
                 return answers.all()
             stand = stand.keep(leaving.kept)
-        if recorder is not None and not looked_on:
+        if recorder is not None and not looked_on and is_small(stand.grid, plan):
             left = [limits[row] - stand.grid.length for row in present.rows]
-            if is_small(stand, plan, left):
+            if is_short(left):
                 rest = finish(decoder, stand, plan, left, recorder)
                 if rest is not None:
                     answers.take(present.rows, rest)

@@ -30,13 +30,17 @@ MOST = 128
 """The most steps that there is room for."""
 
 
-def is_small(stand: Stand[StateT], plan: Plan, left: Sequence[int]) -> bool:
-    """Whether `finish` is for a search, begun, whose sentences have so many steps `left`."""
-    grid = stand.grid
-    if grid.log_probs.numel() > ROWS or max(left) > MOST:
+def is_small(grid: Grid, plan: Plan) -> bool:
+    """Whether `finish` is for a search that has come to this grid and is short."""
+    if grid.log_probs.numel() > ROWS:
         return False
     usual = grid.coverage is None and plan.rules.sayable(grid) is not None
     return usual and grid.log_probs.shape[1] == plan.choose.width  # which it has from there on
+
+
+def is_short(left: Sequence[int]) -> bool:
+    """Whether there is room for the steps that each sentence has `left`."""
+    return max(left) <= MOST
 
 
 def finish(
