@@ -52,6 +52,7 @@ _BPE_CHARACTERS = 3_000_000
 _UNIGRAM_CHARACTERS = 10_000_000
 _UNIGRAM_COPIES = 1000
 
+_FEW_TEXTS = 64  # below, one by one: SentencePiece starts a thread for a list, however short
 _MANY_TEXTS = 1000  # from here on starting threads pays
 
 # What is cut at random at a time: a word with the space before it, or a part of an endless one.
@@ -88,6 +89,8 @@ class SentencePieceTokenizer(TableTokenizer):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         escaped = [_escape(self._normalize(text)) for text in texts]
+        if len(escaped) < _FEW_TEXTS:
+            return [self._processor.encode(text, out_type=int) for text in escaped]
         num_threads = -1 if len(escaped) >= _MANY_TEXTS else 1
         ids: list[list[int]] = self._processor.encode(
             escaped, out_type=int, num_threads=num_threads
