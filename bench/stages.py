@@ -5,7 +5,9 @@ writes a line of JSON for each thing that it finds as soon as it is found. Where
 last stages are left out.
 """
 
+import argparse
 import json
+import os
 import subprocess
 import time
 import traceback
@@ -17,6 +19,17 @@ Facts = Iterator[dict[str, Any]]
 
 LEAST = 10.0
 """Seconds for which it is worth to begin a stage."""
+
+
+def add_options(parser: argparse.ArgumentParser, file: str, seconds: float) -> None:
+    """Options of every measurement in stages, which are left in `file` and may take so long."""
+    where = Path(os.environ.get("OUT", ".")) / file
+    told = "add what is found there (%(default)s)"
+    parser.add_argument("--out", type=Path, default=where, metavar="FILE", help=told)
+    parser.add_argument(
+        "--seconds", type=float, default=seconds, metavar="N", help="in all (%(default)s)"
+    )
+    parser.add_argument("--stage", help=argparse.SUPPRESS)
 
 
 def run_stage(name: str, find: Callable[[], Facts], file: Path) -> int:

@@ -6,7 +6,6 @@ stages are left out.
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +16,7 @@ import torch
 
 from bench.paper import HOURS, hours_at
 from bench.paper import STEPS as PAPERS_STEPS
-from bench.stages import Facts, read_facts, run_stage, run_stages
+from bench.stages import Facts, add_options, read_facts, run_stage, run_stages
 
 OURS, PEER = "regard, captured", "Hugging Face Marian, compiled"
 STEPS = (
@@ -79,21 +78,10 @@ def stage(name: str, plan: Path) -> Facts:
 def main() -> int:
     names = f"The stages: {'; '.join(STAGES)}."
     parser = argparse.ArgumentParser(description=__doc__, epilog=names)
-    where = Path(os.environ.get("OUT", "."))
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=where / "train_gpu.jsonl",
-        metavar="FILE",
-        help="add what is found there (%(default)s)",
-    )
+    add_options(parser, "train_gpu.jsonl", seconds=540)
     parser.add_argument(
         "--stages", nargs="+", choices=STAGES, metavar="NAME", help="these alone (all)"
     )
-    parser.add_argument(
-        "--seconds", type=float, default=540, metavar="N", help="in all (%(default)s)"
-    )
-    parser.add_argument("--stage", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     plan = asked.out.with_name("tiles.json")
     if asked.stage:

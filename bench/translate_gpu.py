@@ -10,7 +10,6 @@ the machine with the GPU, `--stages prepare --prepared FOLDER` makes it elsewher
 
 import argparse
 import json
-import os
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from typing import Any
 
 import torch
 
-from bench.stages import Facts, read_facts, run_stage, run_stages
+from bench.stages import Facts, add_options, read_facts, run_stage, run_stages
 from regard.errors import RunError
 
 
@@ -46,7 +45,6 @@ def find(name: str, asked: argparse.Namespace) -> Facts:
 
 def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
-    where = Path(os.environ.get("OUT", "."))
     parser.add_argument("--model", type=Path, help="a run's folder, where nothing is prepared")
     parser.add_argument("--lines", type=Path, help="sentences (those that the run learned from)")
     parser.add_argument("--sentences", type=int, default=10_000, help="(%(default)s)")
@@ -83,17 +81,9 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--without", nargs="+", default=[], metavar="KERNEL", help="such as glance")
     parser.add_argument("--rounds", type=int, default=3, help="of ours (%(default)s)")
     parser.add_argument("--device", default="cuda", help="(%(default)s)")
-    parser.add_argument("--seconds", type=float, default=240, help="in all (%(default)s)")
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=where / "translate_gpu.jsonl",
-        metavar="FILE",
-        help="add what is found there (%(default)s)",
-    )
+    add_options(parser, "translate_gpu.jsonl", seconds=240)
     parser.add_argument("--prepared", type=Path, help="a folder (beside the other file)")
     parser.add_argument("--stages", nargs="+", metavar="NAME", help="these alone (all)")
-    parser.add_argument("--stage", help=argparse.SUPPRESS)
     return parser
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from decoding.tables import HistoryTable, assert_same
 from decoding.test_waiting import SETTINGS
 from recorders import Counted, Tape
+from regard.batching.collate import pad_source
 from regard.decoding import loop, many, moves, rules, steady
 from regard.decoding.loop import explore
 from regard.decoding.many import Member, search_many
@@ -17,7 +18,7 @@ from regard.decoding.search import make_plan
 from regard.decoding.settings import DecodingSettings
 from regard.kernels.graphs import CaptureError, Graphs
 from regard.models.contracts import Model
-from variants import VARIANTS, tiny
+from variants import V_TARGET, VARIANTS, tiny
 
 B, S, WORDS = 9, 5, 3
 BEAM = DecodingSettings.model_validate(
@@ -69,11 +70,23 @@ def test_one_step_does_for_all_and_needs_no_python(name, size, far):
     recorder, model = Tape(), model_of(name)
     beam = BEAM.beam.model_copy(update={"size": size})
     hold_near([model], BEAM.model_copy(update={"beam": beam, "n_best": 1}), recorder)
-    if model.steady(model.start(model.encode(tiny(name).source)), 1, torch.zeros(())) is None:
+    if not has_steady_state(model):
         assert recorder.captured == 0
     elif size > 1:
         assert recorder.captured == 1
         assert recorder.replayed >= 5
+
+
+def has_steady_state(model):
+    where = next(model.parameters()).device
+    state = model.start(model.encode(pad_source([[4, 5]]).to(where)))
+    return model.steady(state, 1, torch.zeros((), device=where)) is not None
+
+
+def test_a_beam_that_is_not_full_yet_waits_until_it_is(far):
+    recorder, beam = Tape(), BEAM.beam.model_copy(update={"size": V_TARGET + 3})
+    hold_near([model_of("transformer")], BEAM.model_copy(update={"beam": beam}), recorder)
+    assert recorder.captured == 1
 
 
 def test_models_together_if_each_has_a_steady_state(far):
@@ -182,6 +195,15 @@ def test_a_gpu_has_a_recorder_where_the_host_decides_nothing(where, more, is_the
     assert (many._recorder(settings, torch.device(where)) == "graphs") is is_there
 
 
+class CountedGraphs(Graphs):
+    captured = 0
+
+    def capture(self, work):
+        replay = super().capture(work)
+        self.captured += 1
+        return replay
+
+
 @pytest.mark.gpu
 @needs_cuda
 @pytest.mark.parametrize("name", STEADY)
@@ -190,4 +212,6 @@ def test_graphs_find_the_same(name, size):
     model = model_of(name).to("cuda")
     beam = BEAM.beam.model_copy(update={"size": size})
     settings = BEAM.model_copy(update={"beam": beam, "n_best": 1})
-    hold_near([model], settings, Graphs(torch.device("cuda")), lengths=(3, 5, 1, 7, 2))
+    recorder = CountedGraphs(torch.device("cuda"))
+    hold_near([model], settings, recorder, lengths=(3, 5, 1, 7, 2))
+    assert size == 1 or recorder.captured == has_steady_state(model)

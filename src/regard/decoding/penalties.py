@@ -18,8 +18,8 @@ from regard.decoding.settings import BeamSettings, Normalise
 from regard.errors import SearchError
 from regard.types import Site, Watch
 
-MARGIN = 3
-"""The longest that a hypothesis may seem, and one more."""
+MARGIN = 2
+"""The longest that a hypothesis may seem: its last token, and EOS."""
 COVERAGE_FLOOR = 1e-6
 """The least attention that a source position counts as having had, so that its logarithm is one."""
 
