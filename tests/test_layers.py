@@ -9,6 +9,7 @@ from regard.models.build import FAMILIES
 ORDER = [
     {"errors", "settings", "streams", "nouns", "types"},
     {"files", "kernels"},
+    {"json_files", "yaml_files"},
     {"text", "attention"},
     {"corpora", "layers"},
     {"batching", "models"},

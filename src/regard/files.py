@@ -1,7 +1,8 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and read only if they are plain ones."""
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +21,8 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished.open("wb") as file:
+        unfinished.unlink(missing_ok=True)  # of a killed process that had our number
+        with unfinished.open("xb") as file:  # "x" follows no link
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -37,6 +39,22 @@ def write_whole(path: Path, content: bytes) -> None:
     """Make `path` hold `content`."""
     with whole_file(path) as file:
         file.write(content)
+
+
+def read_whole(path: Path, *, most: int) -> bytes:
+    """All of a plain file of at most `most` bytes; else an `OSError` that says what is wrong.
+
+    A pipe or a device, which might never end, is not waited for.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "not a plain file", str(path))
+        content = file.read(most + 1) if found.st_size <= most else b""
+        if max(found.st_size, len(content)) > most:
+            raise OSError(errno.EFBIG, f"larger than {most:,} bytes", str(path))
+        return content
 
 
 def storage_error(path: Path, error: OSError) -> StorageError:

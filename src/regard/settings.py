@@ -47,6 +47,8 @@ _EXPECTED: Mapping[str, str] = {
 """What was expected, in our words, by pydantic's names of mistakes."""
 _BRIEF = 40
 """Characters of a value that is told whole."""
+_SHOWN = 200
+"""Characters of a longer text that is told in part."""
 
 
 class Settings(BaseModel):
@@ -80,3 +82,9 @@ def describe(value: object) -> str:
         return f"a list of {len(value)}"
     shown = repr(value)
     return shown if len(shown) <= _BRIEF else f"a text of {len(str(value)):,} characters"
+
+
+def shorten(text: str) -> str:
+    """`text` in one line, and its beginning where it is long: fit to be part of a message."""
+    cut = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"
+    return " ".join(cut.splitlines())

@@ -299,7 +299,7 @@ def test_stopped_in_whatever_way_it_goes_on(tmp_path, monkeypatch):
     log = tmp_path / "here" / "logs" / "plain-seed1.log"
 
     def progress():
-        return next((one["step"] for one in read_progress(run / "checkpoints")), 0)
+        return next((one.step for one in read_progress(run / "checkpoints")), 0)
 
     def begun():
         return log.read_text().count("parameters") if log.exists() else 0

@@ -66,5 +66,5 @@ def test_a_recipe_as_it_is():
 def test_a_recipe_that_is_no_yaml(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("name: [\n")
-    with pytest.raises(SettingsError, match=r"mine.yaml: not YAML"):
+    with pytest.raises(SettingsError, match=r"mine.yaml: cannot be read as YAML"):
         recipe_with(str(file), {"name": "copy"}, [])

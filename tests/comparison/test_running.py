@@ -47,7 +47,7 @@ def test_a_row_becomes_a_run_like_any_other(row):
     assert home.load_recipe().training.seed == 4
     steps = home.load_recipe().training.steps
     assert 4 <= steps <= 10  # 1,000 tokens in batches of up to 256 positions
-    assert read_progress(home.path / "checkpoints")[0]["step"] == steps
+    assert read_progress(home.path / "checkpoints")[0].step == steps
     assert run() == []
 
 
@@ -55,7 +55,7 @@ def test_a_stopped_row_goes_on(row):
     entry, folder, run = row
     run(False, True)
     assert not trained(entry, folder)
-    assert read_progress(folder.run(entry).path / "checkpoints")[0]["step"] == 2
+    assert read_progress(folder.run(entry).path / "checkpoints")[0].step == 2
     run()
     assert trained(entry, folder)
 

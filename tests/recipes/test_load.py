@@ -110,7 +110,11 @@ def test_an_unknown_key_is_an_error_with_a_suggestion(given, found, hint):
         ("training.stpes=5", "mine.yaml: training.stpes: unknown key; did you mean 'steps'?"),
         ("training.steps", "--set training.steps: expected KEY=VALUE, such as training.steps=1000"),
         ("=5", "--set =5: expected KEY=VALUE, such as training.steps=1000"),
-        ("training.steps=[1", "--set training.steps=[1: '[1' is not a YAML value"),
+        (
+            "training.steps=[1",
+            "--set training.steps=[1: '[1' is not a YAML value: line 1, column 3: expected ',' or "
+            "']', but got '<stream end>'",
+        ),
         ("name.x=5", "--set name.x=5: name is a single value, not a group"),
         ("model.width=8", f"mine.yaml: model.family: missing; there are {', '.join(FAMILIES)}"),
     ],
@@ -203,12 +207,12 @@ def test_the_last_override_wins_and_what_was_given_is_not_changed():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"name: [1\n", r"bad\.yaml: not YAML: "),
+        (b"name: [1\n", r"bad\.yaml: cannot be read as YAML: "),
         (b"name: caf\xe9\n", r"bad\.yaml: not UTF-8: byte 10 is 0xe9"),
         (b"", r"bad\.yaml: a recipe is a mapping of settings, got nothing"),
         (b"- a\n", r"bad\.yaml: a recipe is a mapping of settings, got list"),
         (b"5\n", r"bad\.yaml: a recipe is a mapping of settings, got int"),
-        (b"!!python/object/apply:os.getcwd []\n", r"bad\.yaml: not YAML: "),
+        (b"!!python/object/apply:os.getcwd []\n", r"bad\.yaml: cannot be read as YAML: "),
         (
             b"1: 2\nname: x\ncorpus: {name: copy}\n",
             r"bad\.yaml: 1: must be a text, as every key, got 1",
@@ -226,10 +230,10 @@ def test_a_file_that_cannot_be_read(tmp_path, monkeypatch):
     file = tmp_path / "mine.yaml"
     file.write_text("name: mine\n")
 
-    def refuse(self, *args, **rest):
+    def refuse(path, *, most):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(type(file), "read_text", refuse)
+    monkeypatch.setattr("regard.yaml_files.read_whole", refuse)
     with pytest.raises(SettingsError, match=r"mine\.yaml: cannot be read: Permission denied"):
         load_recipe(file)
 
@@ -252,3 +256,31 @@ def test_agreement_of_two_passes_needs_dropout():
     raw = {**COPY, "training": {"consistency": 5.0}, "model": {"family": "luong"}}
     assert "the model has no dropout: set model.dropout" in mistake(raw, "model.dropout=0")
     assert make_recipe(raw, ["model.dropout=0.1"], where="mine.yaml").training.consistency == 5
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "model.preset=[1]",
+        "model={family: {a: 1}}",
+        "model=[1]",
+        "corpus=!!set {a}",
+        "training.steps=0x" + "f" * 60,
+        "training.steps=2001-99-99",
+        'training.steps=!!int ""',
+        "training.steps=" + "9" * 6000,
+        "about=" + "[" * 9999,
+        "a" + ".b" * 9999 + "=1",
+        "name=[" + "x," * 9999 + "]",
+    ],
+)
+def test_hostile_values_are_refused_in_one_line(override):
+    said = mistake(COPY, override)
+    assert "\n" not in said
+    assert len(said) < 1000
+
+
+def test_of_many_mistakes_some_are_told():
+    said = mistake({**COPY, **{f"x{n}": n for n in range(5000)}}).splitlines()
+    assert len(said) == 11
+    assert said[-1] == "mine.yaml: and 4,990 more mistakes"

@@ -243,10 +243,21 @@ def test_splits_that_are_not_what_was_written(own, run, damage):
         list(data.read("test"))
 
 
-def test_damaged_data(own, run):
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "is no JSON"),
+        ("{}", "mark: is missing"),
+        ("[]", "must be a group of named values"),
+        ('{"pairs": {"train": "many"}}', "mark: is missing"),
+    ],
+)
+def test_damaged_data(own, run, content, said):
     prepared(own, run)
-    (run / "data" / "prepared.json").write_text("{")
-    with pytest.raises(RunError, match=r"prepared\.json: damaged: it is no JSON"):
+    (run / "data" / "prepared.json").write_text(content)
+    with pytest.raises(
+        RunError, match=rf"prepared\.json: damaged, or of another version of regard: {said}"
+    ):
         load_data(RunFolder(run))
     with pytest.raises(RunError, match="damaged"):
         prepared(own, run)

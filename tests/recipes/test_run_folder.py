@@ -125,7 +125,7 @@ def test_an_export_is_called_one(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"name: [", r"run/recipe\.yaml: not YAML"),
+        (b"name: [", r"run/recipe\.yaml: cannot be read as YAML"),
         (b"\xff\xfe", r"run/recipe\.yaml: not UTF-8"),
         (b"name: x\ncorpus: {name: copy}\nsteps: 3\n", r"run/recipe\.yaml: steps: unknown key"),
     ],

@@ -1,4 +1,7 @@
+import hashlib
+
 import pytest
+import safetensors.torch
 import torch
 
 from regard.errors import RunError
@@ -7,13 +10,15 @@ from regard.training.checkpoints import (
     find_checkpoint,
     list_checkpoints,
     load_weights,
+    read_progress,
     save_checkpoint,
     save_weights,
 )
+from regard.training.progress import Progress
 
 
 def checkpoint(step):
-    return Checkpoint({"w": torch.full((3,), float(step))}, {"step": step})
+    return Checkpoint({"w": torch.full((3,), float(step))}, Progress(step=step))
 
 
 def save(folder, *steps, keep=2):
@@ -24,12 +29,12 @@ def test_newest_is_found_and_old_ones_go(tmp_path):
     paths = save(tmp_path, 5, 10, 15)
     assert list_checkpoints(tmp_path) == [paths[2], paths[1]]
     found = find_checkpoint(tmp_path)
-    assert found.checkpoint.progress == {"step": 15}
+    assert found.checkpoint.progress.step == 15
     assert found.checkpoint.tensors["w"].tolist() == [15.0] * 3
     assert found.damaged == []
 
 
-@pytest.mark.parametrize("harm", ["cut", "flip", "empty"])
+@pytest.mark.parametrize("harm", ["cut", "flip", "rubbish", "forged"])
 def test_damaged_one_is_passed_over(tmp_path, harm):
     paths = save(tmp_path, 5, 10)
     content = bytearray(paths[1].read_bytes())
@@ -38,11 +43,25 @@ def test_damaged_one_is_passed_over(tmp_path, harm):
     elif harm == "flip":
         content[-1] ^= 1
     else:
-        content = b""
+        content = b"rubbish"
     paths[1].write_bytes(content)
+    if harm == "forged":
+        digest = hashlib.blake2b(content, digest_size=8).hexdigest()
+        paths[1] = paths[1].rename(tmp_path / f"step-000000010-{digest}.safetensors")
     found = find_checkpoint(tmp_path)
-    assert found.checkpoint.progress == {"step": 5}
+    assert found.checkpoint.progress.step == 5
     assert found.damaged == [paths[1]]
+
+
+@pytest.mark.parametrize("said", [None, "", "[]", "{}", '{"step": -1, "position": [], "best": 3}'])
+def test_a_forged_progress_is_refused(tmp_path, said):
+    metadata = None if said is None else {"progress": said}
+    content = safetensors.torch.save({}, metadata=metadata)
+    digest = hashlib.blake2b(content, digest_size=8).hexdigest()
+    (tmp_path / f"step-000000010-{digest}.safetensors").write_bytes(content)
+    for read in (find_checkpoint, read_progress):
+        with pytest.raises(RunError, match="by another version of regard, or forged"):
+            read(tmp_path)
 
 
 def test_nothing_there(tmp_path):

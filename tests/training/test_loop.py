@@ -259,7 +259,7 @@ def test_weights_stay_as_long_as_a_checkpoint_names_them(store, tmp_path):
     changed = {"save_every": 2, "validation": {"every": 2, "by": "loss"}, "average": 1}
     losses = iter(range(100, 0, -1))
     run(store, tmp_path, validate=lambda model: {"loss": float(next(losses))}, **changed)
-    named = {step for one in read_progress(tmp_path / "checkpoints") for _, step in one["best"]}
+    named = {step for one in read_progress(tmp_path / "checkpoints") for _, step in one.best}
     kept = {int(path.stem[5:]) for path in (tmp_path / "weights").glob("step-*")}
     assert kept == named == {10, 12}
     newest = list_checkpoints(tmp_path / "checkpoints")[0]

@@ -1,6 +1,5 @@
 """A comparison as a person sees it: its rows while they are made, its tables at the end."""
 
-import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,6 +19,7 @@ from regard.comparison.measuring import Failure, Row
 from regard.comparison.running import trained
 from regard.comparison.table import remarks, sheets, troubles
 from regard.errors import RegardError
+from regard.json_files import parse_json
 
 DOING: dict[Goal, str] = {"time": "timing", "train": "training", "measure": "measuring"}
 
@@ -95,8 +95,8 @@ class LadderWatcher:
         if self._progress.tasks[self._progress.task_ids.index(task)].total is None:
             with suppress(RegardError):
                 self._progress.update(task, total=home.load_recipe().training.steps)
-        with suppress(OSError, ValueError, IndexError, KeyError):
-            last = json.loads(_last_line(home.path / "metrics.jsonl"))
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            last = parse_json(_last_line(home.path / "metrics.jsonl"))
             shown = f"loss {last['loss']:.3f}"
             self._progress.update(task, completed=last["step"], numbers=shown)
 

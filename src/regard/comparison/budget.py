@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
+from pydantic import PositiveInt, TypeAdapter
 
 from regard.batching.drawing import fits
 from regard.batching.plan import plan_epoch
@@ -13,12 +14,16 @@ from regard.comparison.corpus import give_data
 from regard.comparison.folder import ComparisonFolder
 from regard.comparison.plan import Budget, Entry
 from regard.corpora.store import TokenStore
+from regard.errors import RunError
 from regard.files import write_whole
+from regard.json_files import read_json, why
 from regard.recipes.assemble import prepare
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.schema import Recipe
 from regard.recipes.trial import time_steps
 from regard.training.loop import Reporter, TrainingSettings
+
+STEPS: TypeAdapter[int] = TypeAdapter(PositiveInt)
 
 
 def tokens_per_step(store: TokenStore, settings: TrainingSettings) -> float:
@@ -47,7 +52,7 @@ def recipe_within(
         return entry.recipe
     known = folder.steps(entry)
     if budget.minutes is not None and known.exists():
-        return _with_steps(entry.recipe, json.loads(known.read_text()))
+        return _with_steps(entry.recipe, _known_steps(known))
     give_data(entry, folder)
     prepared = prepare(entry.recipe, folder.run(entry), reporter)
     if budget.tokens is not None:
@@ -62,6 +67,14 @@ def recipe_within(
     steps = max(1, round(60 * budget.minutes / timed.seconds))
     write_whole(known, json.dumps(steps).encode())
     return _with_steps(entry.recipe, steps)
+
+
+def _known_steps(file: Path) -> int:
+    """The steps that were timed before."""
+    try:
+        return read_json(file, STEPS)
+    except (OSError, ValueError) as error:
+        raise RunError(f"{file}: damaged: {why(error)}; remove it to time again") from None
 
 
 def _with_steps(recipe: Recipe, steps: int) -> Recipe:

@@ -4,15 +4,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from regard.comparison.plan import Entry, Plan, entry_of_run
 from regard.corpora.store import fingerprint
 from regard.errors import RunError
 from regard.files import write_whole
+from regard.json_files import read_json, why
 from regard.recipes.run_folder import PLAN, RunFolder
 from regard.recipes.schema import Recipe
-from regard.settings import expectation
 
 
 @dataclass(frozen=True)
@@ -90,9 +88,9 @@ class ComparisonFolder:
         if not self.plan.is_file():
             raise RunError(f"{self.path}: holds no comparison yet: name recipes or runs to compare")
         try:
-            return Plan.model_validate_json(self.plan.read_text(encoding="utf-8"))
-        except ValidationError as error:
+            return read_json(self.plan, Plan)
+        except (OSError, ValueError) as error:
             raise RunError(
-                f"{self.plan}: damaged, or of another version of regard: "
-                f"{expectation(error.errors()[0])}; compare in another folder"
+                f"{self.plan}: damaged, or of another version of regard: {why(error)}; "
+                "compare in another folder"
             ) from None

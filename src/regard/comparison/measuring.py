@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from regard.comparison.budget import tokens_per_step
 from regard.comparison.flops import flops_per_token
@@ -21,6 +21,7 @@ from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.perplexity import Perplexity
 from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.files import write_whole
+from regard.json_files import read_json, why
 from regard.recipes.assemble import prepare
 from regard.recipes.prepare import Data, load_data
 from regard.recipes.run_folder import Run, RunFolder, load_run
@@ -29,7 +30,6 @@ from regard.serving.aligning import align_pairs, attends, choose_on_valid, read_
 from regard.serving.scoring import translator_perplexity
 from regard.serving.searching import search_settings
 from regard.serving.translator import Translator
-from regard.settings import expectation
 from regard.training.loop import Reporter, last_progress
 
 SCORES = ScoreSettings(metrics=("bleu", "chrf"))
@@ -121,10 +121,10 @@ def load_row(path: Path) -> Row | Failure | None:
     if not path.exists():
         return None
     try:
-        return ROW.validate_json(path.read_bytes())
-    except ValidationError as error:
+        return read_json(path, ROW)
+    except (OSError, ValueError) as error:
         raise RunError(
-            f"{path}: damaged, or of another version of regard: {expectation(error.errors()[0])}; "
+            f"{path}: damaged, or of another version of regard: {why(error)}; "
             "remove it to measure the row again"
         ) from None
 
@@ -134,8 +134,8 @@ def examine_row(
 ) -> Findings:
     """What there is to find of the trained run of a row without a clock; kept once it was found."""
     kept = folder.findings(entry)
-    with suppress(FileNotFoundError, ValidationError):  # what is not there, or damaged, is found
-        return Findings.model_validate_json(kept.read_bytes())
+    with suppress(OSError, ValueError):  # what is not there, or damaged, is found again
+        return read_json(kept, Findings)
     reporter.noted("examining")
     home = folder.run(entry)
     run, data = load_run(home.path, device=device), load_data(home)

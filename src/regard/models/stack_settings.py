@@ -73,7 +73,8 @@ class StackSettings(Settings):
         """Make explicit what a preset or another field decides."""
         if not isinstance(given, dict):
             return given
-        filled = {**PRESETS.get(given.get("preset") or "base", {}), **given}
+        preset = given.get("preset") or "base"
+        filled = {**(PRESETS.get(preset, {}) if isinstance(preset, str) else {}), **given}
         if filled.get("final_norm") is None:
             filled["final_norm"] = filled.get("norm") == "pre"
         return filled

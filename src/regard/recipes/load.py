@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from pydantic import ValidationError
 from regard.errors import SettingsError
 from regard.models.build import FAMILIES
 from regard.recipes.schema import Recipe
-from regard.settings import expectation
+from regard.settings import expectation, shorten
+from regard.yaml_files import DEEPEST, YamlError, parse_yaml, read_yaml
 
 Raw = dict[str, Any]
 
+MISTAKES = 10
+"""Mistakes of one recipe that are told of."""
 OLD_DECODING: dict[str, Raw] = {"beam": {"normalise": "gnmt"}, "rules": {"excluded": "lost"}}
 """What held before there were these settings."""
 
@@ -31,14 +35,14 @@ def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 def read_raw(file: Traversable, *, where: str) -> Raw:
     """The plain values that a recipe's file spells; `where` is what messages call it."""
     try:
-        raw = yaml.safe_load(file.read_text(encoding="utf-8"))
+        raw = read_yaml(file)
     except UnicodeDecodeError as error:
         byte = f"byte {error.start + 1} is 0x{error.object[error.start]:02x}"
         raise SettingsError(f"{where}: not UTF-8: {byte}") from None
     except OSError as error:
         raise SettingsError(f"{where}: cannot be read: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise SettingsError(f"{where}: not YAML: {error}") from None
+    except YamlError as error:
+        raise SettingsError(f"{where}: cannot be read as YAML: {error}") from None
     if not isinstance(raw, dict):
         raise SettingsError(f"{where}: a recipe is a mapping of settings, got {_kind(raw)}")
     return raw
@@ -51,7 +55,10 @@ def make_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> Recip
     try:
         return Recipe.model_validate(raw)
     except ValidationError as error:
-        raise SettingsError("\n".join(_explain(error, raw, where))) from None
+        lines = list(islice(_explain(error, raw, where), MISTAKES))
+        more = error.error_count() - len(lines)
+        rest = [f"{where}: and {more:,} more mistakes"] if more else []
+        raise SettingsError("\n".join(lines + rest)) from None
 
 
 def as_begun(raw: Raw) -> Raw:
@@ -102,12 +109,16 @@ def shelf_recipes() -> dict[str, Traversable]:
 def _override(raw: Raw, override: str) -> Raw:
     """`raw` with one `a.b=c` put in; the value is read as YAML."""
     key, equals, value = override.partition("=")
-    if not equals or not key:
-        raise SettingsError(f"--set {override}: expected KEY=VALUE, such as training.steps=1000")
+    if not equals or not key or key.count(".") > DEEPEST:
+        raise SettingsError(
+            f"--set {shorten(override)}: expected KEY=VALUE, such as training.steps=1000"
+        )
     try:
-        parsed = yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise SettingsError(f"--set {override}: {value!r} is not a YAML value") from None
+        parsed = parse_yaml(value)
+    except YamlError as error:
+        raise SettingsError(
+            f"--set {shorten(override)}: {shorten(repr(value))} is not a YAML value: {error}"
+        ) from None
     return _put(raw, key.split("."), parsed, override)
 
 
@@ -117,7 +128,7 @@ def _put(raw: Raw, keys: list[str], value: Any, override: str) -> Raw:
         return {**raw, first: value}
     inner = raw.get(first) or {}
     if not isinstance(inner, dict):
-        raise SettingsError(f"--set {override}: {first} is a single value, not a group")
+        raise SettingsError(f"--set {shorten(override)}: {first} is a single value, not a group")
     return {**raw, first: _put(inner, rest, value, override)}
 
 
@@ -136,14 +147,15 @@ def _explain(error: ValidationError, raw: Raw, where: str) -> Iterator[str]:
                 found = _kind(mistake["input"])
                 yield f"{where}: {place}: expected a group of settings, got {found}"
             case _:
-                found = "" if isinstance(mistake["input"], dict) else f", got {mistake['input']!r}"
+                value = mistake["input"]
+                found = "" if isinstance(value, dict) else f", got {shorten(repr(value))}"
                 message = expectation(mistake)
                 yield f"{where}: {place}: {message}{found}" if place else f"{where}: {message}"
 
 
 def _place(location: Sequence[int | str], raw: Raw) -> str:
     """The dotted key; pydantic adds the tag of a union, which is no key of the file."""
-    return ".".join(str(part) for part in _keys(location, raw))
+    return shorten(".".join(str(part) for part in _keys(location, raw)))
 
 
 def _keys(location: Sequence[int | str], raw: Any) -> Iterator[int | str]:
@@ -174,7 +186,7 @@ def _suggest_family(model: Mapping[str, Any]) -> str:
         return f"missing; there are {known}"
     near = difflib.get_close_matches(str(model["family"]), FAMILIES, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {known}"
-    return f"unknown, got {model['family']!r}; {hint}"
+    return f"unknown, got {shorten(repr(model['family']))}; {hint}"
 
 
 def _known_keys(schema: Raw, node: Raw, path: list[int | str]) -> list[str]:

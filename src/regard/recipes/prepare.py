@@ -1,16 +1,17 @@
 """A corpus -> cleaned splits as text -> tokenizers -> tokens on disk, each made once."""
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, Self
+
+from pydantic import NonNegativeInt, model_validator
 
 from regard.corpora.build import CorpusSettings, build_corpus
-from regard.corpora.cleaning import CleaningReport, clean
+from regard.corpora.cleaning import CleaningReport, Reason, clean
 from regard.corpora.joining import join_pairs
 from regard.corpora.pairs import Corpus, Pair, SplitName
 from regard.corpora.splits import FEWEST_PAIRS, split_corpus, without_leaks
@@ -24,8 +25,10 @@ from regard.corpora.store import (
 from regard.errors import CorpusError, RunError
 from regard.evaluation.pharaoh import format_pharaoh
 from regard.files import whole_file, write_whole
+from regard.json_files import read_json, why
 from regard.recipes.run_folder import PREPARED, RunFolder
 from regard.recipes.schema import Recipe
+from regard.settings import Settings
 from regard.streams import chunked
 from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizers
 
@@ -42,6 +45,32 @@ class Sides(NamedTuple):
 
     source: Path
     target: Path
+
+
+class SavedReport(Settings):
+    """What `CleaningReport.to_json` gives."""
+
+    total: NonNegativeInt
+    kept: NonNegativeInt
+    dropped: dict[Reason, NonNegativeInt]
+    examples: dict[Reason, list[Pair]]
+
+
+class SavedData(Settings):
+    """What `prepared.json` holds."""
+
+    mark: str
+    languages: tuple[str, str]
+    pairs: dict[SplitName, NonNegativeInt]
+    digest: str
+    origin: str
+    report: SavedReport
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if missing := [name for name in SPLITS if name not in self.pairs]:
+            raise ValueError(f"it counts no pairs of {', '.join(missing)}")
+        return self
 
 
 @dataclass(frozen=True)
@@ -89,7 +118,7 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
     """
     mark, known = _mark(recipe.corpus), folder.data / PREPARED
     if known.exists():
-        same = _read_saved(known)["mark"] == mark
+        same = _read_saved(known).mark == mark
         if same or folder.begun():
             if not same:
                 note(f"{recipe.corpus.label} changed; the run goes on with what it read before")
@@ -116,15 +145,15 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
     for name in held_out.keys() & corpus.gold.keys():
         lines = "".join(f"{format_pharaoh(gold)}\n" for gold in corpus.gold[name]())
         write_whole(gold_file(folder.data, name), lines.encode())
-    saved = {
-        "mark": mark,
-        "languages": corpus.languages,
-        "pairs": counts,
-        "digest": digest.hexdigest(),
-        "origin": corpus.origin,
-        "report": report.to_json(),
-    }
-    write_whole(known, json.dumps(saved, ensure_ascii=False, indent=1).encode())
+    saved = SavedData(
+        mark=mark,
+        languages=corpus.languages,
+        pairs=counts,
+        digest=digest.hexdigest(),
+        origin=corpus.origin,
+        report=SavedReport.model_validate(report.to_json()),
+    )
+    write_whole(known, saved.model_dump_json(indent=1).encode())
     return load_data(folder)
 
 
@@ -174,20 +203,22 @@ def load_data(folder: RunFolder) -> Data:
     saved = _read_saved(known)
     return Data(
         folder=folder.data,
-        languages=(saved["languages"][0], saved["languages"][1]),
-        pairs=saved["pairs"],
-        digest=saved["digest"],
-        origin=saved["origin"],
-        report=CleaningReport.from_json(saved["report"]),
+        languages=saved.languages,
+        pairs=saved.pairs,
+        digest=saved.digest,
+        origin=saved.origin,
+        report=CleaningReport.from_json(saved.report.model_dump()),
     )
 
 
-def _read_saved(known: Path) -> dict[str, Any]:
+def _read_saved(known: Path) -> SavedData:
     try:
-        saved: dict[str, Any] = json.loads(known.read_text(encoding="utf-8"))
-    except ValueError:
-        raise RunError(f"{known}: damaged: it is no JSON; train again in another folder") from None
-    return saved
+        return read_json(known, SavedData)
+    except (OSError, ValueError) as error:
+        raise RunError(
+            f"{known}: damaged, or of another version of regard: {why(error)}; train again in "
+            "another folder"
+        ) from None
 
 
 def _mark(settings: CorpusSettings) -> str:

@@ -6,7 +6,7 @@ from itertools import accumulate, islice, pairwise, tee
 from typing import Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
-from pydantic import PositiveInt, ValidationError
+from pydantic import PositiveInt
 
 from regard.batching.collate import pad, pad_source
 from regard.corpora.pairs import Pair, SplitName
@@ -17,13 +17,14 @@ from regard.files import write_whole
 from regard.inspection.alignment import UNMEASURED, AlignmentSettings, align, align_together
 from regard.inspection.record import Attention, Axis, Part, count_heads, record
 from regard.inspection.symmetrize import Symmetry, flip, symmetrize
+from regard.json_files import read_json, why
 from regard.models.contracts import AnyModel
 from regard.nouns import GoldAlignment, Link
 from regard.recipes.prepare import Data
 from regard.recipes.run_folder import Run
 from regard.serving.choosing import Choice, choose_by_agreement, choose_by_gold
 from regard.serving.lines import plain_spaces
-from regard.settings import Settings, expectation
+from regard.settings import Settings
 from regard.streams import chunked
 from regard.text.flat import Ids
 from regard.text.gluing import glue
@@ -238,10 +239,10 @@ def measured_alignment(run: Run) -> Measured | None:
     if not path.exists():
         return None
     try:
-        return Measured.model_validate_json(path.read_bytes())
-    except ValidationError as error:
+        return read_json(path, Measured)
+    except (OSError, ValueError) as error:
         raise RunError(
-            f"{path}: damaged, or of another version of regard: {expectation(error.errors()[0])}; "
+            f"{path}: damaged, or of another version of regard: {why(error)}; "
             "measure it again with regard align --choose, or remove the file"
         ) from None
 

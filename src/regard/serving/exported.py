@@ -11,11 +11,12 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from pydantic import NonNegativeInt, PositiveInt, ValidationError
+from pydantic import NonNegativeInt, PositiveInt
 
 from regard.decoding.settings import DecodingSettings
 from regard.errors import RunError, StorageError
 from regard.files import write_whole
+from regard.json_files import read_json
 from regard.recipes.places import EXPORT_CARD, RECIPE
 from regard.settings import Settings
 
@@ -99,9 +100,9 @@ class Exported(NamedTuple):
 def read_export(folder: Path) -> Exported | None:
     """The export in `folder`; None where there is none that is whole."""
     try:
-        card = Card.model_validate_json((folder / CARD).read_bytes())
+        card = read_json(folder / CARD, Card)
         whole = not card.model_bytes or (folder / MODEL).stat().st_size == card.model_bytes
-    except (OSError, ValidationError):
+    except (OSError, ValueError):
         return None
     return Exported(folder, card) if whole else None
 

@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from pydantic import PositiveInt, ValidationError
+from pydantic import PositiveInt
 
 from regard.files import write_whole
+from regard.json_files import read_json
 from regard.serving.exported import Precision
 from regard.settings import Settings
 
@@ -66,8 +67,8 @@ def recall(run: Path) -> Choice | None:
     What is damaged, or was measured elsewhere, is as good as nothing.
     """
     try:
-        found = Measured.model_validate_json((run / FILE).read_bytes())
-    except (OSError, ValidationError):
+        found = read_json(run / FILE, Measured)
+    except (OSError, ValueError):
         return None
     return found.fastest if found.machine == this_machine() else None
 

@@ -6,8 +6,9 @@ from typing import Literal, Self
 from pydantic import ValidationError, model_validator
 
 from regard.errors import TextError
-from regard.files import write_whole
-from regard.settings import Settings, expectation
+from regard.files import read_whole, write_whole
+from regard.json_files import MOST, why
+from regard.settings import Settings
 from regard.text.settings import TokenizerSettings
 
 
@@ -43,22 +44,19 @@ def save_card(card: Saved, folder: Path, name: str) -> None:
 def load_card(folder: Path, name: str) -> Saved:
     """The card `name`.json in `folder`."""
     path = folder / f"{name}.json"
-    content = read(path)
     try:
-        return Saved.model_validate_json(content)
+        return Saved.model_validate_json(read(path))
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
         raise TextError(
-            f"{path}: no tokenizer of this version of regard, or damaged: "
-            f"{place + ': ' if place else ''}{expectation(first)}; copy or train it again"
+            f"{path}: no tokenizer of this version of regard, or damaged: {why(error)}; "
+            "copy or train it again"
         ) from None
 
 
 def read(path: Path) -> bytes:
     """All of a file of a tokenizer."""
     try:
-        return path.read_bytes()
+        return read_whole(path, most=MOST)
     except FileNotFoundError:
         raise TextError(
             f"{path}: missing; a tokenizer is read from the folder that it was saved into"

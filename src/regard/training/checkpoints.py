@@ -1,12 +1,11 @@
 """Tensors on disk: written whole or not at all, and recognised when damaged. No pickle."""
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import safetensors.torch
 from safetensors import SafetensorError, safe_open
@@ -14,6 +13,8 @@ from torch import Tensor
 
 from regard.errors import RunError
 from regard.files import write_whole
+from regard.json_files import dump_json, parse_json, why
+from regard.training.progress import Progress
 
 NAME = re.compile(r"step-(\d+)-([0-9a-f]{16})\.safetensors")
 
@@ -22,7 +23,7 @@ class Checkpoint(NamedTuple):
     """All that is needed to go on as if nothing had happened."""
 
     tensors: dict[str, Tensor]
-    progress: dict[str, Any]
+    progress: Progress
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
@@ -46,7 +47,7 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: in
     A digest of the content is part of the file's name, so that a file says of itself whether it
     is whole.
     """
-    metadata = {"progress": json.dumps(checkpoint.progress)}
+    metadata = {"progress": dump_json(checkpoint.progress.write())}
     content = safetensors.torch.save(_plain(checkpoint.tensors), metadata=metadata)
     path = folder / f"step-{step:09d}-{_digest(content)}.safetensors"
     write_whole(path, content)
@@ -62,17 +63,29 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: in
 
 def list_checkpoints(folder: Path) -> list[Path]:
     """Checkpoints, newest first."""
-    return sorted((p for p in folder.glob("step-*") if NAME.fullmatch(p.name)), reverse=True)
+    found = (p for p in folder.glob("step-*") if NAME.fullmatch(p.name) and p.is_file())
+    return sorted(found, reverse=True)
 
 
-def read_progress(folder: Path) -> list[dict[str, Any]]:
+def read_progress(folder: Path) -> list[Progress]:
     """What the checkpoints of a folder say of their progress, without their tensors."""
     found = []
     for path in list_checkpoints(folder):
         gone = FileNotFoundError  # whoever trains there has newer ones by now
         with suppress(SafetensorError, gone), safe_open(path, framework="pt") as file:
-            found.append(json.loads(file.metadata()["progress"]))
+            found.append(_progress(path, file.metadata()))
     return found
+
+
+def _progress(path: Path, metadata: Mapping[str, str] | None) -> Progress:
+    """Where a whole checkpoint says that its run stands."""
+    try:
+        return Progress.read(parse_json((metadata or {}).get("progress", "")))
+    except ValueError as error:
+        raise RunError(
+            f"{path}: the checkpoint was written by another version of regard, or forged "
+            f"({why(error)}); train in another folder"
+        ) from None
 
 
 class Found(NamedTuple):
@@ -91,9 +104,14 @@ def find_checkpoint(folder: Path) -> Found:
         if _digest(path.read_bytes()) != match.group(2):
             damaged.append(path)
             continue
-        with safe_open(path, framework="pt") as file:
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            return Found(Checkpoint(tensors, json.loads(file.metadata()["progress"])), damaged)
+        try:
+            with safe_open(path, framework="pt") as file:
+                progress = _progress(path, file.metadata())
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        except SafetensorError:  # the name is of what it holds, which is no checkpoint
+            damaged.append(path)
+            continue
+        return Found(Checkpoint(tensors, progress), damaged)
     return Found(None, damaged)
 
 

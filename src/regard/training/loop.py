@@ -175,7 +175,7 @@ def fit(
 
 def last_progress(folder: Path) -> Progress | None:
     """Where the newest checkpoint of a run says that it stands; None: there is no checkpoint."""
-    return next((Progress.read(one) for one in read_progress(folder / "checkpoints")), None)
+    return next(iter(read_progress(folder / "checkpoints")), None)
 
 
 def kept_weights(folder: Path, step: int) -> Path:
@@ -186,7 +186,7 @@ def kept_weights(folder: Path, step: int) -> Path:
 def best_weights(folder: Path) -> list[Path]:
     """The weights that the newest checkpoint of a run names as best, the best first."""
     newest = read_progress(folder / "checkpoints")[:1]
-    return [kept_weights(folder, step) for one in newest for _, step in one["best"]]
+    return [kept_weights(folder, step) for one in newest for _, step in one.best]
 
 
 class _Training:
@@ -256,13 +256,7 @@ class _Training:
         self.metrics = Metrics(self.folder, last)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        try:
-            self.progress = Progress.read(checkpoint.progress)
-        except (KeyError, TypeError) as error:
-            raise RunError(
-                f"{self.folder}: the checkpoint was written by another version of regard ({error})"
-            ) from None
-        self.progress, notes = self.progress.here(torch.get_num_threads(), self.precision)
+        self.progress, notes = checkpoint.progress.here(torch.get_num_threads(), self.precision)
         for note in notes:
             self.reporter.noted(note)
         if (self.device.type == "cuda") != ("rng.cuda" in checkpoint.tensors):
@@ -274,7 +268,7 @@ class _Training:
         tensors = checkpoint.tensors
         try:
             self._load(tensors)
-        except (KeyError, RuntimeError) as error:
+        except (KeyError, RuntimeError, TypeError) as error:  # TypeError: of a generator's state
             raise RunError(
                 f"{self.folder}: the checkpoint does not fit the model of the recipe ({error}); "
                 "train in another folder"
@@ -429,10 +423,10 @@ class _Training:
         """Write a checkpoint to resume from, and remove what no checkpoint needs any more."""
         self._check_finite()
         self._add_time()
-        checkpoint = Checkpoint(self._tensors(), self.progress.write())
+        checkpoint = Checkpoint(self._tensors(), self.progress)
         folder = self.folder / "checkpoints"
         save_checkpoint(folder, self.progress.step, checkpoint, keep=self.settings.keep)
-        needed = {step for one in read_progress(folder) for _, step in one["best"]}
+        needed = {step for one in read_progress(folder) for _, step in one.best}
         for path in (self.folder / "weights").glob("step-*.safetensors"):
             if int(path.stem.removeprefix("step-")) not in needed:
                 path.unlink(missing_ok=True)

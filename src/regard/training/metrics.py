@@ -1,11 +1,12 @@
 """What a run remembers of its numbers: `metrics.jsonl` and TensorBoard."""
 
 import io
-import json
+import math
 import os
 import socket
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,12 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from regard.files import storage_error, write_whole
+from regard.errors import RunError
+from regard.files import read_whole, storage_error, write_whole
+from regard.json_files import dump_json, parse_json
+
+MOST = 1 << 30
+"""Bytes of metrics that are read."""
 
 
 class Metrics:
@@ -21,13 +27,13 @@ class Metrics:
 
     def __init__(self, folder: Path, step: int) -> None:
         self.path = folder / "metrics.jsonl"
-        kept = [json.dumps(r) + "\n" for r in read_metrics(self.path) if r["step"] <= step]
+        kept = [dump_json(r) + "\n" for r in read_metrics(self.path) if r["step"] <= step]
         write_whole(self.path, "".join(kept).encode())
         self._board = _Board(folder / "tensorboard", step + 1)
 
     def add(self, kind: str, step: int, numbers: Mapping[str, float]) -> None:
         """Record `numbers` of a `kind` ("train" or "valid") at a step."""
-        line = json.dumps({"kind": kind, "step": step, **numbers}) + "\n"
+        line = dump_json({"kind": kind, "step": step, **numbers}) + "\n"
         _append(self.path, line.encode())
         self._board.add(step, {f"{kind}/{name}": number for name, number in numbers.items()})
 
@@ -67,11 +73,22 @@ def _append(path: Path, content: bytes) -> None:
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a run so far; a last line cut short by a crash is left out."""
-    if not path.exists():
+    """The records of a run so far; a line that is none, as one cut short, is left out."""
+    try:
+        content = read_whole(path, most=MOST)
+    except FileNotFoundError:
         return
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError:
-            return
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror}") from None
+    for line in content.splitlines():
+        with suppress(ValueError):
+            record = parse_json(line)
+            if _is_record(record):
+                yield record
+
+
+def _is_record(value: Any) -> bool:
+    """Whether a line holds what `Metrics` writes: numbers of a step, all of them finite."""
+    if not isinstance(value, dict) or not isinstance(value.get("step"), int):
+        return False
+    return all(math.isfinite(x) for x in value.values() if isinstance(x, float))

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+
+from pydantic import ConfigDict, NonNegativeInt, TypeAdapter
 
 from regard.batching.drawing import Position
 
@@ -13,13 +15,15 @@ START = Position(0, 0)
 class Progress:
     """Where a run stands, beside its tensors."""
 
-    step: int = 0
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    step: NonNegativeInt = 0
     position: Position = START
     best: tuple[tuple[float, int], ...] = ()
     """Value (the higher the better) and step of the best validated weights, best first."""
-    validated: int = 0
+    validated: NonNegativeInt = 0
     """The step of the last validation."""
-    stale: int = 0
+    stale: NonNegativeInt = 0
     """Validations since the last new best."""
     seconds: float = 0.0
     threads: int = 0
@@ -29,8 +33,13 @@ class Progress:
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> "Progress":
-        best = tuple((float(value), int(step)) for value, step in raw["best"])
-        return cls(**{**raw, "position": Position(*raw["position"]), "best": best})
+        """The progress that `write` wrote; a `ValueError` for anything else."""
+        progress = PROGRESS.validate_python(raw)
+        if missing := {"step", "position", "best"} - raw.keys():
+            raise ValueError(f"it says no {', '.join(sorted(missing))}")
+        if min(progress.position) < 0 or (progress.validated and not progress.best):
+            raise ValueError("its numbers contradict each other")
+        return progress
 
     def write(self) -> dict[str, Any]:
         return {**self.__dict__, "position": list(self.position), "best": list(self.best)}
@@ -49,6 +58,9 @@ class Progress:
                 "an unbroken run's; training.precision says which to use"
             )
         return Taken(replace(self, threads=threads, precision=precision), tuple(notes))
+
+
+PROGRESS = TypeAdapter(Progress)
 
 
 class Taken(NamedTuple):

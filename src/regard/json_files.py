@@ -1,0 +1,51 @@
+"""JSON that somebody else may have written: read with limits, written strictly."""
+
+import json
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from regard.files import read_whole
+from regard.settings import expectation, shorten
+
+MOST = 64 << 20
+"""Bytes of a file that is read."""
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+ValueT = TypeVar("ValueT")
+
+
+def parse_json(content: bytes | str) -> Any:
+    """The value that `content` spells; a `ValueError` for what is no JSON, too deep or too long.
+
+    pydantic's parser: numbers of more than 4,300 digits and more than 200 levels are refused.
+    """
+    return from_json(content, allow_inf_nan=False)
+
+
+@overload
+def read_json(path: Path, shape: type[ModelT]) -> ModelT: ...
+@overload
+def read_json(path: Path, shape: TypeAdapter[ValueT]) -> ValueT: ...
+def read_json(path: Path, shape: type[ModelT] | TypeAdapter[ValueT]) -> ModelT | ValueT:
+    """The value of a `shape` in a file; an `OSError` or a `ValueError` if there is none."""
+    content = read_whole(path, most=MOST)
+    if isinstance(shape, TypeAdapter):
+        return shape.validate_json(content)
+    return shape.model_validate_json(content)
+
+
+def why(error: OSError | ValueError) -> str:
+    """What was wrong with a file that `read_json` did not take, in a few words."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        return shorten(f"{place + ': ' if place else ''}{expectation(first)}")
+    return shorten(str(error.strerror if isinstance(error, OSError) else error))
+
+
+def dump_json(value: Any, *, indent: int | None = None) -> str:
+    """`value` as JSON that every reader takes: an infinite number is a `ValueError`."""
+    return json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)

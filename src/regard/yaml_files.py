@@ -1,0 +1,94 @@
+"""YAML that somebody else may have written: its plain values, read with limits."""
+
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+
+from regard.files import read_whole
+
+MOST = 256 << 10
+"""Bytes of a file that is read."""
+DEEPEST = 32
+"""Levels of groups and lists in each other."""
+MOST_VALUES = 20_000
+"""Values of a file, those that an alias repeats counted each time."""
+LONGEST_NUMBER = 64
+"""Characters of a number: those of thousands of digits take seconds to read."""
+TIMESTAMP = "tag:yaml.org,2002:timestamp"
+
+
+class YamlError(ValueError):
+    """A text is no YAML, or more than is read; the message is one line."""
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, which gives up as soon as a limit is passed. Dates stay texts."""
+
+    yaml_implicit_resolvers: ClassVar = {
+        first: [one for one in known if one[0] != TIMESTAMP]
+        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._values = 0
+        self._sizes: dict[int, int] = {}
+        """Values of each finished node by its identity, with those of its aliases."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """The next node of the text; called for each of them."""
+        alias = self.check_event(yaml.AliasEvent)
+        before = self._values
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise YamlError(f"nested more than {DEEPEST} levels deep")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if alias:
+            if id(node) not in self._sizes:
+                raise YamlError("an alias stands inside what it repeats")
+            self._values += self._sizes[id(node)]
+        else:
+            self._values += 1
+            self._sizes[id(node)] = self._values - before
+        if self._values > MOST_VALUES:
+            raise YamlError(f"more than {MOST_VALUES:,} values, those that aliases repeat included")
+        return node
+
+    def construct_scalar(self, node: Any) -> Any:
+        """The text of a value."""
+        number = node.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+        if number and len(node.value) > LONGEST_NUMBER:
+            raise YamlError(f"a number of {len(node.value):,} characters")
+        return super().construct_scalar(node)
+
+
+def parse_yaml(text: str) -> Any:
+    """The plain value that `text` spells; a `YamlError` for anything else."""
+    if len(text) > MOST:
+        raise YamlError(f"longer than {MOST:,} characters")
+    try:
+        loader = _Loader(text)
+        try:
+            return loader.get_single_data()
+        finally:
+            loader.dispose()
+    except YamlError:
+        raise
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise YamlError(f"{where}{error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        raise YamlError(str(error).splitlines()[0]) from None
+    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
+        # Of PyYAML's constructors, for a tag such as !!int before what is none.
+        raise YamlError(f"a value is not what its tag says: {error}") from None
+
+
+def read_yaml(file: Traversable) -> Any:
+    """The plain value in a UTF-8 file; an `OSError` or a `ValueError` if there is none."""
+    content = read_whole(file, most=MOST) if isinstance(file, Path) else file.read_bytes()
+    return parse_yaml(content.decode())
