@@ -2,7 +2,7 @@
 
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 
@@ -25,11 +25,6 @@ class YamlError(ValueError):
 
 class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader, which gives up as soon as a limit is passed. Dates stay texts."""
-
-    yaml_implicit_resolvers: ClassVar = {
-        first: [one for one in known if one[0] != TIMESTAMP]
-        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -63,6 +58,12 @@ class _Loader(yaml.SafeLoader):
         if number and len(node.value) > LONGEST_NUMBER:
             raise YamlError(f"a number of {len(node.value):,} characters")
         return super().construct_scalar(node)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [one for one in known if one[0] != TIMESTAMP]
+    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 
 
 def parse_yaml(text: str) -> Any:

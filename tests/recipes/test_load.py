@@ -265,7 +265,6 @@ def test_agreement_of_two_passes_needs_dropout():
         "model={family: {a: 1}}",
         "model=[1]",
         "corpus=!!set {a}",
-        "training.steps=0x" + "f" * 60,
         "training.steps=2001-99-99",
         'training.steps=!!int ""',
         "training.steps=" + "9" * 6000,
