@@ -1,6 +1,6 @@
 import pytest
 
-from regard.serving.server.detection import Detector, letter_groups
+from regard.serving.server.detection import LONGEST, Detector, excerpt, letter_groups, without_tags
 
 FRENCH = ["Jane visite l'Afrique en septembre.", "Elle ne la visite pas.", "Où est la gare ?"]
 ENGLISH = ["Jane visits Africa in September.", "She does not visit it.", "Where is the station?"]
@@ -36,3 +36,36 @@ def test_a_language_without_texts_cannot_be_detected():
 
 def test_letters_together():
     assert list(letter_groups("Où, 1?")) == ["o", "ù", " o", "où", "ù ", " où", "où "]
+
+
+def test_only_some_languages_are_asked_about(detector):
+    [guess] = detector.detect("the visit", among=["fr"])
+    assert guess.language == "fr"
+    assert guess.confidence < detector.detect("the visit")[0].confidence
+
+
+@pytest.mark.parametrize(
+    ("text", "sure"),
+    [
+        ("She does not visit the station.", True),
+        ("Elle ne visite pas la gare.", False),
+        ("station", False),  # a single word may be a name
+        ("She visits it. Elle ne visite pas la gare en septembre.", False),
+        ("She does zzzzzz xxxxxx qqqqqq", False),
+        ("12:30", False),
+        ("", False),
+    ],
+)
+def test_what_is_surely_in_a_language(detector, text, sure):
+    assert detector.is_surely(text, "en") is sure
+
+
+def test_a_long_text_is_looked_at_all_over(detector):
+    text = "She does not visit it. " * 100 + "Elle ne la visite pas. " * 300
+    assert len(excerpt(text)) < LONGEST + 10
+    assert detector.detect(text)[0].language == "fr"
+
+
+def test_tags_and_scripts_are_no_words():
+    page = '<p class="a">Elle <b>part</b><script>var x = "<b>";</script><STYLE>p</STYLE>.</p> 1 < 2'
+    assert " ".join(without_tags(page).split()) == "Elle part . 1 < 2"

@@ -263,6 +263,15 @@ def test_a_port_that_is_taken(server):
         listen(ServerSettings(port=server.port))
 
 
+def test_answers_are_not_held_back_until_the_last_is_acknowledged():
+    with (
+        listen(ServerSettings(port=0)) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as taken,
+    ):
+        assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_addresses():
     with listen(ServerSettings(port=0)) as listener:
         assert address(listener).startswith("http://127.0.0.1:")

@@ -53,4 +53,5 @@ def detected(guess: Guess | None) -> Detected | None:
     """What a client is told of a guess."""
     if guess is None:
         return None
-    return Detected(confidence=round(guess.confidence, 1), language=guess.language)
+    # three digits that count, so that what is not 0 is not told as 0
+    return Detected(confidence=float(f"{guess.confidence:.3g}"), language=guess.language)

@@ -24,6 +24,8 @@ LEARNED_FROM = 5000
 """Sentences of a corpus by which its languages are told apart."""
 SHORT = 1000
 """Characters that are worked on at once: to wait for a thread would take longer."""
+LOWEST = 10.0
+"""Confidence, in percent, below which `auto` refuses a text."""
 FILES_ROOM = 16
 """Files of the longest kind that are kept until they are fetched."""
 
@@ -31,9 +33,10 @@ T = TypeVar("T")
 
 
 class Found(NamedTuple):
-    """The model for a request."""
+    """The model for a text."""
 
-    served: Served
+    served: Served | None
+    """None for a text that is in the target language already: it is answered as it is."""
     guess: Guess | None
     """What its language was detected as, where that was asked for."""
 
@@ -64,24 +67,56 @@ class Service:
         if not self.keys.admit(given):
             raise RequestError(403, "Invalid API key")
 
-    def find_model(self, source: str, target: str, texts: Sequence[str]) -> Found:
-        """The model for a pair of languages; `auto` takes the likeliest that there is one for."""
-        if source != AUTO:
-            return Found(self.models.find(source, target), None)
-        sources, whole = self.models.sources(target), "\n".join(texts)
-        guesses = [g for g in self.detector.detect(whole) if g.language in sources]
-        if not guesses and len(sources) == 1:
-            return Found(self.models.find(sources[0], target), Guess(sources[0], 0.0))
-        if not guesses:
-            why = "no text to detect languages by is at hand" if sources else "there is no model"
-            raise RequestError(400, f"auto-{target} is not supported: {why}; name the source")
-        if not guesses[0].confidence and has_word(whole):
+    async def find_models(self, source: str, target: str, texts: Sequence[str]) -> list[Found]:
+        """The model for each text; `auto` detects each one's language."""
+        if source == AUTO:
+            return await aside(sum(map(len, texts)), partial(self._detect, target, texts))
+        known = {*self.models.sources(), *self.models.targets()}
+        if source == target and source in known and source not in self.models.sources(target):
+            return [Found(None, None)] * len(texts)
+        return [Found(self.models.find(source, target), None)] * len(texts)
+
+    async def find_model(self, source: str, target: str, text: str) -> Served:
+        """The model for a text; a refusal if it is in the target language already."""
+        [(served, _)] = await self.find_models(source, target, [text])
+        if served is None:
             raise RequestError(
-                400,
-                f"auto-{target}: the text is like none in {', '.join(sources)}, which there are "
-                "models for; name the source",
+                400, f"the text is in {target} already, so nothing is translated; name its source"
             )
-        return Found(self.models.find(guesses[0].language, target), guesses[0])
+        return served
+
+    def _detect(self, target: str, texts: Sequence[str]) -> list[Found]:
+        """The likeliest model into `target` for each text.
+
+        What is surely in the target language is left as it is, unless a model translates from it.
+        A text without words is taken to be in the language of the texts together.
+        """
+        sources = self.models.sources(target)
+        common = next(iter(self.detector.detect("\n".join(texts), sources)), None)
+        if common is None and len(sources) == 1:
+            common = Guess(sources[0], 0.0)
+        found = []
+        for number, text in enumerate(texts, 1):
+            if target not in sources and self.detector.is_surely(text, target):
+                found.append(Found(None, self.detector.detect(text)[0]))
+                continue
+            if common is None:
+                why = (
+                    "no text to detect languages by is at hand" if sources else "there is no model"
+                )
+                raise RequestError(400, f"auto-{target} is not supported: {why}; name the source")
+            guess = next(iter(self.detector.detect(text, sources)), common)
+            if not has_word(text):
+                guess = guess._replace(language=common.language)
+            elif guess.confidence < LOWEST and self.detector.languages:
+                which = f"text {number} of {len(texts)}" if len(texts) > 1 else "the text"
+                raise RequestError(
+                    400,
+                    f"auto-{target}: {which} is like none in {', '.join(sources)}, which there are "
+                    "models for; name the source",
+                )
+            found.append(Found(self.models.find(guess.language, target), guess))
+        return found
 
     @asynccontextmanager
     async def in_time(self) -> AsyncIterator[None]:

@@ -1,3 +1,4 @@
+import json
 import shutil
 
 import pytest
@@ -61,6 +62,48 @@ def test_the_language_is_found_out(server, translator):
     assert [one["language"] for one in answer.json()["detectedLanguage"]] == ["fr"] * 3
 
 
+ENGLISH = "She does not visit it, and he is happy."
+
+
+def test_each_text_has_a_language_of_its_own(server, translator):
+    texts = [SENTENCES[0], ENGLISH, "12:30", SENTENCES[1]]
+    asked = {"q": texts, "source": "auto", "target": "en", "alternatives": 1}
+    answer = server.post("/translate", json=asked).json()
+    expected = [translator(text).text for text in texts]
+    expected[1] = ENGLISH
+    assert answer["translatedText"] == expected
+    assert answer["alternatives"][1] == []
+    assert [one["language"] for one in answer["detectedLanguage"]] == ["fr", "en", "fr", "fr"]
+    refused = server.post("/translate", json={**asked, "q": ["Il part.", "你好"]})
+    assert refused.json()["error"].startswith("auto-en: text 2 of 2 is like none in fr")
+
+
+@pytest.mark.parametrize("source", ["auto", "en"])
+@pytest.mark.parametrize("form", ["text", "html"])
+def test_what_is_in_the_target_language_already_stays_as_it_is(server, source, form):
+    text = f"<p>{ENGLISH}</p>" if form == "html" else f"{ENGLISH}\n "
+    asked = {"q": text, "source": source, "target": "en"}
+    answer = server.post("/translate", json={**asked, "format": form})
+    assert (answer.status_code, answer.json()["translatedText"]) == (200, text)
+    streamed = server.post("/translate/stream", json=asked).text
+    assert streamed.startswith("event: done")
+    assert json.loads(streamed.partition("data: ")[2])["translatedText"] == text
+    refused = server.post("/attention", json=asked)
+    assert refused.status_code == 400
+    assert "the text is in en already" in refused.json()["error"]
+
+
+def test_a_named_source_is_believed(server, translator):
+    answer = server.post("/translate", json={"q": ENGLISH, **PAIR}).json()
+    assert answer == {"translatedText": translator(ENGLISH).text}
+
+
+def test_a_low_confidence_is_not_told_as_none(server):
+    first, second = server.post("/detect", json={"q": SENTENCES[0]}).json()
+    assert first["confidence"] > 90
+    assert 0 < second["confidence"] < 0.01
+
+
 @pytest.mark.parametrize("path", ["/translate", "/translate/stream", "/attention"])
 def test_what_is_no_french_is_not_taken_for_it(server, path):
     answer = server.post(path, json={"q": "你好", "source": "auto", "target": "en"})
@@ -114,6 +157,7 @@ def test_detection(server):
         ({"q": "x", "source": "fr"}, "Invalid request: missing target parameter"),
         ({"source": "fr", "target": "en"}, "Invalid request: missing q parameter"),
         ({"q": "x", "source": "fr", "target": "de"}, "fr-de is not supported; this server has"),
+        ({"q": "x", "source": "de", "target": "de"}, "de-de is not supported; this server has"),
         ({"q": "x", "source": "auto", "target": "de"}, "auto-de is not supported: there is no"),
         ({"q": 3, **PAIR}, "Invalid request: q must be a text, got 3"),
         ({"q": ["x", None], **PAIR}, "Invalid request: q.1 must be a text, got None"),

@@ -15,6 +15,7 @@ from regard.errors import CorpusError
 from regard.serving.formats.kinds import ENDINGS, Kind, decode, read
 from regard.serving.server.asking import wanted
 from regard.serving.server.bodies import MULTIPART, explain, form_values, media_type
+from regard.serving.server.detection import without_tags
 from regard.serving.server.documents import translate_documents
 from regard.serving.server.refusals import RequestError, left_early
 from regard.serving.server.routes.described import ASKING, READING, errors, taking
@@ -49,16 +50,25 @@ class Sent(NamedTuple):
 async def translate_file(request: Request, service: Here) -> TranslatedFile:
     """Translate a file: plain text, HTML with its markup kept, SRT and VTT subtitles."""
     sent = await _read(request, service)
-    served, _ = service.find_model(sent.source, sent.target, [sent.text])
-    settings = wanted(served, service.settings, alternatives=0)
-    taken = partial(read, kind=sent.kind, name=sent.name)
     async with service.in_time():
-        [done] = await translate_documents(service, request, served, taken, [sent.text], settings)
+        done = await _translate(service, request, sent)
     path = PurePath(sent.name)
     name = f"{path.stem}.{sent.target}{path.suffix}"
     token = service.files.put(name, done.encode(errors="replace"))
     address = f"{request.base_url}download_file/{token}.{quote(name)}"
     return TranslatedFile(translatedFileUrl=address)
+
+
+async def _translate(service: Service, request: Request, sent: Sent) -> str:
+    """The text of the file in the other language; one that is in it already stays as it is."""
+    seen = without_tags(sent.text) if sent.kind == "html" else sent.text
+    [(served, _)] = await service.find_models(sent.source, sent.target, [seen])
+    if served is None:
+        return sent.text
+    settings = wanted(served, service.settings, alternatives=0)
+    taken = partial(read, kind=sent.kind, name=sent.name)
+    [done] = await translate_documents(service, request, served, taken, [sent.text], settings)
+    return done
 
 
 @router.get(

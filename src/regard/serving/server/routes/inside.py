@@ -43,7 +43,7 @@ async def attention(
     the translation without that. `sentence` says which one it is, of how many `sentences`.
     """
     check_texts([asked.q], service.settings)
-    served, _ = service.find_model(asked.source, asked.target, [asked.q])
+    served = await service.find_model(asked.source, asked.target, asked.q)
     settings = wanted(served, service.settings, alternatives=asked.alternatives, beam=asked.beam)
     task = LookInto(settings, tuple(asked.changes), asked.tree)
     async with service.in_time():

@@ -12,6 +12,7 @@ from starlette.responses import StreamingResponse
 from regard.serving.answer import Answer
 from regard.serving.server.asking import check_texts, detected, lay_out_aside, wanted
 from regard.serving.server.bodies import JSON, body
+from regard.serving.server.detection import Guess
 from regard.serving.server.gathering import Job
 from regard.serving.server.layout import Layout
 from regard.serving.server.refusals import RequestError
@@ -61,10 +62,12 @@ async def translate_stream(
 ) -> StreamingResponse:
     """Translate a text and tell what there is of its translation as it grows."""
     check_texts([asked.q], service.settings)
-    served, guess = service.find_model(asked.source, asked.target, [asked.q])
-    settings = wanted(served, service.settings, alternatives=asked.alternatives)
     closes = time.monotonic() + service.settings.timeout
     async with service.in_time():
+        [(served, guess)] = await service.find_models(asked.source, asked.target, [asked.q])
+        if served is None:
+            return StreamingResponse(_unchanged(asked, guess), media_type=EVENTS)
+        settings = wanted(served, service.settings, alternatives=asked.alternatives)
         layout = await lay_out_aside([asked.q], service.settings)
         costs = await count_tokens(served, layout.lines)
     news = asyncio.Queue[News | None]()
@@ -78,6 +81,17 @@ async def translate_stream(
     writing = Writing(layout, asked.alternatives, detected(guess))
     events = _events(service, job, writing, news, closes)
     return StreamingResponse(events, media_type=EVENTS)
+
+
+async def _unchanged(asked: StreamRequest, guess: Guess | None) -> AsyncIterator[str]:
+    """What a client is sent whose text is in the target language already."""
+    done = Streamed(
+        translatedText=asked.q,
+        alternatives=[] if asked.alternatives else None,
+        detectedLanguage=detected(guess),
+        sentences=[],
+    )
+    yield _event("done", done.model_dump(exclude_none=True))
 
 
 class Writing(NamedTuple):

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Request
 from regard.serving.formats.html import read_html
 from regard.serving.server.asking import check_texts, detected, lay_out_aside, wanted
 from regard.serving.server.bodies import body
+from regard.serving.server.detection import without_tags
 from regard.serving.server.documents import translate_documents
 from regard.serving.server.models import Served
 from regard.serving.server.refusals import RequestError
@@ -19,7 +20,7 @@ from regard.serving.server.schemas import (
     Translated,
     TranslateRequest,
 )
-from regard.serving.server.service import Here, Service, count_tokens
+from regard.serving.server.service import Found, Here, Service, count_tokens
 from regard.serving.server.tasks import Translate
 
 router = APIRouter(tags=["translate"])
@@ -47,21 +48,42 @@ async def translate(
     """Translate a text, or several."""
     texts = [asked.q] if isinstance(asked.q, str) else asked.q
     check_texts(texts, service.settings)
-    served, guess = service.find_model(asked.source, asked.target, texts)
     async with service.in_time():
-        best, others = await _translate(service, request, served, asked, texts)
-    language = detected(guess)
+        read = [without_tags(text) for text in texts] if asked.format == "html" else texts
+        found = await service.find_models(asked.source, asked.target, read)
+        best, others = await _translate_each(service, request, asked, texts, found)
+    languages = [one for one in (detected(guess) for _, guess in found) if one]
     if isinstance(asked.q, str):
         return Translated(
             translatedText=best[0],
             alternatives=others[0] if asked.alternatives else None,
-            detectedLanguage=language,
+            detectedLanguage=languages[0] if languages else None,
         )
     return Translated(
         translatedText=best,
         alternatives=others if asked.alternatives else None,
-        detectedLanguage=[language] * len(texts) if language else None,
+        detectedLanguage=languages or None,
     )
+
+
+async def _translate_each(
+    service: Service,
+    request: Request,
+    asked: TranslateRequest,
+    texts: Sequence[str],
+    found: Sequence[Found],
+) -> Ways:
+    """What becomes of each text by the model found for it; one without a model stays as it is."""
+    ways = Ways(list(texts), [[] for _ in texts])
+    for served in dict.fromkeys(one.served for one in found):
+        if served is None:
+            continue
+        places = [place for place, one in enumerate(found) if one.served is served]
+        chosen = [texts[place] for place in places]
+        best, others = await _translate(service, request, served, asked, chosen)
+        for place, text, more in zip(places, best, others, strict=True):
+            ways.best[place], ways.others[place] = text, more
+    return ways
 
 
 async def _translate(
