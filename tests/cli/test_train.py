@@ -41,7 +41,9 @@ def test_a_recipe_becomes_a_model(tmp_path):
     assert shown.exit_code == 0
     folder = tmp_path / "runs" / "tiny"
     assert load(folder, device="cpu")("Elle danse.").text is not None
-    assert load_recipe(folder / "recipe.yaml") == tiny_recipe("training.steps=3")
+    assert load_recipe(folder / "recipe.yaml") == tiny_recipe(
+        "training.steps=3", "evaluation.tokenize=13a"
+    )
     for part in ("20 held-out sentences (test)", "BLEU", "exact", "nrefs:1|"):
         assert part in shown.stdout
     for part in ("reading and cleaning travel", "pairs ", "vocabulary ", "parameters ", "step  "):

@@ -106,8 +106,14 @@ def test_nothing_cannot_be_measured():
 
 @pytest.mark.skipif(importlib.util.find_spec("MeCab") is not None, reason="MeCab is installed")
 def test_a_missing_tokenizer_says_what_to_install():
-    with pytest.raises(SettingsError, match=r"'ja-mecab' needs .* pip install 'sacrebleu\[ja\]'"):
+    with pytest.raises(SettingsError, match=r"'ja-mecab' needs .* pip install 'regard\[ja\]'"):
         build_metric("bleu", "ja-mecab", lowercase=False)
+
+
+def test_a_tokenizer_whose_model_is_not_here_is_not_downloaded(monkeypatch, tmp_path):
+    monkeypatch.setattr("regard.evaluation.metrics.SACREBLEU_DIR", str(tmp_path))
+    with pytest.raises(SettingsError, match=r"regard downloads nothing: save https.* as .*models"):
+        build_metric("bleu", "flores200", lowercase=False)
 
 
 def test_counts_have_a_row_for_each_line():

@@ -5,12 +5,14 @@ import sys
 import time
 from contextlib import closing
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from regard.batching.apart import apart
 from regard.batching.drawing import Position, draw_pairs, resample_pairs
+from regard.corpora.pairs import Pair
 from regard.errors import CorpusError, RunError, SettingsError, TrainingError
 from regard.recipes import assemble
 from regard.recipes.assemble import build_validation, prepare, train
@@ -109,13 +111,43 @@ def test_what_a_run_is_cannot_change(tiny_run, tmp_path, override, group):
         "a new run in another folder with --out",
     ):
         trained(path, override)
-    assert RunFolder(path).load_recipe() == tiny_recipe()  # and nothing has
+    assert RunFolder(path).load_recipe() == tiny_recipe("evaluation.tokenize=13a")  # nothing has
 
 
 def test_how_a_run_learns_may_change(tiny_run, tmp_path):
     path = shutil.copytree(tiny_run, tmp_path / "run")
     assert trained(path, "training.steps=63", "decoding.beam.size=3").step == 63
     assert RunFolder(path).load_recipe().training.steps == 63
+
+
+def test_a_run_keeps_the_tokenizer_of_its_scores(tiny_run, tmp_path):
+    path = shutil.copytree(tiny_run, tmp_path / "run")
+    with pytest.raises(SettingsError, match=r"chosen by scores under evaluation.tokenize 13a, to"):
+        trained(path, "evaluation.tokenize=char")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "saved", "found"),
+    [
+        ("auto", None, "char"),
+        ("auto", "auto", "char"),
+        ("auto", "zh", "zh"),
+        ("intl", None, "intl"),
+    ],
+)
+def test_the_tokenizer_is_chosen_once_by_the_target_language(wanted, saved, found):
+    thai = SimpleNamespace(languages=("en", "th"), read=lambda split: [Pair("a", "ก")])
+    before = tiny_recipe(f"evaluation.tokenize={saved}") if saved else None
+    notes = []
+    recipe = assemble._with_tokenizer(
+        tiny_recipe(f"evaluation.tokenize={wanted}"),
+        before,
+        thai,
+        SimpleNamespace(noted=notes.append),
+    )
+    assert recipe.evaluation.tokenize == found
+    said = "BLEU, GLEU and TER are counted with tok:char, chosen by the target language th"
+    assert notes == [said] * (found == "char")
 
 
 def test_a_run_that_goes_on_is_not_finished(tiny_run, tmp_path):

@@ -30,6 +30,7 @@ from regard.comparison.plan import (
 )
 from regard.comparison.running import train_row
 from regard.errors import RegardError, SettingsError
+from regard.evaluation.bleu_tokenizer import TokenizerChoice, choose_tokenizer
 from regard.files import write_whole
 from regard.inspection.plot import save_figure
 from regard.recipes.load import shelf_recipes
@@ -95,6 +96,13 @@ def command(
         int | None,
         typer.Option(min=1, help=f"Hypotheses kept at each step of all searches, else {BEAM}."),
     ] = None,
+    tokenize: Annotated[
+        TokenizerChoice,
+        typer.Option(
+            help="How BLEU cuts lines into words, by sacreBLEU's names; none: at spaces; auto: by "
+            "the target language."
+        ),
+    ] = "auto",
     jobs: Annotated[
         int, typer.Option(min=1, help="Rows trained at once; measured they are one by one.")
     ] = 1,
@@ -135,7 +143,7 @@ def command(
         {"name": corpus} if corpus is not None else files,
         settings or [],
     )
-    wanted = _plan(systems or [], asked, beam, folder)
+    wanted = _plan(systems or [], asked, folder, beam=beam, tokenize=tokenize)
     pick_device(device)  # before anything is made, if it cannot be used
     ladder = _compare(wanted, folder, device=device, jobs=jobs)
     if json:
@@ -163,17 +171,23 @@ class _Asked(NamedTuple):
 
 
 def _plan(
-    systems: Sequence[str], asked: _Asked, beam: int | None, folder: ComparisonFolder
+    systems: Sequence[str],
+    asked: _Asked,
+    folder: ComparisonFolder,
+    *,
+    beam: int | None,
+    tokenize: TokenizerChoice,
 ) -> Plan:
     """What is to be compared; without systems, what was begun in `folder`."""
     if not systems:
-        if asked.anything() or beam is not None:
+        if asked.anything() or beam is not None or tokenize != "auto":
             raise SettingsError("name the recipes or runs too: options alone say too little")
         return folder.load_plan()
     seeds = _Seeds(asked.seeds, asked.seeds_for)
     entries = [entry for system in systems for entry in _entries(system, asked, seeds)]
     _check_used(entries, seeds, asked)
-    return make_plan(entries, asked.budget, beam or BEAM, ["regard", *sys.argv[1:]])
+    command = ["regard", *sys.argv[1:]]
+    return make_plan(entries, asked.budget, beam or BEAM, command, tokenize=tokenize)
 
 
 class _Seeds:
@@ -265,7 +279,7 @@ def _compare(wanted: Plan, folder: ComparisonFolder, *, device: str, jobs: int) 
         except RegardError:
             folder.leave_nothing()
             raise
-        plan = plan.on(data.digest, folder.path)
+        plan = _with_tokenizer(plan.on(data.digest, folder.path), data)
         plan = plan.beside(min(jobs, len(to_train(plan, folder))))
         folder.save_plan(plan)
         with StopRequests() as stop:
@@ -282,6 +296,17 @@ def _compare(wanted: Plan, folder: ComparisonFolder, *, device: str, jobs: int) 
                 note(f"stopped; all is saved. Go on with: regard compare --out {folder.path}")
                 sys.exit(128 + stop.received)
         return _draw(plan, folder, data)
+
+
+def _with_tokenizer(plan: Plan, data: Data) -> Plan:
+    """The plan with the tokenizer that all its rows are scored with."""
+    if plan.tokenize != "auto":
+        return plan
+    references = [pair.target for pair in data.read(data.held_out())]
+    name, why = choose_tokenizer(data.languages[1], references)
+    if why:
+        note(f"BLEU is counted with tok:{name}, chosen by {why}")
+    return plan.cut_by(name)
 
 
 def _begun(wanted: Plan, folder: ComparisonFolder) -> Plan:

@@ -37,7 +37,7 @@ def command(
     ensemble: options.Ensemble = None,
     beam: options.Beam = None,
     unknown: options.Unknown = None,
-    tokenize: score_options.Tokenize = "13a",
+    tokenize: score_options.Tokenize = "auto",
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
     by_length: Annotated[
         bool, typer.Option("--by-length", help="Also score by the length of the source.")
@@ -65,7 +65,9 @@ def command(
     """
     sources, references = read_held_out(model, source, reference)
     settings = ScoreSettings(
-        metrics=("bleu", "chrf", "ter", "exact"), tokenize=tokenize, lowercase=lowercase
+        metrics=("bleu", "chrf", "ter", "exact"),
+        tokenize=score_options.resolve_tokenizer(model, tokenize, references),
+        lowercase=lowercase,
     )
     words = read_unknown(unknown) if unknown is not None else None
     how: dict[str, Any] = {"device": device, "engine": engine, "precision": precision, "tell": note}

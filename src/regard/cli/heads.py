@@ -66,8 +66,12 @@ def command(
     """
     files = name_pictures(png, svg)
     parts: tuple[Part, ...] = PARTS if part == "all" else (part,)
-    settings = SweepSettings(parts=parts, tolerance=tolerance, tokenize=tokenize)
     sources, references = (lines[:sentences] for lines in read_held_out(model, source, reference))
+    settings = SweepSettings(
+        parts=parts,
+        tolerance=tolerance,
+        tokenize=score_options.resolve_tokenizer(model, tokenize, references),
+    )
     translator = load(model, device=device, weights=weights, engine="native")
     search = search_settings(translator.settings, beam=beam)
     with progress_bar() as progress:

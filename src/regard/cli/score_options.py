@@ -1,11 +1,45 @@
 """Options of the commands that score; apart from the others, as scorers take long to import."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from regard.evaluation.metrics import BleuTokenizer
+from regard.cli.console import note
+from regard.errors import RunError
+from regard.evaluation.bleu_tokenizer import (
+    UNDETERMINED,
+    BleuTokenizer,
+    TokenizerChoice,
+    choose_tokenizer,
+)
+from regard.recipes.prepare import load_data
+from regard.recipes.run_folder import RunFolder
 
 Tokenize = Annotated[
-    BleuTokenizer, typer.Option(help="How BLEU cuts lines into words; none: at spaces.")
+    TokenizerChoice,
+    typer.Option(
+        help="How BLEU and TER cut lines into words, by sacreBLEU's names; none: at spaces; auto: "
+        "as during training, or by the target language."
+    ),
 ]
+
+
+def resolve_tokenizer(
+    model: str, tokenize: TokenizerChoice, references: Sequence[str]
+) -> BleuTokenizer:
+    """The tokenizer to score a run with: the one asked for, the run's own, or its language's."""
+    folder = RunFolder(Path(model))
+    if tokenize == "auto":
+        tokenize = folder.load_recipe().evaluation.tokenize
+    if tokenize != "auto":
+        return tokenize
+    try:
+        language = load_data(folder).languages[1]
+    except RunError:  # a run translates without its data
+        language = UNDETERMINED
+    name, why = choose_tokenizer(language, references)
+    if why:
+        note(f"BLEU and TER are counted with tok:{name}, chosen by {why}")
+    return name

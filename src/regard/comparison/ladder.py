@@ -160,17 +160,19 @@ class _System(NamedTuple):
 
 
 class _Sentences(NamedTuple):
-    """What all were tested on."""
+    """What all were tested on, and how they are scored."""
 
     sources: list[str]
     references: list[str]
+    how: ScoreSettings
 
 
 def build_ladder(plan: Plan, folder: ComparisonFolder, data: Data) -> Ladder:
     """The ladder of all rows that are finished."""
     split = data.held_out()
     pairs = list(data.read(split))
-    test = _Sentences([pair.source for pair in pairs], [pair.target for pair in pairs])
+    how = PLAIN.model_copy(update={"tokenize": plan.tokenize})
+    test = _Sentences([pair.source for pair in pairs], [pair.target for pair in pairs], how)
     systems: dict[str, list[_Found]] = {}
     for entry in plan.entries:
         systems.setdefault(entry.label, []).append(_find(entry, folder, len(pairs)))
@@ -242,12 +244,12 @@ def _system(label: str, found: Sequence[_Found], test: _Sentences) -> _System:
 
 
 def _by_length(texts: Sequence[str], test: _Sentences) -> list[LengthGroup]:
-    return score_by_length(test.sources, texts, test.references, QUARTERS, PLAIN)
+    return score_by_length(test.sources, texts, test.references, QUARTERS, test.how)
 
 
 def _resampled_bleu(texts: Sequence[str], test: _Sentences) -> Resampled:
     """Of one seed; all are resampled on the same sentences, so that their means pair up."""
-    (bleu,) = build_metrics(PLAIN)
+    (bleu,) = build_metrics(test.how, test.references)
     return resampled(bleu, bleu.count(texts, test.references), SCORES.resamples, SCORES.seed)
 
 

@@ -181,7 +181,8 @@ def measure_row(
     prepared = prepare(run.recipe, home, reporter)
     with TemporaryDirectory(prefix="regard-timing-") as temporary:
         timed = time_steps(run.recipe, prepared, RunFolder(Path(temporary)), device=device)
-    scores = score(texts, [pair.target for pair in pairs], SCORES)
+    how = SCORES.model_copy(update={"tokenize": plan.tokenize})
+    scores = score(texts, [pair.target for pair in pairs], how)
     row = Row(
         **dict(found),
         label=entry.label,

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
 
 from regard.errors import SettingsError
+from regard.evaluation.bleu_tokenizer import BleuTokenizer, TokenizerChoice
 from regard.recipes.run_folder import PLAN, RunFolder
 from regard.recipes.schema import Recipe
 from regard.training.loop import last_progress
@@ -69,6 +70,8 @@ class Plan(Record):
     budget: Budget
     beam: PositiveInt
     """Of the search that all rows are scored and timed with; the rest of it is the recipes'."""
+    tokenize: TokenizerChoice = "13a"
+    """How BLEU cuts the lines of all rows into words; plans from before this was kept had `13a`."""
     command: tuple[str, ...] = ()
     """What was typed."""
     data: str = ""
@@ -98,6 +101,10 @@ class Plan(Record):
                 f"{self.data[:12]}… before, {digest[:12]}… now; compare in another folder"
             )
         return self.model_copy(update={"data": digest})
+
+    def cut_by(self, tokenize: BleuTokenizer) -> "Plan":
+        """The plan with the tokenizer that its language was found to need."""
+        return self.model_copy(update={"tokenize": tokenize})
 
     def beside(self, rows: int) -> "Plan":
         """The plan, of which so many rows are trained at a time now."""
@@ -152,7 +159,12 @@ def _label_there(path: Path, recipe: Recipe) -> str | None:
 
 
 def make_plan(
-    entries: Sequence[Entry], budget: Budget, beam: int, command: Sequence[str] = ()
+    entries: Sequence[Entry],
+    budget: Budget,
+    beam: int,
+    command: Sequence[str] = (),
+    *,
+    tokenize: TokenizerChoice = "auto",
 ) -> Plan:
     """The plan of these entries, which must be told apart by their names."""
     if not entries:
@@ -177,7 +189,13 @@ def make_plan(
                 f"{differences(_seedless(sibling), _seedless(entry))[0]}; give one of them "
                 "another name by NAME=RECIPE"
             )
-    return Plan(entries=tuple(entries), budget=budget, beam=beam, command=tuple(command))
+    return Plan(
+        entries=tuple(entries),
+        budget=budget,
+        beam=beam,
+        tokenize=tokenize,
+        command=tuple(command),
+    )
 
 
 def _seedless(entry: Entry) -> dict[str, Any]:
@@ -187,7 +205,9 @@ def _seedless(entry: Entry) -> dict[str, Any]:
 
 
 def check_same(saved: Plan, wanted: Plan, where: Path) -> None:
-    """An error that names what differs, if anything does."""
+    """An error that names what differs, if anything does; `auto` agrees with any tokenizer."""
+    if wanted.tokenize == "auto":
+        wanted = wanted.model_copy(update={"tokenize": saved.tokenize})
     before, now = _plain(saved), _plain(wanted)
     found = differences(before, now)
     if list(before["entries"]) != list(now["entries"]) and not found:

@@ -242,14 +242,14 @@ def _is_foreign(expected: Sequence[frozenset[str]], pair: Pair) -> bool:
         if not names or (side.isascii() and "LATIN" in names):
             continue
         letters = {char: count for char, count in Counter(side).items() if char.isalpha()}
-        foreign = sum(count for char, count in letters.items() if _script_name(char) not in names)
+        foreign = sum(count for char, count in letters.items() if script_name(char) not in names)
         if 2 * foreign > sum(letters.values()):
             return True
     return False
 
 
 @lru_cache(maxsize=1 << 16)
-def _script_name(letter: str) -> str:
+def script_name(letter: str) -> str:
     """The first word of a letter's name in Unicode; of a full-width or styled one, the plain's."""
     plain = unicodedata.normalize("NFKC", letter)[0]
     return unicodedata.name(plain, "").replace("-", " ").partition(" ")[0]

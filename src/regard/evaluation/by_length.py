@@ -54,7 +54,7 @@ def score_by_length(
     sizes = [len(line.split() if lengths.unit == "words" else line) for line in sources]
     edges = list(lengths.edges) or _equal_shares(sizes, lengths.groups)
     number = np.array([bisect_left(edges, size) for size in sizes])  # (N,)
-    metrics = build_metrics(settings)
+    metrics = build_metrics(settings, references)
     counts = [metric.count(hypotheses, references) for metric in metrics]
     groups = []
     for group in np.unique(number):

@@ -6,6 +6,7 @@ metric must know of each line is counted once, and a score is computed from the 
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -14,12 +15,16 @@ from sacrebleu.metrics.base import Metric as SacreMetric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
+from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
+from sacrebleu.utils import SACREBLEU_DIR
 
 from regard.errors import CorpusError, SettingsError
+from regard.evaluation.bleu_tokenizer import PACKAGES, BleuTokenizer
 from regard.evaluation.gleu import sentence_gleu
 
 MetricName = Literal["bleu", "chrf", "chrf++", "ter", "gleu", "exact"]
-BleuTokenizer = Literal["13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab"]
+SPACED: tuple[BleuTokenizer, ...] = ("13a", "none", "intl")
+"""Tokenizers for text whose words have spaces between them."""
 Counts = NDArray[np.float64]
 
 
@@ -68,6 +73,27 @@ class SacreBleuMetric(Metric):
             signature.update("bs", resamples)
             signature.update("seed", seed)
         return str(signature)
+
+
+class CutMetric(SacreBleuMetric):
+    """One of sacrebleu's metrics on lines that were cut into words before; its signature says so.
+
+    For TER, which takes what spaces part for words.
+    """
+
+    def __init__(
+        self, name: str, metric: SacreMetric, tokenize: BleuTokenizer, *, lower_is_better: bool
+    ) -> None:
+        super().__init__(name, metric, lower_is_better=lower_is_better)
+        self._tokenize = tokenize
+        self._cut = _bleu(tokenize, lowercase=False, warn=False).tokenizer
+
+    def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
+        cut = ([self._cut(line.rstrip()) for line in lines] for lines in (hypotheses, references))
+        return super().count(*cut)
+
+    def signature(self, resamples: int, seed: int) -> str:
+        return super().signature(resamples, seed).replace("tok:", f"tok:{self._tokenize}-")
 
 
 class MeanOverLines(Metric):
@@ -135,9 +161,10 @@ class MeanGleu(MeanOverLines):
 def build_metric(
     name: MetricName, tokenize: BleuTokenizer, *, lowercase: bool, warn: bool = True
 ) -> Metric:
-    """The metric called `name`; only BLEU and GLEU cut their lines as `tokenize` says.
+    """The metric called `name`; BLEU and GLEU cut their lines as `tokenize` says.
 
-    TER ignores case either way, as tercom does; its signature says so.
+    So does TER where that is for text without spaces; it ignores case either way, as tercom does,
+    and its signature says so.
     """
     match name:
         case "bleu":
@@ -147,6 +174,8 @@ def build_metric(
         case "chrf++":
             return SacreBleuMetric("chrF2++", CHRF(word_order=2, lowercase=lowercase))
         case "ter":
+            if tokenize not in SPACED:
+                return CutMetric("TER", TER(), tokenize, lower_is_better=True)
             return SacreBleuMetric("TER", TER(), lower_is_better=True)
         case "gleu":
             return MeanGleu(tokenize, lowercase=lowercase)
@@ -167,11 +196,25 @@ def check_lines(**lists: Sequence[object]) -> None:
 def _bleu(tokenize: BleuTokenizer, *, lowercase: bool, warn: bool) -> BLEU:
     # `force` silences a warning that the text looks tokenized, which "none" says it is.
     force = tokenize == "none" or not warn
+    if tokenize in SPM_MODELS:
+        _check_downloaded(tokenize)
     try:
         return BLEU(tokenize=tokenize, lowercase=lowercase, force=force)
     except RuntimeError as error:  # what sacrebleu raises where MeCab is not installed
         language = tokenize.partition("-")[0]
         raise SettingsError(
-            f"tokenize: {tokenize!r} needs packages that are not installed; "
-            f"pip install 'sacrebleu[{language}]' brings them"
+            f"tokenize: {tokenize!r} needs the packages {' and '.join(PACKAGES[tokenize])}, which "
+            f"are not installed: pip install 'regard[{language}]' brings them, and `char` does "
+            "without"
         ) from error
+
+
+def _check_downloaded(tokenize: BleuTokenizer) -> None:
+    """An error where sacrebleu would have to fetch the model of a tokenizer from the network."""
+    url = SPM_MODELS[tokenize]["url"]
+    model = Path(SACREBLEU_DIR) / "models" / url.rpartition("/")[2]
+    if not model.exists():
+        raise SettingsError(
+            f"tokenize: {tokenize!r} needs a model that is not here, and regard downloads nothing: "
+            f"save {url} as {model}"
+        )

@@ -5,7 +5,13 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, NonNegativeInt
 
-from regard.evaluation.metrics import BleuTokenizer, Counts, Metric, MetricName, build_metric
+from regard.evaluation.bleu_tokenizer import (
+    UNDETERMINED,
+    BleuTokenizer,
+    TokenizerChoice,
+    choose_tokenizer,
+)
+from regard.evaluation.metrics import Counts, Metric, MetricName, build_metric
 from regard.evaluation.resampling import Interval, interval, resample
 from regard.settings import Settings
 
@@ -15,8 +21,11 @@ class ScoreSettings(Settings):
 
     metrics: Annotated[tuple[MetricName, ...], Field(min_length=1)] = ("bleu", "chrf", "ter")
     """The metrics, in the order in which they are reported."""
-    tokenize: BleuTokenizer = "13a"
-    """How BLEU and GLEU cut lines into words, by sacrebleu's names; `none`: at spaces."""
+    tokenize: TokenizerChoice = "auto"
+    """How BLEU, GLEU and TER cut lines into words, by sacrebleu's names; `none`: at spaces. `auto`:
+    by the language, or where that is unknown by the script of the references."""
+    language: str = UNDETERMINED
+    """The language of the references."""
     lowercase: bool = False
     """Whether case is ignored; TER always ignores it."""
     resamples: NonNegativeInt = 1000
@@ -42,17 +51,25 @@ def score(
     """The scores of `hypotheses` against one reference each, in the order of the settings."""
     settings = settings or ScoreSettings()
     scores = []
-    for metric in build_metrics(settings):
+    for metric in build_metrics(settings, references):
         scores.append(score_counts(metric, metric.count(hypotheses, references), settings))
     return scores
 
 
-def build_metrics(settings: ScoreSettings) -> list[Metric]:
-    """The metrics that the settings name."""
+def build_metrics(settings: ScoreSettings, references: Sequence[str]) -> list[Metric]:
+    """The metrics that the settings name, for text such as `references`."""
+    tokenize = resolve_tokenizer(settings, references)
     return [
-        build_metric(name, settings.tokenize, lowercase=settings.lowercase, warn=settings.warn)
+        build_metric(name, tokenize, lowercase=settings.lowercase, warn=settings.warn)
         for name in settings.metrics
     ]
+
+
+def resolve_tokenizer(settings: ScoreSettings, references: Sequence[str]) -> BleuTokenizer:
+    """The tokenizer that the settings name, or the one that fits the references."""
+    if settings.tokenize != "auto":
+        return settings.tokenize
+    return choose_tokenizer(settings.language, references).name
 
 
 def score_counts(metric: Metric, counts: Counts, settings: ScoreSettings) -> Score:

@@ -56,7 +56,7 @@ def compare(
     check_lines(first_translations=first, second_translations=second, references=references)
     return [
         _compare(metric, (first, second), references, settings)
-        for metric in build_metrics(settings)
+        for metric in build_metrics(settings, references)
     ]
 
 

@@ -18,7 +18,8 @@ from regard.corpora.store import TokenStore
 from regard.decoding.many import Member, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings
 from regard.errors import CorpusError, RunError, SettingsError, TrainingError
-from regard.evaluation.metrics import MetricName
+from regard.evaluation.bleu_tokenizer import EvaluationSettings, choose_tokenizer
+from regard.evaluation.metrics import MetricName, build_metric
 from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score
 from regard.files import write_whole
@@ -107,10 +108,12 @@ def train(
     if recipe.training.capture is True:
         check_graphs(device)  # before a corpus is read, which may take an hour
     with folder.locked():
-        _check_same(recipe, folder)
+        saved = _check_same(recipe, folder)
         folder.reopen()
         folder.save_recipe(recipe)
         prepared = prepare(recipe, folder, reporter)
+        recipe = _with_tokenizer(recipe, saved, prepared.data, reporter)
+        folder.save_recipe(recipe)
         settings = recipe.training
         torch.manual_seed(settings.seed)
         model = new_model(recipe, prepared.tokenizers).to(device)
@@ -150,7 +153,9 @@ class _Stages:
         self.model.load_state_dict(load_weights(first))
         settings = loop_settings(self.recipe.training, refinement)
         torch.manual_seed(settings.seed)
-        loss = refinement_objective(refinement, self.prepared.tokenizers.target)
+        tokenize = self.recipe.evaluation.tokenize
+        assert tokenize != "auto"  # `train` has chosen
+        loss = refinement_objective(refinement, self.prepared.tokenizers.target, tokenize)
         progress = self._fit(loss, settings, self.folder.refined.path, score_first=True)
         if self.stop_asked():
             return
@@ -202,10 +207,13 @@ def build_loss(settings: TrainingSettings) -> LossOf:
     return partial(batch_loss, smoothing=settings.label_smoothing, consistency=settings.consistency)
 
 
-def _check_same(recipe: Recipe, folder: RunFolder) -> None:
-    """An error if the run in `folder` learned something else: only how it learns may change."""
+def _check_same(recipe: Recipe, folder: RunFolder) -> Recipe | None:
+    """The recipe of the run in `folder`, if it has begun; an error if it learned something else.
+
+    Only how it learns may change.
+    """
     if not folder.begun():
-        return
+        return None
     saved = folder.load_recipe()
     for group in FIXED:
         if getattr(saved, group) != getattr(recipe, group):
@@ -218,6 +226,30 @@ def _check_same(recipe: Recipe, folder: RunFolder) -> None:
             f"{folder.path}: its refinement has begun with the weights that training ended with, "
             f"and training cannot change any more; delete {folder.refined.path} to train on"
         )
+    before, now = saved.evaluation.tokenize, recipe.evaluation.tokenize
+    if "auto" not in (before, now) and before != now:
+        raise SettingsError(
+            f"{folder.path}: its weights are chosen by scores under evaluation.tokenize {before}, "
+            f"to which those under {now} do not compare; leave it, or train a new run with --out"
+        )
+    return saved
+
+
+def _with_tokenizer(recipe: Recipe, saved: Recipe | None, data: Data, reporter: Reporter) -> Recipe:
+    """The recipe with the tokenizer that its run is scored with, from first to last.
+
+    What `auto` chooses depends on what is installed; a run that has begun keeps its choice.
+    """
+    wanted = recipe.evaluation.tokenize
+    if wanted == "auto" and saved is not None:
+        wanted = saved.evaluation.tokenize
+    if wanted == "auto":
+        references = [pair.target for pair in data.read("valid")]
+        wanted, why = choose_tokenizer(data.languages[1], references)
+        if why:
+            reporter.noted(f"BLEU, GLEU and TER are counted with tok:{wanted}, chosen by {why}")
+    build_metric("bleu", wanted, lowercase=False)  # an error where it is not installed
+    return recipe.model_copy(update={"evaluation": EvaluationSettings(tokenize=wanted)})
 
 
 def _check_fits(model: AnyModel, prepared: Prepared, max_tokens: int) -> None:
@@ -274,7 +306,13 @@ def build_validation(recipe: Recipe, prepared: Prepared) -> Validate:
     ids = source.encode([pair.source for pair in pairs])
     references = [pair.target for pair in pairs]
     metrics: tuple[MetricName, ...] = ("bleu", "chrf", "gleu", "exact")
-    wanted = ScoreSettings(metrics=metrics, resamples=0, warn=False)  # it would at each validation
+    wanted = ScoreSettings(
+        metrics=metrics,
+        tokenize=recipe.evaluation.tokenize,
+        language=prepared.data.languages[1],
+        resamples=0,
+        warn=False,  # it would at each validation
+    )
 
     def validate(model: AnyModel) -> Mapping[str, float]:
         measured = perplexity(model, held_out_batches(prepared.valid, budget=VALIDATION_BUDGET))

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.decoding.search import search
 from regard.decoding.settings import DecodingSettings, RuleSettings, SamplingSettings
+from regard.evaluation.bleu_tokenizer import BleuTokenizer
 from regard.evaluation.metrics import MeanGleu
 from regard.models.contracts import AnyModel
 from regard.nouns import Hypothesis
@@ -24,12 +25,14 @@ NO_LIMIT = 1 << 30
 """Tokens of an answer by a model that may write any number of them."""
 
 
-def refinement_objective(settings: RefinementSettings, target: Tokenizer) -> LossOf:
+def refinement_objective(
+    settings: RefinementSettings, target: Tokenizer, tokenize: BleuTokenizer
+) -> LossOf:
     """The loss of the second stage: GLEU is earned by the words of the `target` text."""
     return partial(
         refinement_loss,
         draw=partial(draw_answers, settings),
-        reward=gleu_reward(target),
+        reward=gleu_reward(target, tokenize),
         likelihood=settings.likelihood,
     )
 
@@ -56,13 +59,13 @@ def draw_answers(
         return search(model, model.start(memory), lengths, wanted)
 
 
-def gleu_reward(target: Tokenizer) -> Reward:
+def gleu_reward(target: Tokenizer, tokenize: BleuTokenizer) -> Reward:
     """Sentence GLEU of the text that ids spell, cut into words as the metric cuts it.
 
     Of text rather than of ids: words that were cut otherwise, as sampled subwords are, still
     match, half of a word earns nothing, and it is the number that validation then measures.
     """
-    gleu = MeanGleu()
+    gleu = MeanGleu(tokenize)
 
     def reward(reference: Sequence[int], answers: Sequence[Sequence[int]]) -> list[float]:
         wanted = target.decode(reference)

@@ -4,6 +4,7 @@ from pydantic import model_validator
 
 from regard.corpora.build import CorpusSettings
 from regard.decoding.settings import DecodingSettings
+from regard.evaluation.bleu_tokenizer import EvaluationSettings
 from regard.models.build import ModelSettings
 from regard.models.transformer import TransformerSettings
 from regard.settings import Settings
@@ -31,6 +32,8 @@ class Recipe(Settings):
     """How it then learns from its own translations; null leaves it as `training` made it."""
     decoding: DecodingSettings = DecodingSettings()
     """How its answers are searched for."""
+    evaluation: EvaluationSettings = EvaluationSettings()
+    """How its answers are scored."""
 
     @model_validator(mode="after")
     def _agree(self) -> "Recipe":

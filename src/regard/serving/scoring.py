@@ -8,6 +8,7 @@ import torch
 
 from regard.batching.collate import collate
 from regard.corpora.pairs import SplitName
+from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.evaluation.perplexity import Perplexity, perplexity
 from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.files import write_whole
@@ -48,7 +49,7 @@ def finish_run(folder: RunFolder, progress: Progress, device: torch.device) -> S
     """
     run = load_run(folder.path, device=device)
     data = load_data(folder)
-    scores = score_held_out(Translator([run]), data)
+    scores = score_held_out(Translator([run]), data, run.recipe.evaluation.tokenize)
     write_whole(folder.scores, json.dumps(scores.to_json(), indent=1).encode())
     write_card(run, data, progress, scores.scores, split=scores.split)
     if data.gold("valid").exists() and attends(run):
@@ -56,12 +57,18 @@ def finish_run(folder: RunFolder, progress: Progress, device: torch.device) -> S
     return scores
 
 
-def score_held_out(translator: Translator, data: Data) -> Scores:
+def score_held_out(
+    translator: Translator, data: Data, tokenize: TokenizerChoice = "auto"
+) -> Scores:
     """The scores of a run on the test pairs that were kept from it."""
     split = data.held_out()
     pairs = list(data.read(split))
     texts = [answer.text for answer in translator.translate([pair.source for pair in pairs])]
-    settings = ScoreSettings(metrics=("bleu", "chrf", "ter", "exact"))
+    settings = ScoreSettings(
+        metrics=("bleu", "chrf", "ter", "exact"),
+        tokenize=tokenize,
+        language=data.languages[1],
+    )
     return Scores(split, len(pairs), score(texts, [pair.target for pair in pairs], settings))
 
 

@@ -10,7 +10,8 @@ from pydantic import Field, NonNegativeFloat
 
 from regard.decoding.settings import DecodingSettings
 from regard.errors import SettingsError
-from regard.evaluation.metrics import BleuTokenizer, check_lines
+from regard.evaluation.bleu_tokenizer import UNDETERMINED, TokenizerChoice
+from regard.evaluation.metrics import check_lines
 from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.evaluation.significance import compare
 from regard.inspection.changes import Silenced, list_silenced
@@ -29,8 +30,10 @@ class SweepSettings(Settings):
     """The parts of the model whose heads are silenced; those it has not are left out."""
     tolerance: NonNegativeFloat = 0.1
     """A head is free to remove if that costs no more BLEU than this."""
-    tokenize: BleuTokenizer = "13a"
-    """How BLEU cuts lines into words."""
+    tokenize: TokenizerChoice = "auto"
+    """How BLEU cuts lines into words; `auto`: by the language, or the references' script."""
+    language: str = UNDETERMINED
+    """The language of the references."""
     resamples: Annotated[int, Field(ge=100)] = 1000
     """Bootstrap resamples behind the interval and the p-values."""
 
@@ -111,7 +114,12 @@ def sweep_heads(
     """
     settings = settings or SweepSettings()
     check_lines(sources=sources, references=references)
-    how = ScoreSettings(metrics=("bleu",), tokenize=settings.tokenize, resamples=settings.resamples)
+    how = ScoreSettings(
+        metrics=("bleu",),
+        tokenize=settings.tokenize,
+        language=settings.language,
+        resamples=settings.resamples,
+    )
     measure = _Measure(translator, sources, references, how, search)
     removed = _removable(translator, settings)
     rounds = len(removed) + 2  # the whole model first, and what is free last

