@@ -57,6 +57,43 @@ def read_whole(path: Path, *, most: int) -> bytes:
         return content
 
 
+def open_own(path: Path, flags: int) -> int:
+    """A descriptor of a plain file that has no other name, made where it is missing.
+
+    An `OSError` for a link, a pipe, a device or a folder: what is written to them goes elsewhere.
+    """
+    with suppress(FileNotFoundError):
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            raise OSError(errno.EINVAL, "not a plain file of its own; remove it", str(path))
+    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+
+
+@contextmanager
+def growing_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to behind what it holds."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(open_own(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
+            yield file
+    except OSError as error:
+        raise storage_error(path, error) from error
+
+
+def refuse_linked_folders(root: Path) -> None:
+    """An error if a folder below `root` is a link: what is written there would go elsewhere.
+
+    `root` itself may be one: whoever named it knows where it leads.
+    """
+    for parent, folders, _ in os.walk(root):
+        for folder in (Path(parent, name) for name in folders):
+            if folder.is_symlink():
+                raise StorageError(
+                    f"{folder}: a link to {os.readlink(folder)}, and nothing is written through a "
+                    "link inside a run; put a folder in its place"
+                )
+
+
 def storage_error(path: Path, error: OSError) -> StorageError:
     """What to tell a person whose disk did not take a file."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -7,7 +7,7 @@ import pytest
 import torch
 import yaml
 
-from regard.errors import RunError, SettingsError, TextError
+from regard.errors import RunError, SettingsError, StorageError, TextError
 from regard.recipes import run_folder
 from regard.recipes.run_folder import RunFolder, load_run, new_model, pick_device
 from regard.training.checkpoints import load_weights, save_weights
@@ -81,6 +81,45 @@ def test_a_folder_that_cannot_be_written(tmp_path):
         RunFolder(tmp_path / "file" / "run").locked(),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda lock, other: lock.symlink_to(other),
+        lambda lock, other: lock.symlink_to(other.parent / "new"),
+        lambda lock, other: lock.hardlink_to(other),
+        lambda lock, other: os.mkfifo(lock),
+        lambda lock, other: lock.mkdir(),
+    ],
+    ids=["link", "link to nothing", "second name", "pipe", "folder"],
+)
+def test_a_lock_that_is_no_file_of_its_own_is_not_written_to(tmp_path, put):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "other").write_text("kept")
+    put(tmp_path / "run" / ".lock", tmp_path / "other")
+    folder = RunFolder(tmp_path / "run")
+    with pytest.raises(RunError, match=r"\.lock: cannot be written: "), folder.locked():
+        pass
+    assert not folder.in_use()
+    assert (tmp_path / "other").read_text() == "kept"
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["weights", "refined/checkpoints", "data"])
+def test_nothing_is_written_through_a_linked_folder(tmp_path, name):
+    place, elsewhere = tmp_path / "run" / name, tmp_path / "elsewhere"
+    place.parent.mkdir(parents=True)
+    elsewhere.mkdir()
+    place.symlink_to(elsewhere)
+    with (
+        pytest.raises(StorageError, match=rf"{name}: a link to .*elsewhere, and nothing is"),
+        RunFolder(tmp_path / "run").locked(),
+    ):
+        pass
+    (tmp_path / "runs").symlink_to(elsewhere)
+    with RunFolder(tmp_path / "runs").locked():  # the folder itself may be one
+        assert (elsewhere / ".lock").exists()
 
 
 def test_the_recipe_is_kept(tmp_path):

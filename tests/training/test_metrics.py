@@ -1,9 +1,9 @@
 import errno
-from pathlib import Path
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from regard import files
 from regard.errors import StorageError
 from regard.training.metrics import Metrics, read_metrics
 
@@ -55,13 +55,13 @@ def test_tensorboard_too_forgets_what_came_after(tmp_path):
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "events.out"])
 def test_a_full_disk_is_told_of(tmp_path, name, monkeypatch):
-    metrics, real = Metrics(tmp_path, 0), Path.open
+    metrics, real = Metrics(tmp_path, 0), files.open_own
 
-    def full(path, *args, **kwargs):
+    def full(path, flags):
         if path.name.startswith(name):
             raise OSError(errno.ENOSPC, "No space left on device")
-        return real(path, *args, **kwargs)
+        return real(path, flags)
 
-    monkeypatch.setattr(Path, "open", full)
+    monkeypatch.setattr(files, "open_own", full)
     with pytest.raises(StorageError, match=f"{name}.*: the disk is full"):
         metrics.add("train", 1, {"loss": 1.0})

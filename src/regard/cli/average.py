@@ -7,6 +7,7 @@ import typer
 
 from regard.cli.console import note
 from regard.errors import RunError, SettingsError
+from regard.files import refuse_linked_folders
 from regard.recipes.run_folder import RunFolder
 from regard.training.average import average_weights
 from regard.training.checkpoints import save_weights
@@ -44,5 +45,7 @@ def command(
     if output is not None and output.suffix != ".safetensors":
         raise SettingsError(f"--output {output}: the file's name should end in .safetensors")
     destination = output or folder.weights("average")
+    if output is None:
+        refuse_linked_folders(folder.path)
     save_weights(destination, average_weights(kept))
     note(f"averaged {len(kept)} sets of weights into {destination}")

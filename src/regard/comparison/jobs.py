@@ -19,7 +19,7 @@ from regard.comparison.folder import ComparisonFolder
 from regard.comparison.measuring import Failure, Row, load_row
 from regard.comparison.plan import Entry, Plan
 from regard.comparison.running import trained
-from regard.files import write_whole
+from regard.files import growing_file, write_whole
 from regard.training.loop import StopAsked
 
 Goal = Literal["time", "train", "measure"]
@@ -176,7 +176,7 @@ def start_process(folder: ComparisonFolder, device: str, jobs: int) -> Start:
     def start(job: Job, log: Path) -> Process:
         row = ["--row", job.entry.name, "--goal", job.goal, "--device", device]
         threads = shared if job.goal == "train" else {}
-        with log.open("ab") as file:
+        with growing_file(log) as file:
             return subprocess.Popen(
                 [*command, *row],
                 stdin=subprocess.DEVNULL,

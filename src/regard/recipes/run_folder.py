@@ -12,7 +12,7 @@ import torch
 
 from regard.batching.memory import remember_few_shapes
 from regard.errors import RunError
-from regard.files import write_whole
+from regard.files import open_own, refuse_linked_folders, write_whole
 from regard.layers.quantised import Precision, quantise
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
@@ -114,9 +114,10 @@ class RunFolder:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.lock, os.O_RDWR | os.O_CREAT, 0o644)
+            handle = open_own(self.lock, os.O_RDWR)
         except OSError as error:
-            raise RunError(f"{self.path}: cannot be written: {error.strerror}") from None
+            place = self.lock if error.filename == str(self.lock) else self.path
+            raise RunError(f"{place}: cannot be written: {error.strerror}") from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -127,6 +128,7 @@ class RunFolder:
                 "or use another folder with --out"
             ) from None
         try:
+            refuse_linked_folders(self.path)
             os.ftruncate(handle, 0)
             os.pwrite(handle, str(os.getpid()).encode(), 0)
             for leftover in self.path.rglob(".*.part"):
@@ -138,7 +140,7 @@ class RunFolder:
     def in_use(self) -> bool:
         """Whether a process is training here now."""
         try:
-            handle = os.open(self.lock, os.O_RDONLY)
+            handle = os.open(self.lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:  # nobody ever trained here, or nobody may look
             return False
         try:

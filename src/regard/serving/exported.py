@@ -153,7 +153,9 @@ def _serves(found: Exported, precision: Precision) -> bool:
 
 def export_folders(run: Path, name: str, precision: Precision) -> list[Path]:
     """Where exports of these weights in this precision lie, of now or of before."""
-    return sorted((run / FOLDER).glob(f"{name}-{precision}-*"))
+    parent = run / FOLDER
+    found = [] if parent.is_symlink() else sorted(parent.glob(f"{name}-{precision}-*"))
+    return [folder for folder in found if not folder.is_symlink()]  # cards are written there
 
 
 def discard(export: Exported) -> None:

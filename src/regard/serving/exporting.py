@@ -15,7 +15,7 @@ import ctranslate2
 
 from regard.errors import RunError, SettingsError, StorageError
 from regard.exchange.to_ctranslate2 import why_not, write_model
-from regard.files import storage_error
+from regard.files import refuse_linked_folders, storage_error
 from regard.layers.quantised import Precision as NativePrecision
 from regard.recipes.places import NAMED_WEIGHTS
 from regard.recipes.run_folder import Run
@@ -110,6 +110,7 @@ def keep_export(run: Run, weights: str, precision: Precision) -> Exported:
         raise SettingsError(
             f"{weights}: exports are kept of a run's own weights; give a folder for this one: --to"
         )
+    refuse_linked_folders(run.folder.path)
     parent = run.folder.path / FOLDER
     with _making(parent) as folder:
         export = _make(run, run.folder.weights(weights), folder, precision)

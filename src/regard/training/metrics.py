@@ -15,7 +15,7 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from regard.errors import RunError
-from regard.files import read_whole, storage_error, write_whole
+from regard.files import growing_file, read_whole, write_whole
 from regard.json_files import dump_json, parse_json
 
 MOST = 1 << 30
@@ -34,7 +34,8 @@ class Metrics:
     def add(self, kind: str, step: int, numbers: Mapping[str, float]) -> None:
         """Record `numbers` of a `kind` ("train" or "valid") at a step."""
         line = dump_json({"kind": kind, "step": step, **numbers}) + "\n"
-        _append(self.path, line.encode())
+        with growing_file(self.path) as file:
+            file.write(line.encode())
         self._board.add(step, {f"{kind}/{name}": number for name, number in numbers.items()})
 
 
@@ -60,16 +61,8 @@ class _Board:
         event.wall_time = time.time()
         record = io.BytesIO()
         RecordWriter(record).write(event.SerializeToString())
-        _append(self._path, record.getvalue())
-
-
-def _append(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
-            file.write(content)
-    except OSError as error:
-        raise storage_error(path, error) from error
+        with growing_file(self._path) as file:
+            file.write(record.getvalue())
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
