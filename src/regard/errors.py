@@ -13,6 +13,10 @@ class CorpusError(RegardError):
     """A file of examples cannot be read, or holds what it should not."""
 
 
+class BadLineError(CorpusError):
+    """A line, row or unit of a file cannot be read, while the next one may be."""
+
+
 class TextError(RegardError):
     """Text cannot become tokens, or a tokenizer cannot be made or read."""
 

@@ -156,7 +156,7 @@ def test_a_corpus_too_small_to_train_on_is_not_tried(tmp_path):
         (("travel", "--data", "a.tsv"), "give one corpus to examine"),
         (("travle",), "travle: no corpus and no recipe of that name; did you mean 'travel'"),
         (("zzz",), "zzz: no corpus and no recipe of that name; corpora: travel, "),
-        (("travel", "--valid", "x.tsv"), "--valid, --test and --languages go with"),
+        (("travel", "--valid", "x.tsv"), "--valid, --test, --languages and --skip-bad go with"),
         (("--source", "-", "--target", "a.fr"), "train: the standard input can be read only once"),
         (("--data", "a.tsv", "--test", "-"), "test: the standard input can be read only once"),
     ],

@@ -239,3 +239,23 @@ def test_output_is_utf8_whatever_the_locale():
         env={"PYTHONIOENCODING": "ascii"},
     )
     assert done.stdout == "é\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("args", "option"),
+    [
+        (["evaluate", "x", "--beam", "1", "--beam", "2"], "--beam"),
+        (["doctor", "copy", "--trial", "--no-trial"], "--trial/--no-trial"),
+        (["corpora", "show", "copy", "-n", "1", "--lines", "2"], "--lines/-n"),
+    ],
+)
+def test_an_option_of_one_value_is_given_once(args, option):
+    shown = CliRunner().invoke(main.app, args, env={"COLUMNS": "200"})
+    assert shown.exit_code == 2
+    assert f"{option} holds one value and is given 2 times" in shown.output
+
+
+def test_the_same_flag_twice_and_lists_are_fine():
+    args = ["corpora", "show", "copy", "--json", "--json", "--set", "corpus.generated.test=1"]
+    more = ["--set", "corpus.generated.train=9"]
+    assert CliRunner().invoke(main.app, [*args, *more]).exit_code == 0

@@ -1,15 +1,13 @@
 import pytest
 
-from regard.cli.own_files import own_corpus, recipe_with
+from regard.cli.own_files import OwnFiles, own_corpus, recipe_with
 from regard.errors import SettingsError
 
-NONE = {"data": None, "source": None, "target": None}
+NONE = OwnFiles()
 
 
 def test_two_files_and_held_out_ones():
-    corpus = own_corpus(
-        {"data": None, "source": "a.en", "target": "a.de"}, "v.tsv", "t.en,t.de", "en-de"
-    )
+    corpus = own_corpus(OwnFiles(source=["a.en"], target=["a.de"]), "v.tsv", "t.en,t.de", "en-de")
     assert corpus == {
         "train": {"source": "a.en", "target": "a.de"},
         "valid": {"data": "v.tsv"},
@@ -19,7 +17,40 @@ def test_two_files_and_held_out_ones():
 
 
 def test_one_file():
-    assert own_corpus({**NONE, "data": "a.tmx"}, None, None, None) == {"train": {"data": "a.tmx"}}
+    assert own_corpus(OwnFiles(["a.tmx"]), None, None, None) == {"train": {"data": "a.tmx"}}
+
+
+def test_several_corpora_with_weights(tmp_path):
+    odd = tmp_path / "odd=2"
+    odd.write_text("")
+    files = OwnFiles(["a.tsv", "b.tmx=0.5", str(odd)], ["c.en=3"], ["c.de"], skip_bad=True)
+    assert own_corpus(files, "v.tsv", None, None) == {
+        "train": [
+            {"data": "a.tsv", "skip_bad": True},
+            {"data": "b.tmx", "weight": 0.5, "skip_bad": True},
+            {"data": str(odd), "skip_bad": True},  # a file that is called so
+            {"source": "c.en", "target": "c.de", "weight": 3.0, "skip_bad": True},
+        ],
+        "valid": {"data": "v.tsv", "skip_bad": True},
+    }
+
+
+@pytest.mark.parametrize("weight", ["0", "-1", "nan", "inf", "101"])
+def test_a_weight_is_a_number_above_zero(weight):
+    with pytest.raises(SettingsError, match=f"--data a.tsv={weight}: expected a weight above 0"):
+        own_corpus(OwnFiles([f"a.tsv={weight}"]), None, None, None)
+
+
+def test_a_weight_that_is_no_number(tmp_path):
+    file = tmp_path / "a.tsv"
+    file.write_text("")
+    with pytest.raises(SettingsError, match="got 'two'"):
+        own_corpus(OwnFiles([f"{file}=two"]), None, None, None)
+
+
+def test_sources_and_targets_go_together():
+    with pytest.raises(SettingsError, match="--source is given twice and --target once"):
+        own_corpus(OwnFiles(None, ["a", "b"], ["c"]), None, None, None)
 
 
 def test_no_files():
@@ -34,7 +65,14 @@ def test_held_out_files_need_others(given):
 
 def test_languages_are_two():
     with pytest.raises(SettingsError, match="--languages en: expected two codes, such as en-de"):
-        own_corpus({**NONE, "data": "a.tsv"}, None, None, "en")
+        own_corpus(OwnFiles(["a.tsv"]), None, None, "en")
+
+
+def test_languages_are_codes():
+    with pytest.raises(
+        SettingsError, match=r"'english' and 'jp' are no codes .* did you mean en-ja\?"
+    ):
+        own_corpus(OwnFiles(["a.tsv"]), None, None, "english-jp")
 
 
 def test_a_recipe_on_files_keeps_how_it_cleans(tmp_path):

@@ -126,10 +126,14 @@ def test_what_a_run_is_cannot_change(begun):
     ("args", "kind", "message"),
     [
         ((), SettingsError, r"nothing to train on: give a recipe \(`regard recipes` lists them\)"),
-        (("--valid", "v.tsv"), SettingsError, "--valid, --test and --languages go with --data"),
+        (
+            ("--valid", "v.tsv"),
+            SettingsError,
+            "--valid, --test, --languages and --skip-bad go with --data",
+        ),
         (("travle",), SettingsError, "did you mean 'travel'"),
         (("mine.yaml", "--set", "trainnig.steps=5"), SettingsError, "did you mean 'training'"),
-        (("--source", "a.en"), SettingsError, "give data, or both source and target"),
+        (("--source", "a.en"), SettingsError, "--source is given once and --target not at all"),
         (("--data", "none.tsv"), CorpusError, r"none\.tsv: no such file"),
         (("--data", "a.txt"), CorpusError, "its name ends in none of"),
         (("mine.yaml", "--device", "nonsense"), RunError, "cannot be used here"),

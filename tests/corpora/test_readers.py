@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from regard.corpora import readers
 from regard.corpora.pairs import Pair
 from regard.corpora.readers import FilesSettings, read_bytes, read_lines, read_pairs
+from regard.corpora.remarks import Remarks
 from regard.errors import CorpusError
 
 EN_DE = ("en", "de")
@@ -275,12 +276,26 @@ class TestTables:
             "it, or give its format (tsv, csv, tmx), as in --set corpus.train.format=tsv"
         )
 
-    @pytest.mark.parametrize("first", ["en,de", "Source,Target", "id,EN,de"])
-    def test_a_header_is_no_pair(self, put, first):
+    @pytest.mark.parametrize(
+        ("first", "pair"),
+        [
+            ("en,de", ("x", "y")),
+            ("Target,Source", ("y", "x")),
+            ("id,EN,de-AT", ("y", "z")),
+            ("German,English", ("y", "x")),
+            ("English,French", ("x", "y")),  # of another language: the order stays
+        ],
+    )
+    def test_a_header_is_known_and_told(self, put, first, pair):
+        remarks = Remarks()
         path = put("a.csv", f"{first}\nx,y,z\n")
-        complaint = "line 1 looks like a header, not like a pair"
-        with pytest.raises(CorpusError, match=complaint):
-            list(read_pairs(FilesSettings(data=str(path)), ("en", "de")))
+        assert list(read_pairs(FilesSettings(data=str(path)), EN_DE, remarks)) == [pair]
+        [told] = remarks.sentences()
+        assert f"line 1 is a header ({', '.join(first.split(','))}) and no pair" in told
+
+    @pytest.mark.parametrize("first", ["en,Hund", "is,so", "Source: de,Target: en"])
+    def test_what_may_be_a_pair_is_one(self, put, first):
+        assert len(read(data=put("a.csv", f"{first}\nx,y\n"))) == 2
 
     def test_named_columns_take_the_header(self, put):
         path = put("a.csv", "de,en\nzwei,two\n")
@@ -290,6 +305,40 @@ class TestTables:
     def test_errors_of_the_file_come_through(self, put):
         path = put("a.csv", b"a,b\n\xff,c\n")
         assert message(data=path).startswith(f"{path}: line 2: not UTF-8")
+
+
+class TestSkipping:
+    """What cannot be read is skipped where that is asked for, and told."""
+
+    def skip(self, told, **settings):
+        remarks = Remarks()
+        paths = {key: str(path) for key, path in settings.items()}
+        for _ in range(2):  # read again, nothing is counted twice
+            pairs = list(read_pairs(FilesSettings(**paths, skip_bad=True), EN_DE, remarks))
+        assert [one.partition(": ")[2] for one in remarks.sentences()] == told
+        return pairs
+
+    def test_lines_that_are_not_utf8(self, put):
+        source, target = put("a.en", b"1\n\xff\n3\n4"), put("a.de", b"1\n2\n3\n\xfe")
+        told = [f"skipped 1 lines that are not UTF-8, the first at line {line}" for line in (2, 4)]
+        assert self.skip(told, source=source, target=target) == [("1", "1"), ("3", "3")]
+
+    def test_rows_with_too_few_columns(self, put):
+        told = ["skipped 2 rows with too few columns, the first at line 2"]
+        path = put("a.tsv", "a\tb\nc\nd\n\ne\tf\n")
+        assert self.skip(told, data=path) == [("a", "b"), ("", ""), ("e", "f")]
+
+    def test_rows_that_are_not_csv(self, put):
+        path = put("a.csv", b'a,b\n"c"d,e\nf,g\n\xff,h\ni,j\n')
+        told = [
+            "skipped 1 rows that are not CSV, the first at line 2",
+            "skipped 1 lines that are not UTF-8, the first at line 4",
+        ]
+        assert self.skip(told, data=path) == [("a", "b"), ("f", "g"), ("i", "j")]
+
+    def test_files_of_unlike_length_are_an_error_all_the_same(self, put):
+        with pytest.raises(CorpusError, match="has 1 lines and"):
+            self.skip([], source=put("a", "1"), target=put("b", "1\n2"))
 
 
 class TestMemories:

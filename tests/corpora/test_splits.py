@@ -246,3 +246,19 @@ class TestLeaks:
 )
 def test_normalise(text, same):
     assert normalise(text) == normalise(same)
+
+
+@pytest.mark.parametrize(("by", "shared"), [("either", set()), ("source", {"target"})])
+def test_a_given_test_is_kept_out_of_what_is_cut(by, shared):
+    test = [Pair(f" SENTENCE {n}", "x") for n in range(0, 200, 2)] + [
+        Pair("y", f"Satz {n}") for n in range(1, 180, 2)
+    ]
+    found = split_corpus(corpus(PAIRS, test=test), SplitSettings(valid=20), by=by)
+    sides = {
+        "source": {normalise(pair.source) for pair in test},
+        "target": {one[1] for one in test},
+    }
+    valid = list(found.splits["valid"]())
+    assert valid
+    assert not {normalise(pair.source) for pair in valid} & sides["source"]
+    assert {"target" for pair in valid if pair.target in sides["target"]} == shared

@@ -3,6 +3,7 @@ import tracemalloc
 
 import pytest
 
+from regard.corpora.remarks import Remarks
 from regard.corpora.tmx import read_tmx
 from regard.errors import CorpusError
 
@@ -165,3 +166,30 @@ def test_what_has_been_read_is_freed():
         return highest
 
     assert peak(8000) < 2 * peak(1000)
+
+
+def test_units_without_a_language_are_counted():
+    remarks = Remarks()
+    units = (unit(en="one", de="eins"), unit(en="two").replace(' xml:lang="en"', ""), unit(fr="x"))
+    content = io.BytesIO(document(*units).encode())
+    assert list(read_tmx(content, "a.tmx", ("en", "de"), remarks)) == [("one", "eins")]
+    assert remarks.sentences() == [
+        "a.tmx: skipped 1 units with text of no language (xml:lang), the first at unit 2"
+    ]
+
+
+def test_units_that_are_not_xml_can_be_skipped():
+    good = [unit(en=f"one {n}", de="eins &amp; <b>zwei</b>") for n in range(3)]
+    bad = [
+        unit(en="a &nbsp; b", de="c"),
+        unit(en="a", de="c").removesuffix("</tu>"),
+        unit(en="<i>"),
+    ]
+    comment = f"<!-- {unit(en='old', de='alt')} -->"
+    parts = [good[0], *bad, comment, good[1], good[2]]
+    content = document(*(f"\n{part}" for part in parts), before='<?xml version="1.0"?>\n').encode()
+    remarks = Remarks()
+    found = list(read_tmx(io.BytesIO(content), "a", ("en", "de"), remarks, skip_bad=True))
+    assert found == [(f"one {n}", "eins & zwei") for n in range(3)]
+    assert remarks.sentences() == ["a: skipped 3 units that are not XML, the first at line 4"]
+    assert "not XML" in message(content)

@@ -283,3 +283,29 @@ def test_of_many_mistakes_some_are_told():
     said = mistake({**COPY, **{f"x{n}": n for n in range(5000)}}).splitlines()
     assert len(said) == 11
     assert said[-1] == "mine.yaml: and 4,990 more mistakes"
+
+
+def test_settings_of_one_of_several_corpora():
+    raw = {"name": "a", "corpus": {"train": [{"data": "a.tsv"}, {"data": "b", "format": "csv"}]}}
+    found = make_recipe(raw, ["corpus.train.1.format=tsv"], where="x")
+    assert [files.format for files in found.corpus.training_files()] == [None, "tsv"]
+    assert make_recipe(yaml.safe_load(dump_recipe(found)), where="x") == found
+    for key in ("2.format", "format"):
+        with pytest.raises(SettingsError, match=r"list of 2 here: name one .* from 0 to 1"):
+            make_recipe(raw, [f"corpus.train.{key}=tsv"], where="x")
+
+
+@pytest.mark.parametrize(
+    ("train", "message"),
+    [
+        ([{"data": "a.tsv", "weigt": 2}], "train.0.weigt: unknown key; did you mean 'weight'?"),
+        ([{"data": "a.tsv", "weight": 0}], "train.0.weight: must be more than 0.0, got 0"),
+        ([], "corpus: train is an empty list"),
+        (3, "corpus.train: expected a group of settings, got int"),
+        ({"dat": "a.tsv"}, "corpus.train.dat: unknown key; did you mean 'data'?"),
+    ],
+)
+def test_mistakes_in_a_list_of_corpora(train, message):
+    with pytest.raises(SettingsError) as caught:
+        make_recipe({"name": "a", "corpus": {"train": train}}, where="x")
+    assert message in str(caught.value)

@@ -1,6 +1,7 @@
 import io
 import json
 import os
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -311,3 +312,46 @@ def test_tokens_are_made_once(own, run):
     assert len(first) == len(again) == 88
     ids = first.take(np.array([0])).source.ids.tolist()
     assert tokenizers.source.decode(ids) == next(data.read("train")).source
+
+
+def test_several_corpora_by_weight(tmp_path, run):
+    first = {**write_files(tmp_path, PAIRS[:60], "a"), "weight": 1}
+    second = {**write_files(tmp_path, PAIRS[50:], "b"), "weight": 3}
+    third = {**write_files(tmp_path, [Pair(f"x {n}", f"y {n}") for n in range(99)], "c")}
+    wanted = recipe(
+        {"train": [first, second, {**third, "weight": 0.1}], "split": {"valid": 9, "test": 8}}
+    )
+    data = prepared(wanted, run)
+    train, held_out = Counter(data.read("train")), [*data.read("valid"), *data.read("test")]
+    assert len(held_out) == len(set(held_out)) == 17
+    assert not train.keys() & set(held_out)
+    assert {train[pair] for pair in PAIRS[:60] if pair not in held_out} == {1}  # also 50 to 60
+    assert {train[pair] for pair in PAIRS[60:] if pair not in held_out} == {3}
+    thin = [pair for pair in [*train, *held_out] if pair.source.startswith("x")]
+    assert 3 < len(thin) < 20
+    assert data.report.dropped == {"duplicate": 10}
+    assert "b.target (weight 3)" in data.origin
+
+
+def test_one_file_in_a_list_is_that_file(own, tmp_path, run):
+    listed = recipe(
+        {
+            **own.corpus.model_dump(exclude_unset=True),
+            "train": [own.corpus.train.model_dump(exclude_unset=True)],
+        }
+    )
+    assert prepared(own, run).digest == prepared(listed, tmp_path / "other").digest
+
+
+def test_what_was_skipped_is_told(tmp_path, run):
+    file = tmp_path / "a.tsv"
+    file.write_text("source\ttarget\n" + "".join(f"{a}\t{b}\n" for a, b in PAIRS) + "alone\n")
+    settings = {"train": {"data": str(file)}, "split": {"valid": 7, "test": 5}}
+    with pytest.raises(CorpusError, match=r"line 102: column 1 .* --skip-bad"):
+        prepared(recipe(settings), run)
+    told = []
+    prepared(recipe(settings, "corpus.train.skip_bad=true"), run, told)
+    assert [one.partition(": ")[2][:30] for one in told[-2:]] == [
+        "line 1 is a header (source, ta",
+        "skipped 1 rows with too few co",
+    ]

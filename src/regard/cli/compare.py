@@ -91,6 +91,7 @@ def command(
     valid: own_files.Valid = None,
     test: own_files.Test = None,
     languages: own_files.Languages = None,
+    skip_bad: own_files.SkipBad = False,
     settings: options.Settings = None,
     beam: Annotated[
         int | None,
@@ -131,9 +132,8 @@ def command(
             die_with_parent(parent)
         _run_row(folder, row, goal, device)
         return
-    files = own_files.own_corpus(
-        {"data": data, "source": source, "target": target}, valid, test, languages
-    )
+    given = own_files.OwnFiles(data, source, target, skip_bad)
+    files = own_files.own_corpus(given, valid, test, languages)
     if corpus is not None and files is not None:
         raise SettingsError("--corpus and files of your own exclude each other: drop one of them")
     asked = _Asked(

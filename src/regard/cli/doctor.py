@@ -53,6 +53,7 @@ def command(
     valid: own_files.Valid = None,
     test: own_files.Test = None,
     languages: own_files.Languages = None,
+    skip_bad: own_files.SkipBad = False,
     recipe: Annotated[
         str | None,
         typer.Option(
@@ -80,10 +81,9 @@ def command(
         regard doctor memory.tmx --languages en-fr --no-trial
     """
     if corpus is not None and _is_table(corpus) and data is None:
-        corpus, data = None, corpus
-    own = own_files.own_corpus(
-        {"data": data, "source": source, "target": target}, valid, test, languages
-    )
+        data, corpus = [corpus], None
+    given = own_files.OwnFiles(data, source, target, skip_bad)
+    own = own_files.own_corpus(given, valid, test, languages)
     wanted = _wanted(corpus, own, recipe, settings or [])
     where = pick_device(device)
     whole = build_corpus(wanted.corpus)
@@ -142,7 +142,9 @@ def _wanted(
 
 def _refuse_stdin(own: Mapping[str, Any]) -> None:
     for split in ("train", "valid", "test"):
-        if "-" in own.get(split, {}).values():
+        given = own.get(split, {})
+        files = given if isinstance(given, list) else [given]
+        if any("-" in one.values() for one in files):
             raise SettingsError(
                 f"{split}: the standard input can be read only once, and an examination reads a "
                 "corpus several times: save it to a file first"

@@ -41,7 +41,9 @@ class Signboards(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)
-        return name, open_command(str(name)), rest
+        command = open_command(str(name))
+        refuse_repeats(command, rest, ctx)
+        return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; typer itself would tell neither of these from other ends."""
@@ -55,6 +57,26 @@ class Signboards(TyperGroup):
             discard_output()
             raise typer.Exit(141) from None
         return result
+
+
+def refuse_repeats(command: Any, args: list[str], parent: Any) -> None:
+    """End with a usage error where an option that holds one value is given twice.
+
+    Click would take the last and say nothing.
+    """
+    ctx = command.context_class(command, parent=parent, info_name=command.name)
+    _, rest, given = command.make_parser(ctx).parse_args(args=list(args))
+    options = [one for one in given if one.param_type_name == "option"]
+    for option in options:
+        repeatable = (
+            option.multiple or option.count or (option.is_flag and not option.secondary_opts)
+        )
+        if options.count(option) > 1 and not repeatable:
+            names = "/".join((*option.opts, *option.secondary_opts))
+            ctx.fail(f"{names} holds one value and is given {options.count(option)} times.")
+    inner = getattr(command, "commands", {})
+    if rest and rest[0] in inner:
+        refuse_repeats(inner[rest[0]], rest[1:], ctx)
 
 
 def discard_output() -> None:

@@ -22,7 +22,8 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Change a setting of the recipe, such as training.steps=1000; may be repeated.",
+        help="Change a setting of the recipe, such as training.steps=1000; may be repeated, and "
+        "of two values for one key the last holds.",
     ),
 ]
 Out = Annotated[

@@ -1,10 +1,13 @@
 """Files of one's own, given on the command line -> the `corpus` group of a recipe."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from regard.corpora.build import LARGEST_WEIGHT
+from regard.corpora.language_codes import explain_codes
 from regard.errors import SettingsError
 from regard.recipes.load import find_recipe, load_recipe, make_recipe, read_raw
 from regard.recipes.schema import Recipe
@@ -13,14 +16,22 @@ OWN = "own"
 """The recipe on the shelf for a corpus of one's own."""
 
 Data = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Pairs to learn from: .tsv, .csv or .tmx, also .gz."),
+    list[str] | None,
+    typer.Option(
+        metavar="FILE[=WEIGHT]",
+        help="Pairs to learn from: .tsv, .csv or .tmx, also .gz; may be repeated. Each pair of a "
+        "file counts WEIGHT times: 2 twice, 0.5 takes half of them.",
+    ),
 ]
 Source = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Source sentences, one on each line.")
+    list[str] | None,
+    typer.Option(
+        metavar="FILE[=WEIGHT]",
+        help="Source sentences, one on each line; may be repeated, with as many --target.",
+    ),
 ]
 Target = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Their translations, line by line.")
+    list[str] | None, typer.Option(metavar="FILE", help="Their translations, line by line.")
 ]
 Valid = Annotated[
     str | None,
@@ -39,31 +50,103 @@ Languages = Annotated[
 ]
 
 
-def own_corpus(
-    files: Mapping[str, str | None], valid: str | None, test: str | None, languages: str | None
-) -> dict[str, Any] | None:
-    """The `corpus` group of a recipe for files given on the command line; None where none are.
+SkipBad = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad",
+        help="Skip and count what cannot be read in files of your own: lines that are not UTF-8, "
+        "rows with too few columns, units of TMX that are not XML.",
+    ),
+]
 
-    `files` are those to train on, by what they are: data, source, target.
-    """
-    given = {name: file for name, file in files.items() if file is not None}
-    if not given:
-        if valid or test or languages:
-            raise SettingsError("--valid, --test and --languages go with --data or --source")
+
+class OwnFiles(NamedTuple):
+    """What the options say of files to train on, as they were given."""
+
+    data: Sequence[str] | None = None
+    source: Sequence[str] | None = None
+    target: Sequence[str] | None = None
+    skip_bad: bool = False
+
+
+def own_corpus(
+    files: OwnFiles, valid: str | None, test: str | None, languages: str | None
+) -> dict[str, Any] | None:
+    """The `corpus` group of a recipe for files given on the command line; None where none are."""
+    training = _training(files)
+    if not training:
+        if valid or test or languages or files.skip_bad:
+            raise SettingsError(
+                "--valid, --test, --languages and --skip-bad go with --data or --source"
+            )
         return None
-    corpus: dict[str, Any] = {"train": given}
+    alone = len(training) == 1 and "weight" not in training[0]
+    corpus: dict[str, Any] = {"train": training[0] if alone else training}
     for name, value in (("valid", valid), ("test", test)):
         if value is not None:
-            parts = value.split(",")
-            corpus[name] = dict(zip(("source", "target"), parts, strict=False))
-            if len(parts) == 1:
-                corpus[name] = {"data": value}
+            corpus[name] = _held_out(value) | _skipping(files)
     if languages is not None:
         pair = languages.split("-")
         if len(pair) != 2:
             raise SettingsError(f"--languages {languages}: expected two codes, such as en-de")
+        if wrong := explain_codes((pair[0], pair[1])):
+            raise SettingsError(f"--languages {languages}: {wrong}")
         corpus["languages"] = pair
     return corpus
+
+
+def _training(files: OwnFiles) -> list[dict[str, Any]]:
+    """Each corpus to train on, those of one file first."""
+    sources, targets = files.source or [], files.target or []
+    if len(sources) != len(targets):
+        raise SettingsError(
+            f"--source is given {_times(len(sources))} and --target {_times(len(targets))}: they "
+            "go together, the first with the first"
+        )
+    training: list[dict[str, Any]] = []
+    for option, given in (("--data", files.data or []), ("--source", sources)):
+        for place, one in enumerate(given):
+            name, weight = _weighted(option, one)
+            corpus: dict[str, Any] = {option[2:]: name}
+            if option == "--source":
+                corpus["target"] = targets[place]
+            training.append(corpus | weight | _skipping(files))
+    return training
+
+
+def _skipping(files: OwnFiles) -> dict[str, bool]:
+    return {"skip_bad": True} if files.skip_bad else {}
+
+
+def _times(number: int) -> str:
+    return {0: "not at all", 1: "once", 2: "twice"}.get(number, f"{number} times")
+
+
+def _weighted(option: str, given: str) -> tuple[str, dict[str, float]]:
+    """The name of a file, and the weight behind it; a file of the whole name comes first."""
+    name, equals, number = given.rpartition("=")
+    if not equals or Path(given).exists():
+        return given, {}
+    try:
+        weight = float(number)
+    except ValueError:
+        if not Path(name).exists():
+            return given, {}  # that there is no such file is told by who reads it
+        weight = 0.0
+    if not 0 < weight <= LARGEST_WEIGHT:
+        raise SettingsError(
+            f"{option} {given}: expected a weight above 0 and up to {LARGEST_WEIGHT:g} behind the "
+            f"=, such as {name}=2, got {number!r}"
+        )
+    return name, {"weight": weight}
+
+
+def _held_out(given: str) -> dict[str, Any]:
+    """The files of `FILE[,FILE]`."""
+    parts = given.split(",")
+    if len(parts) == 1:
+        return {"data": given}
+    return dict(zip(("source", "target"), parts, strict=False))
 
 
 def recipe_with(name: str, corpus: Mapping[str, Any] | None, overrides: list[str]) -> Recipe:

@@ -38,6 +38,7 @@ def command(
     valid: own_files.Valid = None,
     test: own_files.Test = None,
     languages: own_files.Languages = None,
+    skip_bad: own_files.SkipBad = False,
     out_folder: options.Out = None,
     settings: options.Settings = None,
     resume: Annotated[
@@ -56,12 +57,13 @@ def command(
 
         regard train travel
         regard train --source train.en --target train.de --languages en-de --out runs/mine
+        regard train --data news.tsv --data ours.tsv=3 --languages en-de
         regard train --data memory.tmx --languages en-fr --set training.steps=20000
         regard train --resume --out runs/mine
         regard train --resume --out runs/mine --set refinement.steps=300
     """
-    files = {"data": data, "source": source, "target": target}
-    corpus = own_files.own_corpus(files, valid, test, languages)
+    given = own_files.OwnFiles(data, source, target, skip_bad)
+    corpus = own_files.own_corpus(given, valid, test, languages)
     if resume:
         if corpus is not None:
             raise SettingsError("--resume goes on with the run's own data: drop the files")

@@ -1,21 +1,24 @@
 """Settings -> a corpus, by one plain table."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
-from pydantic import PositiveInt, model_validator
+from pydantic import Discriminator, Field, PositiveInt, Tag, model_validator
 
 from regard.corpora.cleaning import CleaningSettings
 from regard.corpora.generated.dates import dates
 from regard.corpora.generated.drawing import GeneratedSettings
 from regard.corpora.generated.series import series
 from regard.corpora.generated.travel import travel
+from regard.corpora.language_codes import explain_codes
 from regard.corpora.named import Multi30kSettings, TatoebaSettings, multi30k, tatoeba
-from regard.corpora.pairs import Corpus, SplitName
-from regard.corpora.readers import FilesSettings, read_pairs
+from regard.corpora.pairs import Corpus, Pair, Part, SplitName
+from regard.corpora.readers import STDIN, FilesSettings, read_pairs
+from regard.corpora.remarks import Remarks
 from regard.corpora.splits import SplitSettings
+from regard.errors import BadLineError, CorpusError, SettingsError
 from regard.settings import Settings
 
 Group = Literal["generated", "multi30k", "tatoeba"]
@@ -35,6 +38,24 @@ UNCLEANED = CleaningSettings(
 """For generated corpora: "copy" would be dropped whole as equal on both sides."""
 
 
+LARGEST_WEIGHT = 100.0
+
+
+class WeightedFiles(FilesSettings):
+    """One of several corpora that are trained on together, and how much it counts."""
+
+    weight: float = Field(default=1.0, gt=0, le=LARGEST_WEIGHT)
+    """How often each of its pairs is in the training set: 2 has all of them twice, 0.5 half of
+    them, 1.5 half of them twice, always the same ones. Held-out pairs are never repeated."""
+
+
+TrainingFiles = Annotated[
+    Annotated[FilesSettings, Tag("one")] | Annotated[tuple[WeightedFiles, ...], Tag("several")],
+    Discriminator(lambda given: "several" if isinstance(given, list | tuple) else "one"),
+]
+"""One corpus, or a list of them."""
+
+
 class CorpusSettings(Settings):
     """What is learned from: a corpus that is known by `name`, or files of one's own."""
 
@@ -46,8 +67,9 @@ class CorpusSettings(Settings):
     """Options of multi30k."""
     tatoeba: TatoebaSettings | None = None
     """Options of tatoeba."""
-    train: FilesSettings | None = None
-    """Files of one's own to train on."""
+    train: TrainingFiles | None = None
+    """Files of one's own to train on; a list of them, each with a `weight`, where there are
+    several. A pair that several of them hold is taken from the first."""
     valid: FilesSettings | None = None
     """Files to validate with; without them, some of the training pairs are held out."""
     test: FilesSettings | None = None
@@ -67,8 +89,18 @@ class CorpusSettings(Settings):
         """What messages call the corpus."""
         if self.name is not None:
             return self.name
-        assert self.train is not None  # the settings have been validated
-        return self.train.data or f"{self.train.source} and {self.train.target}"
+        return ", ".join(map(_weighted_label, self.training_files()))
+
+    def training_files(self) -> tuple[FilesSettings, ...]:
+        """All files to train on, where they are one's own."""
+        if self.train is None:
+            return ()
+        return (self.train,) if isinstance(self.train, FilesSettings) else self.train
+
+    def all_files(self) -> list[FilesSettings]:
+        """Those to validate and test with, too."""
+        held_out = (self.valid, self.test)
+        return [*self.training_files(), *(files for files in held_out if files is not None)]
 
     @model_validator(mode="before")
     @classmethod
@@ -92,8 +124,12 @@ class CorpusSettings(Settings):
         idle = self._idle()
         if idle:
             raise ValueError(f"{', '.join(idle)} would have no effect on {self.label}")
-        for files in (self.train, self.valid, self.test):
-            if files and files.kind() == "tmx" and not (files.languages or self.languages):
+        if self.train == ():
+            raise ValueError("train is an empty list: name the files to train on")
+        if sum(STDIN in (one.data, one.source, one.target) for one in self.all_files()) > 1:
+            raise ValueError("the standard input (-) can be read only once: save it to a file")
+        for files in self.all_files():
+            if files.kind() == "tmx" and not (files.languages or self.languages):
                 raise ValueError(
                     f"give languages, such as [en, de]: {files.data} may hold any number of them"
                 )
@@ -148,10 +184,17 @@ def build_corpus(settings: CorpusSettings) -> Corpus:
     """The corpus that the settings describe, as it comes: neither cleaned nor split further."""
     if settings.name is not None:
         return CORPORA[settings.name].make(settings)
-    assert settings.train is not None  # the settings have been validated
-    languages = settings.languages or settings.train.languages or ("und", "und")
-    given: dict[SplitName, FilesSettings | None] = {
-        "train": settings.train,
+    training = settings.training_files()
+    languages = settings.languages or training[0].languages or ("und", "und")
+    if settings.languages and (wrong := explain_codes(settings.languages)):
+        raise SettingsError(f"corpus.languages: {wrong}")
+    remarks = Remarks()
+    read = {id(files): partial(_read, files, languages, remarks) for files in settings.all_files()}
+    parts = tuple(
+        Part(files_label(files), getattr(files, "weight", 1.0), read[id(files)])
+        for files in training
+    )
+    held_out: dict[SplitName, FilesSettings | None] = {
         "valid": settings.valid,
         "test": settings.test,
     }
@@ -159,9 +202,33 @@ def build_corpus(settings: CorpusSettings) -> Corpus:
         settings.label,
         languages,
         splits={
-            split: partial(read_pairs, files, languages)
-            for split, files in given.items()
-            if files is not None
+            "train": partial(_read_all, parts),
+            **{split: read[id(files)] for split, files in held_out.items() if files is not None},
         },
         origin=f"files of the user's own: {settings.label}",
+        parts=parts if not isinstance(settings.train, FilesSettings) else (),
+        remarks=remarks,
     )
+
+
+def files_label(files: FilesSettings) -> str:
+    """What messages call the files of a corpus."""
+    return files.data or f"{files.source} and {files.target}"
+
+
+def _weighted_label(files: FilesSettings) -> str:
+    weight = getattr(files, "weight", 1.0)
+    return files_label(files) if weight == 1 else f"{files_label(files)} (weight {weight:g})"
+
+
+def _read(files: FilesSettings, languages: tuple[str, str], remarks: Remarks) -> Iterator[Pair]:
+    try:
+        yield from read_pairs(files, languages, remarks)
+    except BadLineError as error:
+        raise CorpusError(
+            f"{error}; or skip all that cannot be read: --skip-bad (skip_bad: true in a recipe)"
+        ) from None
+
+
+def _read_all(parts: tuple[Part, ...]) -> Iterator[Pair]:
+    return (pair for part in parts for pair in part.read())

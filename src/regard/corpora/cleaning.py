@@ -159,10 +159,14 @@ def clean(
     settings: CleaningSettings,
     languages: tuple[str, str],
     report: CleaningReport,
+    seen: Seen | None = None,
 ) -> Iterator[Pair]:
-    """The pairs that are fit for use, unchanged but for a line break at the end of a side."""
+    """The pairs that are fit for use, unchanged but for a line break at the end of a side.
+
+    `seen` has the pairs of what was cleaned before, which count as duplicates here too.
+    """
     checks = _checks(settings, languages)
-    seen = Seen()
+    seen = Seen() if seen is None else seen
     for chunk in chunked(pairs, CHUNK):
         report.came["cleaning"] += len(chunk)
         fit = []

@@ -130,7 +130,7 @@ def examine(
     if not any(report.broken for report in splits.values()):
         tell("comparing the splits", 0)
         try:
-            whole = split_corpus(corpus, split, notes)
+            whole = split_corpus(corpus, split, notes, by=cleaning.leaks)
         except CorpusError as error:
             unfit = str(error)
         overlap = compare_splits(whole, cleaning.leaks)

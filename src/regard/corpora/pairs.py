@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from regard.corpora.remarks import Remarks
 from regard.nouns import GoldAlignment
 
 SplitName = Literal["train", "valid", "test"]
@@ -14,6 +15,15 @@ class Pair(NamedTuple):
 
     source: str
     target: str
+
+
+class Part(NamedTuple):
+    """One of several files that training pairs are read from."""
+
+    name: str
+    weight: float
+    """How often each of its pairs is in the training set, on average."""
+    read: Callable[[], Iterator[Pair]]
 
 
 @dataclass(frozen=True)
@@ -29,3 +39,8 @@ class Corpus:
     """Gold alignments, one for each pair of the split, where the corpus has them."""
     origin: str = ""
     """Where it comes from and under which licence, for the model's card."""
+    parts: tuple[Part, ...] = ()
+    """What the training pairs are read from, where that is several files or a weighted one; `train`
+    has the pairs of all of them in order, each once."""
+    remarks: Remarks = field(default_factory=Remarks)
+    """What the last reading of the files skipped or understood by itself."""

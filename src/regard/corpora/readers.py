@@ -14,9 +14,11 @@ from typing import Any, BinaryIO, Literal, Self
 
 from pydantic import NonNegativeInt, model_validator
 
+from regard.corpora.headers import find_header
 from regard.corpora.pairs import Pair
+from regard.corpora.remarks import Remarks
 from regard.corpora.tmx import read_tmx
-from regard.errors import CorpusError
+from regard.errors import BadLineError, CorpusError
 from regard.settings import Settings
 
 Format = Literal["tsv", "csv", "tmx"]
@@ -28,10 +30,6 @@ MAX_LINE = 1 << 24
 _GZIP_MAGIC, _BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
 _CHUNK = 1 << 16
 _NEWLINE = re.compile(r"\r\n?|\n")
-
-
-HEADERS = ("source", "target", "src", "tgt", "trg", "english", "french", "german", "spanish")
-"""What columns are often called, beside the codes of their languages."""
 
 
 class FilesSettings(Settings):
@@ -52,9 +50,13 @@ class FilesSettings(Settings):
     columns: tuple[NonNegativeInt | str, NonNegativeInt | str] = (0, 1)
     """The columns of source and target in TSV or CSV: numbers from 0, or names of the header."""
     header: bool = False
-    """Whether the first line of TSV or CSV is a header; names in `columns` imply it."""
+    """Whether the first line of TSV or CSV is a header; names in `columns` imply it. A line that
+    names the sides or their languages, such as `source,target` or `en,de`, is known as one."""
     languages: tuple[str, str] | None = None
     """The codes of source and target in TMX, where they are not those of the corpus."""
+    skip_bad: bool = False
+    """Skip what cannot be read, and count it, instead of ending there: lines that are not UTF-8,
+    rows with too few columns, units of TMX that are not XML."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -90,14 +92,18 @@ class FilesSettings(Settings):
         return self.format or next((known for known in FORMATS if known == suffix), None)
 
 
-def read_pairs(settings: FilesSettings, languages: tuple[str, str]) -> Iterator[Pair]:
+def read_pairs(
+    settings: FilesSettings, languages: tuple[str, str], remarks: Remarks | None = None
+) -> Iterator[Pair]:
     """The pairs of the files, in their order; `languages` are those of the corpus.
 
     A blank line of a table is a pair of empty sentences, which cleaning counts. A line break
     inside a CSV cell or a TMX segment becomes a space. The standard input can be read only once.
+    What is skipped is counted in `remarks`.
     """
+    told = Remarks() if remarks is None else remarks
     if settings.source is not None and settings.target is not None:
-        return _read_parallel(settings.source, settings.target)
+        return _read_parallel(settings.source, settings.target, told, settings.skip_bad)
     assert settings.data is not None  # the settings have been validated
     kind = settings.kind()
     if kind is None:
@@ -106,9 +112,10 @@ def read_pairs(settings: FilesSettings, languages: tuple[str, str]) -> Iterator[
             f"rename it, or give its format ({', '.join(FORMATS)}), as in "
             "--set corpus.train.format=tsv"
         )
+    told.begin(_name(settings.data))
     if kind == "tmx":
-        return _read_memory(settings.data, settings.languages or languages)
-    return _read_table(settings.data, kind, settings, settings.languages or languages)
+        return _read_memory(settings, settings.languages or languages, told)
+    return _read_table(kind, settings, settings.languages or languages, told)
 
 
 def read_lines(path: str | Path, *, replace: bool = False) -> Iterator[str]:
@@ -118,25 +125,37 @@ def read_lines(path: str | Path, *, replace: bool = False) -> Iterator[str]:
     file has no lines, which is no error here. With `replace`, neither are bytes that are not UTF-8:
     U+FFFD stands for them.
     """
-    name = _name(path)
+    for number, raw in enumerate(_raw_lines(path), 1):
+        try:
+            yield raw.decode("utf-8", "replace" if replace else "strict")
+        except UnicodeDecodeError as error:
+            raise BadLineError(f"{_name(path)}: line {number}: {not_utf8(error)}") from None
+
+
+def _fit_lines(path: str, remarks: Remarks) -> Iterator[str | None]:
+    """The lines of a file; None for those that are not UTF-8, which are counted."""
+    for number, raw in enumerate(_raw_lines(path), 1):
+        try:
+            yield raw.decode("utf-8")
+        except UnicodeDecodeError:
+            remarks.skip(_name(path), "lines that are not UTF-8", f"line {number:,}")
+            yield None
+
+
+def _raw_lines(path: str | Path) -> Iterator[bytes]:
+    """The lines of a file without their ends and the mark of byte order."""
     with _open_bytes(path) as stream:
         number = 0
         while raw := stream.readline(MAX_LINE):
             number += 1
             if len(raw) == MAX_LINE:
                 raise CorpusError(
-                    f"{name}: line {number}: longer than {MAX_LINE >> 20} MiB; is this a text file "
-                    "with one sentence a line?"
+                    f"{_name(path)}: line {number}: longer than {MAX_LINE >> 20} MiB; is this a "
+                    "text file with one sentence a line?"
                 )
             if raw.endswith(b"\n"):
                 raw = raw[: -2 if raw.endswith(b"\r\n") else -1]
-            if number == 1:
-                raw = raw.removeprefix(_BOM)
-            try:
-                line = raw.decode("utf-8", "replace" if replace else "strict")
-            except UnicodeDecodeError as error:
-                raise CorpusError(f"{name}: line {number}: {not_utf8(error)}") from None
-            yield line
+            yield raw.removeprefix(_BOM) if number == 1 else raw
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -153,31 +172,40 @@ def not_utf8(error: UnicodeDecodeError, of: str = "line") -> str:
     return f"not UTF-8: {byte}; convert it, from Latin-1 say: iconv -f LATIN1 -t UTF-8"
 
 
-def _read_parallel(source: str, target: str) -> Iterator[Pair]:
+def _read_parallel(source: str, target: str, remarks: Remarks, skip_bad: bool) -> Iterator[Pair]:
     """Line n of one file with line n of the other."""
-    sides = (read_lines(source), read_lines(target))
-    count = 0
-    for left, right in zip_longest(*sides):
-        if left is None or right is None:
-            rest = sides[1 if left is None else 0]
+    sides: list[Iterator[str | None]] = []
+    for path in (source, target):
+        remarks.begin(_name(path))
+        sides.append(_fit_lines(path, remarks) if skip_bad else iter(read_lines(path)))
+    count, end = 0, object()
+    for left, right in zip_longest(*sides, fillvalue=end):
+        if left is end or right is end:
+            rest = sides[1 if left is end else 0]
             longer = count + 1 + sum(1 for _ in rest)
-            counts = (count, longer) if left is None else (longer, count)
+            counts = (count, longer) if left is end else (longer, count)
             raise CorpusError(
                 f"{_name(source)} has {counts[0]} lines and {_name(target)} has {counts[1]}: "
                 "parallel files must have equally many; look for a line lost or broken in two"
             )
         count += 1
-        yield Pair(left, right)
+        if isinstance(left, str) and isinstance(right, str):
+            yield Pair(left, right)
     if not count:
         raise CorpusError(f"{_name(source)} and {_name(target)} are empty")
 
 
 def _read_table(
-    path: str, kind: Literal["tsv", "csv"], settings: FilesSettings, languages: tuple[str, str]
+    kind: Literal["tsv", "csv"],
+    settings: FilesSettings,
+    languages: tuple[str, str],
+    remarks: Remarks,
 ) -> Iterator[Pair]:
     """The two columns of each row."""
+    path = settings.data
+    assert path is not None
     name, columns = _name(path), settings.columns
-    rows = _csv_rows(path) if kind == "csv" else _tsv_rows(path)
+    rows = (_csv_rows if kind == "csv" else _tsv_rows)(path, remarks, settings.skip_bad)
     if settings.header or any(isinstance(column, str) for column in columns):
         places = _find_columns(columns, next(rows, (1, []))[1], name)
     else:
@@ -185,17 +213,18 @@ def _read_table(
     empty = True
     for number, row in rows:
         empty = False
-        if number == 1 and not settings.header and _is_header(row, languages):
-            raise CorpusError(
-                f"{name}: line 1 looks like a header, not like a pair: {', '.join(row)}; name the "
-                "columns, as in --set 'corpus.train.columns=[SOURCE, TARGET]', or remove the line"
-            )
-        if len(row) > max(places):
+        if number == 1 and (header := find_header(row, languages)) and not settings.header:
+            if columns == (0, 1) and header.places is not None:
+                places = list(header.places)
+            remarks.say(name, header.remark(places))
+        elif len(row) > max(places):
             yield Pair(*(_NEWLINE.sub(" ", row[place]) for place in places))
         elif row in ([], [""]):
             yield Pair("", "")
+        elif settings.skip_bad:
+            remarks.skip(name, "rows with too few columns", f"line {number:,}")
         else:
-            raise CorpusError(
+            raise BadLineError(
                 f"{name}: line {number}: column {max(places)} was asked for, counted from 0, and "
                 f"{len(row)} found; the line begins {row[0][:40]!r}"
             )
@@ -203,33 +232,42 @@ def _read_table(
         raise CorpusError(_empty(path))
 
 
-def _is_header(row: Sequence[str], languages: tuple[str, str]) -> bool:
-    """Whether two or more cells are what people call the sides of a parallel corpus."""
-    names = {*(language.lower() for language in languages), *HEADERS}
-    return sum(cell.strip().lower() in names for cell in row) >= 2
-
-
-def _tsv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
+def _tsv_rows(path: str, remarks: Remarks, skip_bad: bool) -> Iterator[tuple[int, list[str]]]:
     """Each line with its number, cut at its tabs; quotes mean nothing."""
-    for number, line in enumerate(read_lines(path), 1):
-        yield number, line.split("\t")
+    lines = _fit_lines(path, remarks) if skip_bad else read_lines(path)
+    for number, line in enumerate(lines, 1):
+        if line is not None:
+            yield number, line.split("\t")
 
 
-def _csv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(path: str, remarks: Remarks, skip_bad: bool) -> Iterator[tuple[int, list[str]]]:
     """Each row with the number of its first line."""
-    reader = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
+    bad: list[int] = []  # lines of the row at hand
+
+    def lines() -> Iterator[str]:
+        for line in _fit_lines(path, remarks) if skip_bad else read_lines(path):
+            if line is None:
+                bad.append(reader.line_num + 1)
+            yield f"{line or ''}\n"
+
+    reader = csv.reader(lines(), strict=True)
     while True:
         number = reader.line_num + 1
+        bad.clear()
         try:
             row = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            raise CorpusError(
-                f"{_name(path)}: line {number}: not CSV: {error}; is a quote not closed, or not "
-                "doubled inside a quoted cell?"
-            ) from None
-        yield number, row
+            if not skip_bad:
+                raise BadLineError(
+                    f"{_name(path)}: line {number}: not CSV: {error}; is a quote not closed, or "
+                    "not doubled inside a quoted cell?"
+                ) from None
+            remarks.skip(_name(path), "rows that are not CSV", f"line {number:,}")
+            continue
+        if not bad:
+            yield number, row
 
 
 def _find_columns(columns: Sequence[int | str], header: list[str], name: str) -> list[int]:
@@ -243,11 +281,17 @@ def _find_columns(columns: Sequence[int | str], header: list[str], name: str) ->
     return [header.index(column) if isinstance(column, str) else column for column in columns]
 
 
-def _read_memory(path: str, languages: tuple[str, str]) -> Iterator[Pair]:
+def _read_memory(
+    settings: FilesSettings, languages: tuple[str, str], remarks: Remarks
+) -> Iterator[Pair]:
+    path = str(settings.data)
     with _open_bytes(path) as stream:
-        if not stream.peek(1):
+        begins = stream.peek(2)[:2]
+        if not begins:
             raise CorpusError(_empty(path))
-        for source, target in read_tmx(stream, _name(path), languages):
+        # units can be told apart before they are parsed only where letters are single bytes
+        skip_bad = settings.skip_bad and begins not in (b"\xff\xfe", b"\xfe\xff")
+        for source, target in read_tmx(stream, _name(path), languages, remarks, skip_bad=skip_bad):
             yield Pair(_NEWLINE.sub(" ", source), _NEWLINE.sub(" ", target))
 
 

@@ -50,13 +50,20 @@ def normalise(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def split_corpus(corpus: Corpus, settings: SplitSettings, notes: list[str] | None = None) -> Corpus:
+def split_corpus(
+    corpus: Corpus,
+    settings: SplitSettings,
+    notes: list[str] | None = None,
+    *,
+    by: Leaks = "either",
+) -> Corpus:
     """The corpus with the splits that it lacks cut from its training pairs.
 
     Pairs are chosen by a hash of the seed and the normalised source, and by nothing else: the
     order of the files does not matter, and all pairs of a source fall together, so that a split
     may hold a few more than asked for; the very same pair is held only once. Where a tenth of the
-    corpus is less than asked for, a split is cut to that size, and `notes` is told.
+    corpus is less than asked for, a split is cut to that size, and `notes` is told. Pairs that
+    share a sentence, as `by` says, with a held-out split that the corpus has are not chosen.
 
     Training pairs are read once by this call, which keeps those held out in memory.
     """
@@ -68,16 +75,30 @@ def split_corpus(corpus: Corpus, settings: SplitSettings, notes: list[str] | Non
         return corpus
     if "train" not in corpus.splits:
         raise CorpusError(f"{corpus.name}: no training pairs to cut {' and '.join(choices)} from")
-    total = 0
+    total, known = 0, _given(corpus, by)
     for key, row in _keyed(corpus, settings.seed):
         total += 1
         choice = choices.get(HELD_OUT[key % 2])  # half of all sources may go to either
-        if choice is not None and _is_whole(row.pair):
+        if choice is not None and _is_whole(row.pair) and not known(row.pair):
             choice.offer(key, row)
     told = _fit(choices, corpus.name, total)
     if notes is not None:
         notes.extend(told)
     return _with_splits(corpus, choices, settings.seed)
+
+
+def _given(corpus: Corpus, by: Leaks) -> Callable[[Pair], bool]:
+    """Whether a pair shares a sentence with a held-out split that came with the corpus."""
+    given = [pair for name in HELD_OUT if name in corpus.splits for pair in corpus.splits[name]()]
+    sources = frozenset(normalise(pair.source) for pair in given)
+    targets = frozenset(normalise(pair.target) for pair in given if by == "either")
+
+    def shares(pair: Pair) -> bool:
+        if not given:
+            return False
+        return normalise(pair.source) in sources or normalise(pair.target) in targets
+
+    return shares
 
 
 class _Choice:

@@ -9,7 +9,9 @@ from defusedxml.common import DefusedXmlException, DTDForbidden
 from defusedxml.ElementTree import DefusedXMLParser, iterparse
 
 from regard.corpora.pairs import Pair
-from regard.errors import CorpusError
+from regard.corpora.remarks import Remarks
+from regard.corpora.tmx_recovery import fragments
+from regard.errors import BadLineError, CorpusError
 
 NATIVE_CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Inline elements whose content is markup of the document that was translated, not text."""
@@ -23,15 +25,25 @@ class Variant(NamedTuple):
     text: str
 
 
-def read_tmx(stream: BinaryIO, name: str, languages: tuple[str, str]) -> Iterator[Pair]:
+def read_tmx(
+    stream: BinaryIO,
+    name: str,
+    languages: tuple[str, str],
+    remarks: Remarks | None = None,
+    *,
+    skip_bad: bool = False,
+) -> Iterator[Pair]:
     """The pairs of those units that have both languages; `name` is the file's, for messages.
+
+    With `skip_bad`, units that are not XML are skipped and counted in `remarks`.
 
     Codes match in any case, and a shorter one matches those that it begins: `en` matches `en-US`.
     Of several variants that match, one with the very code asked for comes first. Text is kept to
     the letter, less the native codes in it.
     """
+    remarks = Remarks() if remarks is None else remarks
     num_units, num_pairs, found = 0, 0, Counter[str]()
-    for unit in _units(stream, name):
+    for unit in _fit_units(stream, name, remarks) if skip_bad else _units(stream, name):
         variants = [_variant(child) for child in unit if _tag(child) == "tuv"]
         num_units += 1
         found.update({variant.language for variant in variants})
@@ -39,6 +51,8 @@ def read_tmx(stream: BinaryIO, name: str, languages: tuple[str, str]) -> Iterato
         if pair is not None:
             num_pairs += 1
             yield pair
+        elif not all(variant.language for variant in variants):
+            remarks.skip(name, "units with text of no language (xml:lang)", f"unit {num_units:,}")
     if not num_pairs:
         listed = ", ".join(f"{language!r} ({n})" for language, n in found.most_common(20))
         raise CorpusError(
@@ -81,12 +95,23 @@ def _units(stream: BinaryIO, name: str) -> Iterator[Element]:
                 yield element
                 path[-1].clear()
     except ParseError as error:
-        raise CorpusError(f"{name}: line {error.position[0]}: not XML: {error}") from None
+        raise BadLineError(f"{name}: line {error.position[0]}: not XML: {error}") from None
     except DefusedXmlException:
         raise CorpusError(
             f"{name}: line {parser.parser.CurrentLineNumber}: declares XML entities or other "
             "grammar in its DOCTYPE, which can do harm and is refused; remove the [...] there"
         ) from None
+
+
+def _fit_units(stream: BinaryIO, name: str, remarks: Remarks) -> Iterator[Element]:
+    """Each <tu> that is XML, read by itself; those that are not are counted in `remarks`."""
+    for fragment in fragments(stream):
+        try:
+            [unit] = _units(fragment.stream, name)
+        except BadLineError:
+            remarks.skip(name, "units that are not XML", f"line {fragment.line:,}")
+        else:
+            yield unit
 
 
 def _tag(element: Element) -> str:

@@ -44,12 +44,13 @@ def _group(schema: Raw, path: str, node: Raw, done: set[str]) -> Iterator[str]:
 
 def _groups(schema: Raw, field: Raw) -> Iterator[Raw]:
     """The settings classes that a field may hold."""
-    options = [field, *field.get("anyOf", []), *field.get("oneOf", [])]
-    for option in options:
-        if "$ref" in option:
-            found = schema["$defs"][option["$ref"].rsplit("/", 1)[1]]
-            if "properties" in found:
-                yield found
+    if "$ref" in field:
+        found = schema["$defs"][field["$ref"].rsplit("/", 1)[1]]
+        if "properties" in found:
+            yield found
+    inner = [*field.get("anyOf", []), *field.get("oneOf", [])]
+    for option in [*inner, field["items"]] if isinstance(field.get("items"), dict) else inner:
+        yield from _groups(schema, option)
 
 
 def _text(node: Raw) -> str:

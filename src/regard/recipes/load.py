@@ -119,17 +119,33 @@ def _override(raw: Raw, override: str) -> Raw:
         raise SettingsError(
             f"--set {shorten(override)}: {shorten(repr(value))} is not a YAML value: {error}"
         ) from None
-    return _put(raw, key.split("."), parsed, override)
+    changed: Raw = _put(raw, key.split("."), parsed, override)
+    return changed
 
 
-def _put(raw: Raw, keys: list[str], value: Any, override: str) -> Raw:
+def _put(raw: Any, keys: list[str], value: Any, override: str) -> Any:
     first, *rest = keys
+    if isinstance(raw, list):
+        return _put_item(raw, keys, value, override)
     if not rest:
         return {**raw, first: value}
     inner = raw.get(first) or {}
-    if not isinstance(inner, dict):
+    if not isinstance(inner, dict | list):
         raise SettingsError(f"--set {shorten(override)}: {first} is a single value, not a group")
     return {**raw, first: _put(inner, rest, value, override)}
+
+
+def _put_item(items: list[Any], keys: list[str], value: Any, override: str) -> list[Any]:
+    """A list with a value put into one of its items, which a number from 0 names."""
+    first, *rest = keys
+    if not first.isdecimal() or int(first) >= len(items):
+        raise SettingsError(
+            f"--set {shorten(override)}: there is a list of {len(items)} here: name one of them by its "
+            f"number, from 0 to {len(items) - 1}, not by {first!r}"
+        )
+    place = int(first)
+    new = _put(items[place], rest, value, override) if rest else value
+    return [*items[:place], new, *items[place + 1 :]]
 
 
 def _explain(error: ValidationError, raw: Raw, where: str) -> Iterator[str]:
@@ -163,9 +179,15 @@ def _keys(location: Sequence[int | str], raw: Any) -> Iterator[int | str]:
     for part in outer:
         if isinstance(raw, Mapping) and part not in raw:
             continue
-        raw = raw[part] if isinstance(raw, Mapping) else None
+        if isinstance(raw, list):
+            if not isinstance(part, int):
+                continue
+            raw = raw[part]
+        else:
+            raw = raw[part] if isinstance(raw, Mapping) else None
         yield part
-    yield last
+    if not isinstance(raw, int | float | str) or not outer:
+        yield last
 
 
 def _suggest(location: Sequence[int | str]) -> str:
@@ -200,8 +222,10 @@ def _known_keys(schema: Raw, node: Raw, path: list[int | str]) -> list[str]:
     tags = node.get("discriminator", {}).get("mapping", {})
     if first in tags:
         return _known_keys(schema, {"$ref": tags[first]}, rest)
-    for option in node.get("anyOf", []):
-        found = _known_keys(schema, option, path)
+    if isinstance(first, int):
+        return _known_keys(schema, node.get("items", {}), rest)
+    for option in [*node.get("anyOf", []), *(node.get("oneOf", []) if not tags else [])]:
+        found = _known_keys(schema, option, path) or (path and _known_keys(schema, option, rest))
         if found:
             return found
     return []

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -13,7 +14,8 @@ from pydantic import NonNegativeInt, model_validator
 from regard.corpora.build import CorpusSettings, build_corpus
 from regard.corpora.cleaning import CleaningReport, Reason, clean
 from regard.corpora.joining import join_pairs
-from regard.corpora.pairs import Corpus, Pair, SplitName
+from regard.corpora.pairs import Corpus, Pair, Part, SplitName
+from regard.corpora.seen import Seen
 from regard.corpora.splits import FEWEST_PAIRS, split_corpus, without_leaks
 from regard.corpora.store import (
     TokenChunk,
@@ -22,6 +24,7 @@ from regard.corpora.store import (
     store_matches,
     write_store,
 )
+from regard.corpora.weights import Weighting
 from regard.errors import CorpusError, RunError
 from regard.evaluation.pharaoh import format_pharaoh
 from regard.files import whole_file, write_whole
@@ -125,7 +128,10 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
             return load_data(folder)
     note(f"reading and cleaning {recipe.corpus.label}")
     report, digest = CleaningReport(), hashlib.sha256()
-    corpus = _cleaned(build_corpus(recipe.corpus), recipe.corpus, folder.data, report, note)
+    weighting = Weighting()
+    corpus = _cleaned(
+        build_corpus(recipe.corpus), recipe.corpus, folder.data, report, weighting, note
+    )
     held_out = {name: corpus.splits.get(name, _nothing) for name in SPLITS[1:]}
     counts: dict[SplitName, int] = {"train": 0}  # the first to be named, the last to be known
     for name, read in held_out.items():
@@ -133,8 +139,10 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
     train = without_leaks(
         corpus.splits["train"](), _chain(held_out.values()), report, recipe.corpus.cleaning.leaks
     )
-    joined = join_pairs(train, recipe.corpus.join)
+    joined = join_pairs(weighting.repeat(train), recipe.corpus.join)
     counts["train"] = _write(split_files(folder.data, "train"), joined, digest)
+    for remark in corpus.remarks.sentences():
+        note(remark)
     if not counts["train"] or not counts["valid"]:
         raise CorpusError(
             f"{recipe.corpus.label}: nothing left to learn from: {counts['train']} pairs to train "
@@ -158,15 +166,27 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
 
 
 def _cleaned(
-    corpus: Corpus, settings: CorpusSettings, folder: Path, report: CleaningReport, note: Note
+    corpus: Corpus,
+    settings: CorpusSettings,
+    folder: Path,
+    report: CleaningReport,
+    weighting: Weighting,
+    note: Note,
 ) -> Corpus:
     """The corpus with its training pairs cleaned, on disk, and the missing splits cut from them.
 
     The pairs are read from their origin once, which may be a pipe. Held-out splits that came with
     the corpus stay as they are: a score should not depend on what we find clean.
     """
-    files = cleaned_files(folder)
-    _write(files, clean(corpus.splits["train"](), settings.cleaning, corpus.languages, report))
+    files, seen = cleaned_files(folder), Seen()
+    parts = corpus.parts or [Part(corpus.name, 1.0, corpus.splits["train"])]
+    cleaned = (
+        clean(part.read(), settings.cleaning, corpus.languages, report, seen) for part in parts
+    )
+    entering = (
+        weighting.enter(pairs, part.weight) for part, pairs in zip(parts, cleaned, strict=True)
+    )
+    _write(files, chain.from_iterable(entering))
     corpus = replace(
         corpus,
         splits={**corpus.splits, "train": partial(_read_text, files)},
@@ -177,7 +197,7 @@ def _cleaned(
             f"{settings.label}: {report.kept} pairs are too few; {_why_dropped(report)}"
         )
     notes: list[str] = []
-    whole = split_corpus(corpus, settings.split, notes)
+    whole = split_corpus(corpus, settings.split, notes, by=settings.cleaning.leaks)
     for message in notes:
         note(message)
     return whole
@@ -224,8 +244,8 @@ def _read_saved(known: Path) -> SavedData:
 def _mark(settings: CorpusSettings) -> str:
     """A hash that changes when the settings or the files that they name do."""
     stats = []
-    for files in (settings.train, settings.valid, settings.test):
-        for name in (files.source, files.target, files.data) if files else ():
+    for files in settings.all_files():
+        for name in (files.source, files.target, files.data):
             if name and name != "-" and os.path.exists(name):
                 stat = os.stat(name)
                 stats.append(f"{name} {stat.st_size} {stat.st_mtime_ns}")
