@@ -140,8 +140,8 @@ def _put_item(items: list[Any], keys: list[str], value: Any, override: str) -> l
     first, *rest = keys
     if not first.isdecimal() or int(first) >= len(items):
         raise SettingsError(
-            f"--set {shorten(override)}: there is a list of {len(items)} here: name one of them by its "
-            f"number, from 0 to {len(items) - 1}, not by {first!r}"
+            f"--set {shorten(override)}: there is a list of {len(items)} here: name one of them by "
+            f"its number, from 0 to {len(items) - 1}, not by {first!r}"
         )
     place = int(first)
     new = _put(items[place], rest, value, override) if rest else value
