@@ -1,9 +1,9 @@
 """The one base of all settings: frozen, strict, and described by its own docstrings."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -49,6 +49,15 @@ _BRIEF = 40
 """Characters of a value that is told whole."""
 _SHOWN = 200
 """Characters of a longer text that is told in part."""
+
+
+Layers = Annotated[int, Field(ge=1, le=1000)]
+"""How often a layer is stacked. Limits are far above what anybody trains: a recipe that asks for
+more is a mistake, or an attack on the memory of whoever reads it."""
+Width = Annotated[int, Field(ge=1, le=65_536)]
+"""Of a vector inside a model."""
+Reach = Annotated[int, Field(ge=1, le=1 << 20)]
+"""Positions of a sentence."""
 
 
 class Settings(BaseModel):

@@ -9,6 +9,7 @@ import yaml
 
 from regard.errors import RunError, SettingsError, StorageError, TextError
 from regard.recipes import run_folder
+from regard.recipes.own_memory import own_peak
 from regard.recipes.run_folder import RunFolder, load_run, new_model, pick_device
 from regard.training.checkpoints import load_weights, save_weights
 from tiny import tiny_recipe
@@ -244,6 +245,24 @@ def test_weights_of_another_model(copied, other_run):
     shutil.copy(other_run / "model.safetensors", copied)
     with pytest.raises(RunError, match=r"does not fit the model of .*recipe\.yaml"):
         load_run(copied, device=CPU)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("width", 65_536, r"model\.safetensors: does not fit .*: its model would have more than"),
+        ("width", 10**9, r"recipe\.yaml: model\.width: must be at most 65536"),
+        ("encoder_layers", 10**8, r"recipe\.yaml: model\.encoder_layers: must be at most 1000"),
+    ],
+)
+def test_a_model_that_is_too_large_is_never_made(copied, name, value, message):
+    recipe = yaml.safe_load((copied / "recipe.yaml").read_text())
+    recipe["model"][name] = value
+    (copied / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    before = own_peak()
+    with pytest.raises((RunError, SettingsError), match=message):
+        load_run(copied, device=CPU)
+    assert own_peak() - before < 200 << 20
 
 
 def test_weights_of_another_size(copied):

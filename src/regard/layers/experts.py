@@ -20,7 +20,7 @@ LEAST_SPREAD = 0.01
 class ExpertsSettings(Settings):
     """A layer of experts and the gate before it."""
 
-    count: int = Field(default=8, ge=3)
+    count: int = Field(default=8, ge=3, le=131_072)
     """Experts of a layer."""
     chosen: int = Field(default=2, ge=2)
     """Experts that each token goes through, the paper's k; fewer than there are. One alone would

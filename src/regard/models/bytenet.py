@@ -6,7 +6,7 @@ from typing import Literal, Self, cast
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, model_validator
 from torch import Tensor, nn
 
 from regard.layers.convolution import CausalConvolution, Convolution
@@ -15,7 +15,7 @@ from regard.layers.embeddings import build_embedding
 from regard.layers.initial import xavier_linears
 from regard.models.contracts import Model
 from regard.models.recurrent_state import RecurrentState
-from regard.settings import Settings
+from regard.settings import Layers, Reach, Settings, Width
 from regard.text.special import PAD
 from regard.types import Decoded, Memory, Padded, Watch
 
@@ -25,15 +25,15 @@ class ByteNetSettings(Settings):
 
     family: Literal["bytenet"] = "bytenet"
     """Which model this is."""
-    encoder_blocks: PositiveInt = 10
+    encoder_blocks: Layers = 10
     """Residual blocks that read the source."""
-    decoder_blocks: PositiveInt = 10
+    decoder_blocks: Layers = 10
     """Residual blocks that write the target."""
-    width: PositiveInt = 256
+    width: Width = 256
     """Width of all vectors between blocks, the paper's 2d; inside them it is half of that."""
-    kernel: int = Field(default=3, ge=2)
+    kernel: int = Field(default=3, ge=2, le=1_048_576)
     """Positions that a convolution looks at, in the encoder and in the decoder."""
-    max_dilation: PositiveInt = 16
+    max_dilation: Reach = 16
     """The distance between those positions doubles from block to block, from 1 to this, the
     paper's r, and then starts again: a power of two."""
     stretch: float = Field(default=1.2, ge=1.0)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, Literal, Self, cast
 
 import torch
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
@@ -24,7 +24,7 @@ from regard.layers.convolution import CausalConvolution, Convolution
 from regard.layers.dropout import Dropout
 from regard.models.contracts import Model
 from regard.models.recurrent_state import AttentiveState
-from regard.settings import Settings
+from regard.settings import Layers, Reach, Settings, Width
 from regard.types import Decoded, Memory, Padded, Site, Watch
 
 HALF = math.sqrt(0.5)
@@ -38,22 +38,22 @@ class ConvS2SSettings(Settings):
 
     family: Literal["convs2s"] = "convs2s"
     """Which model this is."""
-    encoder_layers: PositiveInt = 4
+    encoder_layers: Layers = 4
     """Gated convolutions that read the source."""
-    decoder_layers: PositiveInt = 4
+    decoder_layers: Layers = 4
     """Gated convolutions that write the target, each with its own attention."""
-    width: PositiveInt = 256
+    width: Width = 256
     """Width of what these make of each position."""
-    kernel: PositiveInt = 3
+    kernel: Reach = 3
     """Positions that these look at."""
-    upper: tuple[tuple[PositiveInt, PositiveInt], ...] = ()
+    upper: tuple[tuple[Width, Reach], ...] = Field(default=(), max_length=1000)
     """Further layers on top of the encoder, and on top of the decoder: pairs of a width and a
     kernel, such as [[768, 3], [2048, 1]]."""
-    embedding: PositiveInt = 256
+    embedding: Width = 256
     """Width of the vectors of tokens and positions, in which attention looks too."""
     positions: Literal["learned", "sinusoid"] = "learned"
     """How a token is told its position."""
-    max_positions: PositiveInt | None = None
+    max_positions: Reach | None = None
     """The longest sentence, in tokens, that learned positions can tell; 1024 if not given."""
     weight_norm: bool = True
     """Whether each row of a matrix is learned as a direction and a length (Salimans and Kingma

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Literal
 
 import torch
-from pydantic import Field, PositiveInt
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.layers.attentive import AttentiveLayer
@@ -14,7 +14,7 @@ from regard.layers.embeddings import build_embedding
 from regard.layers.initial import unit_logits, xavier_linears
 from regard.models.contracts import Model
 from regard.models.recurrent_state import AttentiveState, blank_state
-from regard.settings import Settings
+from regard.settings import Layers, Settings, Width
 from regard.types import Decoded, Memory, Padded, Site, Watch
 
 
@@ -23,17 +23,17 @@ class DeepAttSettings(Settings):
 
     family: Literal["deep-att"] = "deep-att"
     """Which model this is."""
-    encoder_layers: PositiveInt = 4
+    encoder_layers: Layers = 4
     """Layers of each of the two columns that read the source."""
-    decoder_layers: int = Field(default=4, ge=2)
+    decoder_layers: int = Field(default=4, ge=2, le=1_000)
     """Layers that write the target; the bottom one attends."""
-    width: PositiveInt = 256
+    width: Width = 256
     """Units of each layer."""
-    embedding: PositiveInt = 256
+    embedding: Width = 256
     """Width of the token vectors."""
-    memory: PositiveInt = 256
+    memory: Width = 256
     """Width of what is kept of each source word, out of ten times `width` that are read."""
-    alignment: PositiveInt = 256
+    alignment: Width = 256
     """Width inside the score function."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     """On token vectors, on h between layers and before the output layer (the paper's: 0.1)."""

@@ -2,7 +2,7 @@
 
 from typing import Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
@@ -17,7 +17,7 @@ from regard.layers.recurrent import (
 )
 from regard.models.contracts import Model
 from regard.models.recurrent_state import RecurrentState
-from regard.settings import Settings
+from regard.settings import Layers, Settings, Width
 from regard.types import Decoded, Memory, Padded, Watch
 
 
@@ -28,11 +28,11 @@ class EncoderDecoderSettings(Settings):
     """Which model this is."""
     cell: CellName = "lstm"
     """The recurrent cell (`lstm`: Sutskever et al. 2014; `gru`: Cho et al. 2014)."""
-    layers: PositiveInt = 1
+    layers: Layers = 1
     """Recurrent layers in the encoder, and as many in the decoder."""
-    width: PositiveInt = 256
+    width: Width = 256
     """Units of each layer; of the two directions together where the source is read both ways."""
-    embedding: NonNegativeInt = 256
+    embedding: int = Field(default=256, ge=0, le=65_536)
     """Width of the token vectors; 0 means one-hot vectors, which suit small alphabets."""
     reading: Reading = "forward"
     """How the source is read; `backward` puts its beginning next to that of the target."""

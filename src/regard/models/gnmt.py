@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.layers.attentive import AttentiveLayer
@@ -14,7 +14,7 @@ from regard.layers.initial import unit_logits, xavier_linears
 from regard.layers.recurrent import RecurrentEncoder
 from regard.models.contracts import Model
 from regard.models.recurrent_state import AttentiveState, blank_state
-from regard.settings import Settings
+from regard.settings import Settings, Width
 from regard.types import Decoded, Memory, Padded, Site, Watch
 
 
@@ -23,15 +23,15 @@ class GnmtSettings(Settings):
 
     family: Literal["gnmt"] = "gnmt"
     """Which model this is."""
-    encoder_layers: int = Field(default=4, ge=2)
+    encoder_layers: int = Field(default=4, ge=2, le=1_000)
     """Layers that read the source: the bottom one both ways, the others from its beginning."""
-    decoder_layers: int = Field(default=4, ge=2)
+    decoder_layers: int = Field(default=4, ge=2, le=1_000)
     """Layers that write the target; the bottom one attends."""
-    width: PositiveInt = 256
+    width: Width = 256
     """Units of each layer, and of each direction of the encoder's bottom one."""
-    embedding: PositiveInt = 256
+    embedding: Width = 256
     """Width of the token vectors."""
-    alignment: PositiveInt = 256
+    alignment: Width = 256
     """Width inside the score function."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     """On token vectors, between layers and before the output layer."""

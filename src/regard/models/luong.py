@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Literal, Self
 
 import torch
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend
@@ -16,7 +16,7 @@ from regard.layers.initial import xavier_linears
 from regard.layers.recurrent import Reading, RecurrentDecoder, RecurrentEncoder, check_reading
 from regard.models.contracts import Model
 from regard.models.recurrent_state import AttentiveState
-from regard.settings import Settings
+from regard.settings import Layers, Reach, Settings, Width
 from regard.types import Decoded, Memory, Padded, Site, Watch
 
 SCORES: dict[str, ScoreName] = {
@@ -32,11 +32,11 @@ class LuongSettings(Settings):
 
     family: Literal["luong"] = "luong"
     """Which model this is."""
-    layers: PositiveInt = 2
+    layers: Layers = 2
     """Recurrent layers in the encoder, and as many in the decoder."""
-    width: PositiveInt = 256
+    width: Width = 256
     """Units of each layer; of the two directions together where the source is read both ways."""
-    embedding: PositiveInt = 256
+    embedding: Width = 256
     """Width of the token vectors."""
     reading: Reading = "forward"
     """How the source is read; the paper reads it backward."""
@@ -44,7 +44,7 @@ class LuongSettings(Settings):
     """How well a decoder state fits a source state."""
     attention: WindowName = "global"
     """Whether a step sees the whole source, a window at its own position, or one it predicts."""
-    reach: PositiveInt | None = None
+    reach: Reach | None = None
     """Words that a window reaches to either side, the paper's D; 10 if not given."""
     input_feeding: bool = True
     """Whether each step is told what the last one attended to."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Literal, Self, cast
 
 import torch
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.attention.scores import TanhProductScore
@@ -23,7 +23,7 @@ from regard.layers.recurrent import (
 )
 from regard.models.contracts import Model
 from regard.models.recurrent_state import AttentiveState, blank_state
-from regard.settings import Settings
+from regard.settings import Settings, Width
 from regard.types import Decoded, Memory, Padded, Routing, Site, Watch
 
 
@@ -32,17 +32,17 @@ class MoeSettings(Settings):
 
     family: Literal["moe"] = "moe"
     """Which model this is."""
-    encoder_layers: int = Field(default=3, ge=2)
+    encoder_layers: int = Field(default=3, ge=2, le=1_000)
     """LSTM layers that read the source, the bottom one both ways; experts are below the top one."""
-    decoder_layers: int = Field(default=2, ge=2)
+    decoder_layers: int = Field(default=2, ge=2, le=1_000)
     """LSTM layers that write the target; experts are above the bottom one, which attends."""
-    width: PositiveInt = 256
+    width: Width = 256
     """Width of all vectors between layers, token vectors too; both directions have half each."""
-    units: PositiveInt | None = None
+    units: Width | None = None
     """Units inside each LSTM, projected to the width; if not given, as many, and not projected."""
-    alignment: PositiveInt = 256
+    alignment: Width = 256
     """Width inside the score function."""
-    expert_width: PositiveInt = 512
+    expert_width: Width = 512
     """Width inside each expert."""
     experts: ExpertsSettings = ExpertsSettings()
     """Of both layers of experts."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import torch
-from pydantic import Field, PositiveInt
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend
@@ -17,7 +17,7 @@ from regard.layers.initial import xavier_linears
 from regard.layers.recurrent import RecurrentDecoder, RecurrentEncoder
 from regard.models.contracts import Model
 from regard.models.recurrent_state import AttentiveState
-from regard.settings import Settings
+from regard.settings import Settings, Width
 from regard.types import Decoded, Memory, Padded, Site, Watch
 
 
@@ -26,13 +26,13 @@ class RnnSearchSettings(Settings):
 
     family: Literal["rnnsearch"] = "rnnsearch"
     """Which model this is."""
-    width: PositiveInt = 256
+    width: Width = 256
     """Units of the decoder, and of each direction of the encoder."""
-    embedding: PositiveInt = 256
+    embedding: Width = 256
     """Width of the token vectors."""
-    alignment: PositiveInt = 256
+    alignment: Width = 256
     """Width inside the score function."""
-    readout: PositiveInt = 256
+    readout: Width = 256
     """Width of the maxout layer before the output."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     """On token vectors and before the output layer (the paper has none)."""

@@ -2,12 +2,12 @@
 
 from typing import Any, Literal, Self
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
 from regard.layers.embeddings import Tying
 from regard.layers.feed_forward import ActivationName
 from regard.layers.residual import NormPlace
-from regard.settings import Settings
+from regard.settings import Layers, Settings, Width
 
 PRESETS: dict[str, dict[str, Any]] = {
     # Wu et al. 2021 for Multi30k: some thirty thousand pairs.
@@ -40,15 +40,15 @@ class StackSettings(Settings):
     """Which model this is."""
     preset: Literal["tiny", "small", "base", "big"] | None = None
     """Sizes and dropout for all fields that are not given."""
-    encoder_layers: PositiveInt = 6
+    encoder_layers: Layers = 6
     """Layers that read the source."""
-    decoder_layers: PositiveInt = 6
+    decoder_layers: Layers = 6
     """Layers that write the target."""
-    width: PositiveInt = 512
+    width: Width = 512
     """Width of all vectors between layers, the paper's d_model."""
-    heads: PositiveInt = 8
+    heads: Width = 8
     """Subspaces in which each attention looks at once; they divide the width."""
-    feed_forward: PositiveInt = 2048
+    feed_forward: Width = 2048
     """Width inside the feed-forward layers, the paper's d_ff."""
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     """Behind each sub-layer, and on the sums of embeddings and positions."""

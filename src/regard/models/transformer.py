@@ -32,6 +32,7 @@ from regard.layers.residual import Residual
 from regard.models.contracts import Model, Projection
 from regard.models.stack_settings import StackSettings
 from regard.models.transformer_state import TransformerState
+from regard.settings import Reach
 from regard.types import Batch, Decoded, Memory, Padded, Routing, Site, Watch
 
 NEAR = 1024
@@ -53,12 +54,12 @@ class TransformerSettings(StackSettings):
     """Which model this is."""
     positions: PositionsName = "sinusoid"
     """How a token is told its position; relative and rotary ones tell self-attention alone."""
-    max_positions: PositiveInt | None = None
+    max_positions: Reach | None = None
     """The longest sentence, in tokens, that learned positions can tell; 1024 if not given."""
-    reach: PositiveInt | None = None
+    reach: Reach | None = None
     """The distance beyond which relative positions are all the same; 16 if not given, or the
     window where that is less."""
-    window: PositiveInt | None = None
+    window: Reach | None = None
     """Tokens to either side, in the decoder before, that self-attention sees; all if not given."""
     experts: LayerExpertsSettings | None = None
     """If given, some layers have experts in place of feed-forward."""

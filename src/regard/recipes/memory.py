@@ -20,8 +20,14 @@ def available_memory(device: torch.device) -> int:
         return int(torch.cuda.get_device_properties(device).total_memory)
     free = read_size(SYSTEM, "MemAvailable")
     own = read_size(STATUS, "VmRSS")
+    whole = whole_memory()
+    return whole if free is None else min(free + (own or 0), whole)
+
+
+def whole_memory() -> int:
+    """Bytes of the machine's memory, or as many of them as a container may take."""
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return min(whole if free is None else free + (own or 0), _group_limit() or whole)
+    return min(whole, _group_limit() or whole)
 
 
 def forget_peak(device: torch.device) -> None:

@@ -11,17 +11,24 @@ from typing import NamedTuple
 import torch
 
 from regard.batching.memory import remember_few_shapes
-from regard.errors import RunError
+from regard.errors import RunError, SettingsError
 from regard.files import open_own, refuse_linked_folders, write_whole
 from regard.layers.quantised import Precision, quantise
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
+from regard.models.size_limit import limited_parameters
 from regard.recipes.load import as_begun, dump_recipe, make_recipe, read_raw
+from regard.recipes.memory import whole_memory
 from regard.recipes.places import EXPORT_CARD, NAMED_WEIGHTS, RECIPE, weights_file
 from regard.recipes.schema import Recipe
+from regard.settings import shorten
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import list_checkpoints, load_weights
 
+BYTES = 4
+"""Of a parameter."""
+SHARED = 4
+"""Modules that a parameter may be part of: it is in a file once, and counted in each of them."""
 PREPARED = "prepared.json"
 """What was read, cleaned and split; written when all of it was."""
 
@@ -192,12 +199,15 @@ def load_run(
     if not file.is_file():
         raise RunError(_no_weights(folder, weights))
     tokenizers = load_tokenizers(folder.path)
-    model = new_model(recipe, tokenizers)
     stamp = (file.stat().st_mtime_ns, file.stat().st_size)
+    loaded = load_weights(file)
+    room = SHARED * sum(tensor.numel() for tensor in loaded.values())
     try:
-        model.load_state_dict(load_weights(file))
-    except RuntimeError as error:
-        raise RunError(f"{file}: does not fit the model of {folder.recipe}: {error}") from None
+        model = new_model(recipe, tokenizers, most=room)
+        model.load_state_dict(loaded)
+    except (SettingsError, RuntimeError) as error:
+        reason = shorten(str(error))
+        raise RunError(f"{file}: does not fit the model of {folder.recipe}: {reason}") from None
     if precision == "bfloat16" and device.type == "cpu":
         remember_few_shapes()
     quantise(model.to(device).eval(), precision)
@@ -216,10 +226,15 @@ def _no_weights(folder: RunFolder, name: str) -> str:
     )
 
 
-def new_model(recipe: Recipe, tokenizers: Tokenizers) -> AnyModel:
-    """The recipe's model with its first weights, as torch's seed has them."""
+def new_model(recipe: Recipe, tokenizers: Tokenizers, *, most: int | None = None) -> AnyModel:
+    """The recipe's model with its first weights, as torch's seed has them.
+
+    One of more than `most` parameters, or than there is memory for, is refused at once.
+    """
     source, target = tokenizers
-    return build_model(recipe.model, source.size, target.size, joint=source is target)
+    whole = whole_memory() // BYTES
+    with limited_parameters(min(whole if most is None else most, whole)):
+        return build_model(recipe.model, source.size, target.size, joint=source is target)
 
 
 def pick_device(name: str) -> torch.device:

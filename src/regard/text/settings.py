@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from regard.settings import Settings
 from regard.text.normalize import Form
@@ -18,7 +18,7 @@ class TokenizerSettings(Settings):
     kind: Literal["bpe", "unigram", "words", "characters"] = "bpe"
     """What a piece is: `bpe` and `unigram` cut words into learned subwords and can spell any text;
     `words` (for scripts with spaces) and `characters` know what the training text held."""
-    size: NonNegativeInt = 8000
+    size: int = Field(default=8000, ge=0, le=1_000_000)
     """Pieces in the vocabulary, the four special ones included. A small corpus may give fewer. For
     `words` and `characters` the most frequent are kept, and 0 keeps all."""
     form: Form = "nfc"

@@ -19,7 +19,7 @@ from regard.batching.memory import kept_memory, remember_few_shapes
 from regard.batching.stream import Placed, ahead
 from regard.errors import RunError, TrainingError
 from regard.models.contracts import AnyModel
-from regard.settings import Settings
+from regard.settings import Reach, Settings
 from regard.training.average import MovingAverage, average_weights
 from regard.training.captured import CapturedStep, graphs_on
 from regard.training.checkpoints import (
@@ -68,11 +68,11 @@ class TrainingSettings(Settings):
     """Updates of the weights."""
     seed: NonNegativeInt = 1
     """Decides the first weights, the order of the pairs and what dropout drops."""
-    batch_tokens: PositiveInt = 4096
+    batch_tokens: int = Field(default=4096, ge=1, le=1 << 24)
     """Positions in a batch: pairs times the longer side, padding included."""
     accumulate: PositiveInt = 1
     """Batches whose gradients are summed into one step."""
-    max_tokens: PositiveInt = 256
+    max_tokens: Reach = 256
     """Pairs with a side of more tokens are left out of training, and counted."""
     label_smoothing: float = Field(default=0.1, ge=0, lt=1)
     """Share of each label that goes to all tokens of the vocabulary alike."""

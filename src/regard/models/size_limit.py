@@ -1,0 +1,38 @@
+"""A model that is too large is noticed while it is built, before its weights take memory."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+from regard.errors import SettingsError
+
+
+@contextmanager
+def limited_parameters(most: int) -> Iterator[None]:
+    """Within it, a model of more than `most` parameters is a `SettingsError`.
+
+    They are counted as modules take them up, which they do before they fill them: until then the
+    system has only promised the memory. One that several modules share is counted in each of them.
+    """
+    number, total = threading.get_ident(), 0
+
+    def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        nonlocal total
+        if parameter is None or threading.get_ident() != number:  # others build theirs meanwhile
+            return
+        total += parameter.numel()
+        if total > most:
+            raise SettingsError(f"its model would have more than {most:,} parameters")
+
+    handle = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):
+            raise
+        raise SettingsError("its model is larger than the memory of this machine") from None
+    finally:
+        handle.remove()
