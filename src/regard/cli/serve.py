@@ -33,7 +33,7 @@ NAMES = {"cors": "origins", "allow_host": "hosts"}
 def setting(name: str, *flags: str, metavar: str | None = None) -> Any:
     """The option for a setting, which says of itself what it does and what it is by default."""
     field = ServerSettings.model_fields[name]
-    usual = f" [default: {field.default}]" if field.default not in ((), False) else ""
+    usual = f" [default: {field.default}]" if field.default not in ((), False, None) else ""
     flag = f"--{name.replace('_', '-')}"
     return typer.Option(*(flags or (flag,)), metavar=metavar, help=f"{field.description}{usual}")
 
@@ -64,10 +64,12 @@ def command(
     window: Annotated[float | None, setting("window")] = None,
     batch_tokens: Annotated[int | None, setting("batch_tokens")] = None,
     queue: Annotated[int | None, setting("queue")] = None,
+    rate_limit: Annotated[int | None, setting("rate_limit")] = None,
     timeout: Annotated[float | None, setting("timeout")] = None,
     read_timeout: Annotated[float | None, setting("read_timeout")] = None,
     grace: Annotated[float | None, setting("grace")] = None,
     max_bytes: Annotated[int | None, setting("max_bytes")] = None,
+    max_bytes_held: Annotated[int | None, setting("max_bytes_held")] = None,
     max_characters: Annotated[int | None, setting("max_characters")] = None,
     max_texts: Annotated[int | None, setting("max_texts")] = None,
     max_alternatives: Annotated[int | None, setting("max_alternatives")] = None,

@@ -90,6 +90,25 @@ def test_other_names_are_not_answered_to(server, host):
     assert "does not go by the name in Host" in answer.json()["error"]
 
 
+@pytest.mark.parametrize("hosts", [(), ("box.example",)])
+def test_malformed_names_are_not_answered_to(tiny_run, hosts):
+    with client(tiny_run, host="0.0.0.0", hosts=hosts) as server:
+        answer = server.get("/health", headers={"Host": "box.example:80@evil"})
+        assert (answer.status_code, list(answer.json())) == (400, ["error"])
+        assert "Host is neither a name nor an address" in answer.json()["error"]
+
+
+def test_a_body_of_two_lengths_is_refused(server):
+    async def chunks():
+        yield b"q=x"
+
+    headers = {"Content-Length": "3", "Transfer-Encoding": "chunked"}
+    answer = server.post("/translate", content=chunks(), headers=headers)
+    assert answer.status_code == 400
+    assert answer.headers["connection"] == "close"
+    assert "both Content-Length and Transfer-Encoding" in answer.json()["error"]
+
+
 def test_a_name_can_be_allowed(tiny_run):
     with client(tiny_run, hosts=("box.example",)) as server:
         assert server.get("/health", headers={"Host": "box.example:80"}).status_code == 200

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 from starlette.datastructures import Headers
 
-from regard.serving.server.limits import BodyLimits, BodyReader, allowed_hosts, host_name
+from regard.serving.server.limits import BodyLimits, BodyReader, Held, allowed_hosts, host_name
 from regard.serving.server.refusals import RequestError
 from regard.serving.server.settings import ServerSettings
 
@@ -20,7 +20,7 @@ def read(parts, *, declared=None, pause=0.0, **settings):
 
     async def run():
         headers = Headers({} if declared is None else {"content-length": str(declared)})
-        reader = BodyReader(receive, headers, ServerSettings(**settings))
+        reader = BodyReader(receive, headers, ServerSettings(**settings), Held(10**6))
         whole, more = b"", True
         while more:
             message = await reader()
@@ -93,6 +93,36 @@ def test_nothing_is_read_of_a_client_that_waits_to_be_asked():
     assert answer([b"abcde"], head, max_bytes=4) == ["head", "body", "end"]
 
 
+def test_no_more_is_held_of_all_bodies_together_than_there_is_room_for():
+    log, leave = [], asyncio.Event()
+
+    async def app(scope, receive, send):
+        try:
+            await receive()
+        except RequestError as refused:
+            log.append((refused.status, refused.headers))
+            return
+        await leave.wait()
+
+    async def ask():
+        limited = BodyLimits(app, ServerSettings(max_bytes=60, max_bytes_held=100))
+        body = {"type": "http.request", "body": b"x" * 60, "more_body": False}
+
+        async def receive():
+            return body
+
+        scope = {"type": "http", "headers": []}
+        first = asyncio.create_task(limited(scope, receive, None))
+        await asyncio.sleep(0)
+        await limited(scope, receive, None)
+        leave.set()
+        await first
+        await limited(scope, receive, None)  # there is room again
+
+    asyncio.run(ask())
+    assert log == [(503, {"Retry-After": "1"})]
+
+
 def test_a_body_that_comes_too_slowly():
     with pytest.raises(RequestError, match="came too slowly") as refused:
         read([b"a"] * 100, pause=0.01, read_timeout=0.05)
@@ -108,7 +138,17 @@ def test_a_body_that_comes_too_slowly():
         ("[::1]:5000", "::1"),
         ("[::1]", "::1"),
         ("evil.example:5000", "evil.example"),
+        ("localhost:", "localhost"),
         ("", ""),
+        ("127.0.0.1:80@evil", None),
+        ("127.0.0.1:80:80", None),
+        ("evil@127.0.0.1", None),
+        ("localhost/x", None),
+        ("localhost:80 evil", None),
+        ("[::1", None),
+        ("::1", None),
+        ("localhost:123456", None),
+        ("localhost:٣", None),
     ],
 )
 def test_the_name_in_a_host_header(header, name):

@@ -46,6 +46,11 @@ def test_every_route_is_in_it(document):
     assert found == ROUTES
 
 
+def test_it_is_where_libretranslate_has_its_own(tiny_run):
+    with client(tiny_run) as server:
+        assert server.get("/spec").json() == server.get("/openapi.json").json()
+
+
 def test_every_reference_leads_somewhere(document):
     references = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
     assert len(references) > 10

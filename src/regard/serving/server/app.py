@@ -5,18 +5,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
 import regard.inspection
 from regard import __version__
 from regard.serving.server.doors import Doors
 from regard.serving.server.headers import SecurityHeaders
-from regard.serving.server.limits import BodyLimits, HostCheck, allowed_hosts
+from regard.serving.server.limits import BodyLimits, HeadCheck, allowed_hosts
 from regard.serving.server.openapi import describing
 from regard.serving.server.refusals import (
     RequestError,
@@ -53,6 +53,7 @@ def build_app(service: Service) -> FastAPI:
     for part in ROUTES:
         app.include_router(part.router)
     app.add_api_route("/", _page, include_in_schema=False)
+    app.add_api_route("/spec", _spec, include_in_schema=False)
     app.mount("/static/page", StaticFiles(directory=PAGE, check_dir=False))
     app.mount("/static/view", StaticFiles(directory=VIEW, check_dir=False))
     app.openapi = describing(app, service)  # type: ignore[method-assign]
@@ -63,7 +64,7 @@ def open_doors(app: FastAPI) -> Doors:
     """The application within its layers, the outermost of which is `app.state.doors`."""
     service: Service = app.state.service
     limited = BodyLimits(app, service.settings)
-    named = HostCheck(limited, allowed_hosts(service.settings))
+    named = HeadCheck(limited, allowed_hosts(service.settings))
     doors = app.state.doors = Doors(SecurityHeaders(named), service.metrics)
     return doors
 
@@ -97,6 +98,11 @@ async def _live(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.gather(*running, return_exceptions=True)
         for one in service.models.served:
             one.gatherer.close()
+
+
+async def _spec(request: Request) -> Response:
+    """The OpenAPI document, where LibreTranslate has its own."""
+    return JSONResponse(request.app.openapi())
 
 
 async def _page() -> Response:

@@ -30,16 +30,16 @@ def wanted(
 
 
 def check_texts(texts: Sequence[str], settings: ServerSettings) -> None:
-    """A refusal of too many texts, or of a text that is too long."""
+    """A refusal of too many texts, or of texts that are too long together."""
     if len(texts) > settings.max_texts:
         raise RequestError(
             400, f"Invalid request: {len(texts)} texts exceed the limit of {settings.max_texts}"
         )
-    longest = max(map(len, texts))
-    if longest > settings.max_characters:
+    length = sum(map(len, texts))
+    if length > settings.max_characters:
         raise RequestError(
             400,
-            f"Invalid request: request ({longest}) exceeds text limit ({settings.max_characters})",
+            f"Invalid request: request ({length}) exceeds text limit ({settings.max_characters})",
         )
 
 

@@ -18,34 +18,41 @@ JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 MAX_FIELDS = 1000
+BOM = b"\xef\xbb\xbf"
+"""The byte order mark that some programs begin UTF-8 with."""
 K = TypeVar("K", bound=Keyed)
 
 
 def body(shape: type[K]) -> Callable[[Request, Here], Awaitable[K]]:
-    """A dependency that reads a body of a `shape` and checks its key."""
+    """A dependency that reads a body of a `shape` and checks who sent it."""
 
     async def read(request: Request, service: Here) -> K:
         found = await read_body(request, shape, service.settings.max_bytes)
-        service.check_key(request, found.api_key)
+        service.admit(request, found.api_key)
         return found
 
     return read
 
 
 async def read_body(request: Request, shape: type[K], max_bytes: int) -> K:
-    """The body as a `shape`; a refusal that says which field is wrong."""
+    """The body as a `shape`; a refusal that says which field is wrong.
+
+    Fields of a form may be in the query string instead, as LibreTranslate takes them, too.
+    """
     kind = media_type(request)
     try:
-        if kind == JSON:
-            return shape.model_validate_json(await request.body(), strict=True)
-        if kind == FORM:
-            return shape.model_validate(form_values(read_form(await request.body())))
+        if kind == JSON or (kind.startswith("application/") and kind.endswith("+json")):
+            data = (await request.body()).removeprefix(BOM)
+            return shape.model_validate_json(data, strict=True)
+        query = form_values(read_form(request.scope["query_string"], "query string"))
+        if kind == FORM or not (kind or has_body(request)):
+            return shape.model_validate(form_values(read_form(await request.body())) | query)
         if kind == MULTIPART:
             check_utf8(await request.body())  # else it would be taken for Latin-1
             async with request.form(
                 max_files=0, max_fields=MAX_FIELDS, max_part_size=max_bytes
             ) as form:
-                return shape.model_validate(form_values(form))
+                return shape.model_validate(form_values(form) | query)
     except ValidationError as error:
         raise RequestError(400, explain(error)) from None
     except ClientDisconnect:
@@ -61,16 +68,23 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def read_form(data: bytes) -> FormData:
-    """The fields of a form, whose letters may be written as they are or by their bytes (%C3%A9).
+def has_body(request: Request) -> bool:
+    """Whether something comes behind the head."""
+    headers = request.headers
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
+
+def read_form(data: bytes, where: str = "body") -> FormData:
+    """The fields of a form, or of a query string.
+
+    Their letters may be written as they are or by their bytes (%C3%A9).
     The framework would take letters that are written as they are for Latin-1.
     """
-    text = check_utf8(data)
+    text = check_utf8(data, where)
     try:
         fields = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
     except UnicodeDecodeError as error:
-        raise _not_utf8(error) from None
+        raise _not_utf8(error, where) from None
     except ValueError:
         raise RequestError(
             400, f"Invalid request: more than the {MAX_FIELDS} fields that a form may have"
@@ -78,18 +92,18 @@ def read_form(data: bytes) -> FormData:
     return FormData([*fields])
 
 
-def check_utf8(data: bytes) -> str:
+def check_utf8(data: bytes, where: str = "body") -> str:
     """The text of a body; a refusal if it is none."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _not_utf8(error) from None
+        raise _not_utf8(error, where) from None
 
 
-def _not_utf8(error: UnicodeDecodeError) -> RequestError:
+def _not_utf8(error: UnicodeDecodeError, where: str) -> RequestError:
     byte = error.object[error.start]
     return RequestError(
-        400, f"Invalid request: the body is not UTF-8, it has the byte 0x{byte:02x}; send UTF-8"
+        400, f"Invalid request: the {where} is not UTF-8, it has the byte 0x{byte:02x}; send UTF-8"
     )
 
 

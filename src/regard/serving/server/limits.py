@@ -2,13 +2,14 @@
 
 import asyncio
 import ipaddress
+import re
 import time
 from collections.abc import Iterable
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serving.server.refusals import RequestError, too_large
+from regard.serving.server.refusals import RequestError, busy, too_large
 from regard.serving.server.settings import ServerSettings
 
 DISCARD = 64 * 1024 * 1024
@@ -16,20 +17,26 @@ DISCARD = 64 * 1024 * 1024
 which sends all of it before it listens hears why it was refused."""
 
 
+HOST = re.compile(r"(?P<name>[\w.-]+|\[[0-9a-fA-F:.]+\])?(?::\d{0,5})?", re.ASCII)
+"""A Host header: a name or an address, and perhaps a port."""
+
+
 class BodyLimits:
-    """Refuses a body that is too long (413) or comes too slowly (408).
+    """Refuses a body that is too long (413), comes too slowly (408), or for which there is no room
+    beside those of the other requests under way (503).
 
     One whose head says that it will be too long is refused before any of it is read.
     """
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self.app, self._settings = app, settings
+        self._held = Held(max(settings.max_bytes_held, settings.max_bytes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        reader = BodyReader(receive, Headers(scope=scope), self._settings)
+        reader = BodyReader(receive, Headers(scope=scope), self._settings, self._held)
 
         async def send_then_drain(message: Message) -> None:
             last = message["type"] == "http.response.body" and not message.get("more_body")
@@ -39,21 +46,44 @@ class BodyLimits:
                 message = {"type": "http.response.body", "body": b""}
             await send(message)
 
-        await self.app(scope, reader, send_then_drain)
+        try:
+            await self.app(scope, reader, send_then_drain)
+        finally:
+            reader.release()
+
+
+class Held:
+    """The bytes of bodies that requests under way hold. What is made of a body takes some thirty
+    times as much memory, and is let go with it."""
+
+    def __init__(self, room: int) -> None:
+        self._room, self._bytes = room, 0
+
+    def add(self, size: int) -> None:
+        """Count some bytes; an error if there is no room for them."""
+        if self._bytes + size > self._room:
+            raise busy("the server holds as many requests as it has memory for; try again soon", 1)
+        self._bytes += size
+
+    def remove(self, size: int) -> None:
+        self._bytes -= size
 
 
 class BodyReader:
     """A `receive` that counts."""
 
-    def __init__(self, receive: Receive, headers: Headers, settings: ServerSettings) -> None:
+    def __init__(
+        self, receive: Receive, headers: Headers, settings: ServerSettings, held: Held
+    ) -> None:
         self._receive, self._limit = receive, settings.max_bytes
         declared = headers.get("content-length", "")
         self._declared = int(declared) if declared.isdecimal() else 0
         self._asks_first = asks_first(headers)
         self._closes = time.monotonic() + settings.read_timeout
         self._seen, self._whole = 0, False
+        self._all_held, self._held = held, 0
         self.refused = False
-        """Whether the body is too long."""
+        """Whether the body is not wanted, though more of it may come."""
 
     async def __call__(self) -> Message:
         if self._whole:
@@ -61,12 +91,26 @@ class BodyReader:
         self._check(self._declared)
         message = await self._next()
         self._check(self._seen)
+        self._hold(len(message.get("body", b"")))
         return message
 
     def _check(self, size: int) -> None:
         if size > self._limit:
             self.refused = True
             raise too_large(self._limit)
+
+    def _hold(self, size: int) -> None:
+        try:
+            self._all_held.add(size)
+        except RequestError:
+            self.refused = True
+            raise
+        self._held += size
+
+    def release(self) -> None:
+        """Give back the room that the body took."""
+        self._all_held.remove(self._held)
+        self._held = 0
 
     async def drain(self) -> None:
         """Read what is left of a body that was refused; nothing if its client waits to be asked."""
@@ -96,8 +140,8 @@ def asks_first(headers: Headers) -> bool:
     return headers.get("expect", "").lower() == "100-continue"
 
 
-class HostCheck:
-    """Refuses requests in a name that is not the server's.
+class HeadCheck:
+    """Refuses requests whose head is ambiguous, or in a name that is not the server's.
 
     A page from elsewhere whose name is made to point at a loopback address (DNS rebinding) is then
     no way into a server that only this machine should reach.
@@ -107,23 +151,35 @@ class HostCheck:
         self.app, self._names = app, frozenset(name.lower() for name in names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and self._names:
-            host = Headers(scope=scope).get("host", "")
-            if host_name(host) not in self._names:
-                refused = RequestError(
-                    400, "the server does not go by the name in Host; see regard serve --allow-host"
-                )
+        if scope["type"] == "http":
+            try:
+                self._check(Headers(scope=scope))
+            except RequestError as refused:
                 await refused.response()(scope, receive, send)
                 return
         await self.app(scope, receive, send)
 
+    def _check(self, headers: Headers) -> None:
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # a proxy that goes by the other of them would take our rest for its next request
+            raise RequestError(
+                400,
+                "the request has both Content-Length and Transfer-Encoding; send one of them",
+                {"Connection": "close"},
+            )
+        name = host_name(headers.get("host", ""))
+        if name is None:
+            raise RequestError(400, "Host is neither a name nor an address, with or without a port")
+        if self._names and name not in self._names:
+            raise RequestError(
+                400, "the server does not go by the name in Host; see regard serve --allow-host"
+            )
 
-def host_name(host: str) -> str:
-    """The name in a Host header, without a port."""
-    name = host.lower().strip()
-    if name.startswith("["):
-        return name[1:].partition("]")[0]
-    return name.partition(":")[0]
+
+def host_name(host: str) -> str | None:
+    """The name in a Host header, without a port; None if it is malformed."""
+    found = HOST.fullmatch(host.strip())
+    return None if found is None else (found["name"] or "").lower().strip("[]")
 
 
 def allowed_hosts(settings: ServerSettings) -> tuple[str, ...]:

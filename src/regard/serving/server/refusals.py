@@ -28,7 +28,16 @@ class RequestError(Exception):
 
 def busy(message: str, seconds: float) -> RequestError:
     """What a client is told that should come again after some `seconds`."""
-    return RequestError(503, message, {"Retry-After": str(max(1, math.ceil(seconds)))})
+    return RequestError(503, message, _after(seconds))
+
+
+def slow_down(message: str, seconds: float) -> RequestError:
+    """What a client is told that has sent too many requests, and may go on after some `seconds`."""
+    return RequestError(429, message, _after(seconds))
+
+
+def _after(seconds: float) -> dict[str, str]:
+    return {"Retry-After": str(max(1, math.ceil(seconds)))}
 
 
 def too_large(limit: int) -> RequestError:

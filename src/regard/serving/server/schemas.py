@@ -1,15 +1,36 @@
 """The shapes of requests and answers; the first half is LibreTranslate's, and named by it."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, NonNegativeInt, PositiveInt, Tag
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    Tag,
+)
 
 from regard.inspection.changes import WishForm
 from regard.inspection.document import LookDocument
 
 MOST_CHANGES = 64
 """Of a model's attention, in one request."""
-Format = Literal["text", "html"]
+LONGEST_NUMBER = 9
+"""Digits of a number that may be written as a text."""
+
+
+def read_number(value: Any) -> Any:
+    """A number for a text of digits, as programs write it that know texts alone."""
+    if not isinstance(value, str) or len(value) > LONGEST_NUMBER:
+        return value
+    return int(value) if value.isascii() and value.isdecimal() else value
+
+
+Count = Annotated[NonNegativeInt, BeforeValidator(read_number)]
+Format = Annotated[Literal["text", "html"], BeforeValidator(lambda value: value or "text")]
 Texts = Annotated[list[str], Field(min_length=1)]
 TAGS = frozenset(["text", "texts", "silence", "flatten", "force"])
 """What the errors of pydantic name besides fields: which of several shapes a value has."""
@@ -43,7 +64,7 @@ class TranslateRequest(Keyed):
     """The code of the language to translate into."""
     format: Format = "text"
     """html keeps the markup, and translates what stands between it."""
-    alternatives: NonNegativeInt = 0
+    alternatives: Count = 0
     """Other translations wanted besides the best; none for html."""
 
 
@@ -56,7 +77,7 @@ class StreamRequest(Keyed):
     """The code of its language; auto finds out."""
     target: str
     """The code of the language to translate into."""
-    alternatives: NonNegativeInt = 0
+    alternatives: Count = 0
     """Other translations wanted besides the best."""
 
 
@@ -85,7 +106,7 @@ class AttentionRequest(Keyed):
 
     q: str = Field(min_length=1)
     """The text."""
-    sentence: NonNegativeInt = 0
+    sentence: Count = 0
     """Which of its sentences, counted from 0 as /translate cuts the text into them."""
     source: str
     """The code of its language; auto finds out."""
@@ -93,9 +114,9 @@ class AttentionRequest(Keyed):
     """The code of the language to translate into."""
     changes: list[WishForm] = Field(default=[], max_length=MOST_CHANGES)
     """What to change in the model's attention."""
-    beam: PositiveInt | None = None
+    beam: Annotated[PositiveInt, BeforeValidator(read_number)] | None = None
     """Hypotheses kept at each step; otherwise as the model's recipe says."""
-    alternatives: NonNegativeInt = 0
+    alternatives: Count = 0
     """Other translations wanted besides the best."""
     tree: bool = False
     """Whether all hypotheses of the search are wanted, too."""

@@ -12,9 +12,10 @@ from fastapi import Depends, Request
 from regard.serving.server.detection import Detector, Guess, has_word
 from regard.serving.server.files import FileStore
 from regard.serving.server.gathering import Task
-from regard.serving.server.keys import Keys
+from regard.serving.server.keys import Keys, digest
 from regard.serving.server.metrics import Metrics
 from regard.serving.server.models import Models, Served
+from regard.serving.server.rates import RateLimit, address_name
 from regard.serving.server.refusals import RequestError, left_early
 from regard.serving.server.settings import ServerSettings
 
@@ -51,13 +52,23 @@ class Service:
     metrics: Metrics
     detector: Detector
     files: FileStore
+    rates: RateLimit
 
-    def check_key(self, request: Request, key: str | None) -> None:
-        """A refusal unless the request holds a key, if there are keys."""
+    def admit(self, request: Request, key: str | None) -> None:
+        """A refusal unless the request holds a key, if there are keys; or if its client, who is
+        told by the key or else by the address, has sent too many."""
+        given = key or bearer(request)
+        if self.keys and self.keys.admit(given):
+            self.rates.count(f"key {digest(given).hex()}")
+            return
+        # uvicorn puts here what a proxy at this machine says in X-Forwarded-For
+        self.rates.count(address_name(request.client.host if request.client else ""))
+        self.check_key(given)
+
+    def check_key(self, given: str) -> None:
+        """A refusal unless this is a key, if there are keys."""
         if not self.keys:
             return
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        given = key or (token.strip() if scheme.lower() == "bearer" else "")
         if not given:
             raise RequestError(
                 401,
@@ -160,7 +171,14 @@ def make_service(models: Models, settings: ServerSettings, keys: Keys, metrics: 
     """The service of some models, which learns to tell their languages apart."""
     detector = Detector(models.texts(LEARNED_FROM))
     files = FileStore(FILES_ROOM * settings.max_bytes)
-    return Service(settings, models, keys, metrics, detector, files)
+    rates = RateLimit(settings.rate_limit)
+    return Service(settings, models, keys, metrics, detector, files, rates)
+
+
+def bearer(request: Request) -> str:
+    """The key in the header of a request, or nothing."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 async def _leaves(request: Request) -> None:

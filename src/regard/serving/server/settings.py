@@ -41,10 +41,15 @@ class ServerSettings(Settings):
     """Seconds given to requests under way when the server is told to stop."""
     max_bytes: PositiveInt = 4 * 1024 * 1024
     """Longest body of a request; a longer one is answered 413."""
-    max_characters: PositiveInt = 10_000
-    """Longest text of a request, in characters."""
+    max_bytes_held: PositiveInt = 32 * 1024 * 1024
+    """Bytes of the bodies of all requests under way; one that would add more is answered 503."""
+    max_characters: PositiveInt = 50_000
+    """Characters that the texts of a request may have together."""
     max_texts: PositiveInt = 256
     """Most texts in one request."""
+    rate_limit: PositiveInt | None = None
+    """Requests a minute from one key, or where there are no keys from one address; the next are
+    answered 429. Not limited by default."""
     max_alternatives: PositiveInt = 10
     """Most alternatives to a translation that may be asked for."""
     max_beam: PositiveInt = 16

@@ -19,7 +19,7 @@ def test_languages(server):
 
 def test_settings_of_a_page(server):
     found = server.get("/frontend/settings").json()
-    assert found["charLimit"] == 10_000
+    assert found["charLimit"] == 50_000
     assert found["keyRequired"] is False
     assert found["alternativesLimit"] == 2
     assert found["suggestions"] is False

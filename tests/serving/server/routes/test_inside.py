@@ -31,6 +31,17 @@ def test_a_look_document(server, translator):
     assert document["before"] is None
 
 
+def test_a_look_is_compressed_when_asked(server):
+    asked = {"q": SENTENCE, **PAIR}
+    plain = server.post("/attention", json=asked, headers={"Accept-Encoding": "identity"})
+    packed = server.post("/attention", json=asked, headers={"Accept-Encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.headers["vary"] == "Accept-Encoding"
+    assert packed.json() == plain.json()
+    assert int(packed.headers["content-length"]) < int(plain.headers["content-length"])
+
+
 def test_changes_with_the_translation_before_them(server, translator):
     asked = {"q": SENTENCE, **PAIR, "changes": [SILENCE]}
     document = server.post("/attention", json=asked).json()

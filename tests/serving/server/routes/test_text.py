@@ -39,6 +39,33 @@ def test_forms(server, translator, way):
     assert len(answer.json()["alternatives"]) == 1
 
 
+@pytest.mark.parametrize(
+    "kind", [None, "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+)
+def test_fields_in_the_query_string(server, translator, kind):
+    fields = {"q": "L'été, il part.", **PAIR, "alternatives": "1"}
+    body = b"--x--\r\n" if kind and "multipart" in kind else b""
+    headers = {"Content-Type": kind} if kind else {}
+    answer = server.post("/translate", params=fields, content=body, headers=headers)
+    assert answer.json()["translatedText"] == translator(fields["q"]).text
+    assert len(answer.json()["alternatives"]) == 1
+    refused = server.post("/translate", params={"source": "fr"}, content=body, headers=headers)
+    assert refused.json()["error"] == "Invalid request: missing q parameter"
+    refused = server.post("/translate?q=%e9", content=body, headers=headers)
+    assert "the query string is not UTF-8" in refused.json()["error"]
+
+
+def test_json_as_other_programs_write_it(server, translator):
+    asked = {"q": SENTENCES[0], **PAIR, "alternatives": "1", "format": None, "api_key": ""}
+    for content, kind in (
+        (json.dumps(asked).encode("utf-8-sig"), "application/json"),
+        (json.dumps(asked), "application/vnd.api+json; charset=utf-8"),
+    ):
+        answer = server.post("/translate", content=content, headers={"Content-Type": kind}).json()
+        assert answer["translatedText"] == translator(SENTENCES[0]).text
+        assert len(answer["alternatives"]) == 1
+
+
 def test_lines_stay_lines(server, translator):
     answer = server.post("/translate", json={"q": "\n".join(SENTENCES) + "\n\n", **PAIR})
     expected = "\n".join(translator(sentence).text for sentence in SENTENCES) + "\n\n"
@@ -165,8 +192,12 @@ def test_detection(server):
         ({"q": "x", **PAIR, "format": "pdf"}, "format must be 'text' or 'html', got 'pdf'"),
         ({"q": "x", **PAIR, "alternatives": 99}, "alternatives must be at most 10"),
         ({"q": "x", **PAIR, "alternatives": -1}, "alternatives must be at least 0, got -1"),
-        ({"q": "x", **PAIR, "alternatives": "1"}, "alternatives must be a whole number, got '1'"),
+        ({"q": "x", **PAIR, "alternatives": "²"}, "alternatives must be a whole number, got '²'"),
+        ({"q": "x", **PAIR, "alternatives": "9" * 5000}, "alternatives must be a whole number"),
+        ({"q": "x", **PAIR, "alternatives": 10**400}, "alternatives must be at most 10"),
+        ({"q": "x", **PAIR, "alternatives": True}, "alternatives must be a whole number"),
         ({"q": "x" * 501, **PAIR}, "request (501) exceeds text limit (500)"),
+        ({"q": ["x" * 101] * 5, **PAIR}, "request (505) exceeds text limit (500)"),
         ({"q": ["x"] * 6, **PAIR}, "6 texts exceed the limit of 5"),
     ],
 )

@@ -15,11 +15,12 @@ REASONS = {
     408: "The request came too slowly.",
     413: "The request is too long.",
     415: "The body is of a kind that is not understood.",
+    429: "Too many requests came from one client; Retry-After says when to come again.",
     500: "The server made a mistake.",
     503: "Too many requests wait, or the server is stopping; Retry-After says when to come again.",
     504: "The answer took too long.",
 }
-READING = (400, 401, 403, 408, 413, 415, 500, 503, 504)
+READING = (400, 401, 403, 408, 413, 415, 429, 500, 503, 504)
 """What can become of a request with a body."""
 ASKING = (400, 500, 503)
 """What can become of one without."""
@@ -32,7 +33,7 @@ def errors(*statuses: int) -> Responses:
     found: Responses = {}
     for status in statuses:
         found[status] = {"model": Error, "description": REASONS[status]}
-        if status == 503:
+        if status in (429, 503):
             retry = {"description": "Seconds to wait.", "schema": {"type": "integer"}}
             found[status]["headers"] = {"Retry-After": retry}
     return found

@@ -102,7 +102,7 @@ async def _read(request: Request, service: Service) -> Sent:
         raise RequestError(400, explain(error)) from None
     except ClientDisconnect:
         raise left_early() from None
-    service.check_key(request, asked.api_key)
+    service.admit(request, asked.api_key)
     kind = ENDINGS.get(PurePath(name.lower()).suffix)
     if kind is None:
         raise RequestError(

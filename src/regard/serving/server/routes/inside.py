@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Request, Response
 
 from regard.corpora.pairs import Pair
 from regard.evaluation.pharaoh import format_links
@@ -10,6 +10,7 @@ from regard.inspection.document import LookDocument
 from regard.nouns import Link
 from regard.serving.server.asking import check_texts, lay_out_aside, wanted
 from regard.serving.server.bodies import JSON, body
+from regard.serving.server.compression import answer_compressed
 from regard.serving.server.refusals import RequestError
 from regard.serving.server.routes.described import READING, errors, taking
 from regard.serving.server.schemas import (
@@ -35,7 +36,7 @@ async def attention(
     asked: Annotated[AttentionRequest, Depends(body(AttentionRequest))],
     request: Request,
     service: Here,
-) -> SentenceLook:
+) -> Response:
     """Translate a sentence of a text and show what was attended to, of every layer and head.
 
     `parts` are maps of weights, bytes in base64 by layer, head, row and column, 255 being 1. With
@@ -58,7 +59,8 @@ async def attention(
             )
         costs = await count_tokens(served, chosen)
         found: list[LookDocument] = await service.run(request, served, task, chosen, costs)
-    return {**found[0], "sentence": asked.sentence, "sentences": len(lines)}
+    look: SentenceLook = {**found[0], "sentence": asked.sentence, "sentences": len(lines)}
+    return await answer_compressed(request, look)
 
 
 @router.post(

@@ -6,7 +6,7 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from regard import __version__
 from regard.serving.server.routes.described import ASKING, errors
 from regard.serving.server.schemas import ReadyState, State
-from regard.serving.server.service import Here
+from regard.serving.server.service import Here, bearer
 
 router = APIRouter(tags=["state"])
 
@@ -38,5 +38,5 @@ async def ready(request: Request, service: Here) -> Response:
 )
 async def metrics(request: Request, service: Here) -> Response:
     """Count requests, seconds, batches and tokens, in Prometheus' form."""
-    service.check_key(request, None)
+    service.check_key(bearer(request))
     return Response(service.metrics.text(), media_type=service.metrics.media_type)
