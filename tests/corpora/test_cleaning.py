@@ -170,6 +170,11 @@ def test_scripts_may_be_given():
     assert kept == pairs[:1]
 
 
+def test_foreign_words_count_as_letters_where_there_are_no_spaces():
+    pairs = [Pair("x", "AMIDE tool は画像の表示"), Pair("y", "The Medical Imaging は")]
+    assert cleaned(pairs, ("en", "ja")) == (pairs[:1], {"wrong script": 1})
+
+
 def test_half_of_the_letters_may_be_foreign():
     assert dropped(Pair("ab жш", "x"), Pair("a жш", "x")) == [None, "wrong script"]
 

@@ -17,6 +17,12 @@ def groups_of(found):
     return [(group.shortest, group.longest, group.count) for group in found]
 
 
+def test_letters_are_counted_where_there_are_no_spaces():
+    sources = ["これはペンです。", "Ja"]
+    found = score_by_length(sources, sources, sources, LengthSettings(groups=2), SETTINGS)
+    assert [group.longest for group in found] == [1, 8]
+
+
 def test_fixed_edges_are_the_longest_of_their_group_and_empty_groups_are_left_out():
     sources = sentences(2, 3, 4, 9, 10)
     lengths = LengthSettings(edges=(3, 6, 8))

@@ -7,6 +7,7 @@ from regard.inspection.alignment import (
     UNMEASURED,
     AlignmentSettings,
     align,
+    align_text,
     align_together,
     by_shares,
     by_word,
@@ -51,6 +52,21 @@ def test_pieces_become_words():
     torch.testing.assert_close(words.layers, want[None, None])
     assert words.rows == Axis(ROWS.words, ROWS.words, (0, 1, 2))
     assert words.columns.pieces == COLUMNS.words
+
+
+def test_links_of_words_without_spaces_are_links_of_their_letters():
+    cats = Axis(("▁the", "▁cat", "</s>"), ("the", "cat"), (0, 1, None))
+    neko = Axis(("▁", "この", "ねこ", "</s>"), ("この", "ねこ"), (None, 0, 1, None), (2, 2))
+    weights = torch.tensor([[0.1, 0, 0.9], [0.9, 0.1, 0], [0, 0.9, 0.1], [0, 0, 1]])
+    attention = Attention("cross", weights[None, None], neko, cats)
+    assert align(attention, PLAIN) == {(0, 0), (1, 1)}
+    assert align_text(attention, PLAIN) == {(0, 0), (0, 1), (1, 2), (1, 3)}
+    # The other model reads the same text in other pieces.
+    letters = Axis(("▁こ", "のね", "こ", "</s>"), ("こ", "のね", "こ"), (0, 1, 2, None), (1, 2, 1))
+    weights = torch.tensor([[0.8, 0.1, 0, 0.1], [0, 0.3, 0.6, 0.1], [0, 0, 0, 1]])
+    back = Attention("cross", weights[None, None], cats, letters)
+    together = align_together(attention, back, (PLAIN, PLAIN))
+    assert together == {(0, 0), (0, 1), (1, 2), (1, 3)}
 
 
 def test_the_sink_is_ignored_and_subwords_are_heard_together():

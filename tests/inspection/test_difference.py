@@ -1,13 +1,6 @@
 import pytest
 
-from regard.inspection.difference import Stretch, compare_words
-
-
-def stretches(before, after):
-    return [
-        (" ".join(one.before), " ".join(one.after))
-        for one in compare_words(before.split(), after.split())
-    ]
+from regard.inspection.difference import Stretch, compare_texts, separator
 
 
 @pytest.mark.parametrize(
@@ -20,17 +13,23 @@ def stretches(before, after):
         ("a b c d", "a x d", [("a", "a"), ("b c", "x"), ("d", "d")]),
         ("a b", "a b c", [("a b", "a b"), ("", "c")]),
         ("a a b", "a b", [("a", ""), ("a b", "a b")]),
+        ("猫が GNU を見る", "猫が GNU を聞く", [("猫が GNU を", "猫が GNU を"), ("見る", "聞く")]),
     ],
 )
 def test_words_agree_or_differ(before, after, wanted):
-    assert stretches(before, after) == wanted
+    assert compare_texts(before, after) == [Stretch(*one) for one in wanted]
 
 
 def test_long_texts_are_compared_word_by_word():
     """Words that occur often are words too: no rule of thumb takes them for junk."""
-    long = ["the"] * 300
-    assert compare_words(long, [*long, "end"]) == [
-        Stretch(tuple(long), tuple(long)),
-        Stretch((), ("end",)),
-    ]
-    assert [one.same for one in compare_words(long, [*long, "end"])] == [True, False]
+    long = " ".join(["the"] * 300)
+    found = compare_texts(long, f"{long} end")
+    assert found == [Stretch(long, long), Stretch("", "end")]
+    assert [one.same for one in found] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "between"), [("", "a", ""), ("a", "b", " "), ("を", "b", ""), ("a", "見", "")]
+)
+def test_parts_have_a_space_between_them_where_scripts_do(left, right, between):
+    assert separator(left, right) == between

@@ -176,6 +176,15 @@ def test_an_unknown_word_has_its_space_and_may_be_named():
     assert axis.word_of == (None, 0, 1, 2, 2, 3, None)
 
 
+def test_words_without_spaces_are_what_pieces_hold():
+    pieces = train_tokenizer(["猫は Debian 猫は Debian"], TokenizerSettings(size=280))
+    ids = pieces.encode(["猫は猫はDebianは。"])[0]
+    axis = name_axis([*ids, EOS], pieces)
+    assert axis.words == ("猫は", "猫", "は", "Debian", "は", "。")
+    assert axis.units == axis.sizes == (2, 1, 1, 1, 1, 1)
+    assert set(axis.word_of) == {*range(6), None}
+
+
 def test_a_part_that_is_not_there_is_named():
     recording = record(Fake(), *batch(), parts=("cross",))
     with pytest.raises(SettingsError, match="no decoder attention was recorded, found cross"):

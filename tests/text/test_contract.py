@@ -13,6 +13,7 @@ from regard.errors import TextError
 from regard.text.build import TokenizerSettings, load_tokenizer, train_tokenizer
 from regard.text.normalize import normalize
 from regard.text.special import BOS, EOS, PAD, SPECIAL_PIECES, UNK
+from regard.text.word_units import has_unspaced, merge_units
 from text.lessons import KINDS, SUBWORDS, TEXTS, learned, sampled
 
 quick = hypothesis_settings(max_examples=60, deadline=None)
@@ -27,11 +28,14 @@ numbers = st.lists(st.integers(0), max_size=30)
 
 def check_words(tokenizer, ids):
     """Each word has its tokens, in order, and no token has a word that is not there."""
-    words, numbered = tokenizer.decode(ids).split(), tokenizer.words(ids)
+    text, numbered = tokenizer.decode(ids), tokenizer.words(ids)
     assert len(numbered) == len(ids)
     found = [number for number in numbered if number is not None]
     assert found == sorted(found)
-    assert set(found) == set(range(len(words)))
+    merged = merge_units(text, found)  # letters that one token has together are one word
+    assert {merged.word_of[number] for number in found} == set(range(len(merged.words)))
+    if not has_unspaced(text):
+        assert set(found) == set(range(len(text.split())))
 
 
 @every_kind

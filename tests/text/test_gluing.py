@@ -13,6 +13,7 @@ from regard.text.gluing import glue
         ("( so )", "(so)"),
         (". a", ". a"),
         ("d.h. er", "d.h. er"),
+        ("Debian の 起動 （ 図 1 ） 。", "Debian の起動（図 1）。"),
         ("", ""),
     ],
 )

@@ -16,7 +16,7 @@ from regard.corpora.readers import FilesSettings, read_lines, read_pairs
 from regard.errors import SettingsError
 from regard.evaluation.alignment_error import AlignmentScore, score_alignments
 from regard.evaluation.pharaoh import check_gold, flip_gold, format_links, read_pharaoh
-from regard.inspection.alignment import PLAIN, UNMEASURED, AlignmentSettings, Reading, align
+from regard.inspection.alignment import PLAIN, UNMEASURED, AlignmentSettings, Reading, align_text
 from regard.inspection.sinks import FLOOR, SinkTally
 from regard.inspection.symmetrize import Symmetry
 from regard.nouns import GoldAlignment, Link
@@ -27,6 +27,7 @@ from regard.serving.aligning import Directed
 from regard.serving.dictionary import write_dictionary
 from regard.serving.dictionary_learning import learn_dictionary
 from regard.streams import pick
+from regard.text.word_units import count_units
 
 WORTH_A_WORD = 0.05
 """A head that parks this share of its attention on one piece is spoken of."""
@@ -230,11 +231,12 @@ class _GoldFile(NamedTuple):
     reversed: bool = False
     """Whether a link has the target's word first."""
 
-    def read(self, pairs: Sequence[Pair]) -> list[GoldAlignment]:
+    def read(self, pairs: Sequence[Pair], *, cut_apart: bool) -> list[GoldAlignment]:
         """The gold alignments of `pairs`, whose words they must not go beyond."""
         lines = read_pharaoh(read_lines(self.name), counted_from=self.counted_from, name=self.name)
         gold = [flip_gold(each) if self.reversed else each for each in lines]
-        sizes = ((len(pair.source.split()), len(pair.target.split())) for pair in pairs)
+        count = (lambda text: len(text.split())) if cut_apart else count_units
+        sizes = ((count(pair.source), count(pair.target)) for pair in pairs)
         check_gold(gold, sizes, name=self.name)
         return gold
 
@@ -280,7 +282,7 @@ def _choose(run: Run, back: Run | None, task: _Task) -> _Task:
     if task.from_user:
         pairs = list(task.pairs)
         task = task._replace(pairs=pairs)
-        gold = task.gold.read(pairs) if task.gold else None
+        gold = task.gold.read(pairs, cut_apart=task.cut_apart) if task.gold else None
     else:
         data = load_data(run.folder)
         pairs = aligning.read_valid(data)
@@ -363,7 +365,7 @@ def _align(
     gold: list[GoldAlignment] = []
     if task.gold is not None:
         pairs = list(task.pairs)
-        gold = task.gold.read(pairs)
+        gold = task.gold.read(pairs, cut_apart=task.cut_apart)
         task = task._replace(pairs=pairs)
     links: list[frozenset[Link]] = []
     tally = SinkTally()
@@ -399,7 +401,7 @@ def _find(
     for attention in aligning.attend_pairs(ways[0].run, task.pairs, cut_apart=task.cut_apart):
         if not ways[0].settings.sinks:
             tally.add(attention)
-        yield align(attention, ways[0].settings)
+        yield align_text(attention, ways[0].settings)
 
 
 def _note_sinks(tally: SinkTally) -> None:

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from regard.errors import SettingsError
 from regard.inspection.changes import Flattened, ForcedWords, Silenced, Wish, Word
-from regard.inspection.difference import compare_words
+from regard.inspection.difference import compare_texts, separator
 from regard.inspection.record import PARTS, Part
 
 GONE, NEW = "red strike", "bold green"
@@ -75,16 +75,18 @@ def mark_difference(before: str, after: str, *, coloured: bool) -> Text:
     Where there is no colour the marks are those of wdiff: `[-gone-] {+new+}`.
     """
     marks = (("", ""), ("", "")) if coloured else (("[-", "-]"), ("{+", "+}"))
-    words: list[Text] = []
-    for stretch in compare_words(before.split(), after.split()):
+    shown, last = Text(), ""
+    for stretch in compare_texts(before, after):
         if stretch.same:
-            words.append(Text(" ".join(stretch.after)))
+            shown.append(f"{separator(last, stretch.after)}{stretch.after}")
+            last = stretch.after
             continue
         sides = zip((stretch.before, stretch.after), (GONE, NEW), marks, strict=True)
         for side, style, (left, right) in sides:
             if side:
-                words.append(Text(f"{left}{' '.join(side)}{right}", style))
-    return Text(" ").join(words)
+                shown.append(separator(last, side)).append(f"{left}{side}{right}", style)
+                last = side
+    return shown
 
 
 def _word(asked: str) -> Word:

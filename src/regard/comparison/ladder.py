@@ -14,6 +14,7 @@ from regard.evaluation.resampling import Resampled, interval, mean_over, resampl
 from regard.evaluation.scores import ScoreSettings, build_metrics
 from regard.evaluation.significance import p_value
 from regard.recipes.prepare import Data
+from regard.text.word_units import count_units
 
 BLEU, CHRF = "BLEU", "chrF2"
 PLAIN = ScoreSettings(metrics=("bleu",), resamples=0)
@@ -275,7 +276,7 @@ def _compared(systems: Sequence[_System]) -> tuple[Standing, ...]:
 
 def _quarters(test: _Sentences) -> tuple[Quarter, ...]:
     """The groups that lengths fall into, whatever the translations."""
-    lengths = np.array([len(source.split()) for source in test.sources])
+    lengths = np.array([count_units(source) for source in test.sources])
     quarters = []
     for group in _by_length(test.references, test):
         inside = lengths[(lengths >= group.shortest) & (lengths <= group.longest)]

@@ -30,6 +30,7 @@ from regard.serving.aligning import align_pairs, attends, choose_on_valid, read_
 from regard.serving.scoring import translator_perplexity
 from regard.serving.searching import search_settings
 from regard.serving.translator import Translator
+from regard.text.word_units import count_units
 from regard.training.loop import Reporter, last_progress
 
 SCORES = ScoreSettings(metrics=("bleu", "chrf"))
@@ -43,7 +44,8 @@ class Surprise(Record):
     per_token: float
     """Perplexity for each token of its own vocabulary, EOS included."""
     per_word: float
-    """The same surprise shared out over the words that spaces part: any vocabularies compare."""
+    """The same surprise shared out over words, or letters in scripts without spaces: any
+    vocabularies compare."""
     bits_per_character: float
 
 
@@ -210,7 +212,7 @@ def _translate(
 
 def _surprise(measured: Perplexity, references: list[str]) -> Surprise:
     nats = math.log(measured.value) * measured.num_tokens
-    words = sum(len(text.split()) for text in references)
+    words = sum(map(count_units, references))
     characters = sum(len(text.strip()) for text in references)
     return Surprise(
         per_token=measured.value,

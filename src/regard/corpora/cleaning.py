@@ -15,6 +15,7 @@ from regard.corpora.pairs import Pair
 from regard.corpora.seen import Seen, hash_texts
 from regard.settings import Settings
 from regard.streams import chunked
+from regard.text.word_units import UNSPACED_SCRIPTS, split_units
 
 CHUNK = 8192
 """Pairs looked at together."""
@@ -56,7 +57,8 @@ class CleaningSettings(Settings):
     drop_control: bool = True
     """Drop pairs with control characters (tabs are fine) or U+FFFD, the mark of lost text."""
     max_words: PositiveInt | None = 250
-    """Drop pairs with more words, as spaces divide them, than this; null allows any number."""
+    """Drop pairs with more words, as spaces divide them, than this; null allows any number. Text of
+    scripts without spaces has few such words: there `max_characters` is the limit."""
     max_characters: PositiveInt | None = 2000
     """Drop pairs with more characters than this; null allows any number."""
     max_ratio: float | None = Field(default=6.0, ge=1)
@@ -241,15 +243,24 @@ def _is_identical(pair: Pair) -> bool:
 
 
 def _is_foreign(expected: Sequence[frozenset[str]], pair: Pair) -> bool:
-    """Whether more than half of the letters of a side have names that begin otherwise."""
+    """Whether more than half of the letters of a side have names that begin otherwise.
+
+    For a script without spaces a word of another counts as one letter: it says no more than that,
+    and Japanese that names programs may be Latin for the most part.
+    """
     for side, names in zip(pair, expected, strict=True):
         if not names or (side.isascii() and "LATIN" in names):
             continue
-        letters = {char: count for char, count in Counter(side).items() if char.isalpha()}
+        read = side if names & SPACED_NAMES else "".join(map(_first_letter, split_units(side)))
+        letters = {char: count for char, count in Counter(read).items() if char.isalpha()}
         foreign = sum(count for char, count in letters.items() if script_name(char) not in names)
         if 2 * foreign > sum(letters.values()):
             return True
     return False
+
+
+def _first_letter(word: str) -> str:
+    return next(filter(str.isalpha, word), "")
 
 
 @lru_cache(maxsize=1 << 16)
@@ -317,6 +328,13 @@ SCRIPTS = {
     "Tibt": "TIBETAN",
 }
 """ISO 15924 codes -> the words that the Unicode names of their letters begin with."""
+SPACED_NAMES = frozenset(
+    name
+    for code, names in SCRIPTS.items()
+    if code not in UNSPACED_SCRIPTS
+    for name in names.split()
+) - {"CJK", "IDEOGRAPHIC"}
+"""The words of scripts that put spaces between words; Korean has Chinese characters, too."""
 SEVERAL_SCRIPTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("az", "bs", "kk", "ky", "sr", "tg", "tk", "tt", "uz"), ("Cyrl", "Latn")),
     **dict.fromkeys(("ha", "ku", "ms", "ug"), ("Arab", "Latn")),

@@ -19,6 +19,7 @@ from regard.corpora.signs import Shown, SignCount
 from regard.corpora.splits import HELD_OUT, SplitSettings, split_corpus
 from regard.errors import CorpusError
 from regard.streams import chunked
+from regard.text.word_units import count_units
 
 Tell = Callable[[str, int], None]
 """Is told what is being done, and with how many pairs so far."""
@@ -200,7 +201,7 @@ class _SplitScan:
             for pair in chunk:
                 self._alignment.add(pair)
                 for place, text in enumerate(pair):
-                    self._words[place][len(text.split())] += 1
+                    self._words[place][count_units(text)] += 1
                     self._characters[place][len(text)] += 1
                     self._signs[place].add(text)
             yield from chunk

@@ -14,13 +14,12 @@ from regard.corpora.pairs import Corpus, Pair, SplitName
 from regard.corpora.seen import Hashes, hash_texts
 from regard.corpora.splits import HELD_OUT, normalise
 from regard.streams import chunked
+from regard.text.word_units import UNSPACED_SCRIPTS
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
 EXAMPLES = 8
 """New words and characters that are kept to be shown."""
-UNSPACED = frozenset({"Hani", "Hans", "Hant", "Jpan", "Khmr", "Laoo", "Mymr", "Thai", "Tibt"})
-"""Scripts that put no spaces between words."""
 
 _WORD = re.compile(r"[^\W_]+")
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no bit of a hash is lost
@@ -167,7 +166,7 @@ def _leak(split: SplitName, within: SplitName, met: Sequence[NDArray[np.bool_]])
 def _read(split: SplitName, pairs: Iterator[Pair], languages: tuple[str, str]) -> _HeldOut:
     words: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     characters: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-    spaced = [UNSPACED.isdisjoint(scripts_of(language)) for language in languages]
+    spaced = [UNSPACED_SCRIPTS.isdisjoint(scripts_of(language)) for language in languages]
     hashes = []
     for chunk in chunked(pairs, CHUNK):
         hashes.append(hash_pairs(chunk))

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from regard.corpora.cleaning import script_name, scripts_of
 from regard.settings import Settings
+from regard.text.word_units import UNSPACED_SCRIPTS
 
 BleuTokenizer = Literal[
     "13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200"
@@ -30,7 +31,6 @@ and technical words may be written."""
 KANA = 0.05
 """Of Chinese characters and kana together this share of kana makes a text Japanese."""
 _CHINESE = frozenset(["Hani", "Hans", "Hant"])
-_OTHER_UNSPACED = frozenset(["Khmr", "Laoo", "Mymr", "Thai", "Tibt"])
 _LETTERS = {
     "ja": frozenset(["HIRAGANA", "KATAKANA"]),
     "zh": frozenset(["CJK", "IDEOGRAPHIC", "BOPOMOFO"]),
@@ -104,7 +104,7 @@ def _kind_of(scripts: frozenset[str]) -> Kind | None:
         return "zh"
     if "Kore" in scripts:
         return "ko"
-    return "other" if scripts & _OTHER_UNSPACED else None
+    return "other" if scripts & UNSPACED_SCRIPTS else None
 
 
 def _kind_by_letters(references: Sequence[str]) -> Kind | None:

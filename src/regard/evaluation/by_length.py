@@ -11,13 +11,14 @@ from pydantic import Field, PositiveInt, field_validator
 from regard.evaluation.metrics import check_lines
 from regard.evaluation.scores import Score, ScoreSettings, build_metrics, score_counts
 from regard.settings import Settings
+from regard.text.word_units import count_units
 
 
 class LengthSettings(Settings):
     """How sentences are sorted by length."""
 
     unit: Literal["words", "characters"] = "words"
-    """What a length counts; words are what white space parts."""
+    """What a length counts; words are what white space parts, or letters in scripts without it."""
     edges: tuple[PositiveInt, ...] = ()
     """The longest length of each group but the last, which is open; empty: equal shares."""
     groups: Annotated[int, Field(ge=2)] = 5
@@ -51,7 +52,7 @@ def score_by_length(
 ) -> list[LengthGroup]:
     """The scores of each group of source lengths, the shortest first; no group is empty."""
     check_lines(sources=sources, hypotheses=hypotheses, references=references)
-    sizes = [len(line.split() if lengths.unit == "words" else line) for line in sources]
+    sizes = [(count_units if lengths.unit == "words" else len)(line) for line in sources]
     edges = list(lengths.edges) or _equal_shares(sizes, lengths.groups)
     number = np.array([bisect_left(edges, size) for size in sizes])  # (N,)
     metrics = build_metrics(settings, references)

@@ -1,8 +1,10 @@
 """Which source word a target word came from, read off cross attention."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
+from itertools import accumulate, pairwise
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from pydantic import Field, NonNegativeInt
@@ -61,11 +63,36 @@ UNMEASURED = AlignmentSettings(shares=True, links="grow-diag")
 
 
 def align(attention: Attention, settings: AlignmentSettings) -> frozenset[Link]:
-    """The links of one sentence.
+    """The links of one sentence, between the words of its attention.
 
     What goes to `</s>`, where a head looks when it has nothing to look for, does not count.
     """
     return read_links(word_map(attention, settings), settings.links, settings.threshold)
+
+
+def align_text(attention: Attention, settings: AlignmentSettings) -> frozenset[Link]:
+    """The links of one sentence, between the units of its texts, as `split_units` divides them.
+
+    These are its words, save in scripts without spaces: of two words that are linked, each letter
+    of one is linked with each of the other.
+    """
+    links = align(attention, settings)
+    return spread_links(links, attention.columns.sizes, attention.rows.sizes)
+
+
+def spread_links(
+    links: frozenset[Link], columns: Sequence[int], rows: Sequence[int]
+) -> frozenset[Link]:
+    """Links between words as links between the units that they are made of, so many each."""
+    if len(columns) == sum(columns) and len(rows) == sum(rows):
+        return links
+    here, there = ([*accumulate(sizes, initial=0)] for sizes in (columns, rows))
+    return frozenset(
+        (source, target)
+        for column, row in links
+        for source in range(here[column], here[column + 1])
+        for target in range(there[row], there[row + 1])
+    )
 
 
 def align_together(
@@ -77,13 +104,36 @@ def align_together(
     """The links of one sentence by two models, source to target and back: their maps are averaged.
 
     `backward` has the target along its columns. Both maps count by shares, whatever the settings
-    say, so that they are of one scale.
+    say, so that they are of one scale. The links are between the units of the texts.
     """
     here, there = (
         word_map(attention, each.model_copy(update={"shares": True}))
         for attention, each in zip((forward, backward), settings, strict=True)
     )
-    return read_links((here + there.mT) / 2, how)  # of (T', S')
+    rows = _common_parts(forward.rows, backward.columns)
+    columns = _common_parts(forward.columns, backward.rows)
+    here = here[rows.first][:, columns.first]  # (T", S")
+    there = there.mT[rows.second][:, columns.second]  # (T", S")
+    return spread_links(read_links((here + there) / 2, how), columns.sizes, rows.sizes)
+
+
+class _Parts(NamedTuple):
+    """A text cut where either of two models begins a word."""
+
+    sizes: list[int]
+    """The units of each part."""
+    first: list[int]
+    """The word of the first model that each part is in."""
+    second: list[int]
+
+
+def _common_parts(first: Axis, second: Axis) -> _Parts:
+    """The parts of a text whose words, read by two models, are of other sizes."""
+    ends = [list(accumulate(axis.sizes)) for axis in (first, second)]
+    cuts = sorted({*ends[0], *ends[1]})
+    sizes = [last - begin for begin, last in pairwise([0, *cuts])]
+    words = ([bisect_left(some, cut) for cut in cuts] for some in ends)
+    return _Parts(sizes, *words)
 
 
 def word_map(attention: Attention, settings: AlignmentSettings) -> Tensor:
@@ -159,4 +209,4 @@ def _membership(word_of: Sequence[int | None], words: int) -> Tensor:
 
 
 def _words_of(axis: Axis) -> Axis:
-    return Axis(axis.words, axis.words, tuple(range(len(axis.words))))
+    return Axis(axis.words, axis.words, tuple(range(len(axis.words))), axis.units)

@@ -8,11 +8,13 @@ from torch import Tensor
 from typing_extensions import TypedDict  # pydantic, which reads these, takes no other before 3.12
 
 from regard.decoding.tree import Fate
+from regard.inspection.alignment import align
 from regard.inspection.changes import Wish, write_changes
 from regard.inspection.look import Look
 from regard.inspection.record import Attention, Axis, Part
 from regard.inspection.sinks import find_sinks
 from regard.text.special import BOS, SPECIAL_PIECES
+from regard.text.word_units import split_units
 
 VERSION = 1
 """Of the document's form: a viewer draws the one it knows."""
@@ -173,7 +175,7 @@ def _target_axis(look: Look) -> Axis | None:
 def _sentence(text: str, axis: Axis | None) -> Sentence:
     """A sentence that no attention names has words and no pieces."""
     if axis is None:
-        return {"text": text, "pieces": [], "words": text.split(), "word_of": []}
+        return {"text": text, "pieces": [], "words": split_units(text), "word_of": []}
     return {
         "text": text,
         "pieces": list(axis.pieces),
@@ -195,7 +197,8 @@ def _pack(weights: Tensor) -> str:
 def _links(look: Look) -> Links | None:
     if "cross" not in look.parts:
         return None
-    return {"links": sorted(look.alignment()), "by": str(look.reading)}
+    links = align(look.parts["cross"], look.reading)  # between the words that the document has
+    return {"links": sorted(links), "by": str(look.reading)}
 
 
 def _sinks(attention: Attention) -> list[SinkFound]:

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from regard.decoding.tree import SearchTree
 from regard.errors import SettingsError
-from regard.inspection.alignment import AlignmentSettings, align, by_word
+from regard.inspection.alignment import AlignmentSettings, align_text, by_word
 from regard.inspection.notebook import notebook_html
 from regard.inspection.plot import plot_attention, plot_grid
 from regard.inspection.plot_arcs import plot_arcs
@@ -95,8 +95,11 @@ class Look:
         return find_sinks(self.attention(part, words=False))
 
     def alignment(self, settings: AlignmentSettings | None = None) -> frozenset[Link]:
-        """Which source words and target words belong together: (source, target), from 0."""
-        return align(self.attention(words=False), settings or self.reading)
+        """Which source words and target words belong together: (source, target), from 0.
+
+        In scripts without spaces single letters: they are counted as `split_units` divides texts.
+        """
+        return align_text(self.attention(words=False), settings or self.reading)
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows, in its own theme; None where there is nothing to see."""

@@ -12,6 +12,7 @@ from regard.errors import SettingsError
 from regard.models.contracts import AnyModel
 from regard.text.special import BOS, EOS, SPECIAL_PIECES, UNK
 from regard.text.tokenizer import Tokenizer
+from regard.text.word_units import has_unspaced, merge_units
 from regard.types import Padded, Site, Watch
 
 Part = Literal["encoder", "decoder", "cross"]
@@ -30,6 +31,16 @@ class Axis(NamedTuple):
     The space before an unknown word is part of it: a model that says this space has decided what
     follows, and often looks at its source then and not later.
     """
+    units: tuple[int, ...] = ()
+    """How many units of the text each word is made of, as `split_units` divides it; none: one each.
+
+    In scripts without spaces a word is what a piece of the model holds, and a unit is a letter.
+    """
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The units of each word, written out."""
+        return self.units or (1,) * len(self.words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,11 +189,15 @@ def name_axis(ids: Sequence[int], tokenizer: Tokenizer, unknown: Sequence[str] =
         if behind == UNK and numbers[place] is None:
             numbers[place] = numbers[place + 1]
     before, after = [SPECIAL_PIECES[BOS]] * first, [SPECIAL_PIECES[EOS]] * (len(ids) - last)
-    return Axis(
-        pieces=(*before, *tokenizer.pieces(inner), *after),
-        words=tuple(tokenizer.decode(inner, unknown).split()),
-        word_of=(*(None for _ in before), *numbers, *(None for _ in after)),
-    )
+    pieces = (*before, *tokenizer.pieces(inner), *after)
+    text = tokenizer.decode(inner, unknown)
+    units: tuple[int, ...] = ()
+    if has_unspaced(text):
+        words, units, word_of = merge_units(text, set(numbers))
+        numbers = [None if number is None else word_of[number] for number in numbers]
+    else:
+        words = tuple(text.split())
+    return Axis(pieces, words, (*(None for _ in before), *numbers, *(None for _ in after)), units)
 
 
 def name_attention(

@@ -39,6 +39,7 @@ from regard.recipes.memory import available_memory, forget_peak, format_bytes, p
 from regard.recipes.run_folder import RunFolder, new_model
 from regard.recipes.schema import Recipe
 from regard.text.special import UNK
+from regard.text.word_units import count_units
 from regard.training.checkpoints import list_checkpoints
 from regard.training.loop import Task, TrainingSettings, fit
 from regard.types import Batch
@@ -201,7 +202,7 @@ def _measure_text(prepared: Prepared) -> _Text:
     store = prepared.valid
     pairs = list(prepared.data.read("valid"))
     ids = [side.ids for side in store.take(np.arange(len(store)))]
-    words = [sum(len(pair[place].split()) for pair in pairs) for place in (0, 1)]
+    words = [sum(count_units(pair[place]) for pair in pairs) for place in (0, 1)]
     return _Text(
         (source.size, target.size),
         Sides(*(len(some) / max(1, count) for some, count in zip(ids, words, strict=True))),

@@ -14,7 +14,7 @@ from regard.corpora.readers import read_lines
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.pharaoh import read_pharaoh
 from regard.files import write_whole
-from regard.inspection.alignment import UNMEASURED, AlignmentSettings, align, align_together
+from regard.inspection.alignment import UNMEASURED, AlignmentSettings, align_text, align_together
 from regard.inspection.record import Attention, Axis, Part, count_heads, record
 from regard.inspection.symmetrize import Symmetry, flip, symmetrize
 from regard.json_files import read_json, why
@@ -160,7 +160,7 @@ def align_pairs(
 ) -> Iterator[frozenset[Link]]:
     """The links of each pair, in order."""
     attentions = attend_pairs(run, pairs, cut_apart=cut_apart)
-    return (align(attention, settings) for attention in attentions)
+    return (align_text(attention, settings) for attention in attentions)
 
 
 class Directed(NamedTuple):
@@ -184,14 +184,15 @@ def align_both(
     it answers its best word of the other side, and these links are put together in that way.
     """
     by_rows = [way.settings.model_copy(update={"links": "rows"}) for way in (forward, backward)]
-    here, there = tee(pairs)
-    attentions = attend_pairs(forward.run, here, cut_apart=cut_apart)
-    back = attend_back(backward.run, there, cut_apart=cut_apart)
+    kept, read = tee(pairs)
+    attentions = attend_pairs(forward.run, kept, cut_apart=cut_apart)
+    back = attend_back(backward.run, read, cut_apart=cut_apart)
     for one, other in zip(attentions, back, strict=True):
         if how is None:
             yield align_together(one, other, (forward.settings, backward.settings))
         else:
-            yield symmetrize(align(one, by_rows[0]), flip(align(other, by_rows[1])), how)
+            here, there = align_text(one, by_rows[0]), flip(align_text(other, by_rows[1]))
+            yield symmetrize(here, there, how)
 
 
 def attend_back(run: Run, pairs: Iterable[Pair], *, cut_apart: bool = False) -> Iterator[Attention]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
-from regard.inspection.difference import compare_words
+from regard.inspection.difference import compare_texts, separator
 from regard.nouns import Hypothesis
 from regard.serving.lines import Line
 from regard.text.tokenizer import Tokenizer
@@ -91,15 +91,14 @@ def write_answer(
 
 def _marked(before: str, after: str) -> str:
     """HTML of `after`, with what it lost and gained against `before`."""
-    shown = []
-    for stretch in compare_words(before.split(), after.split()):
-        if stretch.same:
-            shown.append(escape(" ".join(stretch.after)))
-            continue
-        for tag, side in (("del", stretch.before), ("ins", stretch.after)):
+    shown, last = "", ""
+    for stretch in compare_texts(before, after):
+        sides = ("", stretch.after), ("del", stretch.before), ("ins", stretch.after)
+        for tag, side in sides[:1] if stretch.same else sides[1:]:
             if side:
-                shown.append(f"<{tag}>{escape(' '.join(side))}</{tag}>")
-    return " ".join(shown)
+                marked = f"<{tag}>{escape(side)}</{tag}>" if tag else escape(side)
+                shown, last = f"{shown}{separator(last, side)}{marked}", side
+    return shown
 
 
 def _join(chosen: Sequence[Said], target: Tokenizer) -> Candidate:

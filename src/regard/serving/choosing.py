@@ -13,10 +13,11 @@ from regard.inspection.alignment import (
     PLAIN,
     UNMEASURED,
     AlignmentSettings,
-    align,
+    align_text,
     by_word,
     link,
     pick_by_shares,
+    spread_links,
 )
 from regard.inspection.record import Attention
 from regard.inspection.sinks import without_sinks
@@ -54,7 +55,7 @@ def choose_by_gold(attentions: Sequence[Attention], gold: Sequence[GoldAlignment
     views = _views(attentions[0])
     counts = torch.zeros(3, len(views))  # links, sure ones hit, possible ones hit
     for attention, truth in zip(attentions, gold, strict=True):
-        found = _best_of_rows(_maps(attention))  # (C, T', S')
+        found = _unit_links(attention)  # (C, T', S')
         sure, possible = (_matrix(links, found) for links in truth)  # (T', S')
         counts += torch.stack([(found & which).sum((-1, -2)) for which in (found, sure, possible)])
     num_sure = sum(len(truth.sure) for truth in gold)
@@ -64,7 +65,7 @@ def choose_by_gold(attentions: Sequence[Attention], gold: Sequence[GoldAlignment
     ]
     best = sorted(range(len(views)), key=errors.__getitem__)[:FINALISTS]
     links = _read_in_every_way(attentions, [views[number] for number in best])
-    links = {PLAIN: [align(each, PLAIN) for each in attentions], **links}
+    links = {PLAIN: [align_text(each, PLAIN) for each in attentions], **links}
     scored = [Choice(way, score_alignments(each, gold).error_rate) for way, each in links.items()]
     return min(scored, key=lambda choice: choice.error)
 
@@ -80,7 +81,9 @@ def _read_in_every_way(
             words, place = by_word(seen, shift=view.shift), (view.layer, view.head)
             for shares in (False, True):
                 weights = pick_by_shares(words, [place])[0] if shares else words.pick(*place)
-                rows, columns = link(weights), flip(link(weights.mT))  # of (T', S')
+                links = link(weights), flip(link(weights.mT))  # of (T', S')
+                sizes = attention.columns.sizes, attention.rows.sizes
+                rows, columns = (spread_links(each, *sizes) for each in links)
                 way = view.settings.model_copy(update={"shares": shares, "links": "rows"})
                 found[way].append(rows)
                 for how in SYMMETRIES:
@@ -101,8 +104,8 @@ def choose_by_agreement(forward: Sequence[Attention], backward: Sequence[Attenti
     common = torch.zeros(len(here), len(there))
     sizes = torch.zeros(len(here), 1), torch.zeros(1, len(there))
     for one, other in zip(forward, backward, strict=True):
-        found = _best_of_rows(_maps(one)).flatten(1).float()  # (C, T' * S')
-        back = _best_of_rows(_maps(other)).mT.flatten(1).float()  # (C', T' * S')
+        found = _unit_links(one).flatten(1).float()  # (C, T' * S')
+        back = _unit_links(other).mT.flatten(1).float()  # (C', T' * S')
         common += found @ back.mT  # (C, C')
         sizes[0].add_(found.sum(1, keepdim=True))
         sizes[1].add_(back.sum(1)[None])
@@ -146,6 +149,14 @@ def _maps(attention: Attention) -> Tensor:
     seen, places = without_sinks(attention), list(_places(*attention.layers.shape[:2]))
     both = [pick_by_shares(by_word(seen, shift=shift), places) for shift in (False, True)]
     return torch.cat(both)  # (C, T', S')
+
+
+def _unit_links(attention: Attention) -> Tensor:
+    """True where a unit of the target has its best one of the source, by every map: (C, T', S')."""
+    found = _best_of_rows(_maps(attention))
+    axes = attention.rows, attention.columns
+    rows, columns = (torch.tensor(axis.sizes, dtype=torch.long) for axis in axes)
+    return found.repeat_interleave(rows, 1).repeat_interleave(columns, 2)
 
 
 def _best_of_rows(maps: Tensor) -> Tensor:

@@ -33,6 +33,7 @@ from regard.serving.inline.sentences import split_sentences
 from regard.serving.inline.sides import Blocks, Side, Span, block
 from regard.serving.lines import mend, split_long
 from regard.serving.translator import Translator
+from regard.text.word_units import has_unspaced
 
 _SPACES = "&nbsp;", "&#160;", "&#xa0;", "&#xA0;"
 _SPACE = re.compile(rf"(?:\s|{'|'.join(_SPACES)})*")
@@ -301,9 +302,20 @@ def _link_copies(
 
 
 def _find_word(word: str, text: str) -> list[Span]:
-    """Where a word stands in a text."""
-    found = re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text)
-    return [Span(*one.span()) for one in found]
+    """Where a word stands in a text; letters of a script without spaces end it as a space does."""
+    return [
+        Span(*one.span())
+        for one in re.finditer(re.escape(word), text)
+        if not (
+            _goes_on(text[max(0, one.start() - 1) : one.start()])
+            or _goes_on(text[one.end() : one.end() + 1])
+        )
+    ]
+
+
+def _goes_on(letter: str) -> bool:
+    """Whether a word goes on with what stands beside it."""
+    return re.match(r"\w", letter) is not None and not has_unspaced(letter)
 
 
 def _outer_space(text: str) -> tuple[str, str]:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import unicodedata
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,14 +13,13 @@ from regard.text.saved import Saved, save_card
 from regard.text.settings import TokenizerSettings
 from regard.text.special import SPECIAL_PIECES, UNK
 from regard.text.table import TableTokenizer
+from regard.text.word_units import COMBINING, JOINERS
 
 if TYPE_CHECKING:  # arrays are for training: who only translates imports no NumPy
     from regard.text.flat import Flat
 
-# `\w` knows letters and digits but not the vowel signs and accents that many scripts write as
-# characters of their own, nor the joiners of Persian and Hindi, without which words fall apart.
-_SIGNS = "".join(chr(i) for i in range(0x300, 0xFFFF) if unicodedata.category(chr(i))[0] == "M")
-_PIECE = re.compile(rf" ?(?:\w[\w\u200c\u200d{_SIGNS}]*|[^\w\s])|\s")
+# `\w` knows letters and digits but no signs that combine with them, without which words fall apart.
+_PIECE = re.compile(rf" ?(?:\w[\w{JOINERS}{COMBINING}]*|[^\w\s])|\s")
 
 
 class ListTokenizer(TableTokenizer):

@@ -3,11 +3,13 @@
 import codecs
 from collections.abc import Sequence
 
+from regard.text.word_units import unit_spans
+
 
 def number_words(spellings: Sequence[bytes]) -> list[int | None]:
     """For each spelling, the number of the first word it is part of; None if it is part of none.
 
-    Words are those of `str.split` on the text that all spellings give together, where bytes that
+    Words are those of `split_units` on the text that all spellings give together, where bytes that
     are no UTF-8 read as U+FFFD. A spelling may be a part of a character.
     """
     text, spans = _decode(spellings)
@@ -34,11 +36,7 @@ def _decode(spellings: Sequence[bytes]) -> tuple[str, list[tuple[int, int]]]:
 
 def _numbers(text: str) -> list[int | None]:
     """For each character the number of its word, None for a space."""
-    numbers: list[int | None] = []
-    number, within = -1, False
-    for letter in text:
-        space = letter.isspace()
-        number += not space and not within
-        within = not space
-        numbers.append(None if space else number)
+    numbers: list[int | None] = [None] * len(text)
+    for number, (first, last) in enumerate(unit_spans(text)):
+        numbers[first:last] = [number] * (last - first)
     return numbers

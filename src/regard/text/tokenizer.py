@@ -54,9 +54,10 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def words(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[int | None]:
-        """For each id, the number of the first word of `decode(ids, unknown).split()` it is in.
+        """For each id, the number of the first word of `decode(ids, unknown)` that it is in.
 
-        None for a mere space.
+        Words are those of `split_units`: in scripts without spaces single letters. None for a mere
+        space.
         """
 
     @abstractmethod

@@ -47,6 +47,14 @@ def test_scripts_without_spaces_are_cut_into_tokens(translator):
     assert "".join(found[:-1]) == "日本語です"
 
 
+def test_a_latin_word_within_such_a_script_is_one_word(translator):
+    text = "東京でJaneです"
+    [linked] = link_words(translator.runs[0], [(text, text)], SETTINGS)
+    assert "Jane" in words(text, linked.source)
+    [linked] = link_words(None, [(text, "a b")], SETTINGS)
+    assert words(text, linked.source) == ["東", "京", "で", "Jane", "で", "す"]
+
+
 def test_balanced_weights():
     weights = np.array([[0.9, 0.1], [0.6, 0.4], [0.0, 0.0]])
     balanced = balance(weights, 1)

@@ -1,7 +1,7 @@
 """Sentences and their translations -> their words, and what each owes to each."""
 
-import re
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -15,12 +15,7 @@ from regard.serving.aligning import Worded, attend_words
 from regard.serving.inline.sides import Span
 from regard.text.lists import WordTokenizer
 from regard.text.tokenizer import Tokenizer
-
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-    "\uf900-\ufaff\U00020000-\U0003ffff]"
-)
-"""Thai, Lao, Burmese, Khmer, Chinese and Japanese: no spaces tell where a word ends."""
+from regard.text.word_units import has_unspaced, split_units, unit_spans
 
 ROUNDS = 2
 """Measured on `travel` by bench/tags.py: of 800 tags 95.0 % find their place with none, 96.1 % with
@@ -104,23 +99,32 @@ def _words(text: str, tokenizer: Tokenizer) -> _Words | None:
 
 
 def _cut_unspaced(axis: Axis, cut: Cut) -> Axis:
-    """The axis with a word for each token of a script without spaces."""
-    if not any(map(_UNSPACED.search, axis.words)):
+    """The axis with its words divided where letters of a script without spaces begin tokens."""
+    if not any(map(has_unspaced, axis.words)):
         return axis
+    text = "".join(cut.surfaces)
+    unit_at: list[int | None] = [None] * len(text)
+    units: list[Span] = []
+    begins: set[int | None] = set()  # the units that begin words as the axis has them
+    for word in _find(axis.words, text) or []:
+        begins.add(len(units))
+        for first, last in unit_spans(text[slice(*word)]):
+            unit_at[word.first + first : word.first + last] = [len(units)] * (last - first)
+            units.append(Span(word.first + first, word.first + last))
+    places = pairwise(accumulate(map(len, cut.surfaces), initial=0))
+    numbers = [
+        next((unit for unit in unit_at[first:last] if unit is not None), None)
+        for first, last in places
+    ]
+    begins |= set(numbers)
     words: list[str] = []
-    word_of: list[int | None] = []
-    last: int | None = None
-    for number, surface in zip(axis.word_of, [*cut.surfaces, ""], strict=True):
-        if number is None or not surface.strip():
-            word_of.append(None)
-            continue
-        if _UNSPACED.search(axis.words[number]):
-            words.append(surface.strip())
-        elif number != last:
-            words.append(axis.words[number])
+    word_of: list[int] = []  # of each unit
+    for number, unit in enumerate(units):
+        words += [""] * (number in begins)
+        words[-1] += text[slice(*unit)]
         word_of.append(len(words) - 1)
-        last = number
-    return Axis(axis.pieces, tuple(words), tuple(word_of))
+    tokens = [None if unit is None else word_of[unit] for unit in numbers]
+    return Axis(axis.pieces, tuple(words), (*tokens, None))
 
 
 def _find(words: Sequence[str], text: str) -> list[Span] | None:
@@ -143,5 +147,6 @@ def _link_evenly(source: str, target: str) -> Linked:
 
 
 def _plain_words(text: str) -> list[Span]:
-    words = (piece.strip() for piece in WordTokenizer.cut(text))
+    pieces = (piece.strip() for piece in WordTokenizer.cut(text))
+    words = (unit for piece in pieces for unit in split_units(piece))
     return _find([word for word in words if any(map(str.isalnum, word))], text) or []

@@ -22,6 +22,7 @@ from regard.serving.server.schemas import (
 )
 from regard.serving.server.service import Here, count_tokens
 from regard.serving.server.tasks import Align, LookInto
+from regard.text.word_units import split_units
 
 router = APIRouter(tags=["inside"])
 
@@ -95,6 +96,6 @@ def _show(pair: Pair, links: frozenset[Link]) -> Alignment:
     return Alignment(
         links=sorted(links),
         pharaoh=format_links(links),
-        source_words=pair.source.split(),
-        target_words=pair.target.split(),
+        source_words=split_units(pair.source),
+        target_words=split_units(pair.target),
     )

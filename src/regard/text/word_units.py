@@ -1,0 +1,117 @@
+"""How a text is divided into words, whether its script has spaces or not.
+
+Where words have spaces between them, they are what spaces part, as `str.split` has them. Inside a
+stretch without spaces that holds letters of a script that has none, such as Japanese, Chinese or
+Thai, each of these letters is a unit, with the signs that combine with it. What else stands there
+is not cut further: a word or number of another script is a unit, and so are marks in a row:
+`Debianの起動。` is `Debian の 起 動 。`
+"""
+
+import re
+import unicodedata
+from collections.abc import Collection
+from typing import NamedTuple
+
+UNSPACED_SCRIPTS = frozenset(
+    ["Hani", "Hans", "Hant", "Jpan", "Khmr", "Laoo", "Mymr", "Thai", "Tibt"]
+)
+"""ISO 15924 codes of scripts that put no spaces between words; Korean does."""
+
+
+def _of_category(kinds: str, *blocks: range) -> str:
+    """The characters of some blocks whose Unicode category begins with one of `kinds`."""
+    letters = (chr(number) for block in blocks for number in block)
+    return "".join(letter for letter in letters if unicodedata.category(letter)[0] in kinds)
+
+
+COMBINING = _of_category("M", range(0x300, 0xFFFF))
+"""Vowel signs and accents that many scripts write as characters of their own."""
+JOINERS = "\u200c\u200d"
+"""Of Persian and Hindi, within words."""
+# These are letters or marks to Unicode, but stand with the letter before them: AM of Thai and Lao,
+# and the voiced sounds of half-width katakana. The last are variants of Chinese characters.
+_ATTACHED = f"{COMBINING}{JOINERS}\u0e33\u0eb3\uff9e\uff9f\U000e0100-\U000e01ef"
+_EAST_ASIAN = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa"
+    "\u30fc-\u30ff\u3105-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\uff66-\uff9d\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+"""Chinese characters, kana and bopomofo."""
+_SOUTH_EAST_ASIAN = _of_category(
+    "L",
+    range(0xE00, 0xE33),  # Thai
+    range(0xE34, 0xEB3),  # and Lao
+    range(0xEB4, 0x10A0),  # Lao, Tibetan, Burmese
+    range(0x1780, 0x1800),  # Khmer
+    range(0x1950, 0x19E0),  # Tai Le, New Tai Lue
+    range(0x1A20, 0x1AB0),  # Tai Tham
+    range(0x1B00, 0x1B80),  # Balinese
+    range(0xA980, 0xAA00),  # Javanese, Burmese
+    range(0xAA60, 0xAAE0),  # Burmese, Tai Viet
+)
+_LETTER = f"[{_EAST_ASIAN}{_SOUTH_EAST_ASIAN}]"
+_UNSPACED = re.compile(_LETTER)
+_CHUNK = re.compile(r"\S+")
+# Behind a sign that stacks, of Burmese and Khmer, the next letter is written below.
+_UNIT = re.compile(
+    rf"{_LETTER}(?:[{_ATTACHED}]|(?<=[\u1039\u17d2]){_LETTER})*"
+    rf"|(?:(?!{_LETTER})[\w{_ATTACHED}])+"
+    rf"|(?:(?!{_LETTER})[^\w\s{_ATTACHED}])+"
+)
+
+
+def has_unspaced(text: str) -> bool:
+    """Whether a text has letters of a script that puts no spaces between words."""
+    return not text.isascii() and _UNSPACED.search(text) is not None
+
+
+def split_units(text: str) -> list[str]:
+    """The words of a text; in scripts without spaces its letters."""
+    if not has_unspaced(text):
+        return text.split()
+    return [text[first:last] for first, last in unit_spans(text)]
+
+
+def count_units(text: str) -> int:
+    """How many words a text has; in scripts without spaces how many letters."""
+    return len(split_units(text))
+
+
+def unit_spans(text: str) -> list[tuple[int, int]]:
+    """Where each unit of a text stands: its first character, and the place behind its last."""
+    spans: list[tuple[int, int]] = []
+    for found in _CHUNK.finditer(text):
+        if has_unspaced(found[0]):
+            spans += (unit.span() for unit in _UNIT.finditer(text, *found.span()))
+        else:
+            spans.append(found.span())
+    return spans
+
+
+class Merged(NamedTuple):
+    """The units of a text, some of them put together."""
+
+    words: tuple[str, ...]
+    sizes: tuple[int, ...]
+    """How many units each word is made of."""
+    word_of: tuple[int, ...]
+    """For each unit the number of its word."""
+
+
+def merge_units(text: str, begins: Collection[int | None]) -> Merged:
+    """Words of a text that begin with the units of these numbers, or behind a space.
+
+    So units that a model reads as one piece become one word.
+    """
+    spans = unit_spans(text)
+    words: list[str] = []
+    sizes: list[int] = []
+    word_of: list[int] = []
+    for number, (first, last) in enumerate(spans):
+        if number in begins or not number or spans[number - 1][1] != first:
+            words.append("")
+            sizes.append(0)
+        words[-1] += text[first:last]
+        sizes[-1] += 1
+        word_of.append(len(words) - 1)
+    return Merged(tuple(words), tuple(sizes), tuple(word_of))
