@@ -144,7 +144,7 @@ def test_json_is_the_look_document(run, translator):
     assert document["changes"] == [
         {"kind": "force", "target": 0, "source": 4, "layer": None, "head": None}
     ]
-    assert document["before"] == {"text": translator(SENTENCE).text}
+    assert document["before"]["text"] == translator(SENTENCE).text
     assert document["tree"]["nodes"]
     assert document["without"] == []
 

@@ -100,7 +100,7 @@ def test_what_was_changed_and_what_was_before(look):
         {"kind": "silence", "part": "cross", "layer": 0, "head": 1},
         {"kind": "force", "target": 1, "source": 0, "layer": None, "head": None},
     ]
-    assert document["before"] == {"text": "a sea"}
+    assert document["before"] == {"text": "a sea", "words": ["a", "sea"]}
     plain = look_document(answer(look, "the sea"))
     assert (plain["changes"], plain["before"], plain["without"]) == ([], None, [])
 

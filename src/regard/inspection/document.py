@@ -71,10 +71,11 @@ class Tree(TypedDict):
     answers: list[int]
 
 
-class Text(TypedDict):
-    """A translation alone."""
+class Before(TypedDict):
+    """A translation and its words, by whose numbers changes name them."""
 
     text: str
+    words: list[str]
 
 
 class Without(TypedDict):
@@ -101,7 +102,7 @@ class LookDocument(TypedDict):
     notes: list[str]
     tree: Tree | None
     changes: list[dict[str, Any]]
-    before: Text | None
+    before: Before | None
     without: list[Without]
 
 
@@ -154,9 +155,14 @@ def look_document(
         "notes": list(answer.notes),
         "tree": _tree(look),
         "changes": write_changes(answer.changes),
-        "before": None if answer.before is None else {"text": answer.before.candidates[0].text},
+        "before": None if answer.before is None else _before(answer.before),
         "without": list(without),
     }
+
+
+def _before(answer: Answered) -> Before:
+    sentence = _sentence(answer.candidates[0].text, _target_axis(answer.attention or Look({})))
+    return {"text": sentence["text"], "words": sentence["words"]}
 
 
 def _source_axis(look: Look) -> Axis | None:

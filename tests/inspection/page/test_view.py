@@ -40,7 +40,7 @@ def test_a_link_is_forced_from_word_to_word(asked):
 def test_a_forced_word_is_counted_in_the_unchanged_translation(asked):
     first = {"kind": "silence", "part": "cross", "layer": 0, "head": 0}
     document = make_document(SHORT[0], "now the sea is calm")
-    document |= {"changes": [first], "before": {"text": SHORT[1]}}
+    document |= {"changes": [first], "before": {"text": SHORT[1], "words": SHORT[1].split()}}
     asked.evaluate("look => view.show(look)", document)
     expect(asked.locator(".outcome ins")).to_have_text(["now"])
     expect(asked.locator(".outcome del")).to_have_text(["this", "evening"])

@@ -37,9 +37,21 @@ export function compare(before, after) {
   return steps;
 }
 
-/** The words of a text, as `str.split` has them. */
-export function wordsOf(text) {
-  return text.split(/\s+/u).filter((word) => word !== "");
+/** Letters of scripts that put no spaces between words. */
+const UNSPACED =
+  "[\\p{sc=Han}\\p{sc=Hira}\\p{sc=Kana}\\p{sc=Bopo}ー\\p{sc=Thai}\\p{sc=Laoo}\\p{sc=Khmr}\\p{sc=Mymr}\\p{sc=Tibt}]";
+const WORD = new RegExp(`${UNSPACED}\\p{M}*|(?:(?!${UNSPACED})\\S)+`, "gu");
+const ENDS_UNSPACED = new RegExp(`${UNSPACED}$`, "u");
+const BEGINS_UNSPACED = new RegExp(`^${UNSPACED}`, "u");
+
+/** The words of a text; in scripts without spaces its letters. */
+function wordsOf(text) {
+  return text.match(WORD) ?? [];
+}
+
+/** A space where the scripts of both words have one. */
+function between(left, right) {
+  return ENDS_UNSPACED.test(left) || BEGINS_UNSPACED.test(right) ? "" : " ";
 }
 
 /** The later text with what is new in it marked; what it has lost stands struck. */
@@ -48,7 +60,7 @@ export function marked(before, after) {
   const tags = { same: "span", gone: "del", new: "ins" };
   const line = make("span", { class: "marked", dir: "auto" });
   steps.forEach((step, place) => {
-    if (place > 0) line.append(" ");
+    if (place > 0) line.append(between(steps[place - 1].text, step.text));
     line.append(make(tags[step.kind], {}, step.text));
   });
   return line;

@@ -1,7 +1,7 @@
 /** The viewer: what a model attended to when it translated one sentence. */
 
 import { Menu, Switch } from "./controls.js";
-import { compare, wordsOf } from "./difference.js";
+import { compare } from "./difference.js";
 import { make } from "./elements.js";
 import { HeadGrid, placeName } from "./heads.js";
 import { HeatMap } from "./maps.js";
@@ -242,7 +242,7 @@ export class AttentionView {
   }
 
   #showOutcome(before, after) {
-    const target = before === null ? this.document.target.words : wordsOf(before);
+    const target = (this.document.before ?? this.document.target).words;
     this.outcome.show(this.#changes, before, after, { source: this.document.source.words, target });
   }
 
@@ -318,7 +318,7 @@ export class AttentionView {
   #unchanged(row) {
     const { before, target } = this.document;
     if (!before) return row;
-    const steps = compare(wordsOf(before.text), target.words);
+    const steps = compare(before.words, target.words);
     return steps.find(({ after }) => after === row)?.before ?? null;
   }
 

@@ -46,7 +46,8 @@ def test_changes_with_the_translation_before_them(server, translator):
     asked = {"q": SENTENCE, **PAIR, "changes": [SILENCE]}
     document = server.post("/attention", json=asked).json()
     assert document["changes"] == [SILENCE]
-    assert document["before"] == {"text": translator(SENTENCE).text}
+    plain = translator(SENTENCE).text
+    assert document["before"] == {"text": plain, "words": plain.split()}
 
 
 def test_notes_are_told(server):
