@@ -14,6 +14,8 @@ def recipe(*overrides):
 
 
 GOOD = Trial(
+    recipe=recipe(),
+    choices=(),
     device="cpu, 2 threads",
     load=1.0,
     pairs=20_000,

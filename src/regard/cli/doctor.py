@@ -2,7 +2,9 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,14 +16,17 @@ from rich.table import Table
 from regard.cli import options, own_files
 from regard.cli.console import err, out, print_json
 from regard.cli.tables import cleaning_table, plain_table
+from regard.corpora.adapting import FIRST
 from regard.corpora.build import CORPORA, build_corpus
 from regard.corpora.examine import Examination, examine
 from regard.corpora.findings import Finding, Level, judge
-from regard.corpora.pairs import Corpus
+from regard.corpora.pairs import Corpus, Pair
 from regard.corpora.readers import FORMATS
-from regard.errors import RegardError, SettingsError
+from regard.errors import CorpusError, RegardError, SettingsError
+from regard.recipes.auto import Choice, choice_lines
 from regard.recipes.load import load_recipe, shelf_recipes
 from regard.recipes.memory import format_bytes, format_seconds
+from regard.recipes.prepare import LEAKS, choose_cleaning
 from regard.recipes.run_folder import pick_device
 from regard.recipes.schema import Recipe
 from regard.recipes.trial import SAMPLE, CorpusSizes, Trial, try_training
@@ -88,23 +93,30 @@ def command(
     where = pick_device(device)
     whole = build_corpus(wanted.corpus)
     with err.status("reading") as status:
+        chosen = choose_cleaning(wanted, _first_pairs(whole))
+        wanted = wanted.settled(chosen)
         found = examine(
             whole,
             wanted.corpus.cleaning,
             wanted.corpus.split,
+            choose_leaks=LEAKS in wanted.auto,
             sample=SAMPLE if trial else 0,
             tell=lambda doing, pairs: status.update(
                 f"{doing}: {pairs:,} pairs" if pairs else doing
             ),
         )
+        chosen += [Choice(LEAKS, *found.overlap.by)] if LEAKS in wanted.auto else []
+        wanted = wanted.settled(chosen)
         findings, tried = judge(found), None
         if _can_train(found):
             tried, more = _try(wanted, found, where, status.update)
             findings += more
+        if tried is not None:
+            wanted, chosen = tried.recipe, [*chosen, *tried.choices]
     if json:
-        print_json(_as_json(found, tried, findings))
+        print_json(_as_json(found, tried, findings, chosen))
     else:
-        _print(whole, found, wanted, tried, findings)
+        _print(whole, found, wanted, tried, findings, chosen)
     if any(finding.level == "problem" for finding in findings):
         raise typer.Exit(1)
 
@@ -167,7 +179,7 @@ def _try(
         )
     except RegardError as error:
         return None, [Finding("problem", f"Training fails at once: {error}.")]
-    return tried, judge_trial(tried, recipe)
+    return tried, judge_trial(tried, tried.recipe)
 
 
 def _sizes(found: Examination) -> CorpusSizes:
@@ -177,10 +189,25 @@ def _sizes(found: Examination) -> CorpusSizes:
     return CorpusSizes(max(1, train - found.overlap.leaking_pairs), held_out.get("valid", 0))
 
 
-def _as_json(found: Examination, tried: Trial | None, findings: list[Finding]) -> dict[str, Any]:
+def _first_pairs(corpus: Corpus) -> list[Pair]:
+    """Pairs at the beginning of a corpus, up to where it cannot be read on."""
+    first: list[Pair] = []
+    with suppress(CorpusError):
+        for pair in islice(corpus.splits["train"](), FIRST):
+            first.append(pair)
+    return first
+
+
+def _as_json(
+    found: Examination,
+    tried: Trial | None,
+    findings: list[Finding],
+    chosen: Sequence[Choice],
+) -> dict[str, Any]:
     return {
         **found.to_json(),
         "trial": tried.to_json() if tried else None,
+        "choices": [choice._asdict() for choice in chosen],
         "findings": [finding._asdict() for finding in findings],
     }
 
@@ -191,6 +218,7 @@ def _print(
     recipe: Recipe,
     tried: Trial | None,
     findings: list[Finding],
+    chosen: Sequence[Choice],
 ) -> None:
     source, target = found.languages
     out.print(f"[bold]{escape(found.name)}[/bold]  {escape(source)} → {escape(target)}")
@@ -202,6 +230,8 @@ def _print(
     if tried is not None:
         _section("Training here")
         out.print(_trial_table(tried, recipe))
+        for line in choice_lines(chosen):
+            _say(f"[dim]{escape(line)}[/dim]")
     _section("Findings")
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
     for finding in findings:

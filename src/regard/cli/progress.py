@@ -19,6 +19,7 @@ from regard.cli.console import err
 from regard.cli.tables import cleaning_table
 from regard.models.contracts import AnyModel
 from regard.recipes.assemble import Prepared
+from regard.recipes.auto import choice_lines
 
 SHOWN = {
     "loss": ".3f",
@@ -95,6 +96,10 @@ class TerminalReporter:
             self._console.print(f"            {prepared.too_long:,} with too many tokens left out")
         self._console.print(f"vocabulary  {vocabulary}")
         self._console.print(f"parameters  {parameters:,}")
+        for number, line in enumerate(choice_lines(prepared.choices)):
+            self._console.print(f"{'chosen' if not number else '':<12}{escape(line)}")
+        self._steps = prepared.recipe.training.steps
+        self._progress.update(self._task, total=self._steps)
 
     def refining(self, steps: int) -> None:
         self._console.print(f"refinement  {steps:,} steps; step 0 is what training ended with")

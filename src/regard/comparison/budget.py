@@ -54,16 +54,16 @@ def recipe_within(
     if budget.minutes is not None and known.exists():
         return _with_steps(entry.recipe, _known_steps(known))
     give_data(entry, folder)
-    prepared = prepare(entry.recipe, folder.run(entry), reporter)
+    prepared = prepare(entry.recipe, folder.run(entry), reporter, device=device)
     if budget.tokens is not None:
         # The seed decides which pairs share a batch, and so the mean: one for all of a system.
-        settings = entry.recipe.training.model_copy(update={"seed": 0})
+        settings = prepared.recipe.training.model_copy(update={"seed": 0})
         steps = round(budget.tokens / tokens_per_step(prepared.train, settings))
         return _with_steps(entry.recipe, steps)
     assert budget.minutes is not None
     reporter.noted("timing some steps")
     with TemporaryDirectory(prefix="regard-timing-") as temporary:
-        timed = time_steps(entry.recipe, prepared, RunFolder(Path(temporary)), device=device)
+        timed = time_steps(prepared.recipe, prepared, RunFolder(Path(temporary)), device=device)
     steps = max(1, round(60 * budget.minutes / timed.seconds))
     write_whole(known, json.dumps(steps).encode())
     return _with_steps(entry.recipe, steps)
@@ -78,5 +78,4 @@ def _known_steps(file: Path) -> int:
 
 
 def _with_steps(recipe: Recipe, steps: int) -> Recipe:
-    training = recipe.training.model_copy(update={"steps": max(1, steps)})
-    return recipe.model_copy(update={"training": training})
+    return recipe.with_values({"training.steps": max(1, steps)})

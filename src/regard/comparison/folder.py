@@ -9,6 +9,7 @@ from regard.corpora.store import fingerprint
 from regard.errors import RunError
 from regard.files import write_whole
 from regard.json_files import read_json, why
+from regard.recipes.auto import CLEANING
 from regard.recipes.run_folder import PLAN, RunFolder
 from regard.recipes.schema import Recipe
 
@@ -31,7 +32,9 @@ class ComparisonFolder:
 
     def corpus(self, recipe: Recipe) -> RunFolder:
         """The cleaned texts that a recipe learns from, in the form of a run without a model."""
-        mark = fingerprint(recipe.corpus.model_dump_json())[:12]
+        mark = fingerprint(
+            recipe.corpus.model_dump_json(), *(place for place in recipe.auto if place in CLEANING)
+        )[:12]
         return RunFolder(self.corpora / mark)
 
     def run(self, entry: Entry) -> RunFolder:

@@ -13,6 +13,7 @@ from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_le
 from regard.evaluation.resampling import Resampled, interval, mean_over, resampled
 from regard.evaluation.scores import ScoreSettings, build_metrics
 from regard.evaluation.significance import p_value
+from regard.recipes.auto import WARMUP
 from regard.recipes.prepare import Data
 from regard.text.word_units import count_units
 
@@ -200,10 +201,19 @@ def build_ladder(plan: Plan, folder: ComparisonFolder, data: Data) -> Ladder:
 
 
 def _rising(plan: Plan, standings: Sequence[Standing]) -> tuple[str, ...]:
-    """The systems that took fewer steps than their warm-up has."""
-    warmups = {entry.label: entry.recipe.training.schedule.warmup for entry in plan.entries}
+    """The systems that took fewer steps than their warm-up has, which one that is chosen never has.
+
+    What is chosen is known to a run alone, which may be gone.
+    """
+    warmups = {
+        entry.label: entry.recipe.training.schedule.warmup
+        for entry in plan.entries
+        if WARMUP not in entry.recipe.auto
+    }
     return tuple(
-        one.label for one in standings if any(row.steps < warmups[one.label] for row in one.rows)
+        one.label
+        for one in standings
+        if any(row.steps < warmups.get(one.label, 0) for row in one.rows)
     )
 
 

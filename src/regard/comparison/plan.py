@@ -113,14 +113,9 @@ class Plan(Record):
 
 def entries_of(recipe: Recipe, label: str, seeds: Sequence[int], budget: Budget) -> list[Entry]:
     """An entry for each seed; without seeds, for the recipe's own."""
-    steps = {} if budget.steps is None else {"steps": budget.steps}
+    steps = {} if budget.steps is None else {"training.steps": budget.steps}
     return [
-        Entry(
-            label=label,
-            recipe=recipe.model_copy(
-                update={"training": recipe.training.model_copy(update={"seed": seed, **steps})}
-            ),
-        )
+        Entry(label=label, recipe=recipe.with_values({"training.seed": seed, **steps}))
         for seed in seeds or (recipe.training.seed,)
     ]
 

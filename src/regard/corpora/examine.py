@@ -107,12 +107,14 @@ def examine(
     cleaning: CleaningSettings,
     split: SplitSettings,
     *,
+    choose_leaks: bool = False,
     sample: int = 0,
     seed: int = 1,
     tell: Tell = lambda doing, pairs: None,
 ) -> Examination:
     """Read the splits of a corpus, each once for itself and training once more beside the others.
 
+    `choose_leaks` has the rule for leaks follow the corpus: `overlap.by` then says which it is.
     `sample` training pairs are kept, drawn by `seed`. Pairs are read as they come: numbers of
     lines are those of the files.
     """
@@ -134,7 +136,7 @@ def examine(
             whole = split_corpus(corpus, split, notes, by=cleaning.leaks)
         except CorpusError as error:
             unfit = str(error)
-        overlap = compare_splits(whole, cleaning.leaks)
+        overlap = compare_splits(whole, None if choose_leaks else cleaning.leaks)
     missing = [name for name in HELD_OUT if name in whole.splits and name not in splits]
     cut = {name: sum(1 for _ in whole.splits[name]()) for name in missing}
     return Examination(

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.corpora.adapting import Chosen, decide_leaks
 from regard.corpora.cleaning import CHUNK, Leaks, scripts_of
 from regard.corpora.pairs import Corpus, Pair, SplitName
 from regard.corpora.seen import Hashes, hash_texts
@@ -23,6 +24,9 @@ EXAMPLES = 8
 
 _WORD = re.compile(r"[^\W_]+")
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no bit of a hash is lost
+
+
+EITHER = Chosen("either", "")
 
 
 class Leak(NamedTuple):
@@ -61,6 +65,8 @@ class Overlap:
     coverage: tuple[Coverage, ...] = ()
     leaking_pairs: int = 0
     """Training pairs that share a held-out sentence: training leaves them out."""
+    by: Chosen = EITHER
+    """Which sides they may not share, and why where that was chosen here."""
 
 
 class SentenceHashes(NamedTuple):
@@ -95,14 +101,16 @@ class _HeldOut:
         self.new_words = set(self.words[0]), set(self.words[1])
         self.new_characters = set(self.characters[0]), set(self.characters[1])
 
-    def meet(self, others: SentenceHashes, by: Leaks) -> NDArray[np.bool_]:
-        """Note what is among `others` (N,): True where training would leave one out: (N,)."""
+    def meet(self, others: SentenceHashes) -> NDArray[np.bool_]:
+        """Note what is among `others` (N,): True where one shares a source or target: (2, N)."""
         for met, known, other in zip(self.met, self.hashes, others, strict=True):
             met |= np.isin(known, other)
-        sources = np.isin(others.source, self.hashes.source)
-        if by == "source":
-            return sources
-        return sources | np.isin(others.target, self.hashes.target)
+        return np.stack(
+            [
+                np.isin(others.source, self.hashes.source),
+                np.isin(others.target, self.hashes.target),
+            ]
+        )
 
     def learn(self, texts: tuple[str, str]) -> None:
         """Note the words and characters of some training text, source and target."""
@@ -128,10 +136,11 @@ class _HeldOut:
             )
 
 
-def compare_splits(corpus: Corpus, by: Leaks = "either") -> Overlap:
+def compare_splits(corpus: Corpus, by: Leaks | None = "either") -> Overlap:
     """What validation and test share with training and with each other.
 
-    `by` says which sides a training pair may not share, lest it be left out of training.
+    `by` says which sides a training pair may not share, lest it be left out of training; None
+    chooses that by what is shared.
     The held-out splits are kept as hashes and counts of words; training is read once.
     """
     held_out = [
@@ -144,18 +153,21 @@ def compare_splits(corpus: Corpus, by: Leaks = "either") -> Overlap:
         valid, test = held_out
         met = [np.isin(*hashes) for hashes in zip(test.hashes, valid.hashes, strict=True)]
         leaks.append(_leak("test", "valid", met))
-    leaking = 0
+    total, shared = 0, np.zeros(3, np.int64)  # by source, by target, by either
     for chunk in chunked(corpus.splits["train"](), CHUNK) if held_out else ():
         hashes = hash_pairs(chunk)
         texts = "\n".join(pair.source for pair in chunk), "\n".join(pair.target for pair in chunk)
-        leaky = np.zeros(len(chunk), np.bool_)
+        leaky = np.zeros((2, len(chunk)), np.bool_)
         for split in held_out:
-            leaky |= split.meet(hashes, by)
+            leaky |= split.meet(hashes)
             split.learn(texts)
-        leaking += int(leaky.sum())
+        total += len(chunk)
+        shared += [*leaky.sum(1), leaky.any(0).sum()]
     leaks[:0] = [_leak(split.split, "train", split.met) for split in held_out]
     coverage = [one for split in held_out for one in split.coverage()]
-    return Overlap(tuple(leaks), tuple(coverage), leaking)
+    rule = Chosen(by, "") if by else decide_leaks(int(shared[1]), total)
+    leaking = int(shared[0] if rule.value == "source" else shared[2])
+    return Overlap(tuple(leaks), tuple(coverage), leaking, rule)
 
 
 def _leak(split: SplitName, within: SplitName, met: Sequence[NDArray[np.bool_]]) -> Leak:

@@ -16,7 +16,7 @@ from regard.batching.drawing import Drawn, Position, Turn, draw_pairs, fits, res
 from regard.batching.stream import Placed, collated, held_out_batches
 from regard.corpora.store import TokenStore
 from regard.decoding.many import Member, search_many
-from regard.decoding.settings import BeamSettings, DecodingSettings
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import CorpusError, RunError, SettingsError, TrainingError
 from regard.evaluation.bleu_tokenizer import EvaluationSettings, choose_tokenizer
 from regard.evaluation.metrics import MetricName, build_metric
@@ -24,8 +24,10 @@ from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score
 from regard.files import write_whole
 from regard.models.contracts import AnyModel
+from regard.recipes.auto import Choice
 from regard.recipes.prepare import Data, prepare_data, prepare_store, prepare_tokenizers
 from regard.recipes.refine import loop_settings, refinement_objective
+from regard.recipes.resolve import Facts, read_facts, resolve, resolve_text, this_machine
 from regard.recipes.run_folder import PLAN, RunFolder, new_model
 from regard.recipes.schema import Recipe
 from regard.text.build import TextSettings, Tokenizers
@@ -46,8 +48,7 @@ from regard.training.progress import Progress
 from regard.training.refinement import RefinementSettings
 from regard.training.step import LossOf
 
-GREEDY = DecodingSettings(beam=BeamSettings(size=1))
-"""How validation decodes: quickly; the recipe's own search is for the final scores."""
+CPU = torch.device("cpu")
 FIXED = ("corpus", "text", "model")
 """Groups of settings that stay what they are once a run has checkpoints."""
 MOST_MAKERS = {"bpe": 4, "unigram": 8}
@@ -66,6 +67,10 @@ class Prepared(NamedTuple):
     valid: TokenStore
     too_long: int
     """Training pairs left out for having more tokens than `training.max_tokens`."""
+    recipe: Recipe
+    """What is trained: all that said `auto` is chosen."""
+    choices: tuple[Choice, ...]
+    """What was chosen, and why."""
 
 
 class TrainingReporter(Reporter, Protocol):
@@ -75,19 +80,44 @@ class TrainingReporter(Reporter, Protocol):
     def refining(self, steps: int) -> None: ...
 
 
-def prepare(recipe: Recipe, folder: RunFolder, reporter: Reporter) -> Prepared:
-    """Data, tokenizers and tokens of a recipe in `folder`, made where they are not there yet."""
+def prepare(
+    recipe: Recipe,
+    folder: RunFolder,
+    reporter: Reporter,
+    *,
+    device: torch.device = CPU,
+    all_pairs: int | None = None,
+) -> Prepared:
+    """Data, tokenizers and tokens of a recipe in `folder`, made where they are not there yet.
+
+    What the recipe leaves open is chosen on the way, for training on `device`. `all_pairs` are
+    those of the whole corpus, where the recipe's is a sample of it.
+    """
     data = prepare_data(recipe, folder, reporter.noted)
+    choices = [one for one in data.choices if one.place in recipe.auto]
+    recipe = recipe.settled(data.choices)
+    facts = None
+    if recipe.auto:
+        facts = read_facts(data.read("train"))
+        facts = facts.grown((all_pairs or facts.pairs) / max(1, facts.pairs))
+        recipe, chosen = resolve_text(recipe, facts)
+        choices += chosen
     tokenizers = prepare_tokenizers(recipe, data, folder, reporter.noted)
     train = prepare_store(data, "train", tokenizers, reporter.noted)
     valid = prepare_store(data, "valid", tokenizers, reporter.noted)
-    fitting = int(fits(train.lengths(), recipe.training.max_tokens).sum())
-    if not fitting:
+    lengths = train.lengths()
+    fitting = fits(lengths, recipe.training.max_tokens)
+    if not fitting.any():
         raise CorpusError(
             f"none of the {len(train)} training pairs has at most {recipe.training.max_tokens} "
             "tokens on both sides; raise training.max_tokens"
         )
-    return Prepared(data, tokenizers, train, valid, len(train) - fitting)
+    if facts is not None:
+        sides = lengths.source[fitting], lengths.target[fitting]
+        recipe, chosen = resolve(recipe, Facts(facts, *sides, this_machine(device)))
+        choices += chosen
+    too_long = len(train) - int(fitting.sum())
+    return Prepared(data, tokenizers, train, valid, too_long, recipe, tuple(choices))
 
 
 def train(
@@ -108,12 +138,13 @@ def train(
     if recipe.training.capture is True:
         check_graphs(device)  # before a corpus is read, which may take an hour
     with folder.locked():
+        recipe = _as_begun(recipe, folder)
         saved = _check_same(recipe, folder)
         folder.reopen()
         folder.save_recipe(recipe)
-        prepared = prepare(recipe, folder, reporter)
-        recipe = _with_tokenizer(recipe, saved, prepared.data, reporter)
-        folder.save_recipe(recipe)
+        prepared = prepare(recipe, folder, reporter, device=device)
+        recipe = _with_tokenizer(prepared.recipe, saved, prepared.data, reporter)
+        folder.save_recipe(recipe)  # before the first checkpoint: who resumes chooses nothing anew
         settings = recipe.training
         torch.manual_seed(settings.seed)
         model = new_model(recipe, prepared.tokenizers).to(device)
@@ -205,6 +236,11 @@ def build_batches(
 def build_loss(settings: TrainingSettings) -> LossOf:
     """How wrong a model is, as the settings have it."""
     return partial(batch_loss, smoothing=settings.label_smoothing, consistency=settings.consistency)
+
+
+def _as_begun(recipe: Recipe, folder: RunFolder) -> Recipe:
+    """The recipe with what was chosen when the run in `folder` was begun, where it says `auto`."""
+    return recipe.settled_as(folder.load_recipe()) if recipe.auto and folder.begun() else recipe
 
 
 def _check_same(recipe: Recipe, folder: RunFolder) -> Recipe | None:
@@ -299,12 +335,19 @@ def _gone(status: int) -> TrainingError:
     )
 
 
+def greedy_search(rules: RuleSettings) -> DecodingSettings:
+    """How validation decodes: quickly; the recipe's own search is for the final scores."""
+    limits = {name: value for name, value in rules if name.startswith("max_length")}
+    return DecodingSettings(beam=BeamSettings(size=1), rules=RuleSettings(**limits))
+
+
 def build_validation(recipe: Recipe, prepared: Prepared) -> Validate:
     """A function that scores a model: its loss on all held-out pairs, its text on some."""
     source, target = prepared.tokenizers
     pairs = list(islice(prepared.data.read("valid"), recipe.training.validation.sentences))
     ids = source.encode([pair.source for pair in pairs])
     references = [pair.target for pair in pairs]
+    search = greedy_search(recipe.decoding.rules)
     metrics: tuple[MetricName, ...] = ("bleu", "chrf", "gleu", "exact")
     wanted = ScoreSettings(
         metrics=metrics,
@@ -316,7 +359,7 @@ def build_validation(recipe: Recipe, prepared: Prepared) -> Validate:
 
     def validate(model: AnyModel) -> Mapping[str, float]:
         measured = perplexity(model, held_out_batches(prepared.valid, budget=VALIDATION_BUDGET))
-        answers = search_many([Member(model, ids)], GREEDY, budget=VALIDATION_BUDGET)
+        answers = search_many([Member(model, ids)], search, budget=VALIDATION_BUDGET)
         texts = [target.decode(best[0].tokens) for best in answers]
         scores = zip(wanted.metrics, score(texts, references, wanted), strict=True)
         numbers = {"loss": math.log(measured.value), "perplexity": measured.value}

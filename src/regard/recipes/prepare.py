@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 
 from pydantic import NonNegativeInt, model_validator
 
+from regard.corpora.adapting import choose_leaks, choose_ratio, peek
 from regard.corpora.build import CorpusSettings, build_corpus
 from regard.corpora.cleaning import CleaningReport, Reason, clean
 from regard.corpora.joining import join_pairs
@@ -29,6 +30,7 @@ from regard.errors import CorpusError, RunError
 from regard.evaluation.pharaoh import format_pharaoh
 from regard.files import whole_file, write_whole
 from regard.json_files import read_json, why
+from regard.recipes.auto import CLEANING, Choice
 from regard.recipes.run_folder import PREPARED, RunFolder
 from regard.recipes.schema import Recipe
 from regard.settings import Settings
@@ -36,6 +38,7 @@ from regard.streams import chunked
 from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizers
 
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
+RATIO, LEAKS = CLEANING
 CHUNK = 4096
 """Pairs tokenised at a time."""
 
@@ -68,6 +71,7 @@ class SavedData(Settings):
     digest: str
     origin: str
     report: SavedReport
+    choices: tuple[Choice, ...] = ()
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -87,6 +91,8 @@ class Data:
     """SHA-256 of the texts of all splits: the data hash of a receipt."""
     origin: str
     report: CleaningReport
+    choices: tuple[Choice, ...] = ()
+    """How they were cleaned, where the recipe said `auto`."""
 
     def sides(self, split: SplitName) -> Sides:
         return split_files(self.folder, split)
@@ -119,33 +125,37 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
 
     A run that has been trained on its data goes on with them, whatever became of their files.
     """
-    mark, known = _mark(recipe.corpus), folder.data / PREPARED
+    known = folder.data / PREPARED
     if known.exists():
-        same = _read_saved(known).mark == mark
+        data, mark = load_data(folder), _read_saved(known).mark
+        same = mark == _mark(recipe.settled(data.choices).corpus)
         if same or folder.begun():
             if not same:
                 note(f"{recipe.corpus.label} changed; the run goes on with what it read before")
-            return load_data(folder)
+            return data
     note(f"reading and cleaning {recipe.corpus.label}")
     report, digest = CleaningReport(), hashlib.sha256()
+    choices: list[Choice] = []
     weighting = Weighting()
-    corpus = _cleaned(
-        build_corpus(recipe.corpus), recipe.corpus, folder.data, report, weighting, note
-    )
+    corpus = _cleaned(recipe, folder.data, report, weighting, choices, note)
     held_out = {name: corpus.splits.get(name, _nothing) for name in SPLITS[1:]}
     counts: dict[SplitName, int] = {"train": 0}  # the first to be named, the last to be known
     for name, read in held_out.items():
         counts[name] = _write(split_files(folder.data, name), read(), digest)
+    if LEAKS in recipe.auto:
+        chosen = choose_leaks(corpus.splits["train"](), _chain(held_out.values()))
+        choices.append(Choice(LEAKS, *chosen))
+    settings = recipe.settled(choices).corpus
     train = without_leaks(
-        corpus.splits["train"](), _chain(held_out.values()), report, recipe.corpus.cleaning.leaks
+        corpus.splits["train"](), _chain(held_out.values()), report, settings.cleaning.leaks
     )
-    joined = join_pairs(weighting.repeat(train), recipe.corpus.join)
+    joined = join_pairs(weighting.repeat(train), settings.join)
     counts["train"] = _write(split_files(folder.data, "train"), joined, digest)
     for remark in corpus.remarks.sentences():
         note(remark)
     if not counts["train"] or not counts["valid"]:
         raise CorpusError(
-            f"{recipe.corpus.label}: nothing left to learn from: {counts['train']} pairs to train "
+            f"{settings.label}: nothing left to learn from: {counts['train']} pairs to train "
             f"on and {counts['valid']} to validate with; {_why_dropped(report)}"
         )
     for file in cleaned_files(folder.data):
@@ -154,34 +164,39 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
         lines = "".join(f"{format_pharaoh(gold)}\n" for gold in corpus.gold[name]())
         write_whole(gold_file(folder.data, name), lines.encode())
     saved = SavedData(
-        mark=mark,
+        mark=_mark(settings),
         languages=corpus.languages,
         pairs=counts,
         digest=digest.hexdigest(),
         origin=corpus.origin,
         report=SavedReport.model_validate(report.to_json()),
+        choices=tuple(choices),
     )
     write_whole(known, saved.model_dump_json(indent=1).encode())
     return load_data(folder)
 
 
 def _cleaned(
-    corpus: Corpus,
-    settings: CorpusSettings,
+    recipe: Recipe,
     folder: Path,
     report: CleaningReport,
     weighting: Weighting,
+    choices: list[Choice],
     note: Note,
 ) -> Corpus:
     """The corpus with its training pairs cleaned, on disk, and the missing splits cut from them.
 
     The pairs are read from their origin once, which may be a pipe. Held-out splits that came with
-    the corpus stay as they are: a score should not depend on what we find clean.
+    the corpus stay as they are: a score should not depend on what we find clean. What the recipe
+    leaves open is chosen by the first pairs, and told to `choices`.
     """
-    files, seen = cleaned_files(folder), Seen()
+    files, seen, corpus = cleaned_files(folder), Seen(), build_corpus(recipe.corpus)
     parts = corpus.parts or [Part(corpus.name, 1.0, corpus.splits["train"])]
+    peeked = [peek(part.read()) for part in parts]
+    choices += choose_cleaning(recipe, [pair for one in peeked for pair in one.first])
+    settings = recipe.settled(choices).corpus
     cleaned = (
-        clean(part.read(), settings.cleaning, corpus.languages, report, seen) for part in parts
+        clean(one.pairs, settings.cleaning, corpus.languages, report, seen) for one in peeked
     )
     entering = (
         weighting.enter(pairs, part.weight) for part, pairs in zip(parts, cleaned, strict=True)
@@ -201,6 +216,11 @@ def _cleaned(
     for message in notes:
         note(message)
     return whole
+
+
+def choose_cleaning(recipe: Recipe, first: Sequence[Pair]) -> list[Choice]:
+    """What the first pairs of a corpus say of rules of cleaning that the recipe leaves open."""
+    return [Choice(RATIO, *choose_ratio(first))] if RATIO in recipe.auto else []
 
 
 def _why_dropped(report: CleaningReport) -> str:
@@ -228,6 +248,7 @@ def load_data(folder: RunFolder) -> Data:
         digest=saved.digest,
         origin=saved.origin,
         report=CleaningReport.from_json(saved.report.model_dump()),
+        choices=saved.choices,
     )
 
 

@@ -1,12 +1,22 @@
 """The shape of a recipe: nothing but the settings classes of the folders below, nested."""
 
-from pydantic import model_validator
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import (
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from regard.corpora.build import CorpusSettings
 from regard.decoding.settings import DecodingSettings
 from regard.evaluation.bleu_tokenizer import EvaluationSettings
 from regard.models.build import ModelSettings
 from regard.models.transformer import TransformerSettings
+from regard.recipes.auto import AUTO, Choice, put, take_auto, value_at
 from regard.settings import Settings
 from regard.text.settings import TextSettings
 from regard.training.loop import TrainingSettings
@@ -34,6 +44,42 @@ class Recipe(Settings):
     """How its answers are searched for."""
     evaluation: EvaluationSettings = EvaluationSettings()
     """How its answers are scored."""
+
+    _auto: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def auto(self) -> tuple[str, ...]:
+        """The places of settings that say `auto`, and hold their defaults until they are chosen."""
+        return self._auto
+
+    def settled(self, choices: Iterable[Choice]) -> "Recipe":
+        """The recipe with those values that were chosen for what says `auto`."""
+        return self.with_values({one.place: one.value for one in choices if one.place in self.auto})
+
+    def settled_as(self, other: "Recipe") -> "Recipe":
+        """The recipe with the values of another one wherever it says `auto`, and that does not."""
+        known = [place for place in self.auto if place not in other.auto]
+        return self.with_values({place: value_at(other, place) for place in known})
+
+    def with_values(self, values: Mapping[str, Any]) -> "Recipe":
+        """The recipe with other values at some places, none of which says `auto` any more."""
+        if not values:
+            return self
+        return Recipe.model_validate(put(self.model_dump(mode="json"), values))
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _remember_auto(cls, given: Any, handler: ModelWrapValidatorHandler["Recipe"]) -> "Recipe":
+        if not isinstance(given, dict):
+            return handler(given)
+        raw, places = take_auto(given)
+        recipe = handler(raw)
+        recipe._auto = places
+        return recipe
+
+    @model_serializer(mode="wrap")
+    def _tell_auto(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return put(handler(self), dict.fromkeys(self._auto, AUTO))
 
     @model_validator(mode="after")
     def _agree(self) -> "Recipe":

@@ -35,6 +35,7 @@ from regard.recipes.assemble import (
     build_loss,
     prepare,
 )
+from regard.recipes.auto import Choice
 from regard.recipes.memory import available_memory, forget_peak, format_bytes, peak_memory
 from regard.recipes.run_folder import RunFolder, new_model
 from regard.recipes.schema import Recipe
@@ -57,6 +58,7 @@ AS_LONG = DecodingSettings(
 )
 """Answers as long as their source: those of a model that has learned nothing never end."""
 NEVER = 1 << 60
+NO_NUMBERS = ("recipe", "choices")
 
 Tell = Callable[[str], None]
 """Is told what is being done."""
@@ -92,6 +94,10 @@ class Times(NamedTuple):
 class Trial:
     """What training a recipe on this device was seen to take, and what all of it would."""
 
+    recipe: Recipe
+    """What was tried, with a value wherever the one that was given said `auto`."""
+    choices: tuple[Choice, ...]
+    """Those values, and why."""
     device: str
     load: float
     """Processes that wanted a core while the corpus was examined; 1 of them was ours."""
@@ -125,7 +131,7 @@ class Trial:
     def to_json(self) -> dict[str, Any]:
         """The numbers, as JSON can hold them."""
         return {
-            **asdict(self),
+            **{name: one for name, one in asdict(self).items() if name not in NO_NUMBERS},
             **{name: getattr(self, name)._asdict() for name in ("tokens_per_word", "unknown")},
             "times": {**self.times._asdict(), "total": self.times.total},
         }
@@ -150,16 +156,19 @@ def try_training(
         folder = RunFolder(Path(temporary))
         small = _on_sample(recipe, sample, folder)
         began = time.perf_counter()
-        prepared = prepare(small, folder, _Reporter(tell))
+        prepared = prepare(small, folder, _Reporter(tell), device=device, all_pairs=sizes.train)
+        small = prepared.recipe
         preparing = time.perf_counter() - began
         tell("trying some steps of training")
         text = _measure_text(prepared)
         steps = _measure_largest(small, prepared, folder, device, sizes)
-    settings = recipe.training
+    settings = small.training
     scale = max(1.0, sizes.train / len(sample))
     validations = math.ceil(settings.steps / settings.validation.every)
     seen = settings.steps * settings.accumulate * steps.pairs_per_batch
     return Trial(
+        recipe=small.model_copy(update={"corpus": recipe.corpus}),
+        choices=prepared.choices,
         device=describe_device(device),
         load=load,
         pairs=len(sample),

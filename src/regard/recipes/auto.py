@@ -1,0 +1,142 @@
+"""Settings of a recipe that say `auto`: which may, which do, and how values take their place.
+
+A settings class holds plain values alone. A recipe that says `auto` somewhere has the default there
+meanwhile, and remembers the place: `Recipe.auto`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+Raw = dict[str, Any]
+
+AUTO = "auto"
+CLEANING = ("corpus.cleaning.max_ratio", "corpus.cleaning.leaks")
+TEXT = ("text.source.size",)
+SIZES = ("encoder_layers", "decoder_layers", "width", "heads", "feed_forward")
+"""What `model.preset: auto` leaves open, where a model does not name it."""
+MODEL = (*(f"model.{name}" for name in SIZES), "model.dropout")
+WARMUP = "training.schedule.warmup"
+TRAINING = (
+    "training.steps",
+    "training.batch_tokens",
+    "training.label_smoothing",
+    "training.optimizer.learning_rate",
+    WARMUP,
+    "training.validation.every",
+    "training.validation.patience",
+    "training.save_every",
+)
+LIMITS = (
+    "decoding.rules.max_length",
+    "decoding.rules.max_length_ratio",
+    "decoding.rules.max_length_offset",
+)
+PLACES = (*CLEANING, *TEXT, *MODEL, *TRAINING, *LIMITS)
+"""Every setting that may say `auto` and have a value chosen for it by `resolve`."""
+
+
+class Choice(NamedTuple):
+    """A value that was chosen for a setting."""
+
+    place: str
+    """Its dotted name."""
+    value: Any
+    reason: str
+    """Why, in one plain sentence without its full stop; empty for what is usual."""
+
+
+def choice_lines(choices: Iterable[Choice]) -> list[str]:
+    """What was chosen and why, a line for each reason; what is usual is not told."""
+    grouped: dict[str, list[str]] = {}
+    for one in (choice for choice in choices if choice.reason):
+        said = f"{one.place.rpartition('.')[2]} {_shown(one.value)}"
+        grouped.setdefault(one.reason, []).append(said)
+    return [f"{', '.join(said)}: {reason}" for reason, said in grouped.items()]
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:g}"
+    return str(value)
+
+
+def take_auto(given: Mapping[str, Any]) -> tuple[Raw, tuple[str, ...]]:
+    """Plain values of a recipe without those that say `auto`, and the places of these.
+
+    Places that are open unless something is said there (`_by_default`) are among them.
+    """
+    raw = _open_preset(dict(given))
+    said = [place for place in PLACES if _value(raw, place) == AUTO]
+    for place in said:
+        raw = _changed(raw, place.split("."), lambda group, key: group.pop(key))
+    silent = [place for place in _by_default(raw) if _is_open(raw, place)]
+    return raw, tuple(place for place in PLACES if place in {*said, *silent})
+
+
+def put(raw: Mapping[str, Any], values: Mapping[str, Any]) -> Raw:
+    """Plain values of a recipe, with others at some places."""
+    result = dict(raw)
+    for place, value in values.items():
+        result = _changed(result, place.split("."), partial(_set, value))
+    return result
+
+
+def value_at(recipe: Any, place: str) -> Any:
+    """The value of a recipe's setting."""
+    for name in place.split("."):
+        recipe = getattr(recipe, name)
+    return recipe
+
+
+def _open_preset(raw: Raw) -> Raw:
+    """`model.preset: auto` as what it stands for: every size that is not given is `auto`."""
+    model = raw.get("model")
+    if not isinstance(model, dict) or model.get("preset") != AUTO:
+        return raw
+    rest = {name: value for name, value in model.items() if name != "preset"}
+    return {**raw, "model": {**dict.fromkeys(SIZES, AUTO), **rest}}
+
+
+def _by_default(raw: Raw) -> Iterable[str]:
+    """Places that are open where a recipe says nothing: of a named corpus, cleaning is not."""
+    corpus = raw.get("corpus")
+    own = isinstance(corpus, dict) and corpus.get("train") is not None
+    return (*CLEANING, *LIMITS) if own else LIMITS
+
+
+def _value(raw: Any, place: str) -> Any:
+    for name in place.split("."):
+        if not isinstance(raw, dict) or name not in raw:
+            return None
+        raw = raw[name]
+    return raw
+
+
+def _is_open(raw: Any, place: str) -> bool:
+    """Whether nothing is said at a place: who hands over settings as objects has said all."""
+    for name in place.split("."):
+        if not isinstance(raw, dict):
+            return False
+        if name not in raw:
+            return True
+        raw = raw[name]
+    return False
+
+
+def _changed(raw: Raw, keys: list[str], change: Callable[[Raw, str], object]) -> Raw:
+    """A copy in which the group that holds the last key was changed."""
+    first, *rest = keys
+    copy = dict(raw)
+    if rest:
+        copy[first] = _changed(raw.get(first) or {}, rest, change)
+    else:
+        change(copy, first)
+    return copy
+
+
+def _set(value: Any, group: Raw, key: str) -> None:
+    group[key] = value
