@@ -7,6 +7,7 @@ from rich.console import Console
 from regard.cli.progress import TerminalReporter
 from regard.corpora.pairs import Pair
 from regard.recipes.assemble import prepare
+from regard.recipes.auto import Choice
 from regard.recipes.run_folder import RunFolder, new_model
 from tiny import Quiet, tiny_recipe
 
@@ -35,9 +36,22 @@ def test_a_pipe_gets_plain_lines(console):
         reporter.validated(1050, NUMBERS, best=False)
     assert console.export_text().splitlines() == [
         "reading [a] file",
+        "step      10  loss 1.500  12,346 tokens/s",
         f"step      50  {SCORES} best so far",
         f"step   1,050  {SCORES}",
     ]
+
+
+def test_a_pipe_is_told_the_time_and_some_fifty_lines_of_loss(console, monkeypatch):
+    clock = iter(range(0, 10_000, 10))  # ten seconds for each line of metrics
+    monkeypatch.setattr("regard.cli.progress.time.monotonic", lambda: next(clock))
+    with TerminalReporter(10_000, console=console) as reporter:
+        for step in range(20, 10_001, 20):
+            reporter.logged(step, LOGGED)
+    lines = console.export_text().splitlines()
+    assert lines[1] == "time        about 83 minutes for 10,000 steps"
+    assert lines[2] == "step     220  loss 1.500  12,346 tokens/s  82 minutes left"
+    assert 45 <= len(lines) <= 55
 
 
 def test_a_terminal_gets_a_live_line():
@@ -58,7 +72,7 @@ def test_the_second_stage_is_told_apart(console):
             reporter.logged(100, LOGGED)
             reporter.refining(30)
             reporter.logged(10, LOGGED)
-    assert console.export_text() == "refinement  30 steps; step 0 is what training ended with\n"
+    assert "\nrefinement  30 steps; step 0 is what training ended with\n" in console.export_text()
     live = screen.getvalue()
     assert "refining" in live
     assert "10/30" in live
@@ -67,7 +81,10 @@ def test_the_second_stage_is_told_apart(console):
 def test_what_was_prepared_is_told(console, tmp_path):
     recipe = tiny_recipe("training.max_tokens=20")
     prepared = prepare(recipe, RunFolder(tmp_path), Quiet())
-    prepared.data.report.drop("empty", Pair("", "x"))
+    for _ in range(80):
+        prepared.data.report.drop("empty", Pair("", "x"))
+    chosen = Choice("training.steps", 2000, "40 passes")
+    prepared = prepared._replace(choices=(chosen,))
     model = new_model(recipe, prepared.tokenizers)
     with TerminalReporter(100, console=console) as reporter:
         reporter.prepared(prepared, model)
@@ -76,7 +93,8 @@ def test_what_was_prepared_is_told(console, tmp_path):
     assert f"vocabulary  {prepared.tokenizers.source.size:,} shared" in shown
     assert f"parameters  {sum(p.numel() for p in model.parameters()):,}" in shown
     assert f"{prepared.too_long:,} with too many tokens left out" in shown
-    assert "empty" in shown
+    assert "warning     cleaning has dropped 80 of 300 pairs (26.7%), 80 as 'empty'. Look" in shown
+    assert "chosen      steps 2,000: 40 passes" in shown
 
 
 def test_two_vocabularies_are_told_apart(console, tmp_path):

@@ -1,6 +1,8 @@
 """A training run as a person sees it: a live line in a terminal, a few plain ones in a pipe."""
 
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -17,9 +19,11 @@ from rich.progress import (
 
 from regard.cli.console import err
 from regard.cli.tables import cleaning_table
+from regard.corpora.findings import advise_dropped
 from regard.models.contracts import AnyModel
 from regard.recipes.assemble import Prepared
 from regard.recipes.auto import choice_lines
+from regard.recipes.memory import format_seconds
 
 SHOWN = {
     "loss": ".3f",
@@ -30,6 +34,9 @@ SHOWN = {
     "exact": ".1f",
 }
 """Metrics of a validation line, and how they are written."""
+
+LINES = 50
+"""Lines of loss in a pipe, about."""
 
 
 def progress_bar(console: Console = err) -> Progress:
@@ -44,6 +51,30 @@ def progress_bar(console: Console = err) -> Progress:
         transient=True,
         disable=not console.is_terminal,
     )
+
+
+@dataclass
+class _Pace:
+    """How far training is, and how fast it goes."""
+
+    steps: int
+    next_line: float = 0.0
+    """The step from which a pipe is told the next loss."""
+    estimated: bool = False
+    """Whether it was told how long all of it takes."""
+    _first: tuple[int, float] | None = None
+
+    def seconds_left(self, step: int) -> float | None:
+        """How long the rest will take, by the steps since the first that was logged.
+
+        That one took what happens only once as well, and a run that goes on begins anywhere.
+        """
+        now = time.monotonic()
+        if self._first is None:
+            self._first = step, now
+            return None
+        first, then = self._first
+        return (now - then) / max(1, step - first) * (self.steps - step)
 
 
 class TerminalReporter:
@@ -64,6 +95,7 @@ class TerminalReporter:
             disable=not console.is_terminal,
         )
         self._task = self._progress.add_task("training", total=steps, numbers="", visible=False)
+        self._begin(steps)
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -92,22 +124,39 @@ class TerminalReporter:
         self._console.print(f"pairs       {counts}", soft_wrap=True)
         if data.report.dropped:
             self._console.print(cleaning_table(data.report))
+        if advice := advise_dropped(data.report):
+            self._console.print(f"[bold yellow]warning[/]     {escape(advice)}", soft_wrap=True)
         if prepared.too_long:
             self._console.print(f"            {prepared.too_long:,} with too many tokens left out")
         self._console.print(f"vocabulary  {vocabulary}")
         self._console.print(f"parameters  {parameters:,}")
         for number, line in enumerate(choice_lines(prepared.choices)):
             self._console.print(f"{'chosen' if not number else '':<12}{escape(line)}")
-        self._steps = prepared.recipe.training.steps
-        self._progress.update(self._task, total=self._steps)
+        self._begin(prepared.recipe.training.steps)
 
     def refining(self, steps: int) -> None:
         self._console.print(f"refinement  {steps:,} steps; step 0 is what training ended with")
         self._progress.reset(self._task, total=steps, description="refining", visible=False)
+        self._begin(steps)
 
     def logged(self, step: int, numbers: Mapping[str, float]) -> None:
         shown = f"loss {numbers['loss']:.3f}  {numbers['tokens_per_second']:,.0f} tokens/s"
         self._progress.update(self._task, completed=step, numbers=shown, visible=True)
+        left = self._pace.seconds_left(step)
+        if left is not None and not self._pace.estimated:
+            self._pace.estimated = True
+            steps = f"{self._pace.steps:,} steps"
+            self._console.print(f"time        about {format_seconds(left)} for {steps}")
+        if self._console.is_terminal or step < self._pace.next_line:
+            return
+        self._pace.next_line = step + self._pace.steps / LINES
+        told = f"  {format_seconds(left)} left" if left else ""
+        self._console.print(f"step {step:>7,}  {shown}{told}", soft_wrap=True)
+
+    def _begin(self, steps: int) -> None:
+        """Expect so many steps from here on."""
+        self._pace = _Pace(steps)
+        self._progress.update(self._task, total=steps)
 
     def validated(self, step: int, numbers: Mapping[str, float], *, best: bool) -> None:
         values = "  ".join(f"{name} {numbers[name]:{how}}" for name, how in SHOWN.items())

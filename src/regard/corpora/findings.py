@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from regard.corpora.cleaning import Reason
+from regard.corpora.cleaning import CleaningReport, Reason
 from regard.corpora.examine import Examination, SplitReport
 from regard.corpora.misalignment import RELATED, Stretch
 from regard.corpora.overlap import SIDES, Leak
@@ -86,7 +86,22 @@ _ADVICE: dict[Reason, str] = {
     "source equals target": "Look for text that was never translated.",
     "wrong script": "Are the languages right, and in the order of the columns or files?",
     "duplicate": "They would teach nothing new.",
+    "in valid or test": "Where there are few different targets, corpus.cleaning.leaks=source keeps "
+    "the pairs that share a target alone.",
 }
+
+
+def advise_dropped(report: CleaningReport) -> str | None:
+    """How much cleaning has dropped, why, and what to set, where that is much; None: it is not."""
+    rows = sorted(report.rows(), key=lambda row: -row.num_pairs)
+    dropped = sum(row.num_pairs for row in rows)
+    if dropped < MANY_DROPPED * max(1, report.total):
+        return None
+    why = _listed([f"{row.num_pairs:,} as {row.reason!r}" for row in rows])
+    return (
+        f"cleaning has dropped {dropped:,} of {report.total:,} pairs "
+        f"({_percent(dropped / report.total)}), {why}. {_ADVICE[rows[0].reason]}"
+    )
 
 
 def _cleaning(found: Examination) -> Iterator[Finding]:

@@ -150,6 +150,8 @@ def train(
         model = new_model(recipe, prepared.tokenizers).to(device)
         _check_fits(model, prepared, settings.max_tokens)
         reporter.prepared(prepared, model)
+        if settings.schedule.warmup > settings.steps:
+            reporter.noted(rising_warning(settings))
         stages = _Stages(recipe, folder, prepared, model, reporter, stop_asked)
         progress = last_progress(folder.path) if folder.refined.begun() else None
         if progress is None or recipe.refinement is None:
@@ -236,6 +238,15 @@ def build_batches(
 def build_loss(settings: TrainingSettings) -> LossOf:
     """How wrong a model is, as the settings have it."""
     return partial(batch_loss, smoothing=settings.label_smoothing, consistency=settings.consistency)
+
+
+def rising_warning(settings: TrainingSettings) -> str:
+    """What to say of a warm-up that training does not reach the end of."""
+    return (
+        f"the warm-up of {settings.schedule.warmup:,} steps is longer than the {settings.steps:,} "
+        "steps of training: the learning rate never reaches its peak; lower "
+        "training.schedule.warmup, to a tenth of the steps or so"
+    )
 
 
 def _as_begun(recipe: Recipe, folder: RunFolder) -> Recipe:

@@ -1,0 +1,70 @@
+import pytest
+
+from regard.errors import SettingsError
+from regard.recipes.auto import LIMITS, PLACES, Choice, choice_lines, value_at
+from regard.recipes.load import dump_recipe, load_recipe, make_recipe, shelf_recipes
+from regard.recipes.schema import Recipe
+
+OWN = {"name": "mine", "corpus": {"train": {"data": "a.tsv"}}}
+
+
+def made(*overrides, **groups):
+    return make_recipe({**OWN, **groups}, overrides, where="mine.yaml")
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_says_auto_is_remembered_and_written_as_it_was(place, tmp_path):
+    recipe = made(f"{place}=auto", model={"family": "transformer"})
+    assert place in recipe.auto
+    file = tmp_path / "mine.yaml"
+    file.write_text(dump_recipe(recipe))
+    assert load_recipe(file) == recipe == Recipe.model_validate_json(recipe.model_dump_json())
+
+
+def test_what_is_given_is_kept(tmp_path):
+    recipe = made("decoding.rules.max_length=90", "corpus.cleaning.leaks=either")
+    open_places = set(recipe.auto)
+    assert open_places == {"corpus.cleaning.max_ratio", *LIMITS} - {LIMITS[0]}
+    chosen = recipe.settled([Choice(place, 30, "") for place in LIMITS])
+    assert chosen.decoding.rules.max_length == 90
+    assert chosen.decoding.rules.max_length_offset == 30
+    assert chosen.auto == ("corpus.cleaning.max_ratio",)
+
+
+def test_a_preset_that_is_auto_leaves_every_size_open_that_is_not_given():
+    recipe = made(model={"family": "transformer", "preset": "auto", "width": 64, "heads": 4})
+    sizes = ["model.encoder_layers", "model.decoder_layers", "model.feed_forward"]
+    assert [place for place in recipe.auto if place.startswith("model.")] == sizes
+
+
+def test_of_shelf_recipes_with_a_named_corpus_only_limits_are_open():
+    named = [recipe for name in shelf_recipes() if (recipe := load_recipe(name)).corpus.name]
+    assert named
+    assert all(set(recipe.auto) <= set(LIMITS) for recipe in named)
+
+
+def test_where_no_choice_is_made_auto_is_an_error():
+    with pytest.raises(SettingsError, match=r"training\.seed: must be a whole number, got 'auto'"):
+        made("training.seed=auto")
+
+
+def test_a_setting_that_knows_auto_itself_is_left_alone():
+    recipe = made("training.precision=auto", "training.capture=auto")
+    assert (recipe.training.precision, recipe.training.capture) == ("auto", "auto")
+    assert not any(place.startswith("training") for place in recipe.auto)
+
+
+def test_a_recipe_takes_what_another_has_settled():
+    recipe, other = made("training.steps=auto"), made("training.steps=7")
+    assert recipe.settled_as(other).training.steps == 7
+    assert value_at(recipe.settled_as(other), "training.steps") == 7
+    assert recipe.settled_as(recipe) == recipe
+
+
+def test_choices_are_told_by_their_reasons():
+    choices = [
+        Choice("a.steps", 2000, "small"),
+        Choice("b.rate", 0.5, ""),
+        Choice("c.x", "y", "small"),
+    ]
+    assert choice_lines(choices) == ["steps 2,000, x y: small"]
