@@ -29,7 +29,8 @@ def test_long_texts_are_compared_word_by_word():
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "between"), [("", "a", ""), ("a", "b", " "), ("を", "b", ""), ("a", "見", "")]
+    ("left", "right", "between"),
+    [("", "a", ""), ("a", "b", " "), ("を", "b", ""), ("a", "見", ""), ("。", "、", "")],
 )
 def test_parts_have_a_space_between_them_where_scripts_do(left, right, between):
     assert separator(left, right) == between

@@ -3,6 +3,7 @@
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
+from regard.text.gluing import FULL_WIDTH
 from regard.text.word_units import has_unspaced, unit_spans
 
 
@@ -31,7 +32,11 @@ def compare_texts(before: str, after: str) -> list[Stretch]:
 
 def separator(left: str, right: str) -> str:
     """What is written between two parts of a comparison: a space where the scripts have spaces."""
-    return "" if not left or has_unspaced(left[-1]) or has_unspaced(right[:1]) else " "
+    return " " if left and not (_is_tight(left[-1]) or _is_tight(right[:1])) else ""
+
+
+def _is_tight(letter: str) -> bool:
+    return letter in FULL_WIDTH or has_unspaced(letter)
 
 
 def _between(text: str, spans: list[tuple[int, int]]) -> str:

@@ -41,8 +41,9 @@ export function compare(before, after) {
 const UNSPACED =
   "[\\p{sc=Han}\\p{sc=Hira}\\p{sc=Kana}\\p{sc=Bopo}ー\\p{sc=Thai}\\p{sc=Laoo}\\p{sc=Khmr}\\p{sc=Mymr}\\p{sc=Tibt}]";
 const WORD = new RegExp(`${UNSPACED}\\p{M}*|(?:(?!${UNSPACED})\\S)+`, "gu");
-const ENDS_UNSPACED = new RegExp(`${UNSPACED}$`, "u");
-const BEGINS_UNSPACED = new RegExp(`^${UNSPACED}`, "u");
+const TIGHT = `[${UNSPACED.slice(1, -1)}。、，．：；！？（）「」『』【】《》〈〉・]`;
+const ENDS_TIGHT = new RegExp(`${TIGHT}$`, "u");
+const BEGINS_TIGHT = new RegExp(`^${TIGHT}`, "u");
 
 /** The words of a text; in scripts without spaces its letters. */
 function wordsOf(text) {
@@ -51,7 +52,7 @@ function wordsOf(text) {
 
 /** A space where the scripts of both words have one. */
 function between(left, right) {
-  return ENDS_UNSPACED.test(left) || BEGINS_UNSPACED.test(right) ? "" : " ";
+  return ENDS_TIGHT.test(left) || BEGINS_TIGHT.test(right) ? "" : " ";
 }
 
 /** The later text with what is new in it marked; what it has lost stands struck. */
