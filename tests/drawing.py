@@ -3,9 +3,11 @@
 import xml.etree.ElementTree as ET
 
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 
+from regard.inspection import plot_letters
 from regard.inspection.plot import save_figure
 from regard.inspection.record import Attention, Axis
 
@@ -21,6 +23,18 @@ def made_up(rows, columns, *, part="cross", layers=2, heads=3):
     ]
     weights = (2 * torch.randn(layers, heads, *map(len, sides))).softmax(-1)
     return Attention(part, weights, *(Axis(side, side, tuple(range(len(side)))) for side in sides))
+
+
+@pytest.fixture
+def no_fonts(monkeypatch):
+    """A machine that has no font but matplotlib's own, and of which nothing was said yet."""
+    found = plot_letters.fonts_for, plot_letters._missing_letters, plot_letters._warn_of_script
+    monkeypatch.setattr(plot_letters, "_font_with", lambda letter: None)
+    for function in found:
+        function.cache_clear()
+    yield
+    for function in found:
+        function.cache_clear()
 
 
 def words_in(figure, tmp_path):

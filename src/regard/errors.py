@@ -35,3 +35,7 @@ class StorageError(RegardError):
 
 class SearchError(RegardError):
     """A search is asked for something that this model or input cannot give."""
+
+
+class MissingFontWarning(UserWarning):
+    """No installed font has some letters of a figure, which shows boxes instead."""

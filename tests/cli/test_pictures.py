@@ -3,8 +3,12 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
+from drawing import made_up, no_fonts
 from regard.cli.pictures import draw_all, name_pictures
 from regard.errors import SettingsError
+from regard.inspection.plot_arcs import plot_arcs
+
+__all__ = ["no_fonts"]
 
 
 def test_the_name_says_how_a_file_is_drawn():
@@ -26,3 +30,12 @@ def test_a_figure_is_drawn_once_for_all_files_and_not_for_none(tmp_path, capsys)
     draw_all([tmp_path / "a.png", tmp_path / "a.svg"], draw)
     assert len(drawn) == 1
     assert (tmp_path / "a.svg").exists()
+
+
+def test_letters_without_a_font_are_told_of_in_one_line(no_fonts, tmp_path, capsys):
+    looked = made_up(["東京", "です"], ["Tokyo", "京"])
+    draw_all([tmp_path / "a.png", tmp_path / "a.svg"], lambda: plot_arcs(looked))
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 3
+    assert told[0].startswith("no font here has letters for Chinese, Japanese and Korean")
+    assert told[0].endswith("fonts-noto-cjk")

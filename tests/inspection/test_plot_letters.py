@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from drawing import pixels_in
+from drawing import no_fonts, pixels_in
+from regard.errors import MissingFontWarning
 from regard.inspection.plot_letters import (
     FIRST,
     clusters,
@@ -12,6 +13,8 @@ from regard.inspection.plot_letters import (
     width_of,
     write,
 )
+
+__all__ = ["no_fonts"]
 
 
 def drawn(text, tmp_path):
@@ -101,3 +104,27 @@ def test_marks_stand_on_their_letters(tmp_path):
 def test_letters_of_no_font_are_drawn_without_a_warning(tmp_path):
     assert drawn("\U0010fffd", tmp_path).any()
     assert width_of("\U0010fffd", 11) > 0
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        (["東京", "です", "서울"], "Chinese, Japanese and Korean.*; install .* fonts-noto-cjk$"),
+        (["नमस्ते"], "Devanagari.*; install .* fonts-noto-core$"),
+        (["👍🏽", "🇫🇷"], "emoji.*; install .* fonts-symbola$"),
+        (["\U0010fffd"], "U\\+10FFFD: boxes are drawn instead$"),
+    ],
+)
+def test_a_script_that_no_font_has_is_warned_of_once(no_fonts, texts, told):
+    def draw_all():
+        for text in texts:
+            write(Figure().text(0, 0, f"{text} and more"), 9, "black")
+
+    with pytest.warns(MissingFontWarning, match=f"no font here has letters for {told}") as caught:
+        draw_all()
+    assert len(caught) == 1
+
+
+def test_letters_that_are_there_are_not_warned_of(no_fonts, recwarn):
+    write(Figure().text(0, 0, "Jane visite l'Afrique ▁… é"), 9, "black")
+    assert not recwarn.list

@@ -10,6 +10,7 @@ import typer
 from regard.cli import options, own_files
 from regard.cli.console import note, print_json
 from regard.cli.ladder import LadderWatcher, print_ladder
+from regard.cli.pictures import fonts_noted
 from regard.cli.progress import TerminalReporter
 from regard.comparison.budget import recipe_within
 from regard.comparison.corpus import share_corpus
@@ -324,10 +325,12 @@ def _draw(plan: Plan, folder: ComparisonFolder, data: Data) -> Ladder:
     write_whole(folder.path / "ladder.json", ladder.model_dump_json(indent=1).encode())
     write_whole(folder.path / "ladder.md", write_page(ladder, plan).encode())
     if ladder.rows:
-        for name, figure in (
-            ("by-length", plot_by_length(ladder)),
-            ("quality-cost", plot_quality_cost(ladder)),
-        ):
+        with fonts_noted():
+            figures = {
+                "by-length": plot_by_length(ladder),
+                "quality-cost": plot_quality_cost(ladder),
+            }
+        for name, figure in figures.items():
             for ending in ("png", "svg"):
                 save_figure(figure, folder.path / f"{name}.{ending}")
     return ladder

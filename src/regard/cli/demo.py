@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from regard.cli import options
 from regard.cli.console import note, out
+from regard.cli.pictures import fonts_noted
 from regard.cli.progress import TerminalReporter
 from regard.cli.tables import plain_table, scores_table
 from regard.evaluation.alignment_error import AlignmentScore, score_alignments
@@ -103,9 +104,11 @@ def _look(
     if answer.attention is None:
         return
     out.print(answer.attention.show(layer=best.layer, head=best.head))
-    one = answer.attention.plot(layer=best.layer, head=best.head)
+    with fonts_noted():
+        one = answer.attention.plot(layer=best.layer, head=best.head)
+        every = answer.attention.plot(kind="grid")
     save_figure(one, folder.path / "attention.png")
-    save_figure(answer.attention.plot(kind="grid"), folder.path / "heads.png")
+    save_figure(every, folder.path / "heads.png")
     out.print(
         f"[dim]{best}, chosen on {CHOSEN_ON} validation pairs; drawn in "
         f"{folder.path}/attention.png, every head in {folder.path}/heads.png[/dim]"

@@ -1,12 +1,14 @@
 """Figures that a command is asked to draw."""
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from regard.cli.console import note
-from regard.errors import SettingsError
+from regard.errors import MissingFontWarning, SettingsError
 from regard.inspection.plot import save_figure
 
 
@@ -26,7 +28,21 @@ def check_ending(option: str, file: Path | None, ending: str) -> None:
 def draw_all(files: Sequence[Path], draw: Callable[[], Figure]) -> None:
     """Draw one figure into each of the files, if there are any, and say so."""
     if files:
-        figure = draw()
+        with fonts_noted():
+            figure = draw()
         for file in files:
             save_figure(figure, file)
             note(f"drew {file}")
+
+
+@contextmanager
+def fonts_noted() -> Iterator[None]:
+    """Say in one line which fonts a figure that is made meanwhile would need."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", MissingFontWarning)
+        yield
+    for one in caught:
+        if issubclass(one.category, MissingFontWarning):
+            note(str(one.message))
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)

@@ -17,6 +17,7 @@ from matplotlib.transforms import Bbox
 
 from regard.comparison.ladder import Ladder, Standing
 from regard.comparison.table import brief
+from regard.inspection.plot_letters import missing_letters_allowed, write
 
 COLOURS = (
     "#0072B2",
@@ -36,8 +37,10 @@ COLOURS = (
 told apart by every eye: markers, and names beside the lines, say the rest."""
 MARKERS = "osD^vp<>h*XP"
 INK, PALE, FAINT = "0.25", "0.45", "0.9"
+NAMES = 10.0
+"""Points that the names of systems are high."""
 STYLE: dict[Any, Any] = {
-    "font.size": 10,
+    "font.size": NAMES,
     "axes.edgecolor": "0.6",
     "axes.linewidth": 0.6,
     "text.parse_math": False,
@@ -232,7 +235,8 @@ def _name_points(
         costs = []
         for place in (*BESIDE, *FURTHER):
             text = _name(axes, point, place)
-            box = text.get_window_extent(renderer)
+            with missing_letters_allowed():
+                box = text.get_window_extent(renderer)
             text.remove()
             outside = box.width * box.height - _overlap(box, frame)
             covered = sum(_overlap(box, other) for other in taken)
@@ -261,17 +265,18 @@ def _name(
         "shrinkB": 5,
         "relpos": ({"left": 0, "right": 1, "center": 0.5}[side], 0.5),
     }
-    return axes.annotate(
+    text = axes.annotate(
         point.label,
         (point.x, point.y),
         xytext=place,
         textcoords="offset points",
         ha=side,
         va="center",
-        color=point.colour,
         annotation_clip=False,
         arrowprops=line if led else None,
     )
+    write(text, NAMES, point.colour)
+    return text
 
 
 def _overlap(one: Bbox, other: Bbox) -> float:

@@ -2,9 +2,11 @@
 
 Matplotlib joins letters and orders mixed directions itself (by libraqm, since 3.11). What is left
 to do is to find fonts that have the letters, to cut what is too long between letters and not
-inside of them, and to say which way a line of words runs.
+inside of them, and to say which way a line of words runs. Where no font has a letter, a warning
+names its script and a package to install.
 """
 
+import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +19,8 @@ from matplotlib.font_manager import FontProperties, findSystemFonts, fontManager
 from matplotlib.ft2font import FT2Font
 from matplotlib.text import Text
 from rich.cells import cell_len
+
+from regard.errors import MissingFontWarning
 
 FIRST = "DejaVu Sans"
 """Matplotlib's own font, the same on every machine."""
@@ -37,6 +41,14 @@ PREFERRED = (
     "Noto Emoji",
 )
 """Asked in this order for letters that the first font does not have, before all others."""
+CJK = "Chinese, Japanese and Korean"
+SCRIPTS = dict.fromkeys(
+    ("CJK", "HIRAGANA", "KATAKANA", "HALFWIDTH", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "KANGXI"), CJK
+)
+"""The script of letters whose names in Unicode begin so; for all others it is that beginning."""
+PACKAGES = {CJK: "fonts-noto-cjk", "emoji": "fonts-symbola"}
+"""Debian's package with a font of the script."""
+OTHER_PACKAGE = "fonts-noto-core"
 LAST_RESORT = "Last Resort High-Efficiency"
 """A font of boxes: it claims to have every letter."""
 LONGEST = 18
@@ -44,6 +56,7 @@ LONGEST = 18
 JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 """What makes one sign of two, or says how one is shown."""
 SKIN_TONES = range(0x1F3FB, 0x1F400)
+FIRST_EMOJI = 0x1F000
 VIRAMA = 9
 """The combining class of a sign that ties a letter of an Indian script to the next."""
 POINTS = 72
@@ -53,7 +66,12 @@ FINE = 720
 
 
 def write(text: Text, fontsize: float, colour: str) -> Text:
-    """The text, in fonts that have its letters, or others like them where an SVG is opened."""
+    """The text, in fonts that have its letters, or others like them where an SVG is opened.
+
+    Warns once of each script that no font here has.
+    """
+    for letter in _missing_letters(text.get_text()):
+        _warn_of_script(*_script_of(letter))
     text.set(
         fontfamily=[*fonts_for(text.get_text()), "sans-serif"],
         fontsize=fontsize,
@@ -118,15 +136,8 @@ def runs_leftwards(words: Iterable[str]) -> bool:
 @lru_cache(4096)
 def fonts_for(text: str) -> tuple[str, ...]:
     """The first font, then as many others as it takes to have all letters of the text."""
-    needed = [FIRST]
-    own = _letters_of_first()
-    for letter in text:
-        if ord(letter) in own or unicodedata.category(letter) in ("Cc", "Cf", "Zs"):
-            continue
-        name = _font_with(letter)
-        if name is not None and name not in needed:
-            needed.append(name)
-    return tuple(needed)
+    others = (_font_with(letter) for letter in _foreign_letters(text))
+    return tuple(dict.fromkeys((FIRST, *filter(None, others))))
 
 
 @contextmanager
@@ -135,6 +146,47 @@ def missing_letters_allowed() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from font", UserWarning)
         yield
+
+
+def _foreign_letters(text: str) -> list[str]:
+    """The letters of the text that are drawn and that the first font does not have."""
+    own = _letters_of_first()
+    return [
+        letter
+        for letter in text
+        if ord(letter) not in own and unicodedata.category(letter) not in ("Cc", "Cf", "Zs")
+    ]
+
+
+@lru_cache(4096)
+def _missing_letters(text: str) -> tuple[str, ...]:
+    """The letters of the text that no font has; what only says how another is shown aside."""
+    return tuple(
+        letter
+        for letter in dict.fromkeys(_foreign_letters(text))
+        if letter not in JOINERS and _font_with(letter) is None
+    )
+
+
+def _script_of(letter: str) -> tuple[str, str]:
+    """The script of a letter, and Debian's package with a font of it; "" for none."""
+    name = unicodedata.name(letter, "")
+    if not name:
+        return f"U+{ord(letter):04X}", ""
+    if unicodedata.category(letter) in ("So", "Sk") and ord(letter) >= FIRST_EMOJI:
+        script = "emoji"
+    else:
+        first = re.split(r"[ -]", name)[0]
+        script = SCRIPTS.get(first, first.capitalize())
+    return script, PACKAGES.get(script, OTHER_PACKAGE)
+
+
+@cache
+def _warn_of_script(script: str, package: str) -> None:
+    """Warn of a script once, however many texts are in it."""
+    advice = f"; install one, such as Debian's {package}" if package else ""
+    message = f"no font here has letters for {script}: boxes are drawn instead{advice}"
+    warnings.warn(message, MissingFontWarning, stacklevel=4)
 
 
 @cache
