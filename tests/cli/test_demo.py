@@ -1,4 +1,7 @@
+import os
 import signal
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -39,6 +42,7 @@ def test_the_demo_trains_translates_and_looks(run, tmp_path):
         assert part in shown.stdout
     assert demo.SENTENCE in shown.stdout
     assert "alignment error rate" in shown.stdout
+    assert "regard look runs/demo" in shown.stdout
     for name in ("attention.png", "heads.png"):
         assert (tmp_path / "runs" / "demo" / name).read_bytes().startswith(b"\x89PNG")
     again = run("--sentence", "Paul aime la mer.")
@@ -63,3 +67,27 @@ def test_another_model_needs_another_folder(run):
     run("--out", "there")
     with pytest.raises(SettingsError, match="there: its run was begun with another model"):
         run("--out", "there", "--set", "model.width=32")
+
+
+def test_what_to_type_next_works_where_it_is_typed(tmp_path, monkeypatch):
+    """As `make demo` runs it: from a virtual environment that is not activated, or from one."""
+    environment = tmp_path / "a project" / ".venv" / "bin"
+    environment.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a project")
+    monkeypatch.setattr(sys, "executable", str(environment / "python"))
+    monkeypatch.setenv("PATH", os.defpath)
+    assert demo._invocation() == ("", f"'{environment}/python' -m regard")
+
+    (environment / "activate").write_text(f"PATH='{environment}':$PATH\n")
+    (environment / "regard").write_text("#!/bin/sh\necho this one\n")
+    (environment / "regard").chmod(0o755)
+    first, name = demo._invocation()
+    assert (first, name) == (". .venv/bin/activate", "regard")
+    typed = ["/bin/sh", "-c", f"{first}; {name}"]
+    assert subprocess.run(typed, stdout=subprocess.PIPE, text=True).stdout == "this one\n"
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert demo._invocation()[0] == f". '{environment}/activate'"
+
+    monkeypatch.setenv("PATH", f"{environment}{os.pathsep}{os.defpath}")
+    assert demo._invocation() == ("", "regard")

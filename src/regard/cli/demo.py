@@ -1,5 +1,7 @@
 """`regard demo`."""
 
+import shlex
+import shutil
 import sys
 from itertools import islice
 from pathlib import Path
@@ -116,14 +118,33 @@ def _look(
 
 
 def _print_next(folder: RunFolder) -> None:
-    path = folder.path
-    lines = (
-        (f'echo "Paul aime la mer." | regard translate {path}', "translate with it"),
-        (f'regard look {path} "Elle ne la visite pas." --all', "every layer and head"),
-        ("regard train --source a.fr --target a.en", "train on your own files"),
-        ("regard recipes", "what else is on the shelf"),
-    )
+    path, (activate, regard) = shlex.quote(str(folder.path)), _invocation()
+    lines = [
+        (f'echo "Paul aime la mer." | {regard} translate {path}', "translate with it"),
+        (f'{regard} look {path} "Elle ne la visite pas." --all', "every layer and head"),
+        (f"{regard} serve {path}", "translate and look in a browser"),
+        (f"{regard} train --source FILE --target FILE", "train on your own files"),
+        (f"{regard} recipes", "what else is on the shelf"),
+    ]
+    if activate:
+        lines.insert(0, (activate, "have regard on the PATH of this shell"))
     table = plain_table("type", "to")
     for typed, purpose in lines:
         table.add_row(f"[bold]{escape(typed)}[/bold]", purpose)
     out.print(table)
+
+
+def _invocation() -> tuple[str, str]:
+    """What to type first, if anything, so that a shell finds this `regard`, and how it is called.
+
+    A virtual environment that runs without being activated, as `make demo` does, is to be
+    activated first; any other Python that is not on the PATH is called by its own name.
+    """
+    here = Path(sys.executable).parent
+    found = shutil.which("regard")
+    if found is not None and Path(found).parent == here:
+        return "", "regard"
+    if (here / "activate").is_file():
+        near = here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here
+        return f". {shlex.quote(str(near / 'activate'))}", "regard"
+    return "", f"{shlex.quote(sys.executable)} -m regard"
