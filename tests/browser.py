@@ -1,11 +1,13 @@
 """Debian's Chromium, or Playwright's own, for the tests that drive a page."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import matplotlib
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -18,10 +20,24 @@ ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
+FONTS = """<?xml version="1.0"?>
+<fontconfig>
+  <include ignore_missing="yes">/etc/fonts/fonts.conf</include>
+  <dir>{folder}</dir>
+</fontconfig>
+"""
+
+
+@pytest.fixture(scope="session")
+def fonts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What fontconfig reads: Chromium dies where there is no font, so it is given matplotlib's."""
+    file = tmp_path_factory.mktemp("fonts") / "fonts.conf"
+    file.write_text(FONTS.format(folder=Path(matplotlib.get_data_path(), "fonts", "ttf")))
+    return file
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
+def chromium(fonts: Path) -> Iterator[Browser]:
     """A browser; of one module only: Playwright's event loop would be in the way of others."""
     with sync_playwright() as playwright:
         found = next(filter(None, map(shutil.which, NAMES)), playwright.chromium.executable_path)
@@ -30,7 +46,8 @@ def chromium() -> Iterator[Browser]:
                 f"no browser: neither {', '.join(NAMES)} on the PATH nor Playwright's own; install "
                 "chromium, or run `playwright install chromium`"
             )
-        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        env = {**os.environ, "FONTCONFIG_FILE": str(fonts)}
+        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS, env=env)
         yield browser
         browser.close()
 
