@@ -9,6 +9,7 @@ from pathlib import Path
 
 import matplotlib
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -20,6 +21,10 @@ ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
+AXE = {
+    "preload": False,
+    "rules": {"label-content-name-mismatch": {"enabled": True}},  # it is experimental there
+}
 FONTS = """<?xml version="1.0"?>
 <fontconfig>
   <include ignore_missing="yes">/etc/fonts/fonts.conf</include>
@@ -87,3 +92,12 @@ def visit(browser: Browser, *, allow: str, **options: object) -> Iterator[Visit]
         yield seen
     finally:
         context.close()
+
+
+def violations(page: Page) -> list[str]:
+    """What axe finds against the Web Content Accessibility Guidelines, with the elements.
+
+    The page's context must have `bypass_csp`: axe writes a style of its own into it.
+    """
+    found = Axe().run(page, options=AXE).response["violations"]
+    return [f"{one['id']}: {node['html']}" for one in found for node in one["nodes"]]

@@ -78,6 +78,8 @@ def test_links_are_read_as_asked(look):
     assert straight["alignment"] == {
         "links": [(0, 0), (1, 1)],
         "by": "the average of all layers, head 0",
+        "layer": None,
+        "head": 0,
     }
     average = look_document(answer(look, "the sea"))["alignment"]
     assert average["by"] == "the average of all layers and heads"

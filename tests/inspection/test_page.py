@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from browser import visit
+from browser import violations, visit
 from looks import make_document
 from regard.inspection import page as page_module
 from regard.inspection.document import look_document
@@ -67,7 +67,7 @@ def test_a_click_keeps_a_word_lit(short):
     expect(word(short, "rows", "calm")).to_have_attribute("aria-pressed", "true")
     short.keyboard.press("Escape")
     expect(word(short, "rows", "calm")).to_have_attribute("aria-pressed", "false")
-    expect(readout(short)).to_contain_text("alignment")
+    expect(readout(short)).to_contain_text("Each line joins two words that belong together")
 
 
 def test_every_word_is_reached_by_the_keyboard(short):
@@ -299,9 +299,10 @@ def test_the_tree_tells_each_hypothesis(short):
     tree = short.get_by_role("tree")
     expect(tree.get_by_role("treeitem")).to_have_count(8)
     told = short.locator(".tree .readout")
-    expect(told).to_have_text("the sea · log-probability -0.50, 60.7 % · this is the translation")
+    best = "the sea · log-probability -0.50 (60.7 %) · score -0.50 · this is the translation"
+    expect(told).to_have_text(best)
     short.locator('[data-node="3"]').hover()
-    expect(told).to_have_text("our · log-probability -4.00, 1.8 % · was dropped")
+    expect(told).to_have_text("our · log-probability -4.00 (1.8 %) · was dropped")
     expect(short.locator(".node.won")).to_have_count(4)
     short.locator('[data-node="0"]').focus()
     for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
@@ -309,6 +310,64 @@ def test_the_tree_tells_each_hypothesis(short):
     expect(told).to_contain_text("a sea · log-probability -2.00")
     short.get_by_role("checkbox", name="dropped").uncheck()
     expect(tree.get_by_role("treeitem")).to_have_count(7)
+    expect(short.locator(".tree-legend")).to_contain_text("(1 not drawn)")
+
+
+def test_a_tree_that_is_cut_says_where_it_goes_on(chromium, tmp_path, short):
+    more = ".tree .more"
+    expect(short.locator(more)).to_be_hidden()
+    document = make_document(*SHORT)
+    nodes = document["tree"]["nodes"]
+    for _ in range(40):
+        nodes.append((len(nodes) - 1, "▁again", -9.0, "kept"))
+    with opened(chromium, tmp_path, document, viewport=PHONE) as page:
+        expect(page.locator(more)).to_have_text(re.compile("^There is more to the right: scroll"))
+        page.evaluate("document.querySelector('.tree-scroll').scrollLeft = 99999")
+        expect(page.locator(more)).to_have_text(re.compile("^There is more to the left: scroll"))
+
+
+def test_a_chosen_head_is_seen_without_pointing(short):
+    threads = "[...document.querySelectorAll('.thread')].map((one) => one.outerHTML)"
+    seen = [short.evaluate(threads)]
+    for layer, number, told in (
+        (0, "mean", "Layer 0, the average of its heads:"),
+        (0, 0, "Layer 0, head 0:"),
+        (1, 0, "Layer 1, head 0:"),
+    ):
+        head(short, layer, number).click()
+        expect(readout(short)).to_contain_text(f"{told} the thicker a line")
+        seen.append(short.evaluate(threads))
+    assert len({str(one) for one in seen}) == 4
+    head(short, 1, 0).click()
+    assert short.evaluate(threads) == seen[0]
+
+
+def test_on_a_phone_nothing_covers_the_words(chromium, tmp_path):
+    document = make_document(" ".join([TWENTY] * 2), " ".join([TWENTY] * 2))
+    covered = """() => [...document.querySelectorAll(".word")].filter((word) => {
+      const { x, y, width, height } = word.getBoundingClientRect();
+      const [left, top] = [x + width / 2, y + height / 2];
+      const inView = top > 0 && top < innerHeight;
+      return inView && !word.contains(document.elementFromPoint(left, top));
+    }).length"""
+    with opened(chromium, tmp_path, document, viewport=PHONE, has_touch=True) as page:
+        page.locator(".rows .word").nth(3).tap()
+        assert page.evaluate("document.documentElement.scrollHeight > 2 * innerHeight")
+        assert page.evaluate(covered) == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"color_scheme": "light"}, {"color_scheme": "dark", "viewport": PHONE}],
+    ids=["light desk", "dark phone"],
+)
+def test_axe_finds_nothing(chromium, tmp_path, options):
+    write_page(tmp_path / "look.html", make_document(*SHORT, others=["a sea"], without=True))
+    with visit(chromium, allow="file:", bypass_csp=True, **options) as seen:
+        seen.page.goto((tmp_path / "look.html").as_uri())
+        head(seen.page, 0, 1).click(modifiers=["Shift"])
+        word(seen.page, "rows", "sea").click()
+        assert violations(seen.page) == []
 
 
 def test_light_and_dark_follow_the_system_until_one_is_chosen(chromium, tmp_path):

@@ -45,6 +45,10 @@ class Links(TypedDict):
 
     links: list[tuple[int, int]]
     by: str
+    """How they were read off, in all detail."""
+    layer: int | None
+    head: int | None
+    """Whose attention said so; none: the average over all."""
 
 
 class SinkFound(TypedDict):
@@ -204,7 +208,13 @@ def _links(look: Look) -> Links | None:
     if "cross" not in look.parts:
         return None
     links = align(look.parts["cross"], look.reading)  # between the words that the document has
-    return {"links": sorted(links), "by": str(look.reading)}
+    reading = look.reading
+    return {
+        "links": sorted(links),
+        "by": str(reading),
+        "layer": reading.layer,
+        "head": reading.head,
+    }
 
 
 def _sinks(attention: Attention) -> list[SinkFound]:

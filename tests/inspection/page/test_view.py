@@ -44,6 +44,7 @@ def test_a_forced_word_is_counted_in_the_unchanged_translation(asked):
     asked.evaluate("look => view.show(look)", document)
     expect(asked.locator(".outcome ins")).to_have_text(["now"])
     expect(asked.locator(".outcome del")).to_have_text(["this", "evening"])
+    expect(asked.locator(".rows ins")).to_have_text(["now"])
     word(asked, "rows", "now").click()
     expect(asked.get_by_role("button", name="Make it look elsewhere")).to_be_hidden()
     word(asked, "rows", "sea").click()
@@ -63,6 +64,9 @@ def test_the_focus_stays_on_its_word_when_another_document_comes(asked):
 
 def test_forcing_can_be_given_up(asked):
     word(asked, "rows", "sea").click()
+    asked.get_by_role("button", name="Make it look elsewhere").click()
+    asked.get_by_role("button", name="Cancel").click()
+    expect(readout(asked)).to_contain_text("“sea” looked at")
     asked.get_by_role("button", name="Make it look elsewhere").click()
     asked.keyboard.press("Escape")
     word(asked, "columns", "soir").click()

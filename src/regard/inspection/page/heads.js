@@ -1,6 +1,7 @@
 /** All heads of a part as small maps. */
 
 import { rove, settle } from "./controls.js";
+import { fadeEdges } from "./edges.js";
 import { make } from "./elements.js";
 import { paint } from "./maps.js";
 
@@ -18,6 +19,7 @@ export class HeadGrid {
     this.choose = choose;
     this.grid = make("div", { class: "heads-grid", role: "group" });
     this.element = make("div", { class: "heads" }, this.grid);
+    fadeEdges(this.element);
     rove(this.grid, ".head", (key, place, items) => this.#next(key, place, items.length));
     this.grid.addEventListener("keydown", (event) => this.#key(event));
   }

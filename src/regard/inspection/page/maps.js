@@ -1,6 +1,7 @@
 /** Maps of attention: one large with its words, and many small ones. */
 
 import { alongLine } from "./controls.js";
+import { fadeEdges } from "./edges.js";
 import { make } from "./elements.js";
 import { sinkNote } from "./words.js";
 
@@ -67,6 +68,7 @@ export class HeatMap {
     const field = make("div", { class: "field" }, this.canvas, this.cursor);
     this.grid = make("div", { class: "map-grid" }, make("div"), this.top, this.left, field);
     this.element = make("div", { class: "map" }, this.grid, this.scale);
+    fadeEdges(this.element);
     new ResizeObserver(() => this.#fit()).observe(this.element);
   }
 

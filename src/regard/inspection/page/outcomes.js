@@ -57,7 +57,12 @@ export class Candidates {
       "section",
       { class: "card candidates" },
       make("h2", {}, "Other translations"),
-      make("p", { class: "hint" }, "By score; what differs from the best is marked."),
+      make(
+        "p",
+        { class: "hint" },
+        "The score is the log-probability of the whole translation, corrected for its length: " +
+          "the nearer to 0, the better. What differs from the best is marked.",
+      ),
       this.list,
     );
   }

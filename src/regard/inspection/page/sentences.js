@@ -4,6 +4,8 @@ import { percent } from "./elements.js";
 
 const NAMED = 4;
 const LEAST = 0.03;
+const THICK = "the thicker a line, the more the word looked there";
+const THIN = "no word looked at another enough for a line";
 
 /** What one word looked at, or who looked at it. */
 export function spotSentence({ rows, columns, values }, { side, index }) {
@@ -27,14 +29,32 @@ export function cellSentence({ rows, columns, values }, { row, column }) {
   return `“${rows[row].text}” looked at “${seen.text}”: ${percent(weight)}${sinkOf(seen)}.`;
 }
 
-/** What is shown while no word is pointed at. */
-export function restingSentence({ part, picture }, alignment) {
-  if (picture === "map") return "A row looks at its columns: the stronger the colour, the more.";
-  const lines =
-    part === "cross" && alignment
-      ? `The lines are the alignment, by ${alignment.by}.`
-      : "The lines lead to what each looked at most.";
-  return `${lines} Point at a word to see all that it looked at.`;
+/**
+ * What is shown while no word is pointed at.
+ * @param {import("./reading.js").Choice} choice
+ * @param {Object|null} alignment whose links are drawn; null: the weights of the choice are
+ * @param {boolean} anyLine whether a weight is great enough to be drawn
+ */
+export function restingSentence(choice, alignment, anyLine) {
+  if (choice.picture === "map") {
+    return sentence(`${who(choice)}: the stronger a colour, the more a row looked at a column.`);
+  }
+  const lines = alignment
+    ? `each line joins two words that belong together, judged by ${who(alignment)}.`
+    : `${who(choice)}: ${anyLine ? THICK : THIN}.`;
+  return `${sentence(lines)} Point at a word, or tap it, to see all that it looked at.`;
+}
+
+/** Whose attention it is; an absent layer or head (null) stands for the average. */
+function who({ layer, head }) {
+  if (layer === null && head === null) return "the average of all layers and heads";
+  if (head === null) return `layer ${layer}, the average of its heads`;
+  if (layer === null) return `head ${head}, the average of all layers`;
+  return `layer ${layer}, head ${head}`;
+}
+
+function sentence(text) {
+  return text[0].toUpperCase() + text.slice(1);
 }
 
 function share({ text, weight }) {

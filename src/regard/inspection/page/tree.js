@@ -1,6 +1,7 @@
 /** The hypotheses of a search as a tree: what was kept, dropped and ended, and what won. */
 
 import { rove, settle } from "./controls.js";
+import { fadeEdges } from "./edges.js";
 import { draw, make } from "./elements.js";
 import { legible } from "./reading.js";
 import { layOut } from "./tree_layout.js";
@@ -12,19 +13,28 @@ const STATES = {
   ended: "ended here",
 };
 
+const HINT =
+  "Each box is a piece of text. Its log-probability is that of all text up to there, as the search " +
+  "found it: not yet corrected for length, as scores are.";
+
 export class BeamTree {
   #tree = null;
+  #scores = new Map();
   #plan = null;
 
   constructor() {
     this.dropped = make("input", { type: "checkbox", on: { change: () => this.#draw() } });
     this.readout = make("p", { class: "readout", role: "status" });
     this.picture = make("div", { class: "tree-scroll" });
+    this.more = make("p", { class: "more", hidden: true });
+    this.left = make("span");
+    fadeEdges(this.picture, (sides) => this.#tellMore(sides));
     rove(this.picture, ".node", (key, place) => this.#next(key, place));
     this.element = make(
       "section",
       { class: "card tree" },
       make("h2", {}, "The search"),
+      make("p", { class: "hint" }, HINT),
       make(
         "div",
         { class: "tree-legend" },
@@ -32,15 +42,23 @@ export class BeamTree {
         legend("kept", "kept"),
         legend("ended", "ended"),
         make("label", { class: "tick" }, this.dropped, legend("dropped", "dropped")),
+        this.left,
       ),
       this.picture,
+      this.more,
       this.readout,
     );
   }
 
-  /** @param {{nodes: [number|null, string, number, string][], answers: number[]}|null} tree */
-  show(tree) {
+  /**
+   * @param {{nodes: [number|null, string, number, string][], answers: number[]}|null} tree
+   * @param {{text: string, score: number}[]} candidates that the answers became, in their order
+   */
+  show(tree, candidates) {
     this.#tree = tree;
+    this.#scores = new Map(
+      candidates.map(({ score }, rank) => [tree?.answers[rank], score.toFixed(2)]),
+    );
     this.element.hidden = tree === null || tree.nodes.length < 2;
     if (this.element.hidden) return;
     this.dropped.checked = tree.nodes.length <= CROWDED;
@@ -58,6 +76,8 @@ export class BeamTree {
     svg.append(...places.map((place) => this.#node(place)));
     this.picture.replaceChildren(svg);
     settle(this.picture, ".node");
+    const hidden = this.#tree.nodes.length - places.length;
+    this.left.textContent = hidden ? `(${hidden} not drawn)` : "";
     this.#tell(places.find(({ node }) => node === this.#tree.answers[0]) ?? places[0]);
   }
 
@@ -83,7 +103,7 @@ export class BeamTree {
         class: `node ${standing(rank, state)}`,
         role: "treeitem",
         "aria-level": depth + 1,
-        "aria-label": this.#sentence(place),
+        "aria-label": `${legible(piece)}: ${this.#sentence(place)}`, // what is seen comes first
         "data-node": node,
         on,
       },
@@ -111,13 +131,22 @@ export class BeamTree {
     this.readout.textContent = this.#sentence(place);
   }
 
+  /** Say that there is more than can be seen at once, and where. */
+  #tellMore(sides) {
+    const ways = { left: "to the left", right: "to the right", top: "above", bottom: "below" };
+    this.more.hidden = sides.length === 0;
+    this.more.textContent = `There is more ${sides.map((side) => ways[side]).join(" and ")}: scroll, or use the arrow keys.`;
+  }
+
   #sentence({ node, rank, state }) {
     const [, , logProbability] = this.#tree.nodes[node];
     const probability = Math.exp(logProbability);
-    const shown = probability >= 0.001 ? `, ${(100 * probability).toFixed(1)} %` : "";
+    const shown = probability >= 0.001 ? ` (${(100 * probability).toFixed(1)}\u00a0%)` : "";
     const fate = rank === 0 && state === "ended" ? "this is the translation" : STATES[state];
     const likely = `log-probability ${logProbability.toFixed(2)}${shown}`;
-    return [prefix(this.#tree.nodes, node), likely, fate].join(" · ");
+    const score = this.#scores.has(node) ? `score ${this.#scores.get(node)}` : null;
+    const said = prefix(this.#tree.nodes, node);
+    return [said, likely, score, fate].filter((part) => part !== null).join(" · ");
   }
 }
 

@@ -36,6 +36,7 @@ const WISHES = {
   flatten: { value: "flatten", label: "Flatten", title: "A click lets it see all alike" },
 };
 const ALL = "all";
+const FORCE = "Make it look elsewhere";
 const KINDS = ["silence", "flatten", "force"];
 
 /**
@@ -49,6 +50,7 @@ export class AttentionView {
   #reading = null;
   #choice = { part: "cross", layer: null, head: null, unit: "words", picture: "lines" };
   #shown = null;
+  #alignment = null;
   #pinned = null;
   #forcing = false;
   #wish = "look";
@@ -95,7 +97,7 @@ export class AttentionView {
     this.notes.replaceChildren(...look.notes.map((note) => make("li", {}, note)));
     this.notes.hidden = look.notes.length === 0;
     this.candidates.show(look.candidates);
-    this.tree.show(look.tree);
+    this.tree.show(look.tree, look.candidates);
     this.#showOutcome(look.before?.text ?? null, look.target.text);
     this.choose({});
   }
@@ -144,8 +146,13 @@ export class AttentionView {
     this.readout = make("p", { class: "readout", role: "status" });
     this.forceButton = make(
       "button",
-      { type: "button", class: "action", hidden: true, on: { click: () => this.#force(true) } },
-      "Make it look elsewhere",
+      {
+        type: "button",
+        class: "action",
+        hidden: true,
+        on: { click: () => (this.#forcing ? this.#giveUpForcing() : this.#force(true)) },
+      },
+      FORCE,
     );
     this.toolbar = make(
       "div",
@@ -211,9 +218,9 @@ export class AttentionView {
     }
     this.#drawControls();
     this.#shown = this.#reading.shown(this.#choice);
-    const aligned = this.#choice.part === "cross" && this.#byWords();
-    const links = aligned ? this.#reading.links(this.#shown) : [];
-    this.words.show(this.#shown, links, LINE_NAMES[this.#choice.part]);
+    const links = this.#averagesCross() ? this.#reading.links(this.#shown) : [];
+    this.#alignment = links.length ? this.document.alignment : null;
+    this.words.show(this.#shown, links, LINE_NAMES[this.#choice.part], this.#freshRows());
     this.map.show(this.#shown, `Map of ${this.#choice.part} attention, ${placeName(this.#choice)}`);
     if (this.#pinned && !this.#has(this.#pinned)) this.#pinned = null;
     this.#drawHeads();
@@ -256,6 +263,12 @@ export class AttentionView {
     return this.#shown.rows.every(({ kind }) => kind === "word");
   }
 
+  /** Whether all that the translation looked at is shown at once, word by word. */
+  #averagesCross() {
+    const { part, layer, head } = this.#choice;
+    return part === "cross" && layer === null && head === null && this.#byWords();
+  }
+
   #has({ side, index }) {
     return index < (side === "row" ? this.#shown.rows : this.#shown.columns).length;
   }
@@ -266,7 +279,7 @@ export class AttentionView {
     if (this.#forcing) return;
     this.readout.textContent = spot
       ? spotSentence(this.#shown, spot)
-      : restingSentence(this.#choice, this.#byWords() ? this.document.alignment : null);
+      : restingSentence(this.#choice, this.#alignment, this.words.hasLinks);
   }
 
   #point(cell) {
@@ -322,14 +335,31 @@ export class AttentionView {
     return steps.find(({ after }) => after === row)?.before ?? null;
   }
 
+  /** The rows whose words the unchanged translation does not have. */
+  #freshRows() {
+    const { before, target } = this.document;
+    if (!before || this.#choice.part === "encoder") return new Set();
+    const steps = compare(before.words, target.words);
+    const fresh = new Set(steps.filter(({ kind }) => kind === "new").map(({ after }) => after));
+    const isFresh = ({ kind, number }) => kind === "word" && fresh.has(number);
+    return new Set(this.#shown.rows.flatMap((item, row) => (isFresh(item) ? [row] : [])));
+  }
+
   /** Wait for the word that the chosen one shall look at, or no longer. */
   #force(on) {
     this.#forcing = on;
     this.element.classList.toggle("forcing", on);
+    this.forceButton.textContent = on ? "Cancel" : FORCE;
     if (!on) return;
     const word = this.#shown.rows[this.#pinned.index].text;
     this.readout.textContent = `Choose the word of the sentence that “${word}” shall look at.`;
     this.words.focus("column");
+  }
+
+  /** Leave the chosen word as it is, and chosen. */
+  #giveUpForcing() {
+    this.#force(false);
+    this.#light(this.#pinned);
   }
 
   #link(column) {

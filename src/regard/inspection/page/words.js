@@ -8,9 +8,11 @@ const FAINTEST = 0.02;
 const MOST_THREADS = 14;
 const NAMED = 0.05;
 const UNSEEN = 0.002;
+const RESTING = { least: 0.1, most: 3 }; // of the weights that are drawn while none is pointed at
 const THICKEST = 6;
 const SIZES = { large: 29, small: 19, tiny: 17 }; // of letters, in pixels
 const LONG = 300;
+const FRESH = "New: the unchanged translation does not have it here.";
 const DOWNWARD = { backward: "ArrowUp", forward: "ArrowDown" };
 const RIGHTWARD = { backward: "ArrowLeft", forward: "ArrowRight" };
 const LEFTWARD = { backward: "ArrowRight", forward: "ArrowLeft" };
@@ -45,17 +47,23 @@ export class WordLines {
 
   /**
    * @param {import("./reading.js").Shown} shown
-   * @param {[number, number][]} links of an alignment: columns and rows; none: those that each row
-   * looks at most
+   * @param {[number, number][]} links of an alignment: columns and rows; none: the greatest weights
+   * of each row are drawn
    * @param {{rows: string, columns: string}} names of the two lines
+   * @param {Set<number>} fresh the rows that are marked as new
    */
-  show(shown, links, names) {
+  show(shown, links, names, fresh) {
     this.#shown = shown;
-    this.#links = links.length ? links : strongest(shown);
+    this.#links = links.length ? links : greatest(shown);
     this.columns.show(shown.columns, names.columns);
-    this.rows.show(shown.rows, names.rows);
+    this.rows.show(shown.rows, names.rows, fresh);
     this.#spot = null;
     this.#arrange();
+  }
+
+  /** Whether there is a line to be seen while no word is pointed at. */
+  get hasLinks() {
+    return this.#links.length > 0;
   }
 
   /** Show what a spot looks at, or who looks at it; with null, the links of all words. */
@@ -150,11 +158,16 @@ export class WordLines {
     this.threads.replaceChildren(...(this.#spot ? this.#beams(box) : this.#resting(box)));
   }
 
-  /** Links of all words, thin: an alignment, or the strongest of each row. */
+  /** Links of all words: an alignment, all alike, or the greatest weights, each as thick as it is. */
   #resting(box) {
-    return this.#links.map(([column, row]) =>
-      this.#path(box, column, row, { class: "thread resting" }),
-    );
+    return this.#links.map(([column, row, weight = null]) => {
+      const path = this.#path(box, column, row, { class: "thread resting" });
+      if (weight !== null) {
+        path.style.strokeWidth = `${Math.max(1, weight * THICKEST)}px`;
+        path.style.strokeOpacity = String(0.15 + 0.45 * Math.sqrt(weight));
+      }
+      return path;
+    });
   }
 
   /** What one word looks at, or who looks at it: the thicker, the more. */
@@ -198,11 +211,11 @@ class Line {
     });
   }
 
-  show(items, name) {
+  show(items, name, fresh = new Set()) {
     this.caption.textContent = name;
     this.list.setAttribute("aria-label", name);
     const focused = this.buttons.indexOf(document.activeElement);
-    this.buttons = items.map((item, index) => this.#word(item, index));
+    this.buttons = items.map((item, index) => this.#word(item, index, fresh.has(index)));
     this.list.replaceChildren(...this.buttons);
     settle(this.list, ".word", this.buttons[focused]);
     if (focused >= 0) (this.buttons[focused] ?? this.buttons.at(-1))?.focus();
@@ -236,8 +249,8 @@ class Line {
     return getComputedStyle(this.list).direction === "rtl";
   }
 
-  #word(item, index) {
-    const hint = item.sink === null ? null : sinkNote(item);
+  #word(item, index, isFresh) {
+    const hint = item.sink === null ? (isFresh ? FRESH : null) : sinkNote(item);
     const kind = item.sink === null ? item.kind : `${item.kind} sink`;
     const on = {
       pointerenter: (event) => event.pointerType === "mouse" && this.point(index),
@@ -249,7 +262,7 @@ class Line {
     return make(
       "button",
       { type: "button", class: `word ${kind} ${joints(item)}`, title: hint, on },
-      make("span", { class: "letters" }, item.text),
+      make(isFresh ? "ins" : "span", { class: "letters" }, item.text),
       make("span", { class: "share", "aria-hidden": "true" }),
     );
   }
@@ -268,13 +281,17 @@ export function sinkNote(item) {
   );
 }
 
-/** For each row the column that it looks at most, sinks left out. */
-function strongest({ rows, columns, values }) {
-  const width = columns.length;
+/**
+ * For each row the columns that it looks at most, sinks left out.
+ * @returns {[number, number, number][]} columns, rows and weights
+ */
+function greatest({ rows, columns, values }) {
   const meant = columns.flatMap(({ sink }, place) => (sink === null ? [place] : []));
-  const best = (row) =>
-    meant.reduce((a, b) => (values[row * width + b] > values[row * width + a] ? b : a), meant[0]);
-  return meant.length ? rows.map((_, row) => [best(row), row]) : [];
+  return rows.flatMap((_, row) => {
+    const weights = meant.map((column) => [column, row, values[row * columns.length + column]]);
+    const seen = weights.filter(([, , weight]) => weight >= RESTING.least);
+    return seen.toSorted((a, b) => b[2] - a[2]).slice(0, RESTING.most);
+  });
 }
 
 function letters(items) {

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import expect
 
 import regard
-from browser import visit
+from browser import violations, visit
 from pages import (
     FRENCH,
     PHONE,
@@ -240,11 +240,35 @@ def test_a_change_is_of_the_chosen_sentence(page):
     expect(first_word(page)).to_have_text("Jane")
     looked(page)
     sent = bodies(page, "/attention")
+    text = translation(page).locator(".sentence").nth(2).inner_text()
     page.get_by_role("button", name="layer 0, head 1").click(modifiers=["Shift"])
-    before = page.locator("#view .texts dd").first
-    expect(before).to_have_text(translation(page).locator(".sentence").nth(2).inner_text())
+    expect(page.locator("#view .texts dd").first).to_have_text(text)
     assert [(body["sentence"], len(body["changes"])) for body in sent] == [(2, 1)]
     assert fragment(page)["sentence"] == ["2"]
+
+
+@pytest.mark.parametrize("text", [FRENCH, SEVERAL], ids=["one sentence", "several"])
+def test_what_a_change_does_is_marked_in_the_translation(rough, server, text):
+    def add_a_word(route):
+        look = route.fetch().json()
+        look["target"]["text"] = look["before"]["text"] + " indeed"
+        route.fulfill(json=look)
+
+    open_page(rough, server)
+    write(rough, text)
+    plain = translation(rough).inner_text()
+    rough.route("**/attention", add_a_word, times=1)
+    rough.get_by_role("button", name="layer 0, head 1").click(modifiers=["Shift"])
+    expect(translation(rough).locator("ins")).to_have_text(["indeed"])
+    expect(translation(rough).locator("del")).to_have_count(0)
+    expect(rough.get_by_text("changed by what was done below")).to_be_visible()
+    if text == SEVERAL:
+        changed = translation(rough).locator(".sentence[aria-current]")
+        expect(changed).to_contain_text("indeed")
+        expect(translation(rough).locator(".sentence")).to_have_count(4)
+    rough.get_by_role("button", name=re.compile("^Take back")).click()
+    expect(translation(rough)).to_have_text(plain)
+    expect(rough.get_by_text("changed by what was done below")).to_be_hidden()
 
 
 def test_one_sentence_needs_no_picker(page):
@@ -322,6 +346,19 @@ def test_every_control_has_a_name(page):
           .map((e) => e.outerHTML)"""
     )
     assert nameless == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"color_scheme": "dark"}, {"color_scheme": "light", "viewport": PHONE}],
+    ids=["dark desk", "light phone"],
+)
+def test_axe_finds_nothing(chromium, server, options):
+    with visit(chromium, allow=server, bypass_csp=True, **options) as seen:
+        open_page(seen.page, server)
+        assert violations(seen.page) == []
+        write(seen.page, SEVERAL)
+        assert violations(seen.page) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

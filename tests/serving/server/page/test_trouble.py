@@ -1,6 +1,7 @@
 """What the page does when the server, the network or its user does not behave."""
 
 import json
+import re
 
 import pytest
 from libretranslatepy import LibreTranslateAPI
@@ -65,6 +66,34 @@ def test_a_server_out_of_reach_can_be_tried_again(rough, server):
     expect(notice(rough)).to_be_empty()
 
 
+def test_a_server_that_is_back_is_noticed(rough, server):
+    open_page(rough, server)
+    for path in ("**/translate/stream", "**/ready"):
+        rough.route(path, lambda route: route.abort(), times=1)
+    rough.get_by_label("Text to translate").fill(FRENCH)
+    expect(notice(rough)).to_contain_text("sent once it is back")
+    looked(rough)
+    expect(notice(rough)).to_be_empty()
+
+
+@pytest.mark.parametrize(
+    ("link", "told"),
+    [
+        ("from=de&to=ja", "German into Japanese, which .* not have: this is the detected"),
+        ("from=de&to=en", "German into English, which .* not have: this is the detected"),
+        ("from=fr&to=x-y", "French into x-y, which .* not have: this is French into English"),
+        ("from=auto&to=en", "^$"),
+    ],
+)
+def test_a_link_for_languages_that_are_not_there_says_so(rough, server, link, told):
+    rough.goto(f"{server}#{link}&text=Elle+part.")
+    looked(rough)
+    expect(notice(rough)).to_have_text(re.compile(told))
+    rough.get_by_label("Translate from").select_option("en")
+    looked(rough)
+    expect(notice(rough)).to_be_empty()
+
+
 def test_a_server_out_of_reach_from_the_start_is_said(rough, server):
     rough.route("**/languages", lambda route: route.abort(), times=1)
     rough.goto(server)
@@ -101,6 +130,7 @@ def test_without_a_stream_sentences_are_stepped_through_all_the_same(rough, serv
 def test_a_look_that_fails_leaves_what_was_seen(rough, server):
     open_page(rough, server)
     write(rough)
+    rough.route("**/ready", lambda route: route.abort())
     rough.route("**/attention", lambda route: route.abort(), times=1)
     rough.get_by_role("button", name="layer 0, head 1").click(modifiers=["Shift"])
     expect(notice(rough)).to_contain_text("cannot be reached")
@@ -117,6 +147,7 @@ def test_a_look_that_fails_leaves_what_was_seen(rough, server):
 def test_a_look_that_fails_leaves_no_other_sentence(rough, server):
     open_page(rough, server)
     write(rough, SEVERAL)
+    rough.route("**/ready", lambda route: route.abort())
     rough.route("**/attention", lambda route: route.abort(), times=1)
     rough.get_by_role("button", name="The sentence after").click()
     expect(notice(rough)).to_contain_text("cannot be reached")

@@ -1,8 +1,13 @@
 /** The right pane: the translation as it comes. */
 
+import { marked } from "../view/difference.js";
 import { copyText } from "./clipboard.js";
 import { find } from "./elements.js";
 import { placesOf } from "./sentences.js";
+
+/**
+ * @typedef {{sentence: number, before: string, after: string}} Change the sentence is counted from 0
+ */
 
 const COPIED_FOR = 1500;
 
@@ -27,7 +32,12 @@ export class AnswerPane {
   #translation = find("translation");
   #copy = find("copy");
   #progress = find("progress");
-
+  #note = find("changed");
+  #text = "";
+  /** Of the text, where they are known. */
+  #sentences = /** @type {string[]} */ ([]);
+  /** @type {Change | null} */
+  #change = null;
   #onPick;
 
   /** @param {(sentence: number) => void} onPick told which sentence was clicked, if several */
@@ -36,8 +46,11 @@ export class AnswerPane {
     letCopy(this.#copy, () => this.text);
   }
 
+  /** The translation as it is shown, under the change in force. */
   get text() {
-    return this.#translation.textContent ?? "";
+    const place = this.#changedPlace();
+    if (!place || !this.#change) return this.#text;
+    return this.#text.slice(0, place.start) + this.#change.after + this.#text.slice(place.end);
   }
 
   /** @param {boolean} working announced, so that screen readers wait for the whole */
@@ -48,7 +61,7 @@ export class AnswerPane {
 
   /** @param {string} text what there is so far */
   showPartial(text) {
-    this.#translation.textContent = text;
+    this.show(text, this.#translation.lang, []);
     this.#copy.hidden = true;
   }
 
@@ -59,47 +72,63 @@ export class AnswerPane {
    */
   show(text, language, sentences) {
     this.#translation.lang = language;
-    if (sentences.length > 1) this.#cut(text, sentences);
-    else this.#translation.textContent = text;
+    this.#text = text;
+    this.#sentences = sentences;
+    this.#change = null;
+    this.#draw();
     this.#copy.hidden = !text;
+  }
+
+  /** @param {Change | null} change what has become of a sentence; null: it is as it was */
+  showChange(change) {
+    if (!change && !this.#change) return;
+    this.#change = change;
+    this.#draw();
   }
 
   /** @param {number | null} sentence the one looked at; null for none */
   mark(sentence) {
-    this.#sentences.forEach((span, number) => {
+    this.#translation.querySelectorAll(".sentence").forEach((span, number) => {
       if (number === sentence) span.setAttribute("aria-current", "true");
       else span.removeAttribute("aria-current");
     });
   }
 
-  get #sentences() {
-    return this.#translation.querySelectorAll(".sentence");
+  /** Where the changed sentence stands; null where there is none. */
+  #changedPlace() {
+    if (!this.#change) return null;
+    const { sentence, before } = this.#change;
+    const parts = this.#sentences.length > 1 ? this.#sentences : [before];
+    const place = placesOf(this.#text, parts)[this.#sentences.length > 1 ? sentence : 0];
+    return place && place.start >= 0 ? place : null;
   }
 
-  /**
-   * Makes the sentences such that they can be clicked.
-   *
-   * @param {string} text
-   * @param {string[]} sentences
-   */
-  #cut(text, sentences) {
+  /** The text, its sentences such that they can be clicked, what has changed marked. */
+  #draw() {
+    const changed = this.#changedPlace();
+    this.#note.hidden = !changed;
+    const several = this.#sentences.length > 1;
+    const parts = several ? placesOf(this.#text, this.#sentences) : changed ? [changed] : [];
     let end = 0;
-    const nodes = placesOf(text, sentences).flatMap((place, number) => {
-      const between = text.slice(end, place.start);
+    const nodes = parts.flatMap((place, number) => {
+      const between = this.#text.slice(end, place.start);
       end = place.end;
-      return [between, this.#sentence(text.slice(place.start, end), number)];
+      const own = this.#text.slice(place.start, end);
+      const isChanged = place.start === changed?.start;
+      const shown = isChanged && this.#change ? marked(this.#change.before, this.#change.after) : own;
+      return [between, several ? this.#sentence(shown, number) : shown];
     });
-    this.#translation.replaceChildren(...nodes, text.slice(end));
+    this.#translation.replaceChildren(...nodes, this.#text.slice(end));
   }
 
   /**
-   * @param {string} text
+   * @param {string | Node} shown
    * @param {number} number
    */
-  #sentence(text, number) {
+  #sentence(shown, number) {
     const span = document.createElement("span");
     span.className = "sentence";
-    span.textContent = text;
+    span.append(shown);
     span.addEventListener("click", () => {
       const isSelecting = !getSelection()?.isCollapsed;
       if (!isSelecting) this.#onPick(number);

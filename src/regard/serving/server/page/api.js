@@ -44,6 +44,7 @@ function kindOf(status) {
   if (status === 503 || status === 429) return "busy";
   if (status === 401 || status === 403) return "key";
   if (status === 413) return "long";
+  if (status === 502 || status === 504) return "offline"; // a proxy that has lost its server
   return status < 500 ? "refused" : "failed";
 }
 
@@ -123,6 +124,14 @@ export class Api {
   /** @param {() => string} key what the key field holds now; empty for none */
   constructor(key) {
     this.#key = key;
+  }
+
+  /** Whether the server answers, and is ready to. */
+  async isReady() {
+    return request("ready", { cache: "no-store" }).then(
+      () => true,
+      () => false,
+    );
   }
 
   /** @returns {Promise<ServerSettings>} */

@@ -47,7 +47,7 @@ class Page {
   #key = find("key");
   #api = new Api(() => this.#key.value.trim());
   #answer = new AnswerPane((sentence) => this.#turn(sentence));
-  #notices = new Notices();
+  #notices = new Notices(() => this.#api.isReady());
   #translating = new Turn();
   #looking = new Turn();
   #sending = new Turn();
@@ -134,6 +134,7 @@ class Page {
     this.#changes = state.changes;
     this.#choice = state.choice;
     if (state.source) this.#pickers.choose(state);
+    this.#notices.stand(state.source ? this.#pickers.explain(state) : "");
     this.#panel.turn(state.sentence, 0);
     this.#follows = false;
     this.#translate();
@@ -196,6 +197,7 @@ class Page {
   /** Another pair is another model: what was changed in the former one means nothing in it. */
   #changeModel() {
     this.#changes = [];
+    this.#notices.stand("");
     this.#translate();
   }
 
@@ -264,8 +266,10 @@ class Page {
   async #look() {
     this.#keep();
     const signal = this.#looking.next();
-    this.#answer.mark(this.#panel.isOpen ? this.#panel.sentence : null);
-    if (!this.#panel.isOpen || !this.#translated.text) return;
+    const { isOpen, sentence } = this.#panel;
+    if (!isOpen || !this.#changes.length) this.#answer.showChange(null);
+    this.#answer.mark(isOpen ? sentence : null);
+    if (!isOpen || !this.#translated.text) return;
     const { pair } = this.#pickers;
     this.#panel.wait(JSON.stringify([pair, this.#panel.sentence, this.#translated.text]));
     const found = await this.#attempt(signal, () => this.#askLook(signal), () => this.#look());
@@ -274,6 +278,8 @@ class Page {
       return;
     }
     this.#panel.show(found.look, this.#choice);
+    this.#answer.showChange(changeOf(found.look));
+    this.#answer.mark(this.#panel.sentence);
     if (found.refused) this.#notices.say("refused", found.refused);
   }
 
@@ -363,6 +369,17 @@ class Page {
   }
 }
 
+/**
+ * What has become of the sentence that was looked at; null: nothing.
+ *
+ * @param {any} look a look document
+ * @returns {import("./answer.js").Change | null}
+ */
+function changeOf({ before, target, sentence }) {
+  const after = target.text;
+  return before && before.text !== after ? { sentence, before: before.text, after } : null;
+}
+
 /** Lets the user choose between light and dark; the browser remembers. */
 function offerThemes() {
   const { dataset } = document.documentElement;
@@ -381,7 +398,7 @@ async function start() {
     new Page(settings, languages);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    new Notices().say(error.kind, explain(error, false), () => location.reload());
+    new Notices(() => api.isReady()).say(error.kind, explain(error, false), () => location.reload());
   }
 }
 

@@ -21,6 +21,19 @@ function offer(select, choices, wish) {
   select.disabled = choices.length < 2;
 }
 
+/**
+ * What a language is called that the server does not name.
+ *
+ * @param {string} code
+ */
+function nameOf(code) {
+  try {
+    return new Intl.DisplayNames("en", { type: "language" }).of(code) ?? code;
+  } catch {
+    return code || "nothing";
+  }
+}
+
 /** The two pickers and the button that swaps them. */
 export class LanguagePickers {
   /** @type {HTMLSelectElement} */
@@ -59,6 +72,21 @@ export class LanguagePickers {
   }
 
   /**
+   * What to say of a pair that was wished for where another had to be chosen; else nothing.
+   *
+   * @param {Pair} wish
+   */
+  explain({ source, target }) {
+    const { source: from, target: to } = this.pair;
+    const isOther = source !== from && source !== DETECT;
+    if (!isOther && (target === to || !target)) return "";
+    const [asked, shown] = [[source, target], [from, to]].map(([one, other]) =>
+      [one, other].map((code) => this.#name(code)).join(" into "),
+    );
+    return `The link asks for ${asked}, which this server does not have: this is ${shown} instead.`;
+  }
+
+  /**
    * The nearest pair that the server has.
    *
    * @param {Pair} wish
@@ -90,6 +118,13 @@ export class LanguagePickers {
     if (first?.value !== DETECT) return;
     const found = this.#languages.find(({ code }) => code === detected)?.name ?? detected;
     first.text = found ? `${found} (detected)` : UNDETECTED;
+  }
+
+  /** @param {string} code */
+  #name(code) {
+    if (code === DETECT) return "the detected language";
+    const own = this.#languages.find((language) => language.code === code)?.name;
+    return own ?? nameOf(code);
   }
 
   /** @param {string} source */

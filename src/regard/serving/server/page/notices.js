@@ -1,10 +1,11 @@
 /** What the page says when something is in the way. */
 
 import { find } from "./elements.js";
+import { Reconnection } from "./reconnection.js";
 
 /**
  * @typedef {import("./api.js").ApiError} ApiError
- * @typedef {"busy" | "key" | "long" | "offline" | "refused" | "failed" | "done"} NoticeKind
+ * @typedef {"busy" | "key" | "long" | "offline" | "refused" | "failed" | "done" | "other"} NoticeKind
  */
 
 const NUMBERS = new Intl.NumberFormat("en");
@@ -41,7 +42,7 @@ export function explain({ kind, message }, keyGiven) {
         ? "The server does not know this API key. Check it above."
         : "This server asks for an API key. Enter yours above.";
     case "offline":
-      return "The server cannot be reached. Check the connection; what you wrote is kept.";
+      return "The server cannot be reached. What you wrote is kept, and sent once it is back.";
     case "failed":
       return `The server could not do it: ${message}`;
     default:
@@ -55,8 +56,13 @@ export class Notices {
   #again = find("again");
   /** @type {(() => void) | null} */
   #onAgain = null;
+  #reconnection;
+  /** Said where there is nothing else to say. */
+  #standing = "";
 
-  constructor() {
+  /** @param {() => Promise<boolean>} isBack whether the server can be reached */
+  constructor(isBack) {
+    this.#reconnection = new Reconnection(isBack);
     this.#again.addEventListener("click", () => this.#onAgain?.());
     window.addEventListener("online", () => {
       if (this.#line.dataset.kind === "offline") this.#onAgain?.();
@@ -66,19 +72,27 @@ export class Notices {
   /**
    * @param {NoticeKind} kind
    * @param {string} text
-   * @param {(() => void) | null} onAgain what to do again, where that can help
+   * @param {(() => void) | null} onAgain what to do again, where that can help; it is done by itself
+   *   once a server that could not be reached is back
    */
   say(kind, text, onAgain = null) {
     this.#line.dataset.kind = kind;
     this.#line.textContent = text;
     this.#again.hidden = !onAgain;
     this.#onAgain = onAgain;
+    if (kind === "offline" && onAgain) this.#reconnection.watch(onAgain);
+    else this.#reconnection.stop();
   }
 
+  /** Says nothing more, but what stands. */
   clear() {
-    this.#line.textContent = "";
-    delete this.#line.dataset.kind;
-    this.#again.hidden = true;
-    this.#onAgain = null;
+    this.say("other", this.#standing);
+  }
+
+  /** @param {string} text what to say for as long as there is nothing else; empty for nothing */
+  stand(text) {
+    const isShown = this.#line.textContent === this.#standing;
+    this.#standing = text;
+    if (isShown) this.clear();
   }
 }
