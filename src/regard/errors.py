@@ -26,7 +26,7 @@ class RunError(RegardError):
 
 
 class TrainingError(RegardError):
-    """Training cannot go on: the loss is not a number."""
+    """Training cannot go on: the loss is not a number, or beyond hope."""
 
 
 class StorageError(RegardError):

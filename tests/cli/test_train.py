@@ -109,6 +109,21 @@ def test_a_finished_run_can_be_refined(begun):
     assert (again["step"], again["refinement_step"]) == (3, 2)
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("training.optimizer.learning_rate=1", "its training ended after 3 steps, and other"),
+        ("training.steps=2", "3 steps of its training are done, and cannot become 2"),
+    ],
+)
+def test_a_setting_without_effect_is_not_written(begun, setting, message):
+    before = begun.recipe.read_bytes()
+    with pytest.raises(SettingsError, match=message):
+        run("--resume", "--out", "begun", "--set", setting)
+    assert begun.recipe.read_bytes() == before
+    assert begun.finished()
+
+
 def test_a_run_is_found_by_its_recipe(tmp_path):
     (tmp_path / "mine.yaml").write_text(dump_recipe(tiny_recipe("name=other")))
     run("mine.yaml", *FEW)

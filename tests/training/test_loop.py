@@ -265,7 +265,7 @@ def test_weights_stay_as_long_as_a_checkpoint_names_them(store, tmp_path):
     newest = list_checkpoints(tmp_path / "checkpoints")[0]
     newest.write_bytes(b"")
     losses = iter([50.0])  # worse than before: the weights of step 10 are needed again
-    run(store, tmp_path, validate=lambda model: {"loss": next(losses) + 100}, **changed)
+    run(store, tmp_path, validate=lambda model: {"loss": next(losses) + 20}, **changed)
     assert (tmp_path / "weights" / "best.safetensors").exists()
 
 
@@ -310,6 +310,17 @@ def test_a_loss_that_is_not_a_number_stops_with_advice(store, tmp_path):
     with pytest.raises(TrainingError, match=r"not a number.*lower training\.optimizer"):
         run(store, tmp_path, optimizer={"learning_rate": 1e30, "clip_norm": 0}, steps=30)
     assert not list_checkpoints(tmp_path / "checkpoints")
+
+
+@pytest.mark.parametrize("loss", [float("inf"), float("nan"), 101.0])
+@pytest.mark.parametrize("by", ["loss", "bleu"])
+def test_a_validation_beyond_hope_stops_and_is_never_the_best(store, tmp_path, loss, by):
+    numbers = iter([{"loss": 2.0, "bleu": 1.0}, {"loss": loss, "bleu": 5.0}])
+    changed = {"validation": {"every": 4, "by": by}, "save_every": 4}
+    with pytest.raises(TrainingError, match=r"step 8: the loss on the validation pairs is .* div"):
+        run(store, tmp_path, validate=lambda model: next(numbers), **changed)
+    assert [one.best[0][1] for one in read_progress(tmp_path / "checkpoints")] == [4]
+    assert not (tmp_path / "weights" / "step-000000008.safetensors").exists()
 
 
 def test_a_checkpoint_of_another_model_is_refused(store, tmp_path):

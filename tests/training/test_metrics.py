@@ -53,6 +53,14 @@ def test_tensorboard_too_forgets_what_came_after(tmp_path):
     assert on_board(tmp_path) == {"train/loss": [(1, 1.0), (2, 8.0), (3, 9.0)]}
 
 
+def test_every_line_is_json(tmp_path):
+    Metrics(tmp_path, 0).add("train", 1, {"loss": 2.0, "gain": float("inf")})
+    assert '"loss": 2.0, "gain": null}' in (tmp_path / "metrics.jsonl").read_text()
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"kind": "valid", "step": 1, "loss": Infinity}\n[]\n{"step": 1e999}\n{"st')
+    assert [one["kind"] for one in read_metrics(tmp_path / "metrics.jsonl")] == ["train"]
+
+
 @pytest.mark.parametrize("name", ["metrics.jsonl", "events.out"])
 def test_a_full_disk_is_told_of(tmp_path, name, monkeypatch):
     metrics, real = Metrics(tmp_path, 0), files.open_own

@@ -211,7 +211,7 @@ def _translate(
 
 
 def _surprise(measured: Perplexity, references: list[str]) -> Surprise:
-    nats = math.log(measured.value) * measured.num_tokens
+    nats = measured.loss * measured.num_tokens
     words = sum(map(count_units, references))
     characters = sum(len(text.strip()) for text in references)
     return Surprise(

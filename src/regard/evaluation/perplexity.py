@@ -16,11 +16,18 @@ ROWS = 1024
 """Target tokens whose logits are made at a time: those of a batch are hundreds of megabytes."""
 
 
+LARGEST = 700.0
+"""Nats whose exp is still a number: a larger mean counts as this one in a perplexity."""
+
+
 class Perplexity(NamedTuple):
     """exp of the mean negative log-likelihood of a target token, EOS included."""
 
     value: float
+    """At most exp(700), some 10 to the power of 304; not a number only if `loss` is none."""
     num_tokens: int
+    loss: float
+    """The mean negative log-likelihood itself, in nats; not finite if a weight is not."""
 
 
 @torch.inference_mode()
@@ -42,7 +49,7 @@ def perplexity(model: AnyModel, batches: Iterable[Batch]) -> Perplexity:
     if not num_tokens:
         raise CorpusError("perplexity needs at least one pair of sentences, found none")
     mean = total / num_tokens
-    return Perplexity(math.inf if mean > 700 else math.exp(mean), num_tokens)
+    return Perplexity(math.exp(mean if math.isnan(mean) else min(mean, LARGEST)), num_tokens, mean)
 
 
 def _surprise(model: AnyModel, batch: Batch) -> float:

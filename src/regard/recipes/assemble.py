@@ -1,6 +1,5 @@
 """A recipe -> a trained model: all the folders, wired."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -41,6 +40,7 @@ from regard.training.loop import (
     TrainingSettings,
     Validate,
     fit,
+    is_over,
     last_progress,
 )
 from regard.training.loss import batch_loss
@@ -273,6 +273,12 @@ def _check_same(recipe: Recipe, folder: RunFolder) -> Recipe | None:
             f"{folder.path}: its refinement has begun with the weights that training ended with, "
             f"and training cannot change any more; delete {folder.refined.path} to train on"
         )
+    if saved.training != recipe.training:
+        _check_effect(folder, saved.training, recipe.training, "training")
+    old, new = saved.refinement, recipe.refinement
+    if old is not None and new is not None and old != new:
+        stages = loop_settings(saved.training, old), loop_settings(recipe.training, new)
+        _check_effect(folder.refined, *stages, "refinement")
     before, now = saved.evaluation.tokenize, recipe.evaluation.tokenize
     if "auto" not in (before, now) and before != now:
         raise SettingsError(
@@ -280,6 +286,25 @@ def _check_same(recipe: Recipe, folder: RunFolder) -> Recipe | None:
             f"to which those under {now} do not compare; leave it, or train a new run with --out"
         )
     return saved
+
+
+def _check_effect(
+    folder: RunFolder, before: TrainingSettings, after: TrainingSettings, group: str
+) -> None:
+    """An error if settings of a stage were changed that would do nothing, or undo what was done."""
+    progress = last_progress(folder.path)
+    if progress is None:
+        return
+    if after.steps < progress.step:
+        raise SettingsError(
+            f"{folder.path}: {progress.step:,} steps of its {group} are done, and cannot become "
+            f"{after.steps:,}; give {group}.steps={progress.step} or more"
+        )
+    if is_over(progress, before) and is_over(progress, after):
+        raise SettingsError(
+            f"{folder.path}: its {group} ended after {progress.step:,} steps, and other settings "
+            f"would do nothing; to go on raise {group}.steps, and its patience if that ended it"
+        )
 
 
 def _with_tokenizer(recipe: Recipe, saved: Recipe | None, data: Data, reporter: Reporter) -> Recipe:
@@ -373,7 +398,7 @@ def build_validation(recipe: Recipe, prepared: Prepared) -> Validate:
         answers = search_many([Member(model, ids)], search, budget=VALIDATION_BUDGET)
         texts = [target.decode(best[0].tokens) for best in answers]
         scores = zip(wanted.metrics, score(texts, references, wanted), strict=True)
-        numbers = {"loss": math.log(measured.value), "perplexity": measured.value}
+        numbers = {"loss": measured.loss, "perplexity": measured.value}
         return numbers | {name: one.value for name, one in scores}
 
     return validate

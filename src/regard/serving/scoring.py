@@ -1,6 +1,6 @@
 """What a finished run gets: scores on its held-out pairs, and a card."""
 
-import json
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -8,10 +8,12 @@ import torch
 
 from regard.batching.collate import collate
 from regard.corpora.pairs import SplitName
+from regard.errors import RunError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.evaluation.perplexity import Perplexity, perplexity
 from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.files import write_whole
+from regard.json_files import dump_json
 from regard.recipes.card import write_card
 from regard.recipes.prepare import Data, load_data
 from regard.recipes.run_folder import RunFolder, load_run
@@ -50,7 +52,7 @@ def finish_run(folder: RunFolder, progress: Progress, device: torch.device) -> S
     run = load_run(folder.path, device=device)
     data = load_data(folder)
     scores = score_held_out(Translator([run]), data, run.recipe.evaluation.tokenize)
-    write_whole(folder.scores, json.dumps(scores.to_json(), indent=1).encode())
+    write_whole(folder.scores, dump_json(scores.to_json(), indent=1).encode())
     write_card(run, data, progress, scores.scores, split=scores.split)
     if data.gold("valid").exists() and attends(run):
         measure_on_valid(run, data)
@@ -88,4 +90,10 @@ def translator_perplexity(
         collate(*zip(*ordered[first : first + BATCH], strict=True))
         for first in range(0, len(ordered), BATCH)
     )
-    return perplexity(run.model, batches)
+    measured = perplexity(run.model, batches)
+    if not math.isfinite(measured.loss):
+        raise RunError(
+            f"{run.folder.path}: the loss of its model on these pairs is not a number: its weights "
+            "are damaged, or its training diverged"
+        )
+    return measured

@@ -44,6 +44,9 @@ from regard.training.step import Learning, LossOf, PlainStep, Step
 
 BEFORE = -1
 """A step before the first."""
+DIVERGED = 100.0
+"""Nats a token beyond which no training comes back: whoever guesses blindly from a million tokens
+has 14."""
 AHEAD = 16
 """Batches prepared before they are needed."""
 
@@ -171,6 +174,13 @@ def fit(
         else:
             training.finish()
     return training.progress
+
+
+def is_over(progress: Progress, settings: TrainingSettings) -> bool:
+    """Whether there is nothing left to train: no steps, or no patience."""
+    patience = settings.validation.patience
+    gave_up = patience is not None and progress.stale >= patience
+    return gave_up or progress.step >= settings.steps
 
 
 def last_progress(folder: Path) -> Progress | None:
@@ -308,9 +318,7 @@ class _Training:
     # -- one step ---------------------------------------------------------------------------
 
     def done(self) -> bool:
-        patience = self.settings.validation.patience
-        gave_up = patience is not None and self.progress.stale >= patience
-        return gave_up or self.progress.step >= self.settings.steps
+        return is_over(self.progress, self.settings)
 
     def update(self, stream: Iterator[Placed]) -> None:
         """One step of the optimizer, over `accumulate` batches."""
@@ -371,12 +379,22 @@ class _Training:
         """Stop before a loss or a weight that is not a number gets into a file."""
         weights = torch.stack([p.detach().sum() for p in self.parameters.values()])
         if not (self.totals.isfinite().all() and weights.isfinite().all()):
-            raise TrainingError(
-                f"step {self.progress.step}: the loss is not a number. Checkpoints before it are "
-                "whole. Try a lower training.optimizer.learning_rate, a longer "
-                "training.schedule.warmup, a training.optimizer.clip_norm of 1 or less, or "
-                "training.precision float32"
-            )
+            raise self._diverged("the loss is not a number")
+
+    def _check_valid(self, numbers: Mapping[str, float]) -> None:
+        """Stop before weights that are beyond hope become the best."""
+        if not all(map(math.isfinite, numbers.values())):
+            raise self._diverged("the loss on the validation pairs is not a number")
+        if (loss := numbers.get("loss", 0.0)) > DIVERGED:
+            raise self._diverged(f"the loss on the validation pairs is {loss:.4g} nats a token")
+
+    def _diverged(self, what: str) -> TrainingError:
+        return TrainingError(
+            f"step {self.progress.step}: {what}: training has diverged. Checkpoints before it are "
+            "whole. Try a lower training.optimizer.learning_rate, a longer "
+            "training.schedule.warmup, a training.optimizer.clip_norm of 1 or less, or "
+            "training.precision float32"
+        )
 
     def _validate(self) -> None:
         """Score the weights, and keep them when they are among the best."""
@@ -386,6 +404,7 @@ class _Training:
         with self._validated_weights():
             self.model.eval()
             numbers = self.validate(self.model)
+            self._check_valid(numbers)
             value = self._value(numbers)
             new_best = not self.progress.best or value > self.progress.best[0][0]
             ranked = sorted([*self.progress.best, (value, step)], key=lambda one: (-one[0], one[1]))
@@ -451,6 +470,7 @@ class _Training:
         with self._lent([average[name] for name in self.parameters]):
             self.model.eval()
             numbers = self.validate(self.model)
+        self._check_valid(numbers)
         self.metrics.add("average", self.progress.step, numbers)
         value, best = self._value(numbers), self.progress.best[0][0]
         by, helps = self.settings.validation.by, value >= best

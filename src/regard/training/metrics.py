@@ -32,8 +32,9 @@ class Metrics:
         self._board = _Board(folder / "tensorboard", step + 1)
 
     def add(self, kind: str, step: int, numbers: Mapping[str, float]) -> None:
-        """Record `numbers` of a `kind` ("train" or "valid") at a step."""
-        line = dump_json({"kind": kind, "step": step, **numbers}) + "\n"
+        """Record `numbers` of a `kind` ("train" or "valid") at a step; null: not a finite one."""
+        finite = {name: x if math.isfinite(x) else None for name, x in numbers.items()}
+        line = dump_json({"kind": kind, "step": step, **finite}) + "\n"
         with growing_file(self.path) as file:
             file.write(line.encode())
         self._board.add(step, {f"{kind}/{name}": number for name, number in numbers.items()})
