@@ -312,7 +312,7 @@ def test_a_loss_that_is_not_a_number_stops_with_advice(store, tmp_path):
     assert not list_checkpoints(tmp_path / "checkpoints")
 
 
-@pytest.mark.parametrize("loss", [float("inf"), float("nan"), 101.0])
+@pytest.mark.parametrize("loss", [float("inf"), float("nan"), 701.0])
 @pytest.mark.parametrize("by", ["loss", "bleu"])
 def test_a_validation_beyond_hope_stops_and_is_never_the_best(store, tmp_path, loss, by):
     numbers = iter([{"loss": 2.0, "bleu": 1.0}, {"loss": loss, "bleu": 5.0}])

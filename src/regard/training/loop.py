@@ -44,9 +44,9 @@ from regard.training.step import Learning, LossOf, PlainStep, Step
 
 BEFORE = -1
 """A step before the first."""
-DIVERGED = 100.0
-"""Nats a token beyond which no training comes back: whoever guesses blindly from a million tokens
-has 14."""
+DIVERGED = 700.0
+"""Nats a token beyond which no training comes back, and no number holds the perplexity: whoever
+guesses blindly from a million tokens has 14."""
 AHEAD = 16
 """Batches prepared before they are needed."""
 
