@@ -12,13 +12,15 @@ from regard.cli import options, score_options
 from regard.cli.console import note, out, print_json
 from regard.cli.held_out import read_held_out
 from regard.cli.tables import STARRED, SURE, plain_table, scores_table
+from regard.decoding.limits import Cut
 from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_length
 from regard.evaluation.perplexity import Perplexity
 from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.evaluation.significance import Comparison, compare
 from regard.files import write_whole
+from regard.serving.answer import Answer
 from regard.serving.dictionary import read_unknown
-from regard.serving.scoring import translator_perplexity
+from regard.serving.scoring import count_cut_answers, translator_perplexity
 from regard.serving.searching import search_settings
 from regard.serving.translator import Translator, load
 
@@ -75,7 +77,8 @@ def command(
     for remark in translator.remarks:
         note(remark)
     translate = partial(_translate, sources, beam, allow_unknown=unknown is not None, words=words)
-    texts = translate(translator)
+    answers = translate(translator)
+    texts, cut = [one.text for one in answers], count_cut_answers(translator, answers, references)
     if output is not None:
         write_whole(output, "".join(f"{text}\n" for text in texts).encode())
     scores = score(texts, references, settings)
@@ -86,10 +89,10 @@ def command(
         groups = score_by_length(sources, texts, references, LengthSettings(), plain)
     comparisons: list[Comparison] = []
     if against is not None:
-        others = translate(load(against, **how))
+        others = [answer.text for answer in translate(load(against, **how))]
         comparisons = compare(others, texts, references, settings)
     if json:
-        print_json(_as_json(len(texts), scores, surprise, groups, comparisons))
+        print_json(_as_json(cut, scores, surprise, groups, comparisons))
         return
     name = " + ".join((model, *(ensemble or ())))
     if weights != "model":  # or both columns of `--against` may have one name
@@ -98,6 +101,8 @@ def command(
     if surprise is not None:
         counted = f"[dim]per token, {surprise.num_tokens:,} tokens[/]"
         out.print(f"perplexity  {surprise.value:.3f}  {counted}")
+    if told := str(cut):
+        note(f"{told}; they are set in {model}/recipe.yaml" if cut.references else told)
     _print_groups(groups)
     _print_comparisons(comparisons, name, against or "")
 
@@ -109,10 +114,10 @@ def _translate(
     *,
     allow_unknown: bool,
     words: Mapping[str, str] | None,
-) -> list[str]:
+) -> list[Answer]:
     """The translations; `words` is the dictionary for unknown words, where it is asked for."""
     settings = search_settings(translator.settings, beam=beam, unknown=allow_unknown)
-    return [answer.text for answer in translator.translate(sources, settings, unknown=words)]
+    return translator.translate(sources, settings, unknown=words)
 
 
 def _print_groups(groups: list[LengthGroup]) -> None:
@@ -147,14 +152,16 @@ def _print_comparisons(comparisons: list[Comparison], model: str, against: str) 
 
 
 def _as_json(
-    sentences: int,
+    cut: Cut,
     scores: list[Score],
     surprise: Perplexity | None,
     groups: list[LengthGroup],
     comparisons: list[Comparison],
 ) -> dict[str, Any]:
     return {
-        "sentences": sentences,
+        "sentences": cut.pairs,
+        "references_beyond_limit": cut.references,
+        "answers_cut": cut.answers,
         "scores": [_score_json(one) for one in scores],
         "perplexity": surprise._asdict() if surprise else None,
         "by_length": [

@@ -131,7 +131,10 @@ class TerminalReporter:
         self._console.print(f"vocabulary  {vocabulary}")
         self._console.print(f"parameters  {parameters:,}")
         for number, line in enumerate(choice_lines(prepared.choices)):
-            self._console.print(f"{'chosen' if not number else '':<12}{escape(line)}")
+            begin = "chosen" if not number else ""
+            self._console.print(f"{begin:<12}{escape(line)}", soft_wrap=True)
+        if told := str(prepared.cut):
+            self._console.print(f"[bold yellow]warning[/]     {escape(told)}", soft_wrap=True)
         self._begin(prepared.recipe.training.steps)
 
     def refining(self, steps: int) -> None:

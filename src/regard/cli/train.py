@@ -95,6 +95,8 @@ def command(
         print_json({"run": str(folder.path), **steps, "scores": scores.to_json()})
         return
     out.print(scores_table(scores.scores, title=scores.title))
+    if told := str(scores.cut):
+        note(told)
     note(f"the model is in {folder.path}; its card: {folder.card}")
     note(f'try: regard translate {folder.path} < FILE   or   regard look {folder.path} "…"')
 

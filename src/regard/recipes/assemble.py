@@ -14,6 +14,7 @@ from regard.batching.apart import relieved
 from regard.batching.drawing import Drawn, Position, Turn, draw_pairs, fits, resample_pairs
 from regard.batching.stream import Placed, collated, held_out_batches
 from regard.corpora.store import TokenStore
+from regard.decoding.limits import Cut, count_cut
 from regard.decoding.many import Member, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import CorpusError, RunError, SettingsError, TrainingError
@@ -71,6 +72,8 @@ class Prepared(NamedTuple):
     """What is trained: all that said `auto` is chosen."""
     choices: tuple[Choice, ...]
     """What was chosen, and why."""
+    cut: Cut
+    """What the limits on answers would cost perfect answers to the training pairs."""
 
 
 class TrainingReporter(Reporter, Protocol):
@@ -112,12 +115,13 @@ def prepare(
             f"none of the {len(train)} training pairs has at most {recipe.training.max_tokens} "
             "tokens on both sides; raise training.max_tokens"
         )
+    sides = lengths.source[fitting], lengths.target[fitting]
     if facts is not None:
-        sides = lengths.source[fitting], lengths.target[fitting]
         recipe, chosen = resolve(recipe, Facts(facts, *sides, this_machine(device)))
         choices += chosen
     too_long = len(train) - int(fitting.sum())
-    return Prepared(data, tokenizers, train, valid, too_long, recipe, tuple(choices))
+    cut = count_cut(*sides, recipe.decoding.rules)
+    return Prepared(data, tokenizers, train, valid, too_long, recipe, tuple(choices), cut)
 
 
 def train(

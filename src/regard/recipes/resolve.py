@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from regard.corpora.cleaning import CHUNK
 from regard.corpora.pairs import Pair
-from regard.decoding.settings import RuleSettings
-from regard.recipes.auto import SIZES, Choice
+from regard.decoding.limits import USUAL, Limits, fit_limits
+from regard.recipes.auto import SIZES, WARMUP, Choice
 from regard.recipes.schema import Recipe
 from regard.streams import chunked
 
@@ -156,10 +156,12 @@ SMALLER, SMALL, BASE = _Size(3, 128, 4, 512), _Size(3, 256, 4, 1024), _Size(6, 5
 
 def _model(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
     pairs = facts.text.pairs
+    dropout = 0.3 if pairs < 50_000 else 0.2 if pairs < 500_000 else 0.1
     if facts.text.closed:
-        size, reason = SMALLER, f"a language of {facts.text.distinct_words:,} words needs no more"
+        size, dropout = SMALLER, 0.1
+        reason = f"a language of {facts.text.distinct_words:,} words needs no more"
     elif pairs < 10_000:
-        size, reason = SMALLER, f"{pairs:,} pairs would be learned by heart by a larger one"
+        size, reason = SMALLER, f"a larger model would learn {pairs:,} pairs by heart"
     elif facts.machine.gpu and pairs >= 200_000:
         size, reason = BASE, f"{pairs:,} pairs on a GPU can teach the base model"
     else:
@@ -167,118 +169,73 @@ def _model(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
     values = (size.layers, size.layers, size.width, size.heads, size.feed_forward)
     for name, value in zip(SIZES, values, strict=True):
         yield Choice(f"model.{name}", value, reason)
-
-
-def _dropout(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
-    pairs = facts.text.pairs
-    if facts.text.closed:
-        yield Choice("model.dropout", 0.1, "few words, each seen often: little is learned by heart")
-        return
-    value = 0.3 if pairs < 50_000 else 0.2 if pairs < 500_000 else 0.1
-    yield Choice("model.dropout", value, f"the fewer pairs the more, and there are {pairs:,}")
+    yield Choice("model.dropout", dropout, reason)
 
 
 MOST_STEPS = 20_000
 """Of training on a CPU; a GPU takes twice as many, of batches twice as large."""
 PASSES = 40
 """Over the corpus, unless it is large: early stopping ends what learns no more."""
-
-
-def _batches(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
-    positions = facts.positions
-    batch = 1024 if positions < 200_000 else 2048 if positions < 1_000_000 else 4096
-    if facts.machine.gpu and positions >= 4_000_000:
-        batch = 8192
-    reason = f"{max(1, positions // batch):,} updates in each pass over {positions:,} tokens"
-    yield Choice("training.batch_tokens", batch, reason)
+FEWEST_STEPS = 1000
 
 
 def _steps(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
-    settings = recipe.training
-    in_a_pass = facts.positions / (settings.batch_tokens * settings.accumulate)
+    settings, positions, open_places = recipe.training, facts.positions, recipe.auto
+    batch = 1024 if positions < 200_000 else 2048 if positions < 1_000_000 else 4096
+    if facts.machine.gpu and positions >= 4_000_000:
+        batch = 8192
+    if "training.batch_tokens" not in open_places:
+        batch = settings.batch_tokens
+    in_a_pass = max(1.0, positions / (batch * settings.accumulate))
     most = MOST_STEPS * (2 if facts.machine.gpu else 1)
-    steps = _rounded(min(most, max(1000.0, PASSES * in_a_pass)))
-    passes = steps / in_a_pass
-    reason = f"{passes:,.0f} passes over {facts.text.pairs:,} pairs; fewer if it stops learning"
+    steps = _rounded(min(most, max(FEWEST_STEPS, PASSES * in_a_pass)))
+    if "training.steps" not in open_places:
+        steps = settings.steps
+    reason = (
+        f"{steps / in_a_pass:,.0f} passes over {facts.text.pairs:,} pairs, or fewer if it stops "
+        "learning"
+    )
     yield Choice("training.steps", steps, reason)
+    yield Choice("training.batch_tokens", batch, reason)
 
 
 def _schedule(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
     steps, width = recipe.training.steps, recipe.model.width
-    rate = 2e-3 if width <= 256 else 7e-4
-    yield Choice("training.optimizer.learning_rate", rate, f"for a width of {width}")
-    warmup = max(1, min(1000 if width <= 256 else 4000, steps // 10))
-    yield Choice("training.schedule.warmup", warmup, "a tenth of the steps, and no more than helps")
-    smoothing = 0.0 if facts.text.closed else 0.1
-    reason = "one answer is right" if facts.text.closed else "several answers are right"
-    yield Choice("training.label_smoothing", smoothing, reason)
+    reason = f"for a width of {width} and {steps:,} steps"
+    yield Choice("training.optimizer.learning_rate", 2e-3 if width <= 256 else 7e-4, reason)
+    yield Choice(WARMUP, max(1, min(1000 if width <= 256 else 4000, steps // 10)), reason)
+    right = "one answer alone is right" if facts.text.closed else "several answers may be right"
+    yield Choice("training.label_smoothing", 0.0 if facts.text.closed else 0.1, right)
+
+
+PATIENCE = 8
 
 
 def _validation(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
-    steps = recipe.training.steps
-    every = _rounded(max(1, min(1000, steps / 20)))
-    yield Choice("training.validation.every", every, f"{max(1, steps // every)} times in all")
-    patience = 8
-    reason = f"stop after {patience * every:,} steps without a better score"
-    yield Choice("training.validation.patience", patience, reason)
-    yield Choice("training.save_every", max(1, min(500, every)), "little is lost when it is killed")
-
-
-ENOUGH = 0.999
-"""Share of the training references that fit the limits on answers."""
-ROOM = 1.25
-"""Times the tokens of a reference that its answer may have."""
-RATIOS = (2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 30.0, 50.0)
+    every = _rounded(max(1.0, min(1000.0, recipe.training.steps / 20)))
+    if "training.validation.every" not in recipe.auto:
+        every = recipe.training.validation.every
+    reason = f"stop after {PATIENCE * every:,} steps without a better score"
+    yield Choice("training.validation.every", every, reason)
+    yield Choice("training.validation.patience", PATIENCE, reason)
+    yield Choice("training.save_every", min(500, every), "")
 
 
 def _limits(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
-    """Limits on answers that training references fit with room to spare; never below the defaults.
-
-    Of the pairs of ratio and offset that do, the one that allows least in all.
-    """
-    rules, place = RuleSettings(), "decoding.rules"
+    """Limits on answers that training targets fit with room to spare."""
+    rules, place = recipe.decoding.rules, "decoding.rules"
     given = {
-        name: getattr(recipe.decoding.rules, name)
-        for name in ("max_length", "max_length_ratio", "max_length_offset")
+        name: getattr(rules, name)
+        for name in Limits._fields
         if f"{place}.{name}" not in recipe.auto
     }
-    needed = np.ceil(ROOM * (facts.target.astype(np.float64) + 1))  # with EOS
-    ratio, offset = _line(facts.source, needed, given, rules)
-    most = max(rules.max_length, int(needed.max(initial=0)))
-    usual = (ratio, offset, most) == (
-        rules.max_length_ratio,
-        rules.max_length_offset,
-        rules.max_length,
+    found, longest = fit_limits(facts.source, facts.target, given), int(facts.target.max(initial=0))
+    told = (
+        f"training targets have up to {longest:,} tokens, {_times(facts):.1f} for each token of "
+        "the source"
     )
-    longest = int(facts.target.max(initial=0))
-    reason = (
-        ""
-        if usual
-        else f"training targets have up to {longest:,} tokens, {_times(facts):.1f} for each of the "
-        "source on average"
-    )
-    yield Choice(f"{place}.max_length", most, reason)
-    yield Choice(f"{place}.max_length_ratio", ratio, reason)
-    yield Choice(f"{place}.max_length_offset", offset, reason)
-
-
-def _line(
-    source: Lengths, needed: NDArray[np.float64], given: dict[str, float], rules: RuleSettings
-) -> tuple[float, int]:
-    """The ratio and the offset: of those that suffice, the ones that allow least on average."""
-    ratios = [given["max_length_ratio"]] if "max_length_ratio" in given else RATIOS
-    best: tuple[float, float, int] | None = None
-    for ratio in ratios:
-        beyond = needed - ratio * source
-        least = float(np.quantile(beyond, ENOUGH, method="higher")) if len(beyond) else 0.0
-        offset = int(given.get("max_length_offset", max(rules.max_length_offset, math.ceil(least))))
-        short = max(0.0, least - offset)  # where an offset that was given does not suffice
-        allowed = float(ratio * source.mean()) + offset if len(source) else 0.0
-        cost = allowed + 1000 * short
-        if best is None or cost < best[0]:
-            best = (cost, ratio, offset)
-    assert best is not None
-    return best[1], best[2]
+    for name, value in found._asdict().items():
+        yield Choice(f"{place}.{name}", value, "" if found == USUAL else told)
 
 
 def _times(facts: Facts) -> float:
@@ -295,8 +252,6 @@ def _rounded(number: float) -> int:
 TEXT_CHOOSERS: tuple[TextChooser, ...] = (_vocabulary,)
 CHOOSERS: tuple[Chooser, ...] = (
     _model,
-    _dropout,
-    _batches,
     _steps,
     _schedule,
     _validation,

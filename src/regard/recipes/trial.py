@@ -23,6 +23,7 @@ from regard.corpora.build import CorpusSettings
 from regard.corpora.pairs import Pair
 from regard.corpora.readers import FilesSettings
 from regard.corpora.store import TokenStore
+from regard.decoding.limits import Cut
 from regard.decoding.many import Member, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import RunError
@@ -58,7 +59,7 @@ AS_LONG = DecodingSettings(
 )
 """Answers as long as their source: those of a model that has learned nothing never end."""
 NEVER = 1 << 60
-NO_NUMBERS = ("recipe", "choices")
+NO_NUMBERS = ("recipe", "choices", "cut")
 
 Tell = Callable[[str], None]
 """Is told what is being done."""
@@ -98,6 +99,8 @@ class Trial:
     """What was tried, with a value wherever the one that was given said `auto`."""
     choices: tuple[Choice, ...]
     """Those values, and why."""
+    cut: Cut
+    """What the limits on answers would cost perfect answers to the sample."""
     device: str
     load: float
     """Processes that wanted a core while the corpus was examined; 1 of them was ours."""
@@ -133,6 +136,7 @@ class Trial:
         return {
             **{name: one for name, one in asdict(self).items() if name not in NO_NUMBERS},
             **{name: getattr(self, name)._asdict() for name in ("tokens_per_word", "unknown")},
+            "references_beyond_limit": self.cut.references,
             "times": {**self.times._asdict(), "total": self.times.total},
         }
 
@@ -169,6 +173,7 @@ def try_training(
     return Trial(
         recipe=small.model_copy(update={"corpus": recipe.corpus}),
         choices=prepared.choices,
+        cut=prepared.cut,
         device=describe_device(device),
         load=load,
         pairs=len(sample),

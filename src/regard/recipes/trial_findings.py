@@ -144,6 +144,8 @@ def _text(trial: Trial, recipe: Recipe) -> Iterator[Finding]:
                 f"{share:.1%} of the held-out {side} tokens are unknown to the vocabulary: raise "
                 f"{group}.size, or take subwords ({group}.kind=bpe), which know all.",
             )
+    if told := str(trial.cut):
+        yield Finding("warning", f"Of the pairs tried, {told}.")
     asked = recipe.text.source.size
     if max(trial.vocabulary) < asked and trial.pairs < trial.all_pairs:
         yield Finding(

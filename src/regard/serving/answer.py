@@ -15,6 +15,9 @@ if TYPE_CHECKING:  # who asks for neither needs no torch
     from regard.inspection.look import Look
 
 
+CUT_SHORT = "its translation reached the length limit and may be cut short"
+
+
 class Said(NamedTuple):
     """One of the best translations of a part of a line."""
 
@@ -58,6 +61,11 @@ class Answer:
         """Its score."""
         return self.candidates[0].score
 
+    @property
+    def cut_short(self) -> bool:
+        """Whether it reached the limit on its length."""
+        return CUT_SHORT in self.notes
+
     def __str__(self) -> str:
         return self.text
 
@@ -83,7 +91,7 @@ def write_answer(
         return Answer(text, (Candidate("", 0.0, 0.0),), tuple(line.notes))
     notes = list(line.notes)
     if not all(best[0].hypothesis.finished for best in parts):
-        notes.append("its translation reached the length limit and may be cut short")
+        notes.append(CUT_SHORT)
     ranks = range(min(map(len, parts)))
     candidates = tuple(_join([best[rank] for best in parts], target) for rank in ranks)
     return Answer(text, candidates, tuple(notes), attention)

@@ -8,6 +8,7 @@ import torch
 
 from regard.batching.collate import collate
 from regard.corpora.pairs import SplitName
+from regard.decoding.limits import Cut, count_cut
 from regard.errors import RunError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.evaluation.perplexity import Perplexity, perplexity
@@ -18,6 +19,7 @@ from regard.recipes.card import write_card
 from regard.recipes.prepare import Data, load_data
 from regard.recipes.run_folder import RunFolder, load_run
 from regard.serving.aligning import attends, measure_on_valid
+from regard.serving.answer import Answer
 from regard.serving.translator import Translator
 from regard.training.progress import Progress
 
@@ -31,6 +33,8 @@ class Scores(NamedTuple):
     split: SplitName
     sentences: int
     scores: list[Score]
+    cut: Cut
+    """What the limits on answers cost them."""
 
     @property
     def title(self) -> str:
@@ -41,6 +45,8 @@ class Scores(NamedTuple):
             "split": self.split,
             "sentences": self.sentences,
             **{one.name: {"value": one.value, "signature": one.signature} for one in self.scores},
+            "references_beyond_limit": self.cut.references,
+            "answers_cut": self.cut.answers,
         }
 
 
@@ -65,13 +71,29 @@ def score_held_out(
     """The scores of a run on the test pairs that were kept from it."""
     split = data.held_out()
     pairs = list(data.read(split))
-    texts = [answer.text for answer in translator.translate([pair.source for pair in pairs])]
+    answers = translator.translate([pair.source for pair in pairs])
     settings = ScoreSettings(
         metrics=("bleu", "chrf", "ter", "exact"),
         tokenize=tokenize,
         language=data.languages[1],
     )
-    return Scores(split, len(pairs), score(texts, [pair.target for pair in pairs], settings))
+    references = [pair.target for pair in pairs]
+    scores = score([answer.text for answer in answers], references, settings)
+    return Scores(split, len(pairs), scores, count_cut_answers(translator, answers, references))
+
+
+def count_cut_answers(
+    translator: Translator, answers: Sequence[Answer], references: Sequence[str]
+) -> Cut:
+    """What the limits of a translator's own search cost its answers."""
+    sources = translator.sources[0].encode([answer.source.strip() for answer in answers])
+    targets = translator.target.encode([text.strip() for text in references])
+    return count_cut(
+        [len(ids) for ids in sources],
+        [len(ids) for ids in targets],
+        translator.settings.rules,
+        sum(answer.cut_short for answer in answers),
+    )
 
 
 def translator_perplexity(
