@@ -13,9 +13,10 @@ import torch
 from regard.batching.apart import apart
 from regard.batching.drawing import Position, draw_pairs, resample_pairs
 from regard.corpora.pairs import Pair
+from regard.decoding.settings import RuleSettings
 from regard.errors import CorpusError, RunError, SettingsError, TrainingError
 from regard.recipes import assemble
-from regard.recipes.assemble import build_validation, prepare, train
+from regard.recipes.assemble import build_validation, greedy_search, prepare, train
 from regard.recipes.load import make_recipe
 from regard.recipes.run_folder import RunFolder, load_run, new_model
 from regard.text.build import TextSettings
@@ -76,6 +77,8 @@ def test_a_reporter_is_told_of_everything(tmp_path):
         "learning the vocabulary",
         "tokenising 300 pairs of train",
         "tokenising 30 pairs of valid",
+        "the warm-up of 10 steps is longer than the 4 steps of training: the learning rate never "
+        "reaches its peak; lower training.schedule.warmup, to a tenth of the steps or so",
     ]
     assert "averaged" in last
     assert reporter.steps == [1, 2, 3, 4]
@@ -149,6 +152,40 @@ def test_the_tokenizer_is_chosen_once_by_the_target_language(wanted, saved, foun
     assert recipe.evaluation.tokenize == found
     said = "BLEU, GLEU and TER are counted with tok:char, chosen by the target language th"
     assert notes == [said] * (found == "char")
+
+
+def test_what_was_chosen_is_kept_when_a_run_goes_on(tiny_run, tmp_path, monkeypatch):
+    path = shutil.copytree(tiny_run, tmp_path / "run")
+    saved = RunFolder(path).load_recipe()
+    assert not saved.auto
+    assert saved.decoding.rules.limit(3) == 26
+    monkeypatch.setattr("regard.recipes.assemble.resolve", lambda *_: pytest.fail("chosen anew"))
+    monkeypatch.setattr("regard.recipes.assemble.read_facts", lambda _: pytest.fail("read anew"))
+    trained(path, "training.steps=61", "training.batch_tokens=auto", "model.width=auto")
+    chosen = RunFolder(path).load_recipe()
+    assert chosen == saved.with_values({"training.steps": 61})
+
+
+def test_what_says_auto_is_chosen_before_anything_is_trained(tmp_path):
+    places = (
+        "text.source.size",
+        "model.width",
+        "training.batch_tokens",
+        "training.schedule.warmup",
+    )
+    progress = trained(tmp_path, "training.steps=1", *(f"{place}=auto" for place in places))
+    assert progress.step == 1
+    recipe = RunFolder(tmp_path).load_recipe()
+    assert not recipe.auto
+    assert (recipe.model.width, recipe.training.batch_tokens) == (128, 1024)
+    assert load_run(tmp_path, device=CPU).recipe == recipe
+
+
+def test_validation_obeys_the_limits_on_answers():
+    rules = RuleSettings(max_length=7, max_length_ratio=9.0, max_length_offset=3, min_length=2)
+    search = greedy_search(rules)
+    assert (search.rules.limit(1), search.rules.limit(0), search.beam.size) == (7, 3, 1)
+    assert search.rules.min_length == 0
 
 
 def test_a_run_that_goes_on_is_not_finished(tiny_run, tmp_path):

@@ -3,7 +3,7 @@ import pytest
 from regard.errors import SettingsError
 from regard.recipes.auto import LIMITS, PLACES, Choice, choice_lines, value_at
 from regard.recipes.load import dump_recipe, load_recipe, make_recipe, shelf_recipes
-from regard.recipes.schema import Recipe
+from regard.recipes.schema import Recipe, recipe_schema
 
 OWN = {"name": "mine", "corpus": {"train": {"data": "a.tsv"}}}
 
@@ -68,3 +68,23 @@ def test_choices_are_told_by_their_reasons():
         Choice("c.x", "y", "small"),
     ]
     assert choice_lines(choices) == ["steps 2,000, x y: small"]
+
+
+@pytest.mark.parametrize("place", ["model.width", "model.preset"])
+def test_sizes_of_other_families_are_not_chosen(place):
+    with pytest.raises(SettingsError, match=place):
+        made(f"{place}=auto", model={"family": "luong"})
+
+
+def test_what_was_chosen_and_does_not_go_with_the_rest_is_one_line():
+    recipe = made("model.width=130", model={"family": "transformer", "preset": "auto"})
+    with pytest.raises(SettingsError, match=r"multiple of heads.*do not go with model\.heads 4"):
+        recipe.settled([Choice("model.heads", 4, "")])
+
+
+def test_the_schema_allows_auto_where_it_is_chosen():
+    schema = recipe_schema()
+    steps = schema["$defs"]["TrainingSettings"]["properties"]["steps"]
+    assert {"const": "auto"} in steps["anyOf"]
+    assert steps["description"]
+    assert "anyOf" not in schema["$defs"]["TrainingSettings"]["properties"]["seed"]

@@ -11,7 +11,7 @@ from regard.cli.console import out
 from regard.cli.tables import plain_table
 from regard.recipes.explain import explain_settings
 from regard.recipes.load import dump_recipe, find_recipe, load_recipe, shelf_recipes
-from regard.recipes.schema import Recipe
+from regard.recipes.schema import recipe_schema
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -44,7 +44,7 @@ def show(
 @app.command()
 def schema() -> None:
     """Print the JSON schema of a recipe: every setting with its type, default and meaning."""
-    print(json.dumps(Recipe.model_json_schema(), indent=2, ensure_ascii=False))
+    print(json.dumps(recipe_schema(), indent=2, ensure_ascii=False))
 
 
 @app.command()

@@ -16,6 +16,10 @@ TEXT = ("text.source.size",)
 SIZES = ("encoder_layers", "decoder_layers", "width", "heads", "feed_forward")
 """What `model.preset: auto` leaves open, where a model does not name it."""
 MODEL = (*(f"model.{name}" for name in SIZES), "model.dropout")
+STACKS = ("transformer", "feedback")
+"""Families of models that have these sizes."""
+MEANWHILE = {"model.heads": 1}
+"""What holds in place of a default until it is chosen: one head goes with any width."""
 WARMUP = "training.schedule.warmup"
 TRAINING = (
     "training.steps",
@@ -70,9 +74,11 @@ def take_auto(given: Mapping[str, Any]) -> tuple[Raw, tuple[str, ...]]:
     Places that are open unless something is said there (`_by_default`) are among them.
     """
     raw = _open_preset(dict(given))
-    said = [place for place in PLACES if _value(raw, place) == AUTO]
+    known = PLACES if _stack(raw) else [place for place in PLACES if place not in MODEL]
+    said = [place for place in known if _value(raw, place) == AUTO]
     for place in said:
         raw = _changed(raw, place.split("."), lambda group, key: group.pop(key))
+    raw = put(raw, {place: value for place, value in MEANWHILE.items() if place in said})
     silent = [place for place in _by_default(raw) if _is_open(raw, place)]
     return raw, tuple(place for place in PLACES if place in {*said, *silent})
 
@@ -94,11 +100,17 @@ def value_at(recipe: Any, place: str) -> Any:
 
 def _open_preset(raw: Raw) -> Raw:
     """`model.preset: auto` as what it stands for: every size that is not given is `auto`."""
-    model = raw.get("model")
-    if not isinstance(model, dict) or model.get("preset") != AUTO:
+    model = _stack(raw)
+    if model is None or model.get("preset") != AUTO:
         return raw
     rest = {name: value for name, value in model.items() if name != "preset"}
     return {**raw, "model": {**dict.fromkeys(SIZES, AUTO), **rest}}
+
+
+def _stack(raw: Raw) -> Raw | None:
+    """The model's settings, where it is of a family whose sizes can be chosen."""
+    model = raw.get("model")
+    return model if isinstance(model, dict) and model.get("family") in STACKS else None
 
 
 def _by_default(raw: Raw) -> Iterable[str]:

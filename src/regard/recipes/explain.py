@@ -1,9 +1,12 @@
 """Every setting as a page of Markdown, from the settings classes themselves."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
+from regard.decoding.settings import RuleSettings
+from regard.recipes.auto import CLEANING, LIMITS, MODEL, PLACES, STACKS, value_at
 from regard.recipes.schema import Recipe
 
 Raw = dict[str, Any]
@@ -35,7 +38,8 @@ def _group(schema: Raw, path: str, node: Raw, done: set[str]) -> Iterator[str]:
         groups = list(_groups(schema, field))
         inner += [(place, group) for group in groups]
         meaning = _text(field) or " ".join(_text(group) for group in groups[:1])
-        yield f"| `{name}` | {_default(field, groups)} | {_choices(schema, field)}{meaning} |"
+        default, meaning = _with_auto(place, _default(field, groups), meaning)
+        yield f"| `{name}` | {default} | {_choices(schema, field)}{meaning} |"
     yield ""
     for place, group in inner:
         family = group["properties"].get("family", {}).get("const")
@@ -63,6 +67,27 @@ def _default(field: Raw, groups: list[Raw]) -> str:
     if "default" not in field:
         return "required" if not groups else "see below"
     return f"`{json.dumps(field['default'], ensure_ascii=False)}`"
+
+
+def _with_auto(place: str, default: str, meaning: str) -> tuple[str, str]:
+    """The default and the meaning of a setting, with what `auto` is for where it may say that."""
+    plain = re.sub(r" \([^)]*\)", "", place)
+    if plain == "model.preset":
+        return default, f"{meaning} `auto`: each size that is not given is chosen as if it said so."
+    if plain not in PLACES or (plain in MODEL and not re.search("|".join(STACKS), place)):
+        return default, meaning
+    if plain in LIMITS:
+        default = "`auto`"
+        meaning += " `auto`: what the targets of the training pairs need, and the usual"
+        meaning += f" {value_at(RuleSettings(), plain.rpartition('.')[2]):g} at the least."
+    elif plain in CLEANING:
+        usual, default = default, "`auto`"
+        meaning += (
+            f" `auto`: by what the corpus is like, for files of one's own; {usual} otherwise."
+        )
+    else:
+        meaning += " `auto`: chosen by the training pairs and the machine."
+    return default, meaning
 
 
 def _choices(schema: Raw, field: Raw) -> str:

@@ -166,10 +166,16 @@ def _model(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
         size, reason = BASE, f"{pairs:,} pairs on a GPU can teach the base model"
     else:
         size, reason = SMALL, f"for {pairs:,} pairs on {facts.machine}"
-    values = (size.layers, size.layers, size.width, size.heads, size.feed_forward)
+    heads = size.heads if "model.width" in recipe.auto else _heads(recipe.model.width)
+    values = (size.layers, size.layers, size.width, heads, size.feed_forward)
     for name, value in zip(SIZES, values, strict=True):
         yield Choice(f"model.{name}", value, reason)
     yield Choice("model.dropout", dropout, reason)
+
+
+def _heads(width: int) -> int:
+    """Heads that divide a width that is given, none of them narrow."""
+    return next((heads for heads in (8, 4, 2) if width % heads == 0 and width >= 32 * heads), 1)
 
 
 MOST_STEPS = 20_000

@@ -7,17 +7,19 @@ from pydantic import (
     ModelWrapValidatorHandler,
     PrivateAttr,
     SerializerFunctionWrapHandler,
+    ValidationError,
     model_serializer,
     model_validator,
 )
 
 from regard.corpora.build import CorpusSettings
 from regard.decoding.settings import DecodingSettings
+from regard.errors import SettingsError
 from regard.evaluation.bleu_tokenizer import EvaluationSettings
 from regard.models.build import ModelSettings
 from regard.models.transformer import TransformerSettings
-from regard.recipes.auto import AUTO, Choice, put, take_auto, value_at
-from regard.settings import Settings
+from regard.recipes.auto import AUTO, PLACES, Choice, put, take_auto, value_at
+from regard.settings import Settings, expectation
 from regard.text.settings import TextSettings
 from regard.training.loop import TrainingSettings
 from regard.training.refinement import RefinementSettings
@@ -65,7 +67,12 @@ class Recipe(Settings):
         """The recipe with other values at some places, none of which says `auto` any more."""
         if not values:
             return self
-        return Recipe.model_validate(put(self.model_dump(mode="json"), values))
+        try:
+            return Recipe.model_validate(put(self.model_dump(mode="json"), values))
+        except ValidationError as error:
+            chosen = ", ".join(f"{place} {value}" for place, value in values.items())
+            wrong = expectation(error.errors()[0])
+            raise SettingsError(f"{wrong}: settings given do not go with {chosen}") from None
 
     @model_validator(mode="wrap")
     @classmethod
@@ -91,3 +98,33 @@ class Recipe(Settings):
                 "training.consistency to 0"
             )
         return self
+
+
+def recipe_schema() -> dict[str, Any]:
+    """The JSON schema of a recipe, in which what may be chosen may say `auto`."""
+    schema = Recipe.model_json_schema()
+    for place in (*PLACES, "model.preset"):
+        *outer, name = place.split(".")
+        for group in _groups(schema, schema, outer):
+            if name in group["properties"]:
+                field = group["properties"][name]
+                about = {key: field[key] for key in ("default", "description") if key in field}
+                group["properties"][name] = {"anyOf": [field, {"const": AUTO}], **about}
+    return schema
+
+
+def _groups(schema: dict[str, Any], node: dict[str, Any], path: list[str]) -> list[dict[str, Any]]:
+    """The groups of settings that may be at a path of a JSON schema."""
+    if "$ref" in node:
+        node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
+    found = [
+        one
+        for option in (*node.get("anyOf", ()), *node.get("oneOf", ()))
+        for one in _groups(schema, option, path)
+    ]
+    if "properties" not in node:
+        return found
+    if not path:
+        return [*found, node]
+    inner = node["properties"].get(path[0])
+    return [*found, *(_groups(schema, inner, path[1:]) if inner else [])]
