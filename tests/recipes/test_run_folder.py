@@ -179,7 +179,7 @@ def test_a_damaged_recipe(copied, content, message):
 def test_a_run_is_loaded_to_be_used(tiny_run):
     run = load_run(str(tiny_run), device=CPU)
     assert not run.model.training
-    assert run.recipe == tiny_recipe()
+    assert run.recipe == tiny_recipe("evaluation.tokenize=13a").settled_as(run.recipe)
     assert run.tokenizers.source is run.tokenizers.target
     saved = load_weights(tiny_run / "model.safetensors")
     assert all(torch.equal(saved[name], tensor) for name, tensor in run.model.state_dict().items())
