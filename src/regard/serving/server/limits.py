@@ -104,6 +104,7 @@ class BodyReader:
             self._all_held.add(size)
         except RequestError:
             self.refused = True
+            self.release()  # at once: of several that come together some must get through
             raise
         self._held += size
 
