@@ -195,6 +195,15 @@ def test_a_slow_loris_is_shown_out(server):
         one.close()
 
 
+def test_who_takes_nothing_of_an_answer_is_shown_out(server):
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(("127.0.0.1", server.port))
+        deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 300)
+        wait_until(lambda: inside(server) == 2)
+        wait_until(lambda: inside(server) == 1)
+
+
 def test_a_body_that_trickles_in_is_refused(server):
     with connect(server) as slow:
         slow.sendall(head("POST", "/translate", 100) + b'{"q"')

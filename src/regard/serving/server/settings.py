@@ -36,7 +36,8 @@ class ServerSettings(Settings):
     timeout: PositiveFloat = 60.0
     """Seconds within which a request is answered, or else 504."""
     read_timeout: PositiveFloat = 15.0
-    """Seconds within which a request must have arrived, or else 408."""
+    """Seconds within which a request must have arrived, or else 408; and that a client may take
+    nothing of its answer."""
     grace: PositiveFloat = 120.0
     """Seconds given to requests under way when the server is told to stop."""
     max_bytes: PositiveInt = 4 * 1024 * 1024

@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
-import h11
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import SettingsError
 from regard.serving.server.app import build_app, open_doors
+from regard.serving.server.connections import with_timeouts
 from regard.serving.server.doors import Doors
 from regard.serving.server.keys import Keys
 from regard.serving.server.logs import log, start_logging
@@ -51,7 +50,7 @@ def serve(
     raise_file_limit()
     config = uvicorn.Config(
         doors,
-        http=patient(settings.read_timeout),
+        http=with_timeouts(settings.read_timeout),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -117,43 +116,6 @@ class GracefulServer(uvicorn.Server):
         """Let uvicorn cancel what is still under way."""
         self.config.timeout_graceful_shutdown = 0
         self.should_exit = True
-
-
-def patient(seconds: float) -> type[H11Protocol]:
-    """A protocol that closes a connection whose next request has no head after some `seconds`.
-
-    A client that sends a byte now and then (slow loris) would otherwise hold it for ever.
-    """
-
-    class Patient(H11Protocol):
-        _waiting: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self._waiting = self.loop.call_later(seconds, self._give_up)
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self.conn.their_state is not h11.IDLE:
-                self._stop_waiting()
-            elif self._waiting is None:
-                self._waiting = self.loop.call_later(seconds, self._give_up)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._stop_waiting()
-            super().connection_lost(exc)
-
-        def _stop_waiting(self) -> None:
-            if self._waiting is not None:
-                self._waiting.cancel()
-                self._waiting = None
-
-        def _give_up(self) -> None:
-            self._waiting = None
-            if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
-                self.transport.close()
-
-    return Patient
 
 
 def listen(settings: ServerSettings) -> socket.socket:
