@@ -1,0 +1,181 @@
+"""How many pairs of a sample are paired by chance, and how many targets are cut short.
+
+A model of words is learned from one half of the sample and judges the other. It judges the pairs as
+they are, the same texts paired by chance, and the same pairs with their targets cut: the share of
+real pairs that look like each of these tells how many are.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.corpora.pairs import Pair
+from regard.corpora.word_model import Floats, Ints, Numbered, Ragged, WordModel, number_words
+
+FEWEST = 1000
+"""Pairs in a sample that can be judged."""
+MOST_LINKS = 4_000_000
+"""Words beside words that are held at once; of longer texts fewer pairs are taken."""
+KEPT = (0.3, 0.7)
+"""The share of a target's characters that is left where it is cut, at the least and at the most."""
+APART = 0.2
+"""The share of pairs that may look like chance, lest nothing can be told: as in a dialogue."""
+
+_STOPS = (".", "!", "?", "…", "。", "！", "？", "।", "؟", ":", ";", '"', "»", "”", "“", "'", ")")
+
+
+class Pairing(NamedTuple):
+    """What was found in a sample."""
+
+    judged: int
+    """Pairs; 0 where nothing can be told."""
+    random: float
+    """The share that is paired by chance, estimated."""
+    truncated: float
+    """The share of targets cut short, estimated."""
+    random_places: tuple[int, ...]
+    """Places in the sample that look most like chance, at most ten."""
+    truncated_places: tuple[int, ...]
+
+
+class _Marks(NamedTuple):
+    """What is measured of N pairs."""
+
+    gain: Floats  # (N,) mean over all words of both sides
+    features: Floats  # (N, F) what tells a cut target
+
+
+def check_pairing(pairs: Sequence[Pair], *, seed: int = 1) -> Pairing:
+    """The shares of pairs that are paired by chance or cut short, for a sample in any order."""
+    nothing = Pairing(0, 0.0, 0.0, (), ())
+    if len(pairs) < FEWEST:
+        return nothing
+    rng = np.random.default_rng(seed)
+    target = number_words([pair.target for pair in pairs])
+    source = number_words([pair.source for pair in pairs])
+    links = np.cumsum(source.texts.sizes * target.texts.sizes)
+    num = int(np.searchsorted(links, MOST_LINKS))
+    if num < FEWEST:
+        return nothing
+    sides = _Sides(pairs[:num], source, target)
+    real, chance, cut = sides.measure(rng)
+    fit = sides.judged()
+    random, by_chance = _share(-real.gain[fit], -chance.gain[fit])
+    if random > APART:
+        return nothing
+    direction = _direction(real.features[fit], cut.features[fit])
+    truncated, shortened = _share(real.features[fit] @ direction, cut.features[fit] @ direction)
+    where = np.flatnonzero(fit)
+    return Pairing(
+        len(where), random, truncated, _first(where, by_chance), _first(where, shortened)
+    )
+
+
+class _Sides:
+    """The words of both sides of some pairs."""
+
+    def __init__(self, pairs: Sequence[Pair], source: Numbered, target: Numbered) -> None:
+        self._pairs, self._source, self._target = pairs, source, target
+        self._all = np.arange(len(pairs))
+        self._kept: Floats = np.zeros(0)
+
+    def judged(self) -> NDArray[np.bool_]:
+        """Pairs with two known words or more on each side (N,)."""
+        sizes = self._source.texts.take(self._all).sizes, self._target.texts.take(self._all).sizes
+        enough: NDArray[np.bool_] = (sizes[0] >= 2) & (sizes[1] >= 2)
+        return enough
+
+    def measure(self, rng: np.random.Generator) -> tuple[_Marks, _Marks, _Marks]:
+        """The pairs as they are, by chance, and cut short."""
+        kept = rng.uniform(*KEPT, len(self._pairs))
+        found = [_empty(len(self._pairs)) for _ in range(3)]
+        for half in (0, 1):
+            learned, judged = (self._all[self._all % 2 == place] for place in (half, 1 - half))
+            models = self._models(learned)
+            source, target = (side.texts.take(judged) for side in (self._source, self._target))
+            chance = target.take(_alike(target.sizes, rng))
+            short = _cut(target, kept[judged])
+            for marks, partner, cut in zip(
+                found, (target, chance, short), (None, None, kept[judged]), strict=True
+            ):
+                one = self._marks(models, source, partner, judged, cut)
+                marks.gain[judged], marks.features[judged] = one
+        return found[0], found[1], found[2]
+
+    def _models(self, places: Ints) -> tuple[WordModel, WordModel]:
+        source, target = (side.texts.take(places) for side in (self._source, self._target))
+        return (
+            WordModel(source, target, len(self._source.share)),
+            WordModel(target, source, len(self._target.share)),
+        )
+
+    def _marks(
+        self,
+        models: tuple[WordModel, WordModel],
+        source: Ragged,
+        target: Ragged,
+        places: Ints,
+        kept: Floats | None,
+    ) -> _Marks:
+        forward = models[0].gains(source, target, self._source.share)
+        backward = models[1].gains(target, source, self._target.share)
+        total = _sums(source, forward) + _sums(target, backward)
+        gain = total / np.maximum(1, source.sizes + target.sizes)
+        place = np.arange(len(source.words)) - source.starts[:-1][source.owner]
+        late = place >= 0.6 * source.sizes[source.owner]
+        tail = _sums(source, forward * late) / np.maximum(1.0, _sums(source, late * 1.0))
+        lengths = np.array([[len(side) for side in self._pairs[one]] for one in places.tolist()])
+        short = lengths[:, 1] if kept is None else lengths[:, 1] * kept
+        ratio = np.log1p(short) - np.log1p(lengths[:, 0])
+        return _Marks(gain, np.stack([tail, ratio], axis=1))
+
+
+def _empty(num: int) -> _Marks:
+    return _Marks(np.zeros(num), np.zeros((num, 2)))
+
+
+def _sums(texts: Ragged, values: Floats) -> Floats:
+    return np.bincount(texts.owner, weights=values, minlength=len(texts.sizes))
+
+
+def _alike(sizes: Ints, rng: np.random.Generator) -> Ints:
+    """For each text another one of about as many words."""
+    order = np.lexsort((rng.random(len(sizes)), sizes))
+    other = np.empty(len(sizes), np.int64)
+    other[order] = np.roll(order, 1)
+    return other
+
+
+def _cut(texts: Ragged, kept: Floats) -> Ragged:
+    """The beginnings of the texts."""
+    place = np.arange(len(texts.words)) - texts.starts[:-1][texts.owner]
+    return texts.keep(place < np.maximum(1, kept * texts.sizes)[texts.owner])
+
+
+def _ends(text: str) -> bool:
+    """Whether a sentence seems to be over."""
+    return text.rstrip().endswith(_STOPS)
+
+
+def _direction(real: Floats, cut: Floats) -> Floats:
+    """What tells the cut ones from the real ones best (F,): Fisher's discriminant."""
+    within = np.cov(real, rowvar=False) + np.cov(cut, rowvar=False)
+    gap = cut.mean(axis=0) - real.mean(axis=0)
+    direction: Floats = np.linalg.solve(within + 1e-3 * np.eye(len(gap)), gap)
+    return direction
+
+
+def _share(real: Floats, control: Floats) -> tuple[float, Ints]:
+    """Which share of `real` is like `control`, and the places that are most, highest first.
+
+    Half of the control lies above its median; so does half of what is like it, and little else.
+    """
+    above = np.flatnonzero(real > np.median(control))
+    share = min(1.0, 2 * len(above) / len(real))
+    return share, above[np.argsort(-real[above], kind="stable")]
+
+
+def _first(where: Ints, chosen: Ints, most: int = 10) -> tuple[int, ...]:
+    return tuple(int(place) for place in where[chosen[:most]])
