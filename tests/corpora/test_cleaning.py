@@ -9,6 +9,8 @@ from pydantic import ValidationError
 
 from regard.corpora import cleaning
 from regard.corpora.cleaning import CleaningReport, CleaningSettings, clean, scripts_of
+from regard.corpora.generated.drawing import GeneratedSettings
+from regard.corpora.generated.travel import travel
 from regard.corpora.pairs import Pair
 
 GOOD = Pair("A good sentence.", "Ein guter Satz.")
@@ -266,3 +268,13 @@ def test_a_stream_is_never_held(monkeypatch):
 
     peak(900)  # what is read and made only once does not count
     assert peak(12_000) < 2 * peak(3000)
+
+
+def test_a_wrong_language_is_dropped_where_asked_for():
+    pairs = list(travel(GeneratedSettings(train=2000, valid=1, test=1)).splits["train"]())
+    mixed = [Pair(b, a) if n % 20 == 0 else Pair(a, b) for n, (a, b) in enumerate(pairs)]
+    report = CleaningReport()
+    settings = CleaningSettings(drop_wrong_language=True, drop_duplicates=False)
+    kept = list(clean(mixed, settings, ("fr", "en"), report))
+    assert report.dropped == {"wrong language": 100}
+    assert kept == [pair for n, pair in enumerate(pairs) if n % 20]

@@ -118,3 +118,12 @@ def test_what_is_kept_does_not_grow():
     for pair in zip(sources, targets, strict=True):
         found.add(Pair(*pair))
         assert len(found._lines) <= (LASTING + 2) * WINDOW
+
+
+@pytest.mark.parametrize("digits", ["１２", "12", "١٢"])
+def test_digits_of_any_width_and_script_are_alike(digits):
+    scan = AlignmentScan()
+    scan.add(Pair("12 cats", f"{digits}匹の猫"))
+    scan.add(Pair("12 cats", "13"))
+    found = scan.result()
+    assert (found.with_numbers, found.numbers_unlike) == (2, 1)

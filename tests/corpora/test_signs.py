@@ -1,5 +1,6 @@
 import pytest
 
+from regard.corpora import signs
 from regard.corpora.signs import SIGNS, Shown, SignCount
 
 
@@ -52,3 +53,24 @@ def test_counts():
 
 def test_of_nothing_the_share_is_nothing():
     assert SignCount().result()["tags"].share == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "odd", "invisible"),
+    [
+        ("a b", False, False),
+        ("a\u00a0b", True, False),
+        ("Ça va\u202f?", False, False),
+        ("«\u00a0Oui\u00a0»", False, False),
+        ("10\u00a0000 €", False, False),
+        ("zero\u200bwidth", False, True),
+        ("soft\u00adly", False, True),
+        ("\ufeffstart", False, True),
+        ("می‌خواهم", False, False),  # a joiner that Persian spells with
+        ("👩\u200d🚀", False, False),
+        ("a\u200d b", False, True),
+    ],
+)
+def test_spaces_and_characters_that_nobody_sees(line, odd, invisible):
+    assert signs.has_odd_spaces(line) is odd
+    assert signs.has_invisible(line) is invisible

@@ -262,3 +262,12 @@ def test_a_given_test_is_kept_out_of_what_is_cut(by, shared):
     assert valid
     assert not {normalise(pair.source) for pair in valid} & sides["source"]
     assert {"target" for pair in valid if pair.target in sides["target"]} == shared
+
+
+def test_leaks_but_for_punctuation():
+    held_out, pairs = (
+        [Pair("It is late.", "x")],
+        [Pair("it is late", "y"), Pair("Is it late?", "z")],
+    )
+    for ignored, kept in (("spacing", pairs), ("punctuation", pairs[1:])):
+        assert list(without_leaks(pairs, held_out, CleaningReport(), ignored=ignored)) == kept

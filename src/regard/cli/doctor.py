@@ -22,6 +22,7 @@ from regard.corpora.examine import Examination, examine
 from regard.corpora.findings import Finding, Level, judge
 from regard.corpora.pairs import Corpus, Pair
 from regard.corpora.readers import FORMATS
+from regard.corpora.suspect_findings import judge_suspects
 from regard.errors import CorpusError, RegardError, SettingsError
 from regard.recipes.auto import Choice, choice_lines
 from regard.recipes.load import load_recipe, shelf_recipes
@@ -107,7 +108,7 @@ def command(
         )
         chosen += [Choice(LEAKS, *found.overlap.by)] if LEAKS in wanted.auto else []
         wanted = wanted.settled(chosen)
-        findings, tried = judge(found), None
+        findings, tried = judge(found) + judge_suspects(found), None
         if _can_train(found):
             tried, more = _try(wanted, found, where, status.update)
             findings += more

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 from babel.core import get_global
 from pydantic import Field, PositiveInt, model_validator
 
+from regard.corpora.language_check import LanguageCheck, learn_languages
 from regard.corpora.pairs import Pair
 from regard.corpora.seen import Seen, hash_texts
 from regard.settings import Settings
@@ -31,6 +32,7 @@ Reason = Literal[
     "lengths too unlike",
     "source equals target",
     "wrong script",
+    "wrong language",
     "duplicate",
     "in valid or test",
 ]
@@ -43,6 +45,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ufffd]")
 
 
 Leaks = Literal["either", "source"]
+Ignored = Literal["spacing", "punctuation"]
 
 
 class CleaningSettings(Settings):
@@ -72,11 +75,18 @@ class CleaningSettings(Settings):
     scripts: tuple[str | None, str | None] = (None, None)
     """The scripts of source and target as ISO 15924 codes, such as Latn or Cyrl, where the
     languages do not tell; a side with neither is not checked."""
+    drop_wrong_language: bool = False
+    """Drop pairs with a side in another language than most of the corpus, or with their sides
+    exchanged. What the languages look like is learned from the first 20,000 pairs; nothing is
+    dropped where those are fewer than 1,000 or both sides look alike."""
     drop_duplicates: bool = True
     """Drop pairs that have come before, both sides to the letter."""
     leaks: Leaks = "either"
     """Drop pairs whose source or target (`either`), or whose source (`source`, for corpora of few
     different targets), is that of a held-out pair, letter case and spaces aside."""
+    leaks_ignore: Ignored = "spacing"
+    """What sentences are compared without in that, beside letter case: `punctuation` also finds
+    those that another full stop or comma tells apart."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -169,6 +179,9 @@ def clean(
     """
     checks = _checks(settings, languages)
     seen = Seen() if seen is None else seen
+    check = None
+    if settings.drop_wrong_language:
+        check, pairs = learn_languages(pairs)
     for chunk in chunked(pairs, CHUNK):
         report.came["cleaning"] += len(chunk)
         fit = []
@@ -178,6 +191,8 @@ def clean(
                 fit.append(pair)
             else:
                 report.drop(reason, pair)
+        if check is not None:
+            fit = list(_in_language(fit, check, report))
         if not settings.drop_duplicates:
             yield from fit
             continue
@@ -189,6 +204,17 @@ def clean(
                 yield pair
             else:
                 report.drop("duplicate", pair)
+
+
+def _in_language(
+    pairs: Sequence[Pair], check: LanguageCheck, report: CleaningReport
+) -> Iterator[Pair]:
+    """The pairs of which no side is in a wrong language."""
+    for pair, is_wrong in zip(pairs, check.judge(pairs).wrong.tolist(), strict=True):
+        if is_wrong:
+            report.drop("wrong language", pair)
+        else:
+            yield pair
 
 
 def _checks(settings: CleaningSettings, languages: tuple[str, str]) -> list[Check]:

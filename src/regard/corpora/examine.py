@@ -8,19 +8,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from regard.corpora.cleaning import CHUNK, CleaningReport, CleaningSettings, clean
 from regard.corpora.misalignment import Alignment, AlignmentScan
+from regard.corpora.near_leaks import NearLeak, find_near_leaks
 from regard.corpora.overlap import Overlap, SentenceHashes, compare_splits, hash_pairs
 from regard.corpora.pairs import Corpus, Pair, SplitName
 from regard.corpora.seen import Hashes, Seen
 from regard.corpora.signs import Shown, SignCount
 from regard.corpora.splits import HELD_OUT, SplitSettings, split_corpus
+from regard.corpora.suspects import NOTHING, SAMPLE, Numbered, Suspects, Suspicion, find_suspects
 from regard.errors import CorpusError
 from regard.streams import chunked
 from regard.text.word_units import count_units
 
+T = TypeVar("T")
 Tell = Callable[[str, int], None]
 """Is told what is being done, and with how many pairs so far."""
 
@@ -88,6 +91,16 @@ class Examination:
     overlap: Overlap
     sample: tuple[Pair, ...] = field(repr=False)
     """Some of the training pairs that cleaning keeps, chosen by a seed."""
+    suspects: Suspects = NOTHING
+    """What a sample of training pairs shows."""
+    near_leaks: tuple[NearLeak, ...] = ()
+    starts: tuple[tuple[str, int], ...] = ()
+    """The files that train is read from, and how many pairs come before each; empty for one."""
+
+    def place(self, split: SplitName, line: int) -> str:
+        """Where a line of a split, counted from 1 over all of its files, is to be found."""
+        begun = [one for one in self.starts if one[1] < line] if split == "train" else []
+        return f"line {line - begun[-1][1]:,} of {begun[-1][0]}" if begun else f"line {line:,}"
 
     def to_json(self) -> dict[str, Any]:
         """The numbers, as JSON can hold them."""
@@ -99,6 +112,8 @@ class Examination:
             "leaks": [leak._asdict() for leak in self.overlap.leaks],
             "leaking_pairs": self.overlap.leaking_pairs,
             "coverage": [one._asdict() for one in self.overlap.coverage],
+            "near_leaks": [one._asdict() for one in self.near_leaks],
+            "suspects": _suspects_json(self.suspects),
         }
 
 
@@ -118,18 +133,24 @@ def examine(
     `sample` training pairs are kept, drawn by `seed`. Pairs are read as they come: numbers of
     lines are those of the files.
     """
-    chosen = _Sample(sample, seed)
+    chosen, numbered = _Sample[Pair](sample, seed), _Sample[Numbered](SAMPLE, seed)
+    starts: list[tuple[str, int]] = []
+    reads = dict(corpus.splits)
+    if corpus.parts:
+        reads["train"] = partial(_in_parts, corpus, starts)
     splits = {
         name: _examine_split(
             _Reading(read(), partial(tell, f"reading {name}")),
             cleaning,
             corpus.languages,
-            chosen if name == "train" else None,
+            (chosen, numbered) if name == "train" else None,
         )
-        for name, read in corpus.splits.items()
+        for name, read in reads.items()
     }
-    notes: list[str] = []
-    whole, unfit, overlap = corpus, "", Overlap()
+    notes = corpus.remarks.sentences()
+    tell("comparing the sides", 0)
+    suspects = _suspects(numbered.pairs, cleaning, corpus.languages, seed)
+    whole, unfit, overlap, near = corpus, "", Overlap(), tuple[NearLeak, ...]()
     if not any(report.broken for report in splits.values()):
         tell("comparing the splits", 0)
         try:
@@ -137,6 +158,7 @@ def examine(
         except CorpusError as error:
             unfit = str(error)
         overlap = compare_splits(whole, None if choose_leaks else cleaning.leaks)
+        near = find_near_leaks(whole) if cleaning.leaks_ignore == "spacing" else ()
     missing = [name for name in HELD_OUT if name in whole.splits and name not in splits]
     cut = {name: sum(1 for _ in whole.splits[name]()) for name in missing}
     return Examination(
@@ -148,7 +170,31 @@ def examine(
         unfit,
         overlap,
         tuple(chosen.pairs),
+        suspects,
+        near,
+        tuple(starts),
     )
+
+
+def _in_parts(corpus: Corpus, starts: list[tuple[str, int]]) -> Iterator[Pair]:
+    """The training pairs; `starts` is told where each file begins."""
+    count = 0
+    for part in corpus.parts:
+        starts.append((part.name, count))
+        for pair in part.read():
+            count += 1
+            yield pair
+
+
+def _suspects(
+    sample: list[Numbered], cleaning: CleaningSettings, languages: tuple[str, str], seed: int
+) -> Suspects:
+    """What looks wrong among those of the sample that cleaning would keep."""
+    plain = cleaning.model_copy(update={"drop_wrong_language": False})
+    kept = set(clean((one.pair for one in sample), plain, languages, CleaningReport()))
+    fit = [one for one in sample if one.pair in kept]
+    random.Random(seed).shuffle(fit)
+    return find_suspects(fit)
 
 
 class _Reading:
@@ -175,14 +221,24 @@ def _examine_split(
     pairs: _Reading,
     cleaning: CleaningSettings,
     languages: tuple[str, str],
-    sample: "_Sample | None",
+    samples: "tuple[_Sample[Pair], _Sample[Numbered]] | None",
 ) -> SplitReport:
-    """The report of a split, in one pass; the pairs that cleaning keeps go to `sample`."""
+    """The report of a split, in one pass; `samples` get what cleaning keeps, and all pairs."""
     scan, report = _SplitScan(), CleaningReport()
-    for pair in clean(scan.watch(pairs), cleaning, languages, report):
-        if sample is not None:
-            sample.offer(pair)
+    seen = scan.watch(pairs)
+    if samples is not None:
+        seen = _offered(seen, samples[1])
+    for pair in clean(seen, cleaning, languages, report):
+        if samples is not None:
+            samples[0].offer(pair)
     return scan.result(report, pairs.broken)
+
+
+def _offered(pairs: Iterable[Pair], sample: "_Sample[Numbered]") -> Iterator[Pair]:
+    """The same pairs, each offered to `sample` with its line."""
+    for line, pair in enumerate(pairs, 1):
+        sample.offer(Numbered(line, pair))
+        yield pair
 
 
 class _SplitScan:
@@ -282,21 +338,29 @@ class _Partners:
         return len(self._again)
 
 
-class _Sample:
-    """A fair choice of `size` from however many pairs come (Vitter 1985, algorithm R)."""
+class _Sample(Generic[T]):
+    """A fair choice of `size` from however many come (Vitter 1985, algorithm R)."""
 
     def __init__(self, size: int, seed: int) -> None:
-        self.size, self.pairs = size, list[Pair]()
+        self.size, self.pairs = size, list[T]()
         self._chance, self._offered = random.Random(seed), 0
 
-    def offer(self, pair: Pair) -> None:
+    def offer(self, one: T) -> None:
         self._offered += 1
         if len(self.pairs) < self.size:
-            self.pairs.append(pair)
+            self.pairs.append(one)
             return
         place = self._chance.randrange(self._offered)
         if place < self.size:
-            self.pairs[place] = pair
+            self.pairs[place] = one
+
+
+def _suspects_json(suspects: Suspects) -> dict[str, Any]:
+    plain = asdict(suspects)
+    return {
+        name: value._asdict() if isinstance(value, Suspicion) else value
+        for name, value in plain.items()
+    }
 
 
 def _split_json(report: SplitReport) -> dict[str, Any]:

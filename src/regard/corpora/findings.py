@@ -67,6 +67,7 @@ def _sizes(found: Examination) -> Iterator[Finding]:
         yield Finding("note", f"Training holds out {counts}: corpus.split sets how many.")
     for note in found.notes:
         yield Finding("note", f"{note}.")
+    yield from _files(found)
     for split, report in found.splits.items():
         if split != "train" and report.pairs < FEW_HELD_OUT:
             yield Finding(
@@ -74,6 +75,12 @@ def _sizes(found: Examination) -> Iterator[Finding]:
                 f"{split}: scores on {report.pairs:,} pairs vary a lot by chance; 1,000 and more "
                 "tell models apart.",
             )
+
+
+def _files(found: Examination) -> Iterator[Finding]:
+    if len(found.starts) > 1:
+        told = _listed([f"{name} from line {first + 1:,} on" for name, first in found.starts])
+        yield Finding("note", f"train is read from several files, line after line: {told}.")
 
 
 _ADVICE: dict[Reason, str] = {
@@ -85,6 +92,7 @@ _ADVICE: dict[Reason, str] = {
     "corpus.cleaning.max_ratio; otherwise the sides do not belong together.",
     "source equals target": "Look for text that was never translated.",
     "wrong script": "Are the languages right, and in the order of the columns or files?",
+    "wrong language": "Are the languages right, and in the order of the columns or files?",
     "duplicate": "They would teach nothing new.",
     "in valid or test": "Where there are few different targets, corpus.cleaning.leaks=source keeps "
     "the pairs that share a target alone.",
@@ -226,6 +234,15 @@ def _leaks(found: Examination) -> Iterator[Finding]:
             f"{leak.split} shares {_listed(shared)} of its {leak.total:,} pairs with "
             f"{leak.within}.{_leak_advice(leak, much)}",
         )
+    for near in found.near_leaks:
+        if near.sources:
+            yield Finding(
+                "warning" if near.sources >= LEAKY * near.total else "note",
+                f"{near.split}: {_count(near.sources, 'more source')} of {near.total:,} "
+                f"{'is' if near.sources == 1 else 'are'} in train but for punctuation, such as "
+                f"{near.example!r}. corpus.cleaning.leaks_ignore=punctuation leaves such pairs out "
+                "of training.",
+            )
     if found.overlap.leaking_pairs:
         yield _left_out(found.overlap.leaking_pairs, found.splits["train"].pairs)
     elif found.overlap.leaks:
@@ -323,6 +340,16 @@ _DAMAGES = {
         (0, 0.001, 0.01),
         "The file was UTF-8, taken for Latin-1 and saved again; turn it back: "
         "iconv -f UTF-8 -t LATIN1, or -t WINDOWS-1252.",
+    ),
+    "odd spaces": _Damage(
+        "hold no-break spaces (U+00A0, U+202F) between words",
+        (0.001, 0.01, 1),
+        "A model takes them for letters: make them plain spaces in all splits.",
+    ),
+    "invisible": _Damage(
+        "hold characters that nobody sees (of no width, soft hyphens, direction marks)",
+        (0, 0.005, 1),
+        "Remove them in all splits: words that look alike are unlike to a model.",
     ),
 }
 

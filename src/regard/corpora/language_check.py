@@ -5,8 +5,9 @@ that is far more like the other side is on the wrong one; and the lines that are
 are taken as a language of their own if they are like each other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +26,8 @@ from regard.corpora.words import compared_words
 
 Mask = NDArray[np.bool_]
 
-FEWEST = 1000
-"""Pairs from which languages can be learned."""
+FEWEST, LEARNED = 1000, 20_000
+"""Pairs from which languages can be learned, and those that are enough."""
 SURE, SWAPPED, PER_GROUP = 8.0, 3.0, 0.35
 """Logarithms of odds from which a line is of another language: over the line, over each side of a
 pair where both sides are exchanged, and on average over groups of letters."""
@@ -103,6 +104,13 @@ class LanguageCheck:
         return Verdicts(swapped, wrong[0], wrong[1])
 
 
+def learn_languages(pairs: Iterable[Pair]) -> tuple[LanguageCheck, Iterator[Pair]]:
+    """A check that is learned from the first pairs, and all of the pairs."""
+    stream = iter(pairs)
+    first = list(islice(stream, LEARNED))
+    return LanguageCheck(first), chain(first, stream)
+
+
 def _groups(pairs: Sequence[Pair]) -> tuple[LetterGroups, LetterGroups]:
     return (
         letter_groups([pair.source for pair in pairs]),
@@ -151,7 +159,9 @@ def _share_known(texts: Sequence[str], odd: Mask) -> float:
         if not is_odd
         for word in compared_words(text)
     }
-    inside = [word for place in np.flatnonzero(odd) for word in compared_words(texts[place])]
+    inside = [
+        word for place in np.flatnonzero(odd).tolist() for word in compared_words(texts[place])
+    ]
     return sum(word in words for word in inside) / max(1, len(inside))
 
 

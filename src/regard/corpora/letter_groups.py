@@ -36,7 +36,8 @@ class LetterGroups(NamedTuple):
 
     def sums(self, values: Floats) -> Floats:
         """The sum over each text (N,) of `values` (G,)."""
-        return np.bincount(self.text, weights=values, minlength=len(self.sizes))
+        sums = np.bincount(self.text, weights=values, minlength=len(self.sizes))
+        return sums.astype(np.float64)
 
 
 def letter_groups(texts: Sequence[str]) -> LetterGroups:
@@ -47,7 +48,8 @@ def letter_groups(texts: Sequence[str]) -> LetterGroups:
     letters = codes.astype(np.uint64)
     text = np.repeat(np.arange(len(texts)), lengths)
     if len(letters) < 3:
-        return LetterGroups(*np.zeros((2, 0), np.int64), np.zeros(len(texts), np.int64))
+        none = np.zeros(0, np.int64)
+        return LetterGroups(none, none, np.zeros(len(texts), np.int64))
     mixed = letters[2:] * _MIX[0] + letters[1:-1] * _MIX[1] + letters[:-2] * _MIX[2]
     group = (mixed >> np.uint64(40)) % np.uint64(BUCKETS)
     within = text[2:] == text[:-2]

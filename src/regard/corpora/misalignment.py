@@ -6,6 +6,7 @@ still count as many lines once another is lost on the other side, and nothing el
 
 import math
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -110,10 +111,10 @@ class AlignmentScan:
         return Alignment(self._correlation(), stretches, self._with_numbers, self._numbers_unlike)
 
     def _count_numbers(self, pair: Pair) -> None:
-        source = _DIGIT.findall(pair.source)
-        if source and (target := _DIGIT.findall(pair.target)):
+        source = _digits(pair.source)
+        if source and (target := _digits(pair.target)):
             self._with_numbers += 1
-            self._numbers_unlike += sorted(source) != sorted(target)
+            self._numbers_unlike += source != target
 
     def _correlation(self) -> float | None:
         if self._total < FEWEST:
@@ -226,6 +227,11 @@ class _View(NamedTuple):
         apart = x - y[start : start + len(x)]
         cost: Floats = np.square(apart / max(SPREAD, x.std())) - 2 * self.shared(shift)
         return cost
+
+
+def _digits(text: str) -> list[int]:
+    """The digits of a text, sorted; those of any script, and full-width ones, by their value."""
+    return sorted(unicodedata.digit(digit) for digit in _DIGIT.findall(text))
 
 
 def _line(pair: Pair) -> _Line:

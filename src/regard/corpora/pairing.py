@@ -20,10 +20,10 @@ MOST_LINKS = 4_000_000
 """Words beside words that are held at once; of longer texts fewer pairs are taken."""
 KEPT = (0.3, 0.7)
 """The share of a target's characters that is left where it is cut, at the least and at the most."""
+SPREAD = 0.15
+"""Standard deviation of the logarithms of targets' lengths below which lengths say nothing."""
 APART = 0.2
 """The share of pairs that may look like chance, lest nothing can be told: as in a dialogue."""
-
-_STOPS = (".", "!", "?", "…", "。", "！", "？", "।", "؟", ":", ";", '"', "»", "”", "“", "'", ")")
 
 
 class Pairing(NamedTuple):
@@ -65,11 +65,16 @@ def check_pairing(pairs: Sequence[Pair], *, seed: int = 1) -> Pairing:
     random, by_chance = _share(-real.gain[fit], -chance.gain[fit])
     if random > APART:
         return nothing
-    direction = _direction(real.features[fit], cut.features[fit])
-    truncated, shortened = _share(real.features[fit] @ direction, cut.features[fit] @ direction)
     where = np.flatnonzero(fit)
+    related = np.delete(where, by_chance)  # the others are told of already
+    if np.log1p([len(pair.target) for pair in sides.pairs]).std() < SPREAD or len(related) < FEWEST:
+        return Pairing(len(where), random, 0.0, _first(where, by_chance), ())
+    direction = _direction(real.features[related], cut.features[related])
+    truncated, shortened = _share(
+        real.features[related] @ direction, cut.features[related] @ direction
+    )
     return Pairing(
-        len(where), random, truncated, _first(where, by_chance), _first(where, shortened)
+        len(where), random, truncated, _first(where, by_chance), _first(related, shortened)
     )
 
 
@@ -77,9 +82,8 @@ class _Sides:
     """The words of both sides of some pairs."""
 
     def __init__(self, pairs: Sequence[Pair], source: Numbered, target: Numbered) -> None:
-        self._pairs, self._source, self._target = pairs, source, target
+        self.pairs, self._source, self._target = pairs, source, target
         self._all = np.arange(len(pairs))
-        self._kept: Floats = np.zeros(0)
 
     def judged(self) -> NDArray[np.bool_]:
         """Pairs with two known words or more on each side (N,)."""
@@ -89,8 +93,8 @@ class _Sides:
 
     def measure(self, rng: np.random.Generator) -> tuple[_Marks, _Marks, _Marks]:
         """The pairs as they are, by chance, and cut short."""
-        kept = rng.uniform(*KEPT, len(self._pairs))
-        found = [_empty(len(self._pairs)) for _ in range(3)]
+        kept = rng.uniform(*KEPT, len(self.pairs))
+        found = [_empty(len(self.pairs)) for _ in range(3)]
         for half in (0, 1):
             learned, judged = (self._all[self._all % 2 == place] for place in (half, 1 - half))
             models = self._models(learned)
@@ -124,9 +128,9 @@ class _Sides:
         total = _sums(source, forward) + _sums(target, backward)
         gain = total / np.maximum(1, source.sizes + target.sizes)
         place = np.arange(len(source.words)) - source.starts[:-1][source.owner]
-        late = place >= 0.6 * source.sizes[source.owner]
-        tail = _sums(source, forward * late) / np.maximum(1.0, _sums(source, late * 1.0))
-        lengths = np.array([[len(side) for side in self._pairs[one]] for one in places.tolist()])
+        late = (place >= 0.6 * source.sizes[source.owner]).astype(np.float64)
+        tail = _sums(source, forward * late) / np.maximum(1.0, _sums(source, late))
+        lengths = np.array([[len(side) for side in self.pairs[one]] for one in places.tolist()])
         short = lengths[:, 1] if kept is None else lengths[:, 1] * kept
         ratio = np.log1p(short) - np.log1p(lengths[:, 0])
         return _Marks(gain, np.stack([tail, ratio], axis=1))
@@ -137,7 +141,8 @@ def _empty(num: int) -> _Marks:
 
 
 def _sums(texts: Ragged, values: Floats) -> Floats:
-    return np.bincount(texts.owner, weights=values, minlength=len(texts.sizes))
+    sums = np.bincount(texts.owner, weights=values, minlength=len(texts.sizes))
+    return sums.astype(np.float64)
 
 
 def _alike(sizes: Ints, rng: np.random.Generator) -> Ints:
@@ -152,11 +157,6 @@ def _cut(texts: Ragged, kept: Floats) -> Ragged:
     """The beginnings of the texts."""
     place = np.arange(len(texts.words)) - texts.starts[:-1][texts.owner]
     return texts.keep(place < np.maximum(1, kept * texts.sizes)[texts.owner])
-
-
-def _ends(text: str) -> bool:
-    """Whether a sentence seems to be over."""
-    return text.rstrip().endswith(_STOPS)
 
 
 def _direction(real: Floats, cut: Floats) -> Floats:

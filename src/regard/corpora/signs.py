@@ -11,6 +11,11 @@ Sign = Callable[[str], bool | None]
 _STOP = re.compile(r"[^\W\d_]( ?)[.,](?: |$)")
 _ESCAPE = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{2,6}|#x[\da-fA-F]{2,6});")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
+_ODD_SPACE = re.compile(r"(?<![«\d\s])[\u00a0\u202f\u2007](?![!?:;»%€$£°\d\s]|$)")
+_INVISIBLE = re.compile(
+    r"[\u00ad\u200b\u2060\ufeff\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+    r"|(?<=[A-Za-z\s])[\u200c\u200d]|[\u200c\u200d](?=[A-Za-z\s]|$)"
+)
 _SUBWORD = re.compile(r"@@(?: |$)|@-@|▁")
 
 
@@ -57,6 +62,22 @@ def is_garbled(line: str) -> bool:
     return False
 
 
+def has_odd_spaces(line: str) -> bool:
+    """Whether it holds a no-break space where a plain one would do.
+
+    Before ! ? : ; » and behind «, as in French, it is right; and between digits.
+    """
+    return not line.isascii() and bool(_ODD_SPACE.search(line))
+
+
+def has_invisible(line: str) -> bool:
+    """Whether it holds characters that nobody sees: of no width, soft hyphens, direction marks.
+
+    Joiners are part of the spelling of Persian or Hindi, and of emoji.
+    """
+    return not line.isascii() and bool(_INVISIBLE.search(line))
+
+
 def has_curly(line: str) -> bool | None:
     """Whether its apostrophes are the printer's ’ and not the typewriter's '."""
     if "’" in line:
@@ -71,6 +92,8 @@ SIGNS: dict[str, Sign] = {
     "tags": has_tags,
     "subwords": has_subwords,
     "garbled": is_garbled,
+    "odd spaces": has_odd_spaces,
+    "invisible": has_invisible,
     "curly": has_curly,
 }
 """Name -> sign."""

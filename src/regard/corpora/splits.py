@@ -1,8 +1,9 @@
 """Pairs held out of training, and training pairs that would give them away."""
 
 import heapq
+import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 from pydantic import NonNegativeInt
 
-from regard.corpora.cleaning import CHUNK, CleaningReport, Leaks
+from regard.corpora.cleaning import CHUNK, CleaningReport, Ignored, Leaks
 from regard.corpora.pairs import Corpus, Pair, SplitName
 from regard.corpora.seen import Seen, hash_texts
 from regard.errors import CorpusError
@@ -24,6 +25,7 @@ FEWEST_PAIRS = 10
 """In a corpus that can be cut."""
 HELD_OUT: tuple[SplitName, SplitName] = ("valid", "test")
 
+_WORDS = re.compile(r"\w+")
 _ADVICE = "give validation and test pairs in files of their own, or ask for 0 of them"
 
 
@@ -48,6 +50,18 @@ class Row(NamedTuple):
 def normalise(text: str) -> str:
     """The text as it is compared: NFKC, case folded, each run of spaces made one."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def without_punctuation(text: str) -> str:
+    """The text as it is compared where punctuation says nothing, either."""
+    return " ".join(_WORDS.findall(normalise(text))) or normalise(text)
+
+
+COMPARED: Mapping[Ignored, Callable[[str], str]] = {
+    "spacing": normalise,
+    "punctuation": without_punctuation,
+}
+"""What is ignored -> the text as it is then compared."""
 
 
 def split_corpus(
@@ -207,16 +221,17 @@ def without_leaks(
     held_out: Iterable[Pair],
     report: CleaningReport,
     by: Leaks = "either",
+    ignored: Ignored = "spacing",
 ) -> Iterator[Pair]:
     """The pairs whose source, or whose source and target, normalised, no pair held out has."""
-    sides = Seen(), Seen()
+    sides, compared = (Seen(), Seen()), COMPARED[ignored]
     for chunk in chunked(held_out, CHUNK):
         for seen, texts in zip(sides, zip(*chunk, strict=True), strict=True):
-            seen.add_new(hash_texts(map(normalise, texts)))
+            seen.add_new(hash_texts(map(compared, texts)))
     for chunk in chunked(pairs, CHUNK):
         report.came["leak check"] += len(chunk)
         sources, targets = (
-            seen.holds(hash_texts(map(normalise, texts)))
+            seen.holds(hash_texts(map(compared, texts)))
             for seen, texts in zip(sides, zip(*chunk, strict=True), strict=True)
         )
         leaks = sources | targets if by == "either" else sources

@@ -147,7 +147,11 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
         choices.append(Choice(LEAKS, *chosen))
     settings = recipe.settled(choices).corpus
     train = without_leaks(
-        corpus.splits["train"](), _chain(held_out.values()), report, settings.cleaning.leaks
+        corpus.splits["train"](),
+        _chain(held_out.values()),
+        report,
+        settings.cleaning.leaks,
+        settings.cleaning.leaks_ignore,
     )
     joined = join_pairs(weighting.repeat(train), settings.join)
     counts["train"] = _write(split_files(folder.data, "train"), joined, digest)
