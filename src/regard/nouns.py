@@ -20,7 +20,7 @@ class Hypothesis:
 
 
 Link = tuple[int, int]
-"""A source word and a target word that belong together, counted from 0; words as `str.split`."""
+"""A source word and a target word that belong together, counted from 0; words as `split_units`."""
 
 
 class GoldAlignment(NamedTuple):

@@ -1,5 +1,6 @@
 import json
 import os
+from importlib.util import find_spec
 
 import pytest
 from typer.testing import CliRunner
@@ -32,6 +33,13 @@ def files(pairs, tmp_path):
         lines = "".join(f"{getattr(pair, side)}\n" for pair in pairs[:6])
         (tmp_path / side).write_text(lines)
     return "--source", tmp_path / "source", "--reference", tmp_path / "target"
+
+
+@pytest.mark.skipif(find_spec("MeCab") is not None, reason="MeCab is installed")
+def test_a_tokenizer_that_is_not_installed_is_refused_first(run, files, monkeypatch):
+    monkeypatch.setattr("regard.cli.evaluate.load", None)  # nothing is loaded
+    with pytest.raises(SettingsError, match="'ja-mecab' needs the packages MeCab and ipadic"):
+        run(*files, "--tokenize", "ja-mecab")
 
 
 def test_the_split_kept_from_the_run(run, translator, pairs):

@@ -44,6 +44,15 @@ def test_a_plan_outlives_its_file():
     assert type(made).model_validate_json(made.model_dump_json()) == made
 
 
+def test_a_plan_keeps_its_tokenizer():
+    begun = plan().cut_by("zh")
+    check_same(begun, plan(), HERE)  # which asks for none
+    with pytest.raises(SettingsError, match='tokenize was "zh" and is now "char"'):
+        check_same(begun, plan().cut_by("char"), HERE)
+    old = type(begun).model_validate_json(begun.model_dump_json(exclude={"tokenize"}))
+    assert old.tokenize == "13a"  # what all were scored with then
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

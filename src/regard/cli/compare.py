@@ -32,6 +32,7 @@ from regard.comparison.plan import (
 from regard.comparison.running import train_row
 from regard.errors import RegardError, SettingsError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice, choose_tokenizer
+from regard.evaluation.metrics import check_available
 from regard.files import write_whole
 from regard.inspection.plot import save_figure
 from regard.recipes.load import shelf_recipes
@@ -302,6 +303,7 @@ def _compare(wanted: Plan, folder: ComparisonFolder, *, device: str, jobs: int) 
 def _with_tokenizer(plan: Plan, data: Data) -> Plan:
     """The plan with the tokenizer that all its rows are scored with."""
     if plan.tokenize != "auto":
+        check_available(plan.tokenize)  # before anything is trained
         return plan
     references = [pair.target for pair in data.read(data.held_out())]
     name, why = choose_tokenizer(data.languages[1], references)

@@ -14,6 +14,7 @@ from regard.evaluation.bleu_tokenizer import (
     TokenizerChoice,
     choose_tokenizer,
 )
+from regard.evaluation.metrics import check_available
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import RunFolder
 
@@ -34,6 +35,7 @@ def resolve_tokenizer(
     if tokenize == "auto":
         tokenize = folder.load_recipe().evaluation.tokenize
     if tokenize != "auto":
+        check_available(tokenize)  # before anything is translated
         return tokenize
     try:
         language = load_data(folder).languages[1]

@@ -183,6 +183,11 @@ def build_metric(
             return ExactMatch(lowercase=lowercase)
 
 
+def check_available(tokenize: BleuTokenizer) -> None:
+    """Raise `SettingsError` where a tokenizer cannot be used on this machine."""
+    _bleu(tokenize, lowercase=False, warn=False)
+
+
 def check_lines(**lists: Sequence[object]) -> None:
     """Raise `CorpusError` unless the lists, named as the user knows them, pair up line by line."""
     lengths = {name.replace("_", " "): len(lines) for name, lines in lists.items()}

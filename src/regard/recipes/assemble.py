@@ -19,7 +19,7 @@ from regard.decoding.many import Member, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import CorpusError, RunError, SettingsError, TrainingError
 from regard.evaluation.bleu_tokenizer import EvaluationSettings, choose_tokenizer
-from regard.evaluation.metrics import MetricName, build_metric
+from regard.evaluation.metrics import MetricName, check_available
 from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score
 from regard.files import write_whole
@@ -324,7 +324,7 @@ def _with_tokenizer(recipe: Recipe, saved: Recipe | None, data: Data, reporter: 
         wanted, why = choose_tokenizer(data.languages[1], references)
         if why:
             reporter.noted(f"BLEU, GLEU and TER are counted with tok:{wanted}, chosen by {why}")
-    build_metric("bleu", wanted, lowercase=False)  # an error where it is not installed
+    check_available(wanted)
     return recipe.model_copy(update={"evaluation": EvaluationSettings(tokenize=wanted)})
 
 
