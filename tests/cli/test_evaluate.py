@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 from importlib.util import find_spec
 
 import pytest
@@ -56,6 +57,17 @@ def test_the_split_kept_from_the_run(run, translator, pairs):
     assert said["scores"][0]["interval"] == list(expected[0].interval)
     assert said["perplexity"]["num_tokens"] > 20
     assert said["by_length"] == said["against"] == []
+
+
+def test_what_the_limit_cuts_is_told(run, files, tiny_run, tmp_path):
+    short = RunFolder(shutil.copytree(tiny_run, tmp_path / "run"))
+    rules = {"decoding.rules.max_length_ratio": 0, "decoding.rules.max_length_offset": 3}
+    short.save_recipe(short.load_recipe().with_values(rules))
+    shown = run(*files, "--engine", "native", model=short.path)
+    assert "6 of 6 references (100.0%) are longer than answers may be" in shown.stderr
+    assert f"they are set in {short.path}/recipe.yaml" in shown.stderr.replace("\n", "")
+    said = json.loads(run(*files, "--json").stdout)
+    assert said["references_beyond_limit"] == 0
 
 
 def test_files(run, files, tmp_path):

@@ -9,8 +9,9 @@ from regard.errors import CorpusError
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import RunFolder, load_run
 from regard.serving import scoring
-from regard.serving.answer import Answer, Candidate
+from regard.serving.answer import CUT_SHORT, Answer, Candidate
 from regard.serving.scoring import finish_run, score_held_out, translator_perplexity
+from regard.text.build import load_tokenizers
 from regard.training.progress import Progress
 
 CPU = torch.device("cpu")
@@ -19,13 +20,17 @@ CPU = torch.device("cpu")
 class Oracle:
     """Knows the right answer to every sentence but the first."""
 
-    def __init__(self, pairs):
+    def __init__(self, pairs, run, **rules):
         self.known = dict(pairs)
+        tokenizers, decoding = load_tokenizers(run), RunFolder(run).load_recipe().decoding
+        self.sources, self.target = (tokenizers.source,), tokenizers.target
+        changed = decoding.rules.model_copy(update=rules)
+        self.settings = decoding.model_copy(update={"rules": changed})
 
     def translate(self, texts):
         answers = [self.known[text] for text in texts]
         return [
-            Answer(text, (Candidate(said, 0.0, 0.0),))
+            Answer(text, (Candidate(said, 0.0, 0.0),), (CUT_SHORT,) if said == "?" else ())
             for text, said in zip(texts, ["?", *answers[1:]], strict=True)
         ]
 
@@ -37,7 +42,7 @@ def copied(tiny_run, tmp_path):
 
 def test_scores_are_those_of_the_answers(tiny_run):
     data = load_data(RunFolder(tiny_run))
-    scores = score_held_out(Oracle(data.read("test")), data)
+    scores = score_held_out(Oracle(data.read("test"), tiny_run), data)
     assert (scores.split, scores.sentences) == ("test", 20)
     assert scores.title == "20 held-out sentences (test)"
     assert [one.name for one in scores.scores] == ["BLEU", "chrF2", "TER", "exact"]
@@ -46,6 +51,18 @@ def test_scores_are_those_of_the_answers(tiny_run):
     assert said["split"] == "test"
     assert said["exact"]["value"] == 95.0
     assert "nrefs:1" in said["BLEU"]["signature"]
+    assert (said["references_beyond_limit"], said["answers_cut"]) == (0, 1)
+
+
+def test_references_that_no_answer_can_be_are_counted(tiny_run):
+    data = load_data(RunFolder(tiny_run))
+    oracle = Oracle(data.read("test"), tiny_run, max_length_ratio=0.0, max_length_offset=9)
+    scores = score_held_out(oracle, data)
+    lengths = [len(ids) for ids in oracle.target.encode([p.target for p in data.read("test")])]
+    beyond = sum(length + 1 > 9 for length in lengths)
+    assert 0 < beyond == scores.cut.references < 20
+    told = f"{beyond} of 20 references ({beyond / 20:.1%}) are longer than answers may be"
+    assert str(scores.cut).startswith(told)
 
 
 def test_a_finished_run_has_scores_and_a_card(copied):

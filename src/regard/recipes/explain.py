@@ -15,6 +15,12 @@ HEAD = """# Settings
 
 Every setting of a recipe, as `regard recipes settings` prints it; `regard recipes schema` prints
 the same as a JSON schema, for editors.
+
+Where a setting may say `auto`, training chooses its value from the training pairs and the machine,
+says what it chose and why, and keeps it: the run's `recipe.yaml` holds the value, and `--resume`
+never chooses anew. What is given is kept as it is, and the rest is chosen to go with it. The recipe
+`own`, which files of one's own are trained with, leaves sizes and steps to this; `regard doctor`
+shows what would be chosen.
 """
 
 
