@@ -133,3 +133,13 @@ def test_the_same_figure_is_the_same_file(crossed, tmp_path, ending):
 def test_layers_that_are_not_there_are_named():
     with pytest.raises(SettingsError, match=r"head: cross attention has 3, .* got 7"):
         plot_arcs(made_up(3, 4), head=7)
+
+
+def test_of_long_sentences_only_the_strongest_lines_are_drawn(tmp_path):
+    figure = plot_arcs(made_up(55, 60))
+    begun = [round(float(ends(stroke)[1][1]), 3) for stroke in strokes(figure)]
+    assert max(map(begun.count, begun)) == 3
+    assert "lines: the 3 strongest of each word" in words_in(figure, tmp_path)
+    short = plot_arcs(made_up(20, 20))
+    assert len(strokes(short)) > 3 * 20
+    assert "lines: the 3 strongest of each word" not in words_in(short, tmp_path)

@@ -1,7 +1,10 @@
 import pytest
 import torch
 
-from drawing import made_up
+from drawing import made_up, words_in
+from regard.inspection.plot import plot_attention
+from regard.inspection.plot_arcs import plot_arcs
+from regard.inspection.plot_focus import plot_focus
 from regard.inspection.plot_words import (
     LEADING,
     LINE_AT_MOST,
@@ -109,3 +112,22 @@ def test_only_some_of_many_are_named():
 def test_nothing_cannot_be_drawn():
     with pytest.raises(ValueError, match=r"nothing to draw in weights of shape \(0, 4\)"):
         show(made_up(0, 4), None, None)
+
+
+@pytest.mark.parametrize(
+    ("size", "place", "name"),
+    [
+        ((2, 3), (1, 2), "cross attention, layer 1, head 2"),
+        ((2, 3), (1, None), "cross attention, layer 1, mean of 3 heads"),
+        ((2, 3), (None, 2), "cross attention, head 2, mean of 2 layers"),
+        ((2, 3), (None, None), "cross attention, mean of 2 layers and 3 heads"),
+        ((1, 1), (None, None), "cross attention"),
+    ],
+)
+def test_every_figure_of_a_map_names_its_layer_and_head(tmp_path, size, place, name):
+    looked = made_up(2, 3, layers=size[0], heads=size[1])
+    layer, head = place
+    for draw in (plot_attention, plot_arcs, plot_focus):
+        assert name in words_in(draw(looked, layer=layer, head=head), tmp_path)
+    titled = words_in(plot_attention(looked, layer=layer, head=head, title="mine"), tmp_path)
+    assert {"mine", name} <= set(titled)

@@ -20,6 +20,7 @@ from regard.errors import SettingsError
 from regard.inspection.document import LookDocument, Without, look_document
 from regard.inspection.look import Kind, Look
 from regard.inspection.page import write_page
+from regard.inspection.plot_words import name_place
 from regard.inspection.record import Part
 from regard.inspection.terminal_tree import show_tree
 from regard.serving.answer import Answer
@@ -194,7 +195,10 @@ def _print_maps(look: Look, view: View, *, needed: bool) -> None:
         note("this model does not attend: there is no map to show")
         return
     if not view.every:
-        out.print(look.show(view.part, layer=view.layer, head=view.head, words=view.words))
+        shown = look.show(view.part, layer=view.layer, head=view.head, words=view.words)
+        attention = look.attention(view.part, words=view.words)
+        out.print(f"[dim]{name_place(attention, view.layer, view.head)}[/dim]")
+        out.print(shown)
         return
     layers, heads = look.attention(view.part).layers.shape[:2]
     for layer, head in product(range(layers), range(heads)):

@@ -68,12 +68,13 @@ def plot_attention(
 ) -> Figure:
     """The map of one layer and head; None stands for the average over layers or heads."""
     shown = show(attention, layer, head)
+    title, notes = shown.entitled(title)
     return plot_map(
         shown.weights,
         shown.rows,
         shown.columns,
         parked=shown.parked,
-        notes=shown.notes,
+        notes=notes,
         title=title,
         theme=theme,
     )
@@ -97,7 +98,7 @@ def plot_grid(attention: Attention, *, title: str = "", theme: ThemeName = "ligh
         if named and head == 0:
             sheet.name_rows(axes, attention.rows.pieces, fontsize=7)
         if (layer, head) == (0, 0):
-            sheet.entitle(axes, title)
+            sheet.entitle(axes, title or f"{attention.part} attention, every layer and head")
         if layer == layers - 1:
             axes.set_xlabel(f"head {head}", fontsize=9, color=colours.faint)
             axes.xaxis.set_label_position("bottom")
@@ -105,7 +106,8 @@ def plot_grid(attention: Attention, *, title: str = "", theme: ThemeName = "ligh
             axes.set_ylabel(f"layer {layer}", fontsize=9, color=colours.faint)
             axes.yaxis.set_label_position("right")
     sheet.add_scale(scale, gap=0.5)
-    unnamed = "" if named else f"sentences of more than {NAMED} words are drawn without them"
+    unnamed = f"no words: {rows} by {columns} are too many to name, {NAMED} is the most; "
+    unnamed = "" if named else f"{unnamed}the map of one layer and head names them"
     told = "\n".join(filter(None, (unnamed, say_parked(grey, attention.columns.pieces))))
     below = sheet.figure.text(0, -0.4 / sheet.height, told, va="top", linespacing=1.4)
     write(below, 8, colours.faint)

@@ -16,6 +16,8 @@ from regard.inspection.record import Attention
 
 THINNEST, WIDEST = 0.4, 6.0
 """Points of the lines of a weight of 0 and of 1."""
+LONG, MOST = 25, 3
+"""Of a sentence of more words than this, so many lines of each word at most are drawn."""
 IDLE = 2.0
 """Points of the line of a weight of 1 that means nothing."""
 DOT = 0.065
@@ -66,7 +68,7 @@ def _between(shown: Shown, title: str, theme: Theme) -> Figure:
     lines = set_lines(shown.columns, shown.rows)
     first, last = lines.depths
     near = first + SPACE
-    far = near + min(1.0 + 0.08 * lines.length, 2.4)
+    far = near + (min(1.0 + 0.15 * lines.length, 3.2) if lines.down else 1.0 + 0.1 * lines.length)
     sheet = Sheet(*lines.spot(lines.length, far + SPACE + last), theme)
     axes = sheet.canvas()
     for link in _links(shown):
@@ -76,8 +78,9 @@ def _between(shown: Shown, title: str, theme: Theme) -> Figure:
         _stroke(axes, lines, course, link, theme)
     write_words(axes, lines, 0, first if lines.down else first / 2, theme)
     write_words(axes, lines, 1, far + SPACE + (0 if lines.down else last / 2), theme)
+    title, notes = shown.entitled(title)
     sheet.entitle(axes, title)
-    _explain(sheet, axes, *shown.notes)
+    _explain(sheet, axes, shown, *notes)
     return sheet.figure
 
 
@@ -105,10 +108,11 @@ def _within(shown: Shown, title: str, theme: Theme) -> Figure:
         course = [(x, base), (x, control), (y, control), (y, base)]
         _stroke(axes, lines, course, link, theme)
     write_words(axes, lines, 0, bases[0] + SPACE + depth / 2, theme)
+    title, notes = shown.entitled(title)
     sheet.entitle(axes, title)
     sides = ("left", "right") if lines.down else ("above", "below")
     told = f"{sides[0]}: looking back; {sides[1]}: looking ahead; dots: at itself"
-    _explain(sheet, axes, told if ahead else "", *shown.notes)
+    _explain(sheet, axes, shown, told if ahead else "", *notes)
     return sheet.figure
 
 
@@ -123,9 +127,16 @@ def _one_line(shown: Shown) -> tuple[tuple[str, ...], int]:
 
 
 def _links(shown: Shown) -> list[Link]:
-    """What is worth a line, the strongest last, so that they are drawn on top of what is parked."""
+    """What is worth a line, the strongest last, so that they are drawn on top of what is parked.
+
+    Of a word of a long sentence only its strongest lines are: hundreds would hide each other.
+    """
     weights, rest = shown.weights, shown.parked
-    places = (weights > FAINTEST).nonzero().tolist()
+    seen = weights > FAINTEST
+    if _is_long(shown):
+        ranks = weights.argsort(descending=True, stable=True).argsort()  # (T, S) from 0 on
+        seen &= ranks < MOST
+    places = seen.nonzero().tolist()
     return sorted(
         Link(not rest[row, column], float(weights[row, column]), row, column)
         for row, column in places
@@ -161,8 +172,13 @@ def _highest(distances: list[float]) -> float:
     return max(map(_height, distances), default=0.0)
 
 
-def _explain(sheet: Sheet, axes: Axes, *notes: str) -> None:
+def _is_long(shown: Shown) -> bool:
+    return max(shown.weights.shape) > LONG
+
+
+def _explain(sheet: Sheet, axes: Axes, shown: Shown, *notes: str) -> None:
     """Say below the figure what is left out."""
-    told = [note for note in (*notes, f"no line: {FAINTEST:.0%} or less") if note]
+    few = f"lines: the {MOST} strongest of each word" if _is_long(shown) else ""
+    told = [note for note in (*notes, few, f"no line: {FAINTEST:.0%} or less") if note]
     text = axes.text(0, sheet.height + 0.14, "\n".join(told), va="top", ha="left")
     write(text, 8, sheet.theme.faint)

@@ -60,8 +60,9 @@ def plot_focus(
     _name(sheet, axes, shown, leftwards=leftwards)
     for number, row in enumerate(shown.weights.masked_fill(shown.parked, 0)):
         _tell(sheet, axes, number, row, shown)
+    title, notes = shown.entitled(title)
     sheet.entitle(axes, title)
-    sheet.remark(axes, *shown.notes)
+    sheet.remark(axes, *notes)
     return sheet.figure
 
 

@@ -41,6 +41,12 @@ class Shown:
     columns: tuple[str, ...]  # S names
     notes: tuple[str, ...]
     """What was left out, and what means nothing, if anything does."""
+    place: str
+    """Whose attention it is: the part, layer and head, or what was averaged."""
+
+    def entitled(self, title: str) -> tuple[str, tuple[str, ...]]:
+        """What stands above the figure and below it: where a title is given, the place is below."""
+        return (title, (self.place, *self.notes)) if title else (self.place, self.notes)
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,20 @@ def show(attention: Attention, layer: int | None, head: int | None) -> Shown:
     rest = find_parked(replace(attention, layers=weights[None, None]))
     part = slice(len(rows)), slice(len(columns))
     notes = filter(None, (note, say_parked(rest, attention.columns.pieces)))
-    return Shown(weights[part], rest[0, 0][part], rows, columns, tuple(notes))
+    place = name_place(attention, layer, head)
+    return Shown(weights[part], rest[0, 0][part], rows, columns, tuple(notes), place)
+
+
+def name_place(attention: Attention, layer: int | None, head: int | None) -> str:
+    """`cross attention, layer 1, mean of 4 heads`: none stands for a mean, where there are more."""
+    chosen, means = [f"{attention.part} attention"], []
+    counts = attention.layers.shape[:2]
+    for noun, number, count in zip(("layer", "head"), (layer, head), counts, strict=True):
+        if number is not None:
+            chosen.append(f"{noun} {number}")
+        elif count > 1:
+            means.append(f"{count} {noun}s")
+    return ", ".join([*chosen, *([f"mean of {' and '.join(means)}"] if means else [])])
 
 
 def find_parked(attention: Attention) -> Tensor:
