@@ -10,6 +10,7 @@ is not cut further: a word or number of another script is a unit, and so are mar
 import re
 import unicodedata
 from collections.abc import Collection
+from functools import cache
 from typing import NamedTuple
 
 UNSPACED_SCRIPTS = frozenset(
@@ -52,12 +53,17 @@ _SOUTH_EAST_ASIAN = _of_category(
 _LETTER = f"[{_EAST_ASIAN}{_SOUTH_EAST_ASIAN}]"
 _UNSPACED = re.compile(_LETTER)
 _CHUNK = re.compile(r"\S+")
-# Behind a sign that stacks, of Burmese and Khmer, the next letter is written below.
-_UNIT = re.compile(
-    rf"{_LETTER}(?:[{_ATTACHED}]|(?<=[\u1039\u17d2]){_LETTER})*"
-    rf"|(?:(?!{_LETTER})[\w{_ATTACHED}])+"
-    rf"|(?:(?!{_LETTER})[^\w\s{_ATTACHED}])+"
-)
+
+
+@cache
+def _unit() -> re.Pattern[str]:
+    """A unit; compiled when a text needs it, as that takes long beside a short translation."""
+    # Behind a sign that stacks, of Burmese and Khmer, the next letter is written below.
+    return re.compile(
+        rf"{_LETTER}(?:[{_ATTACHED}]|(?<=[\u1039\u17d2]){_LETTER})*"
+        rf"|(?:(?!{_LETTER})[\w{_ATTACHED}])+"
+        rf"|(?:(?!{_LETTER})[^\w\s{_ATTACHED}])+"
+    )
 
 
 def has_unspaced(text: str) -> bool:
@@ -82,7 +88,7 @@ def unit_spans(text: str) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     for found in _CHUNK.finditer(text):
         if has_unspaced(found[0]):
-            spans += (unit.span() for unit in _UNIT.finditer(text, *found.span()))
+            spans += (unit.span() for unit in _unit().finditer(text, *found.span()))
         else:
             spans.append(found.span())
     return spans
