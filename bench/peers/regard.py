@@ -56,7 +56,7 @@ class Translating:
 
     def translate(self, texts: Sequence[str], beam: int) -> list[str]:
         settings = search_settings(self.translator.settings, beam=beam)
-        return [answer.text for answer in self.translator.translate(texts, settings)]
+        return [answer.text for answer in self.translator.translate(texts, settings, split=False)]
 
 
 def open_engine(folder: Path, setup: Setup) -> Engine:

@@ -38,6 +38,10 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """The public names, fetched when first asked for: torch takes a second to import."""
     if name not in _HOMES:

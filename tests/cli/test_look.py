@@ -181,10 +181,16 @@ def test_notes_are_in_the_page(run, tmp_path):
 
 
 def test_several_sentences_are_told_of(run):
-    assert (
-        "2 sentences are looked at as one" in run(sentence="Jane danse. Paul aime la mer.").stderr
-    )
+    two = "Jane danse. Paul aime la mer."
+    assert "sentence 0 of 2" in run(sentence=two).stderr
+    last = run("--sentence", "1", sentence=two)
+    assert last.stdout == run(sentence="Paul aime la mer.").stdout
+    assert "sentence" not in run("--whole-lines", sentence=two).stderr
     assert run().stderr == ""
+    with pytest.raises(SettingsError, match="--sentence 2: there are 2, counted from 0"):
+        run("--sentence", "2", sentence=two)
+    with pytest.raises(SettingsError, match="'2026': there is no sentence in it: it comes back"):
+        run(sentence="2026")
 
 
 def test_a_model_that_does_not_attend_has_a_search(run, tmp_path, monkeypatch, translator):
@@ -246,7 +252,7 @@ def test_a_blank_sentence(run):
 
 
 def test_a_blank_sentence_with_changes(run):
-    with pytest.raises(SettingsError, match="the sentence is blank: there is no attention"):
+    with pytest.raises(SettingsError, match="' ': there is no sentence in it"):
         run("--force", "0=0", sentence=" ")
 
 
@@ -256,8 +262,8 @@ def test_a_word_that_occurs_twice_needs_its_number(run):
 
 
 def test_a_sentence_in_several_parts_cannot_be_forced(run):
-    with pytest.raises(SettingsError, match=r"too long and translated in .* parts"):
-        run("--force", "0=0", sentence="Paul aime la mer. " * 10)
+    with pytest.raises(SettingsError, match=r"the line is translated in .* parts"):
+        run("--force", "0=0", "--whole-lines", sentence="Paul aime la mer. " * 10)
 
 
 def test_a_part_that_the_model_has_not(run, other_run):

@@ -1,3 +1,4 @@
+import sys
 from dataclasses import replace
 
 import pytest
@@ -124,3 +125,13 @@ def test_an_empty_translation_can_be_looked_at():
     assert isinstance(shown(empty.show()), str)
     assert "<img" in empty._repr_html_()
     assert empty.plot(kind="grid").axes
+
+
+def test_a_notebook_shows_a_figure_once(look):
+    figure = look.plot()
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert (
+        "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
+    )
+    assert "Attention" in repr(look)
+    assert len(repr(look)) < 200

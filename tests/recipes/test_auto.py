@@ -1,7 +1,7 @@
 import pytest
 
 from regard.errors import SettingsError
-from regard.recipes.auto import LIMITS, PLACES, Choice, choice_lines, value_at
+from regard.recipes.auto import INPUT, LIMITS, PLACES, Choice, choice_lines, value_at
 from regard.recipes.load import dump_recipe, load_recipe, make_recipe, shelf_recipes
 from regard.recipes.schema import Recipe, recipe_schema
 
@@ -24,11 +24,11 @@ def test_what_says_auto_is_remembered_and_written_as_it_was(place, tmp_path):
 def test_what_is_given_is_kept(tmp_path):
     recipe = made("decoding.rules.max_length=90", "corpus.cleaning.leaks=either")
     open_places = set(recipe.auto)
-    assert open_places == {"corpus.cleaning.max_ratio", *LIMITS} - {LIMITS[0]}
+    assert open_places == {"corpus.cleaning.max_ratio", *LIMITS, *INPUT} - {LIMITS[0]}
     chosen = recipe.settled([Choice(place, 30, "") for place in LIMITS])
     assert chosen.decoding.rules.max_length == 90
     assert chosen.decoding.rules.max_length_offset == 30
-    assert chosen.auto == ("corpus.cleaning.max_ratio",)
+    assert chosen.auto == ("corpus.cleaning.max_ratio", *INPUT)
 
 
 def test_a_preset_that_is_auto_leaves_every_size_open_that_is_not_given():
@@ -40,7 +40,7 @@ def test_a_preset_that_is_auto_leaves_every_size_open_that_is_not_given():
 def test_of_shelf_recipes_with_a_named_corpus_only_limits_are_open():
     named = [recipe for name in shelf_recipes() if (recipe := load_recipe(name)).corpus.name]
     assert named
-    assert all(set(recipe.auto) <= set(LIMITS) for recipe in named)
+    assert all(set(recipe.auto) <= {*LIMITS, *INPUT} for recipe in named)
 
 
 def test_where_no_choice_is_made_auto_is_an_error():

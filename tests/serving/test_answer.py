@@ -4,6 +4,7 @@ from regard.nouns import Hypothesis
 from regard.serving.answer import Answer, Candidate, Said, write_answer
 from regard.serving.lines import Line
 from regard.text.build import train_tokenizer
+from regard.text.segments import Segment, Segments
 from regard.text.settings import TokenizerSettings
 
 SENTENCE = "Jane visite l'Afrique en septembre."
@@ -16,7 +17,9 @@ def said(text, score=-1.0, *, finished=True, unknown=()):
 
 
 def line(parts, *notes):
-    return Line([[5]] * parts, list(notes), "x")
+    texts = ["x"] if parts else []
+    segments = Segments([Segment(text, says=True) for text in texts])
+    return Line([[5]] * parts, list(notes), texts, [parts] if parts else [], segments)
 
 
 def test_a_blank_line_has_a_blank_answer():
@@ -34,6 +37,7 @@ def test_the_n_th_best_of_a_line_is_made_of_those_of_its_parts():
     assert answer.candidates == (
         Candidate("Jane Africa", -1.5, -3.0),
         Candidate("visits Jane", -6.0, -12.0),
+        Candidate("Africa Jane", -7.0, -14.0),  # the second part has no third
     )
     assert answer.notes == ()
     assert (answer.text, answer.score, str(answer)) == ("Jane Africa", -1.5, "Jane Africa")

@@ -6,6 +6,7 @@ from regard.recipes.run_folder import load_run, pick_device
 from regard.serving.changing import check_changes
 from regard.serving.lines import Line, read_line
 from regard.text.build import Tokenizers, train_tokenizer
+from regard.text.segments import Segment, Segments
 from regard.text.settings import TokenizerSettings
 
 LINK = Forced((0,), (0,))
@@ -62,13 +63,17 @@ def test_each_model_must_have_it(run, other, line):
         check_changes([run, other], [Silenced("encoder", 0)], [line])
 
 
+def line_of(*parts):
+    return Line(list(parts), [], ["a"], [len(parts)], Segments([Segment("a", says=True)]))
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([Line([[5]], [], "a")] * 4, "between words of one sentence, and there are 4; force them"),
+        ([line_of([5])] * 4, "between words of one sentence, and there are 4; force them"),
         ([], "one sentence, and there are 0"),
-        ([Line([], [], "")], "force: the sentence is blank: there is no one map"),
-        ([Line([[5], [6]], [], "a b")], "the sentence is too long and translated in 2 parts"),
+        ([line_of()], "force: the line is not translated, so that there is no one map"),
+        ([line_of([5], [6])], "the line is translated in 2 parts"),
     ],
 )
 def test_a_link_is_forced_in_one_sentence(run, lines, message):

@@ -10,6 +10,7 @@ from regard.serving.exporting import export_to
 from regard.serving.fast import Fast, open_fast
 from regard.serving.lines import Line, read_line
 from regard.serving.packing import ENOUGH
+from regard.text.segments import Segments
 
 pytest.importorskip("ctranslate2")
 
@@ -150,7 +151,7 @@ def test_neighbours_of_the_same_limit_change_nothing(name, fast):
 
 
 def test_lines_in_parts_and_blank_ones(fast):
-    lines = [Line([], [], ""), read_line("Elle danse. " * 9, fast.source, 12)]
+    lines = [Line([], [], [], [], Segments([])), read_line("Elle danse. " * 9, fast.source, 12)]
     blank, long = fast.speak([lines], Wanted(SEARCHES["greedy"]))
     assert blank.parts == []
     assert len(long.parts) == len(lines[1].parts) > 1

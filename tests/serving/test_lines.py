@@ -28,7 +28,7 @@ def subwords():
 @pytest.mark.parametrize("text", ["", " ", "\t", "  \u3000 ", "\u2028", "\u00a0"])
 def test_a_blank_line_has_no_parts(subwords, text):
     line = read_line(text, subwords, 50)
-    assert line == ([], [], "")
+    assert (line.parts, line.notes) == ([], [])
 
 
 def test_a_plain_line_is_one_part_without_notes(subwords):
@@ -52,7 +52,7 @@ def test_white_space_that_is_known_stays():
 def test_control_characters_are_spaces(subwords):
     line = read_line("Jane\x00visits\x07 Africa.\r", subwords, 50)
     assert line.parts == subwords.encode(["Jane visits  Africa."])
-    assert line.text == "Jane visits  Africa."
+    assert line.texts == ["Jane visits  Africa."]
     assert line.notes == ["holds control characters (3), which were taken for spaces"]
 
 

@@ -23,11 +23,11 @@ def test_a_look_is_what_the_model_does_when_told_its_answer(translator):
     path = [tree.nodes[node].token for node in tree.path(tree.answers[0])]
     tokens = tuple(token for token in path if token not in (BOS, EOS))
     said = Said(hypothesis=type("H", (), {"tokens": tokens}))
-    look = look_into(run, line, said, None)
+    [look] = look_into(run, line, [said], None)
     assert set(look.parts) == {"encoder", "decoder", "cross"}
     for part, attention in look.parts.items():
         torch.testing.assert_close(attention.layers, answer.attention.parts[part].layers)
-    silent = look_into(run, line, said, Silenced("cross", 0))
+    [silent] = look_into(run, line, [said], Silenced("cross", 0))
     assert not silent.parts["cross"].layers[0].any()
     assert silent.parts["cross"].layers[1].any()
 

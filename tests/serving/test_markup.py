@@ -67,6 +67,7 @@ def model(request, translator):
         runs=translator.runs,
         sources=translator.sources,
         limit=translator.limit,
+        segment=translator.segment,
         translate=said(MODELS[request.param]),
     )
 
@@ -106,6 +107,7 @@ def carried(translator, text, answer, **options):
         runs=translator.runs,
         sources=translator.sources,
         limit=translator.limit,
+        segment=translator.segment,
         translate=said(answer),
     )
     return Carrier(fake, **options).carry([text])[0].text
@@ -124,7 +126,8 @@ def upper(text):
 def test_space_around_a_text_stays(translator):
     assert carried(translator, " \t&nbsp;a b\n ", upper) == " \t&nbsp;A B\n "
     assert carried(translator, "  ", upper) == "  "
-    assert carried(translator, "a  b\n c", upper) == "A B C"
+    assert carried(translator, "a  b\n c", upper) == "A  B C"
+    assert carried(translator, "a  {x}\n c", str) == "a {x} c"
 
 
 @pytest.mark.parametrize("text", ["", "<br/>", "{x}", "<b> {x} </b>!", "&nbsp;&mdash;", "…"])
@@ -147,7 +150,7 @@ def test_a_text_is_read_in_its_composed_form(translator):
         seen.append(text)
         return text
 
-    carried(translator, "e\u0301te\u0301", note)
+    carried(translator, "<i>e\u0301te\u0301</i>", note)
     assert seen == ["été"]
 
 
@@ -189,7 +192,7 @@ def test_sentences_are_translated_one_by_one(translator, in_order):
     text = "Il dort. <b>Elle part. Nous</b> dansons."
     assert carried(translator, text, note) == text
     assert seen == ["Il dort.", "Elle part.", "Nous dansons."]
-    assert carried(translator, text, note, sentences=False) == text
+    assert carried(translator, text, note, split=False) == text
     assert seen[3:] == ["Il dort. Elle part. Nous dansons."]
 
 
@@ -214,6 +217,7 @@ def test_the_same_sentence_is_translated_once(translator):
         runs=translator.runs,
         sources=translator.sources,
         limit=translator.limit,
+        segment=translator.segment,
         translate=translate,
     )
     assert translate_markup(fake, ["a", "<b>a</b>", "a"]) == ["A", "<b>A</b>", "A"]

@@ -1,4 +1,6 @@
+import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from regard.recipes.run_folder import Run, RunFolder, load_run, new_model
 from regard.serving.answer import Candidate
 from regard.serving.translator import Translator, load
 from regard.text.build import Tokenizers, train_tokenizer
+from regard.text.segments import InputSettings
 from regard.text.settings import TokenizerSettings
 from tiny import tiny_recipe
 
@@ -64,6 +67,11 @@ def test_a_translator_is_a_function_of_text(translator):
     assert answer.attention is None
 
 
+def test_the_package_shows_its_interface():
+    assert {"load", "Translator", "Answer", "RegardError"} <= set(dir(regard))
+    assert all(getattr(regard, name) is not None for name in dir(regard))
+
+
 def test_the_package_has_it(tiny_run, translator):
     assert regard.load(tiny_run, device="cpu")(SENTENCE).text == translator(SENTENCE).text
     assert regard.Silenced("cross", 0, 1) == Silenced("cross", 0, 1)
@@ -84,7 +92,7 @@ def test_no_lines_give_no_answers(translator):
 
 
 def test_as_many_answers_as_lines_whatever_the_lines_hold(translator):
-    answers = translator.translate(ODD, SHORT, look=True)
+    answers = translator.translate(ODD, SHORT, look=True, split=False)
     assert len(answers) == len(ODD)
     for answer in answers:
         assert len(answer.text.splitlines()) <= 1
@@ -101,12 +109,14 @@ def test_as_many_answers_as_lines_whatever_the_lines_hold(translator):
 @pytest.mark.parametrize("text", ["", "  ", "\t", "\x00"])
 def test_a_blank_line_has_a_blank_answer(translator, text):
     answer = translator(text, look=True)
-    assert answer.candidates == (Candidate("", 0.0, 0.0),)
+    assert answer.candidates == (Candidate(text, 0.0, 0.0),)
     assert answer.attention is None
+    assert translator(text, split=False).text == ""
 
 
 def test_ten_thousand_words(translator):
-    answer, after = translator.translate(["Paul aime la mer. " * 2500, SENTENCES[3]], SHORT)
+    long = "Paul aime la mer. " * 2500
+    answer, after = translator.translate([long, SENTENCES[3]], SHORT, split=False)
     assert "translated in" in answer.notes[0]
     assert answer.text
     assert after.text == translator(SENTENCES[3], settings=SHORT).text
@@ -114,7 +124,7 @@ def test_ten_thousand_words(translator):
 
 def test_a_long_line_is_translated_part_by_part(translator):
     long = " ".join(["Paul aime la mer."] * 10)
-    answer = translator(long, settings=GREEDY)
+    answer = translator(long, settings=GREEDY, split=False)
     parts = int(re.search(r"in (\d+) parts", answer.notes[0])[1])
     assert parts > 1
     assert len(answer.text) >= parts * 2
@@ -234,7 +244,9 @@ def test_a_link_may_be_forced_from_python(translator):
 
 
 def test_a_blank_sentence_has_nothing_to_change(translator):
-    with pytest.raises(SettingsError, match="the sentence is blank: there is no attention"):
+    with pytest.raises(
+        SettingsError, match="there is no sentence in it whose attention could change"
+    ):
         translator.look("  ", changes=[ForcedWords(0, 0)])
     assert translator.look("  ", tree=True).attention is None
 
@@ -287,7 +299,7 @@ def test_a_long_line_cut_in_unlike_places_is_an_error(tiny_run):
     pair = Translator([run, other])
     assert len(pair.translate(["Elle danse."], SHORT)) == 1
     with pytest.raises(SearchError, match="too long for models with unlike source vocabularies"):
-        pair.translate(["Elle danse. " * 9], SHORT)
+        pair.translate(["Elle danse. " * 9], SHORT, split=False)
 
 
 def test_learned_positions_bound_source_and_answer(tiny_run):
@@ -335,3 +347,85 @@ def test_a_model_without_attention_answers_and_shows_its_text(tiny_run):
 def test_a_beam_that_cannot_be_is_an_error_of_ours(translator, beam):
     with pytest.raises(SettingsError, match=r"beam\.size"):
         translator("Jane part.", beam=beam)
+
+
+NO_SENTENCES = ["2026", "...", "😀", "https://example.com", "a@b.org", "- ", "1. ", "   ", "\t"]
+
+
+def test_what_is_no_sentence_comes_back_as_it_is(translator):
+    assert texts(translator.translate(NO_SENTENCES)) == NO_SENTENCES
+    assert all(texts(translator.translate(NO_SENTENCES[:5], SHORT, split=False)))
+
+
+def test_all_sentences_of_a_line_are_translated(translator):
+    one, two = (translator(text, settings=GREEDY) for text in ("Elle danse.", "Paul aime la mer."))
+    answer = translator(" - Elle danse.  Paul aime la mer.\n2026", settings=GREEDY)
+    assert answer.text == f" - {one.text}  {two.text}\n2026"
+    assert answer.score == pytest.approx(one.score + two.score)
+    row = translator("| Elle danse. | 12 |", settings=GREEDY)
+    assert row.text == f"| {one.text} | 12 |"
+
+
+def test_links_are_counted_over_all_of_a_line(translator):
+    one, two = (translator(text, look=True) for text in ("Elle danse.", "Paul aime la mer."))
+    line = translator("2026 | Elle danse. Paul aime la mer.", look=True)
+    shown = {(0, 0), (1, 1)} | {(2 + s, 2 + t) for s, t in one.alignment()}
+    target = 2 + len(one.text.split())
+    assert line.alignment() == shown | {(4 + s, target + t) for s, t in two.alignment()}
+    assert line.attention.parts["cross"].columns == one.attention.parts["cross"].columns
+
+
+def test_a_run_says_what_it_has_learned(tiny_run, translator, tmp_path):
+    assert translator.input == InputSettings()
+    old = shutil.copytree(tiny_run, tmp_path / "old", ignore=shutil.ignore_patterns("*.arrow"))
+    recipe = (old / "recipe.yaml").read_text()
+    (old / "recipe.yaml").write_text(recipe[: recipe.index("input:")])  # from before there was it
+    (old / "data" / "train.source.txt").write_text("4 mar. 2021\n" * 9)
+    (old / "data" / "train.target.txt").write_text("2021-03-04\n" * 9)
+    learned = load(old, device="cpu", engine="native").input
+    assert not learned.split_sentences
+
+
+def test_one_text_is_no_list_of_texts(translator):
+    with pytest.raises(TypeError, match=r"texts must be a list of texts .* got str; .* \[text\]"):
+        translator.translate(SENTENCE)
+    with pytest.raises(TypeError, match="got bytes"):
+        translator.translate([SENTENCE.encode()])
+    with pytest.raises(TypeError, match="forbidden must be a list"):
+        translator(SENTENCE, forbidden="Jane")
+
+
+def test_what_may_be_said_of_a_search_may_be_said_everywhere(translator):
+    for answer in (
+        translator(SENTENCE, n_best=2, prefix="Paul", forbidden=["sea"]),
+        translator.look(SENTENCE, n_best=2, prefix="Paul", forbidden=["sea"]),
+        translator.translate([SENTENCE], n_best=2, prefix="Paul", forbidden=["sea"])[0],
+    ):
+        assert len(answer.candidates) == 2
+        assert all(one.text.startswith("Paul") for one in answer.candidates)
+
+
+def test_a_forked_process_is_told_at_once(translator):
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            translator(SENTENCE)
+        except RunError as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(write)
+    told = os.read(read, 1000).decode()
+    os.close(read)
+    assert f"was loaded by process {os.getpid()}" in told
+    assert "spawn" in told
+
+
+def test_it_is_shown_in_one_line(translator):
+    answer = translator(SENTENCE, look=True)
+    for one in (translator, answer, answer.attention, *translator.runs):
+        assert len(repr(one)) < 250
+    assert repr(translator).startswith("<Translator ")
+    assert repr(answer).startswith(f"<Answer {answer.text[:20]!r}"[:-1])

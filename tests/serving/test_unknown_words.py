@@ -219,8 +219,8 @@ def test_all_of_the_n_best(unsure):
 
 def test_a_long_line_in_parts(unsure):
     lines = [SENTENCES[1], LONG + "Kampala", ""]
-    kept = unsure.translate(lines, KEPT)
-    said = unsure.translate(lines, KEPT, unknown={})
+    kept = unsure.translate(lines, KEPT, split=False)
+    said = unsure.translate(lines, KEPT, unknown={}, split=False)
     assert any("parts" in note for note in said[1].notes)
     assert "⁇" in kept[1].text
     assert "⁇" not in said[1].text

@@ -80,7 +80,7 @@ def command(
 
 def _print_translations(translator: Translator, data: Data) -> None:
     pairs = list(islice(data.read("test"), SHOWN))
-    answers = translator.translate([pair.source for pair in pairs])
+    answers = translator.translate([pair.source for pair in pairs], split=False)
     table = plain_table("", "French", "English")
     for pair, answer in zip(pairs, answers, strict=True):
         right = answer.text == pair.target

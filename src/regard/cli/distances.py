@@ -59,7 +59,7 @@ def command(
     lines = read_held_out(model, None, None).sources if source is None else list(read_lines(source))
     translator = load(model, device=device, weights=weights, engine="native")
     settings = search_settings(translator.settings, beam=beam)
-    answers = translator.translate(lines[:sentences], settings, look=True)
+    answers = translator.translate(lines[:sentences], settings, look=True, split=False)
     looks = [answer.attention for answer in answers if answer.attention is not None]
     if not looks:
         raise SettingsError("all sentences are blank: there is nothing to look at")

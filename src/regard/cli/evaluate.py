@@ -117,7 +117,7 @@ def _translate(
 ) -> list[Answer]:
     """The translations; `words` is the dictionary for unknown words, where it is asked for."""
     settings = search_settings(translator.settings, beam=beam, unknown=allow_unknown)
-    return translator.translate(sources, settings, unknown=words)
+    return translator.translate(sources, settings, unknown=words, split=False)
 
 
 def _print_groups(groups: list[LengthGroup]) -> None:

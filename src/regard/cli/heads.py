@@ -10,10 +10,10 @@ from rich.text import Text
 from torch import Tensor
 
 from regard.cli import options, score_options
+from regard.cli.bars import progress_bar
 from regard.cli.console import out, print_json
 from regard.cli.held_out import read_held_out
 from regard.cli.pictures import draw_all, name_pictures
-from regard.cli.progress import progress_bar
 from regard.cli.tables import STARRED, SURE, plain_table
 from regard.evaluation.scores import Score
 from regard.inspection.plot_costs import plot_costs

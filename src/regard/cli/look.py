@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from regard.cli import options
+from regard.cli.bars import progress_bar
 from regard.cli.console import note, out, print_json
 from regard.cli.pictures import check_ending, draw_all, name_pictures
-from regard.cli.progress import progress_bar
 from regard.cli.tables import plain_table
 from regard.cli.wishes import Asked, mark_difference
 from regard.decoding.settings import DecodingSettings
@@ -24,7 +24,6 @@ from regard.inspection.plot_words import name_place
 from regard.inspection.record import Part
 from regard.inspection.terminal_tree import show_tree
 from regard.serving.answer import Answer
-from regard.serving.inline.sentences import split_sentences
 from regard.serving.searching import search_settings
 from regard.serving.translator import Translator, load
 from regard.serving.without import num_silenced, silence_each
@@ -104,6 +103,16 @@ def command(
             help="Write all of it as one page that answers clicks, with no server and no network.",
         ),
     ] = None,
+    number: Annotated[
+        int,
+        typer.Option(
+            "--sentence",
+            min=0,
+            metavar="N",
+            help="Which sentence to look into, from 0, where there are several.",
+        ),
+    ] = 0,
+    split: options.Split = None,
     tree: Annotated[
         bool, typer.Option("--tree", help="Show the hypotheses that the search went through.")
     ] = False,
@@ -141,7 +150,8 @@ def command(
     translator = load(model, device=device, weights=weights, engine="native")
     settings = search_settings(translator.settings, beam=beam, n_best=n_best)
     whole = tree or kind == "tree" or html is not None or json
-    answer = translator.look(sentence, settings, changes=wishes, tree=whole)
+    chosen = _choose(translator, sentence, number, split=split)
+    answer = translator.look(chosen, settings, changes=wishes, tree=whole, split=False)
     look = _check(answer)
     view = View(part, layer, head, every, not pieces)
     if json:
@@ -168,9 +178,27 @@ def _check(answer: Answer) -> Look:
         note(message)
     if answer.attention is None:
         raise SettingsError("the sentence is blank: there is nothing to look at")
-    if (count := len(split_sentences(answer.source))) > 1:
-        note(f"{count} sentences are looked at as one: give them one by one to see each by itself")
     return answer.attention
+
+
+def _choose(translator: Translator, text: str, number: int, *, split: bool | None) -> str:
+    """The sentence of a text to look into; others are told of."""
+    if split is False or not text.strip():
+        return text
+    found = translator.segment(text, split=split).lines
+    if not found:
+        raise SettingsError(
+            f"{text!r}: there is no sentence in it: it comes back as it is; to look into it all "
+            "the same give --whole-lines"
+        )
+    if number >= len(found):
+        raise SettingsError(f"--sentence {number}: there are {len(found)}, counted from 0")
+    if len(found) > 1:
+        note(
+            f"sentence {number} of {len(found)}, counted from 0; --sentence N shows another, "
+            "--whole-lines all as one"
+        )
+    return found[number]
 
 
 def _print_texts(answer: Answer, asked: Asked) -> None:

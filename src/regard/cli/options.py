@@ -48,6 +48,15 @@ InPrecision = Annotated[
         "which also has bfloat16 and int8, float32.",
     ),
 ]
+Split = Annotated[
+    bool | None,
+    typer.Option(
+        "--sentences/--whole-lines",
+        help="Translate sentences of a line one by one, and leave what is no sentence (numbers, "
+        "URLs, bullets) as it is; or give the model whole lines. Otherwise as the run has learned "
+        "from its training pairs.",
+    ),
+]
 Unknown = Annotated[
     str | None,
     typer.Option(

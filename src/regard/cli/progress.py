@@ -39,20 +39,6 @@ LINES = 50
 """Lines of loss in a pipe, about."""
 
 
-def progress_bar(console: Console = err) -> Progress:
-    """A bar for rounds that are counted: nothing of it in a pipe, nor once they are over."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("[dim]left[/dim]"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-
-
 @dataclass
 class _Pace:
     """How far training is, and how fast it goes."""

@@ -77,9 +77,10 @@ def command(
     sentences: Annotated[
         bool | None,
         typer.Option(
-            "--sentences/--lines",
-            help="Whether to translate the sentences of a line one by one, as most models have "
-            "learned to, or whole lines. [default: sentences]",
+            "--sentences/--whole-lines",
+            " /--lines",
+            help="Translate the sentences of a line one by one, and leave what is no sentence as "
+            "it is; or give the models whole lines. Otherwise as each run has learned.",
         ),
     ] = None,
     watch: Annotated[bool, setting("watch")] = False,

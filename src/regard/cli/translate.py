@@ -2,7 +2,9 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,8 +22,9 @@ from regard.serving.exported import is_export
 from regard.serving.formats.document import Document
 from regard.serving.formats.kinds import KINDS, Kind, decode, kind_of, read
 from regard.serving.searching import search_settings
-from regard.serving.translator import EngineChoice, load
+from regard.serving.translator import EngineChoice, Translator, load
 from regard.streams import chunked
+from regard.text.special import UNK
 
 if TYPE_CHECKING:  # which stands on torch: it is imported where there is markup
     from regard.serving.markup import Carrier
@@ -51,8 +54,8 @@ def command(
         Literal["lines", "text", "html", "srt", "vtt"] | None,
         typer.Option(
             "--format",
-            help="What FILE is, where its name does not say: otherwise lines, each a sentence. "
-            "text has paragraphs, whose sentences are translated one by one.",
+            help="What FILE is, where its name does not say: otherwise lines. text is lines with "
+            "--markup.",
         ),
     ] = None,
     markup: Annotated[
@@ -63,6 +66,7 @@ def command(
             "put them where they belong; documents are always so translated.",
         ),
     ] = False,
+    split: options.Split = None,
     beam: options.Beam = None,
     n_best: Annotated[
         int | None,
@@ -112,6 +116,10 @@ def command(
     Every line of input gives one line of output, in order: blank ones blank, over-long and odd ones
     with a note on stderr. With --n-best a line gives up to N, numbered; tabs separate columns.
 
+    All sentences of a line are translated, and what is no sentence, such as a number, a URL or a
+    bullet, comes back as it is: where the training pairs were such. --whole-lines gives the model
+    each line as it is.
+
     Of a web page or of subtitles the text is translated, and all else stays as it is.
 
     Examples:
@@ -157,12 +165,13 @@ def command(
         carrier = late.markup().Carrier(
             translator,
             settings,
-            sentences=whole is not None,
+            split=split,
             forbidden=forbid or (),
             unknown=dictionary,
         )
         _translate_markup(carrier, document, file)
         return
+    _note_prefix(translator, prefix)
     translate = partial(
         translator.translate,
         settings=settings,
@@ -170,6 +179,7 @@ def command(
         forbidden=forbid or (),
         look=align,
         unknown=dictionary,
+        split=split,
     )
     ranked = settings.n_best > 1
     show = _print_json if json else partial(_print, ranked=ranked, scores=scores, align=align)
@@ -205,10 +215,40 @@ def _refuse_idle(
         raise SettingsError(f"{name} does not go with --markup: drop one of them")
 
 
-def _chunks(file: str) -> Iterator[list[str]]:
-    """The lines of a file, some at a time; of those that are typed, one: it is answered at once."""
+def _note_prefix(translator: Translator, prefix: str) -> None:
+    """Tell which words of a prefix the model does not know: they will stand there as unknown."""
+    target = translator.target
+    known = {word: UNK not in target.encode([word])[0] for word in prefix.split()}
+    unknown = [word for word, is_known in known.items() if not is_known]
+    if unknown:
+        note(
+            f"--prefix: not in the model's vocabulary: {', '.join(unknown)}; translations begin "
+            f"with {target.decode(target.encode([prefix])[0])!r}"
+        )
+
+
+@contextmanager
+def _chunks(file: str) -> Iterator[Iterator[list[str]]]:
+    """The lines of a file, some at a time; of those that are typed, one: it is answered at once.
+
+    On a terminal that shows no translations a bar shows how far it is.
+    """
     typed = file == "-" and sys.stdin.isatty()
-    return chunked(read_lines(file, replace=True), 1 if typed else CHUNK)
+    chunks = chunked(read_lines(file, replace=True), 1 if typed else CHUNK)
+    if typed or sys.stdout.isatty() or not sys.stderr.isatty():
+        yield chunks
+        return
+    total = sum(1 for _ in read_lines(file, replace=True)) if Path(file).is_file() else None
+    bars = import_module("regard.cli.bars")  # which takes some time, and few see it
+    with bars.progress_bar(rate=True) as progress:
+        task = progress.add_task("translating", total=total)
+
+        def told() -> Iterator[list[str]]:
+            for chunk in chunks:
+                yield chunk
+                progress.advance(task, len(chunk))
+
+        yield told()
 
 
 def _translate_markup(carrier: "Carrier", document: Document | None, file: str) -> None:
@@ -218,11 +258,12 @@ def _translate_markup(carrier: "Carrier", document: Document | None, file: str) 
         sys.stdout.write(document.join(answers))
         return
     number = 0
-    for chunk in _chunks(file):
-        for line in _carry(carrier, chunk, "line", first=number):
-            print(line)
-        number += len(chunk)
-        sys.stdout.flush()
+    with _chunks(file) as chunks:
+        for chunk in chunks:
+            for line in _carry(carrier, chunk, "line", first=number):
+                print(line)
+            number += len(chunk)
+            sys.stdout.flush()
 
 
 def _carry(carrier: "Carrier", lines: Sequence[str], unit: str, *, first: int = 0) -> list[str]:
@@ -239,26 +280,28 @@ def _translate_lines(
 ) -> None:
     """Show the answer to each line of a file, a chunk of them at a time."""
     number = 0
-    for chunk in _chunks(file):
-        for answer in translate(chunk, first=number):
-            number += 1
-            for message in answer.notes:
-                note(f"line {number}: {message}")
-            show(number, answer)
-        sys.stdout.flush()
+    with _chunks(file) as chunks:
+        for chunk in chunks:
+            for answer in translate(chunk, first=number):
+                number += 1
+                for message in answer.notes:
+                    note(f"line {number}: {message}")
+                show(number, answer)
+            sys.stdout.flush()
 
 
 def _print(number: int, answer: Answer, *, ranked: bool, scores: bool, align: bool) -> None:
     for rank, candidate in enumerate(answer.candidates, 1):
         columns = [str(number), str(rank)] if ranked else []
         columns += [f"{candidate.score:.4f}"] if scores else []
-        columns += [candidate.text]
-        columns += [_alignment(answer)] if align and rank == 1 else []
-        print("\t".join(columns))
+        others = [_alignment(answer)] if align and rank == 1 else []
+        # a tab that came back as it is would be taken for one between columns
+        text = candidate.text.replace("\t", " ") if columns or others else candidate.text
+        print("\t".join([*columns, text, *others]))
 
 
 def _alignment(answer: Answer) -> str:
-    return format_links(answer.attention.alignment()) if answer.attention else ""
+    return format_links(answer.alignment())
 
 
 def _print_json(number: int, answer: Answer) -> None:
@@ -269,5 +312,5 @@ def _print_json(number: int, answer: Answer) -> None:
         "notes": list(answer.notes),
     }
     if answer.attention:
-        found["alignment"] = sorted(answer.attention.alignment())
+        found["alignment"] = sorted(answer.alignment())
     print_json(found)

@@ -204,9 +204,9 @@ def _translate(
     translator: Translator, sources: list[str], settings: DecodingSettings
 ) -> tuple[list[str], float]:
     """The translations, and how many seconds they took once all was warm."""
-    translator.translate(sources[:WARM_UP], settings)
+    translator.translate(sources[:WARM_UP], settings, split=False)
     began = time.perf_counter()
-    texts = [answer.text for answer in translator.translate(sources, settings)]
+    texts = [answer.text for answer in translator.translate(sources, settings, split=False)]
     return texts, time.perf_counter() - began
 
 

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Literal, Self
 
 from pydantic import NonNegativeInt, model_validator
 
+from regard.corpora.binary import refuse_binary
 from regard.corpora.headers import find_header
 from regard.corpora.pairs import Pair
 from regard.corpora.remarks import Remarks
@@ -338,6 +339,7 @@ def _open_bytes(path: str | Path) -> Iterator["io.BufferedReader[_Watched]"]:
         if stream.peek(2)[:2] == _GZIP_MAGIC:
             unzipped = stack.enter_context(gzip.GzipFile(fileobj=stream))
             stream = io.BufferedReader(_Watched(unzipped, name), _CHUNK)
+        refuse_binary(stream.peek(_CHUNK), name)
         yield stream
 
 

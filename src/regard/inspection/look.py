@@ -27,7 +27,7 @@ ONE_MAP = {"map": plot_attention, "arcs": plot_arcs, "focus": plot_focus}
 """The kinds of figures that show one layer and head, or an average."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Look:
     """The attention of one sentence and its translation; in a notebook it shows itself."""
 
@@ -38,6 +38,9 @@ class Look:
     """What each of its nodes says last."""
     reading: AlignmentSettings = field(default_factory=AlignmentSettings)
     """How its alignment is read off, unless asked otherwise."""
+
+    def __repr__(self) -> str:
+        return f"<Look {', '.join(map(repr, self.parts.values())) or 'without attention'}>"
 
     def attention(self, part: Part = "cross", *, words: bool = True) -> Attention:
         """All layers and heads of a part, by words or by the pieces that the model reads."""

@@ -1,5 +1,6 @@
 """What figures of attention are drawn on."""
 
+import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,13 +12,25 @@ from matplotlib.colors import Colormap, Normalize
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from regard.inspection.plot_letters import shorten, write
+from regard.inspection.plot_letters import missing_letters_allowed, shorten, write
 from regard.inspection.plot_theme import Theme
 
 VECTORS = 10_000
 """More cells than these are written into .svg and .pdf as pixels, to keep the file small."""
+DPI = 100
+"""Of a figure in a notebook."""
 LINE = 0.4
 """Points that a frame is wide."""
+
+
+class NotebookFigure(Figure):
+    """A figure that a notebook shows, and once: pyplot would show it again, and is not told."""
+
+    def _repr_png_(self) -> bytes:
+        drawn = io.BytesIO()
+        with missing_letters_allowed():
+            self.savefig(drawn, format="png", dpi=DPI, bbox_inches="tight", pad_inches=0.1)
+        return drawn.getvalue()
 
 
 class Sheet:
@@ -25,7 +38,7 @@ class Sheet:
 
     def __init__(self, width: float, height: float, theme: Theme) -> None:
         self.width, self.height, self.theme = width, height, theme
-        self.figure = Figure(figsize=(width, height), facecolor=theme.paper)
+        self.figure = NotebookFigure(figsize=(width, height), facecolor=theme.paper)
 
     def place(self, left: float, top: float, width: float, height: float) -> Axes:
         """Axes at so many inches from the left and from the top."""

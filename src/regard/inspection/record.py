@@ -43,7 +43,7 @@ class Axis(NamedTuple):
         return self.units or (1,) * len(self.words)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Attention:
     """How the pieces of one sentence attend, in every layer and head of one part of a model.
 
@@ -55,6 +55,10 @@ class Attention:
     layers: Tensor  # (L, H, T, S)
     rows: Axis  # T
     columns: Axis  # S
+
+    def __repr__(self) -> str:
+        layers, heads, rows, columns = self.layers.shape
+        return f"<Attention {self.part}, {layers} layers of {heads} heads, {rows} x {columns}>"
 
     def pick(self, layer: int | None = None, head: int | None = None) -> Tensor:
         """One map (T, S); None stands for the average over layers or heads."""

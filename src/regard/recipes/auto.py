@@ -36,7 +36,8 @@ LIMITS = (
     "decoding.rules.max_length_ratio",
     "decoding.rules.max_length_offset",
 )
-PLACES = (*CLEANING, *TEXT, *MODEL, *TRAINING, *LIMITS)
+INPUT = ("input.split_sentences", "input.pass_through")
+PLACES = (*CLEANING, *TEXT, *MODEL, *TRAINING, *LIMITS, *INPUT)
 """Every setting that may say `auto` and have a value chosen for it by `resolve`."""
 
 
@@ -61,6 +62,10 @@ def choice_lines(choices: Iterable[Choice]) -> list[str]:
 
 def _shown(value: Any) -> str:
     match value:
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return " ".join(value) or "nothing"
         case int():
             return f"{value:,}"
         case float():
@@ -117,7 +122,7 @@ def _by_default(raw: Raw) -> Iterable[str]:
     """Places that are open where a recipe says nothing: of a named corpus, cleaning is not."""
     corpus = raw.get("corpus")
     own = isinstance(corpus, dict) and corpus.get("train") is not None
-    return (*CLEANING, *LIMITS) if own else LIMITS
+    return (*CLEANING, *LIMITS, *INPUT) if own else (*LIMITS, *INPUT)
 
 
 def _value(raw: Any, place: str) -> Any:

@@ -16,3 +16,8 @@ def weights_file(run: Path, name: str) -> Path:
     if name in NAMED_WEIGHTS:
         return run / "weights" / f"{name}.safetensors"
     return Path(name)
+
+
+def train_files(run: Path) -> tuple[Path, Path]:
+    """The cleaned training pairs of a run, source and target, if they are still there."""
+    return run / "data" / "train.source.txt", run / "data" / "train.target.txt"

@@ -6,7 +6,7 @@ are tokens, `CHOOSERS` after, in their order; what does not say `auto` is left a
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from regard.corpora.cleaning import CHUNK
 from regard.corpora.pairs import Pair
+from regard.corpora.segmentation import Segmentation
 from regard.decoding.limits import USUAL, Limits, fit_limits
-from regard.recipes.auto import SIZES, WARMUP, Choice
+from regard.recipes.auto import INPUT, SIZES, WARMUP, Choice
 from regard.recipes.schema import Recipe
 from regard.streams import chunked
 
@@ -25,6 +26,8 @@ CLOSED_WORDS, CLOSED_USES = 2000, 50
 words are known, and what is to be learned is how they go together."""
 MANY_WORDS = 50_000
 """Different words beyond which they are not counted."""
+MANY_PAIRS = 20_000
+"""Pairs beyond which sentences are looked for in every second, then every third, and so on."""
 
 
 class Machine(NamedTuple):
@@ -51,6 +54,8 @@ class TextFacts:
     """Running words of source and target, as spaces divide them."""
     distinct_words: int
     """Of both sides together; `MANY_WORDS` at the most."""
+    segmentation: Segmentation = field(default_factory=Segmentation)
+    """What they show of sentences; of a large corpus, what some of them show."""
 
     @property
     def closed(self) -> bool:
@@ -70,15 +75,18 @@ class TextFacts:
 
 def read_facts(pairs: Iterable[Pair]) -> TextFacts:
     """What there is to know of training pairs, in one pass."""
-    count, words, distinct = 0, [0, 0], set[str]()
+    count, words, distinct, segmentation = 0, [0, 0], set[str](), Segmentation()
     for chunk in chunked(pairs, CHUNK):
+        for pair in chunk[:: 1 + count // MANY_PAIRS]:
+            segmentation.add(pair)
         count += len(chunk)
         for place in (0, 1):
             split = [pair[place].split() for pair in chunk]
             words[place] += sum(map(len, split))
             if len(distinct) < MANY_WORDS:
                 distinct.update(*split)
-    return TextFacts(count, (words[0], words[1]), min(len(distinct), MANY_WORDS))
+    known = min(len(distinct), MANY_WORDS)
+    return TextFacts(count, (words[0], words[1]), known, segmentation)
 
 
 Lengths = NDArray[np.int32]
@@ -255,7 +263,14 @@ def _rounded(number: float) -> int:
     return int(round(number, -digits))
 
 
-TEXT_CHOOSERS: tuple[TextChooser, ...] = (_vocabulary,)
+def _input(recipe: Recipe, facts: TextFacts) -> Iterator[Choice]:
+    found = facts.segmentation
+    settings = found.settings()
+    yield Choice(INPUT[0], settings.split_sentences, str(found))
+    yield Choice(INPUT[1], settings.pass_through, str(found))
+
+
+TEXT_CHOOSERS: tuple[TextChooser, ...] = (_vocabulary, _input)
 CHOOSERS: tuple[Chooser, ...] = (
     _model,
     _steps,

@@ -179,6 +179,10 @@ class Run(NamedTuple):
     opened: Opening | None = None
     """How it was loaded; None: it was not, or has been changed since."""
 
+    def __repr__(self) -> str:
+        count = sum(one.numel() for one in self.model.parameters())
+        return f"<Run {self.folder.path}, {self.recipe.model.family} of {count:,} parameters>"
+
     @property
     def longest(self) -> int:
         """The most tokens of a sentence that the model was trained for and has positions for."""

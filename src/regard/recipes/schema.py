@@ -20,6 +20,7 @@ from regard.models.build import ModelSettings
 from regard.models.transformer import TransformerSettings
 from regard.recipes.auto import AUTO, PLACES, Choice, put, take_auto, value_at
 from regard.settings import Settings, expectation
+from regard.text.segments import InputSettings
 from regard.text.settings import TextSettings
 from regard.training.loop import TrainingSettings
 from regard.training.refinement import RefinementSettings
@@ -46,6 +47,8 @@ class Recipe(Settings):
     """How its answers are searched for."""
     evaluation: EvaluationSettings = EvaluationSettings()
     """How its answers are scored."""
+    input: InputSettings = InputSettings()
+    """Which parts of a line are translated, and whether together."""
 
     _auto: tuple[str, ...] = PrivateAttr(default=())
 

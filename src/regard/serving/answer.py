@@ -1,16 +1,18 @@
 """What a translator gives back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from regard.inspection.difference import compare_texts, separator
-from regard.nouns import Hypothesis
+from regard.nouns import Hypothesis, Link
 from regard.serving.lines import Line
 from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # who asks for neither needs no torch
+    from regard.inspection.alignment import AlignmentSettings
     from regard.inspection.changes import Wish
     from regard.inspection.look import Look
 
@@ -35,7 +37,7 @@ class Candidate(NamedTuple):
     log_probability: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Answer:
     """The translation of one line, and how it came about."""
 
@@ -46,6 +48,8 @@ class Answer:
     """What was odd about the line."""
     attention: "Look | None" = None
     """What was attended to, if asked for; of a line in several parts, that of the first."""
+    attentions: "tuple[Look | str, ...]" = ()
+    """The same for each part of the line in order, and between them what came back as it is."""
     changes: "tuple[Wish, ...]" = ()
     """What was done to the attention, if asked for; words by their numbers."""
     before: "Answer | None" = None
@@ -66,6 +70,30 @@ class Answer:
         """Whether it reached the limit on its length."""
         return CUT_SHORT in self.notes
 
+    def alignment(self, settings: "AlignmentSettings | None" = None) -> frozenset[Link]:
+        """Which words of the line and of its translation belong together: (source, target), from 0.
+
+        The words of all its parts are counted through; what came back as it is belongs to itself.
+        An answer that was not looked at has no links.
+        """
+        links: set[Link] = set()
+        source = target = 0
+        for one in self.attentions:
+            if isinstance(one, str):
+                here = there = len(one.split())
+                own = frozenset((word, word) for word in range(here))
+            else:
+                own, cross = one.alignment(settings), one.attention(words=False)
+                here, there = len(cross.columns.words), len(cross.rows.words)
+            links |= {(source + first, target + second) for first, second in own}
+            source, target = source + here, target + there
+        return frozenset(links)
+
+    def __repr__(self) -> str:
+        notes = f", notes={list(self.notes)}" if self.notes else ""
+        more = f", n_best={len(self.candidates)}" if len(self.candidates) > 1 else ""
+        return f"<Answer {brief(self.text)!r}, score={self.score:.4f}{more}{notes}>"
+
     def __str__(self) -> str:
         return self.text
 
@@ -81,20 +109,42 @@ def write_answer(
     line: Line,
     parts: Sequence[Sequence[Said]],
     target: Tokenizer,
-    attention: "Look | None" = None,
+    looks: "Sequence[Look]" = (),
 ) -> Answer:
     """The answer to a line whose parts were given these n best translations.
 
-    The n-th best of a line in parts is made of the n-th best of each.
+    The n-th best of a line in parts is made of the n-th best of each; a part that has fewer gives
+    its last.
     """
-    if not parts:
-        return Answer(text, (Candidate("", 0.0, 0.0),), tuple(line.notes))
     notes = list(line.notes)
     if not all(best[0].hypothesis.finished for best in parts):
         notes.append(CUT_SHORT)
-    ranks = range(min(map(len, parts)))
-    candidates = tuple(_join([best[rank] for best in parts], target) for rank in ranks)
-    return Answer(text, candidates, tuple(notes), attention)
+    ranks = range(max(map(len, parts), default=1))
+    candidates = tuple(
+        _join(line, [best[min(rank, len(best) - 1)] for best in parts], target) for rank in ranks
+    )
+    return Answer(
+        text,
+        candidates,
+        tuple(notes),
+        looks[0] if looks else None,
+        tuple(_course(line, looks)) if looks else (),
+    )
+
+
+def brief(text: str, most: int = 60) -> str:
+    """The text, its end left out where it is longer than `most` characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _course(line: Line, looks: "Sequence[Look]") -> "Iterator[Look | str]":
+    """The looks into a line's parts, with what came back as it is where it stood."""
+    rest, counts = iter(looks), iter(line.counts)
+    for part in line.segments.parts:
+        if part.says:
+            yield from islice(rest, next(counts))
+        elif part.text.strip():
+            yield part.text
 
 
 def _marked(before: str, after: str) -> str:
@@ -109,11 +159,18 @@ def _marked(before: str, after: str) -> str:
     return shown
 
 
-def _join(chosen: Sequence[Said], target: Tokenizer) -> Candidate:
+def _join(line: Line, chosen: Sequence[Said], target: Tokenizer) -> Candidate:
     """One candidate out of a translation of each part."""
-    written = " ".join(target.decode(one.hypothesis.tokens, one.unknown) for one in chosen)
+    written = iter([_write(one, target) for one in chosen])
+    sentences = [" ".join(islice(written, count)) for count in line.counts]
     return Candidate(
-        " ".join(written.replace("\t", " ").splitlines()),
+        line.segments.join(sentences),
         sum(one.hypothesis.score for one in chosen),
         sum(one.hypothesis.log_probability for one in chosen),
     )
+
+
+def _write(said: Said, target: Tokenizer) -> str:
+    """The text of a translation, which has neither line breaks nor tabs."""
+    text = target.decode(said.hypothesis.tokens, said.unknown)
+    return " ".join(text.replace("\t", " ").splitlines())

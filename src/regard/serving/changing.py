@@ -60,8 +60,11 @@ def _check_one_sentence(runs: Sequence[Run], lines: Sequence[Line]) -> None:
         )
     parts = len(lines[0].parts)
     if parts != 1:
-        found = f"is too long and translated in {parts} parts" if parts else "is blank"
-        raise SettingsError(f"force: the sentence {found}: there is no one map to force a link in")
+        found = f"translated in {parts} parts" if parts else "not translated"
+        raise SettingsError(
+            f"force: the line is {found}, so that there is no one map to force a link in: give one "
+            "sentence that is no longer than the model can take"
+        )
     if len({run.tokenizers.source.fingerprint() for run in runs}) > 1:
         raise SettingsError(
             "force: the models cut the sentence into unlike tokens, so that a position is not the "

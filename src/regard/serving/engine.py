@@ -34,8 +34,9 @@ class Spoken(NamedTuple):
     """What an engine says to a line."""
 
     parts: list[list[Said]]
-    """The n best of each of its parts; none for a blank line."""
-    attention: "Look | None" = None
+    """The n best of each of its parts; none where there is nothing to translate."""
+    looks: "Sequence[Look]" = ()
+    """What was attended to in each of them, if asked for."""
 
 
 def forbidden_phrases(forbidden: Sequence[str], target: Tokenizer) -> list[list[int]]:

@@ -19,6 +19,7 @@ from regard.files import write_whole
 from regard.json_files import read_json
 from regard.recipes.places import EXPORT_CARD, RECIPE
 from regard.settings import Settings
+from regard.text.segments import InputSettings
 
 CARD = EXPORT_CARD
 MODEL = "model.bin"
@@ -79,6 +80,8 @@ class Card(Settings):
     recipe_sha256: str
     decoding: DecodingSettings
     """The run's own."""
+    input: InputSettings | None = None
+    """The run's own; none: it was made before runs had it."""
     longest: PositiveInt
     """Most tokens of a source."""
     positions: PositiveInt | None

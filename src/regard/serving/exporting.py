@@ -17,6 +17,7 @@ from regard.errors import RunError, SettingsError, StorageError
 from regard.exchange.to_ctranslate2 import why_not, write_model
 from regard.files import refuse_linked_folders, storage_error
 from regard.layers.quantised import Precision as NativePrecision
+from regard.recipes.input_form import input_of
 from regard.recipes.places import NAMED_WEIGHTS
 from regard.recipes.run_folder import Run
 from regard.serving.exported import (
@@ -192,6 +193,7 @@ def _write(run: Run, file: Path, folder: Path, precision: Precision) -> Exported
         weights=stamp_weights(file),
         recipe_sha256=digest(run.folder.recipe),
         decoding=run.recipe.decoding,
+        input=input_of(run.recipe, run.folder.path),
         longest=run.longest,
         positions=positions,
         limit=run.model.limit,

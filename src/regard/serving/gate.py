@@ -15,6 +15,7 @@ from regard.serving.fast import Fast
 from regard.serving.lines import Line, read_lines
 from regard.serving.searching import for_all_engines
 from regard.streams import pick
+from regard.text.segments import Segments
 from regard.text.special import SPECIAL_PIECES
 
 SENTENCES = 64
@@ -55,7 +56,7 @@ def draw_sample(run: Run) -> Sample:
     for _ in range(SENTENCES):
         length = chance.randint(1, min(20, longest))
         ids = [chance.randrange(first, tokenizer.size) for _ in range(length)]
-        lines.append(Line([ids], [], tokenizer.decode(ids)))
+        lines.append(Line([ids], [], [tokenizer.decode(ids)], [1], Segments([])))
     return Sample(lines, f"{len(lines)} sentences of random tokens, as the run's data are gone")
 
 
@@ -119,7 +120,9 @@ def _differences(
     target = run.tokenizers.target
     return [
         Difference(
-            source=line.text, native=target.decode(one.tokens), exported=target.decode(two.tokens)
+            source=line.texts[0],
+            native=target.decode(one.tokens),
+            exported=target.decode(two.tokens),
         )
         for line, one, two in zip(lines, native, other, strict=True)
         if one.tokens != two.tokens

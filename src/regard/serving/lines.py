@@ -1,10 +1,12 @@
 """A line as people write it -> what a model can read, and what to say about it."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from regard.errors import SearchError
+from regard.text.segments import InputSettings, Segment, Segments, segment
 from regard.text.special import UNK
 from regard.text.tokenizer import Tokenizer
 
@@ -32,11 +34,21 @@ class Line(NamedTuple):
     """A line ready to be translated, in one piece or in several."""
 
     parts: list[list[int]]
-    """Token ids; none for a blank line, several for one that is longer than the model can take."""
+    """Token ids; none where there is nothing to translate, several of a line of several sentences,
+    or of one that is longer than the model can take."""
     notes: list[str]
     """What a person should know of it."""
-    text: str
-    """What the tokens were made from."""
+    texts: list[str]
+    """What the tokens of each sentence were made from."""
+    counts: list[int]
+    """How many of the parts each sentence is made of."""
+    segments: Segments
+    """The sentences, and what stays as it is around them."""
+
+    def surfaces(self, tokenizer: Tokenizer) -> list[list[str]]:
+        """The stretches of text that the tokens of each part are for."""
+        rest = (one for text in self.texts for one in tokenizer.surfaces(text))
+        return [list(islice(rest, len(part))) for part in self.parts]
 
 
 def part_number(line: int, part: int) -> int:
@@ -54,54 +66,91 @@ def mend(text: str) -> str:
     return SURROGATE.sub(LOST, text)
 
 
-def read_line(text: str, tokenizer: Tokenizer, limit: int) -> Line:
+def check_texts(name: str, texts: Sequence[str]) -> None:
+    """An error unless the argument called `name` is several texts: one is not its letters."""
+    if isinstance(texts, str | bytes) or not all(isinstance(one, str) for one in texts):
+        kinds = {type(one).__name__ for one in texts if not isinstance(one, str)}
+        found = type(texts).__name__ if isinstance(texts, str | bytes) else ", ".join(sorted(kinds))
+        raise TypeError(
+            f"{name} must be a list of texts (str), got {found}; for one text give [text]"
+        )
+
+
+def read_line(
+    text: str, tokenizer: Tokenizer, limit: int, settings: InputSettings | None = None
+) -> Line:
     """The tokens of `text`, in parts of at most `limit`."""
-    return read_lines([text], tokenizer, limit)[0]
+    return read_lines([text], tokenizer, limit, settings)[0]
 
 
-def read_lines(texts: Sequence[str], tokenizer: Tokenizer, limit: int) -> list[Line]:
-    """The tokens of each text, in parts of at most `limit`; all are cut into pieces at once."""
-    noted = [_make_plain(text, tokenizer) for text in texts]
-    ids = tokenizer.encode([plain for plain, _ in noted])
+def read_lines(
+    texts: Sequence[str], tokenizer: Tokenizer, limit: int, settings: InputSettings | None = None
+) -> list[Line]:
+    """The tokens of each text, in parts of at most `limit`; all are cut into pieces at once.
+
+    With `settings` a text is taken apart into sentences and what stays as it is; without, it goes
+    in whole.
+    """
+    segments = [
+        Segments([Segment(text, says=True)]) if settings is None else segment(text, settings)
+        for text in texts
+    ]
+    noted = [[_make_plain(text, tokenizer) for text in one.lines] for one in segments]
+    ids = tokenizer.encode([plain.text for one in noted for plain in one])
     unknown = _find_unknown(ids, tokenizer)
+    rest = iter(ids)
     return [
-        _make_line(plain, notes, own, sum(map(unknown.__contains__, own)), tokenizer, limit)
-        for (plain, notes), own in zip(noted, ids, strict=True)
+        _make_line(one, plain, [next(rest) for _ in plain], unknown, tokenizer, limit)
+        for one, plain in zip(segments, noted, strict=True)
     ]
 
 
-def _make_plain(text: str, tokenizer: Tokenizer) -> tuple[str, list[str]]:
-    """What of `text` is cut into pieces, and what was odd about it."""
-    notes = []
-    lost = text.count(LOST)
-    if lost:
-        notes.append(f"holds U+FFFD ({lost}) for what could not be read; is it UTF-8?")
+class _Noted(NamedTuple):
+    """A sentence as it is cut into pieces, and how many control characters it had."""
+
+    text: str
+    control: int
+
+
+def _make_plain(text: str, tokenizer: Tokenizer) -> _Noted:
     plain, count = CONTROL.subn(" ", text)
-    if count:
-        notes.append(f"holds control characters ({count}), which were taken for spaces")
-    return plain_spaces(plain, tokenizer).strip(), notes
+    return _Noted(plain_spaces(plain, tokenizer).strip(), count)
 
 
 def _make_line(
-    plain: str,
-    notes: list[str],
-    ids: Sequence[int],
-    unknown: int,
+    segments: Segments,
+    noted: Sequence[_Noted],
+    ids: Sequence[Sequence[int]],
+    unknown: Collection[int],
     tokenizer: Tokenizer,
     limit: int,
 ) -> Line:
-    """The line of a plain text, with what there is to say of its tokens."""
-    if not plain:
-        return Line([], notes, "")
-    if unknown:
-        notes.append(f"{unknown} of its {len(ids)} tokens are not in the model's vocabulary")
-    parts = split_long(ids, tokenizer, limit)
-    if len(parts) > 1:
-        notes.append(
-            f"{len(ids)} tokens are more than the model was trained for ({limit}); "
-            f"translated in {len(parts)} parts"
-        )
-    return Line(parts, notes, plain)
+    """The line of some sentences, with what there is to say of their tokens."""
+    notes = []
+    if lost := sum(part.text.count(LOST) for part in segments.parts):
+        notes.append(f"holds U+FFFD ({lost}) for what could not be read; is it UTF-8?")
+    if control := sum(one.control for one in noted):
+        notes.append(f"holds control characters ({control}), which were taken for spaces")
+    if strange := sum(token in unknown for own in ids for token in own):
+        total = sum(map(len, ids))
+        notes.append(f"{strange} of its {total} tokens are not in the model's vocabulary")
+    sentences = [
+        split_long(own, tokenizer, limit) if one.text else []
+        for one, own in zip(noted, ids, strict=True)
+    ]
+    notes += [
+        f"{len(own)} tokens are more than the model was trained for ({limit}); "
+        f"translated in {len(parts)} parts"
+        for own, parts in zip(ids, sentences, strict=True)
+        if len(parts) > 1
+    ]
+    return Line(
+        [part for parts in sentences for part in parts],
+        notes,
+        [one.text for one in noted],
+        list(map(len, sentences)),
+        segments,
+    )
 
 
 def plain_spaces(text: str, tokenizer: Tokenizer) -> str:
@@ -116,13 +165,16 @@ def plain_spaces(text: str, tokenizer: Tokenizer) -> str:
 
 
 def read_together(
-    texts: Sequence[str], tokenizers: Sequence[Tokenizer], limit: int
+    texts: Sequence[str],
+    tokenizers: Sequence[Tokenizer],
+    limit: int,
+    settings: InputSettings | None = None,
 ) -> list[list[Line]]:
     """The lines of each model; an error if it cuts an over-long one where others do not.
 
     Models that cut a line in unlike places cannot vote on its parts.
     """
-    lines = [read_lines(texts, one, limit) for one in tokenizers]
+    lines = [read_lines(texts, one, limit, settings) for one in tokenizers]
     for same in zip(*lines, strict=True):
         if len({len(line.parts) for line in same}) > 1:
             raise SearchError(

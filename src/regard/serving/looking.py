@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from regard.batching.collate import pad, pad_source
 from regard.decoding.tree import SearchTree
+from regard.inspection.lexical import Cut
 from regard.inspection.look import Look
 from regard.inspection.record import PARTS, record
 from regard.recipes.run_folder import Run
@@ -22,17 +23,21 @@ def with_tree(look: Look, tree: SearchTree, target: Tokenizer) -> Look:
     return replace(look, tree=tree, tree_pieces=tuple(target.pieces(tokens)))
 
 
-def look_into(run: Run, line: Line, said: Said, change: Watch | None) -> Look:
-    """What the model attended to: told its answer to a line's first part, it does the same again.
+def look_into(run: Run, line: Line, said: Sequence[Said], change: Watch | None) -> tuple[Look, ...]:
+    """What the model attended to in each part of a line: told its answer, it does the same again.
 
     Its alignment is read off as was measured to be best for the run.
     """
-    source = line.parts[0]
+    parts = zip(line.parts, line.surfaces(run.tokenizers.source), said, strict=True)
+    return tuple(_look_into(run, Cut(ids, surfaces), one, change) for ids, surfaces, one in parts)
+
+
+def _look_into(run: Run, source: Cut, said: Said, change: Watch | None) -> Look:
     target = pad([said.hypothesis.tokens], first=BOS)
-    recording = record(run.model, pad_source([source]), target, change=change)
+    recording = record(run.model, pad_source([source.ids]), target, change=change)
     recorded = [part for part in PARTS if any(part == there for there, _ in recording.weights)]
     tokenizers = run.tokenizers
-    unread = _unknown(source, line.text, tokenizers.source)
+    unread = [text.strip() or UNKNOWN for i, text in zip(*source, strict=True) if i == UNK]
     return Look(
         {
             part: recording.attention(
@@ -42,9 +47,3 @@ def look_into(run: Run, line: Line, said: Said, change: Watch | None) -> Look:
         },
         reading=best_alignment(run),
     )
-
-
-def _unknown(ids: Sequence[int], text: str, tokenizer: Tokenizer) -> list[str]:
-    """What the text has in the place of each unknown word among its first `ids`."""
-    surfaces = tokenizer.surfaces(text)[: len(ids)]
-    return [part.strip() or UNKNOWN for i, part in zip(ids, surfaces, strict=True) if i == UNK]

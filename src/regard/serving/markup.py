@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -26,23 +26,26 @@ from regard.serving.aligning import attends, best_alignment
 from regard.serving.answer import Answer
 from regard.serving.inline.holding import assign, known_names
 from regard.serving.inline.linking import Linked, link_words
-from regard.serving.inline.pieces import REFERENCE, Piece, keeps, markup_of, parse, says
+from regard.serving.inline.pieces import Piece, Text, keeps, markup_of, parse
 from regard.serving.inline.placing import Placer
 from regard.serving.inline.plain import Plain, flatten, holds_of
-from regard.serving.inline.sentences import split_sentences
-from regard.serving.inline.sides import Blocks, Side, Span, block
-from regard.serving.lines import mend, split_long
+from regard.serving.inline.sides import Blocks, Side, block
+from regard.serving.lines import check_texts, mend, split_long
 from regard.serving.translator import Translator
+from regard.text.codes import REFERENCE
+from regard.text.segments import Segment, Segments
+from regard.text.sentences import Span
 from regard.text.word_units import has_unspaced
 
 _SPACES = "&nbsp;", "&#160;", "&#xa0;", "&#xA0;"
 _SPACE = re.compile(rf"(?:\s|{'|'.join(_SPACES)})*")
+_BREAK = re.compile(r"\s*[\r\n]\s*")
+"""In a paragraph, where it is a space."""
 _OPENING = re.compile(r"<(?=[A-Za-z/!?]|\d[\d:.]*>)")
 """What begins a tag, now or once a `>` is placed behind it."""
 _BRACED = re.compile(r"\{+[^{}\n]*\}+")
 _SIGN = re.compile(r"[%$](?=[\w({#+.-])")
 """What a placeholder may begin with."""
-_UNSPACED_END = re.compile(r"[。！？」』）、，]\Z")
 
 
 class Carried(NamedTuple):
@@ -58,17 +61,17 @@ def translate_markup(
     texts: Sequence[str],
     settings: DecodingSettings | None = None,
     *,
-    sentences: bool = True,
+    split: bool | None = None,
     alignment: AlignmentSettings | None = None,
 ) -> list[str]:
     """The translation of each text with its tags, placeholders and addresses: N in, N out.
 
-    Each text is a line or a paragraph, whose `sentences` are translated one by one unless it is
-    one. `alignment` says how links are read off attention; otherwise it is as measured for the
-    run. References to characters are resolved for the model; a text that has some is answered with
-    `&`, `<` and `>` written as such.
+    Each text is a line or a paragraph, whose sentences are split or not as in
+    `Translator.translate`. `alignment` says how links are read off attention; otherwise it is as
+    measured for the run. References to characters are resolved for the model; a text that has some
+    is answered with `&`, `<` and `>` written as such.
     """
-    carrier = Carrier(translator, settings, sentences=sentences, alignment=alignment)
+    carrier = Carrier(translator, settings, split=split, alignment=alignment)
     return [one.text for one in carrier.carry(texts)]
 
 
@@ -85,16 +88,17 @@ class _Draft:
     names: dict[str, list[str]] = field(default_factory=dict)
     """For what is held the names that may stand for it: the first does."""
     plain: Plain = field(default_factory=lambda: Plain("", ()))
-    parts: list[Span] = field(default_factory=list)
-    """What is translated at a time."""
+    segments: Segments = field(default_factory=lambda: Segments([]))
+    """The plain text in sentences and what stays as it is."""
 
     @property
     def words(self) -> dict[str, str]:
         """What stands for what is held."""
         return {held: names[0] for held, names in self.names.items() if names}
 
-    def sentences(self) -> list[str]:
-        return [self.plain.text[slice(*part)] for part in self.parts]
+    def parts(self) -> list[int]:
+        """Which segments have words to link: those that are not blank."""
+        return [number for number, one in enumerate(self.segments.parts) if one.text.strip()]
 
 
 @dataclass
@@ -103,8 +107,8 @@ class Carrier:
 
     translator: Translator
     settings: DecodingSettings | None = None
-    sentences: bool = True
-    """Whether a text may hold several sentences, which are translated one by one."""
+    split: bool | None = None
+    """Whether the sentences of a text are translated one by one; none: as the run has learned."""
     alignment: AlignmentSettings | None = None
     """How links are read off attention; none: as measured for the run."""
     forbidden: Sequence[str] = ()
@@ -125,16 +129,23 @@ class Carrier:
     def carry(self, texts: Sequence[str]) -> list[Carried]:
         """The translation of each text, with its markup: N in, N out.
 
-        A text without letters or digits, besides its markup, stays as it is.
+        A text without markup is translated as `Translator.translate` does it; what is no sentence,
+        besides its markup, stays as it is.
         """
+        check_texts("texts", texts)
         drafts = [self._draft(mend(text)) for text in texts]
         self._said = {}
-        self._translate([draft for draft in drafts if draft.parts])
+        self._translate([draft for draft in drafts if draft.segments.lines])
         marked = [draft for draft in drafts if draft.plain.nodes]
-        pairs = [(one, self._answer(one)) for draft in marked for one in draft.sentences()]
+        pairs = [
+            (draft.segments.parts[place].text, answers[place])
+            for draft in marked
+            for answers in [self._answers(draft)]
+            for place in draft.parts()
+        ]
         linked = iter(link_words(self._run, pairs, self.alignment or AlignmentSettings()))
         return [
-            self._write(draft, list(islice(linked, len(draft.parts) * bool(draft.plain.nodes))))
+            self._write(draft, list(islice(linked, len(draft.parts()) * bool(draft.plain.nodes))))
             for draft in drafts
         ]
 
@@ -143,40 +154,46 @@ class Carrier:
         before, behind = _outer_space(text)
         pieces = parse(text[len(before) : len(text) - len(behind)])
         draft = _Draft(pieces, before, behind, REFERENCE.search(text) is not None)
+        if not draft.escaped and all(isinstance(piece, Text) for piece in pieces):
+            inner = _BREAK.sub(" ", "".join(piece.raw for piece in pieces))
+            draft.plain = Plain(inner, ())
+            draft.segments = self.translator.segment(inner, split=self.split)
+            return draft
         bare = flatten(pieces, {}).text
-        if says(bare, digits=True):
+        if self.translator.segment(bare, split=self.split).lines:
             draft.names = assign(holds_of(pieces), self.names or (), bare)
             self._flatten(draft)
         return draft
 
     def _flatten(self, draft: _Draft) -> None:
         draft.plain = flatten(draft.pieces, draft.words)
-        text = draft.plain.text
-        spans = split_sentences(text) if self.sentences else [Span(0, len(text))]
-        draft.parts = [part for span in spans for part in self._fit(text, span)]
+        found = self.translator.segment(draft.plain.text, split=self.split)
+        draft.segments = Segments([one for part in found.parts for one in self._fit(part)])
 
-    def _fit(self, text: str, span: Span) -> list[Span]:
-        """The span in parts that the model can take, where it is longer."""
+    def _fit(self, segment: Segment) -> list[Segment]:
+        """The segment in parts that the model can take, where it is longer."""
+        if not segment.says:
+            return [segment]
         tokenizer = self.translator.sources[0]
-        sentence = text[slice(*span)]
-        ids, surfaces = cut_text(sentence, tokenizer)
+        ids, surfaces = cut_text(segment.text, tokenizer)
         parts = split_long(ids, tokenizer, self.translator.limit)
-        if len(parts) == 1 or "".join(surfaces) != sentence:
-            return [span]
+        if len(parts) == 1 or "".join(surfaces) != segment.text:
+            return [segment]
         rest = iter(surfaces)
-        lengths = [sum(map(len, islice(rest, len(part)))) for part in parts]
-        ends = accumulate(lengths, initial=span.first)
-        return [_trim(text, Span(first, last)) for first, last in pairwise(ends)]
+        texts = ["".join(islice(rest, len(part))) for part in parts]
+        return [one for text in texts for one in _trim(text)]
 
     def _translate(self, drafts: Sequence[_Draft]) -> None:
         """Translate what the drafts say, until nothing that is held is lost."""
         while drafts:
-            sentences = (one for draft in drafts for one in draft.sentences())
-            new = dict.fromkeys(
-                one for one in sentences if says(one, digits=True) and one not in self._said
-            )
+            sentences = (one for draft in drafts for one in draft.segments.lines)
+            new = dict.fromkeys(one for one in sentences if one not in self._said)
             answers = self.translator.translate(
-                list(new), self.settings, forbidden=self.forbidden, unknown=self.unknown
+                list(new),
+                self.settings,
+                forbidden=self.forbidden,
+                unknown=self.unknown,
+                split=False,
             )
             self._said |= zip(new, answers, strict=True)
             drafts = [draft for draft in drafts if self._let_go(draft)]
@@ -184,7 +201,10 @@ class Carrier:
     def _let_go(self, draft: _Draft) -> bool:
         """Whether some name was not copied: the next is tried, or what it is for left out."""
         counts = Counter(holds_of(draft.pieces))
-        sentences = [(one, self._answer(one)) for one in draft.sentences()]
+        written = self._answers(draft)
+        sentences = [
+            (one.text, answer) for one, answer in zip(draft.segments.parts, written, strict=True)
+        ]
         lost = []
         for held, name in draft.words.items():
             found = [[len(_find_word(name, text)) for text in pair] for pair in sentences]
@@ -197,30 +217,29 @@ class Carrier:
             self._flatten(draft)
         return bool(lost)
 
-    def _answer(self, sentence: str) -> str:
-        """The translation of a sentence; what says nothing stays as it is.
+    def _answers(self, draft: _Draft) -> list[str]:
+        """What stands for each segment of a text; what is not translated stays as it is.
 
         But for a `<!`, say, which the `>` of another sentence would close, and for what becomes a
         placeholder because another was taken out of it.
         """
-        if sentence in self._said:
-            return _tame(self._said[sentence].text)
-        text = _OPENING.sub("< ", sentence)
-        return _tame(text) if any(markup_of(parse(text))) else text
+        said = [_tame(self._said[one].text) for one in draft.segments.lines]
+        written = draft.segments.write(said)
+        return [
+            answer if part.says else _tame_kept(answer)
+            for part, answer in zip(draft.segments.parts, written, strict=True)
+        ]
 
     def _write(self, draft: _Draft, linked: Sequence[Linked]) -> Carried:
         """The translation of a text, with its markup."""
-        if not draft.parts:
+        if not draft.segments.lines:
             raw = "".join(piece.raw for piece in draft.pieces)
             return Carried(f"{draft.before}{raw}{draft.behind}")
         notes = dict.fromkeys(
-            note
-            for sentence in draft.sentences()
-            if sentence in self._said
-            for note in self._said[sentence].notes
+            note for sentence in draft.segments.lines for note in self._said[sentence].notes
         )
-        answers = [self._answer(sentence) for sentence in draft.sentences()]
-        target, places = _join(answers)
+        answers = self._answers(draft)
+        target = "".join(answers)
         held = sorted(
             (*span, raw) for raw, name in draft.words.items() for span in _find_word(name, target)
         )
@@ -228,7 +247,7 @@ class Carrier:
             writer = _Writer(target, held, draft.escaped, spaced)
             text = writer(0, len(target))
             if linked:
-                text = _placer(draft, target, places, linked, writer).place(draft.plain.nodes)
+                text = _placer(draft, answers, linked, writer).place(draft.plain.nodes)
             if keeps(draft.pieces, text):
                 break
         return Carried(f"{draft.before}{text.strip()}{draft.behind}", tuple(notes))
@@ -261,14 +280,18 @@ class _Writer:
 
 
 def _placer(
-    draft: _Draft, target: str, places: Sequence[int], linked: Sequence[Linked], writer: _Writer
+    draft: _Draft, answers: Sequence[str], linked: Sequence[Linked], writer: _Writer
 ) -> Placer:
     """What places the markup: the words of all sentences, each linked with those of its own."""
     sources: list[Span] = []
     targets: list[Span] = []
     blocks = []
-    for part, place, one in zip(draft.parts, places, linked, strict=True):
-        columns = [Span(word.first + part.first, word.last + part.first) for word in one.source]
+    target = "".join(answers)
+    firsts = list(accumulate((len(part.text) for part in draft.segments.parts), initial=0))
+    places = list(accumulate(map(len, answers), initial=0))
+    for number, one in zip(draft.parts(), linked, strict=True):
+        first, place = firsts[number], places[number]
+        columns = [Span(word.first + first, word.last + first) for word in one.source]
         rows = [Span(word.first + place, word.last + place) for word in one.target]
         for name in draft.words.values():
             _link_copies(name, (draft.plain.text, columns), (target, rows), one.weights)
@@ -333,25 +356,12 @@ def _outer_space(text: str) -> tuple[str, str]:
     return before[0], text[last:]
 
 
-def _trim(text: str, span: Span) -> Span:
-    """The span without the spaces at its ends."""
-    inner = text[slice(*span)]
-    first = span.first + len(inner) - len(inner.lstrip())
-    return Span(first, max(first, span.last - len(inner) + len(inner.rstrip())))
-
-
-def _join(sentences: Sequence[str]) -> tuple[str, list[int]]:
-    """The sentences in one text, and where each begins."""
-    written: list[str] = []
-    places, length = [], 0
-    for sentence in sentences:
-        if length and sentence and not _UNSPACED_END.search(written[-1]):
-            written.append(" ")
-            length += 1
-        places.append(length)
-        written.append(sentence)
-        length += len(sentence)
-    return "".join(written), places
+def _trim(text: str) -> list[Segment]:
+    """A part of a sentence, and the spaces at its ends."""
+    inner = text.strip()
+    first = text.find(inner)
+    parts = Segment(text[:first]), Segment(inner, says=True), Segment(text[first + len(inner) :])
+    return [part for part in parts if part.text]
 
 
 def _tame(text: str) -> str:
@@ -360,3 +370,9 @@ def _tame(text: str) -> str:
     while text != before:  # without its inner braces there may be others around a word
         text, before = _BRACED.sub(lambda found: found[0].strip("{}"), text), text
     return _SIGN.sub(r"\g<0> ", text)
+
+
+def _tame_kept(text: str) -> str:
+    """What stays as it is, without what would be taken for markup beside other text."""
+    text = _OPENING.sub("< ", text)
+    return _tame(text) if any(markup_of(parse(text))) else text

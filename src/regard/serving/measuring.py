@@ -140,7 +140,9 @@ def _measure(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> Ite
     loading, translator = _timed(opened)
     alone = [text for text in texts if text.strip()][:ALONE]
     for text in alone[:1] if way.device == "cpu" else RECORDED * alone:
-        translator.translate([text], settings)  # libraries start, and a GPU records what it does
+        translator.translate(
+            [text], settings, split=False
+        )  # libraries start, and a GPU records what it does
     took = [_timed(partial(translator.translate, [text], settings))[0] for text in alone]
     best: tuple[float, Choice] | None = None
     for budget in _budgets(way, translator):
@@ -151,7 +153,7 @@ def _measure(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> Ite
         if best is None or seconds < CLEARLY * best[0]:
             best = seconds, choice
     assert best is not None
-    said = tuple(answer.text for answer in translator.translate(texts, settings))
+    said = tuple(answer.text for answer in translator.translate(texts, settings, split=False))
     tokens = sum(map(len, translator.target.encode(said)))
     yield Trial(
         best[1],

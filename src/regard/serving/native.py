@@ -1,6 +1,6 @@
 """The engine that can do everything: our own models, search and recorder, with torch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -10,10 +10,9 @@ from torch import nn
 from regard.decoding.many import Member, search_many
 from regard.decoding.observe import Audience, Observe
 from regard.decoding.rules import Wording
-from regard.decoding.settings import DecodingSettings
 from regard.decoding.tree import Growing
 from regard.errors import SettingsError
-from regard.inspection.changes import Change, Wish, grant, name_words
+from regard.inspection.changes import Wish, grant, name_words
 from regard.inspection.record import chain
 from regard.layers.quantised import Precision
 from regard.nouns import Hypothesis
@@ -80,9 +79,9 @@ class Native:
         return [
             Spoken(
                 parts,
-                look_into(self.runs[0], line, parts[0][0], watch)
-                if wanted.look and parts
-                else None,
+                look_into(self.runs[0], line, [best[0] for best in parts], watch)
+                if wanted.look
+                else (),
             )
             for line, parts in zip(lines[0], said, strict=True)
         ]
@@ -138,42 +137,40 @@ def open_runs(
 def look(
     translator: "Translator",
     text: str,
-    settings: DecodingSettings | None,
+    wanted: Wanted,
     changes: Sequence[Wish],
-    unknown: Mapping[str, str] | None,
+    split: bool | None,
     *,
     tree: bool,
 ) -> Answer:
     """See `Translator.look`."""
     if not changes:
-        return _look(translator, text, settings, (), unknown, tree=tree)
-    plain = _look(translator, text, settings, (), unknown)
+        return _look(translator, text, wanted, split, tree=tree)
+    plain = _look(translator, text, wanted, split)
     if plain.attention is None:
-        raise SettingsError("the sentence is blank: there is no attention to change")
+        raise SettingsError(f"{text!r}: there is no sentence in it whose attention could change")
     cross = plain.attention.parts.get("cross")
     wishes = name_words(changes, cross)
     granted = grant(wishes, cross)
-    changed = _look(translator, text, settings, granted, unknown, tree=tree)
+    changed = _look(translator, text, replace(wanted, changes=granted), split, tree=tree)
     return replace(changed, changes=wishes, before=plain)
 
 
 def _look(
-    translator: "Translator",
-    text: str,
-    settings: DecodingSettings | None,
-    changes: Sequence[Change],
-    unknown: Mapping[str, str] | None,
-    *,
-    tree: bool = False,
+    translator: "Translator", text: str, wanted: Wanted, split: bool | None, *, tree: bool = False
 ) -> Answer:
     """One answer with its attention, and with the search it came from where asked for."""
     growing = Growing()
-    told = translator.observed(growing) if tree else translator
-    [answer] = told.translate([text], settings, look=True, changes=changes, unknown=unknown)
+    observers = (*wanted.observers, growing) if tree else wanted.observers
+    [answer] = translator.answer(
+        [text], replace(wanted, look=True, observers=observers), split=split
+    )
     if not tree or answer.attention is None:
         return answer
     grown = growing.trees[part_number(0, 0)]
-    return replace(answer, attention=with_tree(answer.attention, grown, translator.target))
+    first = with_tree(answer.attention, grown, translator.target)
+    kept = [first if one is answer.attention else one for one in answer.attentions]
+    return replace(answer, attention=first, attentions=tuple(kept))
 
 
 def has_gpu() -> bool:

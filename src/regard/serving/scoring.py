@@ -71,7 +71,7 @@ def score_held_out(
     """The scores of a run on the test pairs that were kept from it."""
     split = data.held_out()
     pairs = list(data.read(split))
-    answers = translator.translate([pair.source for pair in pairs])
+    answers = translator.translate([pair.source for pair in pairs], split=False)
     settings = ScoreSettings(
         metrics=("bleu", "chrf", "ter", "exact"),
         tokenize=tokenize,

@@ -155,7 +155,9 @@ class _Measure(NamedTuple):
 
     def translate(self, silenced: Sequence[Silenced]) -> list[str]:
         """The translations without some heads."""
-        answers = self.translator.translate(self.sources, self.search, changes=silenced)
+        answers = self.translator.translate(
+            self.sources, self.search, changes=silenced, split=False
+        )
         return [answer.text for answer in answers]
 
     def remove(self, silenced: Silenced, before: Sequence[str]) -> Removal:

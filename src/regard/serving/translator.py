@@ -1,5 +1,6 @@
 """A saved model as a function of text."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from regard.decoding.settings import DecodingSettings
 from regard.errors import RunError, SearchError, SettingsError
+from regard.recipes.input_form import input_of, learn_input
 from regard.recipes.places import NAMED_WEIGHTS, weights_file
 from regard.serving import late
 from regard.serving.answer import Answer, write_answer
@@ -20,9 +22,10 @@ from regard.serving.exported import (
     is_export,
     open_export,
 )
-from regard.serving.lines import mend, read_together
+from regard.serving.lines import check_texts, mend, read_together
 from regard.serving.measured import Choice, recall
 from regard.serving.searching import for_all_engines, native_only, search_settings
+from regard.text.segments import InputSettings, Segments, cut_lines, segment
 
 if TYPE_CHECKING:  # all of it stands on torch, or on what may not be there
     from regard.decoding.observe import Observe
@@ -55,6 +58,8 @@ class Translator:
         """Where they came from."""
         self.target = runs[0].tokenizers.target
         self.settings = runs[0].recipe.decoding
+        self.input = input_of(runs[0].recipe, self.folders[0])
+        """Which parts of a line are translated, and whether together."""
         self.limit = min(run.longest for run in runs)
         self.remarks = tuple(remarks)
         """What a person should know of how it was loaded."""
@@ -64,6 +69,7 @@ class Translator:
         self._fast: Fast | None = None
         self._only_fast = False
         self._observers: tuple[Observe, ...] = ()
+        self._process = os.getpid()
 
     @classmethod
     def of_export(
@@ -82,14 +88,21 @@ class Translator:
         new = cls.__new__(cls)
         new.sources, new.target, new.folders = (fast.source,), fast.target, (folder,)
         new.settings, new.limit = fast.card.decoding, fast.card.longest
+        new.input = fast.card.input or learn_input(folder)
         new.remarks, new._observers = (), ()
         new._fast, new._only_fast = fast, only
         new._open, new._native, new._choice = open_runs, None, choice
+        new._process = os.getpid()
         return new
+
+    def __repr__(self) -> str:
+        engine = "native" if self._fast is None else "ctranslate2"
+        return f"<Translator {', '.join(map(str, self.folders))}, engine {engine}>"
 
     @property
     def runs(self) -> "tuple[Run, ...]":
         """The models themselves."""
+        self._check_process()
         return self._load_native().runs
 
     def observed(self, observe: "Observe") -> Self:
@@ -101,30 +114,44 @@ class Translator:
         other._observers = (*self._observers, observe)
         return other
 
-    def __call__(
+    def __call__(  # noqa: PLR0913  # each by its name: what can be said of one translation
         self,
         text: str,
         *,
         beam: int | None = None,
+        n_best: int | None = None,
+        prefix: str = "",
+        forbidden: Sequence[str] = (),
         look: bool = False,
         settings: DecodingSettings | None = None,
         changes: "Sequence[Wish]" = (),
         unknown: Mapping[str, str] | None = None,
+        split: bool | None = None,
     ) -> Answer:
-        """The translation of one line; `look` keeps what was attended to, as `changes` do."""
-        wanted = search_settings(settings or self.settings, beam=beam)
-        if look or changes:
-            return self.look(text, wanted, changes=changes, unknown=unknown)
-        return self.translate([text], wanted, unknown=unknown)[0]
+        """The translation of one line; `look` keeps what was attended to, as `changes` do.
 
-    def look(
+        `n_best` asks for several candidates. All else is as in `translate`.
+        """
+        search = search_settings(
+            settings or self.settings, beam=beam, n_best=n_best, unknown=unknown is not None
+        )
+        wanted = Wanted(search, prefix, forbidden, unknown=unknown, observers=self._observers)
+        if look or changes:
+            return self._look(text, wanted, changes, split)
+        return self.answer([text], wanted, split=split)[0]
+
+    def look(  # noqa: PLR0913  # each by its name, as in `__call__`
         self,
         text: str,
         settings: DecodingSettings | None = None,
         *,
         changes: "Sequence[Wish]" = (),
         tree: bool = False,
+        n_best: int | None = None,
+        prefix: str = "",
+        forbidden: Sequence[str] = (),
         unknown: Mapping[str, str] | None = None,
+        split: bool | None = None,
     ) -> Answer:
         """The translation of one line with what was attended to.
 
@@ -132,42 +159,97 @@ class Translator:
         flattened or a word forced to look elsewhere, and `before` holds the one without them. With
         `tree` all hypotheses of the search are kept; of a line in several parts, the first's.
         """
-        answer: Answer = late.native().look(self, text, settings, changes, unknown, tree=tree)
-        return answer
+        search = search_settings(
+            settings or self.settings, n_best=n_best, unknown=unknown is not None
+        )
+        wanted = Wanted(search, prefix, forbidden, unknown=unknown, observers=self._observers)
+        return self._look(text, wanted, changes, split, tree=tree)
 
-    def translate(
+    def translate(  # noqa: PLR0913  # each by its name, as in `__call__`
         self,
         texts: Sequence[str],
         settings: DecodingSettings | None = None,
         *,
+        n_best: int | None = None,
         prefix: str = "",
         forbidden: Sequence[str] = (),
         look: bool = False,
         changes: "Sequence[Change]" = (),
         first: int = 0,
         unknown: Mapping[str, str] | None = None,
+        split: bool | None = None,
     ) -> list[Answer]:
         """The translation of each text, in order: N in, N out.
 
-        Line breaks and tabs, in a text or in what a model makes of it, become spaces. Answers begin
-        with `prefix` and hold none of the `forbidden` words. `changes` are made to the attention.
-        `first` is the number of the first text, by which samples are drawn: texts that are given
-        in several calls are then sampled as in one.
+        The sentences of a text are translated one by one, and what is no sentence, such as a number
+        or a URL, comes back as it is, where the run has learned so (`input`). With `split` True
+        sentences are split whatever it has learned; with False a text goes in whole, and line
+        breaks and tabs in it become spaces.
+
+        Answers begin with `prefix` and hold none of the `forbidden` words. `changes` are made to
+        the attention. `first` is the number of the first text, by which samples are drawn: texts
+        that are given in several calls are then sampled as in one.
 
         With `unknown`, a dictionary, a model may say that a word is unknown to it. In its place
         stands the entry of the source word that it attends to, or where there is none a copy of
         that word: an empty dictionary copies all. `⁇` shows where unknown words are allowed by the
         settings alone.
         """
-        settings = search_settings(settings or self.settings, unknown=unknown is not None)
-        wanted = Wanted(settings, prefix, forbidden, look, changes, first, unknown, self._observers)
+        search = search_settings(
+            settings or self.settings, n_best=n_best, unknown=unknown is not None
+        )
+        wanted = Wanted(search, prefix, forbidden, look, changes, first, unknown, self._observers)
+        return self.answer(texts, wanted, split=split)
+
+    def answer(
+        self, texts: Sequence[str], wanted: Wanted, *, split: bool | None = None
+    ) -> list[Answer]:
+        """What `translate` gives, by all that is wanted in one."""
+        self._check_process()
+        check_texts("texts", texts)
+        check_texts("forbidden", wanted.forbidden)
         engine = self._choose(wanted)
         texts = [mend(text) for text in texts]
-        lines = read_together(texts, self.sources, self.limit)
+        lines = read_together(texts, self.sources, self.limit, self._split(split))
         return [
-            write_answer(text, line, said.parts, self.target, said.attention)
+            write_answer(text, line, said.parts, self.target, said.looks)
             for text, line, said in zip(texts, lines[0], engine.speak(lines, wanted), strict=True)
         ]
+
+    def segment(self, text: str, *, split: bool | None = None) -> Segments:
+        """What of a text is translated, part by part, and what stays as it is: see `translate`.
+
+        With `split` False the parts are its lines.
+        """
+        settings = self._split(split)
+        return cut_lines(text) if settings is None else segment(text, settings)
+
+    def _look(
+        self,
+        text: str,
+        wanted: Wanted,
+        changes: "Sequence[Wish]",
+        split: bool | None,
+        *,
+        tree: bool = False,
+    ) -> Answer:
+        found: Answer = late.native().look(self, text, wanted, changes, split, tree=tree)
+        return found
+
+    def _check_process(self) -> None:
+        """An error in a process that was forked from the one which loaded the translator."""
+        if os.getpid() != self._process:
+            raise RunError(
+                f"{self!r} was loaded by process {self._process}, and this is another, "
+                f"{os.getpid()}, forked from it without the threads that translate: it would hang. "
+                "Start processes with multiprocessing.get_context('spawn') and load it in each"
+            )
+
+    def _split(self, split: bool | None) -> InputSettings | None:
+        """How texts are taken apart; None: not at all."""
+        if split is None:
+            return self.input
+        return self.input.model_copy(update={"split_sentences": True}) if split else None
 
     def engine_for(self, settings: DecodingSettings | None = None) -> EngineName:
         """Which engine translates plain lines with these settings, or with the run's own."""

@@ -7,7 +7,6 @@ dictionary takes the place of the unknown one, or else the word itself.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 from regard.errors import SettingsError
@@ -132,5 +131,4 @@ def translate_word(word: str, dictionary: Mapping[str, str]) -> str:
 
 def _cut_parts(line: Line, tokenizer: Tokenizer) -> Iterator[Cut]:
     """The parts of a line with the stretches of its text that their tokens are for."""
-    surfaces = iter(tokenizer.surfaces(line.text))
-    return (Cut(part, list(islice(surfaces, len(part)))) for part in line.parts)
+    return map(Cut, line.parts, line.surfaces(tokenizer))

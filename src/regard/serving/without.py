@@ -18,7 +18,7 @@ def silence_each(
     many. None come of an answer that was not looked at.
     """
     for change in _changes(answer):
-        [changed] = translator.translate([answer.source], settings, changes=[change])
+        [changed] = translator.translate([answer.source], settings, changes=[change], split=False)
         yield {
             "part": change.part,
             "layer": change.layer,

@@ -24,6 +24,7 @@ LINES = [
     "Premier.",
     "Deuxième &amp; &lt;dernier&gt;&nbsp;",
     "un",
+    "42 &#8212; 43",
     "Paris",
     "un",
     "deux",

@@ -68,6 +68,7 @@ def test_what_is_said_is_found():
         "{\\an8}<i>Jane visite</i> l'Afrique.",
         "Bonjour.",
         "Salut!",
+        "♪",
         "Fin",
     ]
     assert read_subtitles(VTT).lines == [

@@ -11,7 +11,6 @@ from regard.serving.inline.pieces import (
     keeps,
     markup_of,
     parse,
-    says,
 )
 
 
@@ -93,14 +92,6 @@ def test_tags_may_lie_as_deep_as_they_like():
 def test_characters_are_read_by_their_names():
     [text] = parse("l&#39;&Eacute;t&eacute; &amp; &#x41; AT&T &nonsense; &copy")
     assert text.text == "l'Été & A AT&T &nonsense; &copy"
-
-
-def test_letters_say_something_and_digits_where_they_count():
-    assert says("1 a")
-    assert says("日")
-    assert not says("12:30 — …")
-    assert says("12:30 — …", digits=True)
-    assert not says("— …", digits=True)
 
 
 def test_whether_markup_is_kept():

@@ -6,7 +6,8 @@ import pytest
 from regard.serving.inline.pieces import parse
 from regard.serving.inline.placing import Placer
 from regard.serving.inline.plain import flatten
-from regard.serving.inline.sides import Blocks, Side, Span, block
+from regard.serving.inline.sides import Blocks, Side, block
+from regard.text.sentences import Span
 
 
 def side(text):

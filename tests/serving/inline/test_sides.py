@@ -3,7 +3,8 @@ import re
 import numpy as np
 import pytest
 
-from regard.serving.inline.sides import Blocks, Side, Span, block
+from regard.serving.inline.sides import Blocks, Side, block
+from regard.text.sentences import Span
 
 
 def side(text):

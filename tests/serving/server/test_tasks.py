@@ -85,10 +85,10 @@ def test_markup_is_carried(translator):
 def test_lines_with_markup_are_read_whole_where_asked(translator):
     two = f"{SENTENCES[0]} {SENTENCES[1]}"
     apart, whole = (
-        Carry(translator.settings, sentences=sentences)(translator, [two], Audience())[0]
-        for sentences in (True, False)
+        Carry(translator.settings, split=split)(translator, [two], Audience())[0]
+        for split in (True, False)
     )
-    assert whole == translator(two).text
+    assert whole == translator(two, split=False).text
     assert apart == f"{translator(SENTENCES[0]).text} {translator(SENTENCES[1]).text}"
 
 

@@ -10,9 +10,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from regard.serving.formats.document import Document, Segment, Segments
-from regard.serving.inline.pieces import Element, Piece, Text, is_kept, parse, says
+from regard.serving.formats.document import Document
+from regard.serving.inline.pieces import Element, Piece, Text, is_kept, parse
 from regard.serving.inline.scanning import Stretch, scan
+from regard.text.segments import Segment, Segments
 
 INLINE = frozenset(
     re.findall(
@@ -32,7 +33,7 @@ _COLUMNS = re.compile(r"(\s*\n\s*|\s{2,}|\t)")
 def read_html(document: str) -> Document:
     """The blocks of a document, or fragment, and what is around them.
 
-    Broken markup stays as broken as it is. A block without letters is not translated.
+    Broken markup stays as broken as it is. A block without text is not translated.
     """
     reader = _Reader()
     for stretch in scan(document):
@@ -124,6 +125,6 @@ def _says(pieces: Sequence[Piece]) -> bool:
     return any(
         _says(piece.inside)
         if isinstance(piece, Element)
-        else isinstance(piece, Text) and says(piece.text)
+        else isinstance(piece, Text) and bool(piece.text.strip())
         for piece in pieces
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-from regard.serving.inline.pieces import OVERRIDE, Text, says
+from regard.serving.inline.pieces import OVERRIDE, Text
 from regard.serving.inline.scanning import scan
 
 SEAM = "<cue-seam/>"
@@ -71,8 +71,10 @@ class Subtitles:
         rest = iter(answers)
         shown: dict[int, Sequence[str]] = {}
         for group in self._groups():
-            said = [_one_line(next(rest)) for _ in _lines_of(group)]
-            shown |= zip(map(id, group), _share_out(group, said), strict=True)
+            lines = _lines_of(group)
+            said = [_one_line(next(rest)) for _ in lines]
+            if said != lines:  # what comes back as it is keeps its line breaks
+                shown |= zip(map(id, group), _share_out(group, said), strict=True)
         return "".join(_write(shown.get(id(cue), cue.lines), cue.ends) for cue in self.cues)
 
     def _groups(self) -> Iterator[list[Cue]]:
@@ -114,13 +116,17 @@ def _begins(lines: Sequence[str], place: int) -> bool:
 
 
 def _cue(lines: tuple[str, ...], ends: tuple[str, ...]) -> Cue:
-    return Cue(lines, ends, says=says(_bare("\n".join(lines))))
+    return Cue(lines, ends, says=bool(_bare("\n".join(lines)).strip()))
 
 
 def _bare(text: str) -> str:
     """What is read of a text."""
     shown = (OVERRIDE.sub("", one.text) for one in scan(text) if one.kind == "text")
     return "".join(Text(one).text for one in shown)
+
+
+def _has_word(text: str) -> bool:
+    return any(letter.isalnum() for letter in _bare(text))
 
 
 def _goes_on(cue: Cue, after: Cue) -> bool:
@@ -156,7 +162,7 @@ def _share_out(group: Sequence[Cue], said: Sequence[str]) -> list[list[str]]:
         spoken = zip(first.lines, said, strict=True)
         return [[_dash(line) + translated for line, translated in spoken]]
     texts = _SEAMS.split(said[0])
-    if not all(says(_bare(text)) for text in texts) or len(texts) != len(group):
+    if not all(map(_has_word, texts)) or len(texts) != len(group):
         whole = _SEAMS.sub(" ", said[0])
         texts = _break(whole, [len(_bare(cue.text)) for cue in group])
     texts[0] = _dash(first.text) + texts[0]

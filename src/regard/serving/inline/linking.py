@@ -12,8 +12,8 @@ from regard.inspection.lexical import Cut, cut_text, word_axis
 from regard.inspection.record import Axis
 from regard.recipes.run_folder import Run
 from regard.serving.aligning import Worded, attend_words
-from regard.serving.inline.sides import Span
 from regard.text.lists import WordTokenizer
+from regard.text.sentences import Span
 from regard.text.tokenizer import Tokenizer
 from regard.text.word_units import has_unspaced, split_units, unit_spans
 

@@ -9,37 +9,16 @@ from dataclasses import dataclass
 from typing import NamedTuple, Union
 
 from regard.serving.inline.scanning import Stretch, scan
+from regard.text.codes import ADDRESS, CODE, REFERENCE
 
 VERBATIM = frozenset(["code", "kbd", "samp", "tt", "var", "math", "svg"])
 """Elements whose content is no language."""
 DEPTH = 64
 """Tags within tags: those that lie deeper are not paired."""
 
-REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-"""A character written by its name or number."""
-_CONVERSION = r"[#0+-]*\d*(?:\.\d+)?[diouxXeEfFgGcrsa@](?![A-Za-z])"
-PLACEHOLDER = re.compile(
-    r"\{\{[^{}\n]{1,200}\}\}"  # {{x}}
-    r"|\$\{[^{}\n]{1,200}\}"  # ${x}
-    r"|\{[\w.!:\[\],#+*^%-]{0,80}\}"  # {}, {name}, {0:.2f}
-    rf"|%\([\w.]{{1,80}}\){_CONVERSION}"  # %(name)d
-    rf"|(?<![\w%])%(?:\d{{1,2}}\$)?{_CONVERSION}"  # %s, %1$s
-    r"|(?<![\w%])%L?\d{1,2}(?!\w)"  # %1
-    r"|\$[A-Za-z_]\w*"  # $VAR
-)
-_ADDRESSED = rf"(?:&amp;|(?!{REFERENCE.pattern})[^\s<>\"])+(?:(?<=[\w/#&=])|(?<=&amp;))"
-"""Up to a reference: `&gt;` and `&nbsp;` stand behind an address, not in it."""
-ADDRESS = re.compile(
-    rf"(?:https?|ftp)://{_ADDRESSED}|(?<![\w.@])www\.{_ADDRESSED}"
-    r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",
-    re.IGNORECASE,
-)
 OVERRIDE = re.compile(r"\{\\[^{}\n]*\}")
 """Of a subtitle: {\\an8}."""
-_HELD = re.compile(
-    f"(?P<override>{OVERRIDE.pattern})|(?:{ADDRESS.pattern})|(?:{PLACEHOLDER.pattern})",
-    re.IGNORECASE,
-)
+_HELD = re.compile(f"(?P<override>{OVERRIDE.pattern})|{CODE.pattern}", re.IGNORECASE)
 _KEPT = re.compile(
     r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*(?:"[^"]*|'[^']*|)\bnotranslate\b""",
     re.IGNORECASE,
@@ -126,11 +105,6 @@ def parse(text: str) -> tuple[Piece, ...]:
             stack[-1].inside.append(Atom(stretch.text, stretch.name in ("br", "hr")))
     _unwind(stack, 1)
     return tuple(stack[0].inside)
-
-
-def says(text: str, *, digits: bool = False) -> bool:
-    """Whether there is anything to translate: a letter, or a digit where those count."""
-    return any(letter.isalnum() if digits else letter.isalpha() for letter in text)
 
 
 def opens(piece: Piece) -> frozenset[str]:

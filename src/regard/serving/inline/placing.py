@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from regard.serving.inline.plain import Node, Standing, Wrapped
 from regard.serving.inline.scanning import RAW
-from regard.serving.inline.sides import Along, Blocks, Side, Span
+from regard.serving.inline.sides import Along, Blocks, Side
+from regard.text.sentences import Span
 
 HALF = 0.5
 """A word belongs to the tags around more than this share of what it comes from."""

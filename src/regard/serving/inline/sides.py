@@ -10,18 +10,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.text.sentences import Span
+
 OPENING = frozenset("([{«“„‘‚‹「『《〈（［【¿¡")
 """Marks that belong to the word behind them, though a space may be between."""
 NEARNESS = 0.5
 """What it counts that neighbours stay neighbours, where a whole word on its side counts 1."""
 _TOKEN = re.compile(r"\S+")
-
-
-class Span(NamedTuple):
-    """Characters of a text: from `first` to before `last`."""
-
-    first: int
-    last: int
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,10 @@ def check_texts(texts: Sequence[str], settings: ServerSettings) -> None:
         )
 
 
-async def lay_out_aside(texts: Sequence[str], settings: ServerSettings) -> Layout:
-    """The lines or sentences of texts."""
-    work = partial(lay_out, texts, sentences=settings.sentences)
+async def lay_out_aside(served: Served, texts: Sequence[str], settings: ServerSettings) -> Layout:
+    """The sentences of texts, or their lines where the model takes those whole."""
+    segment = partial(served.translator.segment, split=settings.sentences)
+    work = partial(lay_out, texts, segment)
     return await aside(sum(map(len, texts)), work)
 
 

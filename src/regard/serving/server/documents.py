@@ -37,7 +37,7 @@ async def translate_documents(
             400, f"a line of {longest} characters is longer than the {most} allowed; break it"
         )
     costs = await count_tokens(served, lines)
-    task = Carry(settings, sentences=service.settings.sentences)
+    task = Carry(settings, split=service.settings.sentences)
     answers = await service.run(request, served, task, lines, costs)
     return await asyncio.to_thread(_put_together, documents, answers)
 

@@ -1,38 +1,27 @@
-"""Texts -> the lines to translate, and translated lines -> texts laid out as they were."""
+"""Texts -> the sentences to translate, and translated sentences -> texts laid out as they were."""
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from regard.serving.answer import Answer
-from regard.serving.inline.sentences import split_sentences
-
-ENDS = "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"
-"""What `str.splitlines` cuts behind."""
-
-
-class Slot(NamedTuple):
-    """A line of a text, or a sentence of a line."""
-
-    number: int | None
-    """Among the lines to translate; none for a blank line."""
-    end: str
-    """What stands behind it, or all of a blank one."""
+from regard.text.segments import Segments
 
 
 class Layout(NamedTuple):
     """Texts taken apart."""
 
-    lines: list[str]
-    """Those that are not blank, in order."""
-    texts: list[list[Slot]]
+    texts: list[Segments]
+
+    @property
+    def lines(self) -> list[str]:
+        """What is to be translated, in order."""
+        return [line for text in self.texts for line in text.lines]
 
     def fill(self, lines: Sequence[str]) -> list[str]:
         """Each text, with others in the place of its lines."""
-        return [
-            "".join(("" if slot.number is None else lines[slot.number]) + slot.end for slot in text)
-            for text in self.texts
-        ]
+        rest = iter(lines)
+        return [text.join(list(islice(rest, len(text.lines)))) for text in self.texts]
 
     def best(self, answers: Sequence[Answer]) -> list[str]:
         """The best translation of each text."""
@@ -50,32 +39,9 @@ class Layout(NamedTuple):
         return [list(dict.fromkeys(ways))[1:] for ways in zip(*ranked, strict=True)]
 
 
-def lay_out(texts: Sequence[str], *, sentences: bool = True) -> Layout:
-    """The lines of texts, or the sentences of their lines."""
-    layout = Layout([], [])
-    for text in texts:
-        slots = []
-        for whole in text.splitlines(keepends=True):
-            line = whole.rstrip(ENDS)
-            if not line.strip():
-                slots.append(Slot(None, whole))
-                continue
-            for piece, behind in _pieces(line) if sentences else [(line, "")]:
-                slots.append(Slot(len(layout.lines), behind))
-                layout.lines.append(piece)
-            slots[-1] = slots[-1]._replace(end=slots[-1].end + whole[len(line) :])
-        layout.texts.append(slots)
-    return layout
-
-
-def _pieces(line: str) -> Iterator[tuple[str, str]]:
-    """The sentences of a line, and the space behind each; one where scripts without spaces have
-    none, since others have."""
-    spans = split_sentences(line)
-    starts = [0, *(span.first for span in spans[1:]), len(line)]
-    for (first, last), span in zip(pairwise(starts), spans, strict=True):
-        behind = line[span.last : last] or (" " if last < len(line) else "")
-        yield line[first : span.last], behind
+def lay_out(texts: Sequence[str], segment: Callable[[str], Segments]) -> Layout:
+    """Texts taken apart by `segment`."""
+    return Layout([segment(text) for text in texts])
 
 
 def _ranked(answer: Answer, rank: int) -> str:

@@ -55,8 +55,9 @@ class ServerSettings(Settings):
     """Most alternatives to a translation that may be asked for."""
     max_beam: PositiveInt = 16
     """Widest beam that may be asked for."""
-    sentences: bool = True
-    """Whether the sentences of a line are translated one by one, as most models have learned to."""
+    sentences: bool | None = None
+    """Whether the sentences of a line are translated one by one, and what is no sentence comes back
+    as it is, or lines go in whole; none: as each run has learned."""
     origins: tuple[Annotated[str, AfterValidator(_check_origin)], ...] = ()
     """Origins whose pages may call the server (CORS); none by default, * is any."""
     hosts: tuple[str, ...] = ()

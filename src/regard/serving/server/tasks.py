@@ -31,7 +31,7 @@ class Leaving(Observe):
 
 @dataclass(frozen=True)
 class Translate:
-    """Lines -> answers."""
+    """Sentences -> answers."""
 
     settings: DecodingSettings
     streamed: bool = False
@@ -42,12 +42,13 @@ class Translate:
     ) -> list[Answer]:
         if self.streamed:
             told = translator.observed(Telling(translator.target, crowd.tell))
-            return told.translate(lines, self.settings)
+            return told.translate(lines, self.settings, split=False)
         if translator.engine_for(self.settings) == "native" and not translator.on_gpu:
-            return translator.observed(Leaving(crowd.waits)).translate(lines, self.settings)
+            told = translator.observed(Leaving(crowd.waits))
+            return told.translate(lines, self.settings, split=False)
         # others are faster than people are to leave: only who has left is left out
         wanted = [line if crowd.waits(number) else "" for number, line in enumerate(lines)]
-        return translator.translate(wanted, self.settings)
+        return translator.translate(wanted, self.settings, split=False)
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,13 @@ class Carry:
     """
 
     settings: DecodingSettings
-    sentences: bool = True
+    split: bool | None = None
 
     def __call__(self, translator: Translator, lines: Sequence[str], crowd: Crowd, /) -> list[str]:
         if not translator.on_gpu:  # where nobody has the time to leave
             told = Leaving(lambda _: any(map(crowd.waits, range(len(lines)))))
             translator = translator.observed(told)
-        return translate_markup(translator, lines, self.settings, sentences=self.sentences)
+        return translate_markup(translator, lines, self.settings, split=self.split)
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ class LookInto:
     ) -> list[LookDocument]:
         told, run = translator.observed(Leaving(crowd.waits)), translator.runs[0]
         answers = (
-            told.look(line, self.settings, changes=self.changes, tree=self.tree) for line in lines
+            told.look(line, self.settings, changes=self.changes, tree=self.tree, split=False)
+            for line in lines
         )
         name = run.folder.path.resolve().name
         return [look_document(one, model=name) for one in answers]

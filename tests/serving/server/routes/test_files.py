@@ -3,8 +3,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from regard.serving.formats.document import Segments
 from regard.serving.server.routes import files
+from regard.text.segments import Segments
 from servers import client
 
 PAIR = {"source": "fr", "target": "en"}
@@ -81,7 +81,7 @@ def test_a_line_too_long_for_a_model_is_refused(tiny_run):
         answer = send(narrow, "a.txt", b"short\n" + b"word " * 20)
         assert answer.status_code == 400
         said = answer.json()["error"]
-        assert said == "a line of 99 characters is longer than the 50 allowed; break it"
+        assert said == "a line of 100 characters is longer than the 50 allowed; break it"
         assert send(narrow, "a.txt", b"one line\n" * 20).status_code == 200
 
 

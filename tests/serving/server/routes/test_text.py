@@ -3,6 +3,7 @@ import shutil
 
 import pytest
 
+from regard.serving.markup import translate_markup
 from regard.serving.searching import search_settings
 from servers import client
 
@@ -264,3 +265,24 @@ def test_without_texts_no_language_is_detected(tiny_run, tmp_path):
         answer = server.post("/translate", json=auto)
         assert answer.status_code == 400
         assert "auto-en is not supported: no text to detect" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2026", "...", "😀", "https://example.com", "a@b.org", "- ", "1. ", "   ", "| Il part. | 12 |",
+     "Il part. Elle ne la visite pas.", "    - Il part.   😀", "Il part.\t12\tElle"],
+)  # fmt: skip
+def test_every_way_to_translate_a_text_gives_the_same(server, translator, text):
+    wanted = translator(text).text
+    assert translate_markup(translator, [text]) == [wanted]
+    for kind in ("text", "html"):
+        answer = server.post("/translate", json={"q": text, **PAIR, "format": kind})
+        assert answer.json()["translatedText"] == wanted
+    stream = server.post("/translate/stream", json={"q": text, **PAIR}).text
+    assert json.loads(stream.rsplit("data: ", 1)[1])["translatedText"] == wanted
+    sent = server.post("/translate_file", files={"file": ("a.txt", text.encode())}, data=PAIR)
+    address = sent.json()["translatedFileUrl"].partition("//")[2].partition("/")[2]
+    assert server.get(f"/{address}").content.decode() == wanted
+    look = server.post("/attention", json={"q": text, **PAIR}).json()
+    found = translator.segment(text).lines
+    assert look["target"]["text"] == (translator(found[0]).text if found else text)

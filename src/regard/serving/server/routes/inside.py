@@ -49,8 +49,8 @@ async def attention(
     settings = wanted(served, service.settings, alternatives=asked.alternatives, beam=asked.beam)
     task = LookInto(settings, tuple(asked.changes), asked.tree)
     async with service.in_time():
-        layout = await lay_out_aside([asked.q], service.settings)
-        lines = layout.lines or [asked.q]  # a blank text is a sentence without words
+        layout = await lay_out_aside(served, [asked.q], service.settings)
+        lines = layout.lines or [""]  # nothing to translate is a sentence without words
         chosen = lines[asked.sentence : asked.sentence + 1]
         if not chosen:
             raise RequestError(
@@ -60,6 +60,8 @@ async def attention(
             )
         costs = await count_tokens(served, chosen)
         found: list[LookDocument] = await service.run(request, served, task, chosen, costs)
+    if not layout.lines:  # it comes back as it is
+        found[0]["source"]["text"] = found[0]["target"]["text"] = asked.q
     look: SentenceLook = {**found[0], "sentence": asked.sentence, "sentences": len(lines)}
     return await answer_compressed(request, look)
 

@@ -68,7 +68,7 @@ async def translate_stream(
         if served is None:
             return StreamingResponse(_unchanged(asked, guess), media_type=EVENTS)
         settings = wanted(served, service.settings, alternatives=asked.alternatives)
-        layout = await lay_out_aside([asked.q], service.settings)
+        layout = await lay_out_aside(served, [asked.q], service.settings)
         costs = await count_tokens(served, layout.lines)
     news = asyncio.Queue[News | None]()
     loop = asyncio.get_running_loop()

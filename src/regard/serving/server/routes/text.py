@@ -99,7 +99,7 @@ async def _translate(
         settings = wanted(served, service.settings, alternatives=0)
         best = await translate_documents(service, request, served, read_html, texts, settings)
         return Ways(best, [[] for _ in texts])
-    layout = await lay_out_aside(texts, service.settings)
+    layout = await lay_out_aside(served, texts, service.settings)
     costs = await count_tokens(served, layout.lines)
     answers = await service.run(request, served, Translate(settings), layout.lines, costs)
     return Ways(layout.best(answers), layout.alternatives(answers, asked.alternatives))

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterator
-
-from regard.serving.inline.sides import Span
+from typing import NamedTuple
 
 _END = re.compile(
     r"(?P<marks>[.!?…։؟।॥]+[\"'»”’)\]]*(?: [»”])?)\s+(?=[^\w\s]*\s?(?P<next>[^\W_]))"
     r"|[。！？]+[」』）”’]*\s*(?=\S)"
 )
+_LAST = re.compile(r"[.!?…։؟।॥。！？][\"'»”’)\]」』）]*(?: ?[»”])?\s*\Z")
 _LAST_WORD = re.compile(r"[^\s(\[«“\"']*\Z")
 _INITIAL = re.compile(r"[^\W\d_]|\d{1,2}")
 _ABBREVIATIONS = frozenset(
@@ -22,6 +22,13 @@ _CONTEXT = 40
 """Characters before a full stop that may hold the word it is of."""
 
 
+class Span(NamedTuple):
+    """Characters of a text: from `first` to before `last`."""
+
+    first: int
+    last: int
+
+
 def split_sentences(text: str) -> list[Span]:
     """The sentences of `text`, in order; the spaces between them are in none.
 
@@ -29,6 +36,11 @@ def split_sentences(text: str) -> list[Span]:
     behind an initial, a short number (an ordinal, or an item of a list) or a common abbreviation.
     """
     return list(_split(text))
+
+
+def ends_sentence(text: str) -> bool:
+    """Whether a text ends as a sentence does."""
+    return _LAST.search(text) is not None
 
 
 def _split(text: str) -> Iterator[Span]:

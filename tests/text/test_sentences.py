@@ -1,6 +1,6 @@
 import pytest
 
-from regard.serving.inline.sentences import split_sentences
+from regard.text.sentences import split_sentences
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,41 @@
+"""Files that hold no text, known by their first bytes: read as lines they would be garbage."""
+
+from regard.errors import CorpusError
+
+KINDS = {
+    b"PK\x03\x04": "a zip archive, or a document that is one (.docx, .xlsx, .odt, .epub)",
+    b"PK\x05\x06": "an empty zip archive",
+    b"%PDF": "a PDF",
+    b"{\\rtf": "a document in rich text (RTF)",
+    b"\xd0\xcf\x11\xe0": "a document of an office program (.doc, .xls, .ppt)",
+    b"\x7fELF": "a program",
+    b"MZ\x90": "a program",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"GIF8": "a picture",
+    b"BZh": "compressed (bzip2)",
+    b"\xfd7zXZ": "compressed (xz)",
+    b"\x28\xb5\x2f\xfd": "compressed (zstd)",
+    b"7z\xbc\xaf": "a 7z archive",
+    b"ARROW1": "an Arrow file",
+    b"PAR1": "a Parquet file",
+    b"SQLite format 3": "a database",
+}
+"""What begins how."""
+FEWEST, SHARE = 8, 0.01
+"""Null bytes from which on a file is no text; a stray one in a text is told of by its line."""
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def refuse_binary(head: bytes, name: str) -> None:
+    """An error if a file that begins with `head` holds no text in UTF-8."""
+    if head.startswith(UTF16):
+        raise CorpusError(
+            f"{name}: UTF-16, and text is read as UTF-8; convert it: iconv -f UTF-16 -t UTF-8"
+        )
+    kind = next((kind for mark, kind in KINDS.items() if head.startswith(mark)), None)
+    nulls = head.count(0)
+    if kind is None and nulls >= FEWEST and nulls >= SHARE * len(head):
+        kind = f"binary: {nulls:,} of its first {len(head):,} bytes are null bytes"
+    if kind is not None:
+        raise CorpusError(f"{name}: not a text file but {kind}; save its text as UTF-8 first")

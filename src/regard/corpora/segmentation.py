@@ -1,0 +1,91 @@
+"""Training pairs -> whether lines hold sentences to split, and what of them is not translated.
+
+A model can only do what its pairs have shown it. One of dates has learned that `4 mar. 2021` is one
+thing, and one of numbers that `21` is to be written in words.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from regard.corpora.pairs import Pair
+from regard.text.segments import KINDS, InputSettings, Kind, kinds_of, mark_of
+from regard.text.sentences import ends_sentence, split_sentences
+
+FEWEST = 3
+"""Pairs that show that a kind of text is translated; fewer may be mistakes."""
+RARE = 2000
+"""A kind is translated if more than one pair in so many shows it, and most pairs of it do."""
+AGREEING = 0.7
+"""Share of the pairs of several sentences that have as many on both sides, if they are such."""
+USUAL = 0.5
+"""Share of pairs from which on something is what a model has learned to expect."""
+
+
+@dataclass
+class Segmentation:
+    """What some training pairs show of sentences, and of text that is none."""
+
+    pairs: int = 0
+    ended: int = 0
+    """Sources that end as sentences do."""
+    several: int = 0
+    """Sources of several sentences."""
+    agreeing: int = 0
+    """Those of them whose target has as many."""
+    changed: Counter[Kind] = field(default_factory=Counter)
+    """Pairs whose source is of a kind alone, or begins with it, and whose target is another."""
+    kept: Counter[Kind] = field(default_factory=Counter)
+
+    def add(self, pair: Pair) -> None:
+        """Count a pair."""
+        source, target = pair.source.strip(), pair.target.strip()
+        self.pairs += 1
+        self.ended += ends_sentence(source)
+        sentences = len(split_sentences(source))
+        if sentences > 1:
+            self.several += 1
+            self.agreeing += sentences == len(split_sentences(target))
+        counts = self.kept if source == target else self.changed
+        counts.update(kinds_of(source) or ())
+        if mark := mark_of(source):
+            counts = self.kept if target.startswith(mark.rstrip()) else self.changed
+            counts.update(("layout",))
+
+    def __str__(self) -> str:
+        """Why these settings, in one plain sentence without its full stop."""
+        count = max(1, self.pairs)
+        said = [
+            f"of the training sources {self.ended / count:.0%} end as a sentence does and "
+            f"{self.several / count:.0%} hold several"
+        ]
+        said += [f"{kind} are translated" for kind in KINDS if self.translates(kind)]
+        return "; ".join(said)
+
+    def settings(self) -> InputSettings:
+        """What follows from the pairs."""
+        split = self.splits()
+        kinds = tuple(kind for kind in KINDS if not self.translates(kind))
+        if not split:  # lines that are no sentences are no items of lists either
+            kinds = tuple(kind for kind in kinds if kind != "layout")
+        return InputSettings(split_sentences=split, pass_through=kinds)
+
+    def splits(self) -> bool:
+        """Whether lines are to be split: pairs of several sentences are rare, or no other kind."""
+        if self.several > max(FEWEST, self.pairs / RARE):
+            agree = self.agreeing >= AGREEING * self.several
+            return agree and self.several < USUAL * self.pairs
+        return self.ended >= USUAL * self.pairs
+
+    def translates(self, kind: Kind) -> bool:
+        """Whether text of a kind is translated."""
+        changed = self.changed[kind]
+        return changed > max(FEWEST, self.pairs / RARE) - 1 and changed > self.kept[kind]
+
+
+def measure_segmentation(pairs: Iterable[Pair]) -> Segmentation:
+    """What some training pairs show."""
+    found = Segmentation()
+    for pair in pairs:
+        found.add(pair)
+    return found

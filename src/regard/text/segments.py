@@ -1,0 +1,198 @@
+"""A text -> its sentences, and what stays as it is around and between them.
+
+Every way to translate a text begins here: lines, documents, requests to a server. What the segments
+of a text hold, in their order, is the text.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, NamedTuple, get_args
+
+from regard.settings import Settings
+from regard.text.codes import CODE
+from regard.text.sentences import split_sentences
+
+Kind = Literal["codes", "layout", "numbers", "symbols"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+LINE_BREAK = re.compile("[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+"""What `str.splitlines` cuts at."""
+_MARK = re.compile(r"[\s\ufeff]*+(?:(?:[-*+•–—>#]+|\d{1,3}[.)])(?:[ \t][\s\ufeff]*+|\Z))*+")
+"""Indentation, bullets, and the number of an item."""
+_CELLS = re.compile(r"(\t+|\s{3,}|(?<!\S)\|+(?!\S))")
+_ROW = re.compile(r"\|.*\|")
+_ROW_CELLS = re.compile(r"(\t+|\s{3,}|\|+)")
+_CODE_SIGN = re.compile(r"[@{%$]|://|www\.", re.IGNORECASE)
+"""What every code has: looking for codes takes longer."""
+_BLANK = re.compile(r"[\s\ufeff]")
+_EMOJI = re.compile(r"[\s\u2600-\u27bf\u2b00-\u2bff\ufe0f\u200d\U0001f000-\U0001faff]")
+"""Or the space beside it."""
+_UNSPACED_END = re.compile(r"[。！？」』）、，]\Z")
+
+
+class InputSettings(Settings):
+    """Which parts of a line are translated, and whether together."""
+
+    split_sentences: bool = True
+    """Whether the sentences of a line are translated one by one. auto: if the training pairs are
+    of one sentence each, or of several that agree on both sides."""
+    pass_through: tuple[Kind, ...] = KINDS
+    """What comes back as it is. codes: URLs, e-mail addresses and placeholders; numbers: numbers,
+    dates and times without letters; symbols: punctuation and emoji; each where no word is beside it
+    in its sentence. layout: bullets, numbers of items, bars and wide spaces between cells. auto:
+    all that the training pairs do not show to be translated."""
+
+
+class Segment(NamedTuple):
+    """A stretch of a text."""
+
+    text: str
+    says: bool = False
+    """Whether it is translated; all else stays as it is."""
+
+
+@dataclass(frozen=True)
+class Segments:
+    """A text whose every part is kept or translated alone."""
+
+    parts: Sequence[Segment]
+
+    @property
+    def lines(self) -> list[str]:
+        """What is to be translated, in order."""
+        return [part.text for part in self.parts if part.says]
+
+    def join(self, answers: Sequence[str], /) -> str:
+        """The text with the translation of each line in its place."""
+        return "".join(self.write(answers))
+
+    def write(self, answers: Sequence[str], /) -> list[str]:
+        """What stands for each part, with the translation of each line in its place.
+
+        Between sentences a space is written or not as the language that they are now in has it.
+        """
+        rest = iter(answers)
+        written = [next(rest) if part.says else part.text for part in self.parts]
+        says = [number for number, part in enumerate(self.parts) if part.says]
+        for first, second in pairwise(says):
+            between = "".join(written[first + 1 : second])
+            if between not in ("", " ") or not written[first]:
+                continue
+            space = "" if _UNSPACED_END.search(written[first]) else " "
+            written[first + 1 : second] = [""] * (second - first - 1)
+            if second - first > 1:
+                written[first + 1] = space
+            else:
+                written[second] = space + written[second]
+        return written
+
+
+def segment(text: str, settings: InputSettings) -> Segments:
+    """The sentences of a text, or its lines where those are not split, and all that is between."""
+    return Segments(
+        [
+            one
+            for line, breaks in _lines_of(text)
+            for one in ([Segment(line)] if breaks else _cut_line(line, settings))
+        ]
+    )
+
+
+def cut_lines(text: str) -> Segments:
+    """The lines of a text, whole, and the breaks between them."""
+    return Segments(
+        [Segment(one, bool(one.strip()) and not breaks) for one, breaks in _lines_of(text)]
+    )
+
+
+def kinds_of(text: str) -> frozenset[Kind] | None:
+    """What a text consists of that is no language; None: it holds words."""
+    rest, codes = CODE.subn(" ", text) if _CODE_SIGN.search(text) else (text, 0)
+    if any(letter.isalpha() for letter in rest):
+        return None
+    found: set[Kind] = {"codes"} if codes else set()
+    if any(letter.isalnum() for letter in rest):
+        found.add("numbers")
+    return frozenset(found or {"symbols"})
+
+
+def mark_of(line: str) -> str:
+    """The indentation, bullet or number that a line begins with."""
+    found = _MARK.match(line)
+    assert found is not None  # it may be empty
+    return found[0]
+
+
+def _lines_of(text: str) -> Iterator[tuple[str, bool]]:
+    """The lines of a text and what breaks them, in turn; whether it is that."""
+    place = 0
+    for end in LINE_BREAK.finditer(text):
+        yield text[place : end.start()], False
+        yield end[0], True
+        place = end.end()
+    yield text[place:], False
+
+
+def _cut_line(line: str, settings: InputSettings) -> Iterator[Segment]:
+    """The cells of a line, and the layout around them."""
+    if "layout" not in settings.pass_through:
+        yield from _cut_cell(line, settings)
+        return
+    mark = mark_of(line)
+    if mark:
+        yield Segment(mark)
+    rest = line[len(mark) :]
+    cells = _ROW_CELLS if _ROW.fullmatch(rest.strip()) else _CELLS
+    for number, piece in enumerate(cells.split(rest)):
+        if number % 2:
+            yield Segment(piece)
+        else:
+            yield from _cut_cell(piece, settings)
+
+
+def _cut_cell(text: str, settings: InputSettings) -> Iterator[Segment]:
+    """The sentences of a cell, and the space around them."""
+    before, inner, behind = _trim(text, _BLANK)
+    if before:
+        yield Segment(before)
+    if inner:
+        spans = split_sentences(inner) if settings.split_sentences else [(0, len(inner))]
+        place = 0
+        for first, last in spans if not _stays(inner, settings) else ():
+            if place < first:
+                yield Segment(inner[place:first])
+            yield from _cut_sentence(inner[first:last], settings)
+            place = last
+        if place < len(inner):
+            yield Segment(inner[place:])
+    if behind:
+        yield Segment(behind)
+
+
+def _cut_sentence(text: str, settings: InputSettings) -> Iterator[Segment]:
+    """A sentence without the emoji at its ends, or what is none."""
+    if _stays(text, settings):
+        yield Segment(text)
+        return
+    before, inner, behind = "", text, ""
+    if "symbols" in settings.pass_through:
+        before, inner, behind = _trim(text, _EMOJI)
+    yield from (Segment(one, one is inner) for one in (before, inner, behind) if one)
+
+
+def _stays(text: str, settings: InputSettings) -> bool:
+    found = kinds_of(text)
+    return found is not None and found.issubset(settings.pass_through)
+
+
+def _trim(text: str, outer: re.Pattern[str]) -> tuple[str, str, str]:
+    """What is before, in and behind a text whose first and last characters are not `outer`."""
+    last = len(text)
+    while last and outer.match(text[last - 1]):
+        last -= 1
+    first = 0
+    while first < last and outer.match(text[first]):
+        first += 1
+    return text[:first], text[first:last], text[last:]

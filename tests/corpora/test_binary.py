@@ -1,0 +1,40 @@
+import gzip
+import io
+import zipfile
+
+import pytest
+
+from regard.corpora.binary import refuse_binary
+from regard.corpora.readers import read_bytes, read_lines
+from regard.errors import CorpusError
+
+
+def zipped():
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr("word/document.xml", "<w:t>Elle part.</w:t>")
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (zipped(), r"a zip archive, or a document that is one \(\.docx"),
+        (gzip.compress(zipped()), "a zip archive"),
+        (b"%PDF-1.7\n", "a PDF"),
+        (b"\x7fELF\x02", "a program"),
+        ("Elle part.\n".encode("utf-16"), "UTF-16.*iconv -f UTF-16"),
+        ("Elle part.\n".encode("utf-16-le"), "11 of its first 22 bytes are null bytes"),
+    ],
+)
+def test_what_is_no_text_is_refused_by_every_reader(tmp_path, content, found):
+    file = tmp_path / "letter.docx"
+    file.write_bytes(content)
+    for read in (read_bytes, lambda path: list(read_lines(path, replace=True))):
+        with pytest.raises(CorpusError, match=f"letter.docx: .*{found}"):
+            read(file)
+
+
+def test_a_stray_null_byte_is_no_reason():
+    refuse_binary(b"Elle\0part.\n", "a")
+    refuse_binary(b"", "a")
