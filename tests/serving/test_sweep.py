@@ -19,7 +19,7 @@ class Scripted:
     def __init__(self, runs, needed):
         self.runs, self.needed, self.asked = runs, needed, []
 
-    def translate(self, texts, settings=None, *, changes=()):
+    def translate(self, texts, settings=None, *, changes=(), split=None):
         self.asked.append(tuple(changes))
         texts = WRONG if any(map(self.needed, changes)) else RIGHT
         return [Answer("", (Candidate(text, 0.0, 0.0),)) for text in texts]
@@ -60,7 +60,7 @@ def test_what_a_removal_costs(runs):
 
 def test_heads_that_are_free_alone_may_not_be_together(runs):
     class Pair(Scripted):
-        def translate(self, texts, settings=None, *, changes=()):
+        def translate(self, texts, settings=None, *, changes=(), split=None):
             self.needed = lambda one: len(changes) > 1
             return super().translate(texts, settings, changes=changes)
 
