@@ -120,7 +120,8 @@ def read_corpus(pairs: int) -> Callable[[], object]:
             for path in sides.values():
                 path.write_text("\n".join(sentence() for _ in range(pairs)), encoding="utf-8")
             files = f"{{source: {sides['source']}, target: {sides['target']}}}"
-            recipe = load_recipe("own", [f"corpus.train={files}", "corpus.split.test=50"])
+            same = ("corpus.split.test=50", "text.source.size=8000")
+            recipe = load_recipe("own", [f"corpus.train={files}", *same])
             prepare(recipe, RunFolder(Path(folder) / "run"), Quiet())
 
     return work

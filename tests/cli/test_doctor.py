@@ -108,12 +108,14 @@ def test_own_files_with_held_out_ones_and_a_recipe(tmp_path):
     table = write(tmp_path, "t.tsv", map("\t".join, zip(*sentences(40, seed=2), strict=True)))
     shown = run(
         *("--source", source, "--target", target, "--test", table, "--recipe", "tiny.yaml"),
-        *("--set", "training.batch_tokens=256"),
+        *("--set", "training.batch_tokens=256", "--set", "training.schedule.warmup=auto"),
+        *("--set", "training.steps=90"),
     )
     assert shown.exit_code == 0
     assert "(tiny)" in shown.stdout
     assert "a step of 256" in shown.stdout
     assert "Training holds out 50 pairs for valid" in shown.stdout
+    assert "warmup 9: for a width of" in shown.stdout
 
 
 def test_a_file_of_pairs_may_be_named_alone(tmp_path):
@@ -121,6 +123,19 @@ def test_a_file_of_pairs_may_be_named_alone(tmp_path):
     shown = run(table, "--languages", "en-fr", "--no-trial")
     assert shown.exit_code == 0
     assert "en → fr" in shown.stdout
+
+
+def test_rules_of_cleaning_follow_the_corpus(tmp_path):
+    source = [f"go {n} times" for n in range(400)]
+    table = write(
+        tmp_path, "long.tsv", [f"{one}\t{'walk ' * (n % 4 + 20)}" for n, one in enumerate(source)]
+    )
+    said = json.loads(run(table, "--no-trial", "--json").stdout)
+    chosen = {choice["place"]: choice["value"] for choice in said["choices"]}
+    assert chosen["corpus.cleaning.leaks"] == "source"
+    assert chosen["corpus.cleaning.max_ratio"] > 12
+    assert said["splits"]["train"]["cleaning"]["kept"] == 400
+    assert said["leaking_pairs"] == 0
 
 
 def test_a_named_corpus_with_another_recipe():

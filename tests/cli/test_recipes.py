@@ -49,7 +49,8 @@ def test_a_file_of_ones_own(tmp_path):
 def test_the_schema_knows_every_setting():
     schema = json.loads(run("schema").stdout)
     assert set(schema["properties"]) == {
-        *("name", "about", "corpus", "text", "model", "training", "refinement", "decoding")
+        *("name", "about", "corpus", "text", "model", "training", "refinement", "decoding"),
+        "evaluation",
     }
     assert schema["$defs"]["TrainingSettings"]["properties"]["steps"]["description"]
 

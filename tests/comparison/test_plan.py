@@ -44,6 +44,14 @@ def test_a_plan_outlives_its_file():
     assert type(made).model_validate_json(made.model_dump_json()) == made
 
 
+def test_what_is_to_be_chosen_is_part_of_a_plan():
+    made = plan("training.steps=auto", "training.schedule.warmup=auto")
+    assert "training.steps" in made.entries[0].recipe.auto
+    assert type(made).model_validate_json(made.model_dump_json()) == made
+    [entry, _] = plan("training.steps=auto", budget=Budget(steps=7)).entries
+    assert (entry.recipe.training.steps, "training.steps" in entry.recipe.auto) == (7, False)
+
+
 def test_a_plan_keeps_its_tokenizer():
     begun = plan().cut_by("zh")
     check_same(begun, plan(), HERE)  # which asks for none

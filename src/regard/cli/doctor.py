@@ -94,7 +94,7 @@ def command(
     where = pick_device(device)
     whole = build_corpus(wanted.corpus)
     with err.status("reading") as status:
-        chosen = choose_cleaning(wanted, _first_pairs(whole))
+        chosen = choose_cleaning(wanted, _first_pairs(build_corpus(wanted.corpus)))
         wanted = wanted.settled(chosen)
         found = examine(
             whole,
