@@ -8,6 +8,7 @@ from regard.models.build import FAMILIES
 
 ORDER = [
     {"errors", "settings", "streams", "nouns", "types"},
+    {"manifest"},
     {"files", "kernels"},
     {"json_files", "yaml_files"},
     {"text", "attention"},

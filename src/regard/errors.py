@@ -25,6 +25,10 @@ class RunError(RegardError):
     """A run folder is missing, damaged, in use, or of another making."""
 
 
+class DamagedError(RunError):
+    """A file of a run is not what the run wrote."""
+
+
 class TrainingError(RegardError):
     """Training cannot go on: the loss is not a number, or beyond hope."""
 
@@ -39,3 +43,7 @@ class SearchError(RegardError):
 
 class MissingFontWarning(UserWarning):
     """No installed font has some letters of a figure, which shows boxes instead."""
+
+
+class RunWarning(UserWarning):
+    """Something about a run that a person should know, though it can be used."""

@@ -1,33 +1,41 @@
-"""Files that are written whole or not at all, and read only if they are plain ones."""
+"""Files that are written whole or not at all, entered in the manifest of their folder, and read
+only if they are plain ones."""
 
 import errno
+import fcntl
 import os
+import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from regard.errors import StorageError
+from regard.manifest import PART, digest_of, entered, find, forget, put
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def whole_file(path: Path, parts: Mapping[str, str] | None = None) -> Iterator[BinaryIO]:
     """A new file to write, which takes the place of `path` once all of it is on the disk.
 
     Whatever fails, and whenever the process is killed, `path` holds what it held before or all of
-    the new content.
+    the new content, and the manifest of a folder of ours, where it lies in one, lists what it
+    holds. `parts` are digests of what is in it, which are listed beside its own.
     """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished.unlink(missing_ok=True)  # of a killed process that had our number
         with unfinished.open("xb") as file:  # "x" follows no link
+            with suppress(OSError):  # a disk that knows no locks
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
             file.flush()
             os.fsync(file.fileno())
-        unfinished.replace(path)
-        _sync_folder(path.parent)
+        new = digest_of(unfinished) if find(path) else None
+        with entered(path, new, parts or {}):
+            put(unfinished, path)
     except OSError as error:
         raise storage_error(path, error) from error
     finally:
@@ -35,9 +43,9 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             unfinished.unlink(missing_ok=True)
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes, parts: Mapping[str, str] | None = None) -> None:
     """Make `path` hold `content`."""
-    with whole_file(path) as file:
+    with whole_file(path, parts) as file:
         file.write(content)
 
 
@@ -80,6 +88,18 @@ def growing_file(path: Path) -> Iterator[BinaryIO]:
         raise storage_error(path, error) from error
 
 
+def remove(path: Path) -> None:
+    """Remove a file, if it is there, from its folder and from the manifest."""
+    entry = find(path)
+    if not path.exists() and not (entry and entry.states):
+        return
+    try:
+        with entered(path, None, {}):
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise storage_error(path, error) from error
+
+
 def refuse_linked_folders(root: Path) -> None:
     """An error if a folder below `root` is a link: what is written there would go elsewhere.
 
@@ -94,6 +114,23 @@ def refuse_linked_folders(root: Path) -> None:
                 )
 
 
+def remove_tree(path: Path) -> None:
+    """Remove a folder, as far as that can be done, with all that is in it."""
+    shutil.rmtree(path, ignore_errors=True)
+    entry = find(path)
+    if entry is not None and not path.exists():
+        forget(entry.root, entry.name)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what processes that were killed have left unfinished in a folder of ours."""
+    for leftover in folder.glob(".*.part"):
+        if PART.fullmatch(leftover.name):
+            with suppress(OSError), leftover.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error while it is written
+                leftover.unlink(missing_ok=True)
+
+
 def storage_error(path: Path, error: OSError) -> StorageError:
     """What to tell a person whose disk did not take a file."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -101,12 +138,3 @@ def storage_error(path: Path, error: OSError) -> StorageError:
             f"{path}: the disk is full; what was written before is whole. Make room and try again"
         )
     return StorageError(f"{path}: cannot be written: {error.strerror or error}")
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename outlast a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

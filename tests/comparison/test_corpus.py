@@ -5,7 +5,9 @@ from regard.comparison.corpus import give_data, share_corpus
 from regard.comparison.folder import ComparisonFolder
 from regard.comparison.plan import Budget, Entry, entries_of, entry_of_run, make_plan
 from regard.errors import CorpusError
+from regard.files import write_whole
 from regard.recipes.prepare import prepare_data
+from regard.recipes.verification import verify
 
 
 @pytest.fixture
@@ -57,15 +59,14 @@ def test_a_finished_run_must_have_learned_from_the_same(folder, tiny_run):
 def test_a_run_gets_the_texts_that_were_read(folder):
     shared(folder, entries("plain"))
     entry: Entry = entries("plain")[0]
-    leftover = folder.run(entry).path / "data.copying"
-    leftover.mkdir(parents=True)
-    (leftover / "half.txt").write_text("of a killed copy")
+    folder.run(entry).claim()
+    write_whole(folder.run(entry).data / "train.source.txt", b"of a killed copy")
     give_data(entry, folder)
     notes = []
     data = prepare_data(entry.recipe, folder.run(entry), notes.append)
     assert notes == []
     assert len(list(data.read("test"))) == 16
-    assert not (data.folder / "half.txt").exists()
+    assert verify(folder.run(entry).path).whole
     (data.folder / "own.txt").write_text("kept")
     give_data(entry, folder)
     assert (data.folder / "own.txt").exists()

@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from flips import flip
 from regard.corpora.pairs import Pair
-from regard.errors import CorpusError, RunError
+from regard.errors import CorpusError, DamagedError, RunError
 from regard.evaluation.pharaoh import read_pharaoh
+from regard.manifest import is_intact
 from regard.recipes.load import make_recipe
 from regard.recipes.prepare import (
     load_data,
@@ -228,12 +230,13 @@ def test_a_corpus_without_gold_has_no_such_files(own, run):
     assert not prepared(own, run).gold("valid").exists()
 
 
-def test_data_that_are_gone(own, tmp_path):
+def test_data_that_are_gone(own, run):
+    run.mkdir()
     with pytest.raises(RunError, match="not a run"):
-        load_data(RunFolder(tmp_path))
-    RunFolder(tmp_path).save_recipe(own)
+        load_data(RunFolder(run))
+    RunFolder(run).save_recipe(own)
     with pytest.raises(RunError, match=r"its data are gone: .*prepared\.json is missing"):
-        load_data(RunFolder(tmp_path))
+        load_data(RunFolder(run))
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"\xff\n")])
@@ -262,6 +265,25 @@ def test_damaged_data(own, run, content, said):
         load_data(RunFolder(run))
     with pytest.raises(RunError, match="damaged"):
         prepared(own, run)
+
+
+def test_what_differs_from_the_manifest_is_made_again_or_refused(own, run):
+    folder, told = RunFolder(run), []
+    folder.save_recipe(own)
+    data = prepared(own, run)
+    tokenizers = prepare_tokenizers(own, data, folder, print)
+    store = prepare_store(data, "valid", tokenizers, print)
+    flip(store.path, store.path.stat().st_size // 3)
+    prepare_store(data, "valid", tokenizers, told.append)
+    assert told == ["tokenising 7 pairs of valid"]
+    assert is_intact(store.path)
+    flip(data.sides("valid").source)
+    with pytest.raises(DamagedError, match=r"valid\.source\.txt: not what was written there"):
+        next(data.read("valid"))
+    flip(folder.data / "prepared.json", 30)
+    with pytest.raises(DamagedError, match=r"prepared\.json: not what was written there"):
+        load_data(folder)
+    assert prepared(own, run) == data  # of a run that has not begun
 
 
 def test_the_digest_is_of_the_texts_alone(own, run, tmp_path):

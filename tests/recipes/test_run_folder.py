@@ -7,10 +7,19 @@ import pytest
 import torch
 import yaml
 
-from regard.errors import RunError, SettingsError, StorageError, TextError
+from regard.errors import (
+    DamagedError,
+    RunError,
+    RunWarning,
+    SettingsError,
+    StorageError,
+    TextError,
+)
+from regard.files import whole_file
 from regard.recipes import run_folder
 from regard.recipes.own_memory import own_peak
 from regard.recipes.run_folder import RunFolder, load_run, new_model, pick_device
+from regard.recipes.verification import verify
 from regard.training.checkpoints import load_weights, save_weights
 from tiny import tiny_recipe
 
@@ -66,13 +75,56 @@ def test_a_lock_is_given_back(tmp_path):
 
 
 def test_what_a_killed_process_was_writing_is_swept_up(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.claim()
     (tmp_path / "weights").mkdir()
+    (tmp_path / "mine").mkdir()
     leftovers = [tmp_path / ".a.json.123.part", tmp_path / "weights" / ".b.safetensors.5.part"]
-    for file in (*leftovers, tmp_path / "kept.part"):
+    others = [tmp_path / "kept.part", tmp_path / ".kept.part", tmp_path / "mine" / ".b.5.part"]
+    for file in (*leftovers, *others):
         file.touch()
-    with RunFolder(tmp_path).locked():
+    with whole_file(tmp_path / "f"), folder.locked():  # who still writes is not disturbed
         assert not any(file.exists() for file in leftovers)
-    assert (tmp_path / "kept.part").exists()
+    assert all(file.exists() for file in (*others, tmp_path / "f"))
+
+
+def test_a_folder_that_is_not_ours_is_left_alone(tmp_path):
+    files = {
+        "data/train.source.txt": b"my corpus",
+        "manifest.json": b'{"name": "my page"}',
+        ".card.md.7.part": b"mine",
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    folder = RunFolder(tmp_path)
+    with (
+        pytest.raises(RunError, match=r": not empty, and nothing of regard's: it holds data and 1"),
+        folder.locked(),
+    ):
+        pass
+    with pytest.raises(RunError, match="name a folder that is new or empty with --out"):
+        folder.save_recipe(tiny_recipe())
+    found = {str(p.relative_to(tmp_path)): p.read_bytes() for p in tmp_path.rglob("*.*")}
+    assert found == files
+
+
+def test_a_folder_whose_run_was_killed_at_once_is_used_again(tmp_path):
+    (tmp_path / ".lock").write_text("123")
+    (tmp_path / ".manifest.json.123.part").touch()
+    with RunFolder(tmp_path).locked():
+        (tmp_path / "half").touch()
+    with RunFolder(tmp_path).locked():  # it was ours, though nothing has been read
+        assert verify(tmp_path).files == 1
+
+
+def test_a_run_from_before_manifests_is_told_of_once_and_taken_stock_of(copied):
+    (copied / "manifest.json").unlink()
+    with pytest.warns(RunWarning, match="has no manifest.json.*regard verify .* --accept"):
+        load_run(copied, device=CPU)
+    with RunFolder(copied).locked():
+        assert verify(copied).whole
+    load_run(copied, device=CPU)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
@@ -231,18 +283,47 @@ def test_weights_that_are_not_there(copied, name, message):
 def test_damaged_weights(copied):
     file = copied / "model.safetensors"
     file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(DamagedError, match=r"model\.safetensors: not what was written there: it"):
+        load_run(copied, device=CPU)
+    RunFolder(copied).take_stock()
     with pytest.raises(RunError, match=r"model\.safetensors: damaged or not a safetensors file"):
+        load_run(copied, device=CPU)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "named"),
+    [
+        ("model", {"heads": 2}, "model"),
+        ("model", {"norm": "post"}, "model"),
+        ("text", {"joint": False}, "text"),
+        ("training", {"max_tokens": 7}, r"training\.max_tokens"),
+    ],
+)
+def test_settings_that_belong_to_the_weights_are_not_edited(copied, key, value, named):
+    raw = yaml.safe_load((copied / "recipe.yaml").read_text(encoding="utf-8"))
+    (copied / "recipe.yaml").write_text(yaml.safe_dump({**raw, key: {**raw[key], **value}}))
+    with pytest.raises(DamagedError, match=rf"recipe\.yaml: {named}: not what the run's weights"):
+        load_run(copied, device=CPU)
+
+
+def test_weights_that_are_no_numbers(copied):
+    weights = load_weights(copied / "model.safetensors")
+    next(iter(weights.values())).view(-1)[3] = torch.nan
+    save_weights(copied / "model.safetensors", weights)
+    with pytest.raises(RunError, match="weights that are not finite numbers"):
         load_run(copied, device=CPU)
 
 
 def test_a_pickle_is_not_loaded(copied):
     torch.save({"x": torch.zeros(2)}, copied / "model.safetensors")
+    RunFolder(copied).take_stock()
     with pytest.raises(RunError, match="damaged or not a safetensors file"):
         load_run(copied, device=CPU)
 
 
 def test_weights_of_another_model(copied, other_run):
     shutil.copy(other_run / "model.safetensors", copied)
+    RunFolder(copied).take_stock()
     with pytest.raises(RunError, match=r"does not fit the model of .*recipe\.yaml"):
         load_run(copied, device=CPU)
 
@@ -310,11 +391,13 @@ def test_a_run_of_old_is_used_as_it_was(copied):
     del raw["decoding"]["beam"]["normalise"], raw["decoding"]["rules"]["excluded"]
     raw["decoding"]["beam"]["stop"] = "safe"
     (copied / "recipe.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
-    decoding = RunFolder(copied).load_recipe().decoding
+    with pytest.warns(RunWarning, match=r"recipe\.yaml: decoding: not as the run wrote it"):
+        decoding = RunFolder(copied).load_recipe().decoding
     assert (decoding.beam.normalise, decoding.beam.stop) == ("gnmt", "safe")
     assert decoding.rules.excluded == "lost"
     raw["decoding"]["sampling"] = {"temperature": 0.5}
     (copied / "recipe.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
+    RunFolder(copied).take_stock()
     assert RunFolder(copied).load_recipe().decoding.sampling.temperature == 0.5
 
 

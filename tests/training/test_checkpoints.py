@@ -69,7 +69,7 @@ def test_nothing_there(tmp_path):
 
 
 def test_leftovers_of_a_crash_are_swept(tmp_path):
-    (tmp_path / ".step-1.part").write_bytes(b"half")
+    (tmp_path / ".step-1.safetensors.77.part").write_bytes(b"half")
     save(tmp_path, 1)
     assert len(list(tmp_path.iterdir())) == 1
 

@@ -11,7 +11,7 @@ from regard.files import refuse_linked_folders
 from regard.recipes.run_folder import RunFolder
 from regard.training.average import average_weights
 from regard.training.checkpoints import save_weights
-from regard.training.loop import best_weights
+from regard.training.loop import best_weights, whole_weights
 
 app = typer.Typer()
 
@@ -39,9 +39,11 @@ def command(
     """
     folder = RunFolder(Path(model))
     folder.load_recipe()
-    kept = files or best_weights(folder.path)
+    named = best_weights(folder.path)
+    kept = files or whole_weights(named, note)
     if not kept:
-        raise RunError(f"{model}: none of its weights have been validated yet; name files")
+        state = "is whole any more" if named else "has been validated yet"
+        raise RunError(f"{model}: none of its weights {state}; name files")
     if output is not None and output.suffix != ".safetensors":
         raise SettingsError(f"--output {output}: the file's name should end in .safetensors")
     destination = output or folder.weights("average")

@@ -3,15 +3,16 @@
 import io
 import os
 import sys
+import warnings
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
 
 from regard import __version__
-from regard.cli.console import complain
-from regard.errors import RegardError
+from regard.cli.console import complain, note
+from regard.errors import RegardError, RunWarning
 
 COMMANDS = {
     "demo": "Train a small translator, read its translations and see what it attends to.",
@@ -28,6 +29,7 @@ COMMANDS = {
     "bench": "Measure how fast a model translates here, and which engine is the fastest.",
     "doctor": "Examine a corpus before training: what is wrong with it, what it will take.",
     "export": "Export a model for CTranslate2, which translates faster and needs no torch.",
+    "verify": "Check that every file of a run is what regard wrote; say what can be made again.",
     "average": "Average the weights of several checkpoints into one model.",
     "corpora": "List the corpora that can be used by name, and look into them.",
     "recipes": "List and print the recipes on the shelf, and the schema of their settings.",
@@ -136,6 +138,7 @@ def main() -> None:
     output that has gone. Text is UTF-8 on its way out, as it is on its way in.
     """
     _open_streams()
+    warnings.showwarning = _show_warning
     try:
         app()
     except RegardError as error:
@@ -145,6 +148,24 @@ def main() -> None:
         complain(str(error))
         discard_output()
         sys.exit(1)
+
+
+_show_plainly = warnings.showwarning
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Tell what is odd about a run in a line, and all else as Python does."""
+    if issubclass(category, RunWarning):
+        note(str(message))
+    else:
+        _show_plainly(message, category, filename, lineno, file, line)
 
 
 def _open_streams() -> None:

@@ -17,6 +17,7 @@ from regard.corpora.store import TokenStore
 from regard.errors import RunError
 from regard.files import write_whole
 from regard.json_files import read_json, why
+from regard.manifest import is_intact
 from regard.recipes.assemble import prepare
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.schema import Recipe
@@ -51,7 +52,7 @@ def recipe_within(
     if budget.tokens is None and budget.minutes is None:
         return entry.recipe
     known = folder.steps(entry)
-    if budget.minutes is not None and known.exists():
+    if budget.minutes is not None and is_intact(known):
         return _with_steps(entry.recipe, _known_steps(known))
     give_data(entry, folder)
     prepared = prepare(entry.recipe, folder.run(entry), reporter, device=device)

@@ -5,7 +5,10 @@ import shutil
 from regard.comparison.folder import ComparisonFolder
 from regard.comparison.plan import Entry, Plan
 from regard.errors import CorpusError
+from regard.files import remove_tree, whole_file
+from regard.manifest import check
 from regard.recipes.prepare import Data, Note, load_data, prepare_data
+from regard.recipes.run_folder import PREPARED
 
 
 def share_corpus(plan: Plan, folder: ComparisonFolder, note: Note) -> Data:
@@ -17,7 +20,7 @@ def share_corpus(plan: Plan, folder: ComparisonFolder, note: Note) -> Data:
         data = _texts(entry, folder, note)
         if data.digest != shared.digest:
             if new:
-                shutil.rmtree(folder.corpora, ignore_errors=True)
+                remove_tree(folder.corpora)
             raise CorpusError(
                 f"{first.name} and {entry.name} do not learn from the same corpus: the SHA-256 of "
                 f"the one's cleaned texts begins with {shared.digest[:12]}, of the other's with "
@@ -35,10 +38,12 @@ def _texts(entry: Entry, folder: ComparisonFolder, note: Note) -> Data:
 
 def give_data(entry: Entry, folder: ComparisonFolder) -> None:
     """Put the shared texts where the row's run will look for them, unless it has them."""
-    home = folder.run(entry).data
-    if home.exists():
+    home = folder.run(entry)
+    if (home.data / PREPARED).exists():
         return
-    beside = home.with_name("data.copying")
-    shutil.rmtree(beside, ignore_errors=True)
-    shutil.copytree(folder.corpus(entry.recipe).data, beside)
-    beside.rename(home)
+    home.claim()
+    shared = folder.corpus(entry.recipe).data
+    for file in sorted(shared.iterdir(), key=lambda one: one.name == PREPARED):  # which comes last
+        check(file)
+        with file.open("rb") as content, whole_file(home.data / file.name) as copy:
+            shutil.copyfileobj(content, copy)

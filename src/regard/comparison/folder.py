@@ -9,6 +9,7 @@ from regard.corpora.store import fingerprint
 from regard.errors import RunError
 from regard.files import write_whole
 from regard.json_files import read_json, why
+from regard.manifest import MANIFEST, check, list_files
 from regard.recipes.auto import CLEANING
 from regard.recipes.run_folder import PLAN, RunFolder
 from regard.recipes.schema import Recipe
@@ -81,6 +82,8 @@ class ComparisonFolder:
         """Take back the folder and its lock, if there is nothing else in it."""
         if not self.plan.exists():
             RunFolder(self.path).lock.unlink(missing_ok=True)
+            if not any(True for _ in list_files(self.path)):
+                (self.path / MANIFEST).unlink(missing_ok=True)
             with suppress(OSError):  # of a folder that holds something
                 self.path.rmdir()
 
@@ -90,6 +93,7 @@ class ComparisonFolder:
     def load_plan(self) -> Plan:
         if not self.plan.is_file():
             raise RunError(f"{self.path}: holds no comparison yet: name recipes or runs to compare")
+        check(self.plan)
         try:
             return read_json(self.plan, Plan)
         except (OSError, ValueError) as error:

@@ -19,7 +19,7 @@ from regard.comparison.folder import ComparisonFolder
 from regard.comparison.measuring import Failure, Row, load_row
 from regard.comparison.plan import Entry, Plan
 from regard.comparison.running import trained
-from regard.files import growing_file, write_whole
+from regard.files import growing_file, remove, write_whole
 from regard.training.loop import StopAsked
 
 Goal = Literal["time", "train", "measure"]
@@ -86,7 +86,7 @@ def carry_out(
     """
     todo = unmeasured(plan, folder)
     for entry in todo:
-        folder.row(entry).unlink(missing_ok=True)  # a failure: it is tried again
+        remove(folder.row(entry))  # a failure: it is tried again
     pool = _Pool(folder, start, watcher, stop_asked)
     if jobs > 1:
         untrained = to_train(plan, folder)

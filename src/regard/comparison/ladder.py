@@ -13,6 +13,7 @@ from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_le
 from regard.evaluation.resampling import Resampled, interval, mean_over, resampled
 from regard.evaluation.scores import ScoreSettings, build_metrics
 from regard.evaluation.significance import p_value
+from regard.manifest import check
 from regard.recipes.auto import WARMUP
 from regard.recipes.prepare import Data
 from regard.text.word_units import count_units
@@ -223,6 +224,7 @@ def _find(entry: Entry, folder: ComparisonFolder, sentences: int) -> _Found:
     if not isinstance(row, Row):
         return _Found(row, [])
     path = folder.translations(entry)
+    check(path)
     texts = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     if len(texts) != sentences:
         raise RunError(

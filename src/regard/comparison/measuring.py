@@ -16,12 +16,13 @@ from regard.comparison.machine import Machine, this_machine, today
 from regard.comparison.plan import Entry, Plan, Record
 from regard.corpora.pairs import Pair
 from regard.decoding.settings import DecodingSettings
-from regard.errors import RunError
+from regard.errors import DamagedError, RunError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.perplexity import Perplexity
 from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.files import write_whole
 from regard.json_files import read_json, why
+from regard.manifest import check, is_intact
 from regard.recipes.assemble import prepare
 from regard.recipes.prepare import Data, load_data
 from regard.recipes.run_folder import Run, RunFolder, load_run
@@ -119,8 +120,8 @@ ROW: TypeAdapter[Row | Failure] = TypeAdapter(Row | Failure)
 
 
 def load_row(path: Path) -> Row | Failure | None:
-    """What became of a row; None: nothing yet."""
-    if not path.exists():
+    """What became of a row; None: nothing yet, or nothing that is whole."""
+    if not is_intact(path):
         return None
     try:
         return read_json(path, ROW)
@@ -136,7 +137,8 @@ def examine_row(
 ) -> Findings:
     """What there is to find of the trained run of a row without a clock; kept once it was found."""
     kept = folder.findings(entry)
-    with suppress(OSError, ValueError):  # what is not there, or damaged, is found again
+    with suppress(DamagedError, OSError, ValueError):  # what is not whole is found again
+        check(kept)
         return read_json(kept, Findings)
     reporter.noted("examining")
     home = folder.run(entry)

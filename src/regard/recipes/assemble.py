@@ -23,6 +23,7 @@ from regard.evaluation.metrics import MetricName, check_available
 from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score
 from regard.files import write_whole
+from regard.manifest import check
 from regard.models.contracts import AnyModel
 from regard.recipes.auto import Choice
 from regard.recipes.prepare import Data, prepare_data, prepare_store, prepare_tokenizers
@@ -186,6 +187,7 @@ class _Stages:
         self.reporter.refining(refinement.steps)
         first = self.folder.refined.path / "weights" / "first.safetensors"
         if not self.folder.refined.begun():
+            check(self.folder.weights("model"))
             write_whole(first, self.folder.weights("model").read_bytes())
         self.model.load_state_dict(load_weights(first))
         settings = loop_settings(self.recipe.training, refinement)

@@ -28,8 +28,9 @@ from regard.corpora.store import (
 from regard.corpora.weights import Weighting
 from regard.errors import CorpusError, RunError
 from regard.evaluation.pharaoh import format_pharaoh
-from regard.files import whole_file, write_whole
+from regard.files import remove, whole_file, write_whole
 from regard.json_files import read_json, why
+from regard.manifest import check, is_intact
 from regard.recipes.auto import CLEANING, Choice
 from regard.recipes.run_folder import PREPARED, RunFolder
 from regard.recipes.schema import Recipe
@@ -126,7 +127,7 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
     A run that has been trained on its data goes on with them, whatever became of their files.
     """
     known = folder.data / PREPARED
-    if known.exists():
+    if known.exists() and (folder.begun() or is_intact(known)):
         data, mark = load_data(folder), _read_saved(known).mark
         same = mark == _mark(recipe.settled(data.choices).corpus)
         if same or folder.begun():
@@ -163,7 +164,7 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
             f"on and {counts['valid']} to validate with; {_why_dropped(report)}"
         )
     for file in cleaned_files(folder.data):
-        file.unlink()
+        remove(file)
     for name in held_out.keys() & corpus.gold.keys():
         lines = "".join(f"{format_pharaoh(gold)}\n" for gold in corpus.gold[name]())
         write_whole(gold_file(folder.data, name), lines.encode())
@@ -257,6 +258,7 @@ def load_data(folder: RunFolder) -> Data:
 
 
 def _read_saved(known: Path) -> SavedData:
+    check(known)
     try:
         return read_json(known, SavedData)
     except (OSError, ValueError) as error:
@@ -287,6 +289,8 @@ def _chain(splits: Iterable[Callable[[], Iterator[Pair]]]) -> Iterator[Pair]:
 
 def _read_text(files: Sides) -> Iterator[Pair]:
     """Pairs of two files of our own writing."""
+    for file in files:
+        check(file)
     try:
         with files.source.open("rb") as sources, files.target.open("rb") as targets:
             for source, target in zip(sources, targets, strict=True):
@@ -331,7 +335,7 @@ def prepare_store(data: Data, split: SplitName, tokenizers: Tokenizers, note: No
     marks = [tokenizer.fingerprint() for tokenizer in tokenizers]
     mark = fingerprint(data.digest, split, *marks)
     path = data.folder / f"{split}.arrow"
-    if not store_matches(path, mark):
+    if not (store_matches(path, mark) and is_intact(path)):
         note(f"tokenising {data.pairs[split]:,} pairs of {split}")
         write_store(path, _chunks(data.read(split), tokenizers), mark)
     return TokenStore.open(path, mark)

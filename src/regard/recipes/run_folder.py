@@ -1,7 +1,9 @@
 """A run is a folder: what is in it, who may write to it, how it is read."""
 
 import fcntl
+import json
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,20 +12,28 @@ from typing import NamedTuple
 
 import torch
 
+from regard import manifest
 from regard.batching.memory import remember_few_shapes
-from regard.errors import RunError, SettingsError
-from regard.files import open_own, refuse_linked_folders, write_whole
+from regard.errors import DamagedError, RunError, RunWarning, SettingsError
+from regard.files import (
+    open_own,
+    refuse_linked_folders,
+    remove,
+    storage_error,
+    sweep,
+    write_whole,
+)
 from regard.layers.quantised import Precision, quantise
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
 from regard.models.size_limit import limited_parameters
-from regard.recipes.load import as_begun, dump_recipe, make_recipe, read_raw
+from regard.recipes.load import Raw, as_begun, dump_recipe, make_recipe, read_raw
 from regard.recipes.memory import whole_memory
 from regard.recipes.places import EXPORT_CARD, NAMED_WEIGHTS, RECIPE, weights_file
 from regard.recipes.schema import Recipe
 from regard.settings import shorten
 from regard.text.build import Tokenizers, load_tokenizers
-from regard.training.checkpoints import list_checkpoints, load_weights
+from regard.training.checkpoints import check_finite, list_checkpoints, load_weights
 
 BYTES = 4
 """Of a parameter."""
@@ -34,6 +44,11 @@ PREPARED = "prepared.json"
 
 PLAN = "plan.json"
 """In a folder that holds a comparison, which is no place for a run."""
+
+WRITTEN_TO = ("", "data", "weights", "checkpoints")
+"""Folders of a run, and of its refinement, that files are written to."""
+DECISIVE = ("model", "text", "limit")
+"""Parts of a recipe that a run's weights were trained with: others than these make no sense."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +108,14 @@ class RunFolder:
 
     def reopen(self) -> None:
         """Take away what says that the run is finished, and how good it is."""
-        self.card.unlink(missing_ok=True)
-        self.scores.unlink(missing_ok=True)
+        remove(self.card)
+        remove(self.scores)
 
     def save_recipe(self, recipe: Recipe) -> None:
-        write_whole(self.recipe, dump_recipe(recipe).encode())
+        """Write the recipe of the run, which makes the folder one."""
+        self.claim()
+        parts = _digest_parts(json.loads(recipe.model_dump_json()))
+        write_whole(self.recipe, dump_recipe(recipe).encode(), parts)
 
     def load_recipe(self, overrides: Sequence[str] = ()) -> Recipe:
         """The recipe that the run was begun with, with `a.b=c` overrides."""
@@ -105,26 +123,86 @@ class RunFolder:
             raise RunError(f"{self.path}: no such folder")
         if not self.recipe.is_file():
             raise RunError(f"{self.path}: not a run: it holds no recipe.yaml{self._export()}")
+        manifest.tell_unlisted(self.path)
         where = str(self.recipe)
-        return make_recipe(as_begun(read_raw(self.recipe, where=where)), overrides, where=where)
+        for _ in range(manifest.TRIES):  # while another process replaces it
+            raw = read_raw(self.recipe, where=where)
+            changed = manifest.changed_parts(self.path, RECIPE, _digest_parts(raw))
+            if not changed:
+                break
+        recipe = make_recipe(as_begun(raw), overrides, where=where)
+        self._judge(changed)
+        return recipe
+
+    def _judge(self, changed: Sequence[str]) -> None:
+        """An error if settings that belong to the run's weights were changed by hand.
+
+        How a run is used may be, and is told.
+        """
+        wrong = [part for part in changed if part in DECISIVE]
+        if wrong:
+            names = {"limit": "training.max_tokens"}
+            raise DamagedError(
+                f"{self.recipe}: {' and '.join(names.get(part, part) for part in wrong)}: not what "
+                "the run's weights were trained with: damaged, or edited; undo that, or restore "
+                f"the file from a copy. `regard verify {self.path}` checks all files"
+            )
+        if changed:
+            warnings.warn(
+                f"{self.recipe}: {' and '.join(changed)}: not as the run wrote it, but as it was "
+                f"edited since; to be told no more: regard verify {self.path} --accept",
+                RunWarning,
+                stacklevel=1,
+            )
 
     def _export(self) -> str:
         """What to say of a folder that is an export and not a run."""
         there = (self.path / EXPORT_CARD).is_file()
         return "; it is an export, with which one can only translate" if there else ""
 
+    def claim(self) -> None:
+        """Make the folder a run's, unless it is one; an error if it holds anything else."""
+        if (self.path / EXPORT_CARD).is_file():
+            raise RunError(f"{self.path}: holds an export; name another folder with --out")
+        if self.path.is_dir() and manifest.read(self.path) is None:
+            known = self.exists() or (self.path / PLAN).is_file()
+            others = sorted(path.name for path in self.path.iterdir() if not _is_trace(path))
+            if others and not known:
+                more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+                raise RunError(
+                    f"{self.path}: not empty, and nothing of regard's: it holds {others[0]}{more}; "
+                    "name a folder that is new or empty with --out"
+                )
+            if self.exists():
+                self.take_stock()  # begun before there were manifests
+        try:
+            manifest.begin(self.path)
+        except OSError as error:
+            raise _cannot_write(self.path, error) from None
+
+    def take_stock(self) -> None:
+        """Take all files of the folder for what they should be, as they are now."""
+        parts = {}
+        if self.recipe.is_file():
+            raw = read_raw(self.recipe, where=str(self.recipe))
+            parts = {manifest.part_key(RECIPE, name): x for name, x in _digest_parts(raw).items()}
+        try:
+            manifest.take_stock(self.path, parts)
+        except OSError as error:
+            raise storage_error(self.path / manifest.MANIFEST, error) from error
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from training here; the lock dies with the process.
 
-        What a killed process was writing is swept up.
+        The folder is claimed, and what a killed process was writing is swept up.
         """
+        self.claim()
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
             handle = open_own(self.lock, os.O_RDWR)
         except OSError as error:
             place = self.lock if error.filename == str(self.lock) else self.path
-            raise RunError(f"{place}: cannot be written: {error.strerror}") from None
+            raise _cannot_write(place, error) from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -138,8 +216,11 @@ class RunFolder:
             refuse_linked_folders(self.path)
             os.ftruncate(handle, 0)
             os.pwrite(handle, str(os.getpid()).encode(), 0)
-            for leftover in self.path.rglob(".*.part"):
-                leftover.unlink(missing_ok=True)
+            for stage in (self.path, self.refined.path):
+                for name in WRITTEN_TO:
+                    sweep(stage / name)
+            if not self.refined.path.exists():
+                manifest.forget(self.path, self.refined.path.name)
             yield
         finally:
             os.close(handle)
@@ -157,6 +238,26 @@ class RunFolder:
         finally:
             os.close(handle)
         return False
+
+
+def _cannot_write(path: Path, error: OSError) -> RunError:
+    return RunError(f"{path}: cannot be written: {error.strerror}")
+
+
+def _is_trace(path: Path) -> bool:
+    """Whether a file may have been left by somebody who was killed before a run was begun."""
+    return path.name == ".lock" or manifest.PART.fullmatch(path.name) is not None
+
+
+def _digest_parts(raw: Raw) -> dict[str, str]:
+    """The digests of a recipe's groups, whatever the order and layout of its file."""
+    training = raw.get("training")
+    parts = {name: group for name, group in raw.items() if isinstance(name, str)}
+    parts["limit"] = training.get("max_tokens") if isinstance(training, dict) else None
+    return {
+        name: manifest.digest(json.dumps(group, sort_keys=True, default=str).encode())
+        for name, group in parts.items()
+    }
 
 
 class Opening(NamedTuple):
@@ -205,6 +306,7 @@ def load_run(
     tokenizers = load_tokenizers(folder.path)
     stamp = (file.stat().st_mtime_ns, file.stat().st_size)
     loaded = load_weights(file)
+    check_finite(file, loaded)
     room = SHARED * sum(tensor.numel() for tensor in loaded.values())
     try:
         model = new_model(recipe, tokenizers, most=room)

@@ -18,6 +18,7 @@ from regard.inspection.alignment import UNMEASURED, AlignmentSettings, align_tex
 from regard.inspection.record import Attention, Axis, Part, count_heads, record
 from regard.inspection.symmetrize import Symmetry, flip, symmetrize
 from regard.json_files import read_json, why
+from regard.manifest import check
 from regard.models.contracts import AnyModel
 from regard.nouns import GoldAlignment, Link
 from regard.recipes.prepare import Data
@@ -239,6 +240,7 @@ def measured_alignment(run: Run) -> Measured | None:
     path = run.folder.path / KEPT
     if not path.exists():
         return None
+    check(path)
     try:
         return read_json(path, Measured)
     except (OSError, ValueError) as error:
@@ -300,4 +302,5 @@ def read_valid_gold(data: Data) -> list[GoldAlignment]:
 def read_gold(data: Data, split: SplitName) -> Iterator[GoldAlignment]:
     """The gold alignments of a split that has them."""
     path = data.gold(split)
+    check(path)
     return read_pharaoh(read_lines(path), name=str(path))

@@ -4,7 +4,6 @@ The folder holds all that translating takes, so that it can be used where the ru
 of CTranslate2, the tokenizers, and a card.
 """
 
-import hashlib
 import os
 import shutil
 from contextlib import nullcontext, suppress
@@ -14,9 +13,10 @@ from typing import Literal, NamedTuple
 from pydantic import NonNegativeInt, PositiveInt
 
 from regard.decoding.settings import DecodingSettings
-from regard.errors import RunError, StorageError
+from regard.errors import DamagedError, RunError, StorageError
 from regard.files import write_whole
 from regard.json_files import read_json
+from regard.manifest import check, digest_of, read, tell_unlisted
 from regard.recipes.places import EXPORT_CARD, RECIPE
 from regard.settings import Settings
 from regard.text.segments import InputSettings
@@ -101,13 +101,23 @@ class Exported(NamedTuple):
 
 
 def read_export(folder: Path) -> Exported | None:
-    """The export in `folder`; None where there is none that is whole."""
+    """The export in `folder`; None where there is none that is whole.
+
+    Its model, which is large, is only looked at here; see `check_export`.
+    """
     try:
+        check(folder / CARD)
         card = read_json(folder / CARD, Card)
         whole = not card.model_bytes or (folder / MODEL).stat().st_size == card.model_bytes
-    except (OSError, ValueError):
+    except (OSError, ValueError, DamagedError):
         return None
     return Exported(folder, card) if whole else None
+
+
+def check_export(folder: Path) -> None:
+    """An error if a file of an export is not what was written there."""
+    for name in read(folder) or ():
+        check(folder / name)
 
 
 def is_export(path: Path) -> bool:
@@ -143,6 +153,7 @@ def find_export(run: Path, file: Path, name: str, precision: Precision) -> Expor
     for folder in [*export_folders(run, name, precision), *export_folders(run, name, kin)]:
         found = read_export(folder)
         if found is not None and _is_of(found, run, file) and _serves(found, precision):
+            tell_unlisted(run)
             return found
     return None
 
@@ -169,13 +180,7 @@ def discard(export: Exported) -> None:
 def stamp_weights(file: Path) -> WeightsStamp:
     """What tells these weights from others."""
     found = file.stat()
-    return WeightsStamp(bytes=found.st_size, mtime_ns=found.st_mtime_ns, sha256=digest(file))
-
-
-def digest(file: Path) -> str:
-    """SHA-256 of a file."""
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    return WeightsStamp(bytes=found.st_size, mtime_ns=found.st_mtime_ns, sha256=digest_of(file))
 
 
 def _is_of(found: Exported, run: Path, file: Path) -> bool:
@@ -187,11 +192,11 @@ def _is_of(found: Exported, run: Path, file: Path) -> bool:
     card = found.card
     try:
         now = os.stat(file)
-        if digest(run / RECIPE) != card.recipe_sha256 or now.st_size != card.weights.bytes:
+        if digest_of(run / RECIPE) != card.recipe_sha256 or now.st_size != card.weights.bytes:
             return False
         if now.st_mtime_ns == card.weights.mtime_ns:
             return True
-        if digest(file) != card.weights.sha256:
+        if digest_of(file) != card.weights.sha256:
             return False
     except OSError:
         return False

@@ -3,6 +3,7 @@
 import fcntl
 import filecmp
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -17,6 +18,7 @@ from regard.errors import RunError, SettingsError, StorageError
 from regard.exchange.to_ctranslate2 import why_not, write_model
 from regard.files import refuse_linked_folders, storage_error
 from regard.layers.quantised import Precision as NativePrecision
+from regard.manifest import MANIFEST, digest_of, take_stock
 from regard.recipes.input_form import input_of
 from regard.recipes.places import NAMED_WEIGHTS
 from regard.recipes.run_folder import Run
@@ -28,7 +30,6 @@ from regard.serving.exported import (
     Exported,
     GateReport,
     Precision,
-    digest,
     export_folders,
     read_export,
     stamp_weights,
@@ -41,7 +42,12 @@ from regard.text.build import save_tokenizers
 
 POSITIONS = 1024
 """That an export can tell at least, where they have no end."""
-UNFINISHED = ".making-"
+UNFINISHED = ".regard-export-"
+EXPORT_FILE = re.compile(
+    r"(export|config|manifest|(shared|source|target)_vocabulary)\.json"
+    r"|model\.bin|(tokenizer|source|target)\.(json|model)"
+)
+"""What an export may hold."""
 OLD = 60
 """Seconds after which a folder that no process holds is taken for left behind by a dead one."""
 
@@ -128,13 +134,19 @@ def export_to(run: Run, weights: str, precision: Precision, place: Path) -> Expo
     check_exportable(run)
     if place.exists() and not place.is_dir():
         raise RunError(f"{place}: a file; name a folder that is new or empty")
-    if place.exists() and not (place / CARD).is_file() and any(place.iterdir()):
+    if place.exists() and not _is_ours(place):
         raise RunError(f"{place}: holds something else; name a folder that is new or empty")
     with _making(place.parent) as folder:
         export = _make(run, run.folder.weights(weights), folder, precision)
         if export.card.gate.refused is None:
             _put(folder, place)
     return Exported(place, export.card)
+
+
+def _is_ours(place: Path) -> bool:
+    """Whether there is nothing in a folder, or an export and nothing else."""
+    others = [path.name for path in place.iterdir() if not EXPORT_FILE.fullmatch(path.name)]
+    return not others and ((place / CARD).is_file() or not any(place.iterdir()))
 
 
 def _make(run: Run, file: Path, folder: Path, precision: Precision) -> Exported:
@@ -191,7 +203,7 @@ def _write(run: Run, file: Path, folder: Path, precision: Precision) -> Exported
         precision=precision,
         run=run.folder.path.resolve().name,
         weights=stamp_weights(file),
-        recipe_sha256=digest(run.folder.recipe),
+        recipe_sha256=digest_of(run.folder.recipe),
         decoding=run.recipe.decoding,
         input=input_of(run.recipe, run.folder.path),
         longest=run.longest,
@@ -209,6 +221,7 @@ def _finish(folder: Path, card: Card, report: GateReport) -> Card:
     card = card.model_copy(update={"gate": report, "model_bytes": size})
     write_card(folder, card)
     try:
+        take_stock(folder, {}, alone=True)  # the folder itself is locked
         folder.chmod(0o755)  # as any folder, not for us alone
         for file in folder.iterdir():
             with file.open("rb") as content:
@@ -281,6 +294,6 @@ def _origin(card: Card) -> tuple[str, str, str]:
 
 def _alike(folder: Path, other: Path) -> bool:
     """Whether two exports hold the same files; their cards may have been written at other times."""
-    names = {path.name for path in folder.iterdir()} - {CARD}
+    names = {path.name for path in folder.iterdir()} - {CARD, MANIFEST}
     same, _, _ = filecmp.cmpfiles(folder, other, names, shallow=False)
     return len(same) == len(names)

@@ -17,7 +17,7 @@ from regard.exchange.token_names import token_names
 from regard.nouns import Hypothesis
 from regard.serving.answer import Said
 from regard.serving.engine import Spoken, Wanted, forbidden_phrases
-from regard.serving.exported import Exported
+from regard.serving.exported import Exported, check_export
 from regard.serving.lines import Line
 from regard.serving.measured import Choice, count_cores
 from regard.serving.packing import pack
@@ -71,6 +71,7 @@ class Fast:
     def __init__(
         self, export: Exported, choice: Choice | None = None, *, workers: int | None = None
     ) -> None:
+        check_export(export.folder)  # CTranslate2 would read anything
         self.card, self.folder = export.card, export.folder
         self.source, self.target = load_tokenizers(export.folder)
         self._names = token_names(max(self.source.size, self.target.size))

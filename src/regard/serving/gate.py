@@ -1,12 +1,13 @@
 """Whether an export says what the model says: the gate that it must pass before it is used."""
 
+import math
 from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
 from regard.corpora.pairs import Pair
 from regard.decoding.many import Member, one_thread, search_many
-from regard.errors import RegardError
+from regard.errors import RegardError, RunError
 from regard.nouns import Hypothesis
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import Run
@@ -71,16 +72,21 @@ def examine(run: Run, exact: Fast, used: Fast) -> GateReport:
     sources = [line.parts[0] for line in sample.lines]
     with one_thread():
         native = _best(search_many([Member(run.model, sources)], settings, budget=BUDGET))
+    if not all(math.isfinite(one.score) for one in native):
+        raise RunError(
+            f"{run.folder.path}: its model gives {sample.origin} scores that are not finite "
+            "numbers, so that nothing it says would mean anything; train it again"
+        )
     plain, light = (_best(engine.search(sources, settings)) for engine in (exact, used))
     pairs = list(zip(native, plain, strict=True))
     gaps = [abs(one.score - other.score) for one, other in pairs]
     same = [one.tokens == other.tokens for one, other in pairs]
-    wrong = [gap > ROUNDING for gap in gaps]
+    wrong = [not gap <= ROUNDING for gap in gaps]  # so that no number is wrong, too
     loss = _loss(exact, sample.lines, native, light)
     refused = None
     if any(wrong):
         refused = f"{sum(wrong)} of {sample.origin} are translated otherwise in float32"
-    elif loss > MOST_LOSS:
+    elif not loss <= MOST_LOSS:
         refused = (
             f"in {used.card.precision} its translations of {sample.origin} are less likely by "
             f"{loss:.3f} nats a token, and {MOST_LOSS} is allowed; give --precision float32 or auto"
@@ -89,9 +95,9 @@ def examine(run: Run, exact: Fast, used: Fast) -> GateReport:
     return GateReport(
         sentences=len(native),
         identical=sum(same),
-        score_difference=max(gaps),
+        score_difference=max((gap for gap in gaps if math.isfinite(gap)), default=0.0),
         same=sum(one.tokens == two.tokens for one, two in zip(native, light, strict=True)),
-        loss=loss,
+        loss=loss if math.isfinite(loss) else 0.0,
         refused=refused,
         differences=tuple(_differences(run, sample.lines, native, other))[:SHOWN],
     )

@@ -1,5 +1,6 @@
 """Who helps a native search: other cores, each with a process of its own, or records of a GPU."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -8,7 +9,7 @@ import torch
 from regard.batching.crew import Crew
 from regard.decoding.chains import Chains
 from regard.decoding.many import Found, Job, Sharing, search_batch
-from regard.errors import RunError
+from regard.errors import RunError, RunWarning
 from regard.kernels.graphs import Graphs
 from regard.recipes.memory import available_memory
 from regard.recipes.run_folder import Opening, Run, load_run
@@ -42,7 +43,9 @@ def open_search(openings: Sequence[Opening]) -> Callable[[Job], Found]:
     models = []
     for opening in openings:
         path, weights, precision, _ = opening
-        run = load_run(path, device=CPU, weights=weights, precision=precision)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RunWarning)  # whoever asks for help has been told
+            run = load_run(path, device=CPU, weights=weights, precision=precision)
         if run.opened != opening:
             raise RunError(f"{path}: its weights have changed since they were loaded")
         models.append(run.model)

@@ -8,8 +8,10 @@ from typing import Literal
 
 from pydantic import PositiveInt
 
+from regard.errors import DamagedError
 from regard.files import write_whole
 from regard.json_files import read_json
+from regard.manifest import check
 from regard.serving.exported import Precision
 from regard.settings import Settings
 
@@ -67,8 +69,9 @@ def recall(run: Path) -> Choice | None:
     What is damaged, or was measured elsewhere, is as good as nothing.
     """
     try:
+        check(run / FILE)
         found = read_json(run / FILE, Measured)
-    except (OSError, ValueError):
+    except (OSError, ValueError, DamagedError):
         return None
     return found.fastest if found.machine == this_machine() else None
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.errors import TextError
+from regard.files import remove
 from regard.streams import pick
 from regard.text.lists import CharacterTokenizer, ListTokenizer, WordTokenizer
 from regard.text.normalize import normalize
@@ -74,7 +75,7 @@ def save_tokenizers(tokenizers: Tokenizers, folder: Path) -> None:
         tokenizer.save(folder, name)
     for name in {JOINT, SOURCE, TARGET} - named.keys():
         for ending in ("json", "model"):
-            (folder / f"{name}.{ending}").unlink(missing_ok=True)
+            remove(folder / f"{name}.{ending}")
 
 
 def load_tokenizers(folder: Path) -> Tokenizers:

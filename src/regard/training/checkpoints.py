@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import safetensors.torch
+import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from regard.errors import RunError
-from regard.files import write_whole
+from regard.files import remove, sweep, write_whole
 from regard.json_files import dump_json, parse_json, why
+from regard.manifest import check
 from regard.training.progress import Progress
 
 NAME = re.compile(r"step-(\d+)-([0-9a-f]{16})\.safetensors")
@@ -32,13 +34,23 @@ def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
-    """The weights of a model, on the CPU."""
+    """The weights of a model, on the CPU; an error if they are not what was written."""
+    check(path)
     try:
         return safetensors.torch.load_file(path)
     except FileNotFoundError:
         raise RunError(f"{path}: no such file; has the run been trained?") from None
     except (SafetensorError, OSError) as error:
         raise RunError(f"{path}: damaged or not a safetensors file: {error}") from None
+
+
+def check_finite(path: Path, weights: Mapping[str, Tensor]) -> None:
+    """An error if there is a weight that is no number, with which a model says anything."""
+    if not all(tensor.sum(dtype=torch.float64).isfinite() for tensor in weights.values()):
+        raise RunError(
+            f"{path}: holds weights that are not finite numbers, so that nothing it says would "
+            "mean anything: its training has diverged; train with a lower learning rate"
+        )
 
 
 def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: int) -> Path:
@@ -55,9 +67,8 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: in
     again = [old for old in others if old.name.startswith(f"step-{step:09d}-")]
     older = [old for old in others if old not in again]
     for old in (*again, *older[keep - 1 :]):
-        old.unlink(missing_ok=True)
-    for leftover in folder.glob(".*.part"):
-        leftover.unlink(missing_ok=True)
+        remove(old)
+    sweep(folder)
     return path
 
 
@@ -99,9 +110,7 @@ def find_checkpoint(folder: Path) -> Found:
     """Read the newest checkpoint that is whole."""
     damaged: list[Path] = []
     for path in list_checkpoints(folder):
-        match = NAME.fullmatch(path.name)
-        assert match is not None
-        if _digest(path.read_bytes()) != match.group(2):
+        if not is_whole(path):
             damaged.append(path)
             continue
         try:
@@ -113,6 +122,12 @@ def find_checkpoint(folder: Path) -> Found:
             continue
         return Found(Checkpoint(tensors, progress), damaged)
     return Found(None, damaged)
+
+
+def is_whole(checkpoint: Path) -> bool:
+    """Whether a checkpoint holds what its name says."""
+    match = NAME.fullmatch(checkpoint.name)
+    return match is not None and _digest(checkpoint.read_bytes()) == match.group(2)
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -18,6 +18,8 @@ from regard.batching.drawing import Position
 from regard.batching.memory import kept_memory, remember_few_shapes
 from regard.batching.stream import Placed, ahead
 from regard.errors import RunError, TrainingError
+from regard.files import remove
+from regard.manifest import is_intact
 from regard.models.contracts import AnyModel
 from regard.settings import Reach, Settings
 from regard.training.average import MovingAverage, average_weights
@@ -31,7 +33,7 @@ from regard.training.checkpoints import (
     save_weights,
 )
 from regard.training.expert_use import ExpertUse
-from regard.training.metrics import Metrics
+from regard.training.metrics import Metrics, read_metrics
 from regard.training.optimizer import (
     OptimizerSettings,
     ScheduleSettings,
@@ -199,6 +201,16 @@ def best_weights(folder: Path) -> list[Path]:
     return [kept_weights(folder, step) for one in newest for _, step in one.best]
 
 
+def whole_weights(paths: Sequence[Path], note: Callable[[str], None]) -> list[Path]:
+    """Those of some weights that are there and as they were written; the others are noted."""
+    whole = [path for path in paths if is_intact(path)]
+    for path in paths:
+        if path not in whole:
+            state = "damaged" if path.exists() else "lost"
+            note(f"{path} is {state}; the others do without it")
+    return whole
+
+
 class _Training:
     """The things that change while a model is trained."""
 
@@ -258,11 +270,14 @@ class _Training:
         """Take up the newest whole checkpoint, if there is one."""
         found = find_checkpoint(self.folder / "checkpoints")
         for path in found.damaged:
-            self.reporter.noted(f"{path} is damaged; the checkpoint before it is used")
+            self.reporter.noted(f"{path} is damaged; the checkpoint before it is used, if any")
         last = BEFORE
         if found.checkpoint is not None:
             self._restore(found.checkpoint)
             last = self.progress.step
+        elif found.damaged or any(read_metrics(self.folder / "metrics.jsonl")):
+            lost = "all checkpoints are damaged" if found.damaged else "there are no checkpoints"
+            self.reporter.noted(f"{self.folder}: {lost}: training starts over, from step 0")
         self.metrics = Metrics(self.folder, last)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
@@ -448,7 +463,7 @@ class _Training:
         needed = {step for one in read_progress(folder) for _, step in one.best}
         for path in (self.folder / "weights").glob("step-*.safetensors"):
             if int(path.stem.removeprefix("step-")) not in needed:
-                path.unlink(missing_ok=True)
+                remove(path)
 
     def finish(self) -> None:
         """Leave the best, the last and the averaged weights, and the one of them that is used."""
@@ -458,7 +473,12 @@ class _Training:
         weights = self.folder / "weights"
         with self._validated_weights():
             save_weights(weights / "last.safetensors", self.model.state_dict())
-        kept = [kept_weights(self.folder, step) for _, step in self.progress.best]
+        kept = whole_weights(
+            [kept_weights(self.folder, step) for _, step in self.progress.best], self.reporter.noted
+        )
+        if not kept:
+            self.reporter.noted("none of the best weights is left; the last ones are used")
+            kept = [weights / "last.safetensors"]
         best, average = load_weights(kept[0]), average_weights(kept)
         save_weights(weights / "best.safetensors", best)
         save_weights(weights / "average.safetensors", average)

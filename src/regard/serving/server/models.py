@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 from babel import Locale, UnknownLocaleError
 
-from regard.errors import RegardError, SettingsError
+from regard.errors import DamagedError, RegardError, SettingsError
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import RunFolder
 from regard.serving.exported import Precision
@@ -74,6 +74,8 @@ def read_asked(argument: str) -> Asked:
     folder.load_recipe()  # an error of its own where there is no run
     try:
         languages = Languages(*load_data(folder).languages)
+    except DamagedError:
+        raise
     except RegardError:
         languages = Languages(UNDETERMINED, UNDETERMINED)
     if UNDETERMINED in languages:

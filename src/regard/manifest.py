@@ -1,0 +1,283 @@
+"""What a folder of ours consists of: the digest of each of its files, in one file beside them.
+
+A run, an export and a comparison each have a `manifest.json`. Every file that `regard.files` writes
+is entered in the nearest one above it, so that a file which is no longer what was written can be
+told. A file's entry holds all that it may be at this moment: while it is replaced, both contents,
+so that whoever is killed, at any moment, leaves a folder that agrees with its manifest.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from regard.errors import DamagedError, RunWarning
+
+MANIFEST = "manifest.json"
+VERSION = 1
+UNLISTED = ("metrics.jsonl", "tensorboard", "checkpoints", "logs")
+"""Files and folders without digests here: logs that grow, and files that have them in their names.
+
+Hidden files are not listed either: locks, and what is not finished.
+"""
+SIBLINGS = ("recipe.yaml", "export.json", "plan.json")
+"""Beside one of these, what is called like a manifest is one, and damaged if it cannot be read."""
+DEPTH = 5
+"""Folders above a file that may be the one that it belongs to."""
+PART = re.compile(r"\..+\.\d+\.part")
+"""The name of a file that is being written."""
+MOST = 64 << 20
+"""Bytes of a manifest that is read."""
+TRIES = 5
+"""Times that a file is read at the most, while another process replaces it."""
+
+States = tuple[str | None, ...]
+"""The SHA-256 of what a file may hold; None: it may be missing."""
+
+
+class Entry(NamedTuple):
+    """Where a file is listed."""
+
+    root: Path
+    name: str
+    """Its path below the root, with slashes."""
+    states: States
+    """Empty: it is not listed."""
+
+
+def begin(root: Path) -> None:
+    """Make `root` a folder of ours, with nothing in it yet; one that is stays as it is."""
+    with _held(root):
+        if read(root) is None:
+            _save(root, {})
+
+
+def take_stock(root: Path, parts: Mapping[str, str], *, alone: bool = False) -> None:
+    """List all files below `root` as they are now, and `parts` of them by their own digests.
+
+    Whoever is `alone` with it, as with a folder that is not in its place yet, needs no lock.
+    """
+    with nullcontext() if alone else _held(root):
+        files = {name: digest_of(root / name) for name in list_files(root)}
+        _save(root, {name: (state,) for name, state in {**files, **parts}.items()})
+
+
+def read(root: Path) -> dict[str, States] | None:
+    """The files of a folder of ours and what they may hold; None: it has no manifest."""
+    path = root / MANIFEST
+    try:
+        if not path.is_file() or path.stat().st_size > MOST:
+            raise ValueError if path.exists() else FileNotFoundError
+        content = json.loads(path.read_bytes())
+        files = {name: tuple(states) for name, states in content["files"].items()}
+        if content["regard"] != VERSION or content["sha256"] != _seal(files):
+            raise ValueError
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise DamagedError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        if not any((root / name).is_file() for name in SIBLINGS):
+            return None  # somebody else's
+        raise DamagedError(
+            f"{path}: damaged, so that nothing here can be checked against it; restore it from a "
+            f"copy, or take the files as they are for right: regard verify {root} --accept"
+        ) from None
+    return files
+
+
+def find(path: Path) -> Entry | None:
+    """The entry of a file in the nearest manifest above it; None: it belongs to no folder of ours.
+
+    What is hidden, or grows, does not.
+    """
+    for root in list(path.parents)[:DEPTH]:
+        below = path.relative_to(root).parts
+        if not _is_listed(below):
+            return None
+        if (root / MANIFEST).is_file() and (files := read(root)) is not None:
+            name = "/".join(below)
+            return Entry(root, name, files.get(name, ()))
+    return None
+
+
+def check(path: Path, content: bytes | None = None) -> None:
+    """An error if a file, or its `content` that was read, is not what was written there.
+
+    A file that is not listed passes: nobody knows what it should hold.
+    """
+    entry = find(path)
+    if entry is None or not entry.states:
+        return
+    for _ in range(TRIES):
+        found = state_of(path) if content is None else digest(content)
+        if found is None or found in entry.states:
+            return  # of what is missing whoever reads it has more to say
+        before, entry = entry, find(path) or entry
+        if entry.states == before.states:
+            break
+        content = None  # it was replaced meanwhile
+    root = entry.root
+    raise DamagedError(
+        f"{path}: not what was written there: it is damaged, or was changed; restore it from a "
+        f"copy. `regard verify {root}` says what else is damaged and what can be made again"
+    )
+
+
+def is_intact(path: Path) -> bool:
+    """Whether a file is there, and is what was written there, as far as that is known."""
+    try:
+        check(path)
+    except DamagedError:
+        return False
+    return path.is_file()
+
+
+def changed_parts(root: Path, name: str, parts: Mapping[str, str]) -> list[str]:
+    """Those `parts` of the file `name`, by their digests, that are not what was written."""
+    start = part_key(name, "")
+    listed = {
+        key.removeprefix(start): states
+        for key, states in (read(root) or {}).items()
+        if key.startswith(start)
+    }
+    return [part for part, states in listed.items() if parts.get(part) not in states]
+
+
+def part_key(name: str, part: str) -> str:
+    """What a part of a file is listed as."""
+    return f"{name}#{part}"
+
+
+def tell_unlisted(root: Path) -> None:
+    """Warn, once, that a run is from before manifests."""
+    if read(root) is None:
+        warnings.warn(
+            f"{root}: has no {MANIFEST}, so that damage to its files is not noticed; once you "
+            f"trust it: regard verify {root} --accept",
+            RunWarning,
+            stacklevel=1,
+        )
+
+
+@contextmanager
+def entered(path: Path, new: str | None, parts: Mapping[str, str]) -> Iterator[None]:
+    """While a file is replaced by one of digest `new`, or removed, list it as either.
+
+    `parts` are digests of what is in it, which are listed beside it. Afterwards only what is there
+    now is listed; whoever is killed in between leaves both.
+    """
+    entry = find(path)
+    if entry is None:
+        yield
+        return
+    root, name = entry.root, entry.name
+    after = {name: new, **{part_key(name, part): state for part, state in parts.items()}}
+    with _held(root):
+        files = read(root) or {}
+        both = {key: (state, *files.get(key, (None,))) for key, state in after.items()}
+        _save(root, files | {key: tuple(dict.fromkeys(states)) for key, states in both.items()})
+        yield
+        now = files | {key: (state,) for key, state in after.items()}
+        with suppress(OSError):  # the disk is full: what is listed is true as well
+            _save(root, {key: states for key, states in now.items() if states != (None,)})
+
+
+def forget(root: Path, below: str) -> None:
+    """Let a folder that is gone be listed no more."""
+    with _held(root):
+        files = read(root) or {}
+        kept = {name: one for name, one in files.items() if not name.startswith(f"{below}/")}
+        if kept != files:
+            _save(root, kept)
+
+
+def list_files(root: Path) -> Iterator[str]:
+    """The paths of all files below `root` that are to be listed; not those of folders of ours."""
+    for folder, folders, files in os.walk(root):
+        below = Path(folder).relative_to(root)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if _is_listed((*below.parts, name)) and not (Path(folder) / name / MANIFEST).is_file()
+        )
+        for name in sorted(files):
+            if _is_listed((*below.parts, name)):
+                yield (below / name).as_posix()
+
+
+def state_of(path: Path) -> str | None:
+    """The digest of a file, or None where there is no plain file."""
+    try:
+        return digest_of(path) if path.is_file() else None
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DamagedError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest(content: bytes) -> str:
+    """SHA-256 of some bytes."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def put(unfinished: Path, path: Path) -> None:
+    """Let a file that is all on the disk take the place of `path`, also through a power cut."""
+    unfinished.replace(path)
+    handle = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _is_listed(below: tuple[str, ...]) -> bool:
+    hidden = any(part.startswith(".") for part in below)
+    return not hidden and below[-1] != MANIFEST and not any(part in UNLISTED for part in below)
+
+
+def _seal(files: Mapping[str, States]) -> str:
+    """The digest of a manifest's own content."""
+    return digest(json.dumps({name: list(files[name]) for name in sorted(files)}).encode())
+
+
+def _save(root: Path, files: Mapping[str, States]) -> None:
+    path = root / MANIFEST
+    listed = {name: list(files[name]) for name in sorted(files)}
+    content = {"regard": VERSION, "sha256": _seal(files), "files": listed}
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        unfinished.unlink(missing_ok=True)
+        with unfinished.open("xb") as file:  # "x" follows no link
+            file.write(f"{json.dumps(content, indent=1, ensure_ascii=False)}\n".encode())
+            file.flush()
+            os.fsync(file.fileno())
+        put(unfinished, path)
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def _held(root: Path) -> Iterator[None]:
+    """Let nobody else write the manifest; on a disk that knows no locks nobody is kept from it."""
+    root.mkdir(parents=True, exist_ok=True)
+    handle = os.open(root, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,152 @@
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from flips import flip
+from regard import manifest
+from regard.errors import DamagedError
+from regard.files import remove, remove_tree, whole_file, write_whole
+from regard.manifest import begin, check, find, is_intact, list_files, read, take_stock
+
+
+@pytest.fixture
+def root(tmp_path):
+    begin(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def agrees(root):
+    """Whether all files are as they are listed, and all are listed."""
+    listed = read(root)
+    names = {name for name in listed if "#" not in name}
+    return set(list_files(root)) <= names and all(
+        manifest.state_of(root / name) in listed[name] for name in names
+    )
+
+
+def test_what_is_written_is_listed_and_what_is_removed_is_not(root):
+    write_whole(root / "a.txt", b"a", {"half": "123"})
+    write_whole(root / "deep" / "er" / "b.txt", b"b")
+    write_whole(root / "metrics.jsonl", b"grows")
+    write_whole(root / "a.txt", b"A", {"half": "456"})
+    assert list(read(root)) == ["a.txt", "a.txt#half", "deep/er/b.txt"]
+    assert read(root)["a.txt"] == (manifest.digest(b"A"),)
+    assert manifest.changed_parts(root, "a.txt", {"half": "789"}) == ["half"]
+    assert manifest.changed_parts(root, "a.txt", {}) == ["half"]
+    assert manifest.changed_parts(root, "a.txt", {"half": "456"}) == []
+    assert agrees(root)
+    remove(root / "a.txt")
+    remove_tree(root / "deep")
+    assert "a.txt" not in read(root)
+    assert not any(name.startswith("deep") for name in read(root))
+
+
+def test_a_flipped_bit_is_found_and_a_file_that_nobody_listed_passes(root):
+    write_whole(root / "a.txt", b"abc")
+    (root / "own.txt").write_bytes(b"mine")
+    check(root / "own.txt")
+    check(root / "a.txt", b"abc")
+    flip(root / "a.txt", 1)
+    with pytest.raises(DamagedError, match=r"a\.txt: not what was written there: it is damaged"):
+        check(root / "a.txt")
+    assert not is_intact(root / "a.txt")
+
+
+class Killed(BaseException):
+    """What ends a process, to whoever is in it."""
+
+
+@pytest.mark.parametrize("change", ["new", "replace", "remove"])
+def test_killed_at_any_moment_the_files_agree_with_the_manifest(root, change, monkeypatch):
+    path, put, moments = root / "a.txt", manifest.put, 0
+    if change != "new":
+        write_whole(path, b"before")
+
+    def work():
+        if change == "remove":
+            remove(path)
+        else:
+            write_whole(path, b"after")
+
+    for dies_at in range(6):  # each step that changes the folder, before it and after it
+        calls = []
+
+        def dying(unfinished, place, calls=calls, dies_at=dies_at):
+            calls.append(place)
+            if len(calls) * 2 - 1 > dies_at:
+                raise Killed
+            put(unfinished, place)
+            if len(calls) * 2 > dies_at:
+                raise Killed
+
+        monkeypatch.setattr(manifest, "put", dying)
+        monkeypatch.setattr("regard.files.put", dying)
+        try:
+            work()
+        except Killed:
+            moments += 1
+        assert agrees(root)
+    assert moments >= 3
+    monkeypatch.undo()
+    work()
+    left = () if change == "remove" else (manifest.digest(b"after"),)
+    assert read(root).get("a.txt", ()) == left
+
+
+def test_many_write_at_once(root):
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: write_whole(root / f"{n % 20}.txt", b"%d" % n), range(60)))
+    assert len(read(root)) == 20
+    assert agrees(root)
+
+
+def test_one_who_reads_while_another_writes_is_not_misled(root, monkeypatch):
+    path = root / "a.txt"
+    write_whole(path, b"old")
+    seen = []
+
+    def slow(file):
+        seen.append(file)
+        if len(seen) == 1:  # between the manifest that was read and the file that is
+            write_whole(path, b"new")
+        return manifest.digest(path.read_bytes())
+
+    monkeypatch.setattr(manifest, "state_of", slow)
+    check(path)
+    assert len(seen) == 2
+
+
+def test_hidden_folders_and_folders_with_a_manifest_of_their_own_are_not_of_it(root):
+    write_whole(root / ".making" / "a.txt", b"a")
+    begin(root / "export")
+    write_whole(root / "export" / "b.txt", b"b")
+    assert read(root) == {}
+    assert list(read(root / "export")) == ["b.txt"]
+    take_stock(root, {})
+    assert read(root) == {}
+
+
+def test_a_manifest_of_somebody_else_is_left_alone(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"name": "my page"}')
+    write_whole(tmp_path / "out" / "a.txt", b"a")
+    assert find(tmp_path / "out" / "a.txt") is None
+    assert (tmp_path / "manifest.json").read_text() == '{"name": "my page"}'
+
+
+def test_a_damaged_manifest(root):
+    write_whole(root / "recipe.yaml", b"name: x")
+    raw = json.loads((root / "manifest.json").read_text())
+    raw["files"]["recipe.yaml"] = ["0" * 64]
+    for content in (json.dumps(raw), "[]", "{", "[" * 100_000):
+        (root / "manifest.json").write_text(content)
+        with pytest.raises(DamagedError, match=r"manifest\.json: damaged, .*verify .* --accept"):
+            check(root / "recipe.yaml")
+
+
+def test_a_failed_write_changes_nothing(root):
+    write_whole(root / "a.txt", b"old")
+    with pytest.raises(TypeError), whole_file(root / "a.txt") as file:
+        file.write("no bytes")
+    assert read(root) == {"a.txt": (manifest.digest(b"old"),)}
+    assert agrees(root)
