@@ -162,7 +162,8 @@ def test_a_lock_that_is_no_file_of_its_own_is_not_written_to(tmp_path, put):
 @pytest.mark.parametrize("name", ["weights", "refined/checkpoints", "data"])
 def test_nothing_is_written_through_a_linked_folder(tmp_path, name):
     place, elsewhere = tmp_path / "run" / name, tmp_path / "elsewhere"
-    place.parent.mkdir(parents=True)
+    RunFolder(tmp_path / "run").claim()
+    place.parent.mkdir(parents=True, exist_ok=True)
     elsewhere.mkdir()
     place.symlink_to(elsewhere)
     with (
@@ -340,6 +341,7 @@ def test_a_model_that_is_too_large_is_never_made(copied, name, value, message):
     recipe = yaml.safe_load((copied / "recipe.yaml").read_text())
     recipe["model"][name] = value
     (copied / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    RunFolder(copied).take_stock()
     before = own_peak()
     with pytest.raises((RunError, SettingsError), match=message):
         load_run(copied, device=CPU)

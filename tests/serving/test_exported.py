@@ -4,13 +4,13 @@ import pytest
 
 from regard.decoding.settings import DecodingSettings
 from regard.errors import RunError
+from regard.manifest import digest_of
 from regard.serving import exported
 from regard.serving.exported import (
     FOLDER,
     MODEL,
     Card,
     GateReport,
-    digest,
     find_export,
     is_export,
     open_export,
@@ -40,7 +40,7 @@ def card(run, **changed):
         precision="int8",
         run=run.name,
         weights=stamp_weights(run / "model.safetensors"),
-        recipe_sha256=digest(run / "recipe.yaml"),
+        recipe_sha256=digest_of(run / "recipe.yaml"),
         decoding=DecodingSettings(),
         longest=50,
         positions=None,
@@ -92,7 +92,9 @@ def test_one_export_serves_whoever_would_make_the_same(run, made, became, gate, 
 
 def test_weights_of_the_same_size_and_time_are_not_read(run, monkeypatch):
     read = []
-    monkeypatch.setattr(exported, "digest", lambda file: read.append(file.name) or digest(file))
+    monkeypatch.setattr(
+        exported, "digest_of", lambda file: read.append(file.name) or digest_of(file)
+    )
     assert find(run) is not None
     assert read == ["recipe.yaml"]
 
@@ -100,7 +102,9 @@ def test_weights_of_the_same_size_and_time_are_not_read(run, monkeypatch):
 def test_weights_of_another_time_are_read_once(run, monkeypatch):
     os.utime(run / "model.safetensors", ns=(1, 1))
     read = []
-    monkeypatch.setattr(exported, "digest", lambda file: read.append(file.name) or digest(file))
+    monkeypatch.setattr(
+        exported, "digest_of", lambda file: read.append(file.name) or digest_of(file)
+    )
     assert find(run) is not None
     assert find(run).card.weights.mtime_ns == 1
     assert read.count("model.safetensors") == 1

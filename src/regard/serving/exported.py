@@ -16,7 +16,7 @@ from regard.decoding.settings import DecodingSettings
 from regard.errors import DamagedError, RunError, StorageError
 from regard.files import write_whole
 from regard.json_files import read_json
-from regard.manifest import check, digest_of, read, tell_unlisted
+from regard.manifest import check, digest_of, read
 from regard.recipes.places import EXPORT_CARD, RECIPE
 from regard.settings import Settings
 from regard.text.segments import InputSettings
@@ -153,7 +153,6 @@ def find_export(run: Path, file: Path, name: str, precision: Precision) -> Expor
     for folder in [*export_folders(run, name, precision), *export_folders(run, name, kin)]:
         found = read_export(folder)
         if found is not None and _is_of(found, run, file) and _serves(found, precision):
-            tell_unlisted(run)
             return found
     return None
 
