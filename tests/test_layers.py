@@ -7,7 +7,7 @@ from pathlib import Path
 from regard.models.build import FAMILIES
 
 ORDER = [
-    {"errors", "settings", "streams", "nouns", "types"},
+    {"errors", "interruption", "settings", "streams", "nouns", "types"},
     {"manifest"},
     {"files", "kernels"},
     {"json_files", "yaml_files"},

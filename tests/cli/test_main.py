@@ -219,16 +219,29 @@ def test_a_full_disk_behind_the_output():
             check=False,
         )
     assert done.returncode == 1
-    assert done.stderr == b"error: [Errno 28] No space left on device\n"
+    assert done.stderr == (
+        b"error: standard output: the disk is full; what was written before is whole. Make room "
+        b"and try again\n"
+    )
 
 
-def test_closed_streams_do_no_harm():
+def test_a_closed_output_is_an_error():
     done = subprocess.run(
         ["sh", "-c", '"$0" -c "$1" <&- >&-', sys.executable, PRINTER.format("print('é')")],
         stderr=subprocess.PIPE,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, b"")
+    said = b"error: standard output: cannot be written: it is closed\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_a_current_folder_that_is_gone(tmp_path):
+    (tmp_path / "gone").mkdir()
+    code = f"import os; os.chdir('gone'); os.rmdir('../gone')\n{PRINTER.format('print(1)')}"
+    done = python(code, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the current folder is gone")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_output_is_utf8_whatever_the_locale():

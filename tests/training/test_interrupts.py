@@ -3,6 +3,7 @@ import signal
 
 import pytest
 
+from regard.interruption import Stopped
 from regard.training.interrupts import StopRequests
 
 
@@ -18,6 +19,14 @@ def test_first_signal_asks_politely(number):
 
 
 def test_second_signal_interrupts():
-    with StopRequests(), pytest.raises(KeyboardInterrupt):  # noqa: PT012
+    with StopRequests() as stop, pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        assert not stop()
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_while_nobody_asks_the_first_interrupts(number):
+    with StopRequests(), pytest.raises(Stopped) as caught:
+        os.kill(os.getpid(), number)
+    assert caught.value.number == number

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
@@ -28,7 +29,8 @@ def note(message: str) -> None:
 
 def complain(message: str) -> None:
     """Say what went wrong."""
-    err.print(f"[bold red]error:[/bold red] {escape(message)}", soft_wrap=True)
+    with suppress(OSError):  # a log on a full disk: the exit code says it
+        err.print(f"[bold red]error:[/bold red] {escape(message)}", soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

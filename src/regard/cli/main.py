@@ -1,10 +1,13 @@
 """The command `regard`: which commands there are, and what becomes of their errors."""
 
+import errno
 import io
 import os
+import signal
 import sys
 import warnings
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -12,8 +15,11 @@ from typer.core import TyperGroup
 
 from regard import __version__
 from regard.cli.console import complain, note
-from regard.errors import RegardError, RunWarning
+from regard.errors import RegardError, RunWarning, StorageError
+from regard.files import storage_error
+from regard.interruption import Stopped, is_busy_aside, leaving_at_once
 
+STDOUT = "standard output"
 COMMANDS = {
     "demo": "Train a small translator, read its translations and see what it attends to.",
     "train": "Train a model from a recipe, or from your own files.",
@@ -52,9 +58,10 @@ class Signboards(TyperGroup):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()  # while whoever reads it can still be found gone
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             complain("interrupted")
-            raise typer.Exit(130) from None
+            number = error.number if isinstance(error, Stopped) else signal.SIGINT
+            raise typer.Exit(128 + number) from None
         except BrokenPipeError:
             discard_output()
             raise typer.Exit(141) from None
@@ -88,7 +95,8 @@ def discard_output() -> None:
 
 def open_command(name: str) -> Any:
     """The command called `name`, from its own file."""
-    app: typer.Typer = import_module(f"regard.cli.{name}").app
+    with leaving_at_once():
+        app: typer.Typer = import_module(f"regard.cli.{name}").app
     app.rich_markup_mode = "markdown"  # docstrings are wrapped to the terminal, examples are not
     command = typer.main.get_command(app)
     command.name = name
@@ -134,18 +142,36 @@ for _name, _help in COMMANDS.items():
 def main() -> None:
     """Run the command line; what a user can cause ends in one message and a non-zero exit code.
 
-    1 is an error of the user's making, 2 a wrong option, 130 an interrupt, 141 a reader of our
-    output that has gone. Text is UTF-8 on its way out, as it is on its way in.
+    1 is an error of the user's making, as a standard output that is closed or full; 2 a wrong
+    option, 130 an interrupt, 143 SIGTERM, 141 a reader of our output that has gone. Text is UTF-8
+    on its way out, as it is on its way in.
     """
     _open_streams()
     warnings.showwarning = _show_warning
     try:
-        app()
+        _run()
+    except SystemExit as leaving:
+        if is_busy_aside():  # Python would wait for it, or fail at it
+            sys.stderr.flush()
+            os._exit(leaving.code if isinstance(leaving.code, int) else 1)
+        raise
+
+
+def _run() -> None:
+    try:
+        _check_folder()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # the last that is printed may not fit either
     except RegardError as error:
         complain(str(error))
         sys.exit(1)
+    except BrokenPipeError:
+        discard_output()
+        sys.exit(141)
     except OSError as error:  # such as a full disk behind our output
-        complain(str(error))
+        complain(str(storage_error(Path(error.filename), error) if error.filename else error))
         discard_output()
         sys.exit(1)
 
@@ -168,12 +194,42 @@ def _show_warning(
         _show_plainly(message, category, filename, lineno, file, line)
 
 
+def _check_folder() -> None:
+    """An error where the current folder is gone, which libraries below do not survive."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise StorageError(
+            f"the current folder is gone or closed to us ({error.strerror}); change to another one"
+        ) from None
+
+
+class _Output(io.FileIO):
+    """The standard output, which says so when it takes no more."""
+
+    def write(self, content: Any) -> int:
+        try:
+            return super().write(content)
+        except OSError as error:
+            reason = "it is closed" if error.errno == errno.EBADF else error.strerror
+            raise OSError(error.errno, reason, STDOUT) from None
+
+
 def _open_streams() -> None:
-    """Make the standard streams usable where they are closed, or know few letters."""
+    """Make the standard streams usable where they are closed, or know few letters.
+
+    A closed output takes up its number, lest the next file that is opened be written to, and
+    refuses what is written.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_WRONLY if number == 2 else os.O_RDONLY)
     sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115  # for as long as we run
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")
+    if sys.stdout is None or sys.stdout is sys.__stdout__:
+        raw = io.BufferedWriter(_Output(1, "wb", closefd=False))
+        sys.stdout = io.TextIOWrapper(raw, encoding="utf-8", line_buffering=raw.isatty())
     if isinstance(sys.stderr, io.TextIOWrapper):
         sys.stderr.reconfigure(errors="replace")

@@ -11,6 +11,7 @@ from regard.cli.console import note, out, print_json
 from regard.cli.progress import TerminalReporter
 from regard.cli.tables import scores_table
 from regard.errors import RunError, SettingsError
+from regard.interruption import Stopped
 from regard.recipes.assemble import train
 from regard.recipes.load import load_recipe
 from regard.recipes.run_folder import RunFolder, pick_device
@@ -79,8 +80,13 @@ def command(
             )
     where = pick_device(device)
     with StopRequests() as stop:
-        with TerminalReporter(wanted.training.steps) as reporter:
-            progress = train(wanted, folder, device=where, reporter=reporter, stop_asked=stop)
+        try:
+            with TerminalReporter(wanted.training.steps) as reporter:
+                progress = train(wanted, folder, device=where, reporter=reporter, stop_asked=stop)
+        except Stopped as signal:
+            again = f"regard train --resume --out {folder.path}"
+            note(f"stopped at once; what was finished is kept. Go on with: {again}")
+            sys.exit(128 + signal.number)
         refined = last_progress(folder.refined.path) if wanted.refinement else None
         if stop.received is not None:
             where_it_is = f"{refined.step} of the refinement" if refined else f"{progress.step}"

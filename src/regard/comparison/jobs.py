@@ -164,7 +164,11 @@ def read_reason(log: Path, offset: int, code: int) -> str:
         return ours[1]
     if raised := RAISED.findall(said):
         return str(raised[-1])
-    return said.splitlines()[-1] if said else f"its process ended with the exit code {code}"
+    if said:
+        return said.splitlines()[-1]
+    return (
+        f"its process ended with the exit code {code} and left no word in {log}; is the disk full?"
+    )
 
 
 def start_process(folder: ComparisonFolder, device: str, jobs: int) -> Start:

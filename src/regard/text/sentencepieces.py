@@ -22,6 +22,7 @@ import sentencepiece
 
 from regard.errors import TextError
 from regard.files import write_whole
+from regard.interruption import interruptible
 from regard.text.lattice import Lattice
 from regard.text.saved import Saved, save_card
 from regard.text.settings import TokenizerSettings
@@ -236,8 +237,10 @@ def _train(lines: Iterator[str], settings: TokenizerSettings) -> bytes:
     for name, i in (("pad", PAD), ("unk", UNK), ("bos", BOS), ("eos", EOS)):
         options |= {f"{name}_id": i, f"{name}_piece": SPECIAL_PIECES[i]}
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=lines, model_writer=model, **options
+        interruptible(
+            lambda: sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=lines, model_writer=model, **options
+            )
         )
     except RuntimeError as error:
         needed = re.search(r"required_chars\. \d+ vs (\d+)", str(error))

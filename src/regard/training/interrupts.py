@@ -1,21 +1,30 @@
 """Ctrl-C and SIGTERM as a polite request: finish the step, save, leave."""
 
+import os
 import signal
 from types import FrameType, TracebackType
 from typing import Self
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from regard.interruption import SIGNALS, Stopped
+
+HEARD = b"asked to stop: the step is finished and saved first; once more stops at once\n"
 
 
 class StopRequests:
-    """While entered, remembers the first signal; a second Ctrl-C interrupts at once."""
+    """While entered, remembers the first signal; a second one interrupts at once.
+
+    So does the first, until somebody has asked for requests: who is still reading a corpus does
+    not, and nothing is lost.
+    """
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
+        self._asked = False
         self._before: dict[signal.Signals, object] = {}
 
     def __call__(self) -> bool:
         """Whether somebody has asked to stop."""
+        self._asked = True
         return self.received is not None
 
     def __enter__(self) -> Self:
@@ -33,6 +42,7 @@ class StopRequests:
             signal.signal(number, self._before[number])  # type: ignore[arg-type]  # as it was
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        if self.received is not None:
-            raise KeyboardInterrupt
+        if self.received is not None or not self._asked:
+            raise Stopped(number)
         self.received = signal.Signals(number)
+        os.write(2, HEARD)  # not by a stream, which may be in the middle of a line
