@@ -3,6 +3,7 @@ import json
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -406,3 +407,47 @@ def test_an_export_says_what_it_cannot_do(run, exported):
     [folder] = (exported / "ctranslate2").glob("model-auto-*")
     with pytest.raises(SettingsError, match="an export can translate plainly and nothing else"):
         run("--align", model=folder, engine="auto")
+
+
+def test_unknown_words_of_a_prefix_are_told(run, words_run):
+    shown = run("--prefix", "The Zxq", model=words_run)
+    assert "--prefix: not in the model's vocabulary: Zxq; translations begin with" in shown.stderr
+    assert "--prefix" not in run("--prefix", "The").stderr
+
+
+def test_a_document_of_an_office_program_is_refused(run, tmp_path):
+    file = tmp_path / "letter.docx"
+    file.write_bytes(b"PK\x03\x04" + bytes(40))
+    with pytest.raises(CorpusError, match=r"letter.docx: not a text file but a zip archive"):
+        run(file)
+
+
+@pytest.mark.parametrize(("terminal", "shown"), [(True, True), (False, False)])
+def test_a_terminal_is_shown_how_far_it_is(run, tmp_path, monkeypatch, terminal, shown):
+    told = []
+    bars = SimpleNamespace(progress_bar=lambda **_: Bar(told))
+    monkeypatch.setattr(translate, "import_module", lambda name: bars)
+    monkeypatch.setattr(translate, "_shows_progress", lambda: terminal)
+    file = tmp_path / "a.txt"
+    file.write_text(LINES)
+    assert len(run(file).stdout.splitlines()) == 3
+    assert told == ([3, 3] if shown else [])
+
+
+class Bar:
+    """Stands for a bar, and remembers how many lines there are and how many were done."""
+
+    def __init__(self, told):
+        self.told = told
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def add_task(self, _, total):
+        self.told.append(total)
+
+    def advance(self, _, lines):
+        self.told.append(lines)

@@ -155,7 +155,7 @@ def test_lines_in_parts_and_blank_ones(fast):
     blank, long = fast.speak([lines], Wanted(SEARCHES["greedy"]))
     assert blank.parts == []
     assert len(long.parts) == len(lines[1].parts) > 1
-    assert blank.attention is long.attention is None
+    assert blank.looks == long.looks == ()
     assert fast.search([], SEARCHES["greedy"]) == []
 
 

@@ -18,7 +18,7 @@ def test_a_sample_is_of_what_was_held_out(tiny_run):
     sample = draw_sample(run)
     assert sample.origin == "20 sentences of the run's test split"
     held_out = (tiny_run / "data" / "test.source.txt").read_text().splitlines()
-    assert [line.text for line in sample.lines] == held_out
+    assert [line.texts[0] for line in sample.lines] == held_out
     assert all(len(line.parts) == 1 for line in sample.lines)
     assert draw_sample(run) == sample
 

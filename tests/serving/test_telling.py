@@ -34,7 +34,7 @@ def test_telling_changes_no_answer(translator):
 
 
 def test_the_parts_of_a_long_line_are_told_together(translator):
-    told, [answer] = watch(translator, ["Paul aime la mer. " * 10])
+    told, [answer] = watch(translator, ["Paul aime la mer. " * 10], split=False)
     assert "parts" in answer.notes[0]
     assert told[0][-1] == answer.text
 

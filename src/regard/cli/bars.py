@@ -34,5 +34,6 @@ def progress_bar(console: Console = err, *, rate: bool = False) -> Progress:
         TimeRemainingColumn(),
         console=console,
         transient=True,
+        redirect_stdout=False,  # or translations would go where the bar goes
         disable=not console.is_terminal,
     )

@@ -227,6 +227,11 @@ def _note_prefix(translator: Translator, prefix: str) -> None:
         )
 
 
+def _shows_progress() -> bool:
+    """Whether somebody waits at a terminal that shows no translations meanwhile."""
+    return sys.stderr.isatty() and not sys.stdout.isatty()
+
+
 @contextmanager
 def _chunks(file: str) -> Iterator[Iterator[list[str]]]:
     """The lines of a file, some at a time; of those that are typed, one: it is answered at once.
@@ -235,7 +240,7 @@ def _chunks(file: str) -> Iterator[Iterator[list[str]]]:
     """
     typed = file == "-" and sys.stdin.isatty()
     chunks = chunked(read_lines(file, replace=True), 1 if typed else CHUNK)
-    if typed or sys.stdout.isatty() or not sys.stderr.isatty():
+    if typed or not _shows_progress():
         yield chunks
         return
     total = sum(1 for _ in read_lines(file, replace=True)) if Path(file).is_file() else None
