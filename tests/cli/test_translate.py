@@ -451,3 +451,11 @@ class Bar:
 
     def advance(self, _, lines):
         self.told.append(lines)
+
+
+def test_a_line_that_takes_long_is_told_of_before(capsys):
+    lines = translate._told(iter(["a", "b" * 8_000_000]))
+    assert next(lines) == "a"
+    assert len(next(lines)) == 8_000_000
+    said = capsys.readouterr().err
+    assert said.startswith("line 2: 8,000,000 characters are translated in parts")

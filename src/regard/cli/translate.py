@@ -1,7 +1,7 @@
 """`regard translate`."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # which stands on torch: it is imported where there is markup
 
 app = typer.Typer()
 
+LONG = 20_000
+"""Characters of a line that takes a while."""
 CHUNK = 2048
 """Lines translated together: enough to find many of like length, few enough to answer soon."""
 
@@ -239,7 +241,7 @@ def _chunks(file: str) -> Iterator[Iterator[list[str]]]:
     On a terminal that shows no translations a bar shows how far it is.
     """
     typed = file == "-" and sys.stdin.isatty()
-    chunks = chunked(read_lines(file, replace=True), 1 if typed else CHUNK)
+    chunks = chunked(_told(read_lines(file, replace=True)), 1 if typed else CHUNK)
     if typed or not _shows_progress():
         yield chunks
         return
@@ -254,6 +256,17 @@ def _chunks(file: str) -> Iterator[Iterator[list[str]]]:
                 progress.advance(task, len(chunk))
 
         yield told()
+
+
+def _told(lines: Iterable[str]) -> Iterator[str]:
+    """The lines; of one so long that it takes a while a person is told before, not afterwards."""
+    for number, line in enumerate(lines, 1):
+        if len(line) > LONG:
+            note(
+                f"line {number}: {len(line):,} characters are translated in parts, which takes as "
+                f"long as some {len(line) // 100:,} lines; is this a file with a sentence a line?"
+            )
+        yield line
 
 
 def _translate_markup(carrier: "Carrier", document: Document | None, file: str) -> None:
