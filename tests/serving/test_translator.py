@@ -1,6 +1,5 @@
 import os
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import regard
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
 from regard.errors import RunError, SearchError, SettingsError
 from regard.inspection.changes import ForcedWords, Silenced
+from regard.recipes.auto import INPUT
 from regard.recipes.run_folder import Run, RunFolder, load_run, new_model
 from regard.serving.answer import Candidate
 from regard.serving.translator import Translator, load
@@ -375,15 +375,9 @@ def test_links_are_counted_over_all_of_a_line(translator):
     assert line.attention.parts["cross"].columns == one.attention.parts["cross"].columns
 
 
-def test_a_run_says_what_it_has_learned(tiny_run, translator, tmp_path):
-    assert translator.input == InputSettings()
-    old = shutil.copytree(tiny_run, tmp_path / "old", ignore=shutil.ignore_patterns("*.arrow"))
-    recipe = (old / "recipe.yaml").read_text()
-    (old / "recipe.yaml").write_text(recipe[: recipe.index("input:")])  # from before there was it
-    (old / "data" / "train.source.txt").write_text("4 mar. 2021\n" * 9)
-    (old / "data" / "train.target.txt").write_text("2021-03-04\n" * 9)
-    learned = load(old, device="cpu", engine="native").input
-    assert not learned.split_sentences
+def test_a_run_says_what_it_has_learned(translator):
+    assert translator.input == translator.runs[0].recipe.input == InputSettings()
+    assert not set(INPUT) & set(translator.runs[0].recipe.auto)  # chosen when it was trained
 
 
 def test_one_text_is_no_list_of_texts(translator):
