@@ -1,0 +1,167 @@
+"""How many files of `src/regard` a reader must open to follow one piece of work, by tracing it."""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Self
+
+import httpx
+import torch
+
+import regard
+from regard.recipes.assemble import train
+from regard.recipes.load import load_recipe
+from regard.recipes.run_folder import RunFolder
+from regard.serving.server.app import build_app, open_doors
+from regard.serving.server.keys import Keys
+from regard.serving.server.metrics import Metrics
+from regard.serving.server.models import Loading, Models, read_asked
+from regard.serving.server.service import make_service
+from regard.serving.server.settings import ServerSettings
+from regard.serving.translator import Translator, load
+
+SOURCE = Path(regard.__file__).parent
+SENTENCE = "Jane visite l'Afrique en septembre."
+TINY = (
+    "corpus.generated={train: 300, valid: 20, test: 20}",
+    "training.steps=5",
+    "training.validation.every=1000",
+)
+"""Settings of a run whose steps neither log nor validate."""
+
+
+class Tracer(AbstractContextManager["Tracer"]):
+    """Notes which files of the package are entered, by any thread, while it is switched on."""
+
+    def __init__(self, until: CodeType | None = None) -> None:
+        self.files: set[str] = set()
+        self.on = False
+        self._until = until
+        """A function at whose call tracing ends."""
+
+    def __enter__(self) -> Self:
+        threading.setprofile(self._enter)
+        sys.setprofile(self._enter)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+    def _enter(self, frame: FrameType, event: str, _: object) -> None:
+        if not self.on or event != "call":
+            return
+        code = frame.f_code
+        if code is self._until:
+            self.on = False
+        elif code.co_name != "<module>" and code.co_filename.startswith(str(SOURCE)):
+            self.files.add(str(Path(code.co_filename).relative_to(SOURCE)))
+
+
+def trace_training_step() -> set[str]:
+    """Files that one plain step of training on a CPU enters, its batch included."""
+    with tempfile.TemporaryDirectory() as folder, Tracer() as tracer:
+        steps = iter(range(100))
+
+        def stop_asked() -> bool:
+            """Is asked after each step: the fourth is traced, and the last."""
+            number = next(steps)
+            tracer.on = number == 2
+            return number == 3
+
+        recipe = load_recipe("travel", TINY)
+        train(
+            recipe,
+            RunFolder(Path(folder) / "run"),
+            device=torch.device("cpu"),
+            reporter=_Silent(),
+            stop_asked=stop_asked,
+        )
+    return tracer.files
+
+
+class _Silent:
+    """A reporter that says nothing."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+def trace_greedy(run: Path) -> set[str]:
+    """Files that the greedy translation of one sentence on a CPU enters, once all is loaded."""
+    translator = load(run, device="cpu", engine="native")
+    with Tracer() as tracer:
+        tracer.on = True
+        translator(SENTENCE, beam=1)
+    return tracer.files
+
+
+def trace_beam_step(run: Path) -> set[str]:
+    """Files that one step of a beam search on a GPU enters: from one call of the model to the next.
+
+    Steps are not replayed from a CUDA graph, in which no Python runs.
+    """
+    translator = load(run, device="cuda", engine="native")
+    model = translator.runs[0].model
+    step, calls = model.step, iter(range(1000))
+    with Tracer() as tracer:
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            tracer.on = next(calls) == 3
+            return step(*args, **kwargs)
+
+        model.step = counted  # type: ignore[method-assign]
+        translator.translate([SENTENCE] * 64)
+    return tracer.files
+
+
+def trace_http(run: Path) -> set[str]:
+    """Files that POST /translate enters before the translator is called."""
+    settings, metrics = ServerSettings(), Metrics()
+    served = Models.load([read_asked(str(run))], settings, metrics, Loading(device="cpu"))
+    app = build_app(make_service(served, settings, Keys(()), metrics))
+    form = {"q": SENTENCE, "source": "fr", "target": "en"}
+
+    async def ask() -> None:
+        async with app.router.lifespan_context(app):
+            transport = httpx.ASGITransport(open_doors(app))
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://localhost"
+            ) as client:
+                tracer.on = True
+                (await client.post("/translate", data=form)).raise_for_status()
+
+    with Tracer(until=Translator.translate.__code__) as tracer:
+        asyncio.run(ask())
+    return tracer.files
+
+
+TRACES: dict[str, Callable[[Path], set[str]]] = {
+    "a training step on a CPU": lambda _: trace_training_step(),
+    "a greedy translation on a CPU": trace_greedy,
+    "a beam step on a GPU": trace_beam_step,
+    "an HTTP translation up to the translator": trace_http,
+}
+
+
+def main() -> int:
+    """Print how many files each piece of work enters, and which."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, required=True, metavar="RUN", help="run of `travel`")
+    parser.add_argument("--list", action="store_true", help="name the files, too")
+    asked = parser.parse_args()
+    for name, trace in TRACES.items():
+        if trace is trace_beam_step and not torch.cuda.is_available():
+            print(f"{name}: no GPU here")
+            continue
+        files = sorted(trace(asked.model))
+        print(f"{name}: {len(files)} files")
+        if asked.list:
+            print("\n".join(f"  {file}" for file in files))
+    return 0
