@@ -54,6 +54,13 @@ def test_what_is_given_decides_what_is_chosen_after_it():
     assert recipe.training.validation.every <= 30
 
 
+def test_a_closed_language_is_searched_greedily():
+    closed = resolved(facts(16_000, source=8, target=32, words=24))
+    assert (closed.decoding.beam.size, closed.training.label_smoothing) == (1, 0)
+    assert resolved(facts(16_000)).decoding.beam.size == 5
+    assert resolved(facts(16_000, words=24), "decoding.beam.size=4").decoding.beam.size == 4
+
+
 def test_usual_limits_stay():
     rules = resolved(facts(30_000)).decoding.rules
     assert rules == USUAL

@@ -36,8 +36,9 @@ LIMITS = (
     "decoding.rules.max_length_ratio",
     "decoding.rules.max_length_offset",
 )
+BEAM = ("decoding.beam.size",)
 INPUT = ("input.split_sentences", "input.pass_through")
-PLACES = (*CLEANING, *TEXT, *MODEL, *TRAINING, *LIMITS, *INPUT)
+PLACES = (*CLEANING, *TEXT, *MODEL, *TRAINING, *BEAM, *LIMITS, *INPUT)
 """Every setting that may say `auto` and have a value chosen for it by `resolve`."""
 
 

@@ -17,6 +17,7 @@ from regard.corpora.cleaning import CHUNK
 from regard.corpora.pairs import Pair
 from regard.corpora.segmentation import Segmentation
 from regard.decoding.limits import USUAL, Limits, fit_limits
+from regard.decoding.settings import BeamSettings
 from regard.recipes.auto import INPUT, SIZES, WARMUP, Choice
 from regard.recipes.schema import Recipe
 from regard.streams import chunked
@@ -159,14 +160,15 @@ class _Size(NamedTuple):
     feed_forward: int
 
 
-SMALLER, SMALL, BASE = _Size(3, 128, 4, 512), _Size(3, 256, 4, 1024), _Size(6, 512, 8, 2048)
+CLOSED, SMALLER = _Size(2, 128, 8, 512), _Size(3, 128, 4, 512)
+SMALL, BASE = _Size(3, 256, 4, 1024), _Size(6, 512, 8, 2048)
 
 
 def _model(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
     pairs = facts.text.pairs
     dropout = 0.3 if pairs < 50_000 else 0.2 if pairs < 500_000 else 0.1
     if facts.text.closed:
-        size, dropout = SMALLER, 0.1
+        size, dropout = CLOSED, 0.1
         reason = f"a language of {facts.text.distinct_words:,} words needs no more"
     elif pairs < 10_000:
         size, reason = SMALLER, f"a larger model would learn {pairs:,} pairs by heart"
@@ -188,8 +190,9 @@ def _heads(width: int) -> int:
 
 MOST_STEPS = 20_000
 """Of training on a CPU; a GPU takes twice as many, of batches twice as large."""
-PASSES = 40
-"""Over the corpus, unless it is large: early stopping ends what learns no more."""
+PASSES, CLOSED_PASSES = 40, 30
+"""Over the corpus, unless it is large, and where its language is closed: early stopping ends what
+learns no more."""
 FEWEST_STEPS = 1000
 
 
@@ -202,7 +205,8 @@ def _steps(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
         batch = settings.batch_tokens
     in_a_pass = max(1.0, positions / (batch * settings.accumulate))
     most = MOST_STEPS * (2 if facts.machine.gpu else 1)
-    steps = _rounded(min(most, max(FEWEST_STEPS, PASSES * in_a_pass)))
+    passes = CLOSED_PASSES if facts.text.closed else PASSES
+    steps = _rounded(min(most, max(FEWEST_STEPS, passes * in_a_pass)))
     if "training.steps" not in open_places:
         steps = settings.steps
     reason = (
@@ -216,7 +220,8 @@ def _steps(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
 def _schedule(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
     steps, width = recipe.training.steps, recipe.model.width
     reason = f"for a width of {width} and {steps:,} steps"
-    yield Choice("training.optimizer.learning_rate", 2e-3 if width <= 256 else 7e-4, reason)
+    rate = 1e-3 if facts.text.closed else 2e-3 if width <= 256 else 7e-4
+    yield Choice("training.optimizer.learning_rate", rate, reason)
     yield Choice(WARMUP, max(1, min(1000 if width <= 256 else 4000, steps // 10)), reason)
     right = "one answer alone is right" if facts.text.closed else "several answers may be right"
     yield Choice("training.label_smoothing", 0.0 if facts.text.closed else 0.1, right)
@@ -233,6 +238,18 @@ def _validation(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
     yield Choice("training.validation.every", every, reason)
     yield Choice("training.validation.patience", PATIENCE, reason)
     yield Choice("training.save_every", min(500, every), "")
+
+
+def _beam(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
+    """The width of the search.
+
+    A model that is sure of every token finds nothing better in a beam. It loses by one that stops
+    as soon as enough hypotheses have finished: the unlikely short ones finish first.
+    """
+    if facts.text.closed:
+        yield Choice("decoding.beam.size", 1, "one answer alone is right")
+    else:
+        yield Choice("decoding.beam.size", BeamSettings().size, "")
 
 
 def _limits(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
@@ -276,5 +293,6 @@ CHOOSERS: tuple[Chooser, ...] = (
     _steps,
     _schedule,
     _validation,
+    _beam,
     _limits,
 )
