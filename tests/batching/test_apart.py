@@ -15,6 +15,9 @@ import pytest
 from regard.batching.apart import apart, relieved
 from regard.errors import RunError
 
+MANY_PIDS = ["__import__('os').getpid()"] * 1000
+"""More than is ever asked for; a list, as iterators of itertools are not pickled for ever."""
+
 
 def gone(status):
     return RunError(f"it ended with {status}")
@@ -33,7 +36,7 @@ def test_several_take_turns_till_one_has_no_more():
 
 
 def test_all_are_started_at_once_and_ended_together():
-    pids = partial(map, eval, itertools.repeat("__import__('os').getpid()"))
+    pids = partial(map, eval, MANY_PIDS)
     items = apart([pids, pids, pids], gone)
     workers = [next(items) for _ in range(6)]
     assert workers[:3] == workers[3:]
@@ -64,7 +67,7 @@ def test_a_killed_process_is_told_of():
 
 
 def test_a_closed_stream_leaves_no_process():
-    items = apart([partial(map, eval, itertools.repeat("__import__('os').getpid()"))], gone)
+    items = apart([partial(map, eval, MANY_PIDS)], gone)
     worker = next(items)
     items.close()
     with pytest.raises(ProcessLookupError):
@@ -132,9 +135,9 @@ def test_who_is_not_relieved_leaves_no_process(monkeypatch):
 
 def test_a_killed_caller_leaves_no_process():
     script = """
-        import itertools, functools
+        import functools
         from regard.batching.apart import apart, relieved
-        pids = map, eval, itertools.repeat("__import__('os').getpid()")
+        pids = map, eval, ["__import__('os').getpid()"] * 1000
         items = apart([functools.partial(*pids)], OSError)
         print(next(items), flush=True)
         input()

@@ -91,7 +91,7 @@ class RuleSettings(Settings):
 class DecodingSettings(Settings):
     """How a model's answers are searched for: by a beam, or by sampling where that is set."""
 
-    n_best: int = Field(default=1, ge=1, le=1000)
+    n_best: int = Field(default=1, ge=1, le=100_000)
     """Answers to each sentence: the best of the beam, or independent samples."""
     beam: BeamSettings = BeamSettings()
     """Beam search, which is greedy at size 1."""
