@@ -1,13 +1,15 @@
+import math
 import shutil
 
 import pytest
 import torch
 
 from regard.decoding.many import search_many
+from regard.nouns import Hypothesis
 from regard.recipes.run_folder import load_run
 from regard.serving import gate
 from regard.serving.exporting import export_to
-from regard.serving.gate import SENTENCES, draw_sample
+from regard.serving.gate import SENTENCES, draw_sample, examine
 from regard.text.special import SPECIAL_PIECES
 
 pytest.importorskip("ctranslate2")
@@ -54,3 +56,23 @@ def test_the_native_search_has_one_thread(tiny_run, monkeypatch, tmp_path):
     finally:
         torch.set_num_threads(threads)
     assert seen == [1]
+
+
+class Nonsense:
+    """An engine whose every score is no number."""
+
+    def __init__(self, card):
+        self.card = card
+
+    def search(self, sources, settings):
+        return [[Hypothesis((5,), math.nan, math.nan, True)] for _ in sources]
+
+    def log_probabilities(self, pairs):
+        return [[math.nan] for _ in pairs]
+
+
+def test_scores_that_are_no_numbers_are_refused(tiny_run):
+    run = load_run(tiny_run, device=torch.device("cpu"))
+    report = examine(run, Nonsense(None), Nonsense(None))
+    assert "are translated otherwise in float32" in report.refused
+    assert (report.loss, report.score_difference) == (0, 0)  # what JSON can hold

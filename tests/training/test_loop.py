@@ -5,14 +5,16 @@ from itertools import islice
 import pytest
 import torch
 
+from flips import flip
 from regard.batching.drawing import draw_pairs
 from regard.batching.stream import collated
 from regard.corpora.store import TokenChunk, TokenStore, write_store
 from regard.errors import RunError, TrainingError
+from regard.manifest import begin
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.training import loop
 from regard.training.checkpoints import list_checkpoints, load_weights, read_progress
-from regard.training.loop import Task, TrainingSettings, fit
+from regard.training.loop import Task, TrainingSettings, best_weights, fit
 from regard.training.loss import batch_loss
 from regard.training.optimizer import build_optimizer
 from regard.training.progress import START
@@ -152,6 +154,37 @@ def test_resumed_from_the_checkpoint_before_a_damaged_one(store, tmp_path):
     resumed, _ = run(store, tmp_path / "broken", reporter=reporter)
     assert same(resumed, whole)
     assert any("is damaged" in message for message in reporter.notes)
+
+
+def test_where_no_checkpoint_is_whole_training_starts_over_and_says_so(store, tmp_path):
+    whole, _ = run(store, tmp_path / "whole")
+    run(store, tmp_path / "broken", stop_after=7)
+    for path in list_checkpoints(tmp_path / "broken" / "checkpoints"):
+        flip(path, 300)
+    reporter = Silent()
+    resumed, _ = run(store, tmp_path / "broken", reporter=reporter)
+    assert same(resumed, whole)
+    assert any("all checkpoints are damaged: training starts over" in x for x in reporter.notes)
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_lost_or_damaged_weights_do_not_end_a_run(store, tmp_path, lost):
+    begin(tmp_path)
+    losses = iter(range(100, 0, -1))
+    changed = {"validate": lambda model: {"loss": float(next(losses))}}
+    run(store, tmp_path, stop_after=11, **changed)
+    kept = best_weights(tmp_path)
+    assert len(kept) == 2
+    flip(kept[0], 1000)
+    if lost == 2:
+        kept[1].unlink()
+    reporter = Silent()
+    losses = iter([200.0, 150.0])  # the last weights are not among the best
+    run(store, tmp_path, reporter=reporter, **changed)
+    assert any(f"{kept[0]} is damaged; the others do without" in x for x in reporter.notes)
+    used = kept[1] if lost == 1 else tmp_path / "weights" / "last.safetensors"
+    assert (tmp_path / "model.safetensors").read_bytes() == used.read_bytes()
+    assert any("the last ones are used" in x for x in reporter.notes) == (lost == 2)
 
 
 def test_a_finished_run_resumed_stays_the_same(store, tmp_path):

@@ -42,7 +42,7 @@ def command(
     named = best_weights(folder.path)
     kept = files or whole_weights(named, note)
     if not kept:
-        state = "is whole any more" if named else "has been validated yet"
+        state = "are whole any more" if named else "have been validated yet"
         raise RunError(f"{model}: none of its weights {state}; name files")
     if output is not None and output.suffix != ".safetensors":
         raise SettingsError(f"--output {output}: the file's name should end in .safetensors")
