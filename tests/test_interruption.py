@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from regard.interruption import interruptible, is_busy_aside
+from regard.interruption import has_unfinished_work, interruptible
 
 IMPORTING = """
 import sys
@@ -34,7 +34,7 @@ def test_what_work_gives_or_raises():
     assert interruptible(lambda: 5) == 5
     with pytest.raises(ZeroDivisionError):
         interruptible(lambda: 1 // 0)
-    assert not is_busy_aside()
+    assert not has_unfinished_work()
 
 
 def ended(code, number):

@@ -1,13 +1,13 @@
-"""The command `regard`, and `python -m regard`: a signal is heard before all else is imported."""
+"""The command `regard`, and `python -m regard`: signals are handled while all else is imported."""
 
 from importlib import import_module
 
-from regard.interruption import leaving_at_once
+from regard.interruption import exiting_on_signals
 
 
 def run() -> None:
     """Run the command line."""
-    with leaving_at_once():
+    with exiting_on_signals():
         main = import_module("regard.cli.main").main
     main()
 

@@ -30,7 +30,7 @@ class DamagedError(RunError):
 
 
 class TrainingError(RegardError):
-    """Training cannot go on: the loss is not a number, or beyond hope."""
+    """Training cannot go on: the loss is not finite, or too large to recover."""
 
 
 class StorageError(RegardError):

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while this process is deaf to them: in imports, and in long calls of C++."""
+"""Ctrl-C and SIGTERM where Python would not handle them: in imports and in long native calls."""
 
 import os
 import signal
@@ -9,14 +9,14 @@ from types import FrameType
 from typing import TypeVar
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-ASIDE = "regard-aside"
-"""Name of a thread that runs what cannot be interrupted."""
+WORKER = "regard-uninterruptible"
+"""Name of the threads that run work which no signal can interrupt."""
 
 T = TypeVar("T")
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal that nobody waited for politely."""
+    """A signal that ends a command at once, without finishing a step."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -24,15 +24,18 @@ class Stopped(KeyboardInterrupt):
 
 
 @contextmanager
-def leaving_at_once() -> Iterator[None]:
-    """Within it, a signal ends the process with one line: an exception would be lost in imports."""
+def exiting_on_signals() -> Iterator[None]:
+    """Within it, a signal ends the process with one line.
+
+    An exception raised by a handler may be caught by a module that is being imported.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in SIGNALS}
     for number, handler in before.items():
-        if handler not in (signal.SIG_IGN, None):  # as in the background of a shell
-            signal.signal(number, _leave)
+        if handler not in (signal.SIG_IGN, None):  # ignored: a job in the background of a shell
+            signal.signal(number, _exit)
     try:
         yield
     finally:
@@ -41,15 +44,15 @@ def leaving_at_once() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
+def _exit(number: int, frame: FrameType | None) -> None:
     os.write(2, b"error: interrupted\n")
     os._exit(128 + number)
 
 
 def interruptible(work: Callable[[], T]) -> T:
-    """What `work` gives; a signal ends the wait for it at once, though not the work.
+    """The result of `work`, run in a thread; a signal ends the wait for it at once, not the work.
 
-    Python hears no signal while its main thread is inside a call of another language.
+    Python runs no signal handler while its main thread is inside a native call.
     """
     results: list[T] = []
     errors: list[BaseException] = []
@@ -63,13 +66,13 @@ def interruptible(work: Callable[[], T]) -> T:
         finally:
             over.set()
 
-    threading.Thread(target=run, name=ASIDE, daemon=True).start()
+    threading.Thread(target=run, name=WORKER, daemon=True).start()
     over.wait()
     if errors:
         raise errors[0]
     return results[0]
 
 
-def is_busy_aside() -> bool:
-    """Whether work was left that cannot be ended but with the process."""
-    return any(thread.name == ASIDE for thread in threading.enumerate())
+def has_unfinished_work() -> bool:
+    """Whether `interruptible` work still runs: only the end of the process can end it."""
+    return any(thread.name == WORKER for thread in threading.enumerate())

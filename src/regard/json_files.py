@@ -1,4 +1,4 @@
-"""JSON that somebody else may have written: read with limits, written strictly."""
+"""JSON files from an untrusted source: read with limits on their size, written strictly."""
 
 import json
 from pathlib import Path
@@ -8,9 +8,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from regard.files import read_whole
-from regard.settings import expectation, shorten
+from regard.settings import abbreviate, expectation
 
-MOST = 64 << 20
+MAX_BYTES = 64 << 20
 """Bytes of a file that is read."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -31,7 +31,7 @@ def read_json(path: Path, shape: type[ModelT]) -> ModelT: ...
 def read_json(path: Path, shape: TypeAdapter[ValueT]) -> ValueT: ...
 def read_json(path: Path, shape: type[ModelT] | TypeAdapter[ValueT]) -> ModelT | ValueT:
     """The value of a `shape` in a file; an `OSError` or a `ValueError` if there is none."""
-    content = read_whole(path, most=MOST)
+    content = read_whole(path, most=MAX_BYTES)
     if isinstance(shape, TypeAdapter):
         return shape.validate_json(content)
     return shape.model_validate_json(content)
@@ -42,8 +42,8 @@ def why(error: OSError | ValueError) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
-        return shorten(f"{place + ': ' if place else ''}{expectation(first)}")
-    return shorten(str(error.strerror if isinstance(error, OSError) else error))
+        return abbreviate(f"{place + ': ' if place else ''}{expectation(first)}")
+    return abbreviate(str(error.strerror if isinstance(error, OSError) else error))
 
 
 def dump_json(value: Any, *, indent: int | None = None) -> str:

@@ -93,7 +93,7 @@ def describe(value: object) -> str:
     return shown if len(shown) <= _BRIEF else f"a text of {len(str(value)):,} characters"
 
 
-def shorten(text: str) -> str:
+def abbreviate(text: str) -> str:
     """`text` in one line, and its beginning where it is long: fit to be part of a message."""
     cut = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"
     return " ".join(cut.splitlines())

@@ -1,4 +1,4 @@
-"""YAML that somebody else may have written: its plain values, read with limits."""
+"""YAML files from an untrusted source: their plain values, read with limits."""
 
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -8,13 +8,13 @@ import yaml
 
 from regard.files import read_whole
 
-MOST = 256 << 10
-"""Bytes of a file that is read."""
+MAX_SIZE = 256 << 10
+"""Bytes of a file, or characters of a text, that are read."""
 DEEPEST = 32
 """Levels of groups and lists in each other."""
 MOST_VALUES = 20_000
 """Values of a file, those that an alias repeats counted each time."""
-LONGEST_NUMBER = 64
+MAX_NUMBER_LENGTH = 64
 """Characters of a number: those of thousands of digits take seconds to read."""
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
@@ -55,7 +55,7 @@ class _Loader(yaml.SafeLoader):
     def construct_scalar(self, node: Any) -> Any:
         """The text of a value."""
         number = node.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-        if number and len(node.value) > LONGEST_NUMBER:
+        if number and len(node.value) > MAX_NUMBER_LENGTH:
             raise YamlError(f"a number of {len(node.value):,} characters")
         return super().construct_scalar(node)
 
@@ -68,8 +68,8 @@ _Loader.yaml_implicit_resolvers = {
 
 def parse_yaml(text: str) -> Any:
     """The plain value that `text` spells; a `YamlError` for anything else."""
-    if len(text) > MOST:
-        raise YamlError(f"longer than {MOST:,} characters")
+    if len(text) > MAX_SIZE:
+        raise YamlError(f"longer than {MAX_SIZE:,} characters")
     try:
         loader = _Loader(text)
         try:
@@ -91,5 +91,5 @@ def parse_yaml(text: str) -> Any:
 
 def read_yaml(file: Traversable) -> Any:
     """The plain value in a UTF-8 file; an `OSError` or a `ValueError` if there is none."""
-    content = read_whole(file, most=MOST) if isinstance(file, Path) else file.read_bytes()
+    content = read_whole(file, most=MAX_SIZE) if isinstance(file, Path) else file.read_bytes()
     return parse_yaml(content.decode())

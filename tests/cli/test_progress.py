@@ -7,7 +7,7 @@ from rich.console import Console
 from regard.cli.progress import TerminalReporter
 from regard.corpora.pairs import Pair
 from regard.recipes.assemble import prepare
-from regard.recipes.auto import Choice
+from regard.recipes.auto import SettingChoice
 from regard.recipes.run_folder import RunFolder, new_model
 from tiny import Quiet, tiny_recipe
 
@@ -83,7 +83,7 @@ def test_what_was_prepared_is_told(console, tmp_path):
     prepared = prepare(recipe, RunFolder(tmp_path), Quiet())
     for _ in range(80):
         prepared.data.report.drop("empty", Pair("", "x"))
-    chosen = Choice("training.steps", 2000, "40 passes")
+    chosen = SettingChoice("training.steps", 2000, "40 passes")
     prepared = prepared._replace(choices=(chosen,))
     model = new_model(recipe, prepared.tokenizers)
     with TerminalReporter(100, console=console) as reporter:

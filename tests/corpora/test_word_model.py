@@ -1,10 +1,10 @@
 import numpy as np
 
-from regard.corpora.word_model import Ragged, WordModel, number_words
+from regard.corpora.word_model import Ragged, WordModel, index_words
 
 
 def test_words_are_numbered_by_frequency_and_rare_ones_left_out():
-    texts, share = number_words(["a b", "b a b", "b c"])
+    texts, share = index_words(["a b", "b a b", "b c"])
     assert texts.words.tolist() == [2, 1, 1, 2, 1]
     assert texts.sizes.tolist() == [2, 2, 1]
     np.testing.assert_allclose(share, [0, 0.6, 0.4])
@@ -17,8 +17,8 @@ def test_taking_and_keeping():
 
 
 def test_a_translation_gains_more_than_another_word():
-    sources = number_words(["x y", "x z", "y z"] * 20)
-    targets = number_words(["a b", "a c", "b c"] * 20)
+    sources = index_words(["x y", "x z", "y z"] * 20)
+    targets = index_words(["a b", "a c", "b c"] * 20)
     model = WordModel(sources.texts, targets.texts, len(sources.share))
     true = model.gains(sources.texts, targets.texts, sources.share)
     wrong = model.gains(sources.texts, targets.texts.take(np.roll(np.arange(60), 1)), sources.share)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from regard.decoding.limits import USUAL, Limits, count_beyond, count_cut, fit_limits
+from regard.decoding.limits import DEFAULT_LIMITS, LengthLimits, count_beyond, count_cut, fit_limits
 from regard.decoding.settings import RuleSettings
 
 SOURCE = np.arange(1, 41).repeat(50)
@@ -13,7 +13,7 @@ def rules(limits):
 
 @pytest.mark.parametrize("target", [SOURCE, SOURCE + 10, SOURCE // 2])
 def test_usual_limits_stay_where_targets_fit_them(target):
-    assert fit_limits(SOURCE, target) == USUAL
+    assert fit_limits(SOURCE, target) == DEFAULT_LIMITS
     assert count_beyond(SOURCE, target, RuleSettings()) == 0
 
 
@@ -30,7 +30,7 @@ def test_what_is_given_is_kept():
     found = fit_limits(SOURCE, 4 * SOURCE, {"max_length_ratio": 1.0, "max_length": 99})
     assert (found.max_length_ratio, found.max_length) == (1.0, 99)
     assert found.max_length_offset >= 3 * 40
-    assert fit_limits([], [], {"max_length": 7}) == USUAL._replace(max_length=7)
+    assert fit_limits([], [], {"max_length": 7}) == DEFAULT_LIMITS._replace(max_length=7)
 
 
 def test_a_count_agrees_with_the_search():
@@ -47,4 +47,4 @@ def test_what_was_cut_is_told_with_what_to_set():
     told = str(count_cut([3, 3], [9, 150], RuleSettings(), 2))
     assert told.startswith("1 of 2 references (50.0%) are longer than answers may be and 2 answers")
     assert "decoding.rules of {max_length: 256, max_length_ratio: " in told
-    assert isinstance(count_cut([3], [150], RuleSettings()).fitting, Limits)
+    assert isinstance(count_cut([3], [150], RuleSettings()).fitting, LengthLimits)

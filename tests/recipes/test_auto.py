@@ -1,7 +1,7 @@
 import pytest
 
 from regard.errors import SettingsError
-from regard.recipes.auto import INPUT, LIMITS, PLACES, Choice, choice_lines, value_at
+from regard.recipes.auto import AUTO_PLACES, INPUT, LIMITS, SettingChoice, choice_lines, value_at
 from regard.recipes.load import dump_recipe, load_recipe, make_recipe, shelf_recipes
 from regard.recipes.schema import Recipe, recipe_schema
 
@@ -12,7 +12,7 @@ def made(*overrides, **groups):
     return make_recipe({**OWN, **groups}, overrides, where="mine.yaml")
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", AUTO_PLACES)
 def test_what_says_auto_is_remembered_and_written_as_it_was(place, tmp_path):
     recipe = made(f"{place}=auto", model={"family": "transformer"})
     assert place in recipe.auto
@@ -25,7 +25,7 @@ def test_what_is_given_is_kept(tmp_path):
     recipe = made("decoding.rules.max_length=90", "corpus.cleaning.leaks=either")
     open_places = set(recipe.auto)
     assert open_places == {"corpus.cleaning.max_ratio", *LIMITS, *INPUT} - {LIMITS[0]}
-    chosen = recipe.settled([Choice(place, 30, "") for place in LIMITS])
+    chosen = recipe.settled([SettingChoice(place, 30, "") for place in LIMITS])
     assert chosen.decoding.rules.max_length == 90
     assert chosen.decoding.rules.max_length_offset == 30
     assert chosen.auto == ("corpus.cleaning.max_ratio", *INPUT)
@@ -63,9 +63,9 @@ def test_a_recipe_takes_what_another_has_settled():
 
 def test_choices_are_told_by_their_reasons():
     choices = [
-        Choice("a.steps", 2000, "small"),
-        Choice("b.rate", 0.5, ""),
-        Choice("c.x", "y", "small"),
+        SettingChoice("a.steps", 2000, "small"),
+        SettingChoice("b.rate", 0.5, ""),
+        SettingChoice("c.x", "y", "small"),
     ]
     assert choice_lines(choices) == ["steps 2,000, x y: small"]
 
@@ -79,7 +79,7 @@ def test_sizes_of_other_families_are_not_chosen(place):
 def test_what_was_chosen_and_does_not_go_with_the_rest_is_one_line():
     recipe = made("model.width=130", model={"family": "transformer", "preset": "auto"})
     with pytest.raises(SettingsError, match=r"multiple of heads.*do not go with model\.heads 4"):
-        recipe.settled([Choice("model.heads", 4, "")])
+        recipe.settled([SettingChoice("model.heads", 4, "")])
 
 
 def test_the_schema_allows_auto_where_it_is_chosen():

@@ -4,9 +4,9 @@ import pytest
 from regard.corpora.pairs import Pair
 from regard.decoding.settings import RuleSettings
 from regard.recipes.load import load_recipe
-from regard.recipes.resolve import Facts, Machine, TextFacts, read_facts, resolve, resolve_text
+from regard.recipes.resolve import Facts, Hardware, TextFacts, read_facts, resolve, resolve_text
 
-CORES, GPU = Machine(gpu=False, cores=2), Machine(gpu=True, cores=8)
+CORES, GPU = Hardware(gpu=False, cores=2), Hardware(gpu=True, cores=8)
 USUAL = RuleSettings()
 
 

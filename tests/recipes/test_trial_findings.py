@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from regard.decoding.limits import USUAL, Cut
+from regard.decoding.limits import DEFAULT_LIMITS, LengthCuts
 from regard.recipes.load import make_recipe
 from regard.recipes.trial import Sides, Times, Trial
 from regard.recipes.trial_findings import judge_trial
@@ -17,7 +17,7 @@ def recipe(*overrides):
 GOOD = Trial(
     recipe=recipe(),
     choices=(),
-    cut=Cut(20_000, 0, 0, USUAL),
+    cut=LengthCuts(20_000, 0, 0, DEFAULT_LIMITS),
     device="cpu, 2 threads",
     load=1.0,
     pairs=20_000,

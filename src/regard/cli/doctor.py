@@ -16,15 +16,15 @@ from rich.table import Table
 from regard.cli import options, own_files
 from regard.cli.console import err, out, print_json
 from regard.cli.tables import cleaning_table, plain_table
-from regard.corpora.adapting import FIRST
 from regard.corpora.build import CORPORA, build_corpus
+from regard.corpora.cleaning_choices import FIRST
 from regard.corpora.examine import Examination, examine
 from regard.corpora.findings import Finding, Level, judge
 from regard.corpora.pairs import Corpus, Pair
 from regard.corpora.readers import FORMATS
 from regard.corpora.suspect_findings import judge_suspects
 from regard.errors import CorpusError, RegardError, SettingsError
-from regard.recipes.auto import Choice, choice_lines
+from regard.recipes.auto import SettingChoice, choice_lines
 from regard.recipes.load import load_recipe, shelf_recipes
 from regard.recipes.memory import format_bytes, format_seconds
 from regard.recipes.prepare import LEAKS, choose_cleaning
@@ -106,7 +106,7 @@ def command(
                 f"{doing}: {pairs:,} pairs" if pairs else doing
             ),
         )
-        chosen += [Choice(LEAKS, *found.overlap.by)] if LEAKS in wanted.auto else []
+        chosen += [SettingChoice(LEAKS, *found.overlap.by)] if LEAKS in wanted.auto else []
         wanted = wanted.settled(chosen)
         findings, tried = judge(found) + judge_suspects(found), None
         if _can_train(found):
@@ -203,7 +203,7 @@ def _as_json(
     found: Examination,
     tried: Trial | None,
     findings: list[Finding],
-    chosen: Sequence[Choice],
+    chosen: Sequence[SettingChoice],
 ) -> dict[str, Any]:
     return {
         **found.to_json(),
@@ -219,7 +219,7 @@ def _print(
     recipe: Recipe,
     tried: Trial | None,
     findings: list[Finding],
-    chosen: Sequence[Choice],
+    chosen: Sequence[SettingChoice],
 ) -> None:
     source, target = found.languages
     out.print(f"[bold]{escape(found.name)}[/bold]  {escape(source)} → {escape(target)}")

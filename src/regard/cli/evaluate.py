@@ -12,7 +12,7 @@ from regard.cli import options, score_options
 from regard.cli.console import note, out, print_json
 from regard.cli.held_out import read_held_out
 from regard.cli.tables import STARRED, SURE, plain_table, scores_table
-from regard.decoding.limits import Cut
+from regard.decoding.limits import LengthCuts
 from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_length
 from regard.evaluation.perplexity import Perplexity
 from regard.evaluation.scores import Score, ScoreSettings, score
@@ -68,7 +68,7 @@ def command(
     sources, references = read_held_out(model, source, reference)
     settings = ScoreSettings(
         metrics=("bleu", "chrf", "ter", "exact"),
-        tokenize=score_options.resolve_tokenizer(model, tokenize, references),
+        tokenize=score_options.run_tokenizer(model, tokenize, references),
         lowercase=lowercase,
     )
     words = read_unknown(unknown) if unknown is not None else None
@@ -152,7 +152,7 @@ def _print_comparisons(comparisons: list[Comparison], model: str, against: str) 
 
 
 def _as_json(
-    cut: Cut,
+    cut: LengthCuts,
     scores: list[Score],
     surprise: Perplexity | None,
     groups: list[LengthGroup],

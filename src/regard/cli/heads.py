@@ -70,7 +70,7 @@ def command(
     settings = SweepSettings(
         parts=parts,
         tolerance=tolerance,
-        tokenize=score_options.resolve_tokenizer(model, tokenize, references),
+        tokenize=score_options.run_tokenizer(model, tokenize, references),
     )
     translator = load(model, device=device, weights=weights, engine="native")
     search = search_settings(translator.settings, beam=beam)

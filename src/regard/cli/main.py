@@ -17,7 +17,7 @@ from regard import __version__
 from regard.cli.console import complain, note
 from regard.errors import RegardError, RunWarning, StorageError
 from regard.files import storage_error
-from regard.interruption import Stopped, is_busy_aside, leaving_at_once
+from regard.interruption import Stopped, exiting_on_signals, has_unfinished_work
 
 STDOUT = "standard output"
 COMMANDS = {
@@ -95,7 +95,7 @@ def discard_output() -> None:
 
 def open_command(name: str) -> Any:
     """The command called `name`, from its own file."""
-    with leaving_at_once():
+    with exiting_on_signals():
         app: typer.Typer = import_module(f"regard.cli.{name}").app
     app.rich_markup_mode = "markdown"  # docstrings are wrapped to the terminal, examples are not
     command = typer.main.get_command(app)
@@ -151,7 +151,7 @@ def main() -> None:
     try:
         _run()
     except SystemExit as leaving:
-        if is_busy_aside():  # Python would wait for it, or fail at it
+        if has_unfinished_work():  # Python would wait for it, or fail at it
             sys.stderr.flush()
             os._exit(leaving.code if isinstance(leaving.code, int) else 1)
         raise

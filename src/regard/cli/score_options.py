@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from regard.cli.console import note
+from regard.corpora.pairs import UNDETERMINED
 from regard.errors import RunError
 from regard.evaluation.bleu_tokenizer import (
-    UNDETERMINED,
     BleuTokenizer,
     TokenizerChoice,
     choose_tokenizer,
@@ -27,7 +27,7 @@ Tokenize = Annotated[
 ]
 
 
-def resolve_tokenizer(
+def run_tokenizer(
     model: str, tokenize: TokenizerChoice, references: Sequence[str]
 ) -> BleuTokenizer:
     """The tokenizer to score a run with: the one asked for, the run's own, or its language's."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # which stands on torch: it is imported where there is markup
 
 app = typer.Typer()
 
-LONG = 20_000
+LONG_LINE = 20_000
 """Characters of a line that takes a while."""
 CHUNK = 2048
 """Lines translated together: enough to find many of like length, few enough to answer soon."""
@@ -261,7 +261,7 @@ def _chunks(file: str) -> Iterator[Iterator[list[str]]]:
 def _told(lines: Iterable[str]) -> Iterator[str]:
     """The lines; of one so long that it takes a while a person is told before, not afterwards."""
     for number, line in enumerate(lines, 1):
-        if len(line) > LONG:
+        if len(line) > LONG_LINE:
             note(
                 f"line {number}: {len(line):,} characters are translated in parts, which takes as "
                 f"long as some {len(line) // 100:,} lines; is this a file with a sentence a line?"

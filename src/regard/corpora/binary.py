@@ -22,7 +22,7 @@ KINDS = {
     b"SQLite format 3": "a database",
 }
 """What begins how."""
-FEWEST, SHARE = 8, 0.01
+MIN_NULLS, NULL_SHARE = 8, 0.01
 """Null bytes from which on a file is no text; a stray one in a text is told of by its line."""
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -35,7 +35,7 @@ def refuse_binary(head: bytes, name: str) -> None:
         )
     kind = next((kind for mark, kind in KINDS.items() if head.startswith(mark)), None)
     nulls = head.count(0)
-    if kind is None and nulls >= FEWEST and nulls >= SHARE * len(head):
+    if kind is None and nulls >= MIN_NULLS and nulls >= NULL_SHARE * len(head):
         kind = f"binary: {nulls:,} of its first {len(head):,} bytes are null bytes"
     if kind is not None:
         raise CorpusError(f"{name}: not a text file but {kind}; save its text as UTF-8 first")

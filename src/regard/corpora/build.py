@@ -14,7 +14,7 @@ from regard.corpora.generated.series import series
 from regard.corpora.generated.travel import travel
 from regard.corpora.language_codes import explain_codes
 from regard.corpora.named import Multi30kSettings, TatoebaSettings, multi30k, tatoeba
-from regard.corpora.pairs import Corpus, Pair, Part, SplitName
+from regard.corpora.pairs import UNDETERMINED, Corpus, CorpusPart, Pair, SplitName
 from regard.corpora.readers import STDIN, FilesSettings, read_pairs
 from regard.corpora.remarks import Remarks
 from regard.corpora.splits import SplitSettings
@@ -185,13 +185,13 @@ def build_corpus(settings: CorpusSettings) -> Corpus:
     if settings.name is not None:
         return CORPORA[settings.name].make(settings)
     training = settings.training_files()
-    languages = settings.languages or training[0].languages or ("und", "und")
+    languages = settings.languages or training[0].languages or (UNDETERMINED, UNDETERMINED)
     if settings.languages and (wrong := explain_codes(settings.languages)):
         raise SettingsError(f"corpus.languages: {wrong}")
     remarks = Remarks()
     read = {id(files): partial(_read, files, languages, remarks) for files in settings.all_files()}
     parts = tuple(
-        Part(files_label(files), getattr(files, "weight", 1.0), read[id(files)])
+        CorpusPart(files_label(files), getattr(files, "weight", 1.0), read[id(files)])
         for files in training
     )
     held_out: dict[SplitName, FilesSettings | None] = {
@@ -230,5 +230,5 @@ def _read(files: FilesSettings, languages: tuple[str, str], remarks: Remarks) ->
         ) from None
 
 
-def _read_all(parts: tuple[Part, ...]) -> Iterator[Pair]:
+def _read_all(parts: tuple[CorpusPart, ...]) -> Iterator[Pair]:
     return (pair for part in parts for pair in part.read())

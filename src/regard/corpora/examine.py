@@ -18,7 +18,14 @@ from regard.corpora.pairs import Corpus, Pair, SplitName
 from regard.corpora.seen import Hashes, Seen
 from regard.corpora.signs import Shown, SignCount
 from regard.corpora.splits import HELD_OUT, SplitSettings, split_corpus
-from regard.corpora.suspects import NOTHING, SAMPLE, Numbered, Suspects, Suspicion, find_suspects
+from regard.corpora.suspects import (
+    NOTHING,
+    SAMPLE,
+    NumberedPair,
+    Suspects,
+    Suspicion,
+    find_suspects,
+)
 from regard.errors import CorpusError
 from regard.streams import chunked
 from regard.text.word_units import count_units
@@ -133,7 +140,7 @@ def examine(
     `sample` training pairs are kept, drawn by `seed`. Pairs are read as they come: numbers of
     lines are those of the files.
     """
-    chosen, numbered = _Sample[Pair](sample, seed), _Sample[Numbered](SAMPLE, seed)
+    chosen, numbered = _Sample[Pair](sample, seed), _Sample[NumberedPair](SAMPLE, seed)
     starts: list[tuple[str, int]] = []
     reads = dict(corpus.splits)
     if corpus.parts:
@@ -187,7 +194,7 @@ def _in_parts(corpus: Corpus, starts: list[tuple[str, int]]) -> Iterator[Pair]:
 
 
 def _suspects(
-    sample: list[Numbered], cleaning: CleaningSettings, languages: tuple[str, str], seed: int
+    sample: list[NumberedPair], cleaning: CleaningSettings, languages: tuple[str, str], seed: int
 ) -> Suspects:
     """What looks wrong among those of the sample that cleaning would keep."""
     plain = cleaning.model_copy(update={"drop_wrong_language": False})
@@ -221,7 +228,7 @@ def _examine_split(
     pairs: _Reading,
     cleaning: CleaningSettings,
     languages: tuple[str, str],
-    samples: "tuple[_Sample[Pair], _Sample[Numbered]] | None",
+    samples: "tuple[_Sample[Pair], _Sample[NumberedPair]] | None",
 ) -> SplitReport:
     """The report of a split, in one pass; `samples` get what cleaning keeps, and all pairs."""
     scan, report = _SplitScan(), CleaningReport()
@@ -234,10 +241,10 @@ def _examine_split(
     return scan.result(report, pairs.broken)
 
 
-def _offered(pairs: Iterable[Pair], sample: "_Sample[Numbered]") -> Iterator[Pair]:
+def _offered(pairs: Iterable[Pair], sample: "_Sample[NumberedPair]") -> Iterator[Pair]:
     """The same pairs, each offered to `sample` with its line."""
     for line, pair in enumerate(pairs, 1):
-        sample.offer(Numbered(line, pair))
+        sample.offer(NumberedPair(line, pair))
         yield pair
 
 

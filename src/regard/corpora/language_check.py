@@ -1,4 +1,4 @@
-"""Sides in a wrong language, by profiles of letters that are learned from the corpus itself.
+"""Sides in a wrong language, by letter trigrams that are learned from the corpus itself.
 
 No language is known beforehand. What most lines of a side have in common is its language; a line
 that is far more like the other side is on the wrong one; and the lines that are least like either
@@ -13,27 +13,27 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.corpora.letter_groups import (
+from regard.corpora.pairs import Pair
+from regard.corpora.trigrams import (
     SMOOTHING,
     UNSEEN,
     Floats,
-    LetterGroups,
-    letter_groups,
+    Trigrams,
+    find_trigrams,
     log_probability,
 )
-from regard.corpora.pairs import Pair
 from regard.corpora.words import compared_words
 
 Mask = NDArray[np.bool_]
 
-FEWEST, LEARNED = 1000, 20_000
+MIN_PAIRS, ENOUGH_PAIRS = 1000, 20_000
 """Pairs from which languages can be learned, and those that are enough."""
 SURE, SWAPPED, PER_GROUP = 8.0, 3.0, 0.35
 """Logarithms of odds from which a line is of another language: over the line, over each side of a
-pair where both sides are exchanged, and on average over groups of letters."""
-ENOUGH = 12
-"""Groups of letters in a line that can be told to be of a third language."""
-ODD, ROUNDS, FEWEST_ODD = 0.03, 6, 20
+pair where both sides are exchanged, and on average over trigrams."""
+MIN_TRIGRAMS = 12
+"""Trigrams in a line that can be told to be of a third language."""
+ODD, ROUNDS, MIN_ODD_LINES = 0.03, 6, 20
 """The share of lines that are tried as a third language, how often the choice is mended, and the
 lines that make one."""
 KNOWN = 0.55
@@ -60,7 +60,7 @@ class Verdicts(NamedTuple):
 
 @dataclass(frozen=True)
 class _Side:
-    """Log-odds of each group of letters (BUCKETS,) against the side's own language."""
+    """Log-odds of each trigram (BUCKETS,) against the side's own language."""
 
     other: Floats
     third: Floats | None
@@ -71,12 +71,12 @@ class LanguageCheck:
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
         self._sides: tuple[_Side, _Side] | None = None
-        if len(pairs) < FEWEST:
+        if len(pairs) < MIN_PAIRS:
             return
-        source, target = _groups(pairs)
+        source, target = _trigrams(pairs)
         profiles = log_probability(source.counts()), log_probability(target.counts())
         exchanged = profiles[1] - profiles[0]
-        as_other = source.sums(exchanged[source.group]), target.sums(-exchanged[target.group])
+        as_other = source.sums(exchanged[source.bucket]), target.sums(-exchanged[target.bucket])
         if any((one < 0).mean() < TOLD_APART for one in as_other):
             return
         self._sides = (
@@ -92,14 +92,15 @@ class LanguageCheck:
         """Which of the pairs have a side in a wrong language."""
         if self._sides is None:
             return Verdicts(*np.zeros((3, len(pairs)), np.bool_))
-        groups = _groups(pairs)
+        trigrams = _trigrams(pairs)
         others = [
-            one.sums(side.other[one.group]) for one, side in zip(groups, self._sides, strict=True)
+            one.sums(side.other[one.bucket])
+            for one, side in zip(trigrams, self._sides, strict=True)
         ]
         swapped = (others[0] > SWAPPED) & (others[1] > SWAPPED)
         wrong = [
             (_is_sure(one, odds) | _of_third(one, side)) & ~swapped
-            for one, odds, side in zip(groups, others, self._sides, strict=True)
+            for one, odds, side in zip(trigrams, others, self._sides, strict=True)
         ]
         return Verdicts(swapped, wrong[0], wrong[1])
 
@@ -107,46 +108,46 @@ class LanguageCheck:
 def learn_languages(pairs: Iterable[Pair]) -> tuple[LanguageCheck, Iterator[Pair]]:
     """A check that is learned from the first pairs, and all of the pairs."""
     stream = iter(pairs)
-    first = list(islice(stream, LEARNED))
+    first = list(islice(stream, ENOUGH_PAIRS))
     return LanguageCheck(first), chain(first, stream)
 
 
-def _groups(pairs: Sequence[Pair]) -> tuple[LetterGroups, LetterGroups]:
+def _trigrams(pairs: Sequence[Pair]) -> tuple[Trigrams, Trigrams]:
     return (
-        letter_groups([pair.source for pair in pairs]),
-        letter_groups([pair.target for pair in pairs]),
+        find_trigrams([pair.source for pair in pairs]),
+        find_trigrams([pair.target for pair in pairs]),
     )
 
 
-def _is_sure(lines: LetterGroups, odds: Floats) -> Mask:
+def _is_sure(lines: Trigrams, odds: Floats) -> Mask:
     sure: Mask = (odds > SURE) & (odds > PER_GROUP * lines.sizes)
     return sure
 
 
-def _of_third(lines: LetterGroups, side: _Side) -> Mask:
+def _of_third(lines: Trigrams, side: _Side) -> Mask:
     if side.third is None:
         return np.zeros(len(lines.sizes), np.bool_)
-    odds = lines.sums(side.third[lines.group])
-    return _is_sure(lines, odds) & (lines.sizes >= ENOUGH)
+    odds = lines.sums(side.third[lines.bucket])
+    return _is_sure(lines, odds) & (lines.sizes >= MIN_TRIGRAMS)
 
 
-def _third(texts: Sequence[str], lines: LetterGroups, as_other: Floats) -> Floats | None:
-    """The log-odds of groups in a third language (BUCKETS,); None where there seems to be none.
+def _third(texts: Sequence[str], lines: Trigrams, as_other: Floats) -> Floats | None:
+    """The log-odds of trigrams in a third language (BUCKETS,); None where there seems to be none.
 
     Lines are divided in two by turns: each language is learned from its lines, then each line goes
-    where it is likelier, its own groups not counted.
+    where it is likelier, its own trigrams not counted.
     """
-    fit = (lines.sizes >= ENOUGH) & (as_other <= SURE)
+    fit = (lines.sizes >= MIN_TRIGRAMS) & (as_other <= SURE)
     likely = lines.sums(_without_own(lines.counts(), lines, 1.0)) / np.maximum(1, lines.sizes)
     odd: Mask = fit & (likely < np.quantile(likely[fit], ODD)) if fit.any() else fit
     for _ in range(ROUNDS):
-        if odd.sum() < FEWEST_ODD:
+        if odd.sum() < MIN_ODD_LINES:
             return None
         inside = odd[lines.text].astype(np.float64)  # (G,)
         third, own = lines.counts(odd), lines.counts(~odd)
         gain = _without_own(third, lines, inside) - _without_own(own, lines, 1 - inside)
         odd = fit & _is_sure(lines, lines.sums(gain))
-    if odd.sum() < FEWEST_ODD or _share_known(texts, odd) > KNOWN:
+    if odd.sum() < MIN_ODD_LINES or _share_known(texts, odd) > KNOWN:
         return None
     return log_probability(lines.counts(odd)) - log_probability(lines.counts(~odd))
 
@@ -165,8 +166,8 @@ def _share_known(texts: Sequence[str], odd: Mask) -> float:
     return sum(word in words for word in inside) / max(1, len(inside))
 
 
-def _without_own(counts: Floats, lines: LetterGroups, own: Floats | float) -> Floats:
-    """Log-probabilities of all groups (G,), each with `own` taken from its count."""
-    left = np.maximum(0, counts[lines.group] - own)
+def _without_own(counts: Floats, lines: Trigrams, own: Floats | float) -> Floats:
+    """Log-probabilities of all trigrams (G,), each with `own` taken from its count."""
+    left = np.maximum(0, counts[lines.bucket] - own)
     logs: Floats = np.log((left + SMOOTHING) / (counts.sum() + SMOOTHING * UNSEEN))
     return logs

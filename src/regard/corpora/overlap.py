@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.corpora.adapting import Chosen, decide_leaks
 from regard.corpora.cleaning import CHUNK, Leaks, scripts_of
+from regard.corpora.cleaning_choices import RuleChoice, decide_leaks
 from regard.corpora.pairs import Corpus, Pair, SplitName
 from regard.corpora.seen import Hashes, hash_texts
 from regard.corpora.splits import HELD_OUT, normalise
@@ -26,7 +26,7 @@ _WORD = re.compile(r"[^\W_]+")
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no bit of a hash is lost
 
 
-EITHER = Chosen("either", "")
+EITHER = RuleChoice("either", "")
 
 
 class Leak(NamedTuple):
@@ -65,7 +65,7 @@ class Overlap:
     coverage: tuple[Coverage, ...] = ()
     leaking_pairs: int = 0
     """Training pairs that share a held-out sentence: training leaves them out."""
-    by: Chosen = EITHER
+    by: RuleChoice = EITHER
     """Which sides they may not share, and why where that was chosen here."""
 
 
@@ -165,7 +165,7 @@ def compare_splits(corpus: Corpus, by: Leaks | None = "either") -> Overlap:
         shared += [*leaky.sum(1), leaky.any(0).sum()]
     leaks[:0] = [_leak(split.split, "train", split.met) for split in held_out]
     coverage = [one for split in held_out for one in split.coverage()]
-    rule = Chosen(by, "") if by else decide_leaks(int(shared[1]), total)
+    rule = RuleChoice(by, "") if by else decide_leaks(int(shared[1]), total)
     leaking = int(shared[0] if rule.value == "source" else shared[2])
     return Overlap(tuple(leaks), tuple(coverage), leaking, rule)
 

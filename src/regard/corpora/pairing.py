@@ -12,21 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.corpora.pairs import Pair
-from regard.corpora.word_model import Floats, Ints, Numbered, Ragged, WordModel, number_words
+from regard.corpora.word_model import Floats, IndexedTexts, Ints, Ragged, WordModel, index_words
 
-FEWEST = 1000
+MIN_PAIRS = 1000
 """Pairs in a sample that can be judged."""
 MOST_LINKS = 4_000_000
 """Words beside words that are held at once; of longer texts fewer pairs are taken."""
-KEPT = (0.3, 0.7)
+CUT_SHARE = (0.3, 0.7)
 """The share of a target's characters that is left where it is cut, at the least and at the most."""
-SPREAD = 0.15
+MIN_LENGTH_SPREAD = 0.15
 """Standard deviation of the logarithms of targets' lengths below which lengths say nothing."""
-APART = 0.2
+MAX_BY_CHANCE = 0.2
 """The share of pairs that may look like chance, lest nothing can be told: as in a dialogue."""
 
 
-class Pairing(NamedTuple):
+class PairingReport(NamedTuple):
     """What was found in a sample."""
 
     judged: int
@@ -47,33 +47,36 @@ class _Marks(NamedTuple):
     features: Floats  # (N, F) what tells a cut target
 
 
-def check_pairing(pairs: Sequence[Pair], *, seed: int = 1) -> Pairing:
+def check_pairing(pairs: Sequence[Pair], *, seed: int = 1) -> PairingReport:
     """The shares of pairs that are paired by chance or cut short, for a sample in any order."""
-    nothing = Pairing(0, 0.0, 0.0, (), ())
-    if len(pairs) < FEWEST:
+    nothing = PairingReport(0, 0.0, 0.0, (), ())
+    if len(pairs) < MIN_PAIRS:
         return nothing
     rng = np.random.default_rng(seed)
-    target = number_words([pair.target for pair in pairs])
-    source = number_words([pair.source for pair in pairs])
+    target = index_words([pair.target for pair in pairs])
+    source = index_words([pair.source for pair in pairs])
     links = np.cumsum(source.texts.sizes * target.texts.sizes)
     num = int(np.searchsorted(links, MOST_LINKS))
-    if num < FEWEST:
+    if num < MIN_PAIRS:
         return nothing
     sides = _Sides(pairs[:num], source, target)
     real, chance, cut = sides.measure(rng)
     fit = sides.judged()
     random, by_chance = _share(-real.gain[fit], -chance.gain[fit])
-    if random > APART:
+    if random > MAX_BY_CHANCE:
         return nothing
     where = np.flatnonzero(fit)
     related = np.delete(where, by_chance)  # the others are told of already
-    if np.log1p([len(pair.target) for pair in sides.pairs]).std() < SPREAD or len(related) < FEWEST:
-        return Pairing(len(where), random, 0.0, _first(where, by_chance), ())
+    if (
+        np.log1p([len(pair.target) for pair in sides.pairs]).std() < MIN_LENGTH_SPREAD
+        or len(related) < MIN_PAIRS
+    ):
+        return PairingReport(len(where), random, 0.0, _first(where, by_chance), ())
     direction = _direction(real.features[related], cut.features[related])
     truncated, shortened = _share(
         real.features[related] @ direction, cut.features[related] @ direction
     )
-    return Pairing(
+    return PairingReport(
         len(where), random, truncated, _first(where, by_chance), _first(related, shortened)
     )
 
@@ -81,7 +84,7 @@ def check_pairing(pairs: Sequence[Pair], *, seed: int = 1) -> Pairing:
 class _Sides:
     """The words of both sides of some pairs."""
 
-    def __init__(self, pairs: Sequence[Pair], source: Numbered, target: Numbered) -> None:
+    def __init__(self, pairs: Sequence[Pair], source: IndexedTexts, target: IndexedTexts) -> None:
         self.pairs, self._source, self._target = pairs, source, target
         self._all = np.arange(len(pairs))
 
@@ -93,7 +96,7 @@ class _Sides:
 
     def measure(self, rng: np.random.Generator) -> tuple[_Marks, _Marks, _Marks]:
         """The pairs as they are, by chance, and cut short."""
-        kept = rng.uniform(*KEPT, len(self.pairs))
+        kept = rng.uniform(*CUT_SHARE, len(self.pairs))
         found = [_empty(len(self.pairs)) for _ in range(3)]
         for half in (0, 1):
             learned, judged = (self._all[self._all % 2 == place] for place in (half, 1 - half))

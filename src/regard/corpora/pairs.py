@@ -17,13 +17,17 @@ class Pair(NamedTuple):
     target: str
 
 
-class Part(NamedTuple):
+class CorpusPart(NamedTuple):
     """One of several files that training pairs are read from."""
 
     name: str
     weight: float
     """How often each of its pairs is in the training set, on average."""
     read: Callable[[], Iterator[Pair]]
+
+
+UNDETERMINED = "und"
+"""The code (ISO 639) of a language that was not named."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Corpus:
     """Gold alignments, one for each pair of the split, where the corpus has them."""
     origin: str = ""
     """Where it comes from and under which licence, for the model's card."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[CorpusPart, ...] = ()
     """What the training pairs are read from, where that is several files or a weighted one; `train`
     has the pairs of all of them in order, each once."""
     remarks: Remarks = field(default_factory=Remarks)

@@ -12,13 +12,13 @@ from regard.corpora.pairs import Pair
 from regard.text.segments import KINDS, InputSettings, Kind, kinds_of, mark_of
 from regard.text.sentences import ends_sentence, split_sentences
 
-FEWEST = 3
+MIN_PAIRS = 3
 """Pairs that show that a kind of text is translated; fewer may be mistakes."""
 RARE = 2000
 """A kind is translated if more than one pair in so many shows it, and most pairs of it do."""
 AGREEING = 0.7
 """Share of the pairs of several sentences that have as many on both sides, if they are such."""
-USUAL = 0.5
+MAJORITY = 0.5
 """Share of pairs from which on something is what a model has learned to expect."""
 
 
@@ -72,15 +72,15 @@ class Segmentation:
 
     def splits(self) -> bool:
         """Whether lines are to be split: pairs of several sentences are rare, or no other kind."""
-        if self.several > max(FEWEST, self.pairs / RARE):
+        if self.several > max(MIN_PAIRS, self.pairs / RARE):
             agree = self.agreeing >= AGREEING * self.several
-            return agree and self.several < USUAL * self.pairs
-        return self.ended >= USUAL * self.pairs
+            return agree and self.several < MAJORITY * self.pairs
+        return self.ended >= MAJORITY * self.pairs
 
     def translates(self, kind: Kind) -> bool:
         """Whether text of a kind is translated."""
         changed = self.changed[kind]
-        return changed > max(FEWEST, self.pairs / RARE) - 1 and changed > self.kept[kind]
+        return changed > max(MIN_PAIRS, self.pairs / RARE) - 1 and changed > self.kept[kind]
 
 
 def measure_segmentation(pairs: Iterable[Pair]) -> Segmentation:

@@ -18,7 +18,7 @@ PAIRED = 10_000
 SHOWN = 3
 
 
-class Numbered(NamedTuple):
+class NumberedPair(NamedTuple):
     """A pair, and its place in the split, from 1."""
 
     line: int
@@ -58,7 +58,7 @@ class Suspects:
 NOTHING = Suspects()
 
 
-def find_suspects(sample: Sequence[Numbered]) -> Suspects:
+def find_suspects(sample: Sequence[NumberedPair]) -> Suspects:
     """What looks wrong in a sample whose order is chance."""
     pairs = [one.pair for one in sample]
     check = LanguageCheck(pairs)
@@ -78,11 +78,11 @@ def find_suspects(sample: Sequence[Numbered]) -> Suspects:
     )
 
 
-def _counted(sample: Sequence[Numbered], wrong: NDArray[np.bool_]) -> Suspicion:
+def _counted(sample: Sequence[NumberedPair], wrong: NDArray[np.bool_]) -> Suspicion:
     lines = [one.line for one, is_wrong in zip(sample, wrong, strict=True) if is_wrong]
     return Suspicion(len(lines) / max(1, len(sample)), len(lines), tuple(sorted(lines)[:SHOWN]))
 
 
-def _estimated(sample: Sequence[Numbered], share: float, places: Sequence[int]) -> Suspicion:
+def _estimated(sample: Sequence[NumberedPair], share: float, places: Sequence[int]) -> Suspicion:
     lines = sorted(sample[place].line for place in places[:SHOWN])
     return Suspicion(share, round(share * len(sample)), tuple(lines))

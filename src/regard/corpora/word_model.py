@@ -12,15 +12,15 @@ from regard.corpora.words import compared_words
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-MOST_WORDS = 32
+MAX_WORDS = 32
 """Words of a text that are looked at, from its beginning."""
-FEWEST = 2
+MIN_TEXTS = 2
 """Texts that a word is in, lest nothing can be learned about it."""
 ROUNDS = 4
-RARE = 2.0
+COUNT_PRIOR = 2.0
 """Added to the count of a word: what was seen once or twice is not believed whole."""
 FLOOR = 1e-4
-LEAST, MOST = -1.0, 6.0
+MIN_GAIN, MAX_GAIN = -1.0, 6.0
 """What a word is taken to gain at the least and at the most."""
 
 
@@ -52,24 +52,24 @@ class Ragged(NamedTuple):
         return Ragged(self.words[chosen], np.append(0, np.cumsum(sizes)))
 
 
-class Numbered(NamedTuple):
+class IndexedTexts(NamedTuple):
     """Texts as numbers of words, and how often each word occurs among all: (V,)."""
 
     texts: Ragged
     share: Floats
 
 
-def number_words(texts: Sequence[str]) -> Numbered:
+def index_words(texts: Sequence[str]) -> IndexedTexts:
     """The different words of each text, numbered by how many texts have them."""
-    rows = [list(dict.fromkeys(compared_words(text)))[:MOST_WORDS] for text in texts]
+    rows = [list(dict.fromkeys(compared_words(text)))[:MAX_WORDS] for text in texts]
     counts = Counter(word for row in rows for word in row)
-    frequent = [(word, count) for word, count in counts.most_common() if count >= FEWEST]
+    frequent = [(word, count) for word, count in counts.most_common() if count >= MIN_TEXTS]
     number = {word: place for place, (word, _) in enumerate(frequent, 1)}
     kept = [[number[word] for word in row if word in number] for row in rows]
     starts = np.append(0, np.cumsum([len(row) for row in kept])).astype(np.int64)
     share = np.array([0.0, *(count for _, count in frequent)])
     words = np.array([word for row in kept for word in row], np.int64)
-    return Numbered(Ragged(words, starts), share / max(1.0, share.sum()))
+    return IndexedTexts(Ragged(words, starts), share / max(1.0, share.sum()))
 
 
 class _Links(NamedTuple):
@@ -100,7 +100,7 @@ class WordModel:
             likely = probability[which]
             sums = np.bincount(links.word, weights=likely, minlength=len(texts.words))
             counts = np.bincount(which, weights=likely / sums[links.word])
-            probability = counts / (np.bincount(given, weights=counts)[given] + RARE)
+            probability = counts / (np.bincount(given, weights=counts)[given] + COUNT_PRIOR)
         self._probability = probability
 
     def gains(self, texts: Ragged, partners: Ragged, share: Floats) -> Floats:
@@ -113,4 +113,4 @@ class WordModel:
             found = np.where(self._keys[places] == keys, self._probability[places], 0.0)
             np.maximum.at(best, links.word, found)
         gain: Floats = np.log((best + FLOOR) / (share[texts.words] + FLOOR))
-        return gain.clip(LEAST, MOST)
+        return gain.clip(MIN_GAIN, MAX_GAIN)

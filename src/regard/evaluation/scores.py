@@ -5,8 +5,8 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, NonNegativeInt
 
+from regard.corpora.pairs import UNDETERMINED
 from regard.evaluation.bleu_tokenizer import (
-    UNDETERMINED,
     BleuTokenizer,
     TokenizerChoice,
     choose_tokenizer,

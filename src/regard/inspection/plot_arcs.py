@@ -16,7 +16,7 @@ from regard.inspection.record import Attention
 
 THINNEST, WIDEST = 0.4, 6.0
 """Points of the lines of a weight of 0 and of 1."""
-LONG, MOST = 25, 3
+LONG_SENTENCE, MAX_LINES_PER_WORD = 25, 3
 """Of a sentence of more words than this, so many lines of each word at most are drawn."""
 IDLE = 2.0
 """Points of the line of a weight of 1 that means nothing."""
@@ -135,7 +135,7 @@ def _links(shown: Shown) -> list[Link]:
     seen = weights > FAINTEST
     if _is_long(shown):
         ranks = weights.argsort(descending=True, stable=True).argsort()  # (T, S) from 0 on
-        seen &= ranks < MOST
+        seen &= ranks < MAX_LINES_PER_WORD
     places = seen.nonzero().tolist()
     return sorted(
         Link(not rest[row, column], float(weights[row, column]), row, column)
@@ -173,12 +173,12 @@ def _highest(distances: list[float]) -> float:
 
 
 def _is_long(shown: Shown) -> bool:
-    return max(shown.weights.shape) > LONG
+    return max(shown.weights.shape) > LONG_SENTENCE
 
 
 def _explain(sheet: Sheet, axes: Axes, shown: Shown, *notes: str) -> None:
     """Say below the figure what is left out."""
-    few = f"lines: the {MOST} strongest of each word" if _is_long(shown) else ""
+    few = f"lines: the {MAX_LINES_PER_WORD} strongest of each word" if _is_long(shown) else ""
     told = [note for note in (*notes, few, f"no line: {FAINTEST:.0%} or less") if note]
     text = axes.text(0, sheet.height + 0.14, "\n".join(told), va="top", ha="left")
     write(text, 8, sheet.theme.faint)

@@ -9,6 +9,9 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from regard.errors import SettingsError
 
+NO_MEMORY = ("can't allocate memory", "Storage size calculation overflowed")
+"""What torch says of a tensor that is larger than the memory, or than a number of bytes can be."""
+
 
 @contextmanager
 def limited_parameters(most: int) -> Iterator[None]:
@@ -31,7 +34,7 @@ def limited_parameters(most: int) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if "can't allocate memory" not in str(error):
+        if not any(message in str(error) for message in NO_MEMORY):
             raise
         raise SettingsError("its model is larger than the memory of this machine") from None
     finally:

@@ -14,7 +14,7 @@ from regard.batching.apart import relieved
 from regard.batching.drawing import Drawn, Position, Turn, draw_pairs, fits, resample_pairs
 from regard.batching.stream import Placed, collated, held_out_batches
 from regard.corpora.store import TokenStore
-from regard.decoding.limits import Cut, count_cut
+from regard.decoding.limits import LengthCuts, count_cut
 from regard.decoding.many import Member, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import CorpusError, RunError, SettingsError, TrainingError
@@ -25,10 +25,10 @@ from regard.evaluation.scores import ScoreSettings, score
 from regard.files import write_whole
 from regard.manifest import check
 from regard.models.contracts import AnyModel
-from regard.recipes.auto import Choice
+from regard.recipes.auto import SettingChoice
 from regard.recipes.prepare import Data, prepare_data, prepare_store, prepare_tokenizers
 from regard.recipes.refine import loop_settings, refinement_objective
-from regard.recipes.resolve import Facts, read_facts, resolve, resolve_text, this_machine
+from regard.recipes.resolve import Facts, read_facts, resolve, resolve_text, training_hardware
 from regard.recipes.run_folder import PLAN, RunFolder, new_model
 from regard.recipes.schema import Recipe
 from regard.text.build import TextSettings, Tokenizers
@@ -71,9 +71,9 @@ class Prepared(NamedTuple):
     """Training pairs left out for having more tokens than `training.max_tokens`."""
     recipe: Recipe
     """What is trained: all that said `auto` is chosen."""
-    choices: tuple[Choice, ...]
+    choices: tuple[SettingChoice, ...]
     """What was chosen, and why."""
-    cut: Cut
+    cut: LengthCuts
     """What the limits on answers would cost perfect answers to the training pairs."""
 
 
@@ -118,7 +118,7 @@ def prepare(
         )
     sides = lengths.source[fitting], lengths.target[fitting]
     if facts is not None:
-        recipe, chosen = resolve(recipe, Facts(facts, *sides, this_machine(device)))
+        recipe, chosen = resolve(recipe, Facts(facts, *sides, training_hardware(device)))
         choices += chosen
     too_long = len(train) - int(fitting.sum())
     cut = count_cut(*sides, recipe.decoding.rules)
@@ -156,7 +156,7 @@ def train(
         _check_fits(model, prepared, settings.max_tokens)
         reporter.prepared(prepared, model)
         if settings.schedule.warmup > settings.steps:
-            reporter.noted(rising_warning(settings))
+            reporter.noted(warmup_warning(settings))
         stages = _Stages(recipe, folder, prepared, model, reporter, stop_asked)
         progress = last_progress(folder.path) if folder.refined.begun() else None
         if progress is None or recipe.refinement is None:
@@ -246,7 +246,7 @@ def build_loss(settings: TrainingSettings) -> LossOf:
     return partial(batch_loss, smoothing=settings.label_smoothing, consistency=settings.consistency)
 
 
-def rising_warning(settings: TrainingSettings) -> str:
+def warmup_warning(settings: TrainingSettings) -> str:
     """What to say of a warm-up that training does not reach the end of."""
     return (
         f"the warm-up of {settings.schedule.warmup:,} steps is longer than the {settings.steps:,} "

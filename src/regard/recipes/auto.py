@@ -18,7 +18,7 @@ SIZES = ("encoder_layers", "decoder_layers", "width", "heads", "feed_forward")
 MODEL = (*(f"model.{name}" for name in SIZES), "model.dropout")
 STACKS = ("transformer", "feedback")
 """Families of models that have these sizes."""
-MEANWHILE = {"model.heads": 1}
+PLACEHOLDERS = {"model.heads": 1}
 """What holds in place of a default until it is chosen: one head goes with any width."""
 WARMUP = "training.schedule.warmup"
 TRAINING = (
@@ -38,11 +38,11 @@ LIMITS = (
 )
 BEAM = ("decoding.beam.size",)
 INPUT = ("input.split_sentences", "input.pass_through")
-PLACES = (*CLEANING, *TEXT, *MODEL, *TRAINING, *BEAM, *LIMITS, *INPUT)
+AUTO_PLACES = (*CLEANING, *TEXT, *MODEL, *TRAINING, *BEAM, *LIMITS, *INPUT)
 """Every setting that may say `auto` and have a value chosen for it by `resolve`."""
 
 
-class Choice(NamedTuple):
+class SettingChoice(NamedTuple):
     """A value that was chosen for a setting."""
 
     place: str
@@ -52,7 +52,7 @@ class Choice(NamedTuple):
     """Why, in one plain sentence without its full stop; empty for what is usual."""
 
 
-def choice_lines(choices: Iterable[Choice]) -> list[str]:
+def choice_lines(choices: Iterable[SettingChoice]) -> list[str]:
     """What was chosen and why, a line for each reason; what is usual is not told."""
     grouped: dict[str, list[str]] = {}
     for one in (choice for choice in choices if choice.reason):
@@ -80,13 +80,13 @@ def take_auto(given: Mapping[str, Any]) -> tuple[Raw, tuple[str, ...]]:
     Places that are open unless something is said there (`_by_default`) are among them.
     """
     raw = _open_preset(dict(given))
-    known = PLACES if _stack(raw) else [place for place in PLACES if place not in MODEL]
+    known = AUTO_PLACES if _stack(raw) else [place for place in AUTO_PLACES if place not in MODEL]
     said = [place for place in known if _value(raw, place) == AUTO]
     for place in said:
         raw = _changed(raw, place.split("."), lambda group, key: group.pop(key))
-    raw = put(raw, {place: value for place, value in MEANWHILE.items() if place in said})
+    raw = put(raw, {place: value for place, value in PLACEHOLDERS.items() if place in said})
     silent = [place for place in _by_default(raw) if _is_open(raw, place)]
-    return raw, tuple(place for place in PLACES if place in {*said, *silent})
+    return raw, tuple(place for place in AUTO_PLACES if place in {*said, *silent})
 
 
 def put(raw: Mapping[str, Any], values: Mapping[str, Any]) -> Raw:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from regard.decoding.settings import RuleSettings
-from regard.recipes.auto import CLEANING, LIMITS, MODEL, PLACES, STACKS, value_at
+from regard.recipes.auto import AUTO_PLACES, CLEANING, LIMITS, MODEL, STACKS, value_at
 from regard.recipes.schema import Recipe
 
 Raw = dict[str, Any]
@@ -80,7 +80,7 @@ def _with_auto(place: str, default: str, meaning: str) -> tuple[str, str]:
     plain = re.sub(r" \([^)]*\)", "", place)
     if plain == "model.preset":
         return default, f"{meaning} `auto`: each size that is not given is chosen as if it said so."
-    if plain not in PLACES or (plain in MODEL and not re.search("|".join(STACKS), place)):
+    if plain not in AUTO_PLACES or (plain in MODEL and not re.search("|".join(STACKS), place)):
         return default, meaning
     if plain in LIMITS:
         default = "`auto`"

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from regard.errors import SettingsError
 from regard.models.build import FAMILIES
 from regard.recipes.schema import Recipe
-from regard.settings import expectation, shorten
+from regard.settings import abbreviate, expectation
 from regard.yaml_files import DEEPEST, YamlError, parse_yaml, read_yaml
 
 Raw = dict[str, Any]
@@ -111,13 +111,13 @@ def _override(raw: Raw, override: str) -> Raw:
     key, equals, value = override.partition("=")
     if not equals or not key or key.count(".") > DEEPEST:
         raise SettingsError(
-            f"--set {shorten(override)}: expected KEY=VALUE, such as training.steps=1000"
+            f"--set {abbreviate(override)}: expected KEY=VALUE, such as training.steps=1000"
         )
     try:
         parsed = parse_yaml(value)
     except YamlError as error:
         raise SettingsError(
-            f"--set {shorten(override)}: {shorten(repr(value))} is not a YAML value: {error}"
+            f"--set {abbreviate(override)}: {abbreviate(repr(value))} is not a YAML value: {error}"
         ) from None
     changed: Raw = _put(raw, key.split("."), parsed, override)
     return changed
@@ -131,7 +131,7 @@ def _put(raw: Any, keys: list[str], value: Any, override: str) -> Any:
         return {**raw, first: value}
     inner = raw.get(first) or {}
     if not isinstance(inner, dict | list):
-        raise SettingsError(f"--set {shorten(override)}: {first} is a single value, not a group")
+        raise SettingsError(f"--set {abbreviate(override)}: {first} is a single value, not a group")
     return {**raw, first: _put(inner, rest, value, override)}
 
 
@@ -140,8 +140,8 @@ def _put_item(items: list[Any], keys: list[str], value: Any, override: str) -> l
     first, *rest = keys
     if not first.isdecimal() or int(first) >= len(items):
         raise SettingsError(
-            f"--set {shorten(override)}: there is a list of {len(items)} here: name one of them by "
-            f"its number, from 0 to {len(items) - 1}, not by {first!r}"
+            f"--set {abbreviate(override)}: there is a list of {len(items)} here: name one of them "
+            f"by its number, from 0 to {len(items) - 1}, not by {first!r}"
         )
     place = int(first)
     new = _put(items[place], rest, value, override) if rest else value
@@ -164,14 +164,14 @@ def _explain(error: ValidationError, raw: Raw, where: str) -> Iterator[str]:
                 yield f"{where}: {place}: expected a group of settings, got {found}"
             case _:
                 value = mistake["input"]
-                found = "" if isinstance(value, dict) else f", got {shorten(repr(value))}"
+                found = "" if isinstance(value, dict) else f", got {abbreviate(repr(value))}"
                 message = expectation(mistake)
                 yield f"{where}: {place}: {message}{found}" if place else f"{where}: {message}"
 
 
 def _place(location: Sequence[int | str], raw: Raw) -> str:
     """The dotted key; pydantic adds the tag of a union, which is no key of the file."""
-    return shorten(".".join(str(part) for part in _keys(location, raw)))
+    return abbreviate(".".join(str(part) for part in _keys(location, raw)))
 
 
 def _keys(location: Sequence[int | str], raw: Any) -> Iterator[int | str]:
@@ -208,7 +208,7 @@ def _suggest_family(model: Mapping[str, Any]) -> str:
         return f"missing; there are {known}"
     near = difflib.get_close_matches(str(model["family"]), FAMILIES, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {known}"
-    return f"unknown, got {shorten(repr(model['family']))}; {hint}"
+    return f"unknown, got {abbreviate(repr(model['family']))}; {hint}"
 
 
 def _known_keys(schema: Raw, node: Raw, path: list[int | str]) -> list[str]:

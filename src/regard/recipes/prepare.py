@@ -11,11 +11,11 @@ from typing import NamedTuple, Self
 
 from pydantic import NonNegativeInt, model_validator
 
-from regard.corpora.adapting import choose_leaks, choose_ratio, peek
 from regard.corpora.build import CorpusSettings, build_corpus
 from regard.corpora.cleaning import CleaningReport, Reason, clean
+from regard.corpora.cleaning_choices import choose_leaks, choose_ratio, peek
 from regard.corpora.joining import join_pairs
-from regard.corpora.pairs import Corpus, Pair, Part, SplitName
+from regard.corpora.pairs import Corpus, CorpusPart, Pair, SplitName
 from regard.corpora.seen import Seen
 from regard.corpora.splits import FEWEST_PAIRS, split_corpus, without_leaks
 from regard.corpora.store import (
@@ -31,7 +31,7 @@ from regard.evaluation.pharaoh import format_pharaoh
 from regard.files import remove, whole_file, write_whole
 from regard.json_files import read_json, why
 from regard.manifest import check, is_intact
-from regard.recipes.auto import CLEANING, Choice
+from regard.recipes.auto import CLEANING, SettingChoice
 from regard.recipes.run_folder import PREPARED, RunFolder
 from regard.recipes.schema import Recipe
 from regard.settings import Settings
@@ -72,7 +72,7 @@ class SavedData(Settings):
     digest: str
     origin: str
     report: SavedReport
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[SettingChoice, ...] = ()
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -92,7 +92,7 @@ class Data:
     """SHA-256 of the texts of all splits: the data hash of a receipt."""
     origin: str
     report: CleaningReport
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[SettingChoice, ...] = ()
     """How they were cleaned, where the recipe said `auto`."""
 
     def sides(self, split: SplitName) -> Sides:
@@ -136,7 +136,7 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
             return data
     note(f"reading and cleaning {recipe.corpus.label}")
     report, digest = CleaningReport(), hashlib.sha256()
-    choices: list[Choice] = []
+    choices: list[SettingChoice] = []
     weighting = Weighting()
     corpus = _cleaned(recipe, folder.data, report, weighting, choices, note)
     held_out = {name: corpus.splits.get(name, _nothing) for name in SPLITS[1:]}
@@ -145,7 +145,7 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Note) -> Data:
         counts[name] = _write(split_files(folder.data, name), read(), digest)
     if LEAKS in recipe.auto:
         chosen = choose_leaks(corpus.splits["train"](), _chain(held_out.values()))
-        choices.append(Choice(LEAKS, *chosen))
+        choices.append(SettingChoice(LEAKS, *chosen))
     settings = recipe.settled(choices).corpus
     train = without_leaks(
         corpus.splits["train"](),
@@ -186,7 +186,7 @@ def _cleaned(
     folder: Path,
     report: CleaningReport,
     weighting: Weighting,
-    choices: list[Choice],
+    choices: list[SettingChoice],
     note: Note,
 ) -> Corpus:
     """The corpus with its training pairs cleaned, on disk, and the missing splits cut from them.
@@ -196,7 +196,7 @@ def _cleaned(
     leaves open is chosen by the first pairs, and told to `choices`.
     """
     files, seen, corpus = cleaned_files(folder), Seen(), build_corpus(recipe.corpus)
-    parts = corpus.parts or [Part(corpus.name, 1.0, corpus.splits["train"])]
+    parts = corpus.parts or [CorpusPart(corpus.name, 1.0, corpus.splits["train"])]
     peeked = [peek(part.read()) for part in parts]
     choices += choose_cleaning(recipe, [pair for one in peeked for pair in one.first])
     settings = recipe.settled(choices).corpus
@@ -223,9 +223,9 @@ def _cleaned(
     return whole
 
 
-def choose_cleaning(recipe: Recipe, first: Sequence[Pair]) -> list[Choice]:
+def choose_cleaning(recipe: Recipe, first: Sequence[Pair]) -> list[SettingChoice]:
     """What the first pairs of a corpus say of rules of cleaning that the recipe leaves open."""
-    return [Choice(RATIO, *choose_ratio(first))] if RATIO in recipe.auto else []
+    return [SettingChoice(RATIO, *choose_ratio(first))] if RATIO in recipe.auto else []
 
 
 def _why_dropped(report: CleaningReport) -> str:

@@ -1,7 +1,7 @@
 """What says `auto` -> values chosen from the training pairs and the machine, each with its reason.
 
 Nothing here reads or writes: facts go in, choices come out. `TEXT_CHOOSERS` are asked before there
-are tokens, `CHOOSERS` after, in their order; what does not say `auto` is left as it is.
+are tokens, `TOKEN_CHOOSERS` after, in their order; what does not say `auto` is left as it is.
 """
 
 import math
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from regard.corpora.cleaning import CHUNK
 from regard.corpora.pairs import Pair
 from regard.corpora.segmentation import Segmentation
-from regard.decoding.limits import USUAL, Limits, fit_limits
+from regard.decoding.limits import DEFAULT_LIMITS, LengthLimits, fit_limits
 from regard.decoding.settings import BeamSettings
-from regard.recipes.auto import INPUT, SIZES, WARMUP, Choice
+from regard.recipes.auto import INPUT, SIZES, WARMUP, SettingChoice
 from regard.recipes.schema import Recipe
 from regard.streams import chunked
 
@@ -31,7 +31,7 @@ MANY_PAIRS = 20_000
 """Pairs beyond which sentences are looked for in every second, then every third, and so on."""
 
 
-class Machine(NamedTuple):
+class Hardware(NamedTuple):
     """What trains."""
 
     gpu: bool
@@ -41,9 +41,9 @@ class Machine(NamedTuple):
         return "a GPU" if self.gpu else f"{self.cores} core{'s' if self.cores > 1 else ''}"
 
 
-def this_machine(device: torch.device) -> Machine:
+def training_hardware(device: torch.device) -> Hardware:
     """The machine as training on `device` will use it."""
-    return Machine(device.type != "cpu", torch.get_num_threads())
+    return Hardware(device.type != "cpu", torch.get_num_threads())
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def read_facts(pairs: Iterable[Pair]) -> TextFacts:
     return TextFacts(count, (words[0], words[1]), known, segmentation)
 
 
-Lengths = NDArray[np.int32]
+TokenCounts = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,10 @@ class Facts:
     """All that choices are made from once there are tokens."""
 
     text: TextFacts
-    source: Lengths
+    source: TokenCounts
     """Tokens (N,) of the sources of training pairs that are learned from, without EOS."""
-    target: Lengths
-    machine: Machine
+    target: TokenCounts
+    machine: Hardware
 
     @property
     def positions(self) -> int:
@@ -110,15 +110,15 @@ class Facts:
         return int(longer.sum() * (self.text.pairs / max(1, len(longer))))
 
 
-TextChooser = Callable[[Recipe, TextFacts], Iterable[Choice]]
-Chooser = Callable[[Recipe, Facts], Iterable[Choice]]
+TextChooser = Callable[[Recipe, TextFacts], Iterable[SettingChoice]]
+TokenChooser = Callable[[Recipe, Facts], Iterable[SettingChoice]]
 
 
 class Resolved(NamedTuple):
     """A recipe that says less `auto` than before, and why."""
 
     recipe: Recipe
-    choices: tuple[Choice, ...]
+    choices: tuple[SettingChoice, ...]
 
 
 def resolve_text(recipe: Recipe, facts: TextFacts) -> Resolved:
@@ -128,27 +128,29 @@ def resolve_text(recipe: Recipe, facts: TextFacts) -> Resolved:
 
 def resolve(recipe: Recipe, facts: Facts) -> Resolved:
     """The recipe with all that is left to choose; each chooser sees what the last ones chose."""
-    choices: list[Choice] = []
-    for chooser in CHOOSERS:
+    choices: list[SettingChoice] = []
+    for chooser in TOKEN_CHOOSERS:
         resolved = _resolve(recipe, [chooser(recipe, facts)])
         recipe = resolved.recipe
         choices += resolved.choices
     return Resolved(recipe, tuple(choices))
 
 
-def _resolve(recipe: Recipe, offered: Sequence[Iterable[Choice]]) -> Resolved:
+def _resolve(recipe: Recipe, offered: Sequence[Iterable[SettingChoice]]) -> Resolved:
     asked = {one.place: one for some in offered for one in some if one.place in recipe.auto}
     return Resolved(recipe.settled(asked.values()), tuple(asked.values()))
 
 
-def _vocabulary(recipe: Recipe, facts: TextFacts) -> Iterator[Choice]:
+def _vocabulary(recipe: Recipe, facts: TextFacts) -> Iterator[SettingChoice]:
     if facts.closed:
         reason = f"all {facts.distinct_words:,} words of the corpus become pieces of their own"
-        yield Choice("text.source.size", 8000, reason)
+        yield SettingChoice("text.source.size", 8000, reason)
         return
     size = round(2000 * math.sqrt(facts.pairs / 5000), -3)
     size = int(min(32_000, max(1000, size)))
-    yield Choice("text.source.size", size, f"{facts.pairs:,} pairs teach about so many pieces well")
+    yield SettingChoice(
+        "text.source.size", size, f"{facts.pairs:,} pairs teach about so many pieces well"
+    )
 
 
 class _Size(NamedTuple):
@@ -164,7 +166,7 @@ CLOSED, SMALLER = _Size(2, 128, 8, 512), _Size(3, 128, 4, 512)
 SMALL, BASE = _Size(3, 256, 4, 1024), _Size(6, 512, 8, 2048)
 
 
-def _model(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
+def _model(recipe: Recipe, facts: Facts) -> Iterator[SettingChoice]:
     pairs = facts.text.pairs
     dropout = 0.3 if pairs < 50_000 else 0.2 if pairs < 500_000 else 0.1
     if facts.text.closed:
@@ -179,8 +181,8 @@ def _model(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
     heads = size.heads if "model.width" in recipe.auto else _heads(recipe.model.width)
     values = (size.layers, size.layers, size.width, heads, size.feed_forward)
     for name, value in zip(SIZES, values, strict=True):
-        yield Choice(f"model.{name}", value, reason)
-    yield Choice("model.dropout", dropout, reason)
+        yield SettingChoice(f"model.{name}", value, reason)
+    yield SettingChoice("model.dropout", dropout, reason)
 
 
 def _heads(width: int) -> int:
@@ -196,7 +198,7 @@ learns no more."""
 FEWEST_STEPS = 1000
 
 
-def _steps(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
+def _steps(recipe: Recipe, facts: Facts) -> Iterator[SettingChoice]:
     settings, positions, open_places = recipe.training, facts.positions, recipe.auto
     batch = 1024 if positions < 200_000 else 2048 if positions < 1_000_000 else 4096
     if facts.machine.gpu and positions >= 4_000_000:
@@ -213,51 +215,51 @@ def _steps(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
         f"{steps / in_a_pass:,.0f} passes over {facts.text.pairs:,} pairs, or fewer if it stops "
         "learning"
     )
-    yield Choice("training.steps", steps, reason)
-    yield Choice("training.batch_tokens", batch, reason)
+    yield SettingChoice("training.steps", steps, reason)
+    yield SettingChoice("training.batch_tokens", batch, reason)
 
 
-def _schedule(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
+def _schedule(recipe: Recipe, facts: Facts) -> Iterator[SettingChoice]:
     steps, width = recipe.training.steps, recipe.model.width
     reason = f"for a width of {width} and {steps:,} steps"
     rate = 1e-3 if facts.text.closed else 2e-3 if width <= 256 else 7e-4
-    yield Choice("training.optimizer.learning_rate", rate, reason)
-    yield Choice(WARMUP, max(1, min(1000 if width <= 256 else 4000, steps // 10)), reason)
+    yield SettingChoice("training.optimizer.learning_rate", rate, reason)
+    yield SettingChoice(WARMUP, max(1, min(1000 if width <= 256 else 4000, steps // 10)), reason)
     right = "one answer alone is right" if facts.text.closed else "several answers may be right"
-    yield Choice("training.label_smoothing", 0.0 if facts.text.closed else 0.1, right)
+    yield SettingChoice("training.label_smoothing", 0.0 if facts.text.closed else 0.1, right)
 
 
 PATIENCE = 8
 
 
-def _validation(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
+def _validation(recipe: Recipe, facts: Facts) -> Iterator[SettingChoice]:
     every = _rounded(max(1.0, min(1000.0, recipe.training.steps / 20)))
     if "training.validation.every" not in recipe.auto:
         every = recipe.training.validation.every
     reason = f"stop after {PATIENCE * every:,} steps without a better score"
-    yield Choice("training.validation.every", every, reason)
-    yield Choice("training.validation.patience", PATIENCE, reason)
-    yield Choice("training.save_every", min(500, every), "")
+    yield SettingChoice("training.validation.every", every, reason)
+    yield SettingChoice("training.validation.patience", PATIENCE, reason)
+    yield SettingChoice("training.save_every", min(500, every), "")
 
 
-def _beam(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
+def _beam(recipe: Recipe, facts: Facts) -> Iterator[SettingChoice]:
     """The width of the search.
 
     A model that is sure of every token finds nothing better in a beam. It loses by one that stops
     as soon as enough hypotheses have finished: the unlikely short ones finish first.
     """
     if facts.text.closed:
-        yield Choice("decoding.beam.size", 1, "one answer alone is right")
+        yield SettingChoice("decoding.beam.size", 1, "one answer alone is right")
     else:
-        yield Choice("decoding.beam.size", BeamSettings().size, "")
+        yield SettingChoice("decoding.beam.size", BeamSettings().size, "")
 
 
-def _limits(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
-    """Limits on answers that training targets fit with room to spare."""
+def _limits(recipe: Recipe, facts: Facts) -> Iterator[SettingChoice]:
+    """LengthLimits on answers that training targets fit with room to spare."""
     rules, place = recipe.decoding.rules, "decoding.rules"
     given = {
         name: getattr(rules, name)
-        for name in Limits._fields
+        for name in LengthLimits._fields
         if f"{place}.{name}" not in recipe.auto
     }
     found, longest = fit_limits(facts.source, facts.target, given), int(facts.target.max(initial=0))
@@ -266,7 +268,7 @@ def _limits(recipe: Recipe, facts: Facts) -> Iterator[Choice]:
         "the source"
     )
     for name, value in found._asdict().items():
-        yield Choice(f"{place}.{name}", value, "" if found == USUAL else told)
+        yield SettingChoice(f"{place}.{name}", value, "" if found == DEFAULT_LIMITS else told)
 
 
 def _times(facts: Facts) -> float:
@@ -280,15 +282,15 @@ def _rounded(number: float) -> int:
     return int(round(number, -digits))
 
 
-def _input(recipe: Recipe, facts: TextFacts) -> Iterator[Choice]:
+def _input(recipe: Recipe, facts: TextFacts) -> Iterator[SettingChoice]:
     found = facts.segmentation
     settings = found.settings()
-    yield Choice(INPUT[0], settings.split_sentences, str(found))
-    yield Choice(INPUT[1], settings.pass_through, str(found))
+    yield SettingChoice(INPUT[0], settings.split_sentences, str(found))
+    yield SettingChoice(INPUT[1], settings.pass_through, str(found))
 
 
 TEXT_CHOOSERS: tuple[TextChooser, ...] = (_vocabulary, _input)
-CHOOSERS: tuple[Chooser, ...] = (
+TOKEN_CHOOSERS: tuple[TokenChooser, ...] = (
     _model,
     _steps,
     _schedule,

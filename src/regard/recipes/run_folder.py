@@ -31,7 +31,7 @@ from regard.recipes.load import Raw, as_begun, dump_recipe, make_recipe, read_ra
 from regard.recipes.memory import whole_memory
 from regard.recipes.places import EXPORT_CARD, NAMED_WEIGHTS, RECIPE, weights_file
 from regard.recipes.schema import Recipe
-from regard.settings import shorten
+from regard.settings import abbreviate
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import check_finite, list_checkpoints, load_weights
 
@@ -312,7 +312,7 @@ def load_run(
         model = new_model(recipe, tokenizers, most=room)
         model.load_state_dict(loaded)
     except (SettingsError, RuntimeError) as error:
-        reason = shorten(str(error))
+        reason = abbreviate(str(error))
         raise RunError(f"{file}: does not fit the model of {folder.recipe}: {reason}") from None
     if precision == "bfloat16" and device.type == "cpu":
         remember_few_shapes()

@@ -18,7 +18,7 @@ from regard.errors import SettingsError
 from regard.evaluation.bleu_tokenizer import EvaluationSettings
 from regard.models.build import ModelSettings
 from regard.models.transformer import TransformerSettings
-from regard.recipes.auto import AUTO, PLACES, Choice, put, take_auto, value_at
+from regard.recipes.auto import AUTO, AUTO_PLACES, SettingChoice, put, take_auto, value_at
 from regard.settings import Settings, expectation
 from regard.text.segments import InputSettings
 from regard.text.settings import TextSettings
@@ -57,7 +57,7 @@ class Recipe(Settings):
         """The places of settings that say `auto`, and hold their defaults until they are chosen."""
         return self._auto
 
-    def settled(self, choices: Iterable[Choice]) -> "Recipe":
+    def settled(self, choices: Iterable[SettingChoice]) -> "Recipe":
         """The recipe with those values that were chosen for what says `auto`."""
         return self.with_values({one.place: one.value for one in choices if one.place in self.auto})
 
@@ -106,7 +106,7 @@ class Recipe(Settings):
 def recipe_schema() -> dict[str, Any]:
     """The JSON schema of a recipe, in which what may be chosen may say `auto`."""
     schema = Recipe.model_json_schema()
-    for place in (*PLACES, "model.preset"):
+    for place in (*AUTO_PLACES, "model.preset"):
         *outer, name = place.split(".")
         for group in _groups(schema, schema, outer):
             if name in group["properties"]:

@@ -23,7 +23,7 @@ from regard.corpora.build import CorpusSettings
 from regard.corpora.pairs import Pair
 from regard.corpora.readers import FilesSettings
 from regard.corpora.store import TokenStore
-from regard.decoding.limits import Cut
+from regard.decoding.limits import LengthCuts
 from regard.decoding.many import Member, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import RunError
@@ -36,7 +36,7 @@ from regard.recipes.assemble import (
     build_loss,
     prepare,
 )
-from regard.recipes.auto import Choice
+from regard.recipes.auto import SettingChoice
 from regard.recipes.memory import available_memory, forget_peak, format_bytes, peak_memory
 from regard.recipes.run_folder import RunFolder, new_model
 from regard.recipes.schema import Recipe
@@ -97,9 +97,9 @@ class Trial:
 
     recipe: Recipe
     """What was tried, with a value wherever the one that was given said `auto`."""
-    choices: tuple[Choice, ...]
+    choices: tuple[SettingChoice, ...]
     """Those values, and why."""
-    cut: Cut
+    cut: LengthCuts
     """What the limits on answers would cost perfect answers to the sample."""
     device: str
     load: float

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 
 from regard.corpora.findings import Finding
-from regard.recipes.assemble import rising_warning
+from regard.recipes.assemble import warmup_warning
 from regard.recipes.memory import format_bytes, format_seconds
 from regard.recipes.schema import Recipe
 from regard.recipes.trial import Trial
@@ -89,7 +89,7 @@ def _time(trial: Trial, recipe: Recipe) -> Iterator[Finding]:
     else:
         yield Finding("ok", f"{told}.")
     if settings.schedule.warmup > settings.steps:
-        warning = rising_warning(settings)
+        warning = warmup_warning(settings)
         yield Finding("warning", f"{warning[0].upper()}{warning[1:]}.")
     cores = os.cpu_count() or 1
     if trial.device.startswith("cpu") and trial.load - 1 >= BUSY * cores:

@@ -66,7 +66,7 @@ def mend(text: str) -> str:
     return SURROGATE.sub(LOST, text)
 
 
-def check_texts(name: str, texts: Sequence[str]) -> None:
+def require_texts(name: str, texts: Sequence[str]) -> None:
     """An error unless the argument called `name` is several texts: one is not its letters."""
     if isinstance(texts, str | bytes) or not all(isinstance(one, str) for one in texts):
         kinds = {type(one).__name__ for one in texts if not isinstance(one, str)}

@@ -30,7 +30,7 @@ from regard.serving.inline.pieces import Piece, Text, keeps, markup_of, parse
 from regard.serving.inline.placing import Placer
 from regard.serving.inline.plain import Plain, flatten, holds_of
 from regard.serving.inline.sides import Blocks, Side, block
-from regard.serving.lines import check_texts, mend, split_long
+from regard.serving.lines import mend, require_texts, split_long
 from regard.serving.translator import Translator
 from regard.text.codes import REFERENCE
 from regard.text.segments import Segment, Segments
@@ -132,7 +132,7 @@ class Carrier:
         A text without markup is translated as `Translator.translate` does it; what is no sentence,
         besides its markup, stays as it is.
         """
-        check_texts("texts", texts)
+        require_texts("texts", texts)
         drafts = [self._draft(mend(text)) for text in texts]
         self._said = {}
         self._translate([draft for draft in drafts if draft.segments.lines])

@@ -140,9 +140,8 @@ def _measure(run: Path, way: Way, texts: Sequence[str], beam: int | None) -> Ite
     loading, translator = _timed(opened)
     alone = [text for text in texts if text.strip()][:ALONE]
     for text in alone[:1] if way.device == "cpu" else RECORDED * alone:
-        translator.translate(
-            [text], settings, split=False
-        )  # libraries start, and a GPU records what it does
+        # libraries start, and a GPU records what it does
+        translator.translate([text], settings, split=False)
     took = [_timed(partial(translator.translate, [text], settings))[0] for text in alone]
     best: tuple[float, Choice] | None = None
     for budget in _budgets(way, translator):

@@ -8,7 +8,7 @@ import torch
 
 from regard.batching.collate import collate
 from regard.corpora.pairs import SplitName
-from regard.decoding.limits import Cut, count_cut
+from regard.decoding.limits import LengthCuts, count_cut
 from regard.errors import RunError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.evaluation.perplexity import Perplexity, perplexity
@@ -33,7 +33,7 @@ class Scores(NamedTuple):
     split: SplitName
     sentences: int
     scores: list[Score]
-    cut: Cut
+    cut: LengthCuts
     """What the limits on answers cost them."""
 
     @property
@@ -84,7 +84,7 @@ def score_held_out(
 
 def count_cut_answers(
     translator: Translator, answers: Sequence[Answer], references: Sequence[str]
-) -> Cut:
+) -> LengthCuts:
     """What the limits of a translator's own search cost its answers."""
     sources = translator.sources[0].encode([answer.source.strip() for answer in answers])
     targets = translator.target.encode([text.strip() for text in references])

@@ -8,9 +8,10 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, NonNegativeFloat
 
+from regard.corpora.pairs import UNDETERMINED
 from regard.decoding.settings import DecodingSettings
 from regard.errors import SettingsError
-from regard.evaluation.bleu_tokenizer import UNDETERMINED, TokenizerChoice
+from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.evaluation.metrics import check_lines
 from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.evaluation.significance import compare

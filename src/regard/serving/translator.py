@@ -23,7 +23,7 @@ from regard.serving.exported import (
     is_export,
     open_export,
 )
-from regard.serving.lines import check_texts, mend, read_together
+from regard.serving.lines import mend, read_together, require_texts
 from regard.serving.measured import Choice, recall
 from regard.serving.searching import for_all_engines, native_only, search_settings
 from regard.text.segments import InputSettings, Segments, cut_lines, segment
@@ -207,8 +207,8 @@ class Translator:
     ) -> list[Answer]:
         """What `translate` gives, by all that is wanted in one."""
         self._check_process()
-        check_texts("texts", texts)
-        check_texts("forbidden", wanted.forbidden)
+        require_texts("texts", texts)
+        require_texts("forbidden", wanted.forbidden)
         engine = self._choose(wanted)
         texts = [mend(text) for text in texts]
         lines = read_together(texts, self.sources, self.limit, self._split(split))

@@ -7,7 +7,7 @@ from pydantic import ValidationError, model_validator
 
 from regard.errors import TextError
 from regard.files import read_whole, write_whole
-from regard.json_files import MOST, why
+from regard.json_files import MAX_BYTES, why
 from regard.manifest import check
 from regard.settings import Settings
 from regard.text.settings import TokenizerSettings
@@ -57,7 +57,7 @@ def load_card(folder: Path, name: str) -> Saved:
 def read(path: Path) -> bytes:
     """All of a file of a tokenizer, which is what was written."""
     try:
-        content = read_whole(path, most=MOST)
+        content = read_whole(path, most=MAX_BYTES)
     except FileNotFoundError:
         raise TextError(
             f"{path}: missing; a tokenizer is read from the folder that it was saved into"

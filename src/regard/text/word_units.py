@@ -50,7 +50,9 @@ _SOUTH_EAST_ASIAN = _of_category(
     range(0xA980, 0xAA00),  # Javanese, Burmese
     range(0xAA60, 0xAAE0),  # Burmese, Tai Viet
 )
-_LETTER = f"[{_EAST_ASIAN}{_SOUTH_EAST_ASIAN}]"
+UNSPACED_LETTERS = f"{_EAST_ASIAN}{_SOUTH_EAST_ASIAN}"
+"""Letters of scripts that put no spaces between words, as a regular expression's set has them."""
+_LETTER = f"[{UNSPACED_LETTERS}]"
 _UNSPACED = re.compile(_LETTER)
 _CHUNK = re.compile(r"\S+")
 

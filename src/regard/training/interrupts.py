@@ -7,14 +7,14 @@ from typing import Self
 
 from regard.interruption import SIGNALS, Stopped
 
-HEARD = b"asked to stop: the step is finished and saved first; once more stops at once\n"
+STOP_MESSAGE = b"asked to stop: the step is finished and saved first; once more stops at once\n"
 
 
 class StopRequests:
     """While entered, remembers the first signal; a second one interrupts at once.
 
-    So does the first, until somebody has asked for requests: who is still reading a corpus does
-    not, and nothing is lost.
+    So does the first, before training has begun to ask for requests: while a corpus is read there
+    is nothing to save.
     """
 
     def __init__(self) -> None:
@@ -45,4 +45,4 @@ class StopRequests:
         if self.received is not None or not self._asked:
             raise Stopped(number)
         self.received = signal.Signals(number)
-        os.write(2, HEARD)  # not by a stream, which may be in the middle of a line
+        os.write(2, STOP_MESSAGE)  # not by a stream, which may be in the middle of a line

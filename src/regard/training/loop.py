@@ -47,8 +47,8 @@ from regard.training.step import Learning, LossOf, PlainStep, Step
 BEFORE = -1
 """A step before the first."""
 DIVERGED = 700.0
-"""Nats a token beyond which no training comes back, and no number holds the perplexity: whoever
-guesses blindly from a million tokens has 14."""
+"""Nats a token from which on training has diverged, and the perplexity is no finite number: a
+uniform guess among a million tokens has 14."""
 AHEAD = 16
 """Batches prepared before they are needed."""
 
@@ -397,7 +397,7 @@ class _Training:
             raise self._diverged("the loss is not a number")
 
     def _check_valid(self, numbers: Mapping[str, float]) -> None:
-        """Stop before weights that are beyond hope become the best."""
+        """Stop before the weights of a training that has diverged become the best."""
         if not all(map(math.isfinite, numbers.values())):
             raise self._diverged("the loss on the validation pairs is not a number")
         if (loss := numbers.get("loss", 0.0)) > DIVERGED:

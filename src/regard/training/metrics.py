@@ -18,7 +18,7 @@ from regard.errors import RunError
 from regard.files import growing_file, read_whole, write_whole
 from regard.json_files import dump_json, parse_json
 
-MOST = 1 << 30
+MAX_BYTES = 1 << 30
 """Bytes of metrics that are read."""
 
 
@@ -69,7 +69,7 @@ class _Board:
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
     """The records of a run so far; a line that is none, as one cut short, is left out."""
     try:
-        content = read_whole(path, most=MOST)
+        content = read_whole(path, most=MAX_BYTES)
     except FileNotFoundError:
         return
     except OSError as error:

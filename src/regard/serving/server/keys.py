@@ -18,7 +18,7 @@ class Keys:
     """The keys that open the server; where there are none, it is open to all who reach it."""
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
-        self._digests = tuple({digest(key) for key in keys})
+        self._digests = tuple({key_digest(key) for key in keys})
 
     def __bool__(self) -> bool:
         return bool(self._digests)
@@ -28,11 +28,11 @@ class Keys:
 
         Digests are compared, all of them: their length and number depend on no key.
         """
-        given = digest(key)
+        given = key_digest(key)
         return sum([hmac.compare_digest(given, known) for known in self._digests]) > 0
 
 
-def digest(key: str) -> bytes:
+def key_digest(key: str) -> bytes:
     """What a key is known by."""
     return sha256(key.encode(errors="surrogatepass")).digest()
 

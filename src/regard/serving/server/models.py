@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 
 from babel import Locale, UnknownLocaleError
 
+from regard.corpora.pairs import UNDETERMINED
 from regard.errors import DamagedError, RegardError, SettingsError
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import RunFolder
@@ -21,9 +22,6 @@ from regard.serving.server.metrics import Metrics
 from regard.serving.server.refusals import RequestError
 from regard.serving.server.settings import ServerSettings
 from regard.serving.translator import EngineChoice, Translator, load
-
-UNDETERMINED = "und"
-"""The code of a language that nobody named."""
 
 
 class Languages(NamedTuple):

@@ -11,7 +11,7 @@ from regard.serving.server.refusals import RequestError, slow_down
 MINUTE = 60.0
 MOST_CLIENTS = 10_000
 """Clients that are remembered; those that were silent the longest are forgotten."""
-LONGEST = 64
+MAX_NAME = 64
 """Characters of an address that is none, as a proxy may name one."""
 NETWORK = 64
 """Bits of an IPv6 address that tell clients apart: one has all addresses that begin with them."""
@@ -57,7 +57,7 @@ def address_name(address: str) -> str:
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
-        return address[:LONGEST]
+        return address[:MAX_NAME]
     if isinstance(found, ipaddress.IPv6Address):
         mapped = found.ipv4_mapped
         return str(mapped or ipaddress.ip_network((int(found), NETWORK), strict=False))

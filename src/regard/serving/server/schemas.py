@@ -18,13 +18,13 @@ from regard.inspection.document import LookDocument
 
 MOST_CHANGES = 64
 """Of a model's attention, in one request."""
-LONGEST_NUMBER = 9
+MAX_DIGITS = 9
 """Digits of a number that may be written as a text."""
 
 
 def read_number(value: Any) -> Any:
     """A number for a text of digits, as programs write it that know texts alone."""
-    if not isinstance(value, str) or len(value) > LONGEST_NUMBER:
+    if not isinstance(value, str) or len(value) > MAX_DIGITS:
         return value
     return int(value) if value.isascii() and value.isdecimal() else value
 

@@ -12,7 +12,7 @@ from fastapi import Depends, Request
 from regard.serving.server.detection import Detector, Guess, has_word
 from regard.serving.server.files import FileStore
 from regard.serving.server.gathering import Task
-from regard.serving.server.keys import Keys, digest
+from regard.serving.server.keys import Keys, key_digest
 from regard.serving.server.metrics import Metrics
 from regard.serving.server.models import Models, Served
 from regard.serving.server.rates import RateLimit, address_name
@@ -59,7 +59,7 @@ class Service:
         told by the key or else by the address, has sent too many."""
         given = key or bearer(request)
         if self.keys and self.keys.admit(given):
-            self.rates.count(f"key {digest(given).hex()}")
+            self.rates.count(f"key {key_digest(given).hex()}")
             return
         # uvicorn puts here what a proxy at this machine says in X-Forwarded-For
         self.rates.count(address_name(request.client.host if request.client else ""))

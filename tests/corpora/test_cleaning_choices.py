@@ -1,7 +1,7 @@
 import pytest
 
-from regard.corpora.adapting import FIRST, choose_leaks, choose_ratio, peek
 from regard.corpora.cleaning import CleaningReport, CleaningSettings, clean
+from regard.corpora.cleaning_choices import FIRST, choose_leaks, choose_ratio, peek
 from regard.corpora.pairs import Pair
 from regard.corpora.splits import without_leaks
 

@@ -21,7 +21,7 @@ MANY_LEAKS = 0.1
 """Share of the training pairs that may be dropped for their targets."""
 
 
-class Chosen(NamedTuple):
+class RuleChoice(NamedTuple):
     """A value for a rule, and why; no reason is given for the usual one."""
 
     value: float | Leaks
@@ -41,15 +41,15 @@ def peek(pairs: Iterator[Pair]) -> Peeked:
     return Peeked(first, chain(first, pairs))
 
 
-def choose_ratio(first: Sequence[Pair]) -> Chosen:
+def choose_ratio(first: Sequence[Pair]) -> RuleChoice:
     """The most that one side may be longer, by the ratios of the first pairs; never below 6."""
     usual = CleaningSettings().max_ratio
     assert usual is not None
     ratios = sorted(_ratio(pair) for pair in first if pair.source.strip() and pair.target.strip())
     common = ratios[int(COMMON * (len(ratios) - 1))] if ratios else 1.0
     if ROOM * common <= usual:
-        return Chosen(usual, "")
-    return Chosen(
+        return RuleChoice(usual, "")
+    return RuleChoice(
         float(math.ceil(ROOM * common)),
         f"one side has up to {common:.1f} times the characters of the other in nine pairs of ten, "
         "which is how this corpus is",
@@ -61,7 +61,7 @@ def _ratio(pair: Pair) -> float:
     return longer / max(shorter, RATIO_FLOOR)
 
 
-def choose_leaks(pairs: Iterable[Pair], held_out: Iterable[Pair]) -> Chosen:
+def choose_leaks(pairs: Iterable[Pair], held_out: Iterable[Pair]) -> RuleChoice:
     """`source` where very many pairs share a held-out target, so that to share it says little."""
     targets, total, shared = Seen(), 0, 0
     for chunk in chunked(held_out, CHUNK):
@@ -72,9 +72,9 @@ def choose_leaks(pairs: Iterable[Pair], held_out: Iterable[Pair]) -> Chosen:
     return decide_leaks(shared, total)
 
 
-def decide_leaks(shared: int, total: int) -> Chosen:
+def decide_leaks(shared: int, total: int) -> RuleChoice:
     """What follows from how many of all training pairs share the target of a held-out one."""
     if shared <= MANY_LEAKS * total:
-        return Chosen("either", "")
+        return RuleChoice("either", "")
     told = f"{shared / total:.0%} of the pairs share their target with a held-out one"
-    return Chosen("source", f"{told}: targets repeat, and a shared one gives nothing away")
+    return RuleChoice("source", f"{told}: targets repeat, and a shared one gives nothing away")
