@@ -30,7 +30,7 @@ def command(
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Check that every file of a run is what regard wrote, and say what can be made again.
+    """Check that every file of a run is what regard wrote; say what can be made again.
 
     Weights, tokenizers, settings and the data that scores are taken on are checked whenever they
     are read; this checks the rest as well. Logs that grow are not checked. The exit code is 1 if
