@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from browser import visit
 from regard.inspection.page import write_page
 
+PHONE = {"width": 360, "height": 740}
 SHORT = "la mer est calme ce soir", "the sea is calm this evening"
 
 

@@ -16,22 +16,14 @@ from regard.inspection.page import bundle, render_page, write_page
 from regard.serving.searching import search_settings
 from regard.serving.translator import load
 from regard.serving.without import silence_each
-from views import SHORT, head, opened, readout, word
+from views import PHONE, SHORT, head, opened, readout, word
 
 TWENTY = (
     "the old captain looked over the quiet harbour and counted every light that trembled on the "
     "black water before dawn"
 )
 LIMIT = 400 * 1024
-PHONE = {"width": 360, "height": 740}
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-
-
-@pytest.fixture
-def short(chromium, tmp_path):
-    document = make_document(*SHORT, others=["a sea is calm"], without=True)
-    with opened(chromium, tmp_path, document) as page:
-        yield page
 
 
 def test_a_file_of_twenty_words_and_all_heads_is_small(tmp_path):
@@ -293,37 +285,6 @@ def test_other_translations_differ_where_they_are_marked(short):
     expect(rows.nth(1).locator("ins")).to_have_text(["a"])
     expect(rows.nth(1).locator("del")).to_have_text(["the", "this", "evening"])
     expect(rows.nth(1).locator(".score")).to_have_text("-1.50")
-
-
-def test_the_tree_tells_each_hypothesis(short):
-    tree = short.get_by_role("tree")
-    expect(tree.get_by_role("treeitem")).to_have_count(8)
-    told = short.locator(".tree .readout")
-    best = "the sea · log-probability -0.50 (60.7 %) · score -0.50 · this is the translation"
-    expect(told).to_have_text(best)
-    short.locator('[data-node="3"]').hover()
-    expect(told).to_have_text("our · log-probability -4.00 (1.8 %) · was dropped")
-    expect(short.locator(".node.won")).to_have_count(4)
-    short.locator('[data-node="0"]').focus()
-    for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
-        short.keyboard.press(key)
-    expect(told).to_contain_text("a sea · log-probability -2.00")
-    short.get_by_role("checkbox", name="dropped").uncheck()
-    expect(tree.get_by_role("treeitem")).to_have_count(7)
-    expect(short.locator(".tree-legend")).to_contain_text("(1 not drawn)")
-
-
-def test_a_tree_that_is_cut_says_where_it_goes_on(chromium, tmp_path, short):
-    more = ".tree .more"
-    expect(short.locator(more)).to_be_hidden()
-    document = make_document(*SHORT)
-    nodes = document["tree"]["nodes"]
-    for _ in range(40):
-        nodes.append((len(nodes) - 1, "▁again", -9.0, "kept"))
-    with opened(chromium, tmp_path, document, viewport=PHONE) as page:
-        expect(page.locator(more)).to_have_text(re.compile("^There is more to the right: scroll"))
-        page.evaluate("document.querySelector('.tree-scroll').scrollLeft = 99999")
-        expect(page.locator(more)).to_have_text(re.compile("^There is more to the left: scroll"))
 
 
 def test_a_chosen_head_is_seen_without_pointing(short):

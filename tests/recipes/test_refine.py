@@ -18,8 +18,7 @@ from regard.recipes.run_folder import RunFolder, load_run
 from regard.serving.scoring import finish_run
 from regard.text.build import load_tokenizers
 from regard.text.special import BOS, EOS, PAD
-from regard.training.checkpoints import list_checkpoints
-from regard.training.loop import last_progress
+from regard.training.checkpoints import last_progress, list_checkpoints
 from regard.training.refinement import RefinementSettings, refinement_loss
 from tiny import Quiet, tiny_recipe
 

@@ -14,10 +14,11 @@ from regard.manifest import begin
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.training import loop
 from regard.training.checkpoints import list_checkpoints, load_weights, read_progress
-from regard.training.loop import Task, TrainingSettings, best_weights, fit
+from regard.training.loop import Task, TrainingSettings, fit
 from regard.training.loss import batch_loss
 from regard.training.optimizer import build_optimizer
 from regard.training.progress import START
+from regard.training.validated_weights import best_weights
 
 VOCABULARY = 20
 

@@ -11,7 +11,7 @@ from regard.files import refuse_linked_folders
 from regard.recipes.run_folder import RunFolder
 from regard.training.average import average_weights
 from regard.training.checkpoints import save_weights
-from regard.training.loop import best_weights, whole_weights
+from regard.training.validated_weights import best_weights, whole_weights
 
 app = typer.Typer()
 

@@ -17,8 +17,8 @@ from regard.recipes.load import load_recipe
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.schema import Recipe
 from regard.serving.scoring import finish_run
+from regard.training.checkpoints import last_progress
 from regard.training.interrupts import StopRequests
-from regard.training.loop import last_progress
 
 app = typer.Typer()
 

@@ -32,7 +32,8 @@ from regard.serving.scoring import translator_perplexity
 from regard.serving.searching import search_settings
 from regard.serving.translator import Translator
 from regard.text.word_units import count_units
-from regard.training.loop import Reporter, last_progress
+from regard.training.checkpoints import last_progress
+from regard.training.loop import Reporter
 
 SCORES = ScoreSettings(metrics=("bleu", "chrf"))
 WARM_UP = 64

@@ -12,7 +12,7 @@ from regard.errors import SettingsError
 from regard.evaluation.bleu_tokenizer import BleuTokenizer, TokenizerChoice
 from regard.recipes.run_folder import PLAN, RunFolder
 from regard.recipes.schema import Recipe
-from regard.training.loop import last_progress
+from regard.training.checkpoints import last_progress
 
 LABEL = re.compile(r"[\w+.,() -]+")
 """What a row may be called: its name is that of files too."""

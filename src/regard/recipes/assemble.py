@@ -33,7 +33,7 @@ from regard.recipes.run_folder import PLAN, RunFolder, new_model
 from regard.recipes.schema import Recipe
 from regard.text.build import TextSettings, Tokenizers
 from regard.training.captured import check_graphs
-from regard.training.checkpoints import load_weights
+from regard.training.checkpoints import last_progress, load_weights
 from regard.training.loop import (
     BatchesFrom,
     Reporter,
@@ -43,7 +43,6 @@ from regard.training.loop import (
     Validate,
     fit,
     is_over,
-    last_progress,
 )
 from regard.training.loss import batch_loss
 from regard.training.progress import Progress

@@ -11,7 +11,7 @@ from regard.evaluation.scores import Score
 from regard.files import write_whole
 from regard.recipes.prepare import Data
 from regard.recipes.run_folder import Run, RunFolder
-from regard.training.loop import last_progress
+from regard.training.checkpoints import last_progress
 from regard.training.metrics import read_metrics
 from regard.training.progress import Progress
 

@@ -88,6 +88,11 @@ def read_progress(folder: Path) -> list[Progress]:
     return found
 
 
+def last_progress(folder: Path) -> Progress | None:
+    """Where a run stands by the newest checkpoint in its `folder`; None: there is no checkpoint."""
+    return next(iter(read_progress(folder / "checkpoints")), None)
+
+
 def _progress(path: Path, metadata: Mapping[str, str] | None) -> Progress:
     """Where a whole checkpoint says that its run stands."""
     try:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,6 @@ from regard.batching.memory import kept_memory, remember_few_shapes
 from regard.batching.stream import Placed, ahead
 from regard.errors import RunError, TrainingError
 from regard.files import remove
-from regard.manifest import is_intact
 from regard.models.contracts import AnyModel
 from regard.settings import Reach, Settings
 from regard.training.average import MovingAverage, average_weights
@@ -43,6 +42,7 @@ from regard.training.optimizer import (
 from regard.training.precision import PrecisionName, resolve_precision
 from regard.training.progress import Progress
 from regard.training.step import Learning, LossOf, PlainStep, Step
+from regard.training.validated_weights import kept_weights, whole_weights
 
 BEFORE = -1
 """A step before the first."""
@@ -183,32 +183,6 @@ def is_over(progress: Progress, settings: TrainingSettings) -> bool:
     patience = settings.validation.patience
     gave_up = patience is not None and progress.stale >= patience
     return gave_up or progress.step >= settings.steps
-
-
-def last_progress(folder: Path) -> Progress | None:
-    """Where the newest checkpoint of a run says that it stands; None: there is no checkpoint."""
-    return next(iter(read_progress(folder / "checkpoints")), None)
-
-
-def kept_weights(folder: Path, step: int) -> Path:
-    """Where a run has the weights of a validated step, while a checkpoint names them as best."""
-    return folder / "weights" / f"step-{step:09d}.safetensors"
-
-
-def best_weights(folder: Path) -> list[Path]:
-    """The weights that the newest checkpoint of a run names as best, the best first."""
-    newest = read_progress(folder / "checkpoints")[:1]
-    return [kept_weights(folder, step) for one in newest for _, step in one.best]
-
-
-def whole_weights(paths: Sequence[Path], note: Callable[[str], None]) -> list[Path]:
-    """Those of some weights that are there and as they were written; the others are noted."""
-    whole = [path for path in paths if is_intact(path)]
-    for path in paths:
-        if path not in whole:
-            state = "damaged" if path.exists() else "lost"
-            note(f"{path} is {state}; the others do without it")
-    return whole
 
 
 class _Training:
