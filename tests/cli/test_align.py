@@ -11,6 +11,7 @@ from regard.evaluation.pharaoh import read_pharaoh
 from regard.inspection import sinks
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import RunFolder, load_run
+from regard.recipes.verification import accept
 from regard.serving import aligning
 from regard.serving.aligning import best_alignment
 from regard.serving.dictionary import read_dictionary
@@ -160,6 +161,7 @@ def turn(folder):
     """Let a run be of the other direction."""
     known = folder / "data" / "prepared.json"
     known.write_text(json.dumps({**json.loads(known.read_text()), "languages": ["en", "fr"]}))
+    accept(folder)
     return folder
 
 
@@ -246,6 +248,7 @@ def test_a_run_without_test_pairs_aligns_valid(run, tiny_run, tmp_path):
     saved = json.loads(known.read_text())
     saved["pairs"]["test"] = 0
     known.write_text(json.dumps(saved))
+    accept(path)
     shown = run(model=path)
     assert len(shown.stdout.splitlines()) == 30
     assert "the valid split" in shown.stderr

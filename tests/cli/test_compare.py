@@ -77,7 +77,7 @@ def test_a_finished_comparison_is_only_drawn_again(done, monkeypatch):
         assert again.exit_code == 0
         assert again.stdout == shown.stdout
     changed = {path.name for path, when in files(folder).items() if before.get(path) != when}
-    assert changed <= {*WRITTEN, "plan.json", ".lock"}
+    assert changed <= {*WRITTEN, "plan.json", "manifest.json", ".lock"}
 
 
 def test_json(done, monkeypatch):

@@ -50,7 +50,7 @@ def test_the_schema_knows_every_setting():
     schema = json.loads(run("schema").stdout)
     assert set(schema["properties"]) == {
         *("name", "about", "corpus", "text", "model", "training", "refinement", "decoding"),
-        "evaluation",
+        *("input", "evaluation"),
     }
     assert schema["$defs"]["TrainingSettings"]["properties"]["steps"]["description"]
 

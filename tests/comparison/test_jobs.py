@@ -193,7 +193,6 @@ def test_a_stop_ends_what_runs_and_begins_nothing(folder):
         ("error: one\nTraceback\n  x\nKeyError: 'y'\n", 1, "KeyError: 'y'"),
         ("error: one\nerror: two\n", 1, "two"),
         ("usage:\nno such option\n", 2, "no such option"),
-        ("", 3, "its process ended with the exit code 3"),
         ("all well", -9, "its process was ended by SIGKILL: was there too little memory?"),
         ("all well", -11, "its process was ended by SIGSEGV"),
     ],
@@ -202,6 +201,15 @@ def test_reasons(tmp_path, said, code, reason):
     log = tmp_path / "log"
     log.write_text(f"error: an older one\n{said}")
     assert read_reason(log, len("error: an older one\n"), code) == reason
+
+
+def test_a_process_that_says_nothing_may_have_met_a_full_disk(tmp_path):
+    (tmp_path / "log").write_text("error: an older one\n")
+    reason = read_reason(tmp_path / "log", len("error: an older one\n"), 3)
+    assert reason == (
+        f"its process ended with the exit code 3 and left no word in {tmp_path / 'log'}; is the "
+        "disk full?"
+    )
 
 
 def test_a_process_is_told_its_row(folder, monkeypatch, tmp_path):

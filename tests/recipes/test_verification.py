@@ -100,7 +100,7 @@ def test_what_can_be_made_again_is_said(copied):
     assert found.keys() == {*again, "tokenizer.model", "own.txt"}
     assert all(remedy in found[name].remedy for name, remedy in again.items())
     assert found["tokenizer.model"].state == "missing"
-    assert found["tokenizer.model"].remedy.startswith(f"copy {copied}/ctranslate2/model-auto-")
+    assert found["tokenizer.model"].remedy.startswith(f"copy {copied}/ctranslate2/model-")
     assert found["own.txt"].state == "unexpected"
     accept(copied)
     assert verify(copied).findings == ()

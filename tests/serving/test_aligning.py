@@ -12,6 +12,7 @@ from regard.inspection.alignment import UNMEASURED, AlignmentSettings, align_tog
 from regard.inspection.symmetrize import flip, intersect
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import Run, RunFolder, load_run, new_model
+from regard.recipes.verification import accept
 from regard.serving import aligning
 from regard.serving.aligning import (
     Directed,
@@ -195,6 +196,7 @@ def test_agreement_is_kept_for_both(copied, pairs, tmp_path):
 
 def test_a_choice_that_is_damaged(copied):
     (copied.folder.path / aligning.KEPT).write_text('{"settings": {"layers": 1}}')
+    accept(copied.folder.path)
     with pytest.raises(
         RunError, match=r"alignment.json: damaged, or of another version of regard: "
     ):

@@ -8,6 +8,7 @@ import torch
 from regard.errors import CorpusError
 from regard.recipes.prepare import load_data
 from regard.recipes.run_folder import RunFolder, load_run
+from regard.recipes.verification import accept
 from regard.serving import scoring
 from regard.serving.answer import CUT_SHORT, Answer, Candidate
 from regard.serving.scoring import finish_run, score_held_out, translator_perplexity
@@ -78,6 +79,7 @@ def test_without_test_pairs_the_scores_are_on_valid(copied):
     saved = json.loads(known.read_text())
     saved["pairs"]["test"] = 0
     known.write_text(json.dumps(saved))
+    accept(copied.path)
     scores = finish_run(copied, Progress(step=60, best=((1.0, 60),)), CPU)
     assert scores.title == "30 held-out sentences (valid)"
 

@@ -5,6 +5,7 @@ import pytest
 from regard.corpora.pairs import Pair
 from regard.errors import SearchError
 from regard.inspection.alignment import AlignmentSettings
+from regard.recipes.verification import accept
 from regard.serving.aligning import KEPT, Measured, align_pairs, best_alignment
 from regard.serving.server.tasks import Align, Carry, LookInto, Translate
 from regard.serving.translator import load
@@ -105,6 +106,7 @@ def test_the_links_of_a_look_are_those_measured_for_the_run(tiny_run, tmp_path):
     run, settings = translator.runs[0], AlignmentSettings(layer=1, head=2)
     measured = Measured(settings=settings, by="gold", value=0.1, pairs=1)
     (folder / KEPT).write_text(measured.model_dump_json())
+    accept(folder)
     [document] = LookInto(translator.settings)(translator, SENTENCES[:1], Audience())
     assert document["alignment"]["by"] == str(best_alignment(run)) == str(settings)
 
