@@ -1,4 +1,5 @@
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -138,10 +139,22 @@ def test_a_damaged_manifest(root):
     write_whole(root / "recipe.yaml", b"name: x")
     raw = json.loads((root / "manifest.json").read_text())
     raw["files"]["recipe.yaml"] = ["0" * 64]
-    for content in (json.dumps(raw), "[]", "{", "[" * 100_000):
+    odd = {"recipe.yaml": [{}, 5]}
+    forged = {"regard": 1, "sha256": manifest._seal(odd), "files": odd}
+    for content in (json.dumps(raw), json.dumps(forged), "[]", "{", "[" * 100_000):
         (root / "manifest.json").write_text(content)
         with pytest.raises(DamagedError, match=r"manifest\.json: damaged, .*verify .* --accept"):
             check(root / "recipe.yaml")
+
+
+def test_stock_is_taken_of_files_alone_whatever_their_names(root):
+    os.mkfifo(root / "pipe")
+    (root / "endless").symlink_to("/dev/zero")
+    (root / "nowhere").symlink_to(root / "gone")
+    odd = os.fsdecode(b"\xff.txt")
+    (root / odd).write_text("x")
+    take_stock(root, {})
+    assert read(root) == {odd: (manifest.digest(b"x"),)}
 
 
 def test_a_failed_write_changes_nothing(root):

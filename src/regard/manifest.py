@@ -61,11 +61,13 @@ def begin(root: Path) -> None:
 def take_stock(root: Path, parts: Mapping[str, str], *, alone: bool = False) -> None:
     """List all files below `root` as they are now, and `parts` of them by their own digests.
 
+    Pipes, devices and links that lead nowhere are no files, and may be read without end.
     Whoever is `alone` with it, as with a folder that is not in its place yet, needs no lock.
     """
     with nullcontext() if alone else _held(root):
-        files = {name: digest_of(root / name) for name in list_files(root)}
-        _save(root, {name: (state,) for name, state in {**files, **parts}.items()})
+        files = {name: state_of(root / name) for name in list_files(root)}
+        listed = {name: state for name, state in files.items() if state is not None}
+        _save(root, {name: (state,) for name, state in {**listed, **parts}.items()})
 
 
 def read(root: Path) -> dict[str, States] | None:
@@ -76,6 +78,9 @@ def read(root: Path) -> dict[str, States] | None:
             raise ValueError if path.exists() else FileNotFoundError
         content = json.loads(path.read_bytes())
         files = {name: tuple(states) for name, states in content["files"].items()}
+        states = {state for every in files.values() for state in every}
+        if not all(state is None or isinstance(state, str) for state in states):
+            raise ValueError
         if content["regard"] != VERSION or content["sha256"] != _seal(files):
             raise ValueError
     except (FileNotFoundError, NotADirectoryError):
@@ -261,7 +266,8 @@ def _save(root: Path, files: Mapping[str, States]) -> None:
     try:
         unfinished.unlink(missing_ok=True)
         with unfinished.open("xb") as file:  # "x" follows no link
-            file.write(f"{json.dumps(content, indent=1, ensure_ascii=False)}\n".encode())
+            # ASCII, as a name may hold bytes that are no letters
+            file.write(f"{json.dumps(content, indent=1)}\n".encode())
             file.flush()
             os.fsync(file.fileno())
         put(unfinished, path)

@@ -213,7 +213,7 @@ def test_a_reader_that_has_gone_is_no_reason_to_complain(printed):
 def test_a_full_disk_behind_the_output():
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-c", PRINTER.format("print('é')")],
+            [sys.executable, "-c", PRINTER.format(r"print('é\udcff')")],
             stdout=full,
             stderr=subprocess.PIPE,
             check=False,
@@ -227,7 +227,7 @@ def test_a_full_disk_behind_the_output():
 
 def test_a_closed_output_is_an_error():
     done = subprocess.run(
-        ["sh", "-c", '"$0" -c "$1" <&- >&-', sys.executable, PRINTER.format("print('é')")],
+        ["sh", "-c", '"$0" -c "$1" <&- >&-', sys.executable, PRINTER.format(r"print('é\udcff')")],
         stderr=subprocess.PIPE,
         check=False,
     )
@@ -246,12 +246,12 @@ def test_a_current_folder_that_is_gone(tmp_path):
 
 def test_output_is_utf8_whatever_the_locale():
     done = subprocess.run(
-        [sys.executable, "-c", PRINTER.format("print('é')")],
+        [sys.executable, "-c", PRINTER.format(r"print('é\udcff')")],
         capture_output=True,
         check=True,
         env={"PYTHONIOENCODING": "ascii"},
     )
-    assert done.stdout == "é\n".encode()
+    assert done.stdout == "é\\udcff\n".encode()  # of a file's name that is not UTF-8
 
 
 @pytest.mark.parametrize(

@@ -230,6 +230,11 @@ def _open_streams() -> None:
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None or sys.stdout is sys.__stdout__:
         raw = io.BufferedWriter(_Output(1, "wb", closefd=False))
-        sys.stdout = io.TextIOWrapper(raw, encoding="utf-8", line_buffering=raw.isatty())
+        sys.stdout = io.TextIOWrapper(
+            raw,
+            encoding="utf-8",
+            errors="backslashreplace",  # a file's name may hold bytes that are no letters
+            line_buffering=raw.isatty(),
+        )
     if isinstance(sys.stderr, io.TextIOWrapper):
         sys.stderr.reconfigure(errors="replace")
