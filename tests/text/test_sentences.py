@@ -35,3 +35,10 @@ def test_scripts_without_spaces_need_none():
 def test_space_around_is_in_no_sentence():
     assert split_sentences("  Un. Deux. ") == [(2, 5), (6, 11)]
     assert split_sentences("   ") == []
+
+
+@pytest.mark.parametrize("marks", [".", "。", "!?", '."', ". »"])
+def test_a_long_run_of_marks_is_one_end_and_is_found_at_once(marks):
+    run = marks * 20_000
+    assert split_sentences(run) == [(0, len(run))]
+    assert len(split_sentences(f"Oui{run} Non.")) == 2

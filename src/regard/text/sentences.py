@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _END = re.compile(
-    r"(?P<marks>[.!?…։؟।॥]+[\"'»”’)\]]*(?: [»”])?)\s+(?=[^\w\s]*\s?(?P<next>[^\W_]))"
-    r"|[。！？]+[」』）”’]*\s*(?=\S)"
+    r"(?<![.!?…։؟।॥])(?P<marks>[.!?…։؟।॥]++[\"'»”’)\]]*+(?: [»”])?)"
+    r"\s++(?=[^\w\s]*+\s?(?P<next>[^\W_]))"
+    r"|(?<![。！？])[。！？]++[」』）”’]*+\s*+(?=\S)"
 )
+"""Nothing is tried again from inside a run of marks: of a line of dots that would take minutes."""
 _LAST = re.compile(r"[.!?…։؟।॥。！？][\"'»”’)\]」』）]*(?: ?[»”])?\s*\Z")
 _LAST_WORD = re.compile(r"[^\s(\[«“\"']*\Z")
 _INITIAL = re.compile(r"[^\W\d_]|\d{1,2}")
