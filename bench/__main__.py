@@ -17,6 +17,7 @@ COMMANDS = {
     "growth": "how time and memory grow with lengths, batches, beams, vocabularies and corpora",
     "alignments": "alignment error rates of every way to read links out of two runs",
     "decode_length": "how the time of decoding grows with the length of the output, by family",
+    "doctor": "what regard doctor finds in corpora that are damaged on purpose",
     "files_entered": "how many files a training step, a translation and a request go through",
     "recorder": "what it costs to watch a search, and that it costs nothing not to",
     "serve": "how many requests a server answers in a second, and whether rightly",

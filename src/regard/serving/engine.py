@@ -29,6 +29,12 @@ class Wanted:
     unknown: Mapping[str, str] | None = None
     observers: "Sequence[Observe]" = ()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether only the translation that a search finds is wanted, not how it came about."""
+        more = self.prefix, self.look, self.changes, self.observers, self.settings.sampling
+        return not any(more)
+
 
 class Spoken(NamedTuple):
     """What an engine says to a line."""

@@ -18,6 +18,11 @@ def markup() -> Any:
     return import_module("regard.serving.markup")
 
 
+def held_codes() -> Any:
+    """The module that keeps addresses and placeholders in sentences as they are."""
+    return import_module("regard.serving.held_codes")
+
+
 def exporting() -> Any:
     """The module that makes exports; `why_no_ctranslate2` must be None."""
     return import_module("regard.serving.exporting")

@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 from regard.decoding.settings import DecodingSettings
 from regard.inspection.alignment import AlignmentSettings
 from regard.inspection.lexical import cut_text
+from regard.recipes.run_folder import Run
 from regard.serving.aligning import attends, best_alignment
-from regard.serving.answer import Answer
+from regard.serving.answer import Answer, Candidate
 from regard.serving.inline.holding import assign, known_names
 from regard.serving.inline.linking import Linked, link_words
-from regard.serving.inline.pieces import Piece, Text, keeps, markup_of, parse
+from regard.serving.inline.pieces import Piece, Text, keeps, markup_of, parse, parse_codes
 from regard.serving.inline.placing import Placer
 from regard.serving.inline.plain import Plain, flatten, holds_of
 from regard.serving.inline.sides import Blocks, Side, block
@@ -54,6 +55,15 @@ class Carried(NamedTuple):
     text: str
     notes: tuple[str, ...] = ()
     """What was odd about the text."""
+    said: tuple[Answer, ...] = ()
+    """What the model was asked and said."""
+
+    @property
+    def candidate(self) -> Candidate:
+        """The translation with the score of what the model said."""
+        score = sum(answer.candidates[0].score for answer in self.said)
+        log_probability = sum(answer.candidates[0].log_probability for answer in self.said)
+        return Candidate(self.text, score, log_probability)
 
 
 def translate_markup(
@@ -116,15 +126,28 @@ class Carrier:
     """As in `Translator.translate`."""
     names: Sequence[Sequence[str]] | None = None
     """Kinds of names that may stand for what is held; none: those that the model can spell."""
+    tags: bool = True
+    """Whether tags are carried, too: otherwise they are text, and only addresses and placeholders
+    are held. An export alone can do that: it has no attention, and seldom needs it."""
 
     def __post_init__(self) -> None:
-        runs = self.translator.runs
-        self._run = next(filter(attends, runs), None)
+        if self.tags:
+            self._load()
         if self.names is None:
-            self.names = known_names(runs[0].tokenizers)
-        if self.alignment is None and self._run is not None:
-            self.alignment = best_alignment(self._run)
+            self.names = known_names((self.translator.sources[0], self.translator.target))
         self._said: dict[str, Answer] = {}
+
+    def _load(self) -> Run | None:
+        """The run whose attention says which words belong together; None where there is none."""
+        if not self.tags and not self.translator.has_runs:
+            return None
+        run = next(filter(attends, self.translator.runs), None)
+        if self.alignment is None and run is not None:
+            self.alignment = best_alignment(run)
+        return run
+
+    def _parse(self, text: str) -> tuple[Piece, ...]:
+        return parse(text) if self.tags else parse_codes(text)
 
     def carry(self, texts: Sequence[str]) -> list[Carried]:
         """The translation of each text, with its markup: N in, N out.
@@ -143,7 +166,8 @@ class Carrier:
             for answers in [self._answers(draft)]
             for place in draft.parts()
         ]
-        linked = iter(link_words(self._run, pairs, self.alignment or AlignmentSettings()))
+        run = self._load() if pairs else None
+        linked = iter(link_words(run, pairs, self.alignment or AlignmentSettings()))
         return [
             self._write(draft, list(islice(linked, len(draft.parts()) * bool(draft.plain.nodes))))
             for draft in drafts
@@ -152,8 +176,9 @@ class Carrier:
     def _draft(self, text: str) -> _Draft:
         """The text taken apart; nothing to translate where it says nothing."""
         before, behind = _outer_space(text)
-        pieces = parse(text[len(before) : len(text) - len(behind)])
-        draft = _Draft(pieces, before, behind, REFERENCE.search(text) is not None)
+        pieces = self._parse(text[len(before) : len(text) - len(behind)])
+        escaped = self.tags and REFERENCE.search(text) is not None
+        draft = _Draft(pieces, before, behind, escaped)
         if not draft.escaped and all(isinstance(piece, Text) for piece in pieces):
             inner = _BREAK.sub(" ", "".join(piece.raw for piece in pieces))
             draft.plain = Plain(inner, ())
@@ -223,6 +248,8 @@ class Carrier:
         But for a `<!`, say, which the `>` of another sentence would close, and for what becomes a
         placeholder because another was taken out of it.
         """
+        if not self.tags:
+            return draft.segments.write([self._said[one].text for one in draft.segments.lines])
         said = [_tame(self._said[one].text) for one in draft.segments.lines]
         written = draft.segments.write(said)
         return [
@@ -248,9 +275,10 @@ class Carrier:
             text = writer(0, len(target))
             if linked:
                 text = _placer(draft, answers, linked, writer).place(draft.plain.nodes)
-            if keeps(draft.pieces, text):
+            if keeps(draft.pieces, self._parse(text)):
                 break
-        return Carried(f"{draft.before}{text.strip()}{draft.behind}", tuple(notes))
+        said = tuple(self._said[one] for one in draft.segments.lines)
+        return Carried(f"{draft.before}{text.strip()}{draft.behind}", tuple(notes), said)
 
 
 @dataclass(frozen=True)

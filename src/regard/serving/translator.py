@@ -26,7 +26,7 @@ from regard.serving.exported import (
 from regard.serving.lines import mend, read_together, require_texts
 from regard.serving.measured import Choice, recall
 from regard.serving.searching import for_all_engines, native_only, search_settings
-from regard.text.segments import InputSettings, Segments, cut_lines, segment
+from regard.text.segments import InputSettings, Segments, cut_lines, holds_codes, segment
 
 if TYPE_CHECKING:  # all of it stands on torch, or on what may not be there
     from regard.decoding.observe import Observe
@@ -105,6 +105,11 @@ class Translator:
         """The models themselves."""
         self._check_process()
         return self._load_native().runs
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether there are models besides an export, which can do no more than translate."""
+        return self._native is not None or self._open is not None
 
     def observed(self, observe: "Observe") -> Self:
         """The same translator, whose searches tell `observe` what they do.
@@ -185,7 +190,8 @@ class Translator:
         The sentences of a text are translated one by one, and what is no sentence, such as a number
         or a URL, comes back as it is, where the run has learned so (`input`). With `split` True
         sentences are split whatever it has learned; with False a text goes in whole, and line
-        breaks and tabs in it become spaces.
+        breaks and tabs in it become spaces. A sentence with URLs, e-mail addresses or placeholders
+        has them in its one candidate as they were, unless it is sampled, begun or looked into.
 
         Answers begin with `prefix` and hold none of the `forbidden` words. `changes` are made to
         the attention. `first` is the number of the first text, by which samples are drawn: texts
@@ -209,9 +215,30 @@ class Translator:
         self._check_process()
         require_texts("texts", texts)
         require_texts("forbidden", wanted.forbidden)
+        texts, settings = [mend(text) for text in texts], self._split(split)
+        held = [text for text in texts if wanted.is_plain and self._holds(text, settings)]
+        if not held:
+            return self._answer(texts, wanted, settings)
+        answered = iter(late.held_codes().answer_held(self, held, wanted, settings))
+        others = set(held)
+        rest = iter(self._answer([one for one in texts if one not in others], wanted, settings))
+        return [next(answered if text in others else rest) for text in texts]
+
+    def holds_codes(self, sentence: str) -> bool:
+        """Whether a sentence has addresses or placeholders that come back as they are."""
+        return "codes" in self.input.pass_through and holds_codes(sentence)
+
+    def _holds(self, text: str, settings: InputSettings | None) -> bool:
+        """Whether a sentence of the text does, which is taken apart by `settings`."""
+        if settings is None or not self.holds_codes(text):
+            return False
+        return any(map(holds_codes, segment(text, settings).lines))
+
+    def _answer(
+        self, texts: Sequence[str], wanted: Wanted, settings: InputSettings | None
+    ) -> list[Answer]:
         engine = self._choose(wanted)
-        texts = [mend(text) for text in texts]
-        lines = read_together(texts, self.sources, self.limit, self._split(split))
+        lines = read_together(texts, self.sources, self.limit, settings)
         return [
             write_answer(text, line, said.parts, self.target, said.looks)
             for text, line, said in zip(texts, lines[0], engine.speak(lines, wanted), strict=True)

@@ -118,6 +118,11 @@ def kinds_of(text: str) -> frozenset[Kind] | None:
     return frozenset(found or {"symbols"})
 
 
+def holds_codes(text: str) -> bool:
+    """Whether a text has a URL, an e-mail address or a placeholder."""
+    return _CODE_SIGN.search(text) is not None and CODE.search(text) is not None
+
+
 def mark_of(line: str) -> str:
     """The indentation, bullet or number that a line begins with."""
     found = _MARK.match(line)

@@ -96,8 +96,8 @@ def test_characters_are_read_by_their_names():
 
 def test_whether_markup_is_kept():
     pieces = parse("<b>a</b> {x} a@b.org")
-    assert keeps(pieces, "{x} a@b.org <b>c</b>")
-    assert keeps(pieces, "{x} a@b.org <b>c</b> and https://c.d")
-    assert not keeps(pieces, "{x} a@b.orgs <b>c</b>")
-    assert not keeps(pieces, "{x} {x} a@b.org <b>c</b>")
-    assert not keeps(pieces, "{x} a@b.org <b>c")
+    assert keeps(pieces, parse("{x} a@b.org <b>c</b>"))
+    assert keeps(pieces, parse("{x} a@b.org <b>c</b> and https://c.d"))
+    assert not keeps(pieces, parse("{x} a@b.orgs <b>c</b>"))
+    assert not keeps(pieces, parse("{x} {x} a@b.org <b>c</b>"))
+    assert not keeps(pieces, parse("{x} a@b.org <b>c"))

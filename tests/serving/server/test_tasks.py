@@ -9,6 +9,7 @@ from regard.recipes.verification import accept
 from regard.serving.aligning import KEPT, Measured, align_pairs, best_alignment
 from regard.serving.server.tasks import Align, Carry, LookInto, Translate
 from regard.serving.translator import load
+from regard.text.segments import InputSettings
 
 SENTENCES = ["Jane visite l'Afrique en septembre.", "Il part.", "Elle ne la visite pas."]
 
@@ -120,3 +121,14 @@ def test_alignments_are_those_measured_for_the_run(translator):
 def test_a_sentence_that_is_too_long_to_align(translator):
     with pytest.raises(SearchError, match="send its sentences one by one"):
         Align()(translator, [Pair("Il part.", "He " * 99)], Audience())
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_addresses_in_sentences_are_held_as_on_every_way(translator, monkeypatch, streamed):
+    monkeypatch.setattr(translator, "input", InputSettings())
+    lines, crowd = [SENTENCES[1], "Jane visite https://example.com demain."], Audience()
+    answers = Translate(translator.settings, streamed=streamed)(translator, lines, crowd)
+    assert [one.text for one in answers] == [one.text for one in translator.translate(lines)]
+    assert {number for number, text in crowd.told if text} == ({0} if streamed else set())
+    whole = Translate(translator.settings, whole=True)(translator, lines, Audience())
+    assert whole[1].text == translator(lines[1], split=False).text

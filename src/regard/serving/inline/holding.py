@@ -7,8 +7,8 @@ is not copied, a place may.
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-from regard.text.build import Tokenizers
 from regard.text.special import UNK
+from regard.text.tokenizer import Tokenizer
 
 PERSONS = ("Anna", "Paul", "Marie", "Thomas", "Jane", "David", "Maria", "Marc", "Julia", "Daniel")
 PLACES = (
@@ -26,10 +26,11 @@ PLACES = (
 """Written alike in many languages."""
 
 
-def known_names(tokenizers: Tokenizers) -> list[list[str]]:
+def known_names(tokenizers: Iterable[Tokenizer]) -> list[list[str]]:
     """Persons and places that both vocabularies can spell."""
+    both = tuple(tokenizers)
     return [
-        [name for name in names if all(UNK not in one.encode([name])[0] for one in tokenizers)]
+        [name for name in names if all(UNK not in one.encode([name])[0] for one in both)]
         for names in (PERSONS, PLACES)
     ]
 

@@ -30,10 +30,14 @@ class Text(NamedTuple):
 
     raw: str
     """As it is written: with references to characters."""
+    literal: bool = False
+    """Whether `&amp;` is no such reference, but these letters."""
 
     @property
     def text(self) -> str:
         """As it is read: composed, so that letters and their accents stay together."""
+        if self.literal:
+            return self.raw
         text = REFERENCE.sub(lambda found: html.unescape(found[0]), self.raw)
         return unicodedata.normalize("NFC", text)
 
@@ -107,6 +111,16 @@ def parse(text: str) -> tuple[Piece, ...]:
     return tuple(stack[0].inside)
 
 
+def parse_codes(text: str) -> tuple[Piece, ...]:
+    """The addresses and placeholders of `text` and what is between them: tags are text, too."""
+    pieces: list[Piece] = []
+    first = 0
+    for found in CODE.finditer(text):
+        pieces += Text(text[first : found.start()], literal=True), Hold(found[0])
+        first = found.end()
+    return tuple(piece for piece in (*pieces, Text(text[first:], literal=True)) if piece.raw)
+
+
 def opens(piece: Piece) -> frozenset[str]:
     """The names of tags that would be closed by any closing tag behind the piece."""
     return piece.opens if isinstance(piece, Atom) else frozenset()
@@ -128,9 +142,9 @@ def markup_of(pieces: Sequence[Piece]) -> Iterator[str]:
             yield piece.raw
 
 
-def keeps(pieces: Sequence[Piece], text: str) -> bool:
-    """Whether a text has all markup of `pieces`, and no tags or placeholders besides."""
-    before, after = Counter(markup_of(pieces)), Counter(markup_of(parse(text)))
+def keeps(pieces: Sequence[Piece], written: Sequence[Piece]) -> bool:
+    """Whether `written` has all markup of `pieces`, and no tags or placeholders besides."""
+    before, after = Counter(markup_of(pieces)), Counter(markup_of(written))
     more = after - before
     return not before - after and all(map(ADDRESS.fullmatch, more))
 

@@ -12,6 +12,8 @@ from regard.inspection.document import LookDocument, look_document
 from regard.nouns import Link
 from regard.serving.aligning import align_pairs, best_alignment
 from regard.serving.answer import Answer
+from regard.serving.engine import Wanted
+from regard.serving.held_codes import carry_codes
 from regard.serving.lines import part_place
 from regard.serving.markup import translate_markup
 from regard.serving.server.gathering import Crowd
@@ -36,19 +38,47 @@ class Translate:
     settings: DecodingSettings
     streamed: bool = False
     """Whether the lines are told of as they grow, which takes some time."""
+    whole: bool = False
+    """Whether lines go in as they are, with their addresses and placeholders."""
 
     def __call__(
         self, translator: Translator, lines: Sequence[str], crowd: Crowd, /
     ) -> list[Answer]:
+        """The answer to each line; one with addresses or placeholders is not told of before."""
+        held = [
+            number
+            for number, line in enumerate(lines)
+            if not self.whole and translator.holds_codes(line)
+        ]
+        if not held:
+            return self._translate(translator, lines, crowd)
+        rest = ["" if number in held else line for number, line in enumerate(lines)]
+        answers = self._translate(translator, rest, crowd)
+        if self._can_leave(translator):
+            told = Leaving(lambda _: any(map(crowd.waits, held)))
+            translator = translator.observed(told)
+        sentences = [lines[number] for number in held]
+        carried = carry_codes(translator, sentences, Wanted(self.settings))
+        for number, answer in zip(held, carried, strict=True):
+            answers[number] = answer
+        return answers
+
+    def _translate(
+        self, translator: Translator, lines: Sequence[str], crowd: Crowd
+    ) -> list[Answer]:
         if self.streamed:
             told = translator.observed(Telling(translator.target, crowd.tell))
             return told.translate(lines, self.settings, split=False)
-        if translator.engine_for(self.settings) == "native" and not translator.on_gpu:
+        if self._can_leave(translator):
             told = translator.observed(Leaving(crowd.waits))
             return told.translate(lines, self.settings, split=False)
         # others are faster than people are to leave: only who has left is left out
         wanted = [line if crowd.waits(number) else "" for number, line in enumerate(lines)]
         return translator.translate(wanted, self.settings, split=False)
+
+    def _can_leave(self, translator: Translator) -> bool:
+        """Whether a search may be given up on its way."""
+        return translator.engine_for(self.settings) == "native" and not translator.on_gpu
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,8 @@ async def translate_stream(
     def tell(place: int, text: str) -> None:  # by the model's thread
         loop.call_soon_threadsafe(news.put_nowait, News(place, text))
 
-    job = served.gatherer.submit(Translate(settings, streamed=True), layout.lines, costs, tell)
+    task = Translate(settings, streamed=True, whole=service.settings.sentences is False)
+    job = served.gatherer.submit(task, layout.lines, costs, tell)
     job.done.add_done_callback(lambda _: news.put_nowait(None))
     writing = Writing(layout, asked.alternatives, detected(guess))
     events = _events(service, job, writing, news, closes)

@@ -101,7 +101,8 @@ async def _translate(
         return Ways(best, [[] for _ in texts])
     layout = await lay_out_aside(served, texts, service.settings)
     costs = await count_tokens(served, layout.lines)
-    answers = await service.run(request, served, Translate(settings), layout.lines, costs)
+    task = Translate(settings, whole=service.settings.sentences is False)
+    answers = await service.run(request, served, task, layout.lines, costs)
     return Ways(layout.best(answers), layout.alternatives(answers, asked.alternatives))
 
 
