@@ -17,11 +17,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from regard.comparison.machine import processor_name, today
+from regard.comparison.machine import today
 from regard.corpora.build import CorpusSettings, build_corpus
 from regard.corpora.examine import Examination, examine
 from regard.corpora.pairs import Corpus, Pair
 from regard.corpora.splits import SplitSettings
+from regard.serving.measured import processor_name
 
 PAIRS, SEED = 10_000, 1
 GERMAN, FRENCH = {"name": "tatoeba"}, {"name": "tatoeba", "tatoeba": {"pair": "eng-fra"}}
