@@ -79,7 +79,7 @@ def open_own(path: Path, flags: int) -> int:
 
 @contextmanager
 def growing_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to behind what it holds."""
+    """A file that is opened for appending, and made where it is missing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(open_own(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
@@ -103,7 +103,7 @@ def remove(path: Path) -> None:
 def refuse_linked_folders(root: Path) -> None:
     """An error if a folder below `root` is a link: what is written there would go elsewhere.
 
-    `root` itself may be one: whoever named it knows where it leads.
+    `root` itself may be one: the user has named it.
     """
     for parent, folders, _ in os.walk(root):
         for folder in (Path(parent, name) for name in folders):
@@ -122,7 +122,7 @@ def remove_tree(path: Path) -> None:
         forget(entry.root, entry.name)
 
 
-def sweep(folder: Path) -> None:
+def remove_unfinished(folder: Path) -> None:
     """Remove what processes that were killed have left unfinished in a folder of ours."""
     for leftover in folder.glob(".*.part"):
         if PART.fullmatch(leftover.name):

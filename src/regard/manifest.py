@@ -3,7 +3,7 @@
 A run, an export and a comparison each have a `manifest.json`. Every file that `regard.files` writes
 is entered in the nearest one above it, so that a file which is no longer what was written can be
 told. A file's entry holds all that it may be at this moment: while it is replaced, both contents,
-so that whoever is killed, at any moment, leaves a folder that agrees with its manifest.
+so that a process that is killed at any moment leaves a folder that agrees with its manifest.
 """
 
 import fcntl
@@ -89,7 +89,7 @@ def read(root: Path) -> dict[str, States] | None:
         raise DamagedError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         if not any((root / name).is_file() for name in SIBLINGS):
-            return None  # somebody else's
+            return None  # the file of another program
         raise DamagedError(
             f"{path}: damaged, so that nothing here can be checked against it; restore it from a "
             f"copy, or take the files as they are for right: regard verify {root} --accept"
@@ -100,7 +100,7 @@ def read(root: Path) -> dict[str, States] | None:
 def find(path: Path) -> Entry | None:
     """The entry of a file in the nearest manifest above it; None: it belongs to no folder of ours.
 
-    What is hidden, or grows, does not.
+    Hidden files, and logs that grow, belong to none.
     """
     for root in list(path.parents)[:DEPTH]:
         below = path.relative_to(root).parts
@@ -115,7 +115,7 @@ def find(path: Path) -> Entry | None:
 def check(path: Path, content: bytes | None = None) -> None:
     """An error if a file, or its `content` that was read, is not what was written there.
 
-    A file that is not listed passes: nobody knows what it should hold.
+    A file that is not listed passes: what it should hold is unknown.
     """
     entry = find(path)
     if entry is None or not entry.states:
@@ -123,7 +123,7 @@ def check(path: Path, content: bytes | None = None) -> None:
     for _ in range(TRIES):
         found = state_of(path) if content is None else digest(content)
         if found is None or found in entry.states:
-            return  # of what is missing whoever reads it has more to say
+            return  # that a file is missing is reported by its reader
         before, entry = entry, find(path) or entry
         if entry.states == before.states:
             break
@@ -176,7 +176,7 @@ def entered(path: Path, new: str | None, parts: Mapping[str, str]) -> Iterator[N
     """While a file is replaced by one of digest `new`, or removed, list it as either.
 
     `parts` are digests of what is in it, which are listed beside it. Afterwards only what is there
-    now is listed; whoever is killed in between leaves both.
+    now is listed; a process that is killed in between leaves both.
     """
     entry = find(path)
     if entry is None:
@@ -278,7 +278,7 @@ def _save(root: Path, files: Mapping[str, States]) -> None:
 
 @contextmanager
 def _held(root: Path) -> Iterator[None]:
-    """Let nobody else write the manifest; on a disk that knows no locks nobody is kept from it."""
+    """Hold the lock of a manifest for writing; without effect on a file system without locks."""
     root.mkdir(parents=True, exist_ok=True)
     handle = os.open(root, os.O_RDONLY)
     try:

@@ -53,7 +53,7 @@ _SHOWN = 200
 
 Layers = Annotated[int, Field(ge=1, le=1000)]
 """How often a layer is stacked. Limits are far above what anybody trains: a recipe that asks for
-more is a mistake, or an attack on the memory of whoever reads it."""
+more is a mistake, or an attack on the memory of the machine."""
 Width = Annotated[int, Field(ge=1, le=65_536)]
 """Of a vector inside a model."""
 Reach = Annotated[int, Field(ge=1, le=1 << 20)]

@@ -454,7 +454,7 @@ class Bar:
 
 
 def test_a_line_that_takes_long_is_told_of_before(capsys):
-    lines = translate._told(iter(["a", "b" * 8_000_000]))
+    lines = translate._noting_long(iter(["a", "b" * 8_000_000]))
     assert next(lines) == "a"
     assert len(next(lines)) == 8_000_000
     said = capsys.readouterr().err

@@ -230,7 +230,7 @@ def _note_prefix(translator: Translator, prefix: str) -> None:
 
 
 def _shows_progress() -> bool:
-    """Whether somebody waits at a terminal that shows no translations meanwhile."""
+    """Whether a bar can be shown: on a terminal that shows no translations."""
     return sys.stderr.isatty() and not sys.stdout.isatty()
 
 
@@ -241,7 +241,7 @@ def _chunks(file: str) -> Iterator[Iterator[list[str]]]:
     On a terminal that shows no translations a bar shows how far it is.
     """
     typed = file == "-" and sys.stdin.isatty()
-    chunks = chunked(_told(read_lines(file, replace=True)), 1 if typed else CHUNK)
+    chunks = chunked(_noting_long(read_lines(file, replace=True)), 1 if typed else CHUNK)
     if typed or not _shows_progress():
         yield chunks
         return
@@ -250,16 +250,16 @@ def _chunks(file: str) -> Iterator[Iterator[list[str]]]:
     with bars.progress_bar(rate=True) as progress:
         task = progress.add_task("translating", total=total)
 
-        def told() -> Iterator[list[str]]:
+        def counted() -> Iterator[list[str]]:
             for chunk in chunks:
                 yield chunk
                 progress.advance(task, len(chunk))
 
-        yield told()
+        yield counted()
 
 
-def _told(lines: Iterable[str]) -> Iterator[str]:
-    """The lines; of one so long that it takes a while a person is told before, not afterwards."""
+def _noting_long(lines: Iterable[str]) -> Iterator[str]:
+    """The lines; one that takes a while for its length is noted before it is translated."""
     for number, line in enumerate(lines, 1):
         if len(line) > LONG_LINE:
             note(

@@ -347,7 +347,7 @@ _DAMAGES = {
         "A model takes them for letters: make them plain spaces in all splits.",
     ),
     "invisible": _Damage(
-        "hold characters that nobody sees (of no width, soft hyphens, direction marks)",
+        "hold invisible characters (of no width, soft hyphens, direction marks)",
         (0, 0.005, 1),
         "Remove them in all splits: words that look alike are unlike to a model.",
     ),

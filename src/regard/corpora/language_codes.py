@@ -44,7 +44,7 @@ def plain_code(given: str) -> str:
 
 
 def suggest_code(given: str) -> str | None:
-    """The code that was likely meant by what is none; None where it may be one, or nobody knows.
+    """The code that was likely meant by what is none; None where it may be one, or none is like it.
 
     Names and near misses of names are known (`english`, `japanse`), and two letters that are of a
     country and of no language (`jp`). What else has the shape of a code is taken as one.

@@ -71,7 +71,7 @@ def has_odd_spaces(line: str) -> bool:
 
 
 def has_invisible(line: str) -> bool:
-    """Whether it holds characters that nobody sees: of no width, soft hyphens, direction marks.
+    """Whether it holds invisible characters: of no width, soft hyphens, direction marks.
 
     Joiners are part of the spelling of Persian or Hindi, and of emoji.
     """

@@ -19,8 +19,8 @@ from regard.files import (
     open_own,
     refuse_linked_folders,
     remove,
+    remove_unfinished,
     storage_error,
-    sweep,
     write_whole,
 )
 from regard.layers.quantised import Precision, quantise
@@ -48,7 +48,7 @@ PLAN = "plan.json"
 WRITTEN_TO = ("", "data", "weights", "checkpoints")
 """Folders of a run, and of its refinement, that files are written to."""
 DECISIVE = ("model", "text", "limit")
-"""Parts of a recipe that a run's weights were trained with: others than these make no sense."""
+"""Parts of a recipe that must be those that the run's weights were trained with."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class RunFolder:
             os.pwrite(handle, str(os.getpid()).encode(), 0)
             for stage in (self.path, self.refined.path):
                 for name in WRITTEN_TO:
-                    sweep(stage / name)
+                    remove_unfinished(stage / name)
             if not self.refined.path.exists():
                 manifest.forget(self.path, self.refined.path.name)
             yield
@@ -245,7 +245,7 @@ def _cannot_write(path: Path, error: OSError) -> RunError:
 
 
 def _is_trace(path: Path) -> bool:
-    """Whether a file may have been left by somebody who was killed before a run was begun."""
+    """Whether a file may be left of a process that was killed before it began a run."""
     return path.name == ".lock" or manifest.PART.fullmatch(path.name) is not None
 
 

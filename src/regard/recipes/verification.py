@@ -39,11 +39,11 @@ REMEDIES: tuple[tuple[str, str], ...] = (
     ),
 )
 """What to do for a file, by its path in the folder {run}."""
-OTHERWISE = "it was made by a command: give that again"
+OTHER_REMEDY = "it was made by a command: give that again"
 """What to do for files that no run needs, such as pictures; they may be deleted, too."""
 
 
-class Finding(NamedTuple):
+class FileFinding(NamedTuple):
     """A file that is not as it was written."""
 
     file: str
@@ -52,13 +52,13 @@ class Finding(NamedTuple):
     remedy: str
 
 
-class Verified(NamedTuple):
-    """What was found of a folder."""
+class Verification(NamedTuple):
+    """What was found when a folder was checked."""
 
     folder: Path
     files: int
     """That were checked."""
-    findings: tuple[Finding, ...]
+    findings: tuple[FileFinding, ...]
 
     @property
     def whole(self) -> bool:
@@ -74,18 +74,18 @@ class Verified(NamedTuple):
         }
 
 
-def verify(folder: Path) -> Verified:
+def verify(folder: Path) -> Verification:
     """All files of a run, an export or a comparison, and of those that lie in it."""
     if not any((folder / name).is_file() for name in (*SIBLINGS, MANIFEST)):
         raise RunError(f"{folder}: neither a run nor an export nor a comparison")
-    found: list[Finding] = []
+    found: list[FileFinding] = []
     states: dict[str, str | None] = {}
     for root in _roots(folder):
         below = "" if root == folder else f"{root.relative_to(folder).as_posix()}/"
         try:
             listed = manifest.read(root)
         except DamagedError:
-            found.append(Finding(f"{below}{MANIFEST}", "damaged", ""))
+            found.append(FileFinding(f"{below}{MANIFEST}", "damaged", ""))
             continue
         if listed is None:
             raise RunError(
@@ -102,7 +102,7 @@ def verify(folder: Path) -> Verified:
     copies = {state: name for name, state in states.items() if state and name not in wrong}
     wanted = {one.file: _wanted(folder, one.file) for one in found}
     told = (one._replace(remedy=_remedy(one, folder, copies, wanted[one.file])) for one in found)
-    return Verified(folder, len(states), tuple(told))
+    return Verification(folder, len(states), tuple(told))
 
 
 def accept(folder: Path) -> None:
@@ -135,17 +135,19 @@ def _compare(
     listed: Mapping[str, manifest.States],
     states: Mapping[str, str | None],
     checkpoints: Mapping[str, bool],
-) -> Iterator[Finding]:
+) -> Iterator[FileFinding]:
     """What is not as it is listed."""
     for name, state in states.items():
         wanted = listed.get(name, ())
         if not wanted:
-            yield Finding(name, "unexpected", "")
+            yield FileFinding(name, "unexpected", "")
         elif state is not None and state not in wanted:
-            yield Finding(name, "damaged", "")
+            yield FileFinding(name, "damaged", "")
         elif state not in wanted and _known(name) is not None:
-            yield Finding(name, "missing", "")
-    yield from (Finding(name, "damaged", "") for name, whole in checkpoints.items() if not whole)
+            yield FileFinding(name, "missing", "")
+    yield from (
+        FileFinding(name, "damaged", "") for name, whole in checkpoints.items() if not whole
+    )
 
 
 def _known(name: str) -> str | None:
@@ -162,11 +164,13 @@ def _wanted(folder: Path, name: str) -> manifest.States:
     return entry.states if entry else ()
 
 
-def _remedy(one: Finding, folder: Path, copies: Mapping[str, str], wanted: manifest.States) -> str:
+def _remedy(
+    one: FileFinding, folder: Path, copies: Mapping[str, str], wanted: manifest.States
+) -> str:
     """What to do for a file; where another holds what it should, to copy that."""
     if one.state == "unexpected":
-        return "nobody reads it"
+        return "regard does not read it"
     same = next((copies[state] for state in wanted if state is not None and state in copies), None)
     if same is not None:
         return f"copy {folder / same}, which is the same"
-    return (_known(one.file) or OTHERWISE).format(run=folder)
+    return (_known(one.file) or OTHER_REMEDY).format(run=folder)

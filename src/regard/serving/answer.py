@@ -128,7 +128,7 @@ def write_answer(
         candidates,
         tuple(notes),
         looks[0] if looks else None,
-        tuple(_course(line, looks)) if looks else (),
+        tuple(_interleave(line, looks)) if looks else (),
     )
 
 
@@ -137,7 +137,7 @@ def brief(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _course(line: Line, looks: "Sequence[Look]") -> "Iterator[Look | str]":
+def _interleave(line: Line, looks: "Sequence[Look]") -> "Iterator[Look | str]":
     """The looks into a line's parts, with what came back as it is where it stood."""
     rest, counts = iter(looks), iter(line.counts)
     for part in line.segments.parts:

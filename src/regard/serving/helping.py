@@ -44,7 +44,7 @@ def open_search(openings: Sequence[Opening]) -> Callable[[Job], Found]:
     for opening in openings:
         path, weights, precision, _ = opening
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RunWarning)  # whoever asks for help has been told
+            warnings.simplefilter("ignore", RunWarning)  # the parent process has shown it
             run = load_run(path, device=CPU, weights=weights, precision=precision)
         if run.opened != opening:
             raise RunError(f"{path}: its weights have changed since they were loaded")

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from regard.errors import RunError
-from regard.files import remove, sweep, write_whole
+from regard.files import remove, remove_unfinished, write_whole
 from regard.json_files import dump_json, parse_json, why
 from regard.manifest import check
 from regard.training.progress import Progress
@@ -68,7 +68,7 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: in
     older = [old for old in others if old not in again]
     for old in (*again, *older[keep - 1 :]):
         remove(old)
-    sweep(folder)
+    remove_unfinished(folder)
     return path
 
 

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 from starlette.datastructures import Headers
 
-from regard.serving.server.limits import BodyLimits, BodyReader, Held, allowed_hosts, host_name
+from regard.serving.server.limits import BodyLimits, BodyReader, HeldBytes, allowed_hosts, host_name
 from regard.serving.server.refusals import RequestError
 from regard.serving.server.settings import ServerSettings
 
@@ -20,7 +20,7 @@ def read(parts, *, declared=None, pause=0.0, **settings):
 
     async def run():
         headers = Headers({} if declared is None else {"content-length": str(declared)})
-        reader = BodyReader(receive, headers, ServerSettings(**settings), Held(10**6))
+        reader = BodyReader(receive, headers, ServerSettings(**settings), HeldBytes(10**6))
         whole, more = b"", True
         while more:
             message = await reader()

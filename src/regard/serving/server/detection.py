@@ -22,7 +22,7 @@ LONGEST = 1000
 EXCERPTS = 8
 """Places in a longer text that these characters are taken from."""
 SURE = 90.0
-"""Confidence from which a text is taken to be in a language that nobody named."""
+"""Confidence from which a text is taken to be in a language that the request does not name."""
 MOST_WORDS = 2 / 3
 """Share of the words that must each be likeliest in that language: mixed texts have fewer."""
 

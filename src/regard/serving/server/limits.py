@@ -30,7 +30,7 @@ class BodyLimits:
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self.app, self._settings = app, settings
-        self._held = Held(max(settings.max_bytes_held, settings.max_bytes))
+        self._held = HeldBytes(max(settings.max_bytes_held, settings.max_bytes))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -52,7 +52,7 @@ class BodyLimits:
             reader.release()
 
 
-class Held:
+class HeldBytes:
     """The bytes of bodies that requests under way hold. What is made of a body takes some thirty
     times as much memory, and is let go with it."""
 
@@ -73,7 +73,7 @@ class BodyReader:
     """A `receive` that counts."""
 
     def __init__(
-        self, receive: Receive, headers: Headers, settings: ServerSettings, held: Held
+        self, receive: Receive, headers: Headers, settings: ServerSettings, held: HeldBytes
     ) -> None:
         self._receive, self._limit = receive, settings.max_bytes
         declared = headers.get("content-length", "")
