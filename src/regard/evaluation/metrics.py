@@ -21,6 +21,7 @@ from sacrebleu.utils import SACREBLEU_DIR
 from regard.errors import CorpusError, SettingsError
 from regard.evaluation.bleu_tokenizer import PACKAGES, BleuTokenizer
 from regard.evaluation.gleu import sentence_gleu
+from regard.text.arguments import require_texts
 
 MetricName = Literal["bleu", "chrf", "chrf++", "ter", "gleu", "exact"]
 SPACED: tuple[BleuTokenizer, ...] = ("13a", "none", "intl")
@@ -189,7 +190,13 @@ def check_available(tokenize: BleuTokenizer) -> None:
 
 
 def check_lines(**lists: Sequence[object]) -> None:
-    """Raise `CorpusError` unless the lists, named as the user knows them, pair up line by line."""
+    """Raise `CorpusError` unless the lists, named as the user knows them, pair up line by line.
+
+    One text, whose letters would pair up, is a `TypeError`.
+    """
+    for name, lines in lists.items():
+        if isinstance(lines, str):
+            require_texts(name, lines)
     lengths = {name.replace("_", " "): len(lines) for name, lines in lists.items()}
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{length} {name}" for name, length in lengths.items())

@@ -66,16 +66,6 @@ def mend(text: str) -> str:
     return SURROGATE.sub(LOST, text)
 
 
-def require_texts(name: str, texts: Sequence[str]) -> None:
-    """An error unless the argument called `name` is several texts: one is not its letters."""
-    if isinstance(texts, str | bytes) or not all(isinstance(one, str) for one in texts):
-        kinds = {type(one).__name__ for one in texts if not isinstance(one, str)}
-        found = type(texts).__name__ if isinstance(texts, str | bytes) else ", ".join(sorted(kinds))
-        raise TypeError(
-            f"{name} must be a list of texts (str), got {found}; for one text give [text]"
-        )
-
-
 def read_line(
     text: str, tokenizer: Tokenizer, limit: int, settings: InputSettings | None = None
 ) -> Line:

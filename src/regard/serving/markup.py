@@ -31,8 +31,9 @@ from regard.serving.inline.pieces import Piece, Text, keeps, markup_of, parse, p
 from regard.serving.inline.placing import Placer
 from regard.serving.inline.plain import Plain, flatten, holds_of
 from regard.serving.inline.sides import Blocks, Side, block
-from regard.serving.lines import mend, require_texts, split_long
+from regard.serving.lines import mend, split_long
 from regard.serving.translator import Translator
+from regard.text.arguments import require_texts
 from regard.text.codes import REFERENCE
 from regard.text.segments import Segment, Segments
 from regard.text.sentences import Span

@@ -23,9 +23,10 @@ from regard.serving.exported import (
     is_export,
     open_export,
 )
-from regard.serving.lines import mend, read_together, require_texts
+from regard.serving.lines import mend, read_together
 from regard.serving.measured import Choice, recall
 from regard.serving.searching import for_all_engines, native_only, search_settings
+from regard.text.arguments import require_texts
 from regard.text.segments import InputSettings, Segments, cut_lines, holds_codes, segment
 
 if TYPE_CHECKING:  # all of it stands on torch, or on what may not be there
