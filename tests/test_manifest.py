@@ -8,12 +8,12 @@ from flips import flip
 from regard import manifest
 from regard.errors import DamagedError
 from regard.files import remove, remove_tree, whole_file, write_whole
-from regard.manifest import begin, check, find, is_intact, list_files, read, take_stock
+from regard.manifest import check, create, find, is_intact, list_files, read, rebuild
 
 
 @pytest.fixture
 def root(tmp_path):
-    begin(tmp_path / "run")
+    create(tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -60,7 +60,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("change", ["new", "replace", "remove"])
 def test_killed_at_any_moment_the_files_agree_with_the_manifest(root, change, monkeypatch):
-    path, put, moments = root / "a.txt", manifest.put, 0
+    path, replace, moments = root / "a.txt", manifest.replace_durably, 0
     if change != "new":
         write_whole(path, b"before")
 
@@ -77,12 +77,12 @@ def test_killed_at_any_moment_the_files_agree_with_the_manifest(root, change, mo
             calls.append(place)
             if len(calls) * 2 - 1 > dies_at:
                 raise Killed
-            put(unfinished, place)
+            replace(unfinished, place)
             if len(calls) * 2 > dies_at:
                 raise Killed
 
-        monkeypatch.setattr(manifest, "put", dying)
-        monkeypatch.setattr("regard.files.put", dying)
+        monkeypatch.setattr(manifest, "replace_durably", dying)
+        monkeypatch.setattr("regard.files.replace_durably", dying)
         try:
             work()
         except Killed:
@@ -120,11 +120,11 @@ def test_one_who_reads_while_another_writes_is_not_misled(root, monkeypatch):
 
 def test_hidden_folders_and_folders_with_a_manifest_of_their_own_are_not_of_it(root):
     write_whole(root / ".making" / "a.txt", b"a")
-    begin(root / "export")
+    create(root / "export")
     write_whole(root / "export" / "b.txt", b"b")
     assert read(root) == {}
     assert list(read(root / "export")) == ["b.txt"]
-    take_stock(root, {})
+    rebuild(root, {})
     assert read(root) == {}
 
 
@@ -140,7 +140,7 @@ def test_a_damaged_manifest(root):
     raw = json.loads((root / "manifest.json").read_text())
     raw["files"]["recipe.yaml"] = ["0" * 64]
     odd = {"recipe.yaml": [{}, 5]}
-    forged = {"regard": 1, "sha256": manifest._seal(odd), "files": odd}
+    forged = {"regard": 1, "sha256": manifest._own_digest(odd), "files": odd}
     for content in (json.dumps(raw), json.dumps(forged), "[]", "{", "[" * 100_000):
         (root / "manifest.json").write_text(content)
         with pytest.raises(DamagedError, match=r"manifest\.json: damaged, .*verify .* --accept"):
@@ -153,7 +153,7 @@ def test_stock_is_taken_of_files_alone_whatever_their_names(root):
     (root / "nowhere").symlink_to(root / "gone")
     odd = os.fsdecode(b"\xff.txt")
     (root / odd).write_text("x")
-    take_stock(root, {})
+    rebuild(root, {})
     assert read(root) == {odd: (manifest.digest(b"x"),)}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from regard.errors import StorageError
-from regard.manifest import PART, digest_of, entered, find, forget, put
+from regard.manifest import PART, digest_of, drop_folder, find, replace_durably, update_entry
 
 
 @contextmanager
@@ -34,8 +34,8 @@ def whole_file(path: Path, parts: Mapping[str, str] | None = None) -> Iterator[B
             file.flush()
             os.fsync(file.fileno())
         new = digest_of(unfinished) if find(path) else None
-        with entered(path, new, parts or {}):
-            put(unfinished, path)
+        with update_entry(path, new, parts or {}):
+            replace_durably(unfinished, path)
     except OSError as error:
         raise storage_error(path, error) from error
     finally:
@@ -94,7 +94,7 @@ def remove(path: Path) -> None:
     if not path.exists() and not (entry and entry.states):
         return
     try:
-        with entered(path, None, {}):
+        with update_entry(path, None, {}):
             path.unlink(missing_ok=True)
     except OSError as error:
         raise storage_error(path, error) from error
@@ -119,7 +119,7 @@ def remove_tree(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
     entry = find(path)
     if entry is not None and not path.exists():
-        forget(entry.root, entry.name)
+        drop_folder(entry.root, entry.name)
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -28,11 +28,11 @@ Hidden files are not listed either: locks, and what is not finished.
 """
 SIBLINGS = ("recipe.yaml", "export.json", "plan.json")
 """Beside one of these, what is called like a manifest is one, and damaged if it cannot be read."""
-DEPTH = 5
+MAX_DEPTH = 5
 """Folders above a file that may be the one that it belongs to."""
 PART = re.compile(r"\..+\.\d+\.part")
 """The name of a file that is being written."""
-MOST = 64 << 20
+MAX_BYTES = 64 << 20
 """Bytes of a manifest that is read."""
 TRIES = 5
 """Times that a file is read at the most, while another process replaces it."""
@@ -41,7 +41,7 @@ States = tuple[str | None, ...]
 """The SHA-256 of what a file may hold; None: it may be missing."""
 
 
-class Entry(NamedTuple):
+class ManifestEntry(NamedTuple):
     """Where a file is listed."""
 
     root: Path
@@ -51,20 +51,20 @@ class Entry(NamedTuple):
     """Empty: it is not listed."""
 
 
-def begin(root: Path) -> None:
-    """Make `root` a folder of ours, with nothing in it yet; one that is stays as it is."""
-    with _held(root):
+def create(root: Path) -> None:
+    """Write a manifest without entries into `root`, unless it has one."""
+    with _locked(root):
         if read(root) is None:
             _save(root, {})
 
 
-def take_stock(root: Path, parts: Mapping[str, str], *, alone: bool = False) -> None:
+def rebuild(root: Path, parts: Mapping[str, str], *, lock: bool = True) -> None:
     """List all files below `root` as they are now, and `parts` of them by their own digests.
 
     Pipes, devices and links that lead nowhere are no files, and may be read without end.
-    Whoever is `alone` with it, as with a folder that is not in its place yet, needs no lock.
+    A folder that is not in its place yet needs no `lock`.
     """
-    with nullcontext() if alone else _held(root):
+    with _locked(root) if lock else nullcontext():
         files = {name: state_of(root / name) for name in list_files(root)}
         listed = {name: state for name, state in files.items() if state is not None}
         _save(root, {name: (state,) for name, state in {**listed, **parts}.items()})
@@ -74,14 +74,14 @@ def read(root: Path) -> dict[str, States] | None:
     """The files of a folder of ours and what they may hold; None: it has no manifest."""
     path = root / MANIFEST
     try:
-        if not path.is_file() or path.stat().st_size > MOST:
+        if not path.is_file() or path.stat().st_size > MAX_BYTES:
             raise ValueError if path.exists() else FileNotFoundError
         content = json.loads(path.read_bytes())
         files = {name: tuple(states) for name, states in content["files"].items()}
         states = {state for every in files.values() for state in every}
         if not all(state is None or isinstance(state, str) for state in states):
             raise ValueError
-        if content["regard"] != VERSION or content["sha256"] != _seal(files):
+        if content["regard"] != VERSION or content["sha256"] != _own_digest(files):
             raise ValueError
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -97,18 +97,18 @@ def read(root: Path) -> dict[str, States] | None:
     return files
 
 
-def find(path: Path) -> Entry | None:
+def find(path: Path) -> ManifestEntry | None:
     """The entry of a file in the nearest manifest above it; None: it belongs to no folder of ours.
 
     Hidden files, and logs that grow, belong to none.
     """
-    for root in list(path.parents)[:DEPTH]:
+    for root in list(path.parents)[:MAX_DEPTH]:
         below = path.relative_to(root).parts
         if not _is_listed(below):
             return None
         if (root / MANIFEST).is_file() and (files := read(root)) is not None:
             name = "/".join(below)
-            return Entry(root, name, files.get(name, ()))
+            return ManifestEntry(root, name, files.get(name, ()))
     return None
 
 
@@ -160,7 +160,7 @@ def part_key(name: str, part: str) -> str:
     return f"{name}#{part}"
 
 
-def tell_unlisted(root: Path) -> None:
+def warn_unlisted(root: Path) -> None:
     """Warn, once, that a run is from before manifests."""
     if read(root) is None:
         warnings.warn(
@@ -172,7 +172,7 @@ def tell_unlisted(root: Path) -> None:
 
 
 @contextmanager
-def entered(path: Path, new: str | None, parts: Mapping[str, str]) -> Iterator[None]:
+def update_entry(path: Path, new: str | None, parts: Mapping[str, str]) -> Iterator[None]:
     """While a file is replaced by one of digest `new`, or removed, list it as either.
 
     `parts` are digests of what is in it, which are listed beside it. Afterwards only what is there
@@ -184,7 +184,7 @@ def entered(path: Path, new: str | None, parts: Mapping[str, str]) -> Iterator[N
         return
     root, name = entry.root, entry.name
     after = {name: new, **{part_key(name, part): state for part, state in parts.items()}}
-    with _held(root):
+    with _locked(root):
         files = read(root) or {}
         both = {key: (state, *files.get(key, (None,))) for key, state in after.items()}
         _save(root, files | {key: tuple(dict.fromkeys(states)) for key, states in both.items()})
@@ -194,9 +194,9 @@ def entered(path: Path, new: str | None, parts: Mapping[str, str]) -> Iterator[N
             _save(root, {key: states for key, states in now.items() if states != (None,)})
 
 
-def forget(root: Path, below: str) -> None:
-    """Let a folder that is gone be listed no more."""
-    with _held(root):
+def drop_folder(root: Path, below: str) -> None:
+    """Remove the entries of all files in the folder `below`, which is gone."""
+    with _locked(root):
         files = read(root) or {}
         kept = {name: one for name, one in files.items() if not name.startswith(f"{below}/")}
         if kept != files:
@@ -238,8 +238,8 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def put(unfinished: Path, path: Path) -> None:
-    """Let a file that is all on the disk take the place of `path`, also through a power cut."""
+def replace_durably(unfinished: Path, path: Path) -> None:
+    """Rename a file that is synced to `path`, and sync the rename: it survives a power cut."""
     unfinished.replace(path)
     handle = os.open(path.parent, os.O_RDONLY)
     try:
@@ -253,7 +253,7 @@ def _is_listed(below: tuple[str, ...]) -> bool:
     return not hidden and below[-1] != MANIFEST and not any(part in UNLISTED for part in below)
 
 
-def _seal(files: Mapping[str, States]) -> str:
+def _own_digest(files: Mapping[str, States]) -> str:
     """The digest of a manifest's own content."""
     return digest(json.dumps({name: list(files[name]) for name in sorted(files)}).encode())
 
@@ -261,7 +261,7 @@ def _seal(files: Mapping[str, States]) -> str:
 def _save(root: Path, files: Mapping[str, States]) -> None:
     path = root / MANIFEST
     listed = {name: list(files[name]) for name in sorted(files)}
-    content = {"regard": VERSION, "sha256": _seal(files), "files": listed}
+    content = {"regard": VERSION, "sha256": _own_digest(files), "files": listed}
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         unfinished.unlink(missing_ok=True)
@@ -270,14 +270,14 @@ def _save(root: Path, files: Mapping[str, States]) -> None:
             file.write(f"{json.dumps(content, indent=1)}\n".encode())
             file.flush()
             os.fsync(file.fileno())
-        put(unfinished, path)
+        replace_durably(unfinished, path)
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
 
 
 @contextmanager
-def _held(root: Path) -> Iterator[None]:
+def _locked(root: Path) -> Iterator[None]:
     """Hold the lock of a manifest for writing; without effect on a file system without locks."""
     root.mkdir(parents=True, exist_ok=True)
     handle = os.open(root, os.O_RDONLY)

@@ -118,7 +118,7 @@ def test_a_folder_whose_run_was_killed_at_once_is_used_again(tmp_path):
         assert verify(tmp_path).files == 1
 
 
-def test_a_run_from_before_manifests_is_told_of_once_and_taken_stock_of(copied):
+def test_a_run_from_before_manifests_is_noted_once_and_given_one(copied):
     (copied / "manifest.json").unlink()
     with pytest.warns(RunWarning, match="has no manifest.json.*regard verify .* --accept"):
         load_run(copied, device=CPU)
@@ -286,7 +286,7 @@ def test_damaged_weights(copied):
     file.write_bytes(file.read_bytes()[:1000])
     with pytest.raises(DamagedError, match=r"model\.safetensors: not what was written there: it"):
         load_run(copied, device=CPU)
-    RunFolder(copied).take_stock()
+    RunFolder(copied).rebuild_manifest()
     with pytest.raises(RunError, match=r"model\.safetensors: damaged or not a safetensors file"):
         load_run(copied, device=CPU)
 
@@ -317,14 +317,14 @@ def test_weights_that_are_no_numbers(copied):
 
 def test_a_pickle_is_not_loaded(copied):
     torch.save({"x": torch.zeros(2)}, copied / "model.safetensors")
-    RunFolder(copied).take_stock()
+    RunFolder(copied).rebuild_manifest()
     with pytest.raises(RunError, match="damaged or not a safetensors file"):
         load_run(copied, device=CPU)
 
 
 def test_weights_of_another_model(copied, other_run):
     shutil.copy(other_run / "model.safetensors", copied)
-    RunFolder(copied).take_stock()
+    RunFolder(copied).rebuild_manifest()
     with pytest.raises(RunError, match=r"does not fit the model of .*recipe\.yaml"):
         load_run(copied, device=CPU)
 
@@ -341,7 +341,7 @@ def test_a_model_that_is_too_large_is_never_made(copied, name, value, message):
     recipe = yaml.safe_load((copied / "recipe.yaml").read_text())
     recipe["model"][name] = value
     (copied / "recipe.yaml").write_text(yaml.safe_dump(recipe))
-    RunFolder(copied).take_stock()
+    RunFolder(copied).rebuild_manifest()
     before = own_peak()
     with pytest.raises((RunError, SettingsError), match=message):
         load_run(copied, device=CPU)
@@ -399,7 +399,7 @@ def test_a_run_of_old_is_used_as_it_was(copied):
     assert decoding.rules.excluded == "lost"
     raw["decoding"]["sampling"] = {"temperature": 0.5}
     (copied / "recipe.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
-    RunFolder(copied).take_stock()
+    RunFolder(copied).rebuild_manifest()
     assert RunFolder(copied).load_recipe().decoding.sampling.temperature == 0.5
 
 

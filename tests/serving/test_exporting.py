@@ -390,7 +390,7 @@ def test_a_run_of_old_is_translated_as_ever_unless_asked_otherwise(copied):
     raw = yaml.safe_load((copied / "recipe.yaml").read_text())
     del raw["decoding"]["beam"]["normalise"], raw["decoding"]["rules"]["excluded"]
     (copied / "recipe.yaml").write_text(yaml.safe_dump(raw))
-    RunFolder(copied).take_stock()
+    RunFolder(copied).rebuild_manifest()
     old = load(copied, device="cpu")
     assert (old.engine_for(), old.remarks) == ("native", ())
     light = load(copied, device="cpu", precision="bfloat16")

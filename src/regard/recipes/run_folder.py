@@ -123,7 +123,7 @@ class RunFolder:
             raise RunError(f"{self.path}: no such folder")
         if not self.recipe.is_file():
             raise RunError(f"{self.path}: not a run: it holds no recipe.yaml{self._export()}")
-        manifest.tell_unlisted(self.path)
+        manifest.warn_unlisted(self.path)
         where = str(self.recipe)
         for _ in range(manifest.TRIES):  # while another process replaces it
             raw = read_raw(self.recipe, where=where)
@@ -174,20 +174,20 @@ class RunFolder:
                     "name a folder that is new or empty with --out"
                 )
             if self.exists():
-                self.take_stock()  # begun before there were manifests
+                self.rebuild_manifest()  # begun before there were manifests
         try:
-            manifest.begin(self.path)
+            manifest.create(self.path)
         except OSError as error:
             raise _cannot_write(self.path, error) from None
 
-    def take_stock(self) -> None:
-        """Take all files of the folder for what they should be, as they are now."""
+    def rebuild_manifest(self) -> None:
+        """Write a new manifest, which takes all files as they are now for right."""
         parts = {}
         if self.recipe.is_file():
             raw = read_raw(self.recipe, where=str(self.recipe))
             parts = {manifest.part_key(RECIPE, name): x for name, x in _digest_parts(raw).items()}
         try:
-            manifest.take_stock(self.path, parts)
+            manifest.rebuild(self.path, parts)
         except OSError as error:
             raise storage_error(self.path / manifest.MANIFEST, error) from error
 
@@ -220,7 +220,7 @@ class RunFolder:
                 for name in WRITTEN_TO:
                     remove_unfinished(stage / name)
             if not self.refined.path.exists():
-                manifest.forget(self.path, self.refined.path.name)
+                manifest.drop_folder(self.path, self.refined.path.name)
             yield
         finally:
             os.close(handle)

@@ -112,7 +112,7 @@ def accept(folder: Path) -> None:
         raise RunError(f"{folder}: neither a run nor an export nor a comparison")
     if run.in_use():
         raise RunError(f"{folder}: a process is writing there; wait for it, or stop it")
-    run.take_stock()
+    run.rebuild_manifest()
 
 
 def _roots(folder: Path) -> Iterator[Path]:

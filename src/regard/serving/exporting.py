@@ -18,7 +18,7 @@ from regard.errors import RunError, SettingsError, StorageError
 from regard.exchange.to_ctranslate2 import why_not, write_model
 from regard.files import refuse_linked_folders, storage_error
 from regard.layers.quantised import Precision as NativePrecision
-from regard.manifest import MANIFEST, digest_of, take_stock
+from regard.manifest import MANIFEST, digest_of, rebuild
 from regard.recipes.input_form import input_of
 from regard.recipes.places import NAMED_WEIGHTS
 from regard.recipes.run_folder import Run
@@ -221,7 +221,7 @@ def _finish(folder: Path, card: Card, report: GateReport) -> Card:
     card = card.model_copy(update={"gate": report, "model_bytes": size})
     write_card(folder, card)
     try:
-        take_stock(folder, {}, alone=True)  # the folder itself is locked
+        rebuild(folder, {}, lock=False)  # the folder itself is locked
         folder.chmod(0o755)  # as any folder, not for us alone
         for file in folder.iterdir():
             with file.open("rb") as content:

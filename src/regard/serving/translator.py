@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from regard.decoding.settings import DecodingSettings
 from regard.errors import RunError, SearchError, SettingsError
-from regard.manifest import tell_unlisted
+from regard.manifest import warn_unlisted
 from regard.recipes.input_form import input_of, learn_input
 from regard.recipes.places import NAMED_WEIGHTS, weights_file
 from regard.serving import late
@@ -418,7 +418,7 @@ def _load_fast(
     file, remarks = weights_file(folder, weights), []
     found = find_export(folder, file, weights, precision) if file.is_file() else None
     if found is not None:
-        tell_unlisted(folder)
+        warn_unlisted(folder)
     fast: Fast | None = late.fast().open_fast(found, choice) if found else None
     runs: Sequence[Run] | None = None
     if fast is None and (found is None or found.card.gate.refused is None):
