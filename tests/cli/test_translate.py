@@ -434,6 +434,18 @@ def test_a_terminal_is_shown_how_far_it_is(run, tmp_path, monkeypatch, terminal,
     assert told == ([3, 3] if shown else [])
 
 
+def test_a_terminal_is_shown_how_far_a_document_is(run, tmp_path, monkeypatch):
+    file, told = tmp_path / "page.html", []
+    file.write_text("".join(f"<p>Il part {number}.</p>" for number in range(3)))
+    quiet = run(file).stdout
+    monkeypatch.setattr(translate, "FEW", 2)
+    bars = SimpleNamespace(progress_bar=lambda **_: Bar(told))
+    monkeypatch.setattr(translate, "import_module", lambda name: bars)
+    monkeypatch.setattr(translate, "_shows_progress", lambda: True)
+    assert run(file).stdout == quiet
+    assert told == [3, 2, 1]
+
+
 class Bar:
     """Stands for a bar, and remembers how many lines there are and how many were done."""
 

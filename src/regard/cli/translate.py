@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -35,6 +35,8 @@ LONG_LINE = 20_000
 """Characters of a line that takes a while."""
 CHUNK = 2048
 """Lines translated together: enough to find many of like length, few enough to answer soon."""
+FEW = 64
+"""Texts of a document translated together where a bar shows how far it is."""
 
 
 @app.command()
@@ -234,18 +236,22 @@ def _shows_progress() -> bool:
     return sys.stderr.isatty() and not sys.stdout.isatty()
 
 
-@contextmanager
-def _chunks(file: str) -> Iterator[Iterator[list[str]]]:
-    """The lines of a file, some at a time; of those that are typed, one: it is answered at once.
-
-    On a terminal that shows no translations a bar shows how far it is.
-    """
+def _chunks(file: str) -> AbstractContextManager[Iterator[list[str]]]:
+    """The lines of a file, some at a time; of those that are typed, one: it is answered at once."""
     typed = file == "-" and sys.stdin.isatty()
     chunks = chunked(_noting_long(read_lines(file, replace=True)), 1 if typed else CHUNK)
-    if typed or not _shows_progress():
+    if typed:
+        return nullcontext(chunks)
+    known = _shows_progress() and Path(file).is_file()
+    return _counted(chunks, sum(1 for _ in read_lines(file, replace=True)) if known else None)
+
+
+@contextmanager
+def _counted(chunks: Iterator[list[str]], total: int | None) -> Iterator[Iterator[list[str]]]:
+    """The chunks; on a terminal that shows no translations a bar shows how far it is."""
+    if not _shows_progress():
         yield chunks
         return
-    total = sum(1 for _ in read_lines(file, replace=True)) if Path(file).is_file() else None
     bars = import_module("regard.cli.bars")  # which takes some time, and few see it
     with bars.progress_bar(rate=True) as progress:
         task = progress.add_task("translating", total=total)
@@ -272,7 +278,10 @@ def _noting_long(lines: Iterable[str]) -> Iterator[str]:
 def _translate_markup(carrier: "Carrier", document: Document | None, file: str) -> None:
     """Print the document, or each line of the file, translated with its markup."""
     if document is not None:
-        answers = _carry(carrier, document.lines, "text")
+        texts, answers = document.lines, list[str]()
+        with _counted(chunked(texts, FEW if _shows_progress() else CHUNK), len(texts)) as chunks:
+            for chunk in chunks:
+                answers += _carry(carrier, chunk, "text", first=len(answers))
         sys.stdout.write(document.join(answers))
         return
     number = 0
