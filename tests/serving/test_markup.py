@@ -66,6 +66,7 @@ def model(request, translator):
     return SimpleNamespace(
         runs=translator.runs,
         sources=translator.sources,
+        target=translator.target,
         limit=translator.limit,
         segment=translator.segment,
         translate=said(MODELS[request.param]),
@@ -106,6 +107,7 @@ def carried(translator, text, answer, **options):
     fake = SimpleNamespace(
         runs=translator.runs,
         sources=translator.sources,
+        target=translator.target,
         limit=translator.limit,
         segment=translator.segment,
         translate=said(answer),
@@ -216,6 +218,7 @@ def test_the_same_sentence_is_translated_once(translator):
     fake = SimpleNamespace(
         runs=translator.runs,
         sources=translator.sources,
+        target=translator.target,
         limit=translator.limit,
         segment=translator.segment,
         translate=translate,
