@@ -49,9 +49,16 @@ def test_a_pipe_is_told_the_time_and_some_fifty_lines_of_loss(console, monkeypat
         for step in range(20, 10_001, 20):
             reporter.logged(step, LOGGED)
     lines = console.export_text().splitlines()
-    assert lines[1] == "time        about 83 minutes for 10,000 steps"
+    assert lines[1] == "time        about 83 minutes for the 9,960 steps left"
     assert lines[2] == "step     220  loss 1.500  12,346 tokens/s  82 minutes left"
     assert 45 <= len(lines) <= 55
+
+
+def test_after_the_last_step_no_time_is_estimated(console):
+    with TerminalReporter(100, console=console) as reporter:
+        reporter.logged(50, LOGGED)
+        reporter.logged(100, LOGGED)
+    assert "time" not in console.export_text()
 
 
 def test_a_terminal_gets_a_live_line():
@@ -94,7 +101,7 @@ def test_what_was_prepared_is_told(console, tmp_path):
     assert f"parameters  {sum(p.numel() for p in model.parameters()):,}" in shown
     assert f"{prepared.too_long:,} with too many tokens left out" in shown
     assert "warning     cleaning has dropped 80 of 300 pairs (26.7%), 80 as 'empty'. Look" in shown
-    assert "chosen      steps 2,000: 40 passes" in shown
+    assert "chosen      training.steps 2,000: 40 passes" in shown
 
 
 def test_two_vocabularies_are_told_apart(console, tmp_path):

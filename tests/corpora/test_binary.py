@@ -25,6 +25,7 @@ def zipped():
         (b"\x7fELF\x02", "a program"),
         ("Elle part.\n".encode("utf-16"), "UTF-16.*iconv -f UTF-16"),
         ("Elle part.\n".encode("utf-16-le"), "11 of its first 22 bytes are null bytes"),
+        (bytes(range(1, 256)) * 2, "52 of its first 510 bytes are control characters"),
     ],
 )
 def test_what_is_no_text_is_refused_by_every_reader(tmp_path, content, found):
@@ -38,3 +39,8 @@ def test_what_is_no_text_is_refused_by_every_reader(tmp_path, content, found):
 def test_a_stray_null_byte_is_no_reason():
     refuse_binary(b"Elle\0part.\n", "a")
     refuse_binary(b"", "a")
+
+
+def test_colours_of_a_terminal_and_other_encodings_are_no_reason():
+    refuse_binary(b"\x1b[1mElle part.\x1b[0m\x0c\r\n" * 9, "a")
+    refuse_binary("\x93Été\x94 où ça?\n".encode("latin-1") * 9, "a")

@@ -65,9 +65,10 @@ def test_choices_are_told_by_their_reasons():
     choices = [
         SettingChoice("a.steps", 2000, "small"),
         SettingChoice("b.rate", 0.5, ""),
-        SettingChoice("c.x", "y", "small"),
+        SettingChoice("c.d.x", "y", "small"),
+        SettingChoice("a.size", 1, "small"),
     ]
-    assert choice_lines(choices) == ["steps 2,000, x y: small"]
+    assert choice_lines(choices) == ["a.steps 2,000, size 1, c.d.x y: small"]
 
 
 @pytest.mark.parametrize("place", ["model.width", "model.preset"])

@@ -109,6 +109,15 @@ def test_an_unknown_key_is_an_error_with_a_suggestion(given, found, hint):
     [
         ("trainnig.steps=5", "mine.yaml: trainnig: unknown key; did you mean 'training'?"),
         ("training.stpes=5", "mine.yaml: training.stpes: unknown key; did you mean 'steps'?"),
+        (
+            "training.learning_rate=5",
+            "mine.yaml: training.learning_rate: unknown key; did you mean "
+            "'optimizer.learning_rate'?",
+        ),
+        (
+            "warmup=5",
+            "mine.yaml: warmup: unknown key; did you mean 'training.schedule.warmup'?",
+        ),
         ("training.steps", "--set training.steps: expected KEY=VALUE, such as training.steps=1000"),
         ("=5", "--set =5: expected KEY=VALUE, such as training.steps=1000"),
         (

@@ -116,3 +116,9 @@ def test_what_is_not_ours_or_from_before_is_not_verified(copied, tmp_path):
         verify(copied)
     with RunFolder(copied).locked(), pytest.raises(RunError, match="a process is writing there"):
         accept(copied)
+
+
+@pytest.mark.parametrize("check", [verify, accept])
+def test_a_folder_that_is_not_there_is_told(tmp_path, check):
+    with pytest.raises(RunError, match="nothing: no such folder"):
+        check(tmp_path / "nothing")

@@ -26,6 +26,8 @@ def test_options_change_what_they_name_alone():
 def test_a_beam_holds_at_least_the_n_best():
     assert search_settings(RECIPE, n_best=9).beam.size == 9
     assert search_settings(RECIPE, n_best=2).beam.size == 4
+    with pytest.raises(SettingsError, match="n_best: must be at least 1"):
+        search_settings(RECIPE, n_best=0)
 
 
 def test_sampling_takes_the_place_of_the_beam():

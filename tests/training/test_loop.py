@@ -317,8 +317,12 @@ def test_weights_that_are_not_numbers_are_never_saved(store, tmp_path):
 def test_patience_ends_training_early(store, tmp_path):
     values = iter([1.0, 2.0, 3.0, 0.5])
     changed = {"validation": {"every": 2, "by": "loss", "patience": 2}}
-    _, progress = run(store, tmp_path, validate=lambda model: {"loss": next(values)}, **changed)
+    told = Silent()
+    _, progress = run(
+        store, tmp_path, reporter=told, validate=lambda model: {"loss": next(values)}, **changed
+    )
     assert progress.step == 6
+    assert "stopped after 6 of 12 steps: 2 validations brought no better loss" in told.notes
     assert progress.best[0] == (-1.0, 2)
 
 

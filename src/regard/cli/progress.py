@@ -47,7 +47,7 @@ class _Pace:
     next_line: float = 0.0
     """The step from which a pipe is told the next loss."""
     estimated: bool = False
-    """Whether it was told how long all of it takes."""
+    """Whether it was told how long it takes."""
     _first: tuple[int, float] | None = None
 
     def seconds_left(self, step: int) -> float | None:
@@ -132,9 +132,9 @@ class TerminalReporter:
         shown = f"loss {numbers['loss']:.3f}  {numbers['tokens_per_second']:,.0f} tokens/s"
         self._progress.update(self._task, completed=step, numbers=shown, visible=True)
         left = self._pace.seconds_left(step)
-        if left is not None and not self._pace.estimated:
+        if left and not self._pace.estimated:
             self._pace.estimated = True
-            steps = f"{self._pace.steps:,} steps"
+            steps = f"the {self._pace.steps - step:,} steps left"
             self._console.print(f"time        about {format_seconds(left)} for {steps}")
         if self._console.is_terminal or step < self._pace.next_line:
             return

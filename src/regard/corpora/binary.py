@@ -24,6 +24,9 @@ KINDS = {
 """What begins how."""
 MIN_NULLS, NULL_SHARE = 8, 0.01
 """Null bytes from which on a file is no text; a stray one in a text is told of by its line."""
+CONTROLS = bytes({*range(32), 127} - {*b"\t\n\v\f\r\x1b"})
+MIN_CONTROLS, CONTROL_SHARE = 8, 0.05
+"""Control bytes from which on a file is no text: every tenth byte of compressed data is one."""
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -37,5 +40,8 @@ def refuse_binary(head: bytes, name: str) -> None:
     nulls = head.count(0)
     if kind is None and nulls >= MIN_NULLS and nulls >= NULL_SHARE * len(head):
         kind = f"binary: {nulls:,} of its first {len(head):,} bytes are null bytes"
+    controls = len(head) - len(head.translate(None, CONTROLS))
+    if kind is None and controls >= MIN_CONTROLS and controls >= CONTROL_SHARE * len(head):
+        kind = f"binary: {controls:,} of its first {len(head):,} bytes are control characters"
     if kind is not None:
         raise CorpusError(f"{name}: not a text file but {kind}; save its text as UTF-8 first")

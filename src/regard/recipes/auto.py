@@ -53,12 +53,20 @@ class SettingChoice(NamedTuple):
 
 
 def choice_lines(choices: Iterable[SettingChoice]) -> list[str]:
-    """What was chosen and why, a line for each reason; what is usual is not told."""
-    grouped: dict[str, list[str]] = {}
+    """What was chosen and why, a line for each reason; what is usual is not told.
+
+    The first setting of a group is named with it, as `--set` takes it: several are called `size`.
+    """
+    grouped: dict[str, dict[str, list[str]]] = {}
     for one in (choice for choice in choices if choice.reason):
-        said = f"{one.place.rpartition('.')[2]} {_shown(one.value)}"
-        grouped.setdefault(one.reason, []).append(said)
-    return [f"{', '.join(said)}: {reason}" for reason, said in grouped.items()]
+        group, _, name = one.place.rpartition(".")
+        said = f"{name} {_shown(one.value)}"
+        grouped.setdefault(one.reason, {}).setdefault(group, []).append(said)
+    lines = []
+    for reason, groups in grouped.items():
+        told = (f"{group}.{', '.join(said)}" for group, said in groups.items())
+        lines.append(f"{', '.join(told)}: {reason}")
+    return lines
 
 
 def _shown(value: Any) -> str:

@@ -198,7 +198,20 @@ def _suggest(location: Sequence[int | str]) -> str:
     near = difflib.get_close_matches(str(wrong), known, n=1)
     if near:
         return f"did you mean {near[0]!r}?"
+    if deeper := _find_below(schema, list(outer), str(wrong)):
+        return f"did you mean {'.'.join(deeper)!r}?"
     return f"known keys here: {', '.join(known)}"
+
+
+def _find_below(schema: Raw, path: list[int | str], wrong: str) -> list[str]:
+    """The keys that lead from `path` down to one of that name; none: there is none."""
+    for group in _known_keys(schema, schema, path):
+        below = [*path, group]
+        known = _known_keys(schema, schema, below)
+        rest = [wrong] if wrong in known else _find_below(schema, below, wrong)
+        if rest:
+            return [group, *rest]
+    return []
 
 
 def _suggest_family(model: Mapping[str, Any]) -> str:

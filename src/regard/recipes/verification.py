@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -76,8 +76,7 @@ class Verification(NamedTuple):
 
 def verify(folder: Path) -> Verification:
     """All files of a run, an export or a comparison, and of those that lie in it."""
-    if not any((folder / name).is_file() for name in (*SIBLINGS, MANIFEST)):
-        raise RunError(f"{folder}: neither a run nor an export nor a comparison")
+    _check_known(folder, (*SIBLINGS, MANIFEST))
     found: list[FileFinding] = []
     states: dict[str, str | None] = {}
     for root in _roots(folder):
@@ -105,11 +104,18 @@ def verify(folder: Path) -> Verification:
     return Verification(folder, len(states), tuple(told))
 
 
+def _check_known(folder: Path, names: Iterable[str]) -> None:
+    """An error unless a folder holds a file of one of these names."""
+    if not folder.is_dir():
+        raise RunError(f"{folder}: no such folder")
+    if not any((folder / name).is_file() for name in names):
+        raise RunError(f"{folder}: neither a run nor an export nor a comparison")
+
+
 def accept(folder: Path) -> None:
     """Take all files of a folder, as they are now, for what they should be."""
     run = RunFolder(folder)
-    if not any((folder / name).is_file() for name in SIBLINGS):
-        raise RunError(f"{folder}: neither a run nor an export nor a comparison")
+    _check_known(folder, SIBLINGS)
     if run.in_use():
         raise RunError(f"{folder}: a process is writing there; wait for it, or stop it")
     run.rebuild_manifest()

@@ -48,7 +48,7 @@ def search_settings(
 
     With `unknown` an answer may hold unknown words, whatever the recipe says.
     """
-    changed = recipe.model_dump() | {"n_best": n_best or recipe.n_best}
+    changed = recipe.model_dump() | {"n_best": recipe.n_best if n_best is None else n_best}
     changed["rules"]["allow_unknown"] |= unknown
     beams = {"size": beam, "length_penalty": length_penalty}
     beams = {name: value for name, value in beams.items() if value is not None}

@@ -444,6 +444,12 @@ class _Training:
         if self.progress.validated < self.progress.step:
             self._validate()
         self.save()
+        if self.progress.step < self.settings.steps:
+            self.reporter.noted(
+                f"stopped after {self.progress.step:,} of {self.settings.steps:,} steps: "
+                f"{self.progress.stale} validations brought no better "
+                f"{self.settings.validation.by}"
+            )
         weights = self.folder / "weights"
         with self._validated_weights():
             save_weights(weights / "last.safetensors", self.model.state_dict())
