@@ -303,6 +303,15 @@ def test_tokenizers_are_learned_once(own, run):
     assert first.source is first.target
 
 
+def test_a_damaged_mark_has_tokenizers_learned_again(own, run):
+    folder, told = RunFolder(run), []
+    data = prepared(own, run)
+    prepare_tokenizers(own, data, folder, told.append)
+    (folder.data / "text.mark").write_bytes(b"\xff")
+    prepare_tokenizers(own, data, folder, told.append)
+    assert told == ["learning the vocabulary"] * 2
+
+
 def test_other_settings_make_other_tokenizers(own, run):
     folder, told = RunFolder(run), []
     data = prepared(own, run)

@@ -1,3 +1,4 @@
+import hashlib
 from collections import Counter
 
 import pytest
@@ -77,6 +78,18 @@ def test_saving_that_was_stopped_half_way_leaves_one_of_both_states(tmp_path):
     source, target = load_tokenizers(tmp_path)
     assert source.fingerprint() == learned("words").fingerprint()
     assert source is target
+
+
+def test_a_forged_model_is_refused_in_one_line(tmp_path):
+    tokenizer = learned("bpe")
+    save_tokenizers(Tokenizers(tokenizer, tokenizer), tmp_path)
+    model, card = tmp_path / "tokenizer.model", tmp_path / "tokenizer.json"
+    true = hashlib.sha256(model.read_bytes()).hexdigest()
+    model.write_bytes(b"\xff" * 100)
+    forged = hashlib.sha256(model.read_bytes()).hexdigest()
+    card.write_text(card.read_text().replace(true, forged))
+    with pytest.raises(TextError, match=r"tokenizer\.model: no model of SentencePiece"):
+        load_tokenizers(tmp_path)
 
 
 def test_a_folder_without_tokenizers_is_named(tmp_path):

@@ -319,7 +319,7 @@ def _write(files: Sides, pairs: Iterable[Pair], digest: "hashlib._Hash | None" =
 def prepare_tokenizers(recipe: Recipe, data: Data, folder: RunFolder, note: Note) -> Tokenizers:
     """The run's tokenizers, learned from its training pairs unless that was done before."""
     mark, known = fingerprint(data.digest, recipe.text.model_dump_json()), folder.data / "text.mark"
-    if folder.begun() or (known.exists() and known.read_text() == mark):
+    if folder.begun() or (known.exists() and known.read_bytes() == mark.encode()):
         return load_tokenizers(folder.path)
     note("learning the vocabulary")
     sources = lambda: (pair.source for pair in data.read("train"))  # noqa: E731

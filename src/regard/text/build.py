@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from regard.errors import TextError
 from regard.files import remove
+from regard.settings import abbreviate
 from regard.streams import pick
 from regard.text.lists import CharacterTokenizer, ListTokenizer, WordTokenizer
 from regard.text.normalize import normalize
@@ -98,4 +99,7 @@ def load_tokenizer(folder: Path, name: str) -> Tokenizer:
             f"{path}: damaged, or not the model that {name}.json was saved with; "
             "copy both again or train again"
         )
-    return SentencePieceTokenizer(model, card.settings)
+    try:
+        return SentencePieceTokenizer(model, card.settings)
+    except (RuntimeError, ValueError) as error:  # SentencePiece's; the card was made to match
+        raise TextError(f"{path}: no model of SentencePiece: {abbreviate(str(error))}") from None
