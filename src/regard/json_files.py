@@ -7,7 +7,9 @@ from typing import Any, TypeVar, overload
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from regard.errors import RunError
 from regard.files import read_whole
+from regard.manifest import check
 from regard.settings import abbreviate, expectation
 
 MAX_BYTES = 64 << 20
@@ -35,6 +37,24 @@ def read_json(path: Path, shape: type[ModelT] | TypeAdapter[ValueT]) -> ModelT |
     if isinstance(shape, TypeAdapter):
         return shape.validate_json(content)
     return shape.model_validate_json(content)
+
+
+@overload
+def load_json(path: Path, shape: type[ModelT], *, advice: str) -> ModelT: ...
+@overload
+def load_json(path: Path, shape: TypeAdapter[ValueT], *, advice: str) -> ValueT: ...
+def load_json(path: Path, shape: type[ModelT] | TypeAdapter[ValueT], *, advice: str) -> object:
+    """The value of a `shape` in a file of a run, held against the manifest.
+
+    Where there is none, the error ends with `advice`.
+    """
+    check(path)
+    try:
+        return read_json(path, shape)
+    except (OSError, ValueError) as error:
+        raise RunError(
+            f"{path}: damaged, or of another version of regard: {why(error)}; {advice}"
+        ) from None
 
 
 def why(error: OSError | ValueError) -> str:

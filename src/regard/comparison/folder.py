@@ -8,8 +8,8 @@ from regard.comparison.plan import Entry, Plan, entry_of_run
 from regard.corpora.store import fingerprint
 from regard.errors import RunError
 from regard.files import write_whole
-from regard.json_files import read_json, why
-from regard.manifest import MANIFEST, check, list_files
+from regard.json_files import load_json
+from regard.manifest import MANIFEST, list_files
 from regard.recipes.auto import CLEANING
 from regard.recipes.run_folder import PLAN, RunFolder
 from regard.recipes.schema import Recipe
@@ -93,11 +93,4 @@ class ComparisonFolder:
     def load_plan(self) -> Plan:
         if not self.plan.is_file():
             raise RunError(f"{self.path}: holds no comparison yet: name recipes or runs to compare")
-        check(self.plan)
-        try:
-            return read_json(self.plan, Plan)
-        except (OSError, ValueError) as error:
-            raise RunError(
-                f"{self.plan}: damaged, or of another version of regard: {why(error)}; "
-                "compare in another folder"
-            ) from None
+        return load_json(self.plan, Plan, advice="compare in another folder")

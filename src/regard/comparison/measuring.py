@@ -16,12 +16,12 @@ from regard.comparison.machine import Machine, this_machine, today
 from regard.comparison.plan import Entry, Plan, Record
 from regard.corpora.pairs import Pair
 from regard.decoding.settings import DecodingSettings
-from regard.errors import DamagedError, RunError
+from regard.errors import DamagedError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.perplexity import Perplexity
 from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.files import write_whole
-from regard.json_files import read_json, why
+from regard.json_files import load_json, read_json
 from regard.manifest import check, is_intact
 from regard.recipes.assemble import prepare
 from regard.recipes.prepare import Data, load_data
@@ -124,13 +124,7 @@ def load_row(path: Path) -> Row | Failure | None:
     """What became of a row; None: nothing yet, or nothing that is whole."""
     if not is_intact(path):
         return None
-    try:
-        return read_json(path, ROW)
-    except (OSError, ValueError) as error:
-        raise RunError(
-            f"{path}: damaged, or of another version of regard: {why(error)}; "
-            "remove it to measure the row again"
-        ) from None
+    return load_json(path, ROW, advice="remove it to measure the row again")
 
 
 def examine_row(

@@ -29,7 +29,7 @@ from regard.corpora.weights import Weighting
 from regard.errors import CorpusError, RunError
 from regard.evaluation.pharaoh import format_pharaoh
 from regard.files import remove, whole_file, write_whole
-from regard.json_files import read_json, why
+from regard.json_files import load_json
 from regard.manifest import check, is_intact
 from regard.recipes.auto import CLEANING, SettingChoice
 from regard.recipes.run_folder import PREPARED, RunFolder
@@ -258,14 +258,7 @@ def load_data(folder: RunFolder) -> Data:
 
 
 def _read_saved(known: Path) -> SavedData:
-    check(known)
-    try:
-        return read_json(known, SavedData)
-    except (OSError, ValueError) as error:
-        raise RunError(
-            f"{known}: damaged, or of another version of regard: {why(error)}; train again in "
-            "another folder"
-        ) from None
+    return load_json(known, SavedData, advice="train again in another folder")
 
 
 def _mark(settings: CorpusSettings) -> str:

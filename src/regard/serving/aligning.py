@@ -11,13 +11,13 @@ from pydantic import PositiveInt
 from regard.batching.collate import pad, pad_source
 from regard.corpora.pairs import Pair, SplitName
 from regard.corpora.readers import read_lines
-from regard.errors import CorpusError, RunError, SettingsError
+from regard.errors import CorpusError, SettingsError
 from regard.evaluation.pharaoh import read_pharaoh
 from regard.files import write_whole
 from regard.inspection.alignment import UNMEASURED, AlignmentSettings, align_text, align_together
 from regard.inspection.record import Attention, Axis, Part, count_heads, record
 from regard.inspection.symmetrize import Symmetry, flip, symmetrize
-from regard.json_files import read_json, why
+from regard.json_files import load_json
 from regard.manifest import check
 from regard.models.contracts import AnyModel
 from regard.nouns import GoldAlignment, Link
@@ -240,14 +240,8 @@ def measured_alignment(run: Run) -> Measured | None:
     path = run.folder.path / KEPT
     if not path.exists():
         return None
-    check(path)
-    try:
-        return read_json(path, Measured)
-    except (OSError, ValueError) as error:
-        raise RunError(
-            f"{path}: damaged, or of another version of regard: {why(error)}; "
-            "measure it again with regard align --choose, or remove the file"
-        ) from None
+    advice = "measure it again with regard align --choose, or remove the file"
+    return load_json(path, Measured, advice=advice)
 
 
 def measure_by_gold(
