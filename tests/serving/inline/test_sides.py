@@ -70,3 +70,8 @@ def test_a_gap_within_a_sentence_has_most_words_on_their_side():
 def test_a_text_without_sentences():
     assert Blocks([]).seams(0).first == 0
     assert len(Blocks([]).shares(range(0), range(0)).values) == 0
+
+
+def test_a_seam_among_many_marks_is_looked_for_once():
+    marked = side("a" + " *" * 5000 + " b")
+    assert marked.seam(1) is marked.seam(1)

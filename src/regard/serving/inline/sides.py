@@ -50,7 +50,19 @@ class Side:
         return Span(first, last)
 
     def seam(self, number: int) -> Span:
-        """Of that gap the space: what is before it belongs to the word before, the rest behind."""
+        """Of that gap the space: what is before it belongs to the word before, the rest behind.
+
+        Each is looked for once: a gap may hold thousands of marks, and markup between all of them.
+        """
+        if number not in self._seams:
+            self._seams[number] = self._find_seam(number)
+        return self._seams[number]
+
+    @cached_property
+    def _seams(self) -> dict[int, Span]:
+        return {}
+
+    def _find_seam(self, number: int) -> Span:
         first, last = self.gap(number)
         tokens = [
             Span(first + found.start(), first + found.end())
