@@ -223,8 +223,8 @@ def test_the_same_sentence_is_translated_once(translator):
         segment=translator.segment,
         translate=translate,
     )
-    assert translate_markup(fake, ["a", "<b>a</b>", "a"]) == ["A", "<b>A</b>", "A"]
-    assert seen == ["a"]
+    assert translate_markup(fake, ["ah", "<b>ah</b>", "ah"]) == ["AH", "<b>AH</b>", "AH"]
+    assert seen == ["ah"]
 
 
 def test_what_is_too_long_for_the_model_is_cut(translator, in_order):

@@ -16,7 +16,8 @@ def lines(text, **settings):
 @pytest.mark.parametrize(
     "text",
     ["2026", "...", "😀", "https://example.com", "a@b.org", "- ", "1. ", "\t  ", "   ", "12:30",
-     "{name}", "| 1 | 2 |", "www.a.org, https://b.c/d!", "100 %", "—", "\ufeff", "* * 3)", "©"],
+     "{name}", "| 1 | 2 |", "| a | b |", "(c)", "100 %",
+     "www.a.org, https://b.c/d!", "—", "\ufeff", "* * 3)", "©"],
 )  # fmt: skip
 def test_what_is_no_sentence_is_not_translated(text):
     assert lines(text) == []
@@ -28,11 +29,11 @@ def test_what_is_no_sentence_is_not_translated(text):
         ("Elle part. Il dort.", ["Elle part.", "Il dort."]),
         ("    Elle part.  Il dort. ", ["Elle part.", "Il dort."]),
         ("- Elle part.\n\n  2. Il dort.\r\n# Fin", ["Elle part.", "Il dort.", "Fin"]),
-        ("| a | b |", ["a", "b"]),
-        ("|a|2026|b c|", ["a", "b c"]),
+        ("| un | deux |", ["un", "deux"]),
+        ("|un|2026|b c|", ["un", "b c"]),
         ("Nom\tPrix   2026", ["Nom", "Prix"]),
         ("Elle  part", ["Elle  part"]),  # two spaces may be a slip
-        ("a || b", ["a", "b"]),
+        ("un || deux", ["un", "deux"]),
         ("Il dort. 2026. Elle part.", ["Il dort.", "Elle part."]),
         ("😀 Salut! 😀", ["Salut!"]),
         ("Voir https://example.com.", ["Voir https://example.com."]),
@@ -63,12 +64,12 @@ def test_lines_may_go_in_whole():
 
 
 def test_each_kind_passes_by_itself():
-    text = "- x\n12\n...\nhttps://a.b"
-    kept = {"layout": "x", "numbers": "12", "symbols": "...", "codes": "https://a.b"}
+    text = "- un\n12\n...\nhttps://a.b"
+    kept = {"layout": "un", "numbers": "12", "symbols": "...", "codes": "https://a.b"}
     for kind in kept:
         found = lines(text, pass_through=(kind,))
         assert found == [
-            "x" if kind == "layout" else "- x",
+            "un" if kind == "layout" else "- un",
             *(line for other, line in kept.items() if other not in ("layout", kind)),
         ]
 
@@ -78,6 +79,7 @@ def test_what_a_text_consists_of():
     assert kinds_of("1 https://a.b") == {"numbers", "codes"}
     assert kinds_of("{x}!") == {"codes"}
     assert kinds_of("— …") == {"symbols"}
+    assert kinds_of("b)") == {"symbols"}
     assert kinds_of("日") is None
 
 

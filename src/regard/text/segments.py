@@ -7,7 +7,7 @@ of a text hold, in their order, is the text.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Literal, NamedTuple, get_args
 
 from regard.settings import Settings
@@ -40,9 +40,10 @@ class InputSettings(Settings):
     of one sentence each, or of several that agree on both sides."""
     pass_through: tuple[Kind, ...] = KINDS
     """What comes back as it is. codes: URLs, e-mail addresses and placeholders; numbers: numbers,
-    dates and times without letters; symbols: punctuation and emoji; each where no word is beside it
-    in its sentence. layout: bullets, numbers of items, bars and wide spaces between cells. auto:
-    all that the training pairs do not show to be translated."""
+    dates and times without letters; symbols: punctuation, emoji and a single letter of an
+    alphabet; each where no word is beside it in its sentence. layout: bullets, numbers of items,
+    bars and wide spaces between cells. auto: all that the training pairs do not show to be
+    translated."""
 
 
 class Segment(NamedTuple):
@@ -110,12 +111,18 @@ def cut_lines(text: str) -> Segments:
 def kinds_of(text: str) -> frozenset[Kind] | None:
     """What a text consists of that is no language; None: it holds words."""
     rest, codes = CODE.subn(" ", text) if _CODE_SIGN.search(text) else (text, 0)
-    if any(letter.isalpha() for letter in rest):
+    letters = list(islice(filter(str.isalpha, rest), 2))
+    if len(letters) > 1 or (letters and not _names_an_item(letters[0])):
         return None
     found: set[Kind] = {"codes"} if codes else set()
-    if any(letter.isalnum() for letter in rest):
+    if any(letter.isalnum() and not letter.isalpha() for letter in rest):
         found.add("numbers")
     return frozenset(found or {"symbols"})
+
+
+def _names_an_item(letter: str) -> bool:
+    """Whether a letter that stands alone is no word: one of an alphabet, as in `a)`."""
+    return letter.lower() != letter.upper()
 
 
 def holds_codes(text: str) -> bool:
