@@ -1,6 +1,7 @@
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -155,6 +156,14 @@ def test_stock_is_taken_of_files_alone_whatever_their_names(root):
     (root / odd).write_text("x")
     rebuild(root, {})
     assert read(root) == {odd: (manifest.digest(b"x"),)}
+
+
+def test_a_name_from_inside_a_run_is_checked_too(root, monkeypatch):
+    write_whole(root / "weights" / "best.bin", b"right")
+    flip(root / "weights" / "best.bin")
+    monkeypatch.chdir(root / "weights")
+    with pytest.raises(DamagedError, match=r"best\.bin: not what was written there"):
+        check(Path("best.bin"))
 
 
 def test_a_failed_write_changes_nothing(root):

@@ -100,8 +100,15 @@ def read(root: Path) -> dict[str, States] | None:
 def find(path: Path) -> ManifestEntry | None:
     """The entry of a file in the nearest manifest above it; None: it belongs to no folder of ours.
 
-    Hidden files, and logs that grow, belong to none.
+    Hidden files, and logs that grow, belong to none. A name relative to a folder inside a run is
+    looked up from the root as well.
     """
+    found = _find(path)
+    return _find(path.absolute()) if found is None and not path.is_absolute() else found
+
+
+def _find(path: Path) -> ManifestEntry | None:
+    """The entry of a file in the nearest manifest in the folders that its name holds."""
     for root in list(path.parents)[:MAX_DEPTH]:
         below = path.relative_to(root).parts
         if not _is_listed(below):
