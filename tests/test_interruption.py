@@ -16,6 +16,11 @@ from regard.cli import main
 main.import_module = lambda name: __import__("slow")
 run()
 """
+HEARD = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+"""Who tests in the background of a shell ignores Ctrl-C, and so does what is started there."""
 WAITING = """
 import signal, time
 from regard.interruption import Stopped, interruptible
@@ -41,7 +46,7 @@ def ended(code, number):
     """Exit code and stderr of a process that gets a signal once it is ready; it has no more time
     than a person would give it."""
     with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", f"{HEARD}{code}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout.readline() == b"ready\n"
         began = time.monotonic()

@@ -165,7 +165,8 @@ def test_what_has_been_read_is_freed():
         assert count == num_units
         return highest
 
-    assert peak(8000) < 2 * peak(1000)
+    # the least of three: what other threads allocate meanwhile is counted, too
+    assert min(peak(8000) for _ in range(3)) < 2 * min(peak(1000) for _ in range(3))
 
 
 def test_units_without_a_language_are_counted():

@@ -64,8 +64,9 @@ def test_a_bit_flipped_in_any_file_is_found_and_never_gives_a_wrong_answer(copie
                 refused.append(names[path])
             else:
                 assert told or same, (names[path], where)
-        if "ctranslate2" in names[path]:
-            assert fast(copied) is None
+        if "ctranslate2" in names[path]:  # of several exports another may be used
+            used = fast(copied)
+            assert used is None or used.folder not in path.parents
         flip(path, *where)
     assert verify(copied).findings == ()
     assert fast(copied) is not None

@@ -5,7 +5,7 @@ from regard.serving.server.layout import lay_out
 from regard.text.segments import InputSettings, cut_lines, segment
 
 ENDS = "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"
-TEXTS = ["Un.\n\n  Deux.\r\nTrois.", "", " \n", "Quatre.\n", "a\u2028b\x85c"]
+TEXTS = ["Un.\n\n  Deux.\r\nTrois.", "", " \n", "Quatre.\n", "un\u2028deux\x85trois"]
 
 
 def answer(*texts):
@@ -39,7 +39,7 @@ def test_translations_stand_where_their_lines_stood():
 
 
 def test_alternatives_hold_nothing_twice_and_not_the_best():
-    layout = laid_out(["a\nb", "c", ""])
+    layout = laid_out(["un\ndeux", "trois", ""])
     answers = [answer("A", "A2", "A3"), answer("B", "B2"), answer("C")]
     assert layout.alternatives(answers, 2) == [["A2\nB2", "A3\nB2"], [], []]
     assert layout.alternatives(answers, 0) == [[], [], []]
