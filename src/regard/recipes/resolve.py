@@ -166,11 +166,15 @@ CLOSED, SMALLER = _Size(2, 128, 8, 512), _Size(3, 128, 4, 512)
 SMALL, BASE = _Size(3, 256, 4, 1024), _Size(6, 512, 8, 2048)
 
 
+ENOUGH_FOR_CLOSED = 10_000
+"""Pairs of a closed language that are not learned by heart: a model of them needs no dropout."""
+
+
 def _model(recipe: Recipe, facts: Facts) -> Iterator[SettingChoice]:
     pairs = facts.text.pairs
     dropout = 0.3 if pairs < 50_000 else 0.2 if pairs < 500_000 else 0.1
     if facts.text.closed:
-        size, dropout = CLOSED, 0.1
+        size, dropout = CLOSED, 0.1 if pairs < ENOUGH_FOR_CLOSED else 0.0
         reason = f"a language of {facts.text.distinct_words:,} words needs no more"
     elif pairs < 10_000:
         size, reason = SMALLER, f"a larger model would learn {pairs:,} pairs by heart"
