@@ -99,7 +99,7 @@ def put_odd_spaces(sample: Sample, share: float, chance: random.Random) -> Sampl
     new = {}
     for place in sample.places(share, chance, lambda pair: " " in pair.source):
         text = sample.train[place].source
-        where = chance.choice([at for at, letter in enumerate(text) if letter == " "])
+        where = chance.choice([at for at, character in enumerate(text) if character == " "])
         odd = f"{text[:where]}\u00a0{text[where + 1 :]}"
         new[place] = sample.train[place]._replace(source=odd)
     return sample.changed(new)

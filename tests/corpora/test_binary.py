@@ -4,7 +4,6 @@ import zipfile
 
 import pytest
 
-from regard.corpora.binary import refuse_binary
 from regard.corpora.readers import read_bytes, read_lines
 from regard.errors import CorpusError
 
@@ -36,11 +35,16 @@ def test_what_is_no_text_is_refused_by_every_reader(tmp_path, content, found):
             read(file)
 
 
-def test_a_stray_null_byte_is_no_reason():
-    refuse_binary(b"Elle\0part.\n", "a")
-    refuse_binary(b"", "a")
-
-
-def test_colours_of_a_terminal_and_other_encodings_are_no_reason():
-    refuse_binary(b"\x1b[1mElle part.\x1b[0m\x0c\r\n" * 9, "a")
-    refuse_binary("\x93Été\x94 où ça?\n".encode("latin-1") * 9, "a")
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"Elle\0part.\n",
+        b"\x1b[1mElle part.\x1b[0m\x0c\r\n" * 9,  # with the colours of a terminal
+        "\x93Été\x94 où ça?\n".encode("latin-1") * 9,
+    ],
+)
+def test_odd_text_is_read_as_text(tmp_path, content):
+    file = tmp_path / "a.txt"
+    file.write_bytes(content)
+    assert read_bytes(file) == content

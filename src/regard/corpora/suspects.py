@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.corpora.language_check import LanguageCheck
-from regard.corpora.pairing import check_pairing
+from regard.corpora.pair_noise import estimate_pair_noise
 from regard.corpora.pairs import Pair
 
 SAMPLE = 20_000
@@ -64,7 +64,7 @@ def find_suspects(sample: Sequence[NumberedPair]) -> Suspects:
     check = LanguageCheck(pairs)
     verdicts = check.judge(pairs)
     right = [one for one, wrong in zip(sample, verdicts.wrong, strict=True) if not wrong][:PAIRED]
-    pairing = check_pairing([one.pair for one in right])
+    noise = estimate_pair_noise([one.pair for one in right])
     swapped, source, target = (_counted(sample, mask) for mask in verdicts)
     return Suspects(
         len(sample),
@@ -72,9 +72,9 @@ def find_suspects(sample: Sequence[NumberedPair]) -> Suspects:
         swapped,
         source,
         target,
-        pairing.judged,
-        _estimated(right, pairing.random, pairing.random_places),
-        _estimated(right, pairing.truncated, pairing.truncated_places),
+        noise.judged,
+        _estimated(right, noise.random, noise.random_places),
+        _estimated(right, noise.truncated, noise.truncated_places),
     )
 
 

@@ -202,6 +202,7 @@ def test_who_takes_nothing_of_an_answer_is_shown_out(server):
         deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 300)
         wait_until(lambda: inside(server) == 2)
         wait_until(lambda: inside(server) == 1)
+    assert healthy(server)
 
 
 def test_a_body_that_trickles_in_is_refused(server):

@@ -26,7 +26,7 @@ MAX_BY_CHANCE = 0.2
 """The share of pairs that may look like chance, lest nothing can be told: as in a dialogue."""
 
 
-class PairingReport(NamedTuple):
+class PairNoise(NamedTuple):
     """What was found in a sample."""
 
     judged: int
@@ -47,9 +47,9 @@ class _Marks(NamedTuple):
     features: Floats  # (N, F) what tells a cut target
 
 
-def check_pairing(pairs: Sequence[Pair], *, seed: int = 1) -> PairingReport:
+def estimate_pair_noise(pairs: Sequence[Pair], *, seed: int = 1) -> PairNoise:
     """The shares of pairs that are paired by chance or cut short, for a sample in any order."""
-    nothing = PairingReport(0, 0.0, 0.0, (), ())
+    nothing = PairNoise(0, 0.0, 0.0, (), ())
     if len(pairs) < MIN_PAIRS:
         return nothing
     rng = np.random.default_rng(seed)
@@ -71,12 +71,12 @@ def check_pairing(pairs: Sequence[Pair], *, seed: int = 1) -> PairingReport:
         np.log1p([len(pair.target) for pair in sides.pairs]).std() < MIN_LENGTH_SPREAD
         or len(related) < MIN_PAIRS
     ):
-        return PairingReport(len(where), random, 0.0, _first(where, by_chance), ())
+        return PairNoise(len(where), random, 0.0, _first(where, by_chance), ())
     direction = _direction(real.features[related], cut.features[related])
     truncated, shortened = _share(
         real.features[related] @ direction, cut.features[related] @ direction
     )
-    return PairingReport(
+    return PairNoise(
         len(where), random, truncated, _first(where, by_chance), _first(related, shortened)
     )
 
