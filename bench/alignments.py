@@ -16,24 +16,24 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.corpora.pairs import Pair
-from regard.corpora.readers import read_lines
-from regard.evaluation.alignment_error import score_alignments
-from regard.evaluation.pharaoh import flip_gold, read_pharaoh
-from regard.inspection.alignment import (
-    PLAIN,
-    UNMEASURED,
+from regard.alignment.extraction import (
+    BASELINE_ALIGNMENT,
+    DEFAULT_ALIGNMENT,
     AlignmentSettings,
     align,
-    align_together,
+    align_averaged,
 )
-from regard.inspection.record import Attention
-from regard.inspection.symmetrize import SYMMETRIES, flip, symmetrize
+from regard.alignment.run_alignment import pair_attention, reverse_attention
+from regard.alignment.selection import select_by_agreement, select_by_gold
+from regard.alignment.symmetrization import SYMMETRIZATIONS, flip, symmetrize
+from regard.corpora.corpus import Pair
+from regard.corpora.readers.pair_files import read_lines
+from regard.evaluation.alignment_error import score_alignments
+from regard.evaluation.pharaoh import flip_gold, read_pharaoh
+from regard.inspection.recording.attention_map import AttentionMaps
 from regard.nouns import GoldAlignment, Link
-from regard.recipes.prepare import load_data
+from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import Run, load_run, pick_device
-from regard.serving.aligning import attend_back, attend_pairs
-from regard.serving.choosing import choose_by_agreement, choose_by_gold
 
 CHOSEN_ON = 100
 """Sentences of the gold set that choices are made on."""
@@ -57,7 +57,7 @@ class GoldSet(NamedTuple):
     others: dict[str, list[frozenset[Link]]]
 
 
-class Row(NamedTuple):
+class AlignmentRow(NamedTuple):
     """One alignment of all the sentences."""
 
     name: str
@@ -77,11 +77,11 @@ def read_gold_set(folder: Path) -> GoldSet:
     return GoldSet([Pair(*both) for both in zip(*sides, strict=True)], list(gold), others)
 
 
-class Heard(NamedTuple):
+class ModelAttention(NamedTuple):
     """What a model attends to in the sentences of the gold set."""
 
     name: str
-    attentions: list[Attention]
+    attentions: list[AttentionMaps]
     gold: list[GoldAlignment]
     """Its own source first."""
     turned: bool
@@ -89,14 +89,22 @@ class Heard(NamedTuple):
 
     def choose(self) -> AlignmentSettings:
         """What errs least on the first `CHOSEN_ON` sentences."""
-        return choose_by_gold(self.attentions[:CHOSEN_ON], self.gold[:CHOSEN_ON]).settings
+        return select_by_gold(self.attentions[:CHOSEN_ON], self.gold[:CHOSEN_ON]).settings
 
-    def rows(self, by_agreement: AlignmentSettings, by_gold: AlignmentSettings) -> Iterator[Row]:
+    def rows(
+        self, by_agreement: AlignmentSettings, by_gold: AlignmentSettings
+    ) -> Iterator[AlignmentRow]:
         """The plain average, the best guess, and what was chosen."""
-        yield Row(f"{self.name}, plain average", self.links(PLAIN))
-        yield Row(f"{self.name}, guessed: {UNMEASURED}", self.links(UNMEASURED))
-        yield Row(f"{self.name}, chosen by agreement: {by_agreement}", self.links(by_agreement))
-        yield Row(f"{self.name}, chosen by gold: {by_gold}", self.links(by_gold), saw_gold=True)
+        yield AlignmentRow(f"{self.name}, plain average", self.links(BASELINE_ALIGNMENT))
+        yield AlignmentRow(
+            f"{self.name}, guessed: {DEFAULT_ALIGNMENT}", self.links(DEFAULT_ALIGNMENT)
+        )
+        yield AlignmentRow(
+            f"{self.name}, chosen by agreement: {by_agreement}", self.links(by_agreement)
+        )
+        yield AlignmentRow(
+            f"{self.name}, chosen by gold: {by_gold}", self.links(by_gold), saw_gold=True
+        )
 
     def links(self, settings: AlignmentSettings) -> list[frozenset[Link]]:
         """German before English."""
@@ -104,31 +112,35 @@ class Heard(NamedTuple):
         return [flip(each) for each in found] if self.turned else found
 
 
-def rows_of_both(heard: Sequence[Heard], by_agreement: Both, by_gold: Both) -> Iterator[Row]:
+def rows_of_both(
+    models: Sequence[ModelAttention], by_agreement: Both, by_gold: Both
+) -> Iterator[AlignmentRow]:
     """Two models read as one, and their links by rows put together in every way."""
-    pairs = list(zip(*(each.attentions for each in heard), strict=True))
+    pairs = list(zip(*(each.attentions for each in models), strict=True))
     for name, ways in (("agreement", by_agreement), ("gold", by_gold)):
-        links = [align_together(one, other, ways) for one, other in pairs]
-        yield Row(f"both, chosen by {name}, maps averaged", links, saw_gold=name == "gold")
+        links = [align_averaged(one, other, ways) for one, other in pairs]
+        yield AlignmentRow(f"both, chosen by {name}, maps averaged", links, saw_gold=name == "gold")
     by_rows = [
         each.links(one.model_copy(update={"links": "rows"}))
-        for each, one in zip(heard, by_agreement, strict=True)
+        for each, one in zip(models, by_agreement, strict=True)
     ]
-    for how in SYMMETRIES:
+    for how in SYMMETRIZATIONS:
         both = zip(by_rows[0], by_rows[1], strict=True)
         links = [symmetrize(one, other, how) for one, other in both]
-        yield Row(f"both, chosen by agreement, {how}", links)
+        yield AlignmentRow(f"both, chosen by agreement, {how}", links)
 
 
 def agree(run: Run, reverse: Run) -> Both:
     """The settings of two runs whose links agree most on validation pairs."""
     pairs = list(islice(load_data(run.folder).read("valid"), AGREED_ON))
-    found = choose_by_agreement(list(attend_pairs(run, pairs)), list(attend_back(reverse, pairs)))
+    found = select_by_agreement(
+        list(pair_attention(run, pairs)), list(reverse_attention(reverse, pairs))
+    )
     print(f"agreement on {len(pairs)} validation pairs: {found.value:.1%}\n")
     return found.forward, found.backward
 
 
-def print_table(rows: Iterable[Row], gold: Sequence[GoldAlignment]) -> None:
+def print_table(rows: Iterable[AlignmentRow], gold: Sequence[GoldAlignment]) -> None:
     """One line for each alignment: its error on all sentences, and all numbers on the last ones."""
     rest = len(gold) - CHOSEN_ON
     print(f"| alignment | AER on {len(gold)} | AER on the last {rest} | precision | recall |")
@@ -151,22 +163,22 @@ def main() -> None:
     run, reverse = (load_run(name, device=device) for name in (asked.forward, asked.backward))
     known = read_gold_set(Path(os.environ["REGARD_DATA"]) / "alignments")
     by_agreement = agree(run, reverse)
-    heard = [
-        Heard(
+    models = [
+        ModelAttention(
             "German to English",
-            list(attend_pairs(run, known.pairs, cut_apart=True)),
+            list(pair_attention(run, known.pairs, cut_apart=True)),
             known.gold,
             turned=False,
         ),
-        Heard(
+        ModelAttention(
             "English to German",
-            list(attend_back(reverse, known.pairs, cut_apart=True)),
+            list(reverse_attention(reverse, known.pairs, cut_apart=True)),
             [flip_gold(each) for each in known.gold],
             turned=True,
         ),
     ]
-    rows = [Row(name, links) for name, links in known.others.items()]
-    by_gold = heard[0].choose(), heard[1].choose()
-    for each, *ways in zip(heard, by_agreement, by_gold, strict=True):
+    rows = [AlignmentRow(name, links) for name, links in known.others.items()]
+    by_gold = models[0].choose(), models[1].choose()
+    for each, *ways in zip(models, by_agreement, by_gold, strict=True):
         rows += each.rows(*ways)
-    print_table([*rows, *rows_of_both(heard, by_agreement, by_gold)], known.gold)
+    print_table([*rows, *rows_of_both(models, by_agreement, by_gold)], known.gold)

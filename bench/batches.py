@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from bench.made_up import LONGEST
-from bench.peers.regard_training import Quiet
+from bench.peers.regard_training import SilentReporter
+from bench.synthetic_batches import LONGEST
 from regard.batching.collate import collate
-from regard.batching.drawing import Position, draw_pairs
-from regard.batching.stream import collated
-from regard.recipes.assemble import prepare
-from regard.recipes.load import load_recipe
+from regard.batching.prefetch import collate_stream
+from regard.batching.sampler import StreamPosition, sample_batches
+from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder
+from regard.recipes.train_run import prepare
 from regard.types import Batch, Padded
 
 RECIPE = "multi30k"
@@ -30,9 +30,9 @@ def multi30k_batches(count: int, tokens: int) -> list[Batch]:
     recipe = load_recipe(RECIPE, SIZES)
     with folder.locked():
         folder.save_recipe(recipe)
-        store = prepare(recipe, folder, Quiet()).train
-    stream = draw_pairs(store, Position(0, 0), budget=tokens, seed=1, max_tokens=LONGEST)
-    return [placed.batch for placed in islice(collated(stream), count)]
+        store = prepare(recipe, folder, SilentReporter()).train
+    stream = sample_batches(store, StreamPosition(0, 0), budget=tokens, seed=1, max_tokens=LONGEST)
+    return [placed.batch for placed in islice(collate_stream(stream), count)]
 
 
 def save_batches(path: Path, batches: Sequence[Batch]) -> None:

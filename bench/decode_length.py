@@ -15,14 +15,14 @@ import time
 
 import torch
 
-from regard.decoding.search import search
+from regard.decoding.search.config import search
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.models.build import ModelSettings, build_model
-from regard.models.bytenet import ByteNetSettings
 from regard.models.contracts import AnyModel
-from regard.models.convs2s import ConvS2SSettings
-from regard.models.luong import LuongSettings
-from regard.models.transformer import TransformerSettings
+from regard.models.translation.bytenet import ByteNetSettings
+from regard.models.translation.convs2s import ConvS2SSettings
+from regard.models.translation.luong import LuongSettings
+from regard.models.translation.transformer import TransformerSettings
 from regard.types import Padded
 
 VOCABULARY = 8000

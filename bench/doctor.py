@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 from regard.comparison.machine import today
 from regard.corpora.build import CorpusSettings, build_corpus
-from regard.corpora.examine import Examination, examine
-from regard.corpora.pairs import Corpus, Pair
+from regard.corpora.corpus import Corpus, Pair
+from regard.corpora.diagnostics.corpus_report import CorpusReport, analyze_corpus
 from regard.corpora.splits import SplitSettings
-from regard.serving.measured import processor_name
+from regard.engines.tuned_engine import processor_name
 
 PAIRS, SEED = 10_000, 1
 GERMAN, FRENCH = {"name": "tatoeba"}, {"name": "tatoeba", "tatoeba": {"pair": "eng-fra"}}
@@ -37,7 +37,7 @@ CORPORA: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @dataclass(frozen=True)
-class Sample:
+class CorpusSample:
     """Pairs of a corpus, held in memory."""
 
     train: Sequence[Pair]
@@ -50,18 +50,18 @@ class Sample:
         among = [place for place, pair in enumerate(self.train) if fit(pair)]
         return chance.sample(among, min(len(among), round(share * len(self.train))))
 
-    def changed(self, new: dict[int, Pair]) -> "Sample":
+    def changed(self, new: dict[int, Pair]) -> "CorpusSample":
         """The sample with other training pairs in some places."""
         return replace(self, train=[new.get(place, pair) for place, pair in enumerate(self.train)])
 
 
-def exchange_sides(sample: Sample, share: float, chance: random.Random) -> Sample:
+def exchange_sides(sample: CorpusSample, share: float, chance: random.Random) -> CorpusSample:
     """The sample with source and target exchanged in a share of its training pairs."""
     places = sample.places(share, chance, any)
     return sample.changed({place: Pair(*reversed(sample.train[place])) for place in places})
 
 
-def replace_targets(sample: Sample, share: float, chance: random.Random) -> Sample:
+def replace_targets(sample: CorpusSample, share: float, chance: random.Random) -> CorpusSample:
     """The sample with targets in another language."""
     places = sample.places(share, chance, any)
     foreign = chance.sample(sample.foreign, len(places))
@@ -73,7 +73,7 @@ def replace_targets(sample: Sample, share: float, chance: random.Random) -> Samp
     )
 
 
-def pair_by_chance(sample: Sample, share: float, chance: random.Random) -> Sample:
+def pair_by_chance(sample: CorpusSample, share: float, chance: random.Random) -> CorpusSample:
     """The sample with the targets of a share of its pairs handed round among them."""
     places = sample.places(share, chance, any)
     return sample.changed(
@@ -84,7 +84,7 @@ def pair_by_chance(sample: Sample, share: float, chance: random.Random) -> Sampl
     )
 
 
-def cut_targets(sample: Sample, share: float, chance: random.Random) -> Sample:
+def cut_targets(sample: CorpusSample, share: float, chance: random.Random) -> CorpusSample:
     """The sample with targets of which only the first half of the words is left."""
     new = {}
     for place in sample.places(share, chance, lambda pair: " " in pair.target.strip()):
@@ -94,7 +94,7 @@ def cut_targets(sample: Sample, share: float, chance: random.Random) -> Sample:
     return sample.changed(new)
 
 
-def put_odd_spaces(sample: Sample, share: float, chance: random.Random) -> Sample:
+def put_odd_spaces(sample: CorpusSample, share: float, chance: random.Random) -> CorpusSample:
     """The sample with sources in which a space is a no-break space."""
     new = {}
     for place in sample.places(share, chance, lambda pair: " " in pair.source):
@@ -105,7 +105,7 @@ def put_odd_spaces(sample: Sample, share: float, chance: random.Random) -> Sampl
     return sample.changed(new)
 
 
-def put_invisible(sample: Sample, share: float, chance: random.Random) -> Sample:
+def put_invisible(sample: CorpusSample, share: float, chance: random.Random) -> CorpusSample:
     """The sample with sources that hold a space of no width."""
     new = {}
     for place in sample.places(share, chance, lambda pair: len(pair.source) > 1):
@@ -115,69 +115,71 @@ def put_invisible(sample: Sample, share: float, chance: random.Random) -> Sample
     return sample.changed(new)
 
 
-def leak(sample: Sample, share: float, chance: random.Random) -> Sample:
+def leak(sample: CorpusSample, share: float, chance: random.Random) -> CorpusSample:
     """The sample with a share of its test pairs in train, in capitals and with another stop."""
     leaked = chance.sample(sample.test, round(share * len(sample.test)))
     changed = [Pair(*(f"{side.rstrip('.!?')}!!".upper() for side in pair)) for pair in leaked]
     return replace(sample, train=[*sample.train, *changed])
 
 
-class Case(NamedTuple):
+class DamageCase(NamedTuple):
     """A way to damage a corpus, and where an examination tells of it."""
 
     what: str
     share: float
-    damage: Callable[[Sample, float, random.Random], Sample]
-    told: Callable[[Examination], float]
+    damage: Callable[[CorpusSample, float, random.Random], CorpusSample]
+    told: Callable[[CorpusReport], float]
 
 
 CASES = (
-    Case("sides exchanged", 0.05, exchange_sides, lambda found: found.suspects.swapped.share),
-    Case(
+    DamageCase("sides exchanged", 0.05, exchange_sides, lambda found: found.noise.swapped.share),
+    DamageCase(
         "targets in another language",
         0.03,
         replace_targets,
-        lambda found: found.suspects.target_language.share,
+        lambda found: found.noise.target_language.share,
     ),
-    Case("paired by chance", 0.1, pair_by_chance, lambda found: found.suspects.random.share),
-    Case("targets cut to half", 0.1, cut_targets, lambda found: found.suspects.truncated.share),
-    Case(
+    DamageCase("paired by chance", 0.1, pair_by_chance, lambda found: found.noise.random.share),
+    DamageCase("targets cut to half", 0.1, cut_targets, lambda found: found.noise.truncated.share),
+    DamageCase(
         "sources with a no-break space",
         0.01,
         put_odd_spaces,
         lambda found: _sign(found, "odd spaces"),
     ),
-    Case(
+    DamageCase(
         "sources with a zero-width space",
         0.01,
         put_invisible,
         lambda found: _sign(found, "invisible"),
     ),
-    Case("test sentences in train, case and stop changed", 0.05, leak, lambda found: _near(found)),
+    DamageCase(
+        "test sentences in train, case and stop changed", 0.05, leak, lambda found: _near(found)
+    ),
 )
 
 
-def _sign(found: Examination, name: str) -> float:
-    return found.splits["train"].source.signs[name].share
+def _sign(found: CorpusReport, name: str) -> float:
+    return found.splits["train"].source.surface[name].share
 
 
-def _near(found: Examination) -> float:
+def _near(found: CorpusReport) -> float:
     test = next(one for one in found.near_leaks if one.split == "test")
     return test.sources / test.total
 
 
-def take(given: dict[str, Any], other: dict[str, Any], pairs: int, seed: int) -> Sample:
+def take(given: dict[str, Any], other: dict[str, Any], pairs: int, seed: int) -> CorpusSample:
     """Training pairs of a corpus drawn at random, its test pairs, and targets of another corpus."""
     corpus, chance = build_corpus(CorpusSettings(**given)), random.Random(seed)
     train, foreign = list(corpus.splits["train"]()), build_corpus(CorpusSettings(**other))
-    return Sample(
+    return CorpusSample(
         chance.sample(train, min(pairs, len(train))),
         list(islice(corpus.splits["test"](), 1000)),
         [pair.target for pair in islice(foreign.splits["train"](), 100_000)],
     )
 
 
-def look_at(sample: Sample, settings: CorpusSettings) -> Examination:
+def look_at(sample: CorpusSample, settings: CorpusSettings) -> CorpusReport:
     """What doctor tells of the sample."""
     corpus = Corpus(
         "sample",
@@ -188,7 +190,7 @@ def look_at(sample: Sample, settings: CorpusSettings) -> Examination:
             "test": lambda: iter(sample.test),
         },
     )
-    return examine(corpus, settings.cleaning, SplitSettings())
+    return analyze_corpus(corpus, settings.cleaning, SplitSettings())
 
 
 def measure(name: str, pairs: int, seed: int) -> list[str]:

@@ -6,8 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from bench.contenders import Contender, ShowProgress
 from bench.peers import PEERS, open_peer
-from bench.running import Contender, Tell
 from regard.errors import RegardError, RunError
 
 
@@ -21,13 +21,15 @@ class Exports(NamedTuple):
 
 
 @contextmanager
-def exported(run: Path, contenders: Sequence[Contender], tell: Tell) -> Iterator[Exports]:
+def exported(
+    run: Path, contenders: Sequence[Contender], show_progress: ShowProgress
+) -> Iterator[Exports]:
     """The model of a run, written for all peers of `contenders` into a folder that goes again."""
     with TemporaryDirectory() as root:
         folders: dict[str, Path] = {}
         failed: dict[str, str] = {}
         for key in dict.fromkeys(one.peer for one in contenders):
-            tell(f"exporting the model to {PEERS[key].name}")
+            show_progress(f"exporting the model to {PEERS[key].name}")
             folder = Path(root) / key
             folder.mkdir()
             try:

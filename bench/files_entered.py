@@ -15,16 +15,16 @@ import httpx
 import torch
 
 import regard
-from regard.recipes.assemble import train
-from regard.recipes.load import load_recipe
+from regard.pipelines.translator import Translator, load
+from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder
-from regard.serving.server.app import build_app, open_doors
-from regard.serving.server.keys import Keys
-from regard.serving.server.metrics import Metrics
-from regard.serving.server.models import Loading, Models, read_asked
-from regard.serving.server.service import make_service
-from regard.serving.server.settings import ServerSettings
-from regard.serving.translator import Translator, load
+from regard.recipes.train_run import train
+from regard.server.app import build_app, wrap_in_middleware
+from regard.server.metrics import ServerMetrics
+from regard.server.middleware.api_keys import ApiKeys
+from regard.server.models import LoadOptions, Models, parse_model_spec
+from regard.server.service import make_service
+from regard.server.settings import ServerSettings
 
 SOURCE = Path(regard.__file__).parent
 SENTENCE = "Jane visite l'Afrique en septembre."
@@ -69,7 +69,7 @@ def trace_training_step() -> set[str]:
     with tempfile.TemporaryDirectory() as folder, Tracer() as tracer:
         steps = iter(range(100))
 
-        def stop_asked() -> bool:
+        def stop_requested() -> bool:
             """Is asked after each step: the fourth is traced, and the last."""
             number = next(steps)
             tracer.on = number == 2
@@ -81,7 +81,7 @@ def trace_training_step() -> set[str]:
             RunFolder(Path(folder) / "run"),
             device=torch.device("cpu"),
             reporter=_Silent(),
-            stop_asked=stop_asked,
+            stop_requested=stop_requested,
         )
     return tracer.files
 
@@ -123,14 +123,14 @@ def trace_beam_step(run: Path) -> set[str]:
 
 def trace_http(run: Path) -> set[str]:
     """Files that POST /translate enters before the translator is called."""
-    settings, metrics = ServerSettings(), Metrics()
-    served = Models.load([read_asked(str(run))], settings, metrics, Loading(device="cpu"))
-    app = build_app(make_service(served, settings, Keys(()), metrics))
+    settings, metrics = ServerSettings(), ServerMetrics()
+    served = Models.load([parse_model_spec(str(run))], settings, metrics, LoadOptions(device="cpu"))
+    app = build_app(make_service(served, settings, ApiKeys(()), metrics))
     form = {"q": SENTENCE, "source": "fr", "target": "en"}
 
     async def ask() -> None:
         async with app.router.lifespan_context(app):
-            transport = httpx.ASGITransport(open_doors(app))
+            transport = httpx.ASGITransport(wrap_in_middleware(app))
             async with httpx.AsyncClient(
                 transport=transport, base_url="http://localhost"
             ) as client:
@@ -155,13 +155,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, required=True, metavar="RUN", help="run of `travel`")
     parser.add_argument("--list", action="store_true", help="name the files, too")
-    asked = parser.parse_args()
+    specs = parser.parse_args()
     for name, trace in TRACES.items():
         if trace is trace_beam_step and not torch.cuda.is_available():
             print(f"{name}: no GPU here")
             continue
-        files = sorted(trace(asked.model))
+        files = sorted(trace(specs.model))
         print(f"{name}: {len(files)} files")
-        if asked.list:
+        if specs.list:
             print("\n".join(f"  {file}" for file in files))
     return 0

@@ -18,14 +18,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bench.made_up import LONGEST, MEAN, SPREAD
 from bench.paper import BASE, TOKENS
-from bench.stages import Facts
-from regard.kernels import attention, bend, norm, sums
-from regard.kernels import loss as losses
-from regard.kernels.attention import Plan, Rows, Tiles, attend_short, plain_short
-from regard.kernels.bend import linear_relu, plain_linear_relu
-from regard.kernels.norm import Norm, add_norm, add_then_norm, plain_add_then_norm
+from bench.stages import Records
+from bench.synthetic_batches import LONGEST, MEAN, SPREAD
+from regard.kernels import column_sum, fused_add_norm, fused_linear_relu, varlen_attention
+from regard.kernels import cross_entropy as losses
+from regard.kernels.fused_add_norm import (
+    LayerNormParams,
+    add_norm,
+    add_norm_with_sum,
+    plain_add_norm_with_sum,
+)
+from regard.kernels.fused_linear_relu import linear_relu, plain_linear_relu
+from regard.kernels.varlen_attention import (
+    PackedRows,
+    TilePlan,
+    Tiles,
+    attend_varlen,
+    plain_attend_varlen,
+)
 
 CUDA = torch.device("cuda")
 HEADS, WIDTH, VOCABULARY = BASE.heads, BASE.width, BASE.vocabulary
@@ -53,7 +64,7 @@ WHOLE = [
     Tiles(32, 32, 4, 1, 32),
 ]
 """Those that were quick on an H200, and their neighbours."""
-USUAL = attention.PLANS[HEAD]
+USUAL = varlen_attention.TILE_PLANS[HEAD]
 LENGTHS = (14.0, 29.0, 58.0)
 """Mean tokens of the sentences of a batch: those of one are alike, those of many are not."""
 
@@ -75,15 +86,15 @@ def lengths(tokens: int, *, alike: bool, mean: float = MEAN) -> list[int]:
     return [int(size) for size in sizes[:count]]
 
 
-def rows_of(sizes: list[int]) -> Rows:
+def rows_of(sizes: list[int]) -> PackedRows:
     """Where sentences of these lengths lie."""
     mask = torch.arange(max(sizes)) < torch.tensor(sizes)[:, None]
     offsets = F.pad(mask.sum(1).cumsum(0), (1, 0)).to(torch.int32)
     places = mask.flatten().nonzero().squeeze(1)
-    return Rows(offsets.to(CUDA), places.to(CUDA), max(sizes))
+    return PackedRows(offsets.to(CUDA), places.to(CUDA), max(sizes))
 
 
-class Case:
+class AttentionCase:
     """Inputs of one attention, with slopes to come back."""
 
     def __init__(
@@ -95,22 +106,22 @@ class Case:
         self.queries, self.keys = rows_of(ours), rows_of(theirs if cross else ours)
         sizes = [(sum(ours), 1), (sum(theirs), 2)] if cross else [(sum(ours), 3)]
         self.parts = [torch.randn(*size, HEADS, head, device=CUDA) for size in sizes]
-        self.slope = torch.randn(sum(ours), HEADS, head, device=CUDA)
-        self.factor = head**-0.5
+        self.grad = torch.randn(sum(ours), HEADS, head, device=CUDA)
+        self.scale = head**-0.5
 
     def run(self, parts: list[Tensor], dropout: float = 0.0) -> Tensor:
-        how = {"causal": self.causal, "factor": self.factor, "dropout": dropout}
-        return attend_short(parts, self.queries, self.keys, **how)
+        how = {"causal": self.causal, "factor": self.scale, "dropout": dropout}
+        return attend_varlen(parts, self.queries, self.keys, **how)
 
     def both(self, parts: list[Tensor], dropout: float = 0.0) -> list[Tensor]:
         """What is found, and the slopes of the parts."""
         found = self.run(parts, dropout)
-        return [found, *torch.autograd.grad(found, parts, self.slope.to(found.dtype))]
+        return [found, *torch.autograd.grad(found, parts, self.grad.to(found.dtype))]
 
     def formula(self, parts: list[Tensor], dropout: float, seed: Tensor) -> list[Tensor]:
-        how = {"causal": self.causal, "factor": self.factor, "dropout": dropout, "seed": seed}
-        found = plain_short(parts, self.queries, self.keys, **how)
-        return [found, *torch.autograd.grad(found, parts, self.slope.to(found.dtype))]
+        how = {"causal": self.causal, "factor": self.scale, "dropout": dropout, "seed": seed}
+        found = plain_attend_varlen(parts, self.queries, self.keys, **how)
+        return [found, *torch.autograd.grad(found, parts, self.grad.to(found.dtype))]
 
 
 def leaves(tensors: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
@@ -126,11 +137,11 @@ def errors(found: list[Tensor], wanted: list[Tensor]) -> list[float]:
     return [gap if gap == gap else float("inf") for gap in gaps]
 
 
-def check() -> Facts:
+def check() -> Records:
     """Every kernel against its formula in float64, whatever was not written poisoned with NaN."""
     torch.use_deterministic_algorithms(True, warn_only=True)  # fills new tensors with NaN
     seed = torch.tensor([0x1234_5678_9ABC], device=CUDA)
-    for module in (attention, norm):
+    for module in (varlen_attention, fused_add_norm):
         module.draw_seed = lambda _: seed  # type: ignore[attr-defined]
     yield from _check_attention(seed)
     yield from _check_norm(seed)
@@ -139,31 +150,31 @@ def check() -> Facts:
     yield from _check_sums()
 
 
-def _check_attention(seed: Tensor) -> Facts:
-    apart = Plan(whole=None)
+def _check_attention(seed: Tensor) -> Records:
+    apart = TilePlan(whole=None)
     usual = itertools.product(KINDS, [(64, torch.bfloat16)], (0.0, 0.2))
     heads = [(head, torch.bfloat16) for head in (32, 48, 128)]
     others = itertools.product(("causal", "cross"), [*heads, (64, torch.float16)], (0.0,))
     for kind, (head, dtype), dropout in itertools.chain(usual, others):
-        case = Case(kind, 2000, head=head)
+        case = AttentionCase(kind, 2000, head=head)
         parts = leaves(case.parts, dtype)
         wanted = case.formula(leaves(parts, torch.float64), dropout, seed)
-        for name, plans in (("whole", {}), ("apart", {attention.lanes_of(head): apart})):
-            with mock.patch.dict(attention.PLANS, plans):
+        for name, plans in (("whole", {}), ("apart", {varlen_attention.tile_width(head): apart})):
+            with mock.patch.dict(varlen_attention.TILE_PLANS, plans):
                 gaps = errors(case.both(parts, dropout), wanted)
             what = {"kernel": "attention", "kind": kind, "head": head, "dtype": str(dtype)}
             what |= {"dropout": dropout, "slopes": name}
             yield {**what, "gaps": gaps, "ok": max(gaps) < 1e-2}
 
 
-def _check_norm(seed: Tensor) -> Facts:
+def _check_norm(seed: Tensor) -> Records:
     shapes = itertools.product((512, 1024, 384), (torch.float32, torch.bfloat16), (0.0, 0.2))
     for width, stream, dropout in shapes:
         inputs = [torch.randn(ROWS, width, device=CUDA).to(stream)]
         inputs += [torch.randn(ROWS, width, device=CUDA).to(torch.bfloat16)]
         inputs += [torch.randn(width, device=CUDA) for _ in range(3)]
         inputs = [x.requires_grad_() for x in inputs]
-        slopes = [torch.randn(ROWS, width, device=CUDA) for _ in range(2)]
+        output_grads = [torch.randn(ROWS, width, device=CUDA) for _ in range(2)]
         precise = leaves(inputs, torch.float64)
 
         def grads(out: tuple[Tensor, ...], given: list[Tensor], ways: list[Tensor]) -> list[Tensor]:
@@ -172,49 +183,55 @@ def _check_norm(seed: Tensor) -> Facts:
 
         x, y, weight, shift, bias = inputs
         px, py, pw, ps, pb = precise
-        wanted = plain_add_then_norm(px, py, Norm(pw, ps), bias=pb, dropout=dropout, seed=seed)
-        pre = add_then_norm(x, y, Norm(weight, shift), bias=bias, dropout=dropout)
-        gaps = errors(grads(pre, inputs, slopes), grads(wanted, precise, slopes))
-        wanted = plain_add_then_norm(px, py, Norm(pw, ps), bias=pb, dropout=dropout, seed=seed)
-        post = add_norm(x, y, Norm(weight, shift), bias=bias, dropout=dropout)
-        gaps += errors(grads((post,), inputs, slopes[1:]), grads(wanted[1:], precise, slopes[1:]))
+        wanted = plain_add_norm_with_sum(
+            px, py, LayerNormParams(pw, ps), bias=pb, dropout=dropout, seed=seed
+        )
+        pre = add_norm_with_sum(x, y, LayerNormParams(weight, shift), bias=bias, dropout=dropout)
+        gaps = errors(grads(pre, inputs, output_grads), grads(wanted, precise, output_grads))
+        wanted = plain_add_norm_with_sum(
+            px, py, LayerNormParams(pw, ps), bias=pb, dropout=dropout, seed=seed
+        )
+        post = add_norm(x, y, LayerNormParams(weight, shift), bias=bias, dropout=dropout)
+        gaps += errors(
+            grads((post,), inputs, output_grads[1:]), grads(wanted[1:], precise, output_grads[1:])
+        )
         what = {"kernel": "norm", "width": width, "stream": str(stream), "dropout": dropout}
         yield {**what, "gaps": gaps, "ok": max(gaps) < 1e-2}
 
 
-def _check_loss() -> Facts:
+def _check_loss() -> Records:
     for size, dtype in itertools.product((VOCABULARY, 8_001), (torch.bfloat16, torch.float16)):
         logits = (3 * torch.randn(257, size, device=CUDA)).to(dtype)
         labels = torch.randint(size, (257,), device=CUDA)
-        labels[::10] = losses.IGNORED
+        labels[::10] = losses.IGNORE_INDEX
         precise = logits.double()
-        wanted = losses.plain_slopes_(precise, labels, 0.1)
-        found = losses.smoothed_slopes_(logits, labels, 0.1)
+        wanted = losses.plain_cross_entropy_and_grad_(precise, labels, 0.1)
+        found = losses.cross_entropy_and_grad_(logits, labels, 0.1)
         gaps = errors([*found, logits], [*wanted, precise])
         what = {"kernel": "loss", "size": size, "dtype": str(dtype)}
         yield {**what, "gaps": gaps, "ok": max(gaps) < 1e-2}
 
 
-def _check_bend() -> Facts:
+def _check_bend() -> Records:
     sizes = [(ROWS, WIDTH), (4 * WIDTH, WIDTH), (4 * WIDTH,)]
     inputs = [torch.randn(size, device=CUDA) / 8 for size in sizes]
     halves = leaves(inputs, torch.bfloat16)
     precise = leaves(halves, torch.float64)
-    slope = torch.randn(ROWS, 4 * WIDTH, device=CUDA).to(torch.bfloat16)
+    grad = torch.randn(ROWS, 4 * WIDTH, device=CUDA).to(torch.bfloat16)
     found, wanted = linear_relu(*halves), plain_linear_relu(*precise)
-    mine = [found, *torch.autograd.grad(found, halves, slope)]
-    gaps = errors(mine, [wanted, *torch.autograd.grad(wanted, precise, slope.double())])
+    mine = [found, *torch.autograd.grad(found, halves, grad)]
+    gaps = errors(mine, [wanted, *torch.autograd.grad(wanted, precise, grad.double())])
     yield {"kernel": "bend", "gaps": gaps, "ok": max(gaps) < 2e-2}
 
 
-def _check_sums() -> Facts:
+def _check_sums() -> Records:
     for width, rows in itertools.product((WIDTH, 3 * WIDTH, 100), (7, ROWS, TOKENS)):
         x = torch.randn(rows, width, device=CUDA).to(torch.bfloat16)
-        gaps = errors([sums.sum_rows(x)], [sums.plain_sum_rows(x.double())])
+        gaps = errors([column_sum.column_sums(x)], [column_sum.plain_column_sums(x.double())])
         yield {"kernel": "sums", "width": width, "rows": rows, "gaps": gaps, "ok": max(gaps) < 1e-4}
 
 
-def tries() -> list[tuple[Plan, bool]]:
+def tries() -> list[tuple[TilePlan, bool]]:
     """Plans that differ in one kernel, and whether it is one of the backward pass."""
     found = [(USUAL._replace(forward=tiles), False) for tiles in FORWARD]
     return found + [(USUAL._replace(whole=tiles), True) for tiles in WHOLE]
@@ -222,9 +239,9 @@ def tries() -> list[tuple[Plan, bool]]:
 
 def warm(number: int) -> None:
     """Compile the kernels of a try, for whoever comes later."""
-    attention.PLANS[HEAD], backward = tries()[number]
+    varlen_attention.TILE_PLANS[HEAD], backward = tries()[number]
     for kind in ("causal", "full"):
-        case = Case(kind, TOKENS)
+        case = AttentionCase(kind, TOKENS)
         parts = leaves(case.parts, torch.bfloat16)
         if backward:
             case.both(parts)
@@ -232,16 +249,16 @@ def warm(number: int) -> None:
             case.run(parts)
 
 
-def time_plan(plan: Plan, cases: list[Case], *, backward: bool) -> list[float]:
+def time_plan(plan: TilePlan, cases: list[AttentionCase], *, backward: bool) -> list[float]:
     """Milliseconds of each case."""
-    attention.PLANS[HEAD] = plan
+    varlen_attention.TILE_PLANS[HEAD] = plan
     times = []
     for case in cases:
         parts = leaves(case.parts, torch.bfloat16)
         if backward:
             found = case.run(parts)
-            slope = case.slope.to(found.dtype)
-            work = partial(torch.autograd.grad, found, parts, slope, retain_graph=True)
+            grad = case.grad.to(found.dtype)
+            work = partial(torch.autograd.grad, found, parts, grad, retain_graph=True)
             times.append(milliseconds(work))
             continue
         with torch.no_grad():
@@ -249,7 +266,7 @@ def time_plan(plan: Plan, cases: list[Case], *, backward: bool) -> list[float]:
     return times
 
 
-def tune(file: Path) -> Facts:
+def tune(file: Path) -> Records:
     """The quickest tiles for heads of 64, over all kinds of attention; kept in `file`."""
     began = time.perf_counter()
     try:
@@ -258,8 +275,10 @@ def tune(file: Path) -> Facts:
     except Exception as error:  # they are compiled below then, one by one
         yield {"not compiled ahead": repr(error)[:300]}
     yield {"compiled in seconds": time.perf_counter() - began}
-    cases = [Case(kind, TOKENS, alike=True, mean=mean) for kind in KINDS for mean in LENGTHS]
-    quickest: dict[bool, tuple[float, Plan]] = {}
+    cases = [
+        AttentionCase(kind, TOKENS, alike=True, mean=mean) for kind in KINDS for mean in LENGTHS
+    ]
+    quickest: dict[bool, tuple[float, TilePlan]] = {}
     for plan, backward in tries():
         tiles = plan.whole or plan.queries if backward else plan.forward
         what = {"tiles": tiles, "backward": backward, "whole": plan.whole is not None}
@@ -282,15 +301,15 @@ def use_plan(file: Path) -> None:
         raw = json.loads(file.read_text())
         forward, queries, keys = (Tiles(*one) for one in raw[:3])
         whole = None if raw[3] is None else Tiles(*raw[3])
-        attention.PLANS[64] = Plan(forward, queries, keys, whole)
+        varlen_attention.TILE_PLANS[64] = TilePlan(forward, queries, keys, whole)
 
 
-def time_attention() -> Facts:
+def time_attention() -> Records:
     """Ours beside torch's flash attention for packed sentences, and its own for padded ones."""
     for kind, alike in itertools.product(KINDS, (False, True)):
-        case = Case(kind, TOKENS, alike=alike)
+        case = AttentionCase(kind, TOKENS, alike=alike)
         parts = leaves(case.parts, torch.bfloat16)
-        moved = 2 * sum(part.numel() for part in parts) + 2 * case.slope.numel()
+        moved = 2 * sum(part.numel() for part in parts) + 2 * case.grad.numel()
         what = {"kind": kind, "alike": alike, "floor_ms": moved / BYTES}
         ways: list[tuple[str, Callable[[], Tensor], list[Tensor]]] = [
             ("ours", partial(case.run, parts), parts),
@@ -299,22 +318,22 @@ def time_attention() -> Facts:
         ]
         for name, run, given in ways:
             try:
-                yield {**what, "who": name, **_both_ways(run, given, case.slope)}
+                yield {**what, "who": name, **_both_ways(run, given, case.grad)}
             except Exception as error:
                 yield {**what, "who": name, "failed": str(error)[:300]}
 
 
-def _both_ways(run: Callable[[], Tensor], given: list[Tensor], slope: Tensor) -> dict[str, float]:
+def _both_ways(run: Callable[[], Tensor], given: list[Tensor], grad: Tensor) -> dict[str, float]:
     with torch.no_grad():
         forward = milliseconds(run)
     found = run()
-    slope = slope.to(found.dtype) if slope.shape == found.shape else torch.randn_like(found)
-    back = partial(torch.autograd.grad, found, given, slope, retain_graph=True)
+    grad = grad.to(found.dtype) if grad.shape == found.shape else torch.randn_like(found)
+    back = partial(torch.autograd.grad, found, given, grad, retain_graph=True)
     return {"forward_ms": forward, "backward_ms": milliseconds(back)}
 
 
-def _torchs(case: Case) -> Iterator[tuple[str, Callable[[], Tensor], list[Tensor]]]:
-    flat = leaves([x.contiguous() for x in attention.apart(case.parts)], torch.bfloat16)
+def _torchs(case: AttentionCase) -> Iterator[tuple[str, Callable[[], Tensor], list[Tensor]]]:
+    flat = leaves([x.contiguous() for x in varlen_attention.split_qkv(case.parts)], torch.bfloat16)
 
     def varlen() -> Tensor:
         offsets = case.queries.offsets, case.keys.offsets
@@ -327,7 +346,7 @@ def _torchs(case: Case) -> Iterator[tuple[str, Callable[[], Tensor], list[Tensor
     rectangles = []
     for x, rows in zip(flat, (case.queries, case.keys, case.keys), strict=True):
         blank = x.new_zeros((len(rows.offsets) - 1) * rows.longest, *x.shape[1:])
-        blank[rows.places] = x.detach()
+        blank[rows.indices] = x.detach()
         rectangles.append(blank.view(-1, rows.longest, *x.shape[1:]).requires_grad_())
     sizes = case.keys.offsets.diff()
     mask = (torch.arange(case.keys.longest, device=CUDA) < sizes[:, None])[:, None, None]
@@ -341,63 +360,63 @@ def _torchs(case: Case) -> Iterator[tuple[str, Callable[[], Tensor], list[Tensor
     yield "scaled_dot_product_attention, padded", padded, rectangles
 
 
-def time_norm() -> Facts:
+def time_norm() -> Records:
     """norm(x + dropout(y)) of 25,000 rows: ours, eager and compiled."""
     x, y = (torch.randn(TOKENS, WIDTH, device=CUDA, dtype=torch.bfloat16) for _ in range(2))
     weight, shift = torch.ones(WIDTH, device=CUDA), torch.zeros(WIDTH, device=CUDA)
     given = [z.requires_grad_() for z in (x, y, weight, shift)]
-    slope = torch.randn_like(x)
+    grad = torch.randn_like(x)
 
     def eager() -> Tensor:
         added = x + F.dropout(y, 0.1)
         return F.layer_norm(added, (WIDTH,), weight.to(added), shift.to(added))
 
     def ours() -> Tensor:
-        return add_norm(x, y, Norm(weight, shift), dropout=0.1)
+        return add_norm(x, y, LayerNormParams(weight, shift), dropout=0.1)
 
     floor = {
         "floor_forward_ms": 3 * 2 * x.numel() / BYTES,
         "floor_backward_ms": 10 * x.numel() / BYTES,
     }
     for name, run in (("eager", eager), ("compiled", torch.compile(eager))):
-        yield {"who": name, **floor, **_both_ways(run, given, slope)}
+        yield {"who": name, **floor, **_both_ways(run, given, grad)}
     sizes = (1024, 2), (1024, 4), (2048, 4), (2048, 8), (4096, 8)  # others spill registers
     for (cells, warps), programs in itertools.product(sizes, (264, 528, 1056)):
-        norm.tiles = norm.Tiles(cells, warps, programs)
-        yield {"who": "ours", "tiles": list(norm.tiles), **_both_ways(ours, given, slope)}
+        fused_add_norm.tiles = fused_add_norm.Tiles(cells, warps, programs)
+        yield {"who": "ours", "tiles": list(fused_add_norm.tiles), **_both_ways(ours, given, grad)}
 
 
-def time_bend() -> Facts:
+def time_bend() -> Records:
     """max(0, x Wᵀ + b) of 25,000 rows, 512 to 2,048: ours and eager."""
     sizes = [(TOKENS, WIDTH), (4 * WIDTH, WIDTH), (4 * WIDTH,)]
     given = leaves([torch.randn(size, device=CUDA) / 8 for size in sizes], torch.bfloat16)
-    slope = torch.randn(TOKENS, 4 * WIDTH, device=CUDA)
-    eager = _both_ways(partial(plain_linear_relu, *given), given, slope)
+    grad = torch.randn(TOKENS, 4 * WIDTH, device=CUDA)
+    eager = _both_ways(partial(plain_linear_relu, *given), given, grad)
     yield {"who": "eager", **eager}
     for rows, cols, programs in itertools.product((8, 16, 32), (128, 256), (33, 66, 132)):
-        bend.tiles = bend.Tiles(rows, cols, 4, programs)
-        ours = _both_ways(partial(linear_relu, *given), given, slope)
-        yield {"who": "ours", "tiles": list(bend.tiles), **ours}
+        fused_linear_relu.tiles = fused_linear_relu.Tiles(rows, cols, 4, programs)
+        ours = _both_ways(partial(linear_relu, *given), given, grad)
+        yield {"who": "ours", "tiles": list(fused_linear_relu.tiles), **ours}
 
 
-def time_sums() -> Facts:
+def time_sums() -> Records:
     """The sum of 25,000 rows, as wide as queries, keys and values: ours and torch's."""
     x = torch.randn(TOKENS, 3 * WIDTH, device=CUDA, dtype=torch.bfloat16)
-    spent = milliseconds(partial(sums.plain_sum_rows, x))
+    spent = milliseconds(partial(column_sum.plain_column_sums, x))
     yield {"who": "torch", "ms": spent, "floor_ms": 2 * x.numel() / BYTES}
     for rows, cols, programs in itertools.product((16, 32, 64), (64, 128), (24, 48, 96)):
-        sums.first = sums.Tiles(rows, cols, 4, programs)
-        spent = milliseconds(partial(sums.sum_rows, x))
-        yield {"who": "ours", "tiles": list(sums.first), "ms": spent}
+        column_sum.first_pass_tiles = column_sum.Tiles(rows, cols, 4, programs)
+        spent = milliseconds(partial(column_sum.column_sums, x))
+        yield {"who": "ours", "tiles": list(column_sum.first_pass_tiles), "ms": spent}
     few = torch.randn(528, 3 * WIDTH, device=CUDA)
-    yield {"who": "torch, few", "ms": milliseconds(partial(sums.plain_sum_rows, few))}
+    yield {"who": "torch, few", "ms": milliseconds(partial(column_sum.plain_column_sums, few))}
     for rows, cols, warps in itertools.product((64, 128, 256), (16, 32), (4, 8)):
-        sums.last = sums.Tiles(rows, cols, warps, 1)
-        spent = milliseconds(partial(sums.sum_rows, few))
-        yield {"who": "ours, few", "tiles": list(sums.last), "ms": spent}
+        column_sum.last_pass_tiles = column_sum.Tiles(rows, cols, warps, 1)
+        spent = milliseconds(partial(column_sum.column_sums, few))
+        yield {"who": "ours, few", "tiles": list(column_sum.last_pass_tiles), "ms": spent}
 
 
-def time_loss() -> Facts:
+def time_loss() -> Records:
     """Loss and slopes of logits that are there, and the whole output layer in chunks."""
     labels = torch.randint(VOCABULARY, (TOKENS,), device=CUDA)
     chunk = torch.randn(4096, VOCABULARY, device=CUDA, dtype=torch.bfloat16)
@@ -406,7 +425,7 @@ def time_loss() -> Facts:
     tried = [losses.Tiles(each=each) for each in (32, 64, 128)]
     tried += [losses.Tiles(cols, warps, 0) for cols, warps in ((2048, 4), (4096, 4), (4096, 8))]
     for losses.tiles in tried:
-        work = partial(losses.smoothed_slopes_, chunk, labels[: len(chunk)], 0.1)
+        work = partial(losses.cross_entropy_and_grad_, chunk, labels[: len(chunk)], 0.1)
         yield {"who": "ours", "tiles": list(losses.tiles), "ms": milliseconds(work)}
     losses.tiles = losses.Tiles()
     features = torch.randn(TOKENS, WIDTH, device=CUDA, dtype=torch.bfloat16)
@@ -433,12 +452,12 @@ def _chunks(features: Tensor, matrix: Tensor, labels: Tensor, rows: int) -> None
     for first in range(0, len(features), rows):
         some = slice(first, first + rows)
         logits = features[some] @ matrix.T
-        losses.smoothed_slopes_(logits, labels[some], 0.1)
+        losses.cross_entropy_and_grad_(logits, labels[some], 0.1)
         torch.mm(logits, matrix, out=to_features[some])
         to_matrix += logits.T @ features[some]
 
 
-def ceilings() -> Facts:
+def ceilings() -> Records:
     """What the machine can do: a copy and a product of bfloat16 matrices."""
     a, b = (torch.randn(8192, 8192, device=CUDA, dtype=torch.bfloat16) for _ in range(2))
     product = 2 * 8192**3 / milliseconds(partial(torch.mm, a, b)) / 1e9

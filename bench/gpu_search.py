@@ -18,21 +18,23 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from bench.peers.contract import Shape
-from bench.peers.proof import prove_equal
-from bench.peers.stepping import wait_for
-from bench.stages import Facts
-from regard.attention import cache, multihead
-from regard.decoding import loop, many, steady
-from regard.decoding.many import Member, search_many
+from bench.peers.contract import ModelShape
+from bench.peers.logit_check import check_same_logits
+from bench.peers.training_loop import wait_for_device
+from bench.stages import Records
+from regard.attention import kv_cache, multihead
+from regard.decoding import batch_search
+from regard.decoding.batch_search import SearchMember, search_many
+from regard.decoding.gpu import static_graph
+from regard.decoding.search import loop
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
-from regard.kernels import available
+from regard.kernels import dispatch
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
-from regard.models.transformer import TransformerSettings
+from regard.models.translation.transformer import TransformerSettings
 from regard.nouns import Hypothesis
 from regard.settings import Settings
-from regard.text.special import EOS, PAD
+from regard.text.special_tokens import EOS, PAD
 
 Ids = list[list[int]]
 
@@ -44,7 +46,7 @@ TRIAL = 8
 """Batches on which a size of them is tried."""
 FEWEST = 1000
 """Sentences on which it is tried at the least."""
-KERNELS = {"glance", "choice", "onward"}
+SDPA_BACKENDS = {"decode_attention", "topk_logits", "beam_update"}
 """Of a step, which are tried one by one first."""
 STEPS = 20
 """That are looked into."""
@@ -54,25 +56,25 @@ COUNTED = 20, 40
 """Tokens of two searches by whose difference launches are counted."""
 
 
-class Prepared(Settings):
+class StageInputs(Settings):
     """What is needed of a run, in plain values; its weights lie beside it."""
 
     model: TransformerSettings
-    shape: Shape
+    shape: ModelShape
     length_penalty: float
     sources: tuple[tuple[int, ...], ...]
     """Without EOS."""
 
 
 @dataclass(frozen=True)
-class Task:
+class StageConfig:
     """What is asked for, and where things lie between stages."""
 
     asked: argparse.Namespace
     precision: str
 
     @classmethod
-    def of(cls, asked: argparse.Namespace) -> "Task":
+    def of(cls, asked: argparse.Namespace) -> "StageConfig":
         """Its precision is the last word of the stage's name, if it has one."""
         last = asked.stage.split()[-1]
         return cls(asked, last if last in ("float32", "bfloat16") else "float32")
@@ -91,8 +93,8 @@ class Task:
         return load_file(self.folder / WEIGHTS)
 
     @cached_property
-    def prepared(self) -> Prepared:
-        return Prepared.model_validate_json((self.folder / "task.json").read_text("utf-8"))
+    def prepared(self) -> StageInputs:
+        return StageInputs.model_validate_json((self.folder / "task.json").read_text("utf-8"))
 
     @property
     def settings(self) -> DecodingSettings:
@@ -118,11 +120,11 @@ class Task:
         return model
 
 
-def stage(name: str, task: Task) -> Facts:
+def stage(name: str, task: StageConfig) -> Records:
     """What a stage finds."""
-    available.disabled.update(task.asked.without)
+    dispatch.disabled.update(task.asked.without)
     torch.set_float32_matmul_precision(task.asked.products)
-    kinds: dict[str, Callable[[Task], Facts]] = {
+    kinds: dict[str, Callable[[StageConfig], Records]] = {
         "prepare": prepare,
         "regard": time_ours,
         "Hugging": time_theirs,
@@ -131,17 +133,17 @@ def stage(name: str, task: Task) -> Facts:
     return kinds[name.split()[0]](task)
 
 
-def prepare(task: Task) -> Facts:
+def prepare(task: StageConfig) -> Records:
     """Write what the other stages need of a run, unless it is there."""
     asked = task.asked
     if asked.model is not None:
-        taken = import_module("bench.peers.exporting").take_run(asked.model)
+        taken = import_module("bench.peers.run_export").load_exportable_run(asked.model)
         run = taken.run
         lines = (asked.lines or run.folder.data / "train.source.txt").read_text("utf-8")
         ids = run.tokenizers.source.encode(lines.splitlines())
         fit = [row for row in ids if 0 < len(row) <= min(LONGEST, run.model.limit or LONGEST)]
         apart = max(1, len(fit) // asked.sentences)
-        prepared = Prepared(
+        prepared = StageInputs(
             model=run.recipe.model,
             shape=taken.shape,
             length_penalty=taken.length_penalty,
@@ -157,22 +159,22 @@ def prepare(task: Task) -> Facts:
     yield {"sentences": len(found), "source_tokens": tokens, "device": device, "torch": TORCH}
 
 
-def time_ours(task: Task) -> Facts:
+def time_ours(task: StageConfig) -> Records:
     """Our own search at each budget; then at the best one what single ideas are worth."""
     model, sources = task.model(), list(map(list, task.prepared.sources))
     settings = task.settings
 
     def search(budget: int) -> list[list[Hypothesis]]:
-        return search_many([Member(model, sources)], settings, budget=budget)
+        return search_many([SearchMember(model, sources)], settings, budget=budget)
 
-    first = partial(search_many, [Member(model, sources[:100])], settings, budget=4096)
-    for kernel in KERNELS:
+    first = partial(search_many, [SearchMember(model, sources[:100])], settings, budget=4096)
+    for kernel in SDPA_BACKENDS:
         try:
-            with _without(*KERNELS - {kernel}):
+            with _without(*SDPA_BACKENDS - {kernel}):
                 first()
         except Exception as error:
             yield {"failed": f"with our kernel {kernel}, which is left out now: {error!r}"[:500]}
-            available.disabled.add(kernel)
+            dispatch.disabled.add(kernel)
     first()  # whatever comes once
     rates: dict[int, float] = {}
     for budget in task.asked.budgets:
@@ -200,20 +202,20 @@ def time_ours(task: Task) -> Facts:
 @contextmanager
 def _without(*kernels: str) -> Iterator[None]:
     """What these kernels do is done by their plain twins."""
-    added = set(kernels) - available.disabled
-    available.disabled.update(added)
+    added = set(kernels) - dispatch.disabled
+    dispatch.disabled.update(added)
     try:
         yield
     finally:
-        available.disabled.difference_update(added)
+        dispatch.disabled.difference_update(added)
 
 
 @contextmanager
 def _plain_products() -> Iterator[None]:
     """Attention in steps by two plain products, as on CPUs."""
-    own = mock.patch.object(cache, "fits_few", _fits)
+    own = mock.patch.object(kv_cache, "fits_few", _fits)
     cross = mock.patch.object(multihead, "fits_few", _fits)
-    with _without("glance"), own, cross:
+    with _without("decode_attention"), own, cross:
         yield
 
 
@@ -224,7 +226,7 @@ def _fits(queries: Tensor) -> bool:
 @contextmanager
 def _waiting() -> Iterator[None]:
     """The host waits for each step."""
-    waits = [mock.patch.object(one, "lateness", return_value=0) for one in (loop, steady)]
+    waits = [mock.patch.object(one, "lateness", return_value=0) for one in (loop, static_graph)]
     with waits[0], waits[1]:
         yield
 
@@ -239,17 +241,17 @@ def _crowded(share: float) -> Iterator[None]:
 @contextmanager
 def _unrecorded() -> Iterator[None]:
     """The host asks for each step of the end, too."""
-    with mock.patch.object(many, "_recorder", return_value=None):
+    with mock.patch.object(batch_search, "_make_capturer", return_value=None):
         yield
 
 
 VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
-    "torch's attention": partial(_without, "glance"),
-    "without choice": partial(_without, "choice"),
-    "without onward": partial(_without, "onward"),
-    "without choice and onward": partial(_without, "choice", "onward"),
-    "without bend": partial(_without, "bend"),
-    "without norm": partial(_without, "norm"),
+    "torch's attention": partial(_without, "decode_attention"),
+    "without choice": partial(_without, "topk_logits"),
+    "without onward": partial(_without, "beam_update"),
+    "without choice and onward": partial(_without, "topk_logits", "beam_update"),
+    "without bend": partial(_without, "fused_linear_relu"),
+    "without norm": partial(_without, "fused_add_norm"),
     "attention by plain products": _plain_products,
     "waiting each step": _waiting,
     "end not recorded": _unrecorded,
@@ -259,9 +261,11 @@ VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
 }
 
 
-def _timed(task: Task, search: Callable[[], list[list[Hypothesis]]]) -> tuple[dict[str, Any], Ids]:
+def _timed(
+    task: StageConfig, search: Callable[[], list[list[Hypothesis]]]
+) -> tuple[dict[str, Any], Ids]:
     """How fast a search is, and its best answers."""
-    wait_for(task.device)
+    wait_for_device(task.device)
     if task.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(task.device)
     began = time.perf_counter()
@@ -274,7 +278,7 @@ def _timed(task: Task, search: Callable[[], list[list[Hypothesis]]]) -> tuple[di
     return fact, answers
 
 
-def _rate(task: Task, sentences: int, tokens: int, seconds: float) -> dict[str, Any]:
+def _rate(task: StageConfig, sentences: int, tokens: int, seconds: float) -> dict[str, Any]:
     return {
         "precision": task.precision,
         "sentences": sentences,
@@ -285,7 +289,7 @@ def _rate(task: Task, sentences: int, tokens: int, seconds: float) -> dict[str, 
     }
 
 
-def _small_steps(task: Task, model: AnyModel, sources: Ids) -> Facts:
+def _small_steps(task: StageConfig, model: AnyModel, sources: Ids) -> Records:
     """What a step takes when hardly anything is to be done in it: the work of the host."""
     for name in ("all kernels", "without choice", "without onward", "without choice and onward"):
         with VARIANTS.get(name, nullcontext)(), _unrecorded():
@@ -300,30 +304,32 @@ def _small_steps(task: Task, model: AnyModel, sources: Ids) -> Facts:
         }
 
 
-def _of_length(task: Task, model: AnyModel, sources: Ids, length: int) -> list[list[Hypothesis]]:
+def _of_length(
+    task: StageConfig, model: AnyModel, sources: Ids, length: int
+) -> list[list[Hypothesis]]:
     """Search for so many tokens and no fewer."""
     limit = RuleSettings(excluded="lost", max_length=length, max_length_offset=length)
     beam = task.settings.beam.model_copy(update={"stop": "limit"})
     settings = task.settings.model_copy(update={"rules": limit, "beam": beam})
-    return search_many([Member(model, sources)], settings, budget=10**6)
+    return search_many([SearchMember(model, sources)], settings, budget=10**6)
 
 
-def _count(task: Task, search: Callable[[], object]) -> int:
+def _count(task: StageConfig, search: Callable[[], object]) -> int:
     """Kernels and copies that a search starts; on a CPU operations, of whatever kind."""
     cuda, kinds = task.device.type == "cuda", torch.profiler.ProfilerActivity
     with torch.profiler.profile(activities=[kinds.CUDA if cuda else kinds.CPU]) as found:
         search()
-        wait_for(task.device)
+        wait_for_device(task.device)
     on_device = [e for e in found.key_averages() if not cuda or e.device_type.name == "CUDA"]
     return sum(event.count for event in on_device)
 
 
-def time_theirs(task: Task) -> Facts:
+def time_theirs(task: StageConfig) -> Records:
     """`generate` with each size of batches on a part, then with the best on all."""
     theirs = import_module("bench.peers.hugging_face")
     given = task.prepared
     model = theirs.convert(given.shape, task.weights)
-    prove_equal(
+    check_same_logits(
         task.plain_model(), given.shape.vocabulary, lambda batch: theirs.logits(model, batch)
     )
     model = model.to(task.device, getattr(torch, task.precision))
@@ -333,7 +339,7 @@ def time_theirs(task: Task) -> Facts:
     def run(rows: Sequence[list[int]], size: int) -> tuple[dict[str, Any], Ids]:
         order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
         answers: dict[int, list[int]] = {}
-        wait_for(task.device)
+        wait_for_device(task.device)
         began = time.perf_counter()
         for first in range(0, len(order), size):
             places = order[first : first + size]
@@ -371,7 +377,7 @@ def until_eos(said: list[int]) -> list[int]:
     return [token for token in row if token != PAD]
 
 
-def _compare(task: Task, theirs: Ids) -> Facts:
+def _compare(task: StageConfig, theirs: Ids) -> Records:
     """How many answers are the same, and the first that are not."""
     if not task.file("answers").is_file():
         return
@@ -386,7 +392,7 @@ def _compare(task: Task, theirs: Ids) -> Facts:
     }
 
 
-def profile(task: Task) -> Facts:
+def profile(task: StageConfig) -> Records:
     """Where the first steps at our best budget spend their time: kernels, and gaps between them."""
     model, sources = task.model(), list(map(list, task.prepared.sources))
     best = task.file("best")
@@ -398,10 +404,10 @@ def profile(task: Task) -> Facts:
     some = sources[: max(1, budget // (task.asked.beam * (len(longest) + 1)))]
 
     def search() -> None:
-        search_many([Member(model, some)], settings, budget=10**9)
+        search_many([SearchMember(model, some)], settings, budget=10**9)
 
     search()
-    wait_for(task.device)
+    wait_for_device(task.device)
     cuda = task.device.type == "cuda"
     kinds = torch.profiler.ProfilerActivity
     began = time.perf_counter()
@@ -409,7 +415,7 @@ def profile(task: Task) -> Facts:
     plain = time.perf_counter() - began
     with torch.profiler.profile(activities=[kinds.CPU, *([kinds.CUDA] if cuda else [])]) as found:
         search()
-        wait_for(task.device)
+        wait_for_device(task.device)
     events = found.key_averages()
     on_device = [
         (

@@ -16,17 +16,17 @@ from unittest import mock
 
 import torch
 
-from bench.gpu_search import Ids, Task, until_eos
-from bench.peers import is_here
-from bench.peers.stepping import wait_for
-from bench.stages import Facts
-from regard.decoding import chains as chains_module
-from regard.decoding.chains import Chains
-from regard.decoding.many import Member, search_many
-from regard.kernels import available
-from regard.kernels.graphs import Again, Graphs
+from bench.gpu_search import Ids, StageConfig, until_eos
+from bench.peers import is_installed
+from bench.peers.training_loop import wait_for_device
+from bench.stages import Records
+from regard.decoding.batch_search import SearchMember, search_many
+from regard.decoding.gpu import cuda_graph_cache as chains_module
+from regard.decoding.gpu.cuda_graph_cache import CudaGraphCache
+from regard.kernels import dispatch
+from regard.kernels.cuda_graphs import CudaGraphs, EagerReplay
 from regard.models.contracts import AnyModel
-from regard.text.special import EOS
+from regard.text.special_tokens import EOS
 
 BATCHES = 10
 """Of each size."""
@@ -38,15 +38,15 @@ ROOM = 1 << 40
 Search = Callable[[Ids], Ids]
 
 
-def stage(name: str, task: Task) -> Facts:
+def stage(name: str, task: StageConfig) -> Records:
     """What the stage finds: of each size, how long a batch takes in each way."""
-    available.disabled.update(task.asked.without)
+    dispatch.disabled.update(task.asked.without)
     model, where = task.model(), task.device
-    recorder = Graphs(where) if where.type == "cuda" else Again()
-    chains = Chains([model], task.prepared.shape.vocabulary, recorder, ROOM)
+    capturer = CudaGraphs(where) if where.type == "cuda" else EagerReplay()
+    chains = CudaGraphCache([model], task.prepared.shape.vocabulary, capturer, ROOM)
     first = partial(_ours, task, model, None)
     replayed = partial(_ours, task, model, chains)
-    theirs = _theirs(task) if is_here("hugging_face") else None
+    theirs = _theirs(task) if is_installed("hugging_face") else None
     with mock.patch.object(chains_module, "ROWS", 10**9):  # which is to be chosen by this
         for size in task.asked.small:
             given = batches(task.prepared.sources, size)
@@ -65,12 +65,12 @@ def batches(sources: Sequence[Sequence[int]], size: int) -> list[Ids]:
     ]
 
 
-def _ours(task: Task, model: AnyModel, chains: Chains | None, batch: Ids) -> Ids:
-    found = search_many([Member(model, batch)], task.settings, budget=10**9, crew=chains)
+def _ours(task: StageConfig, model: AnyModel, chains: CudaGraphCache | None, batch: Ids) -> Ids:
+    found = search_many([SearchMember(model, batch)], task.settings, budget=10**9, pool=chains)
     return [list(best[0].tokens) for best in found]
 
 
-def _theirs(task: Task) -> Search:
+def _theirs(task: StageConfig) -> Search:
     """The peer's search, without a cache of ours."""
     peer = import_module("bench.peers.hugging_face")
     model = peer.convert(task.prepared.shape, task.weights)
@@ -84,29 +84,31 @@ def _theirs(task: Task) -> Search:
     return search
 
 
-def _timed(task: Task, search: Search, batch: Ids) -> tuple[float, Ids]:
+def _timed(task: StageConfig, search: Search, batch: Ids) -> tuple[float, Ids]:
     """Milliseconds, and what was found."""
-    wait_for(task.device)
+    wait_for_device(task.device)
     began = time.perf_counter()
     found = search(batch)
     return 1e3 * (time.perf_counter() - began), found
 
 
-def _record(task: Task, chains: Chains, given: Sequence[Ids], replayed: Search) -> dict[str, Any]:
+def _record(
+    task: StageConfig, chains: CudaGraphCache, given: Sequence[Ids], replayed: Search
+) -> dict[str, Any]:
     """What it takes to record the searches for all batches."""
-    before, free = (chains.steps, chains.held), _free(task.device)
+    before, free = (chains.steps, chains.bytes_held), _free(task.device)
     spent, passes, last = 0.0, 0, -1
     while passes < 2 or (chains.steps > last and passes < PASSES):
         last = chains.steps
         spent += sum(_timed(task, replayed, batch)[0] for batch in given)
         passes += 1
-    settled = sum(_timed(task, replayed, batch)[0] for batch in given)
+    with_choices = sum(_timed(task, replayed, batch)[0] for batch in given)
     return {
         "small": len(given[0]),
         "precision": task.precision,
         "graphs": chains.steps - before[0],
-        "recording_s": round((spent - passes * settled) / 1e3, 3),
-        "held_mb": (chains.held - before[1]) / 1e6,
+        "recording_s": round((spent - passes * with_choices) / 1e3, 3),
+        "held_mb": (chains.bytes_held - before[1]) / 1e6,
         "device_mb": (free - _free(task.device)) / 1e6,
         "not_recorded": chains.failed,
     }
@@ -117,7 +119,7 @@ def _free(where: torch.device) -> int:
     return torch.cuda.mem_get_info(where)[0] if where.type == "cuda" else 0
 
 
-def _compare(task: Task, given: Sequence[Ids], ways: dict[str, Search]) -> Facts:
+def _compare(task: StageConfig, given: Sequence[Ids], ways: dict[str, Search]) -> Records:
     """How long a batch takes in each way, and whether all find the same."""
     spent: dict[str, list[float]] = {who: [] for who in ways}
     found: dict[str, list[Ids]] = {}

@@ -13,22 +13,22 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from bench.made_up import MEAN, made_up_batches
 from bench.paper import BASE, TOKENS, hours_at
-from bench.peers.contract import Setup, Shape
-from bench.peers.fresh import fresh
-from bench.peers.stepping import SMOOTHING, Stepper, wait_for
-from bench.stages import Facts
-from regard.batching.buckets import Buckets
-from regard.kernels import available
-from regard.kernels.graphs import Again, Graphs
+from bench.peers.contract import ModelShape, PeerConfig
+from bench.peers.regard_model import build_fresh_model
+from bench.peers.training_loop import SMOOTHING, PeerTrainer, wait_for_device
+from bench.stages import Records
+from bench.synthetic_batches import MEAN, synthetic_batches
+from regard.batching.shape_buckets import ShapeBuckets
+from regard.kernels import dispatch
+from regard.kernels.cuda_graphs import CudaGraphs, EagerReplay
 from regard.models.build import FAMILIES
 from regard.models.contracts import AnyModel
-from regard.training.captured import CapturedStep
-from regard.training.expert_use import ExpertUse
+from regard.training.expert_load import ExpertLoad
+from regard.training.gpu.cuda_graph_step import CudaGraphStep
 from regard.training.loss import batch_loss
 from regard.training.optimizer import OptimizerSettings, build_optimizer
-from regard.training.step import Learning, PlainStep, Step
+from regard.training.step import EagerStep, StepContext, TrainingStep
 from regard.types import Batch
 
 CUDA = torch.device("cuda")
@@ -39,14 +39,14 @@ WARM, TIMED = 6, 24
 class Work(NamedTuple):
     """A model, and what it learns from."""
 
-    shape: Shape
+    shape: ModelShape
     tokens: int
     """Positions a side of a batch."""
     mean: float = MEAN
     """Tokens of a sentence."""
 
     def batches(self, count: int) -> list[Batch]:
-        return made_up_batches(count, self.tokens, self.shape.vocabulary, mean=self.mean)
+        return synthetic_batches(count, self.tokens, self.shape.vocabulary, mean=self.mean)
 
     def flops(self, batch: Batch) -> float:
         """Of a step on a batch, forward and backward: the products, those of attention included."""
@@ -61,7 +61,7 @@ class Work(NamedTuple):
 
 
 LARGE = Work(BASE, TOKENS)
-SMALL = Work(Shape(), 4096, 14.0)
+SMALL = Work(ModelShape(), 4096, 14.0)
 """As Multi30k's sentences are."""
 
 
@@ -77,7 +77,7 @@ def timed(step: Learner, work: Work, given: list[Batch], *, rehearsals: int = 0)
     began = time.perf_counter()
     for batch in given * rehearsals + given[:WARM]:
         last = step(batch)
-    wait_for(CUDA)
+    wait_for_device(CUDA)
     warm = time.perf_counter() - began
     torch.cuda.reset_peak_memory_stats()
     rounds = []
@@ -86,7 +86,7 @@ def timed(step: Learner, work: Work, given: list[Batch], *, rehearsals: int = 0)
         for batch in given[WARM:]:
             last = step(batch)
         asked = time.perf_counter() - began
-        wait_for(CUDA)
+        wait_for_device(CUDA)
         rounds.append(time.perf_counter() - began)
     spent, tokens = sorted(rounds)[1], sum(batch.num_tokens for batch in given[WARM:])
     flops = sum(work.flops(batch) for batch in given[WARM:])
@@ -102,8 +102,8 @@ def timed(step: Learner, work: Work, given: list[Batch], *, rehearsals: int = 0)
     }
 
 
-def setup(*, compiled: bool) -> Setup:
-    return Setup("bfloat16", device=CUDA.type, compiled=compiled)
+def setup(*, compiled: bool) -> PeerConfig:
+    return PeerConfig("bfloat16", device=CUDA.type, compiled=compiled)
 
 
 def ours(
@@ -111,40 +111,40 @@ def ours(
     *,
     compiled: Literal["nothing", "model", "loss"] = "nothing",
     without: tuple[str, ...] = (),
-) -> Stepper:
+) -> PeerTrainer:
     """Our model, without some of the kernels; what is compiled of it may include the loss."""
-    available.disabled.update(without)
+    dispatch.disabled.update(without)
     torch.manual_seed(1)
-    model = fresh(work.shape).to(CUDA)
+    model = build_fresh_model(work.shape).to(CUDA)
 
     def loss(batch: Batch) -> Tensor:
-        return batch_loss(model, batch, SMOOTHING).minimised / batch.num_tokens
+        return batch_loss(model, batch, SMOOTHING).loss / batch.num_tokens
 
     if compiled == "model":  # and not the loss, which is made in chunks then
-        model.teach = torch.compile(model.teach, dynamic=True)  # type: ignore[method-assign]
-    return Stepper(model, loss, setup(compiled=compiled == "loss"))
+        model.training_features = torch.compile(model.training_features, dynamic=True)  # type: ignore[method-assign]
+    return PeerTrainer(model, loss, setup(compiled=compiled == "loss"))
 
 
-def theirs(work: Work, *, compiled: bool) -> Stepper:
+def theirs(work: Work, *, compiled: bool) -> PeerTrainer:
     """Hugging Face's model, padded, with the same loss of the same positions."""
     torch.manual_seed(1)
     peer = import_module("bench.peers.hugging_face")
-    stepper: Stepper = peer.open_trainer(work.shape, setup(compiled=compiled))
+    stepper: PeerTrainer = peer.open_trainer(work.shape, setup(compiled=compiled))
     return stepper
 
 
-def profile() -> Facts:
+def profile() -> Records:
     """Which kernels the time of a captured step goes to."""
     _, work = captured_step(LARGE, graphs=True)
     learn, given = CapturedLearner(work), LARGE.batches(4)
     for batch in given * 2:
         learn(batch)
-    wait_for(CUDA)
+    wait_for_device(CUDA)
     activities = [torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as seen:
         for batch in given:
             learn(batch)
-        wait_for(CUDA)
+        wait_for_device(CUDA)
     events = sorted(seen.key_averages(), key=lambda event: -event.self_device_time_total)
     total = sum(event.self_device_time_total for event in events)
     launches = sum(event.count for event in events if event.self_device_time_total)
@@ -161,33 +161,33 @@ def profile() -> Facts:
 
 def captured_step(
     work: Work = SMALL, *, graphs: bool, dropout: float = 0.1, without: tuple[str, ...] = ()
-) -> tuple[AnyModel, CapturedStep]:
+) -> tuple[AnyModel, CudaGraphStep]:
     """A model, and what teaches it, without some of the kernels."""
-    available.disabled.update(without)
+    dispatch.disabled.update(without)
     torch.manual_seed(1)
-    model = fresh(replace(work.shape, dropout=dropout)).to(CUDA).train()
+    model = build_fresh_model(replace(work.shape, dropout=dropout)).to(CUDA).train()
     return model, capture(learning_of(model), work.tokens, graphs=graphs)
 
 
-def learning_of(model: AnyModel) -> Learning:
+def learning_of(model: AnyModel) -> StepContext:
     """What a step of ours works on."""
     settings = OptimizerSettings()
-    return Learning(
+    return StepContext(
         model,
         partial(batch_loss, smoothing=SMOOTHING),
         build_optimizer(model, settings),
         None,
         torch.zeros(2, device=CUDA, dtype=torch.float64),
-        ExpertUse(),
+        ExpertLoad(),
         settings.clip_norm,
         partial(torch.autocast, CUDA.type, torch.bfloat16),
     )
 
 
-def capture(learning: Learning, tokens: int, *, graphs: bool) -> CapturedStep:
+def capture(context: StepContext, tokens: int, *, graphs: bool) -> CudaGraphStep:
     """A step of batches of at most `tokens` positions a side."""
-    buckets = Buckets(tokens, learning.model.packs, learning.model.limit)
-    return CapturedStep(learning, buckets, Graphs(CUDA) if graphs else Again(), _refuse)
+    buckets = ShapeBuckets(tokens, context.model.supports_packing, context.model.limit)
+    return CudaGraphStep(context, buckets, CudaGraphs(CUDA) if graphs else EagerReplay(), _refuse)
 
 
 def _refuse(note: str) -> None:
@@ -198,23 +198,23 @@ def _refuse(note: str) -> None:
 class CapturedLearner:
     """What learns from a batch by graphs, and answers with its loss."""
 
-    def __init__(self, work: CapturedStep) -> None:
+    def __init__(self, work: CudaGraphStep) -> None:
         self.work = work
 
     def __call__(self, batch: Batch) -> Tensor:
-        totals = self.work.learning.totals.zero_()
-        self.work([batch], rate=RATE, step=1)
+        totals = self.work.context.totals.zero_()
+        self.work([batch], lr=RATE, step=1)
         return totals[0] / batch.num_tokens
 
     def shapes(self, given: list[Batch]) -> dict[str, float]:
         """How many there were, and the share of both sides' tokens that is filler."""
         shapes = [self.work.buckets.shape(batch) for batch in given]
         filled = sum(shape.source_tokens + shape.target_tokens for shape in shapes)
-        own = sum(len(batch.places) + len(batch.source_places) for batch in given)
-        return {"shapes": len(self.work.runs), "filler": 1 - own / filled}
+        own = sum(len(batch.places) + len(batch.source_indices) for batch in given)
+        return {"shapes": len(self.work.replays), "filler": 1 - own / filled}
 
 
-EVERY = ("attention", "norm", "bend", "linear", "loss")
+EVERY = ("varlen_attention", "fused_add_norm", "fused_linear_relu", "linear", "cross_entropy")
 STEPS: dict[str, Callable[[Work], Learner]] = {
     "regard, captured": lambda work: CapturedLearner(captured_step(work, graphs=True)[1]),
     "regard, kernels": lambda work: ours(work).step,
@@ -222,7 +222,7 @@ STEPS: dict[str, Callable[[Work], Learner]] = {
     "Hugging Face Marian, compiled": lambda work: theirs(work, compiled=True).step,
     "regard, kernels, all compiled": lambda work: ours(work, compiled="loss").step,
     "regard, captured, all but bend": lambda work: CapturedLearner(
-        captured_step(work, graphs=True, without=("bend",))[1]
+        captured_step(work, graphs=True, without=("fused_linear_relu",))[1]
     ),
     "regard, captured, all but linear": lambda work: CapturedLearner(
         captured_step(work, graphs=True, without=("linear",))[1]
@@ -236,7 +236,7 @@ STEPS: dict[str, Callable[[Work], Learner]] = {
 """By the names that `train_gpu` has for them."""
 
 
-def step(name: str) -> Facts:
+def step(name: str) -> Records:
     """One contender's step on the base model's batches."""
     given, learner = LARGE.batches(WARM + TIMED), STEPS[name](LARGE)
     found = timed(learner, LARGE, given, rehearsals=2)
@@ -245,16 +245,16 @@ def step(name: str) -> Facts:
     yield {"who": name, **found, **more, "hours_for_the_papers_steps": hours}
 
 
-def captured() -> Facts:
+def captured() -> Records:
     """A small model's step: plain, in buckets, captured; and whether capturing changes anything."""
     given = SMALL.batches(60)
     models = []
     for graphs in (False, True):
         model, work = captured_step(graphs=graphs, dropout=0.0)
         for number, batch in enumerate(given[:40]):
-            work([batch], rate=RATE, step=number + 1)
+            work([batch], lr=RATE, step=number + 1)
         models.append([p.detach().clone() for p in model.parameters()])
-        yield {"graphs": graphs, "shapes": len(work.runs), "loss": work.learning.totals.tolist()}
+        yield {"graphs": graphs, "shapes": len(work.replays), "loss": work.context.totals.tolist()}
     gaps = [
         ((a - b).norm() / a.norm().clamp(min=1e-9)).item() for a, b in zip(*models, strict=True)
     ]
@@ -263,16 +263,16 @@ def captured() -> Facts:
     yield from _capture_chance(given)
 
 
-def _capture_times(given: list[Batch]) -> Facts:
+def _capture_times(given: list[Batch]) -> Records:
     yield {"who": "plain", **timed(ours(SMALL).step, SMALL, given)}
     for graphs in (False, True):
         _, work = captured_step(graphs=graphs)
         found = timed(CapturedLearner(work), SMALL, given, rehearsals=2)
         name = "captured" if graphs else "in buckets, not captured"
-        yield {"who": name, **found, "shapes": len(work.runs)}
+        yield {"who": name, **found, "shapes": len(work.replays)}
 
 
-def families() -> Facts:
+def families() -> Records:
     """A step of every family that can be captured, as its settings have it by default."""
     size, given = SMALL.shape.vocabulary, SMALL.batches(8)
     for family, (settings, construct) in FAMILIES.items():
@@ -280,44 +280,44 @@ def families() -> Facts:
             continue
         for way in ("plain", "captured"):
             torch.manual_seed(1)
-            learning = learning_of(construct(settings(), size, size).to(CUDA).train())
-            taught: Step = PlainStep(learning)
+            context = learning_of(construct(settings(), size, size).to(CUDA).train())
+            taught: TrainingStep = EagerStep(context)
             if way == "captured":
-                taught = capture(learning, SMALL.tokens, graphs=True)
+                taught = capture(context, SMALL.tokens, graphs=True)
             try:
                 found = _pace(taught, given)
             except Exception as error:
                 yield {"family": family, "way": way, "failed": repr(error)[:300]}
             else:  # the losses of both ways differ by chance alone
-                yield {"family": family, "way": way, **found, "loss": float(learning.totals[0])}
+                yield {"family": family, "way": way, **found, "loss": float(context.totals[0])}
 
 
-def _pace(taught: Step, given: list[Batch]) -> dict[str, float]:
+def _pace(taught: TrainingStep, given: list[Batch]) -> dict[str, float]:
     """Milliseconds a step takes, and the seconds before it was known."""
     began = time.perf_counter()
     for _ in range(3):
-        wait_for(CUDA)
+        wait_for_device(CUDA)
         last = time.perf_counter()
         for batch in given:
-            taught([batch], rate=RATE, step=1)
-    wait_for(CUDA)
+            taught([batch], lr=RATE, step=1)
+    wait_for_device(CUDA)
     now = time.perf_counter()
     return {"ms_a_step": 1e3 * (now - last) / len(given), "seconds": last - began}
 
 
-def _capture_chance(given: list[Batch]) -> Facts:
+def _capture_chance(given: list[Batch]) -> Records:
     """Whether dropout differs in each replay, and repeats from the same state of the generator."""
     _, work = captured_step(graphs=True)
     batch, seen = given[0], []
-    for group in work.learning.optimizer.param_groups:
+    for group in work.context.optimizer.param_groups:
         group["betas"], group["weight_decay"] = (0.9, 0.98), 0.0
     for _ in range(3):
-        work([batch], rate=0.0, step=1)
+        work([batch], lr=0.0, step=1)
     state = torch.cuda.get_rng_state()
     for turn in range(3):
         if turn == 2:
             torch.cuda.set_rng_state(state)
-        work.learning.totals.zero_()
-        work([batch], rate=0.0, step=1)
-        seen.append(work.learning.totals[0].item())
+        work.context.totals.zero_()
+        work([batch], lr=0.0, step=1)
+        seen.append(work.context.totals[0].item())
     yield {"losses": seen, "ok": seen[0] != seen[1] and seen[0] == seen[2]}

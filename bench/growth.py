@@ -17,24 +17,24 @@ from typing import NamedTuple
 
 import torch
 
-from bench.growth_plot import draw_curves
-from bench.peers.regard_training import Quiet
-from bench.report import Row, Table, begin, console, options, save, tell
-from bench.running import MEBI
+from bench.contenders import MEBI
+from bench.machine_state import measure_machine_state
+from bench.peers.regard_training import SilentReporter
+from bench.report import BenchRow, Table, begin, console, options, save, show_progress
+from bench.scaling_plot import draw_curves
 from bench.statistics import upper_exponent
-from bench.surroundings import look_around
 from regard.batching.collate import collate
-from regard.cli.tables import plain_table
-from regard.decoding.many import Member, search_many
+from regard.cli.display.tables import plain_table
+from regard.decoding.batch_search import SearchMember, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import RunError
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
-from regard.models.transformer import TransformerSettings
-from regard.recipes.assemble import prepare
-from regard.recipes.load import load_recipe
-from regard.recipes.memory import forget_peak, peak_memory
+from regard.models.translation.transformer import TransformerSettings
+from regard.recipes.memory import peak_memory, reset_peak_memory
+from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder
+from regard.recipes.train_run import prepare
 from regard.training.loss import batch_loss
 
 VOCABULARY, LENGTH, SENTENCES, BEAM = 8000, 24, 8, 5
@@ -52,7 +52,7 @@ class Cost(NamedTuple):
     """Held at the most, above what was held before."""
 
 
-class Axis(NamedTuple):
+class ScalingAxis(NamedTuple):
     """One thing that is varied."""
 
     title: str
@@ -62,7 +62,7 @@ class Axis(NamedTuple):
     """A size -> the work to be measured, made ready."""
 
 
-def fresh(vocabulary: int = VOCABULARY) -> AnyModel:
+def build_fresh_model(vocabulary: int = VOCABULARY) -> AnyModel:
     torch.manual_seed(0)
     settings = TransformerSettings(preset="small", norm="pre")
     return build_model(settings, vocabulary, vocabulary, joint=True)
@@ -76,12 +76,12 @@ def made_up(count: int, length: int, vocabulary: int = VOCABULARY) -> list[list[
 
 def learn(count: int, length: int, vocabulary: int = VOCABULARY) -> Callable[[], object]:
     """Forward and backward through one batch."""
-    model = fresh(vocabulary).train()
+    model = build_fresh_model(vocabulary).train()
     sentences = made_up(count, length, vocabulary)
     batch = collate(sentences, sentences)
 
     def step() -> None:
-        torch.autograd.backward(batch_loss(model, batch, 0.1).minimised)
+        torch.autograd.backward(batch_loss(model, batch, 0.1).loss)
         model.zero_grad(set_to_none=True)
 
     return step
@@ -91,7 +91,7 @@ def translate(
     count: int, beam: int, answer: int = LENGTH, source: int = LENGTH
 ) -> Callable[[], object]:
     """Search for answers of one length."""
-    model = fresh().eval()
+    model = build_fresh_model().eval()
     settings = DecodingSettings(
         beam=BeamSettings(size=beam, stop="limit"),
         rules=RuleSettings(
@@ -101,7 +101,7 @@ def translate(
             max_length_offset=answer,
         ),
     )
-    member = Member(model, made_up(count, source))
+    member = SearchMember(model, made_up(count, source))
     return lambda: search_many([member], settings, budget=1 << 30)
 
 
@@ -122,40 +122,46 @@ def read_corpus(pairs: int) -> Callable[[], object]:
             files = f"{{source: {sides['source']}, target: {sides['target']}}}"
             same = ("corpus.split.test=50", "text.source.size=8000")
             recipe = load_recipe("own", [f"corpus.train={files}", *same])
-            prepare(recipe, RunFolder(Path(folder) / "run"), Quiet())
+            prepare(recipe, RunFolder(Path(folder) / "run"), SilentReporter())
 
     return work
 
 
-def axes(*, quick: bool) -> list[Axis]:
+def axes(*, quick: bool) -> list[ScalingAxis]:
     """All that is varied; the sizes double."""
 
     def doubling(first: int, count: int) -> tuple[int, ...]:
         return tuple(first << number for number in range(count - 2 * quick))
 
     return [
-        Axis("training: sentence length", "tokens", doubling(32, 6), lambda n: learn(4, n)),
-        Axis("training: batch", "sentences", doubling(4, 6), lambda n: learn(n, LENGTH)),
-        Axis(
+        ScalingAxis("training: sentence length", "tokens", doubling(32, 6), lambda n: learn(4, n)),
+        ScalingAxis("training: batch", "sentences", doubling(4, 6), lambda n: learn(n, LENGTH)),
+        ScalingAxis(
             "training: vocabulary",
             "pieces",
             doubling(2000, 6),
             lambda n: learn(SENTENCES, LENGTH, n),
         ),
-        Axis(
+        ScalingAxis(
             "translating: source length",
             "tokens",
             doubling(16, 6),
             lambda n: translate(4, BEAM, LENGTH, n),
         ),
-        Axis("translating: answer length", "tokens", doubling(16, 5), lambda n: translate(4, 1, n)),
-        Axis("translating: batch", "sentences", doubling(2, 6), lambda n: translate(n, BEAM)),
-        Axis("translating: beam", "hypotheses", doubling(1, 6), lambda n: translate(SENTENCES, n)),
-        Axis("reading a corpus", "pairs", doubling(4000, 5), read_corpus),
+        ScalingAxis(
+            "translating: answer length", "tokens", doubling(16, 5), lambda n: translate(4, 1, n)
+        ),
+        ScalingAxis(
+            "translating: batch", "sentences", doubling(2, 6), lambda n: translate(n, BEAM)
+        ),
+        ScalingAxis(
+            "translating: beam", "hypotheses", doubling(1, 6), lambda n: translate(SENTENCES, n)
+        ),
+        ScalingAxis("reading a corpus", "pairs", doubling(4000, 5), read_corpus),
     ]
 
 
-def measure(axis: Axis, size: int, rounds: int) -> list[Cost]:
+def measure(axis: ScalingAxis, size: int, rounds: int) -> list[Cost]:
     """What the work of a size costs, several times, in a process that has held nothing before.
 
     Its memory is that of the first time, above what the model and the sentences take; the seconds
@@ -176,9 +182,9 @@ def measure(axis: Axis, size: int, rounds: int) -> list[Cost]:
     return costs
 
 
-def _measure(axis: Axis, size: int, rounds: int, answer: Connection) -> None:
+def _measure(axis: ScalingAxis, size: int, rounds: int, answer: Connection) -> None:
     work = axis.work(size)
-    forget_peak(CPU)
+    reset_peak_memory(CPU)
     held = peak_memory(CPU)
     work()
     most = (peak_memory(CPU) - held) / MEBI
@@ -190,29 +196,29 @@ def _measure(axis: Axis, size: int, rounds: int, answer: Connection) -> None:
     answer.send(costs)
 
 
-def make_table(axis: Axis, curve: Sequence[Sequence[Cost]]) -> Table:
+def make_table(axis: ScalingAxis, curve: Sequence[Sequence[Cost]]) -> Table:
     """A row for each size, with the most memory that it took."""
     rows = []
     for size, costs in zip(axis.sizes, curve, strict=True):
         most = max(cost.megabytes for cost in costs)
         notes = {"size": str(size), "MB": f"{most:.1f}"}
         seconds = tuple(cost.seconds for cost in costs)
-        rows.append(Row(f"{size:,} {axis.unit}", True, seconds, notes))
+        rows.append(BenchRow(f"{size:,} {axis.unit}", True, seconds, notes))
     return Table(axis.title, "s", tuple(rows), "less")
 
 
 def main() -> None:
     parser = options(__doc__, peers=False, clock=False)
     asked = parser.parse_args()
-    around = look_around()
-    begin(around, {})
+    machine_state = measure_machine_state()
+    begin(machine_state, {})
     torch.set_num_threads(1)
     tables = []
     shown = plain_table("", "sizes", "seconds", "grows as", "MB", right=("grows as",))
     for axis in axes(quick=asked.quick):
         curve = []
         for size in axis.sizes:
-            tell(f"{axis.title}: {size:,} {axis.unit}")
+            show_progress(f"{axis.title}: {size:,} {axis.unit}")
             curve.append(measure(axis, size, asked.rounds))
         tables.append(make_table(axis, curve))
         least = [min(cost.seconds for cost in costs) for costs in curve]
@@ -225,4 +231,4 @@ def main() -> None:
             f"{most[0]:.0f} … {most[-1]:.0f}",
         )
     console.print(shown)
-    save(asked, around, tables, left={}, setting={"threads": 1}, draw=draw_curves)
+    save(asked, machine_state, tables, left={}, setting={"threads": 1}, draw=draw_curves)

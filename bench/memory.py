@@ -18,16 +18,33 @@ from pathlib import Path
 from string import ascii_lowercase
 
 from bench.batches import save_batches
+from bench.contenders import (
+    MEBI,
+    Contender,
+    RoundResults,
+    alternate_rounds,
+    choose,
+    running_contenders,
+)
+from bench.engines import check_model, contenders, engines
 from bench.exports import test_set
-from bench.made_up import made_up_batches
+from bench.machine_state import measure_machine_state
 from bench.plots import draw_bars
-from bench.report import Row, Table, begin, console, options, rows_of, save, show, tell
-from bench.running import MEBI, Contender, Race, choose, started, take_turns
+from bench.report import (
+    BenchRow,
+    Table,
+    begin,
+    console,
+    options,
+    rows_of,
+    save,
+    show,
+    show_progress,
+)
 from bench.start import mebibytes
-from bench.surroundings import look_around
+from bench.synthetic_batches import synthetic_batches
 from bench.train import SMALL
 from bench.train import contenders as trainers
-from bench.translating import check_model, contenders, engines
 from regard.errors import CorpusError, RunError
 
 
@@ -73,7 +90,7 @@ def large_corpus(asked: argparse.Namespace) -> Table:
     if code := os.waitstatus_to_exitcode(status):
         raise RunError(f"{' '.join(command[1:4])} ended with status {code}")
     notes = {"pairs": f"{asked.pairs:,}", "in all": f"{took:.0f} s"}
-    row = Row("regard train", True, (mebibytes(used.ru_maxrss),), notes)
+    row = BenchRow("regard train", True, (mebibytes(used.ru_maxrss),), notes)
     return Table(f"training on {asked.pairs:,} pairs", "peak MB", (row,), "less")
 
 
@@ -84,13 +101,13 @@ def training(asked: argparse.Namespace, left: dict[str, str]) -> Table:
     positions = 1024 if asked.quick else 4096
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "batches.json"
-        save_batches(file, made_up_batches(3, positions, SMALL.vocabulary))
+        save_batches(file, synthetic_batches(3, positions, SMALL.vocabulary))
         task = {"job": "train", "shape": asdict(SMALL), "batches": str(file)}
-        with started(chosen, lambda one: task, tell) as (runners, failed):
-            race = take_turns(runners, {}, asked.rounds, tell)
-    left |= failed | race.dropped
+        with running_contenders(chosen, lambda one: task, show_progress) as (runners, failed):
+            results = alternate_rounds(runners, {}, asked.rounds, show_progress)
+    left |= failed | results.dropped
     title = f"training a small Transformer on WMT's lengths, {positions:,} positions a batch"
-    return _table(title, chosen, race)
+    return _table(title, chosen, results)
 
 
 def translating(asked: argparse.Namespace, left: dict[str, str]) -> Table:
@@ -99,14 +116,16 @@ def translating(asked: argparse.Namespace, left: dict[str, str]) -> Table:
     left |= missing
     pairs = test_set(asked.model, 20 if asked.quick else 200)
     with engines(asked.model, chosen) as (runners, failed):
-        race = take_turns(runners, {"texts": pairs.sources, "beam": 5}, asked.rounds, tell)
-    left |= failed | race.dropped
-    return _table(f"translating {len(pairs.sources)} sentences, beam 5", chosen, race)
+        results = alternate_rounds(
+            runners, {"texts": pairs.sources, "beam": 5}, asked.rounds, show_progress
+        )
+    left |= failed | results.dropped
+    return _table(f"translating {len(pairs.sources)} sentences, beam 5", chosen, results)
 
 
-def _table(title: str, chosen: Sequence[Contender], race: Race) -> Table:
+def _table(title: str, chosen: Sequence[Contender], results: RoundResults) -> Table:
     """The peaks of all who came through."""
-    peaks = {name: [one["peak_mb"] for one in answers] for name, answers in race.answers.items()}
+    peaks = {name: [one["peak_mb"] for one in answers] for name, answers in results.answers.items()}
     return Table(title, "peak MB", rows_of(chosen, peaks, {}), "less")
 
 
@@ -122,9 +141,9 @@ def main() -> None:
         check_model(asked)
     if asked.pairs is None:
         asked.pairs = 20_000 if asked.quick else 2_000_000
-    around = look_around()
+    machine_state = measure_machine_state()
     left: dict[str, str] = {}
-    begin(around, left)
+    begin(machine_state, left)
     tables = [training(asked, left)]
     if asked.model:
         tables.append(translating(asked, left))
@@ -134,4 +153,4 @@ def main() -> None:
         show(table)
     for name, why in left.items():
         console.print(f"without {name}: {why}")
-    save(asked, around, tables, left=left, setting={"pairs": asked.pairs}, draw=draw_bars)
+    save(asked, machine_state, tables, left=left, setting={"pairs": asked.pairs}, draw=draw_bars)

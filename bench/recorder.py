@@ -18,17 +18,17 @@ from typing import NamedTuple
 
 import torch
 
-from regard.decoding.many import Member, search_many
-from regard.decoding.observe import Observe, Step, best_so_far
+from regard.decoding.batch_search import SearchMember, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
-from regard.decoding.tree import Growing
-from regard.inspection.record import PARTS, Part
-from regard.inspection.record_search import SearchRecorder
+from regard.decoding.tracing.observer import SearchObserver, SearchStep, best_so_far
+from regard.decoding.tracing.search_tree import SearchTreeObserver
+from regard.inspection.recording.attention_map import PARTS, Part
+from regard.inspection.recording.search_recorder import SearchRecorder
 from regard.models.build import ModelSettings, build_model
-from regard.models.convs2s import ConvS2SSettings
-from regard.models.luong import LuongSettings
-from regard.models.transformer import TransformerSettings
-from regard.types import Watch
+from regard.models.translation.convs2s import ConvS2SSettings
+from regard.models.translation.luong import LuongSettings
+from regard.models.translation.transformer import TransformerSettings
+from regard.types import AttentionHook
 
 VOCABULARY, BUDGET = 8000, 16_384
 MODELS: dict[str, ModelSettings] = {
@@ -38,42 +38,42 @@ MODELS: dict[str, ModelSettings] = {
 }
 
 
-class Onlooker(NamedTuple):
+class Observers(NamedTuple):
     """Who looks on: at attention, and at the search."""
 
-    watch: Watch | None = None
-    observe: Observe | None = None
+    hook: AttentionHook | None = None
+    observe: SearchObserver | None = None
 
 
-class Following(Observe):
+class Following(SearchObserver):
     """Asks after each step what is best."""
 
-    def stepped(self, step: Step, /) -> Collection[int]:
+    def on_step(self, step: SearchStep, /) -> Collection[int]:
         best_so_far(step)
         return ()
 
 
-def recorder(parts: Collection[Part]) -> Onlooker:
+def recorder(parts: Collection[Part]) -> Observers:
     both = SearchRecorder(parts)
-    return Onlooker(both, both)
+    return Observers(both, both)
 
 
-ONLOOKERS: dict[str, Callable[[], Onlooker]] = {
-    "off": Onlooker,
-    "off again": Onlooker,
-    "best so far": lambda: Onlooker(observe=Following()),
-    "tree": lambda: Onlooker(observe=Growing()),
-    "plain formula": lambda: Onlooker(watch=lambda site, weights, /: weights),
+OBSERVERS: dict[str, Callable[[], Observers]] = {
+    "off": Observers,
+    "off again": Observers,
+    "best so far": lambda: Observers(observe=Following()),
+    "tree": lambda: Observers(observe=SearchTreeObserver()),
+    "plain formula": lambda: Observers(hook=lambda site, weights, /: weights),
     "cross attention": lambda: recorder(["cross"]),
     "all attention": lambda: recorder(PARTS),
 }
 
 
-def decode(member: Member, settings: DecodingSettings, onlooker: Onlooker) -> float:
+def decode(member: SearchMember, settings: DecodingSettings, observers: Observers) -> float:
     """Seconds that the search takes, from encoding to the last answer."""
-    watch, observe = onlooker
+    hook, observe = observers
     began = time.process_time()
-    search_many([member], settings, budget=BUDGET, watch=watch, observe=observe)
+    search_many([member], settings, budget=BUDGET, hook=hook, observe=observe)
     return time.process_time() - began
 
 
@@ -98,12 +98,12 @@ def main() -> None:
     print(f"{asked.sentences} sentences, {asked.length} tokens each, beam {asked.beam}")
     for name, model_settings in MODELS.items():
         model = build_model(model_settings, VOCABULARY, VOCABULARY, joint=True).eval()
-        member = Member(model, sources)
-        decode(member, settings, Onlooker())
-        least = dict.fromkeys(ONLOOKERS, float("inf"))
+        member = SearchMember(model, sources)
+        decode(member, settings, Observers())
+        least = dict.fromkeys(OBSERVERS, float("inf"))
         for _ in range(asked.rounds):
-            for how, make in ONLOOKERS.items():
+            for how, make in OBSERVERS.items():
                 least[how] = min(least[how], decode(member, settings, make()))
         print(name)
-        for how in ONLOOKERS:
+        for how in OBSERVERS:
             print(f"  {how:<16}{least[how]:7.3f} s{least[how] / least['off']:7.2f}", flush=True)

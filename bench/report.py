@@ -10,13 +10,13 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from bench.contenders import MIN_ROUNDS, Contender, check_rounds
+from bench.machine_state import MachineState
 from bench.peers import PEERS
-from bench.running import LEAST, Contender, check_rounds
 from bench.statistics import Summary, ratio, summarise
-from bench.surroundings import Surroundings
-from regard.cli.tables import plain_table
+from regard.atomic_io import write_atomic
+from regard.cli.display.tables import plain_table
 from regard.errors import SettingsError
-from regard.files import write_whole
 
 WIDE = 160
 """Columns of a table where nobody says how wide the terminal is: in a file or a log."""
@@ -28,7 +28,7 @@ if not console.is_terminal:
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchRow:
     """What was measured of one contender."""
 
     name: str
@@ -49,11 +49,11 @@ class Table:
 
     title: str
     unit: str
-    rows: tuple[Row, ...]
+    rows: tuple[BenchRow, ...]
     better: str = "more"
     """Whether more or less of the unit is better."""
 
-    def times(self, ours: Row, theirs: Row) -> float:
+    def times(self, ours: BenchRow, theirs: BenchRow) -> float:
         """How many times as good as theirs ours is."""
         pair = (ours, theirs) if self.better == "more" else (theirs, ours)
         return ratio(*(one.figures for one in pair)).median
@@ -106,12 +106,12 @@ def _number(figure: float) -> str:
 
 
 def options(
-    what: str, *, rounds: int = LEAST, peers: bool = True, clock: bool = True
+    what: str, *, rounds: int = MIN_ROUNDS, peers: bool = True, clock: bool = True
 ) -> argparse.ArgumentParser:
     """A parser with the options that all commands have, but for those that would do nothing."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument(
-        "--rounds", type=_rounds, default=rounds, help=f"at least {LEAST} (%(default)s)"
+        "--rounds", type=_rounds, default=rounds, help=f"at least {MIN_ROUNDS} (%(default)s)"
     )
     if peers:
         names = ", ".join(name for name in PEERS if name != "regard")
@@ -151,16 +151,16 @@ def _picture(text: str) -> Path:
     return path
 
 
-def begin(around: Surroundings, left: Mapping[str, str]) -> None:
+def begin(machine_state: MachineState, left: Mapping[str, str]) -> None:
     """Print where figures come from, and who is not here."""
-    for line in around.lines():
+    for line in machine_state.lines():
         console.print(escape(line))
     for name, why in left.items():
         console.print(f"without {escape(name)}: {escape(why)}")
     console.print()
 
 
-def tell(what: str) -> None:
+def show_progress(what: str) -> None:
     """Say on the terminal what is going on, where somebody looks."""
     if console.is_terminal:
         console.print(f"[dim]{escape(what)} …[/dim]", end="\r\033[K")
@@ -168,7 +168,7 @@ def tell(what: str) -> None:
 
 def save(
     asked: argparse.Namespace,
-    around: Surroundings,
+    machine_state: MachineState,
     tables: Sequence[Table],
     *,
     left: Mapping[str, str],
@@ -178,12 +178,12 @@ def save(
     """Write what the options ask for."""
     if asked.json:
         found = {
-            "surroundings": around.write(),
+            "surroundings": machine_state.write(),
             "setting": dict(setting),
             "left_out": dict(left),
             "tables": [table.write() for table in tables],
         }
-        write_whole(asked.json, json.dumps(found, indent=1, ensure_ascii=False).encode())
+        write_atomic(asked.json, json.dumps(found, indent=1, ensure_ascii=False).encode())
         console.print(f"figures in {asked.json}")
     if asked.plot:
         asked.plot.parent.mkdir(parents=True, exist_ok=True)
@@ -195,10 +195,10 @@ def rows_of(
     contenders: Sequence[Contender],
     figures: Mapping[str, Sequence[float]],
     notes: Mapping[str, dict[str, str]],
-) -> tuple[Row, ...]:
+) -> tuple[BenchRow, ...]:
     """A row for each contender that has figures, in the order given."""
     return tuple(
-        Row(one.name, one.ours, tuple(figures[one.name]), notes.get(one.name, {}))
+        BenchRow(one.name, one.ours, tuple(figures[one.name]), notes.get(one.name, {}))
         for one in contenders
         if one.name in figures
     )

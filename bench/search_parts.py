@@ -11,43 +11,48 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bench.gpu_search import Task
-from bench.peers.stepping import wait_for
-from bench.stages import Facts
-from regard.attention.attend import KeyValues, fused
-from regard.kernels import choice, glance, onward
-from regard.kernels.bend import linear_relu, plain_linear_relu
-from regard.text.special import BOS, EOS, PAD
+from bench.gpu_search import StageConfig
+from bench.peers.training_loop import wait_for_device
+from bench.stages import Records
+from regard.attention.attend import KeyValues, fused_attention
+from regard.kernels import beam_update, decode_attention, topk_logits
+from regard.kernels.fused_linear_relu import linear_relu, plain_linear_relu
+from regard.text.special_tokens import BOS, EOS, PAD
 
 Ways = dict[str, Callable[[], Any]]
 
 WIDTH, HIDDEN, HEADS, SIZE = 256, 1024, 4, 8000
 """Of the model, and its vocabulary."""
 GLANCES = [
-    glance.Tiles(),
-    glance.Tiles(precision="ieee"),
-    glance.Tiles(cols=32),
-    glance.Tiles(cols=32, each=2048),
-    glance.Tiles(cols=64),
-    glance.Tiles(cols=64, each=2048),
-    glance.Tiles(each=512),
-    glance.Tiles(stages=1),
-    glance.Tiles(stages=3),
+    decode_attention.Tiles(),
+    decode_attention.Tiles(precision="ieee"),
+    decode_attention.Tiles(cols=32),
+    decode_attention.Tiles(cols=32, each=2048),
+    decode_attention.Tiles(cols=64),
+    decode_attention.Tiles(cols=64, each=2048),
+    decode_attention.Tiles(each=512),
+    decode_attention.Tiles(stages=1),
+    decode_attention.Tiles(stages=3),
 ]
 CHOICES = [
-    choice.Tiles(),
-    choice.Tiles(warps=4),
-    choice.Tiles(cols=4096),
-    choice.Tiles(cols=2048, warps=4),
-    choice.Tiles(each=8),
-    choice.Tiles(each=32),
+    topk_logits.Tiles(),
+    topk_logits.Tiles(warps=4),
+    topk_logits.Tiles(cols=4096),
+    topk_logits.Tiles(cols=2048, warps=4),
+    topk_logits.Tiles(each=8),
+    topk_logits.Tiles(each=32),
 ]
-ONWARDS = [onward.Tiles(), onward.Tiles(warps=1), onward.Tiles(warps=4), onward.Tiles(places=16)]
+ONWARDS = [
+    beam_update.Tiles(),
+    beam_update.Tiles(warps=1),
+    beam_update.Tiles(warps=4),
+    beam_update.Tiles(places=16),
+]
 """How kernels may cut their work; what they do by default comes first."""
 
 
 @torch.inference_mode()
-def stage(name: str, task: Task) -> Facts:
+def stage(name: str, task: StageConfig) -> Records:
     """How long each operation takes in each way."""
     beam, where = task.asked.beam, task.device
     rows = 4 if where.type == "cpu" else 8192
@@ -89,25 +94,34 @@ def _choices(logits: Tensor) -> Ways:
     """The best ways by logits (B, K, V), by our kernels."""
     rows, beam, _ = logits.shape
     totals = torch.zeros(rows, beam, device=logits.device)
-    sayable = choice.Sayable((PAD, BOS), EOS, -1e4, lost=True)
-    if not choice.suits_choice(logits, 2 * beam):
+    token_rules = topk_logits.TokenRules((PAD, BOS), EOS, -1e4, banned_keep_mass=True)
+    if not topk_logits.use_topk_logits(logits, 2 * beam):
         return {}
-    find = partial(choice.best_ways, logits, totals, 2 * beam, sayable)
-    return {f"choice {tiles}": partial(_cut, choice, tiles, find) for tiles in CHOICES}
+    find = partial(topk_logits.topk_continuations, logits, totals, 2 * beam, token_rules)
+    return {f"choice {tiles}": partial(_cut, topk_logits, tiles, find) for tiles in CHOICES}
 
 
 def _onward_ways(rows: int, beam: int, where: torch.device) -> Ways:
     """What follows a choice in the 15th step, by our kernel."""
     real = torch.zeros(rows, 2 * beam, device=where)
-    if not onward.suits_onward(real, beam):
+    if not beam_update.use_beam_update(real, beam):
         return {}
     whole = torch.zeros(rows, 2 * beam, dtype=torch.long, device=where)
     texts, few = whole.new_zeros(rows, beam, 16), real[:, :beam].contiguous()
-    cells = onward.Cells(texts, torch.arange(rows, device=where), real[:, 0].contiguous())
-    known = onward.Known(few, few, texts, few == 0)
-    task = onward.Task(beam, 1, "size", 0.1, EOS, PAD)
-    lead = partial(onward.go_on, onward.Ways(real, whole, whole), cells, known, None, task)
-    return {f"onward {tiles}": partial(_cut, onward, tiles, lead) for tiles in ONWARDS}
+    cells = beam_update.LiveHypotheses(
+        texts, torch.arange(rows, device=where), real[:, 0].contiguous()
+    )
+    known = beam_update.FinishedHypotheses(few, few, texts, few == 0)
+    task = beam_update.BeamUpdateConfig(beam, 1, "size", 0.1, EOS, PAD)
+    lead = partial(
+        beam_update.update_beam,
+        beam_update.Continuations(real, whole, whole),
+        cells,
+        known,
+        None,
+        task,
+    )
+    return {f"onward {tiles}": partial(_cut, beam_update, tiles, lead) for tiles in ONWARDS}
 
 
 def _attention_ways(queries: Tensor) -> Ways:
@@ -117,16 +131,16 @@ def _attention_ways(queries: Tensor) -> Ways:
     for cells in (16, 50, 100, 200):
         kv = KeyValues(*(queries.new_zeros(rows, heads, cells, width) for _ in range(2)))
         hidden = queries.new_zeros(rows, 1, beam, cells)
-        ways[f"fused {cells}"] = partial(fused, queries, kv, hidden == 0, factor=0.125)
+        ways[f"fused {cells}"] = partial(fused_attention, queries, kv, hidden == 0, scale=0.125)
         ways[f"fused, added, {cells}"] = partial(
             F.scaled_dot_product_attention, queries, *kv, attn_mask=hidden, scale=0.125
         )
         scores = partial(torch.matmul, queries, kv.keys.mT)
         ways[f"first of two products {cells}"] = scores
-        if glance.suits_glance(queries):
-            look = partial(glance.glance, queries, *kv, hidden, factor=0.125)
+        if decode_attention.use_decode_attention(queries):
+            look = partial(decode_attention.decode_attention, queries, *kv, hidden, scale=0.125)
             for tiles in GLANCES:
-                ways[f"glance {cells} {tiles}"] = partial(_cut, glance, tiles, look)
+                ways[f"glance {cells} {tiles}"] = partial(_cut, decode_attention, tiles, look)
     return ways
 
 
@@ -136,7 +150,7 @@ def _cut(module: ModuleType, tiles: object, way: Callable[[], Any]) -> None:
         way()
 
 
-def _time_all(task: Task, dtype: str, ways: Ways) -> Facts:
+def _time_all(task: StageConfig, dtype: str, ways: Ways) -> Records:
     count = 2 if task.device.type == "cpu" else 20
     for name, way in ways.items():
         try:
@@ -144,10 +158,10 @@ def _time_all(task: Task, dtype: str, ways: Ways) -> Facts:
         except Exception as error:
             yield {"part": name, "dtype": dtype, "failed": repr(error)[:300]}
             continue
-        wait_for(task.device)
+        wait_for_device(task.device)
         began = time.perf_counter()
         for _ in range(count):
             way()
-        wait_for(task.device)
+        wait_for_device(task.device)
         each = (time.perf_counter() - began) / count
         yield {"part": name, "dtype": dtype, "us": round(1e6 * each, 1)}

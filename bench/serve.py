@@ -25,15 +25,15 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.recipes.prepare import load_data
+from regard.pipelines.translator import load
+from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import RunFolder
-from regard.serving.translator import load
 
 GOAL = 1.5
 """Times as fast that the last number of clients should be answered as the first."""
 
 
-class Measured(NamedTuple):
+class ClientLoad(NamedTuple):
     """What became of the requests of some clients."""
 
     clients: int
@@ -96,7 +96,7 @@ class Connection:
 
 async def measure(
     port: int, expected: dict[str, str], languages: dict[str, str], clients: int, seconds: float
-) -> Measured:
+) -> ClientLoad:
     """Let so many clients ask for so long."""
     took: list[float] = []
     wrong: Counter[str] = Counter()
@@ -121,7 +121,7 @@ async def measure(
         connection.close()
 
     await asyncio.gather(*(ask() for _ in range(clients)))
-    return Measured(clients, time.perf_counter() - began, took, wrong)
+    return ClientLoad(clients, time.perf_counter() - began, took, wrong)
 
 
 def main() -> int:

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-Facts = Iterator[dict[str, Any]]
+Records = Iterator[dict[str, Any]]
 
-LEAST = 10.0
+MIN_STAGE_SECONDS = 10.0
 """Seconds for which it is worth to begin a stage."""
 
 
@@ -32,22 +32,22 @@ def add_options(parser: argparse.ArgumentParser, file: str, seconds: float) -> N
     parser.add_argument("--stage", help=argparse.SUPPRESS)
 
 
-def run_stage(name: str, find: Callable[[], Facts], file: Path) -> int:
+def run_stage(name: str, find: Callable[[], Records], file: Path) -> int:
     """Run a stage here, and add what it finds to `file`; 1 if it fails, or finds a wrong thing."""
     wrong = 0
     with file.open("a", encoding="utf-8") as out:
 
-        def tell(fact: dict[str, Any]) -> None:
+        def record(fact: dict[str, Any]) -> None:
             line = json.dumps({"stage": name, **fact})
             print(line, file=out, flush=True)
             print(line, flush=True)
 
         try:
             for fact in find():
-                tell(fact)
+                record(fact)
                 wrong |= not fact.get("ok", True)
         except Exception as error:
-            tell({"failed": repr(error)[:500], "where": traceback.format_exc()[-1500:]})
+            record({"failed": repr(error)[:500], "where": traceback.format_exc()[-1500:]})
             wrong = 1
     return wrong
 
@@ -59,7 +59,7 @@ def run_stages(
     until, ended = time.monotonic() + seconds, {}
     for name in names:
         left = until - time.monotonic()
-        if left < LEAST:
+        if left < MIN_STAGE_SECONDS:
             ended[name] = "left out"
             continue
         began = time.monotonic()
@@ -72,7 +72,7 @@ def run_stages(
     return ended
 
 
-def read_facts(file: Path) -> list[dict[str, Any]]:
+def read_records(file: Path) -> list[dict[str, Any]]:
     """What stages have found, if any has."""
     lines = file.read_text("utf-8").splitlines() if file.is_file() else []
     return [json.loads(line) for line in lines]

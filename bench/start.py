@@ -12,16 +12,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.contenders import MEBI, MIN_ROUNDS, Contender, check_rounds, choose, environment
+from bench.engines import add_model, check_model, one_thread
 from bench.exports import exported, test_set
+from bench.machine_state import measure_machine_state
 from bench.peers.contract import Clock
 from bench.plots import draw_bars
-from bench.report import Table, begin, console, options, rows_of, save, show, tell
-from bench.running import LEAST, MEBI, Contender, check_rounds, choose, environment
-from bench.surroundings import look_around
-from bench.translating import add_model, check_model, one_thread
+from bench.report import Table, begin, console, options, rows_of, save, show, show_progress
 
 
-class Started(NamedTuple):
+class CommandRun(NamedTuple):
     """What a command took."""
 
     seconds: float
@@ -38,7 +38,16 @@ def command(one: Contender, folder: Path, beam: int) -> list[str]:
             return words
         return [*words, "--engine", "native", "--precision", one.setup.precision]
     setup = json.dumps(asdict(one.setup))
-    return [sys.executable, "-m", "bench.once", one.peer, str(folder), setup, "--beam", str(beam)]
+    return [
+        sys.executable,
+        "-m",
+        "bench.peer_translate",
+        one.peer,
+        str(folder),
+        setup,
+        "--beam",
+        str(beam),
+    ]
 
 
 LAUNCH = """
@@ -54,7 +63,7 @@ print(wall, spent, used.ru_maxrss, os.waitstatus_to_exitcode(status), file=sys.s
 one that started it holds."""
 
 
-def run(words: Sequence[str], line: str, clock: Clock = "wall") -> Started:
+def run(words: Sequence[str], line: str, clock: Clock = "wall") -> CommandRun:
     """Run a command with `line` on its standard input, to its end; seconds are the clock's."""
     done = subprocess.run(
         [sys.executable, "-S", "-c", LAUNCH, *words],
@@ -68,7 +77,7 @@ def run(words: Sequence[str], line: str, clock: Clock = "wall") -> Started:
     if int(status) or not done.stdout.strip():
         raise RuntimeError(f"{' '.join(words[1:4])} ended with status {status}")
     seconds = float(wall if clock == "wall" else processor)
-    return Started(seconds, mebibytes(int(peak)), done.stdout.strip())
+    return CommandRun(seconds, mebibytes(int(peak)), done.stdout.strip())
 
 
 def mebibytes(peak: int) -> float:
@@ -81,21 +90,21 @@ def main() -> None:
     add_model(parser)
     parser.add_argument("--beam", type=int, default=5, help="(%(default)s)")
     asked = parser.parse_args()
-    rounds = LEAST if asked.quick else asked.rounds
+    rounds = MIN_ROUNDS if asked.quick else asked.rounds
     check_rounds(rounds)
     check_model(asked)
-    around = look_around()
+    machine_state = measure_machine_state()
     chosen, left = choose(one_thread(asked.clock), asked.peers)
-    begin(around, left)
+    begin(machine_state, left)
     line = test_set(asked.model, 1).sources[0]
-    found: dict[str, list[Started]] = {one.name: [] for one in chosen}
-    with exported(asked.model, chosen, tell) as exports:
+    found: dict[str, list[CommandRun]] = {one.name: [] for one in chosen}
+    with exported(asked.model, chosen, show_progress) as exports:
         left |= exports.failed
         for number in range(rounds + 1):  # the first fills the system's cache
             for one in chosen:
                 if one.name in left:
                     continue
-                tell(f"round {number} of {rounds}: {one.name}")
+                show_progress(f"round {number} of {rounds}: {one.name}")
                 try:
                     took = run(
                         command(one, exports.folders[one.peer], asked.beam), line, asked.clock
@@ -121,4 +130,6 @@ def main() -> None:
     ]
     for table in tables:
         show(table)
-    save(asked, around, tables, left=left, setting={"model": str(asked.model)}, draw=draw_bars)
+    save(
+        asked, machine_state, tables, left=left, setting={"model": str(asked.model)}, draw=draw_bars
+    )

@@ -25,19 +25,19 @@ from typing import NamedTuple
 
 import torch
 
-from regard.corpora.pairs import Pair
-from regard.inspection.alignment import AlignmentSettings
+from regard.alignment.extraction import AlignmentSettings
+from regard.alignment.run_alignment import best_alignment, read_gold, select_on_validation
+from regard.corpora.corpus import Pair
 from regard.nouns import GoldAlignment
-from regard.recipes.prepare import load_data
-from regard.serving.aligning import best_alignment, choose_on_valid, read_gold
-from regard.serving.markup import Carrier
-from regard.serving.translator import Translator, load
+from regard.pipelines.markup.markup_translator import MarkupTranslator
+from regard.pipelines.translator import Translator, load
+from regard.recipes.prepared_data import load_data
 
 LONGEST = 5
 """Source words that a pair of tags wraps at most."""
 
 
-class Case(NamedTuple):
+class TagCase(NamedTuple):
     """A text with markup, and what should become of it."""
 
     source: str
@@ -46,13 +46,13 @@ class Case(NamedTuple):
     """The same without markup."""
 
 
-def tagged(pair: Pair, gold: GoldAlignment, chance: random.Random) -> Case | None:
+def tagged(pair: Pair, gold: GoldAlignment, chance: random.Random) -> TagCase | None:
     """The pair with tags around words drawn at random; None where no words can be."""
     spans = list(unambiguous(len(pair.source.split()), gold))
     if not spans:
         return None
     here, there = chance.choice(spans)
-    return Case(wrap(pair.source, here), wrap(pair.target, there), pair.target)
+    return TagCase(wrap(pair.source, here), wrap(pair.target, there), pair.target)
 
 
 def unambiguous(words: int, gold: GoldAlignment) -> Iterator[tuple[range, range]]:
@@ -76,7 +76,7 @@ def wrap(text: str, words: range) -> str:
     return f"{text[:first]}<b>{bare}</b>{text[first + len(bare) :]}"
 
 
-def held(pair: Pair, chance: random.Random) -> Case | None:
+def held(pair: Pair, chance: random.Random) -> TagCase | None:
     """The pair with a placeholder for a name that each side has once; None without one."""
     sides = [re.findall(r"\w+", text) for text in pair]
     names = [
@@ -88,19 +88,19 @@ def held(pair: Pair, chance: random.Random) -> Case | None:
         return None
     name = chance.choice(names)
     source, target = (re.sub(rf"\b{name}\b", "{x}", text) for text in pair)
-    return Case(source, target, pair.target)
+    return TagCase(source, target, pair.target)
 
 
-def measure(carrier: Carrier, cases: Sequence[Case], *, show: int = 0) -> int:
+def measure(carrier: MarkupTranslator, cases: Sequence[TagCase], *, show: int = 0) -> int:
     """How many come out as expected; prints some that do not."""
-    found = [one.text for one in carrier.carry([case.source for case in cases])]
+    found = [one.text for one in carrier.translate_texts([case.source for case in cases])]
     wrong = [(case, text) for case, text in zip(cases, found, strict=True) if text != case.expected]
     for case, text in wrong[:show]:
         print(f"  {case.source}\n    expected {case.expected}\n    found    {text}")
     return len(cases) - len(wrong)
 
 
-def draw(translator: Translator, sentences: int, seed: int) -> tuple[list[Case], list[Case]]:
+def draw(translator: Translator, sentences: int, seed: int) -> tuple[list[TagCase], list[TagCase]]:
     """Cases with tags and cases with placeholders, from the run's test pairs."""
     data = load_data(translator.runs[0].folder)
     chance = random.Random(seed)
@@ -118,7 +118,7 @@ def settings(translator: Translator, *, measured: bool) -> AlignmentSettings:
     """How links are read off."""
     run = translator.runs[0]
     if measured:
-        return choose_on_valid(run, load_data(run.folder)).settings
+        return select_on_validation(run, load_data(run.folder)).settings
     return best_alignment(run)
 
 
@@ -145,10 +145,10 @@ def main() -> None:
         )
     )
     print(f"{asked.run}: links by {chosen}; {same} of {len(tags)} translations are the reference")
-    carrier = Carrier(translator, alignment=chosen)
+    carrier = MarkupTranslator(translator, alignment=chosen)
     right = measure(carrier, tags, show=asked.show)
     print(f"tags: {right} of {len(tags)} in their gold place ({right / len(tags):.1%})")
     for name, names in (("names stand for them", None), ("taken out", ())):
-        carrier = Carrier(translator, alignment=chosen, names=names)
+        carrier = MarkupTranslator(translator, alignment=chosen, names=names)
         right = measure(carrier, holds, show=asked.show)
         print(f"placeholders, {name}: {right} of {len(holds)} right ({right / len(holds):.1%})")

@@ -11,24 +11,24 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bench.batches import multi30k_batches, save_batches
-from bench.made_up import made_up_batches
+from bench.contenders import Contender, alternate_rounds, choose, running_contenders
+from bench.machine_state import measure_machine_state
 from bench.paper import BASE, HOURS, TOKENS, hours_at
-from bench.peers.contract import Clock, Precision, Setup, Shape
+from bench.peers.contract import Clock, ModelShape, PeerConfig, Precision
 from bench.plots import draw_bars
-from bench.report import Table, begin, console, options, rows_of, save, show, tell
-from bench.running import Contender, choose, started, take_turns
+from bench.report import Table, begin, console, options, rows_of, save, show, show_progress
 from bench.statistics import summarise
-from bench.surroundings import look_around
+from bench.synthetic_batches import synthetic_batches
 from regard.types import Batch
 
-SMALL = Shape()
+SMALL = ModelShape()
 
 
 def contenders(device: str, threads: int, clock: Clock = "wall") -> list[Contender]:
     """Everybody who can train, each in the precisions that it has."""
 
     def one(name: str, peer: str, precision: Precision, *, compiled: bool = False) -> Contender:
-        setup = Setup(precision, threads, device=device, compiled=compiled, clock=clock)
+        setup = PeerConfig(precision, threads, device=device, compiled=compiled, clock=clock)
         return Contender(name, peer, setup)
 
     half: Precision = "bfloat16"
@@ -66,31 +66,31 @@ def parse() -> argparse.Namespace:
     return asked
 
 
-def make_batches(asked: argparse.Namespace, shape: Shape) -> list[Batch]:
+def make_batches(asked: argparse.Namespace, shape: ModelShape) -> list[Batch]:
     """One batch to warm up on, and those that are timed."""
     if asked.made_up or asked.device == "cuda":
-        return made_up_batches(asked.batches + 1, asked.batch_tokens, shape.vocabulary)
+        return synthetic_batches(asked.batches + 1, asked.batch_tokens, shape.vocabulary)
     return multi30k_batches(asked.batches + 1, asked.batch_tokens)
 
 
 def main() -> None:
     asked = parse()
-    around = look_around(asked.device)
+    machine_state = measure_machine_state(asked.device)
     shape = SMALL if asked.device == "cpu" else BASE
     chosen, left = choose(contenders(asked.device, asked.threads, asked.clock), asked.peers)
-    begin(around, left)
+    begin(machine_state, left)
     batches = make_batches(asked, shape)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "batches.json"
         save_batches(file, batches)
         task = {"job": "train", "shape": asdict(shape), "batches": str(file)}
-        with started(chosen, lambda one: task, tell) as (runners, failed):
-            race = take_turns(runners, {}, asked.rounds, tell)
-    left |= failed | race.dropped
-    for name, why in (failed | race.dropped).items():
+        with running_contenders(chosen, lambda one: task, show_progress) as (runners, failed):
+            results = alternate_rounds(runners, {}, asked.rounds, show_progress)
+    left |= failed | results.dropped
+    for name, why in (failed | results.dropped).items():
         console.print(f"[red]{name} failed[/red]: {why}")
     figures, notes = {}, {}
-    for name, answers in race.answers.items():
+    for name, answers in results.answers.items():
         figures[name] = [one["tokens"] / one["seconds"] for one in answers]
         hours = hours_at(summarise(figures[name]).median)
         notes[name] = {
@@ -104,10 +104,10 @@ def main() -> None:
         f"100k steps: with this model, of {TOKENS:,} target tokens each; the paper's base "
         f"model took {HOURS} hours on eight P100s"
     )
-    save(asked, around, [table], left=left, setting=asdict(shape), draw=draw_bars)
+    save(asked, machine_state, [table], left=left, setting=asdict(shape), draw=draw_bars)
 
 
-def _title(asked: argparse.Namespace, shape: Shape) -> str:
+def _title(asked: argparse.Namespace, shape: ModelShape) -> str:
     made_up = asked.made_up or asked.device == "cuda"
     corpus = "sentences of WMT's lengths" if made_up else "Multi30k en-de"
     return (

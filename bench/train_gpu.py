@@ -16,7 +16,7 @@ import torch
 
 from bench.paper import HOURS, hours_at
 from bench.paper import STEPS as PAPERS_STEPS
-from bench.stages import Facts, add_options, read_facts, run_stage, run_stages
+from bench.stages import Records, add_options, read_records, run_stage, run_stages
 
 OURS, PEER = "regard, captured", "Hugging Face Marian, compiled"
 STEPS = (
@@ -50,11 +50,11 @@ STAGES = (
 """The right ones first, then what we are asked for, then why it is so."""
 
 
-def stage(name: str, plan: Path) -> Facts:
+def stage(name: str, plan: Path) -> Records:
     """What a stage finds; a kernel can be tried where what a model needs is not installed."""
     parts = import_module("bench.gpu_parts")
     parts.use_plan(plan)
-    own: dict[str, Callable[[], Facts]] = {
+    own: dict[str, Callable[[], Records]] = {
         "ceilings": parts.ceilings,
         "check": parts.check,
         "tune": partial(parts.tune, plan),
@@ -67,7 +67,7 @@ def stage(name: str, plan: Path) -> Facts:
     if name in own:
         return own[name]()
     steps = import_module("bench.gpu_steps")
-    whole: dict[str, Callable[[], Facts]] = {
+    whole: dict[str, Callable[[], Records]] = {
         "captured": steps.captured,
         "profile": steps.profile,
         "families": steps.families,
@@ -97,7 +97,7 @@ def main() -> int:
 
 def summarise(file: Path, ended: dict[str, str]) -> None:
     """The table that comes last."""
-    facts = read_facts(file)
+    facts = read_records(file)
     print("\n" + "\n".join(f"{name}: {how}" for name, how in ended.items()))
     wrong = [fact for fact in facts if not fact.get("ok", True) or "failed" in fact]
     print(f"\nwrong or failed: {len(wrong)}")

@@ -4,13 +4,8 @@ One set of weights in all engines, greedy and with a beam of 5; the BLEU of the 
 timed stands beside their speed.
 """
 
-from bench.exports import test_set
-from bench.plots import draw_bars
-from bench.report import Table, begin, console, options, rows_of, save, show, tell
-from bench.running import choose, take_turns
-from bench.statistics import summarise
-from bench.surroundings import look_around
-from bench.translating import (
+from bench.contenders import alternate_rounds, choose
+from bench.engines import (
     add_model,
     check_model,
     contenders,
@@ -19,6 +14,11 @@ from bench.translating import (
     quality,
     signature,
 )
+from bench.exports import test_set
+from bench.machine_state import measure_machine_state
+from bench.plots import draw_bars
+from bench.report import Table, begin, console, options, rows_of, save, show, show_progress
+from bench.statistics import summarise
 from regard.text.build import load_tokenizers
 
 
@@ -29,20 +29,22 @@ def main() -> None:
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 5], help="(1 5)")
     asked = parser.parse_args()
     check_model(asked)
-    around = look_around()
+    machine_state = measure_machine_state()
     chosen, left = choose(contenders(asked.cores, asked.clock), asked.peers)
-    begin(around, left)
+    begin(machine_state, left)
     pairs = test_set(asked.model, asked.sentences or (60 if asked.quick else 1000))
     target = load_tokenizers(asked.model).target
     tables: list[Table] = []
     with engines(asked.model, chosen) as (runners, failed):
         left |= failed
         for beam in asked.beams:
-            race = take_turns(runners, {"texts": pairs.sources, "beam": beam}, asked.rounds, tell)
-            left |= race.dropped
-            notes = quality(race.answers, pairs.references)
+            results = alternate_rounds(
+                runners, {"texts": pairs.sources, "beam": beam}, asked.rounds, show_progress
+            )
+            left |= results.dropped
+            notes = quality(results.answers, pairs.references)
             sentences, tokens = {}, {}
-            for name, answers in race.answers.items():
+            for name, answers in results.answers.items():
                 said = count_tokens(answers[-1]["texts"], target)
                 sentences[name] = [len(pairs.sources) / one["seconds"] for one in answers]
                 tokens[name] = [said / one["seconds"] for one in answers]
@@ -58,4 +60,6 @@ def main() -> None:
             tables.append(Table(title, "sentences/s", rows))
             show(tables[-1])
     console.print(f"BLEU: {signature()}")
-    save(asked, around, tables, left=left, setting={"model": str(asked.model)}, draw=draw_bars)
+    save(
+        asked, machine_state, tables, left=left, setting={"model": str(asked.model)}, draw=draw_bars
+    )

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from bench.stages import Facts, add_options, read_facts, run_stage, run_stages
+from bench.stages import Records, add_options, read_records, run_stage, run_stages
 from regard.errors import RunError
 
 
@@ -35,11 +35,11 @@ def stages(precisions: Sequence[str]) -> list[str]:
     return [*found, "parts"]
 
 
-def find(name: str, asked: argparse.Namespace) -> Facts:
+def find(name: str, asked: argparse.Namespace) -> Records:
     """What a stage finds."""
-    task = import_module("bench.gpu_search").Task.of(asked)
+    task = import_module("bench.gpu_search").StageConfig.of(asked)
     apart = {"small": "bench.gpu_small", "parts": "bench.search_parts"}
-    found: Facts = import_module(apart.get(name.split()[0], "bench.gpu_search")).stage(name, task)
+    found: Records = import_module(apart.get(name.split()[0], "bench.gpu_search")).stage(name, task)
     return found
 
 
@@ -111,7 +111,7 @@ def main() -> int:
 
 def summarise(file: Path) -> None:
     """The table that comes last."""
-    facts = read_facts(file)
+    facts = read_records(file)
     for fact in facts:
         if "failed" in fact:
             print("FAILED", json.dumps(fact)[:300])

@@ -18,12 +18,12 @@ import time
 import torch
 from torch import Tensor
 
-from bench.peers.stepping import wait_for
-from regard.attention.attend import KeyValues, plain
-from regard.attention.blocks import Span
+from bench.peers.training_loop import wait_for_device
+from regard.attention.attend import KeyValues, plain_attention
+from regard.attention.block_local import SlidingWindow
 from regard.attention.multihead import MultiHeadAttention, merge_heads
 from regard.attention.self_attention import SelfAttention
-from regard.recipes.memory import forget_peak, peak_memory
+from regard.recipes.memory import peak_memory, reset_peak_memory
 from regard.types import Site
 
 WIDTH, HEADS, REPEATS = 256, 4, 3
@@ -32,7 +32,7 @@ KINDS = ("plain", "fused", "window")
 
 
 def attention(kind: str, window: int) -> MultiHeadAttention:
-    span = Span(window, window) if kind == "window" else None
+    span = SlidingWindow(window, window) if kind == "window" else None
     return SelfAttention(WIDTH, HEADS, span=span)
 
 
@@ -40,7 +40,7 @@ def look(kind: str, module: MultiHeadAttention, x: Tensor, mask: Tensor) -> Tens
     """One pass of self-attention of `x` (1, T, D)."""
     queries, kv = module.project_all(x)
     if kind == "plain":
-        mixed = plain(module.score, queries, KeyValues(*kv), mask, site=HERE)
+        mixed = plain_attention(module.score, queries, KeyValues(*kv), mask, site=HERE)
         out: Tensor = module.out(merge_heads(mixed))
         return out
     found: Tensor = module(queries, kv, mask, site=HERE)
@@ -56,14 +56,14 @@ def measure(kind: str, length: int, window: int, device: torch.device) -> tuple[
     mask = torch.ones(1, 1, 1, length, dtype=torch.bool, device=device)
     warm = torch.randn(1, 64, WIDTH, device=device)
     torch.autograd.backward(look("fused", module, warm, mask[..., :64]).sum())  # libraries start
-    forget_peak(device)
+    reset_peak_memory(device)
     before = peak_memory(device)
     torch.autograd.backward(look(kind, module, x, mask).sum())
     taken, best = peak_memory(device) - before, float("inf")
     for _ in range(REPEATS):
         began = now()
         torch.autograd.backward(look(kind, module, x, mask).sum())
-        wait_for(device)
+        wait_for_device(device)
         best = min(best, now() - began)
     return best, taken
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.peers import open_peer
-from bench.peers.contract import Setup, Shape
+from bench.peers.contract import ModelShape, PeerConfig
 
 Do = Callable[[dict[str, Any]], dict[str, Any]]
 """A request -> its answer."""
@@ -24,12 +24,12 @@ def open_training(task: dict[str, Any]) -> Do:
 
     from bench.batches import load_batches
 
-    setup = Setup(**task["setup"])
+    setup = PeerConfig(**task["setup"])
     if setup.device == "cpu":
         torch.set_num_threads(setup.threads)
     torch.manual_seed(1)
     batches = load_batches(Path(task["batches"]))
-    trainer = open_peer(task["peer"]).open_trainer(Shape(**task["shape"]), setup)
+    trainer = open_peer(task["peer"]).open_trainer(ModelShape(**task["shape"]), setup)
 
     def train(_: dict[str, Any]) -> dict[str, Any]:
         return trainer.train(batches)._asdict()
@@ -39,7 +39,7 @@ def open_training(task: dict[str, Any]) -> Do:
 
 def open_translating(task: dict[str, Any]) -> Do:
     """Translate what each request holds: seconds and texts; one by one, where that is asked."""
-    setup = Setup(**task["setup"])
+    setup = PeerConfig(**task["setup"])
     engine = open_peer(task["peer"]).open_engine(Path(task["folder"]), setup)
 
     def translate(request: dict[str, Any]) -> dict[str, Any]:

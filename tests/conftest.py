@@ -5,7 +5,7 @@ import os
 import pytest
 from hypothesis import settings
 
-from regard.serving.translator import load
+from regard.pipelines.translator import load
 from tiny import train_tiny
 
 pytest_plugins = ["browser"]  # the fixture `chromium`

@@ -7,9 +7,9 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.inspection import plot_letters
-from regard.inspection.plot import save_figure
-from regard.inspection.record import Attention, Axis
+from regard.inspection.plots import fonts
+from regard.inspection.plots.maps import save_figure
+from regard.inspection.recording.attention_map import AttentionMaps, Axis
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -22,14 +22,16 @@ def made_up(rows, columns, *, part="cross", layers=2, heads=3):
         for side in (rows, columns)
     ]
     weights = (2 * torch.randn(layers, heads, *map(len, sides))).softmax(-1)
-    return Attention(part, weights, *(Axis(side, side, tuple(range(len(side)))) for side in sides))
+    return AttentionMaps(
+        part, weights, *(Axis(side, side, tuple(range(len(side)))) for side in sides)
+    )
 
 
 @pytest.fixture
 def no_fonts(monkeypatch):
     """A machine that has no font but matplotlib's own, and of which nothing was said yet."""
-    found = plot_letters.fonts_for, plot_letters._missing_letters, plot_letters._warn_of_script
-    monkeypatch.setattr(plot_letters, "_font_with", lambda letter: None)
+    found = fonts.fonts_for, fonts._missing_characters, fonts._warn_missing_script
+    monkeypatch.setattr(fonts, "_find_font", lambda letter: None)
     for function in found:
         function.cache_clear()
     yield

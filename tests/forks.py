@@ -9,7 +9,9 @@ import torch
 from regard.cli.main import main
 
 _FORKS = multiprocessing.get_context("forkserver")  # a process that has run nothing yet is forked
-_FORKS.set_forkserver_preload(["regard.cli.train", "regard.cli.serve", "regard.cli.compare"])
+_FORKS.set_forkserver_preload(
+    ["regard.cli.commands.train", "regard.cli.commands.serve", "regard.cli.commands.compare"]
+)
 
 
 class Fork:

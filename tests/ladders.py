@@ -4,23 +4,23 @@ from statistics import mean
 
 from typer.testing import CliRunner
 
-from regard.cli import compare
+from regard.cli.commands import compare
 from regard.comparison import flops
-from regard.comparison.folder import ComparisonFolder
-from regard.comparison.ladder import (
-    Costs,
-    Ladder,
+from regard.comparison.comparison_folder import ComparisonFolder
+from regard.comparison.machine import Machine
+from regard.comparison.measurements import MeasuredRow, ReferencePerplexity, RowAlignment, RowScore
+from regard.comparison.results import (
+    ComparisonResults,
     MeanInterval,
     Quarter,
+    SeedSpread,
     Significance,
-    Spread,
-    Standing,
+    SystemCosts,
+    SystemResult,
 )
-from regard.comparison.machine import Machine
-from regard.comparison.measuring import Row, RowAlignment, RowScore, Surprise
 from regard.errors import RegardError
-from regard.recipes import trial
-from regard.recipes.load import dump_recipe
+from regard.recipes import dry_run
+from regard.recipes.recipe_files import dump_recipe
 from tiny import tiny_recipe
 
 MODELS = {
@@ -80,8 +80,8 @@ def start_here(folder: ComparisonFolder, device: str, jobs: int):
 def be_quick(patch):
     """Do all in this process, and time and count but a few steps."""
     patch.setattr(compare, "start_process", start_here)
-    patch.setattr(trial, "SECONDS", 0.0)
-    patch.setattr(trial, "STEPS", 2)
+    patch.setattr(dry_run, "MIN_TIMED_SECONDS", 0.0)
+    patch.setattr(dry_run, "MIN_TIMED_STEPS", 2)
     patch.setattr(flops, "BATCHES", 1)
 
 
@@ -94,7 +94,7 @@ MACHINE = Machine(processor="a processor", device="cpu, 1 thread", system="Linux
 
 
 def made_up_row(label, bleu, *, seed=1, attends=True, flops=2e15, machine=MACHINE, **others):
-    row = Row(
+    row = MeasuredRow(
         label=label,
         seed=seed,
         family="transformer",
@@ -105,7 +105,7 @@ def made_up_row(label, bleu, *, seed=1, attends=True, flops=2e15, machine=MACHIN
         flops=flops,
         seconds=1234.5,
         tokens_per_second=45_678.0,
-        surprise=Surprise(per_token=3.2, per_word=8.125, bits_per_character=0.9),
+        surprise=ReferencePerplexity(per_token=3.2, per_word=8.125, bits_per_character=0.9),
         scores=(
             RowScore(name="BLEU", value=bleu, low=bleu - 1.5, high=bleu + 1.25, signature="b|1"),
             RowScore(name="chrF2", value=bleu + 20, low=1, high=99, signature="c|2"),
@@ -123,25 +123,25 @@ def made_up_row(label, bleu, *, seed=1, attends=True, flops=2e15, machine=MACHIN
 def made_up_standing(label, bleus, lengths, *, p_value=None, **row):
     rows = [made_up_row(label, bleu, seed=seed, **row) for seed, bleu in enumerate(bleus, 1)]
     aligned = [one.alignment.error_rate for one in rows if one.alignment]
-    return Standing(
+    return SystemResult(
         label=label,
         rows=tuple(rows),
         failures=(),
         waiting=0,
-        bleu=Spread.of(bleus),
+        bleu=SeedSpread.of(bleus),
         interval=MeanInterval(low=mean(bleus) - 1.5, high=mean(bleus) + 1.25) if bleus else None,
-        chrf=Spread.of([bleu + 20 for bleu in bleus]),
-        perplexity=Spread.of([one.surprise.per_word for one in rows]),
-        error_rate=Spread.of(aligned),
+        chrf=SeedSpread.of([bleu + 20 for bleu in bleus]),
+        perplexity=SeedSpread.of([one.surprise.per_word for one in rows]),
+        error_rate=SeedSpread.of(aligned),
         by_length=tuple(lengths),
-        costs=Costs.of(rows),
+        costs=SystemCosts.of(rows),
         significance=None if p_value is None else Significance(difference=-1, p_value=p_value),
     )
 
 
 def made_up_ladder(*standings, best=None, at_once=1):
     sizes = ((4, 9, 268, 7.6), (10, 11, 231, 10.5), (12, 14, 262, 12.9), (15, 34, 239, 18.1))
-    return Ladder(
+    return ComparisonResults(
         standings=standings,
         best=best,
         quarters=tuple(

@@ -16,7 +16,7 @@ def given(where, dtype=torch.float32):
     ]
 
 
-def slopes(made, inputs):
+def grads(made, inputs):
     """Those of the inputs, for some slope of what was made of them."""
     ways = torch.randn(made.shape, generator=torch.Generator().manual_seed(1)).to(made)
     return torch.autograd.grad(made, inputs, ways)

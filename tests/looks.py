@@ -2,12 +2,12 @@
 
 import torch
 
-from regard.decoding.tree import Node, SearchTree
-from regard.inspection.document import look_document
-from regard.inspection.look import Look
-from regard.inspection.record import Attention, Axis
-from regard.serving.answer import Answer, Candidate
-from regard.text.special import BOS, EOS
+from regard.decoding.tracing.search_tree import Node, SearchTree
+from regard.engines.native.attention_capture import AttentionCapture
+from regard.inspection.recording.attention_map import AttentionMaps, Axis
+from regard.pipelines.answer import Answer, Candidate
+from regard.pipelines.viewer_document import viewer_document
+from regard.text.special_tokens import BOS, EOS
 
 TREE = (
     (None, "<s>", 0.0, "kept"),
@@ -41,13 +41,15 @@ def make_document(source, target, *, layers=2, heads=3, cut=4, sink=None, others
         "cross": cross,
     }
     axes = {"encoder": (columns, columns), "decoder": (rows, given), "cross": (rows, columns)}
-    named = {part: Attention(part, parts[part], *axes[part]) for part in parts}
+    named = {part: AttentionMaps(part, parts[part], *axes[part]) for part in parts}
     tokens = {"<s>": BOS, "</s>": EOS}
     nodes = tuple(Node(up, tokens.get(piece, 7), p, state) for up, piece, p, state in TREE)
-    look = Look(named, SearchTree(nodes, (6, 7)), tuple(piece for _, piece, _, _ in TREE))
+    look = AttentionCapture(
+        named, SearchTree(nodes, (6, 7)), tuple(piece for _, piece, _, _ in TREE)
+    )
     candidates = tuple(Candidate(text, -0.5 - n, -0.5) for n, text in enumerate((target, *others)))
     places = [(part, a, b) for part in parts for a in range(layers) for b in (None, *range(heads))]
-    return look_document(
+    return viewer_document(
         Answer(source, candidates, attention=look),
         model="made up",
         without=[

@@ -4,10 +4,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from regard.kernels.graphs import Again, CaptureError
+from regard.kernels.cuda_graphs import CaptureError, EagerReplay
 
 
-class Counted(Again):
+class Counted(EagerReplay):
     """Counts what was captured and what was done again."""
 
     def __init__(self, until=float("inf")):

@@ -16,12 +16,12 @@ import httpx
 from fastapi import FastAPI
 
 from forks import Fork
-from regard.serving.server.app import build_app, open_doors
-from regard.serving.server.keys import Keys
-from regard.serving.server.metrics import Metrics
-from regard.serving.server.models import Loading, Models, read_asked
-from regard.serving.server.service import make_service
-from regard.serving.server.settings import ServerSettings
+from regard.server.app import build_app, wrap_in_middleware
+from regard.server.metrics import ServerMetrics
+from regard.server.middleware.api_keys import ApiKeys
+from regard.server.models import LoadOptions, Models, parse_model_spec
+from regard.server.service import make_service
+from regard.server.settings import ServerSettings
 
 PATIENCE = 60.0
 """Seconds that a server may take to start or to stop on a busy machine."""
@@ -31,9 +31,9 @@ class Client:
     """Asks a server in this process, which lives on an event loop in a thread of its own."""
 
     def __init__(self, app: FastAPI, loop: asyncio.AbstractEventLoop) -> None:
-        self.doors, self.service = open_doors(app), app.state.service
+        self.lifecycle, self.service = wrap_in_middleware(app), app.state.service
         self._loop = loop
-        transport = httpx.ASGITransport(self.doors, raise_app_exceptions=False)
+        transport = httpx.ASGITransport(self.lifecycle, raise_app_exceptions=False)
         self._asking = httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
     def request(self, method: str, path: str, **request) -> httpx.Response:
@@ -50,10 +50,10 @@ class Client:
 @contextmanager
 def client(*models, keys=(), **settings) -> Iterator[Client]:
     """A client of a server in this process."""
-    settings, metrics = ServerSettings(**settings), Metrics()
-    asked = [read_asked(str(one)) for one in models]
-    served = Models.load(asked, settings, metrics, Loading(device="cpu"))
-    app = build_app(make_service(served, settings, Keys(keys), metrics))
+    settings, metrics = ServerSettings(**settings), ServerMetrics()
+    specs = [parse_model_spec(str(one)) for one in models]
+    served = Models.load(specs, settings, metrics, LoadOptions(device="cpu"))
+    app = build_app(make_service(served, settings, ApiKeys(keys), metrics))
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from regard.interruption import has_unfinished_work, interruptible
+from regard.interruption import has_running_work, interruptible
 
 IMPORTING = """
 import sys
@@ -39,7 +39,7 @@ def test_what_work_gives_or_raises():
     assert interruptible(lambda: 5) == 5
     with pytest.raises(ZeroDivisionError):
         interruptible(lambda: 1 // 0)
-    assert not has_unfinished_work()
+    assert not has_running_work()
 
 
 def ended(code, number):

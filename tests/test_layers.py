@@ -7,9 +7,9 @@ from pathlib import Path
 from regard.models.build import FAMILIES
 
 ORDER = [
-    {"errors", "interruption", "settings", "streams", "nouns", "types"},
+    {"errors", "interruption", "settings", "iterate", "nouns", "types"},
     {"manifest"},
-    {"files", "kernels"},
+    {"atomic_io", "kernels"},
     {"json_files", "yaml_files"},
     {"text", "attention"},
     {"corpora", "layers"},
@@ -17,8 +17,10 @@ ORDER = [
     {"training", "decoding", "exchange"},
     {"evaluation", "inspection"},
     {"recipes"},
-    {"serving"},
-    {"comparison"},
+    {"alignment"},
+    {"engines"},
+    {"pipelines"},
+    {"server", "comparison"},
     {"cli"},
     {"__init__", "__main__"},
 ]
@@ -63,7 +65,8 @@ def test_no_import_hides_in_a_function():
     assert not hidden, "\n".join(hidden)
 
 
-SHARED = ("kernels", "batching", "decoding", "training", "inspection", "evaluation", "serving")
+SHARED = ("kernels", "batching", "decoding", "training", "inspection", "evaluation")
+SHARED += ("alignment", "engines", "pipelines", "server")
 """Rooms that serve every model alike: kernels, batches, search, loop, recorder, scores, engines."""
 FORMULAS = {("decoding/settings.py", "gnmt")}
 """Called after the paper that has the formula, which any model may use: a length penalty."""

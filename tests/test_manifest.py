@@ -7,8 +7,8 @@ import pytest
 
 from flips import flip
 from regard import manifest
+from regard.atomic_io import atomic_file, remove, remove_tree, write_atomic
 from regard.errors import DamagedError
-from regard.files import remove, remove_tree, whole_file, write_whole
 from regard.manifest import check, create, find, is_intact, list_files, read, rebuild
 
 
@@ -23,20 +23,20 @@ def agrees(root):
     listed = read(root)
     names = {name for name in listed if "#" not in name}
     return set(list_files(root)) <= names and all(
-        manifest.state_of(root / name) in listed[name] for name in names
+        manifest.digest_or_none(root / name) in listed[name] for name in names
     )
 
 
 def test_what_is_written_is_listed_and_what_is_removed_is_not(root):
-    write_whole(root / "a.txt", b"a", {"half": "123"})
-    write_whole(root / "deep" / "er" / "b.txt", b"b")
-    write_whole(root / "metrics.jsonl", b"grows")
-    write_whole(root / "a.txt", b"A", {"half": "456"})
+    write_atomic(root / "a.txt", b"a", {"half": "123"})
+    write_atomic(root / "deep" / "er" / "b.txt", b"b")
+    write_atomic(root / "metrics.jsonl", b"grows")
+    write_atomic(root / "a.txt", b"A", {"half": "456"})
     assert list(read(root)) == ["a.txt", "a.txt#half", "deep/er/b.txt"]
     assert read(root)["a.txt"] == (manifest.digest(b"A"),)
-    assert manifest.changed_parts(root, "a.txt", {"half": "789"}) == ["half"]
-    assert manifest.changed_parts(root, "a.txt", {}) == ["half"]
-    assert manifest.changed_parts(root, "a.txt", {"half": "456"}) == []
+    assert manifest.damaged_parts(root, "a.txt", {"half": "789"}) == ["half"]
+    assert manifest.damaged_parts(root, "a.txt", {}) == ["half"]
+    assert manifest.damaged_parts(root, "a.txt", {"half": "456"}) == []
     assert agrees(root)
     remove(root / "a.txt")
     remove_tree(root / "deep")
@@ -45,7 +45,7 @@ def test_what_is_written_is_listed_and_what_is_removed_is_not(root):
 
 
 def test_a_flipped_bit_is_found_and_a_file_that_nobody_listed_passes(root):
-    write_whole(root / "a.txt", b"abc")
+    write_atomic(root / "a.txt", b"abc")
     (root / "own.txt").write_bytes(b"mine")
     check(root / "own.txt")
     check(root / "a.txt", b"abc")
@@ -61,29 +61,29 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("change", ["new", "replace", "remove"])
 def test_killed_at_any_moment_the_files_agree_with_the_manifest(root, change, monkeypatch):
-    path, replace, moments = root / "a.txt", manifest.replace_durably, 0
+    path, replace, moments = root / "a.txt", manifest.replace_and_sync, 0
     if change != "new":
-        write_whole(path, b"before")
+        write_atomic(path, b"before")
 
     def work():
         if change == "remove":
             remove(path)
         else:
-            write_whole(path, b"after")
+            write_atomic(path, b"after")
 
     for dies_at in range(6):  # each step that changes the folder, before it and after it
         calls = []
 
-        def dying(unfinished, place, calls=calls, dies_at=dies_at):
+        def dying(part_file, place, calls=calls, dies_at=dies_at):
             calls.append(place)
             if len(calls) * 2 - 1 > dies_at:
                 raise Killed
-            replace(unfinished, place)
+            replace(part_file, place)
             if len(calls) * 2 > dies_at:
                 raise Killed
 
-        monkeypatch.setattr(manifest, "replace_durably", dying)
-        monkeypatch.setattr("regard.files.replace_durably", dying)
+        monkeypatch.setattr(manifest, "replace_and_sync", dying)
+        monkeypatch.setattr("regard.atomic_io.replace_durably", dying)
         try:
             work()
         except Killed:
@@ -98,31 +98,31 @@ def test_killed_at_any_moment_the_files_agree_with_the_manifest(root, change, mo
 
 def test_many_write_at_once(root):
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda n: write_whole(root / f"{n % 20}.txt", b"%d" % n), range(60)))
+        list(pool.map(lambda n: write_atomic(root / f"{n % 20}.txt", b"%d" % n), range(60)))
     assert len(read(root)) == 20
     assert agrees(root)
 
 
 def test_one_who_reads_while_another_writes_is_not_misled(root, monkeypatch):
     path = root / "a.txt"
-    write_whole(path, b"old")
+    write_atomic(path, b"old")
     seen = []
 
     def slow(file):
         seen.append(file)
         if len(seen) == 1:  # between the manifest that was read and the file that is
-            write_whole(path, b"new")
+            write_atomic(path, b"new")
         return manifest.digest(path.read_bytes())
 
-    monkeypatch.setattr(manifest, "state_of", slow)
+    monkeypatch.setattr(manifest, "digest_or_none", slow)
     check(path)
     assert len(seen) == 2
 
 
 def test_hidden_folders_and_folders_with_a_manifest_of_their_own_are_not_of_it(root):
-    write_whole(root / ".making" / "a.txt", b"a")
+    write_atomic(root / ".making" / "a.txt", b"a")
     create(root / "export")
-    write_whole(root / "export" / "b.txt", b"b")
+    write_atomic(root / "export" / "b.txt", b"b")
     assert read(root) == {}
     assert list(read(root / "export")) == ["b.txt"]
     rebuild(root, {})
@@ -131,13 +131,13 @@ def test_hidden_folders_and_folders_with_a_manifest_of_their_own_are_not_of_it(r
 
 def test_a_manifest_of_somebody_else_is_left_alone(tmp_path):
     (tmp_path / "manifest.json").write_text('{"name": "my page"}')
-    write_whole(tmp_path / "out" / "a.txt", b"a")
+    write_atomic(tmp_path / "out" / "a.txt", b"a")
     assert find(tmp_path / "out" / "a.txt") is None
     assert (tmp_path / "manifest.json").read_text() == '{"name": "my page"}'
 
 
 def test_a_damaged_manifest(root):
-    write_whole(root / "recipe.yaml", b"name: x")
+    write_atomic(root / "recipe.yaml", b"name: x")
     raw = json.loads((root / "manifest.json").read_text())
     raw["files"]["recipe.yaml"] = ["0" * 64]
     odd = {"recipe.yaml": [{}, 5]}
@@ -159,7 +159,7 @@ def test_stock_is_taken_of_files_alone_whatever_their_names(root):
 
 
 def test_a_name_from_inside_a_run_is_checked_too(root, monkeypatch):
-    write_whole(root / "weights" / "best.bin", b"right")
+    write_atomic(root / "weights" / "best.bin", b"right")
     flip(root / "weights" / "best.bin")
     monkeypatch.chdir(root / "weights")
     with pytest.raises(DamagedError, match=r"best\.bin: not what was written there"):
@@ -167,8 +167,8 @@ def test_a_name_from_inside_a_run_is_checked_too(root, monkeypatch):
 
 
 def test_a_failed_write_changes_nothing(root):
-    write_whole(root / "a.txt", b"old")
-    with pytest.raises(TypeError), whole_file(root / "a.txt") as file:
+    write_atomic(root / "a.txt", b"old")
+    with pytest.raises(TypeError), atomic_file(root / "a.txt") as file:
         file.write("no bytes")
     assert read(root) == {"a.txt": (manifest.digest(b"old"),)}
     assert agrees(root)

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from regard.yaml_files import MAX_SIZE, YamlError, parse_yaml, read_yaml
+from regard.yaml_files import YAML_MAX_SIZE, YamlError, parse_yaml, read_yaml
 
 LEVELS = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9))
 MERGED = "\n".join(
@@ -31,7 +31,7 @@ HOSTILE = {
     "two documents": "a: 1\n---\nb: 2",
     "a control character": "a: \x00",
     "a list without an end": "[1",
-    "more than is read": "#" * (MAX_SIZE + 1),
+    "more than is read": "#" * (YAML_MAX_SIZE + 1),
 }
 
 

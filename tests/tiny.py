@@ -2,10 +2,10 @@
 
 import torch
 
-from regard.recipes.assemble import train
-from regard.recipes.load import make_recipe
+from regard.pipelines.run_evaluation import finish_run
+from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder
-from regard.serving.scoring import finish_run
+from regard.recipes.train_run import train
 
 MODELS = {
     "transformer": {
@@ -81,7 +81,7 @@ def train_tiny(path, *overrides, family="transformer", reporter=None):
         folder,
         device=device,
         reporter=reporter or Quiet(),
-        stop_asked=lambda: False,
+        stop_requested=lambda: False,
     )
     finish_run(folder, progress, device)
     return path

@@ -5,17 +5,17 @@ from typing import NamedTuple
 import torch
 
 from regard.models.build import build_model
-from regard.models.bytenet import ByteNetSettings
 from regard.models.contracts import AnyModel
-from regard.models.convs2s import ConvS2SSettings
-from regard.models.deep_att import DeepAttSettings
-from regard.models.encoder_decoder import EncoderDecoderSettings
-from regard.models.feedback import FeedbackSettings
-from regard.models.gnmt import GnmtSettings
-from regard.models.luong import LuongSettings
-from regard.models.moe import MoeSettings
-from regard.models.rnnsearch import RnnSearchSettings
-from regard.models.transformer import TransformerSettings
+from regard.models.translation.bytenet import ByteNetSettings
+from regard.models.translation.convs2s import ConvS2SSettings
+from regard.models.translation.deep_att import DeepAttSettings
+from regard.models.translation.feedback import FeedbackSettings
+from regard.models.translation.gnmt import GnmtSettings
+from regard.models.translation.luong import LuongSettings
+from regard.models.translation.moe import MoeSettings
+from regard.models.translation.rnn import RnnSettings
+from regard.models.translation.rnnsearch import RnnSearchSettings
+from regard.models.translation.transformer import TransformerSettings
 from regard.types import Padded
 
 B, S, T, V_SOURCE, V_TARGET = 3, 6, 5, 11, 13
@@ -27,7 +27,7 @@ def transformer(settings=TransformerSettings, **given):
 
 
 def rnn(**given):
-    return EncoderDecoderSettings(**({"layers": 2, "width": 8, "embedding": 6} | given))
+    return RnnSettings(**({"layers": 2, "width": 8, "embedding": 6} | given))
 
 
 def luong(attention="global", **given):

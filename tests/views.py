@@ -4,7 +4,7 @@ import re
 from contextlib import contextmanager
 
 from browser import visit
-from regard.inspection.page import write_page
+from regard.inspection.viewer.html_page import write_page
 
 PHONE = {"width": 360, "height": 740}
 SHORT = "la mer est calme ce soir", "the sea is calm this evening"

@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 from bench.peers.contract import Peer
 
 
-class Listed(NamedTuple):
+class PeerPackage(NamedTuple):
     """What is known of a peer before it is imported."""
 
     name: str
@@ -16,16 +16,16 @@ class Listed(NamedTuple):
 
 
 PEERS = {
-    "regard": Listed("regard", "regard"),
-    "hugging_face": Listed("Hugging Face", "transformers"),
-    "opennmt": Listed("CTranslate2", "ctranslate2"),
-    "joey": Listed("JoeyNMT", "joeynmt"),
-    "torch_transformer": Listed("torch.nn.Transformer", "torch"),
+    "regard": PeerPackage("regard", "regard"),
+    "hugging_face": PeerPackage("Hugging Face", "transformers"),
+    "opennmt": PeerPackage("CTranslate2", "ctranslate2"),
+    "joey": PeerPackage("JoeyNMT", "joeynmt"),
+    "torch_transformer": PeerPackage("torch.nn.Transformer", "torch"),
 }
 """Modules of this folder."""
 
 
-def is_here(key: str) -> bool:
+def is_installed(key: str) -> bool:
     """Whether the peer is installed; importing it would take seconds."""
     return find_spec(PEERS[key].package) is not None
 

@@ -19,7 +19,7 @@ Precision = Literal["float32", "bfloat16", "int8"]
 
 
 @dataclass(frozen=True)
-class Setup:
+class PeerConfig:
     """How a contender runs."""
 
     precision: Precision = "float32"
@@ -44,7 +44,7 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelShape:
     """The sizes of a Transformer with one vocabulary for both languages."""
 
     encoder_layers: int = 4
@@ -93,10 +93,10 @@ class Peer(Protocol):
         """
         ...
 
-    def open_engine(self, folder: Path, setup: Setup) -> Engine:
+    def open_engine(self, folder: Path, setup: PeerConfig) -> Engine:
         """The model in a folder that `export` wrote."""
         ...
 
-    def open_trainer(self, shape: Shape, setup: Setup) -> Trainer:
+    def open_trainer(self, shape: ModelShape, setup: PeerConfig) -> Trainer:
         """A fresh model."""
         ...

@@ -13,9 +13,9 @@ import torch.nn.functional as F
 import transformers
 from torch import Tensor
 
-from bench.peers.contract import Engine, Setup, Shape, Trainer
-from bench.peers.pieces import BOS, EOS, PAD, UNK, Pieces, longest_answer
-from regard.decoding.batches import plan_batches
+from bench.peers.contract import Engine, ModelShape, PeerConfig, Trainer
+from bench.peers.sentencepiece_text import BOS, EOS, PAD, UNK, PeerTokenizer, longest_answer
+from regard.decoding.length_batches import plan_batches
 
 LONGEST = 1024
 BUDGET = 4096
@@ -34,7 +34,7 @@ MARIAN = {
 """Names of ours in a layer -> theirs."""
 
 
-def build(shape: Shape) -> Any:
+def build(shape: ModelShape) -> Any:
     """A fresh model of theirs."""
     pre = shape.norm == "pre"
     config = (transformers.PegasusConfig if pre else transformers.MarianConfig)(
@@ -65,18 +65,18 @@ def build(shape: Shape) -> Any:
 
 def export(run: Path, folder: Path) -> None:
     """Write a folder that `from_pretrained` reads."""
-    from bench.peers.exporting import save_text, take_run
-    from bench.peers.proof import prove_equal
+    from bench.peers.logit_check import check_same_logits
+    from bench.peers.run_export import load_exportable_run, save_text
 
-    taken = take_run(run)
+    taken = load_exportable_run(run)
     model = convert(taken.shape, taken.weights)
-    prove_equal(taken.run.model, taken.shape.vocabulary, lambda batch: logits(model, batch))
+    check_same_logits(taken.run.model, taken.shape.vocabulary, lambda batch: logits(model, batch))
     transformers.utils.logging.disable_progress_bar()
     model.save_pretrained(folder)
     save_text(taken, folder)
 
 
-def convert(shape: Shape, weights: dict[str, Tensor]) -> Any:
+def convert(shape: ModelShape, weights: dict[str, Tensor]) -> Any:
     """A model of theirs with our weights."""
     model = build(shape).eval()
     left = model.load_state_dict(translate_names(weights), strict=False)
@@ -136,12 +136,12 @@ def reorder(name: str, tensor: Tensor) -> Tensor:
     return tensor.index_select(tensor.ndim - 1 if reads else 0, order)
 
 
-class Generating:
+class HuggingFaceEngine:
     """`generate`, on batches of like length."""
 
-    def __init__(self, folder: Path, setup: Setup) -> None:
+    def __init__(self, folder: Path, setup: PeerConfig) -> None:
         torch.set_num_threads(setup.threads)
-        self.pieces = Pieces(folder)
+        self.pieces = PeerTokenizer(folder)
         model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder)
         self.model = model.to(setup.device, getattr(torch, setup.precision)).eval()
 
@@ -179,18 +179,18 @@ def generate(
     return said
 
 
-def open_engine(folder: Path, setup: Setup) -> Engine:
+def open_engine(folder: Path, setup: PeerConfig) -> Engine:
     """The model in a folder."""
-    return Generating(folder, setup)
+    return HuggingFaceEngine(folder, setup)
 
 
-def open_trainer(shape: Shape, setup: Setup) -> Trainer:
+def open_trainer(shape: ModelShape, setup: PeerConfig) -> Trainer:
     """A fresh model; its loss is taken of the real positions alone."""
-    from bench.peers.stepping import SMOOTHING, Stepper
+    from bench.peers.training_loop import SMOOTHING, PeerTrainer
 
     model = build(shape).to(setup.device)
 
     def loss(batch: Any) -> Tensor:
         return F.cross_entropy(logits(model, batch), batch.labels, label_smoothing=SMOOTHING)
 
-    return Stepper(model, loss, setup)
+    return PeerTrainer(model, loss, setup)

@@ -15,9 +15,9 @@ from joeynmt.search import beam_search, greedy
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from bench.peers.contract import Engine, Setup, Shape, Trainer
-from bench.peers.pieces import BOS, EOS, PAD, UNK, Pieces, longest_answer
-from regard.decoding.batches import plan_batches
+from bench.peers.contract import Engine, ModelShape, PeerConfig, Trainer
+from bench.peers.sentencepiece_text import BOS, EOS, PAD, UNK, PeerTokenizer, longest_answer
+from regard.decoding.length_batches import plan_batches
 
 BUDGET = 4096
 """Source positions of a batch, counted once for each hypothesis."""
@@ -55,7 +55,7 @@ class Vocabulary:
         return self._size
 
 
-def build(shape: Shape) -> Any:
+def build(shape: ModelShape) -> Any:
     """A fresh model of theirs."""
     logging.getLogger("joeynmt.model").setLevel(logging.ERROR)
 
@@ -92,14 +92,14 @@ def build(shape: Shape) -> Any:
 
 def export(run: Path, folder: Path) -> None:
     """Write weights under JoeyNMT's names."""
-    from bench.peers.exporting import save_text, take_run
-    from bench.peers.proof import prove_equal
+    from bench.peers.logit_check import check_same_logits
+    from bench.peers.run_export import load_exportable_run, save_text
 
-    taken = take_run(run)
+    taken = load_exportable_run(run)
     model = build(taken.shape).eval()
     theirs = translate_names(taken.weights)
     load(model, theirs)
-    prove_equal(taken.run.model, taken.shape.vocabulary, lambda batch: logits(model, batch))
+    check_same_logits(taken.run.model, taken.shape.vocabulary, lambda batch: logits(model, batch))
     save_file(theirs, folder / WEIGHTS)
     save_text(taken, folder)
 
@@ -156,15 +156,15 @@ def translate_names(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return theirs
 
 
-class Searching:
+class JoeyEngine:
     """JoeyNMT's greedy and beam search."""
 
-    def __init__(self, folder: Path, setup: Setup) -> None:
+    def __init__(self, folder: Path, setup: PeerConfig) -> None:
         torch.set_num_threads(setup.threads)
-        self.pieces = Pieces(folder)
+        self.pieces = PeerTokenizer(folder)
         facts = dict(self.pieces.facts)
         self.alpha, _, _ = (facts.pop(name) for name in ("length_penalty", "form", "lowercase"))
-        self.model = build(Shape(**facts)).eval()
+        self.model = build(ModelShape(**facts)).eval()
         load(self.model, load_file(folder / WEIGHTS))
         self.autocast: dict[str, Any] = {
             "device_type": "cpu",
@@ -205,14 +205,14 @@ class Searching:
         return [list(map(int, row)) for row in found]
 
 
-def open_engine(folder: Path, setup: Setup) -> Engine:
+def open_engine(folder: Path, setup: PeerConfig) -> Engine:
     """The model in a folder."""
-    return Searching(folder, setup)
+    return JoeyEngine(folder, setup)
 
 
-def open_trainer(shape: Shape, setup: Setup) -> Trainer:
+def open_trainer(shape: ModelShape, setup: PeerConfig) -> Trainer:
     """A fresh model with JoeyNMT's own loss."""
-    from bench.peers.stepping import SMOOTHING, Stepper
+    from bench.peers.training_loop import SMOOTHING, PeerTrainer
 
     model = build(shape).to(setup.device)
     model.loss_function = ("crossentropy", SMOOTHING)
@@ -225,4 +225,4 @@ def open_trainer(shape: Shape, setup: Setup) -> Trainer:
         mean: Tensor = summed / batch.num_tokens
         return mean
 
-    return Stepper(model, loss, setup)
+    return PeerTrainer(model, loss, setup)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import ctranslate2
 
-from bench.peers.contract import Engine, Setup
-from bench.peers.pieces import Pieces, longest_answer
+from bench.peers.contract import Engine, PeerConfig
+from bench.peers.sentencepiece_text import PeerTokenizer, longest_answer
 
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 LONGEST = 1024
@@ -19,20 +19,20 @@ BATCH = 1024
 
 def export(run: Path, folder: Path) -> None:
     """Write a model of CTranslate2's in float32; it is made int8 when it is loaded."""
-    from bench.peers.exporting import save_text, take_run
-    from regard.exchange.to_ctranslate2 import write_model
+    from bench.peers.run_export import load_exportable_run, save_text
+    from regard.exchange.ctranslate2_spec import write_model
 
-    taken = take_run(run)
+    taken = load_exportable_run(run)
     settings = taken.run.recipe.model
     write_model(taken.run.model, settings, folder, precision="float32", positions=LONGEST)
     save_text(taken, folder)
 
 
-class Running:
+class CTranslate2Engine:
     """CTranslate2's translator."""
 
-    def __init__(self, folder: Path, setup: Setup) -> None:
-        self.pieces = Pieces(folder)
+    def __init__(self, folder: Path, setup: PeerConfig) -> None:
+        self.pieces = PeerTokenizer(folder)
         size = self.pieces.facts["vocabulary"]
         self.names = [*SPECIAL, *map(str, range(len(SPECIAL), size))]  # as they are exported
         self.ids = {name: number for number, name in enumerate(self.names)}
@@ -58,6 +58,6 @@ class Running:
         return self.pieces.decode([[self.ids[n] for n in one.hypotheses[0]] for one in found])
 
 
-def open_engine(folder: Path, setup: Setup) -> Engine:
+def open_engine(folder: Path, setup: PeerConfig) -> Engine:
     """The model in a folder."""
-    return Running(folder, setup)
+    return CTranslate2Engine(folder, setup)

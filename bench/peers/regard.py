@@ -4,12 +4,12 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.peers.contract import Engine, Setup, Shape, Trainer
+from bench.peers.contract import Engine, ModelShape, PeerConfig, Trainer
+from regard.decoding.search_options import portable_settings, search_settings
 from regard.decoding.settings import RuleSettings
-from regard.serving import late
-from regard.serving.measured import FILE, Choice, count_cores
-from regard.serving.searching import for_all_engines, search_settings
-from regard.serving.translator import EngineChoice, load
+from regard.engines.ctranslate2 import availability
+from regard.engines.tuned_engine import MEASURED_FILE, EngineConfig, count_cores
+from regard.pipelines.translator import EngineChoice, load
 
 COPIED = ("*.yaml", "*.safetensors", "*.json", "*.model")
 """What a translator reads of a run's folder."""
@@ -26,29 +26,31 @@ def export(run: Path, folder: Path) -> None:
     for pattern in COPIED:
         for file in run.glob(pattern):
             shutil.copyfile(file, folder / file.name)
-    (folder / FILE).unlink(missing_ok=True)
+    (folder / MEASURED_FILE).unlink(missing_ok=True)
     copy = RunFolder(folder)
     recipe = copy.load_recipe()
-    alike = for_all_engines(recipe.decoding)
+    alike = portable_settings(recipe.decoding)
     plain = alike.model_copy(update={"rules": RuleSettings()})  # peers are told no others
     copy.save_recipe(recipe.model_copy(update={"decoding": plain}))
     load(folder, device="cpu")  # what an engine makes once is made before anything is timed
 
 
-class Translating:
+class RegardEngine:
     """A translator."""
 
-    def __init__(self, folder: Path, setup: Setup) -> None:
+    def __init__(self, folder: Path, setup: PeerConfig) -> None:
         native = setup.engine == "native"
         engine: EngineChoice = "native" if native else "auto"
         precision = setup.precision if native else "auto"
         choice = None
         if setup.workers != count_cores():
-            choice = Choice(
+            choice = EngineConfig(
                 engine="native" if native else "ctranslate2",
                 precision=precision,
                 workers=setup.workers,
-                budget=late.native().CPU_BUDGET if native else late.fast().BUDGET,
+                budget=availability.native().CPU_BUDGET
+                if native
+                else availability.fast().WORKER_BUDGET,
             )
         self.translator = load(
             folder, device=setup.device, engine=engine, precision=precision, choice=choice
@@ -59,13 +61,13 @@ class Translating:
         return [answer.text for answer in self.translator.translate(texts, settings, split=False)]
 
 
-def open_engine(folder: Path, setup: Setup) -> Engine:
+def open_engine(folder: Path, setup: PeerConfig) -> Engine:
     """The translator of a run."""
-    return Translating(folder, setup)
+    return RegardEngine(folder, setup)
 
 
-def open_trainer(shape: Shape, setup: Setup) -> Trainer:
+def open_trainer(shape: ModelShape, setup: PeerConfig) -> Trainer:
     """A fresh model."""
-    from bench.peers.regard_training import Training
+    from bench.peers.regard_training import RegardTrainer
 
-    return Training(shape, setup)
+    return RegardTrainer(shape, setup)

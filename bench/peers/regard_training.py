@@ -7,13 +7,13 @@ from pathlib import Path
 
 import torch
 
-from bench.peers.contract import Setup, Shape, Trained
-from bench.peers.fresh import fresh
-from bench.peers.stepping import SMOOTHING, wait_for
-from regard.batching.drawing import Position
-from regard.batching.stream import Placed
+from bench.peers.contract import ModelShape, PeerConfig, Trained
+from bench.peers.regard_model import build_fresh_model
+from bench.peers.training_loop import SMOOTHING, wait_for_device
+from regard.batching.prefetch import PositionedBatch
+from regard.batching.sampler import StreamPosition
 from regard.models.contracts import AnyModel
-from regard.training.loop import Task, TrainingSettings, fit
+from regard.training.loop import TrainingSettings, TrainingTask, fit
 from regard.training.loss import Loss, batch_loss
 from regard.types import Batch
 
@@ -21,7 +21,7 @@ NEVER = 1_000_000
 """A step that is not reached."""
 
 
-class Quiet:
+class SilentReporter:
     """A reporter that tells nobody."""
 
     def logged(self, step: int, numbers: Mapping[str, float]) -> None: ...
@@ -29,13 +29,13 @@ class Quiet:
     def noted(self, message: str) -> None: ...
 
 
-class Training:
+class RegardTrainer:
     """A model of ours, trained on by `fit` each time with a fresh optimizer."""
 
-    def __init__(self, shape: Shape, setup: Setup) -> None:
+    def __init__(self, shape: ModelShape, setup: PeerConfig) -> None:
         self.now = setup.now
         self.device, self.width = torch.device(setup.device), shape.width
-        self.model = fresh(shape).to(self.device)
+        self.model = build_fresh_model(shape).to(self.device)
         self.settings = TrainingSettings.model_validate(
             {
                 "steps": NEVER,
@@ -53,9 +53,9 @@ class Training:
         """One update for each; the clock is read between them, by the one whom the loop asks."""
         stamps: list[float] = []
 
-        def stop_asked() -> bool:
+        def stop_requested() -> bool:
             if len(stamps) in (0, len(batches) - 1):
-                wait_for(self.device)
+                wait_for_device(self.device)
             stamps.append(self.now())
             return len(stamps) == len(batches)
 
@@ -63,12 +63,12 @@ class Training:
         with tempfile.TemporaryDirectory() as folder:
             fit(
                 self.model,
-                Task(partial(_stream, batches), losses, _no_validation),
+                TrainingTask(partial(_stream, batches), losses, _no_validation),
                 self.settings,
                 folder=Path(folder),
                 width=self.width,
-                reporter=Quiet(),
-                stop_asked=stop_asked,
+                reporter=SilentReporter(),
+                stop_requested=stop_requested,
             )
         tokens = sum(batch.num_tokens for batch in batches[1:])
         return Trained(stamps[-1] - stamps[0], tokens, losses.last())
@@ -89,12 +89,12 @@ class _Losses:
     def last(self) -> float:
         assert self._last is not None  # called after training
         loss, tokens = self._last
-        return loss.minimised.item() / tokens
+        return loss.loss.item() / tokens
 
 
-def _stream(batches: Sequence[Batch], start: Position) -> Iterator[Placed]:
+def _stream(batches: Sequence[Batch], start: StreamPosition) -> Iterator[PositionedBatch]:
     for number, batch in enumerate(batches, start.batch + 1):
-        yield Placed(batch, Position(0, number))
+        yield PositionedBatch(batch, StreamPosition(0, number))
 
 
 def _no_validation(model: AnyModel) -> Mapping[str, float]:

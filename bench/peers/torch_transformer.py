@@ -9,20 +9,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bench.peers.contract import Setup, Shape
-from bench.peers.stepping import SMOOTHING, Stepper
+from bench.peers.contract import ModelShape, PeerConfig
+from bench.peers.training_loop import SMOOTHING, PeerTrainer
 from regard.attention.positions import sinusoid
 from regard.types import Batch
 
 LONGEST = 1024
 
 
-class Whole(nn.Module):
+class TorchTransformer(nn.Module):
     """A batch -> the logits of its real target positions."""
 
     places: Tensor
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: ModelShape) -> None:
         super().__init__()
         self.scale = math.sqrt(shape.width)
         self.embedding = nn.Embedding(shape.vocabulary, shape.width)
@@ -61,11 +61,11 @@ class Whole(nn.Module):
         return embedded
 
 
-def open_trainer(shape: Shape, setup: Setup) -> Stepper:
+def open_trainer(shape: ModelShape, setup: PeerConfig) -> PeerTrainer:
     """A fresh model."""
-    model = Whole(shape).to(setup.device)
+    model = TorchTransformer(shape).to(setup.device)
 
     def loss(batch: Batch) -> Tensor:
         return F.cross_entropy(model(batch), batch.labels, label_smoothing=SMOOTHING)
 
-    return Stepper(model, loss, setup)
+    return PeerTrainer(model, loss, setup)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.errors import RegardError
-    from regard.inspection.changes import Flattened, ForcedWords, Silenced
-    from regard.serving.answer import Answer
-    from regard.serving.translator import Translator, load
+    from regard.inspection.interventions import Flattened, ForcedWords, Silenced
+    from regard.pipelines.answer import Answer
+    from regard.pipelines.translator import Translator, load
 
 __version__ = "0.1.0"
 __all__ = [
@@ -28,13 +28,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Answer": "regard.serving.answer",
-    "Flattened": "regard.inspection.changes",
-    "ForcedWords": "regard.inspection.changes",
+    "Answer": "regard.pipelines.answer",
+    "Flattened": "regard.inspection.interventions",
+    "ForcedWords": "regard.inspection.interventions",
     "RegardError": "regard.errors",
-    "Silenced": "regard.inspection.changes",
-    "Translator": "regard.serving.translator",
-    "load": "regard.serving.translator",
+    "Silenced": "regard.inspection.interventions",
+    "Translator": "regard.pipelines.translator",
+    "load": "regard.pipelines.translator",
 }
 
 

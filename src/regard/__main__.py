@@ -2,12 +2,12 @@
 
 from importlib import import_module
 
-from regard.interruption import exiting_on_signals
+from regard.interruption import exit_on_signals
 
 
 def run() -> None:
     """Run the command line."""
-    with exiting_on_signals():
+    with exit_on_signals():
         main = import_module("regard.cli.main").main
     main()
 

@@ -9,13 +9,13 @@ from types import FrameType
 from typing import TypeVar
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-WORKER = "regard-uninterruptible"
+WORKER_THREAD_NAME = "regard-uninterruptible"
 """Name of the threads that run work which no signal can interrupt."""
 
 T = TypeVar("T")
 
 
-class Stopped(KeyboardInterrupt):
+class InterruptedBySignal(KeyboardInterrupt):
     """A signal that ends a command at once, without finishing a step."""
 
     def __init__(self, number: int) -> None:
@@ -24,7 +24,7 @@ class Stopped(KeyboardInterrupt):
 
 
 @contextmanager
-def exiting_on_signals() -> Iterator[None]:
+def exit_on_signals() -> Iterator[None]:
     """Within it, a signal ends the process with one line.
 
     An exception raised by a handler may be caught by a module that is being imported.
@@ -56,7 +56,7 @@ def interruptible(work: Callable[[], T]) -> T:
     """
     results: list[T] = []
     errors: list[BaseException] = []
-    over = threading.Event()
+    finished = threading.Event()
 
     def run() -> None:
         try:
@@ -64,15 +64,15 @@ def interruptible(work: Callable[[], T]) -> T:
         except BaseException as error:
             errors.append(error)
         finally:
-            over.set()
+            finished.set()
 
-    threading.Thread(target=run, name=WORKER, daemon=True).start()
-    over.wait()
+    threading.Thread(target=run, name=WORKER_THREAD_NAME, daemon=True).start()
+    finished.wait()
     if errors:
         raise errors[0]
     return results[0]
 
 
-def has_unfinished_work() -> bool:
+def has_running_work() -> bool:
     """Whether `interruptible` work still runs: only the end of the process can end it."""
-    return any(thread.name == WORKER for thread in threading.enumerate())
+    return any(thread.name == WORKER_THREAD_NAME for thread in threading.enumerate())

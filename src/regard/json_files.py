@@ -7,12 +7,12 @@ from typing import Any, TypeVar, overload
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from regard.atomic_io import read_limited
 from regard.errors import RunError
-from regard.files import read_whole
 from regard.manifest import check
 from regard.settings import abbreviate, expectation
 
-MAX_BYTES = 64 << 20
+JSON_MAX_BYTES = 64 << 20
 """Bytes of a file that is read."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -28,29 +28,29 @@ def parse_json(content: bytes | str) -> Any:
 
 
 @overload
-def read_json(path: Path, shape: type[ModelT]) -> ModelT: ...
+def read_json(path: Path, schema: type[ModelT]) -> ModelT: ...
 @overload
-def read_json(path: Path, shape: TypeAdapter[ValueT]) -> ValueT: ...
-def read_json(path: Path, shape: type[ModelT] | TypeAdapter[ValueT]) -> ModelT | ValueT:
+def read_json(path: Path, schema: TypeAdapter[ValueT]) -> ValueT: ...
+def read_json(path: Path, schema: type[ModelT] | TypeAdapter[ValueT]) -> ModelT | ValueT:
     """The value of a `shape` in a file; an `OSError` or a `ValueError` if there is none."""
-    content = read_whole(path, most=MAX_BYTES)
-    if isinstance(shape, TypeAdapter):
-        return shape.validate_json(content)
-    return shape.model_validate_json(content)
+    content = read_limited(path, max_bytes=JSON_MAX_BYTES)
+    if isinstance(schema, TypeAdapter):
+        return schema.validate_json(content)
+    return schema.model_validate_json(content)
 
 
 @overload
-def load_json(path: Path, shape: type[ModelT], *, advice: str) -> ModelT: ...
+def load_json(path: Path, schema: type[ModelT], *, advice: str) -> ModelT: ...
 @overload
-def load_json(path: Path, shape: TypeAdapter[ValueT], *, advice: str) -> ValueT: ...
-def load_json(path: Path, shape: type[ModelT] | TypeAdapter[ValueT], *, advice: str) -> object:
+def load_json(path: Path, schema: TypeAdapter[ValueT], *, advice: str) -> ValueT: ...
+def load_json(path: Path, schema: type[ModelT] | TypeAdapter[ValueT], *, advice: str) -> object:
     """The value of a `shape` in a file of a run, held against the manifest.
 
     Where there is none, the error ends with `advice`.
     """
     check(path)
     try:
-        return read_json(path, shape)
+        return read_json(path, schema)
     except (OSError, ValueError) as error:
         raise RunError(
             f"{path}: damaged, or of another version of regard: {why(error)}; {advice}"

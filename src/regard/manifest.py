@@ -1,6 +1,6 @@
 """What a folder of ours consists of: the digest of each of its files, in one file beside them.
 
-A run, an export and a comparison each have a `manifest.json`. Every file that `regard.files` writes
+A run, an export and a comparison each have a `manifest.json`. Every file that `atomic_io` writes
 is entered in the nearest one above it, so that a file which is no longer what was written can be
 told. A file's entry holds all that it may be at this moment: while it is replaced, both contents,
 so that a process that is killed at any moment leaves a folder that agrees with its manifest.
@@ -26,18 +26,18 @@ UNLISTED = ("metrics.jsonl", "tensorboard", "checkpoints", "logs")
 
 Hidden files are not listed either: locks, and what is not finished.
 """
-SIBLINGS = ("recipe.yaml", "export.json", "plan.json")
+MARKER_FILES = ("recipe.yaml", "export.json", "plan.json")
 """Beside one of these, what is called like a manifest is one, and damaged if it cannot be read."""
-MAX_DEPTH = 5
+MAX_PARENT_FOLDERS = 5
 """Folders above a file that may be the one that it belongs to."""
-PART = re.compile(r"\..+\.\d+\.part")
+PART_FILE_NAME = re.compile(r"\..+\.\d+\.part")
 """The name of a file that is being written."""
-MAX_BYTES = 64 << 20
+MANIFEST_MAX_BYTES = 64 << 20
 """Bytes of a manifest that is read."""
-TRIES = 5
+READ_ATTEMPTS = 5
 """Times that a file is read at the most, while another process replaces it."""
 
-States = tuple[str | None, ...]
+Digests = tuple[str | None, ...]
 """The SHA-256 of what a file may hold; None: it may be missing."""
 
 
@@ -47,7 +47,7 @@ class ManifestEntry(NamedTuple):
     root: Path
     name: str
     """Its path below the root, with slashes."""
-    states: States
+    states: Digests
     """Empty: it is not listed."""
 
 
@@ -65,16 +65,16 @@ def rebuild(root: Path, parts: Mapping[str, str], *, lock: bool = True) -> None:
     A folder that is not in its place yet needs no `lock`.
     """
     with _locked(root) if lock else nullcontext():
-        files = {name: state_of(root / name) for name in list_files(root)}
+        files = {name: digest_or_none(root / name) for name in list_files(root)}
         listed = {name: state for name, state in files.items() if state is not None}
         _save(root, {name: (state,) for name, state in {**listed, **parts}.items()})
 
 
-def read(root: Path) -> dict[str, States] | None:
+def read(root: Path) -> dict[str, Digests] | None:
     """The files of a folder of ours and what they may hold; None: it has no manifest."""
     path = root / MANIFEST
     try:
-        if not path.is_file() or path.stat().st_size > MAX_BYTES:
+        if not path.is_file() or path.stat().st_size > MANIFEST_MAX_BYTES:
             raise ValueError if path.exists() else FileNotFoundError
         content = json.loads(path.read_bytes())
         files = {name: tuple(states) for name, states in content["files"].items()}
@@ -88,7 +88,7 @@ def read(root: Path) -> dict[str, States] | None:
     except OSError as error:
         raise DamagedError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        if not any((root / name).is_file() for name in SIBLINGS):
+        if not any((root / name).is_file() for name in MARKER_FILES):
             return None  # the file of another program
         raise DamagedError(
             f"{path}: damaged, so that nothing here can be checked against it; restore it from a "
@@ -109,7 +109,7 @@ def find(path: Path) -> ManifestEntry | None:
 
 def _find(path: Path) -> ManifestEntry | None:
     """The entry of a file in the nearest manifest in the folders that its name holds."""
-    for root in list(path.parents)[:MAX_DEPTH]:
+    for root in list(path.parents)[:MAX_PARENT_FOLDERS]:
         below = path.relative_to(root).parts
         if not _is_listed(below):
             return None
@@ -127,8 +127,8 @@ def check(path: Path, content: bytes | None = None) -> None:
     entry = find(path)
     if entry is None or not entry.states:
         return
-    for _ in range(TRIES):
-        found = state_of(path) if content is None else digest(content)
+    for _ in range(READ_ATTEMPTS):
+        found = digest_or_none(path) if content is None else digest(content)
         if found is None or found in entry.states:
             return  # that a file is missing is reported by its reader
         before, entry = entry, find(path) or entry
@@ -151,9 +151,9 @@ def is_intact(path: Path) -> bool:
     return path.is_file()
 
 
-def changed_parts(root: Path, name: str, parts: Mapping[str, str]) -> list[str]:
+def damaged_parts(root: Path, name: str, parts: Mapping[str, str]) -> list[str]:
     """Those `parts` of the file `name`, by their digests, that are not what was written."""
-    start = part_key(name, "")
+    start = part_entry_name(name, "")
     listed = {
         key.removeprefix(start): states
         for key, states in (read(root) or {}).items()
@@ -162,12 +162,12 @@ def changed_parts(root: Path, name: str, parts: Mapping[str, str]) -> list[str]:
     return [part for part, states in listed.items() if parts.get(part) not in states]
 
 
-def part_key(name: str, part: str) -> str:
+def part_entry_name(name: str, part: str) -> str:
     """What a part of a file is listed as."""
     return f"{name}#{part}"
 
 
-def warn_unlisted(root: Path) -> None:
+def warn_without_manifest(root: Path) -> None:
     """Warn, once, that a run is from before manifests."""
     if read(root) is None:
         warnings.warn(
@@ -190,7 +190,7 @@ def update_entry(path: Path, new: str | None, parts: Mapping[str, str]) -> Itera
         yield
         return
     root, name = entry.root, entry.name
-    after = {name: new, **{part_key(name, part): state for part, state in parts.items()}}
+    after = {name: new, **{part_entry_name(name, part): state for part, state in parts.items()}}
     with _locked(root):
         files = read(root) or {}
         both = {key: (state, *files.get(key, (None,))) for key, state in after.items()}
@@ -201,7 +201,7 @@ def update_entry(path: Path, new: str | None, parts: Mapping[str, str]) -> Itera
             _save(root, {key: states for key, states in now.items() if states != (None,)})
 
 
-def drop_folder(root: Path, below: str) -> None:
+def remove_folder_entries(root: Path, below: str) -> None:
     """Remove the entries of all files in the folder `below`, which is gone."""
     with _locked(root):
         files = read(root) or {}
@@ -224,7 +224,7 @@ def list_files(root: Path) -> Iterator[str]:
                 yield (below / name).as_posix()
 
 
-def state_of(path: Path) -> str | None:
+def digest_or_none(path: Path) -> str | None:
     """The digest of a file, or None where there is no plain file."""
     try:
         return digest_of(path) if path.is_file() else None
@@ -245,9 +245,9 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def replace_durably(unfinished: Path, path: Path) -> None:
+def replace_and_sync(part_file: Path, path: Path) -> None:
     """Rename a file that is synced to `path`, and sync the rename: it survives a power cut."""
-    unfinished.replace(path)
+    part_file.replace(path)
     handle = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -260,27 +260,27 @@ def _is_listed(below: tuple[str, ...]) -> bool:
     return not hidden and below[-1] != MANIFEST and not any(part in UNLISTED for part in below)
 
 
-def _own_digest(files: Mapping[str, States]) -> str:
+def _own_digest(files: Mapping[str, Digests]) -> str:
     """The digest of a manifest's own content."""
     return digest(json.dumps({name: list(files[name]) for name in sorted(files)}).encode())
 
 
-def _save(root: Path, files: Mapping[str, States]) -> None:
+def _save(root: Path, files: Mapping[str, Digests]) -> None:
     path = root / MANIFEST
     listed = {name: list(files[name]) for name in sorted(files)}
     content = {"regard": VERSION, "sha256": _own_digest(files), "files": listed}
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part_file = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        unfinished.unlink(missing_ok=True)
-        with unfinished.open("xb") as file:  # "x" follows no link
+        part_file.unlink(missing_ok=True)
+        with part_file.open("xb") as file:  # "x" follows no link
             # ASCII, as a name may hold bytes that are no letters
             file.write(f"{json.dumps(content, indent=1)}\n".encode())
             file.flush()
             os.fsync(file.fileno())
-        replace_durably(unfinished, path)
+        replace_and_sync(part_file, path)
     finally:
         with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
+            part_file.unlink(missing_ok=True)
 
 
 @contextmanager

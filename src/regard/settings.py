@@ -8,25 +8,25 @@ from pydantic import BaseModel, ConfigDict, Field
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-_NUMBER, _WHOLE, _SWITCH = "must be a number", "must be a whole number", "must be true or false"
-_GROUP, _LIST = "must be a group of named values", "must be a list"
+_NUMBER, _INTEGER, _BOOLEAN = "must be a number", "must be a whole number", "must be true or false"
+_MAPPING, _LIST = "must be a group of named values", "must be a list"
 _EXPECTED: Mapping[str, str] = {
     "string_type": "must be a text",
     "bytes_type": "must be a file",
-    "int_type": _WHOLE,
-    "int_parsing": _WHOLE,
-    "int_from_float": _WHOLE,
+    "int_type": _INTEGER,
+    "int_parsing": _INTEGER,
+    "int_from_float": _INTEGER,
     "float_type": _NUMBER,
     "float_parsing": _NUMBER,
     "finite_number": "must be a finite number",
-    "bool_type": _SWITCH,
-    "bool_parsing": _SWITCH,
+    "bool_type": _BOOLEAN,
+    "bool_parsing": _BOOLEAN,
     "list_type": _LIST,
     "tuple_type": _LIST,
-    "dict_type": _GROUP,
-    "model_type": _GROUP,
-    "model_attributes_type": _GROUP,
-    "dataclass_type": _GROUP,
+    "dict_type": _MAPPING,
+    "model_type": _MAPPING,
+    "model_attributes_type": _MAPPING,
+    "dataclass_type": _MAPPING,
     "invalid_key": "must be a text, as every key",
     "greater_than": "must be more than {gt}",
     "greater_than_equal": "must be at least {ge}",
@@ -45,18 +45,18 @@ _EXPECTED: Mapping[str, str] = {
     "value_error": "{error}",
 }
 """What was expected, in our words, by pydantic's names of mistakes."""
-_BRIEF = 40
+_MAX_REPR = 40
 """Characters of a value that is told whole."""
-_SHOWN = 200
+_MAX_TEXT = 200
 """Characters of a longer text that is told in part."""
 
 
-Layers = Annotated[int, Field(ge=1, le=1000)]
+NumLayers = Annotated[int, Field(ge=1, le=1000)]
 """How often a layer is stacked. Limits are far above what anybody trains: a recipe that asks for
 more is a mistake, or an attack on the memory of the machine."""
 Width = Annotated[int, Field(ge=1, le=65_536)]
 """Of a vector inside a model."""
-Reach = Annotated[int, Field(ge=1, le=1 << 20)]
+NumPositions = Annotated[int, Field(ge=1, le=1 << 20)]
 """Positions of a sentence."""
 
 
@@ -77,10 +77,10 @@ class Settings(BaseModel):
     )
 
 
-def expectation(mistake: "ErrorDetails") -> str:
+def expectation(error: "ErrorDetails") -> str:
     """What a value should have been that pydantic found fault with, in our words."""
-    words = _EXPECTED.get(mistake["type"], mistake["msg"])
-    return words.format_map(mistake.get("ctx", {})) if mistake["type"] in _EXPECTED else words
+    words = _EXPECTED.get(error["type"], error["msg"])
+    return words.format_map(error.get("ctx", {})) if error["type"] in _EXPECTED else words
 
 
 def describe(value: object) -> str:
@@ -90,10 +90,10 @@ def describe(value: object) -> str:
     if isinstance(value, list | tuple):
         return f"a list of {len(value)}"
     shown = repr(value)
-    return shown if len(shown) <= _BRIEF else f"a text of {len(str(value)):,} characters"
+    return shown if len(shown) <= _MAX_REPR else f"a text of {len(str(value)):,} characters"
 
 
 def abbreviate(text: str) -> str:
     """`text` in one line, and its beginning where it is long: fit to be part of a message."""
-    cut = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"
+    cut = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}… ({len(text):,} characters)"
     return " ".join(cut.splitlines())

@@ -20,10 +20,10 @@ class Padded(NamedTuple):
     mask: Tensor  # (B, S) True where a token is real; each row is some True, then some False
 
     def to(self, where: device) -> "Padded":
-        return Padded(*(_move(x, where) for x in self))
+        return Padded(*(_to_device(x, where) for x in self))
 
 
-def _move(x: Tensor, where: device) -> Tensor:
+def _to_device(x: Tensor, where: device) -> Tensor:
     """`x` on a device.
 
     A GPU fetches it by itself from memory that is pinned; from any other the host would have to
@@ -42,14 +42,14 @@ class Batch:
     target: Padded  # (B, T) what the decoder is given: each row begins with BOS
     places: Tensor  # (M,) where the real positions lie in the flattened (B * T)
     labels: Tensor  # (M,) what the decoder should answer there; EOS at each row's last
-    source_places: Tensor  # (N,) where the real source tokens lie in the flattened (B * S)
+    source_indices: Tensor  # (N,) where the real source tokens lie in the flattened (B * S)
 
     @property
     def num_tokens(self) -> int:
         """M, known without asking a device."""
         return self.labels.shape[0]
 
-    def twice(self) -> Self:
+    def duplicated(self) -> Self:
         """Every pair a second time, behind the first ones."""
         positions, cells = self.target.ids.numel(), self.source.ids.numel()
         return type(self)(
@@ -57,7 +57,7 @@ class Batch:
             Padded(*(torch.cat([x, x]) for x in self.target)),
             torch.cat([self.places, self.places + positions]),
             torch.cat([self.labels, self.labels]),
-            torch.cat([self.source_places, self.source_places + cells]),
+            torch.cat([self.source_indices, self.source_indices + cells]),
         )
 
     def to(self, where: device) -> Self:
@@ -65,9 +65,9 @@ class Batch:
         return type(self)(
             self.source.to(where),
             self.target.to(where),
-            _move(self.places, where),
-            _move(self.labels, where),
-            _move(self.source_places, where),
+            _to_device(self.places, where),
+            _to_device(self.labels, where),
+            _to_device(self.source_indices, where),
         )
 
 
@@ -105,11 +105,11 @@ class Routing(NamedTuple):
     """How a layer of experts shared out the tokens of a batch."""
 
     site: Site
-    imbalance: Tensor  # () what uneven use costs, in nats a token: it is added to the loss
+    balance_loss: Tensor  # () what uneven use costs, in nats a token: it is added to the loss
     shares: Tensor  # (E,) of all choices, the share that fell on each expert
 
 
-class Decoded(NamedTuple):
+class DecoderOutput(NamedTuple):
     """What a decoder made of a given target."""
 
     features: Tensor  # (B, T, D), or (M, D) of the real positions alone: for the output layer
@@ -117,7 +117,7 @@ class Decoded(NamedTuple):
     """Of the decoder's layers of experts."""
 
 
-class Watch(Protocol):
+class AttentionHook(Protocol):
     """The recorder's hook: sees every attention of a forward pass, and may change it.
 
     `weights` is (B, H, T, S); in a step of a search T counts the hypotheses of each sentence.

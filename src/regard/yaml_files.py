@@ -6,13 +6,13 @@ from typing import Any
 
 import yaml
 
-from regard.files import read_whole
+from regard.atomic_io import read_limited
 
-MAX_SIZE = 256 << 10
+YAML_MAX_SIZE = 256 << 10
 """Bytes of a file, or characters of a text, that are read."""
-DEEPEST = 32
+MAX_NESTING = 32
 """Levels of groups and lists in each other."""
-MOST_VALUES = 20_000
+MAX_VALUES = 20_000
 """Values of a file, those that an alias repeats counted each time."""
 MAX_NUMBER_LENGTH = 64
 """Characters of a number: those of thousands of digits take seconds to read."""
@@ -37,8 +37,8 @@ class _Loader(yaml.SafeLoader):
         alias = self.check_event(yaml.AliasEvent)
         before = self._values
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise YamlError(f"nested more than {DEEPEST} levels deep")
+        if self._depth > MAX_NESTING:
+            raise YamlError(f"nested more than {MAX_NESTING} levels deep")
         node = super().compose_node(parent, index)
         self._depth -= 1
         if alias:
@@ -48,8 +48,8 @@ class _Loader(yaml.SafeLoader):
         else:
             self._values += 1
             self._sizes[id(node)] = self._values - before
-        if self._values > MOST_VALUES:
-            raise YamlError(f"more than {MOST_VALUES:,} values, those that aliases repeat included")
+        if self._values > MAX_VALUES:
+            raise YamlError(f"more than {MAX_VALUES:,} values, those that aliases repeat included")
         return node
 
     def construct_scalar(self, node: Any) -> Any:
@@ -68,8 +68,8 @@ _Loader.yaml_implicit_resolvers = {
 
 def parse_yaml(text: str) -> Any:
     """The plain value that `text` spells; a `YamlError` for anything else."""
-    if len(text) > MAX_SIZE:
-        raise YamlError(f"longer than {MAX_SIZE:,} characters")
+    if len(text) > YAML_MAX_SIZE:
+        raise YamlError(f"longer than {YAML_MAX_SIZE:,} characters")
     try:
         loader = _Loader(text)
         try:
@@ -91,5 +91,7 @@ def parse_yaml(text: str) -> Any:
 
 def read_yaml(file: Traversable) -> Any:
     """The plain value in a UTF-8 file; an `OSError` or a `ValueError` if there is none."""
-    content = read_whole(file, most=MAX_SIZE) if isinstance(file, Path) else file.read_bytes()
+    content = (
+        read_limited(file, max_bytes=YAML_MAX_SIZE) if isinstance(file, Path) else file.read_bytes()
+    )
     return parse_yaml(content.decode())

@@ -2,7 +2,13 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention.attend import KeyValues, attend, fused, masked_softmax, plain
+from regard.attention.attend import (
+    KeyValues,
+    attend,
+    fused_attention,
+    masked_softmax,
+    plain_attention,
+)
 from regard.attention.scores import AdditiveScore, DotScore, ScaledDotScore
 from regard.types import Site
 
@@ -83,8 +89,8 @@ def test_fused_equals_plain_in_values_and_gradients(score, dtype, tolerance, bia
     queries, kv, mask = queries.to(device), KeyValues(*(x.to(device) for x in kv)), mask.to(device)
     bias = torch.randn(B, 1, T, S, dtype=dtype, device=device) if biased else None
     parts = [x.requires_grad_() for x in (queries, *kv, *([] if bias is None else [bias]))]
-    slow = plain(score, queries, kv, mask, site=HERE, bias=bias)
-    fast = fused(queries, kv, mask, factor=score.factor(K), bias=bias)
+    slow = plain_attention(score, queries, kv, mask, site=HERE, bias=bias)
+    fast = fused_attention(queries, kv, mask, scale=score.scale(K), bias=bias)
     assert (fast[0, :, 0] == 0).all(), "a row with nothing to see"
     torch.testing.assert_close(fast, slow, atol=tolerance, rtol=tolerance)
     pull = torch.randn_like(slow)
@@ -96,7 +102,7 @@ def test_fused_equals_plain_in_values_and_gradients(score, dtype, tolerance, bia
 
 def test_plain_is_the_formula():
     queries, kv, mask = some()
-    found = plain(ScaledDotScore(), queries, kv, mask, site=HERE)
+    found = plain_attention(ScaledDotScore(), queries, kv, mask, site=HERE)
     q, k, v = (x.numpy() for x in (queries, *kv))
     exp = np.exp(q @ k.swapaxes(-1, -2) / np.sqrt(K)) * mask.numpy()
     total = exp.sum(-1, keepdims=True)
@@ -107,8 +113,8 @@ def test_bias_is_added_to_the_scores():
     queries, kv, mask = some()
     bias = torch.randn(B, 1, T, S, dtype=torch.float64)
     seen = []
-    plain(
-        DotScore(), queries, kv, mask, site=HERE, bias=bias, watch=lambda _, w: seen.append(w) or w
+    plain_attention(
+        DotScore(), queries, kv, mask, site=HERE, bias=bias, hook=lambda _, w: seen.append(w) or w
     )
     torch.testing.assert_close(seen[0], masked_softmax(queries @ kv.keys.mT + bias, mask))
 
@@ -122,7 +128,7 @@ def test_watch_sees_the_site_and_changes_what_is_mixed():
         assert weights.shape == (B, H, T, S)
         return torch.nn.functional.one_hot(torch.full((B, H, T), S - 1), S).float()
 
-    mixed = attend(ScaledDotScore(), queries, kv, mask, site=HERE, watch=look_at_the_last)
+    mixed = attend(ScaledDotScore(), queries, kv, mask, site=HERE, hook=look_at_the_last)
     assert sites == [HERE]
     torch.testing.assert_close(mixed, kv.values[:, :, -1:].expand(-1, -1, T, -1))
 
@@ -130,25 +136,25 @@ def test_watch_sees_the_site_and_changes_what_is_mixed():
 def test_a_watch_that_only_looks_changes_not_a_bit_in_float64():
     queries, kv, mask = some()
     free = attend(ScaledDotScore(), queries, kv, mask, site=HERE)
-    watched = attend(ScaledDotScore(), queries, kv, mask, site=HERE, watch=lambda _, w: w)
+    watched = attend(ScaledDotScore(), queries, kv, mask, site=HERE, hook=lambda _, w: w)
     assert torch.equal(free, watched)
 
 
 def test_scores_that_are_no_dot_product_take_the_plain_formula():
     queries, kv, mask = some(torch.float32)
-    score = AdditiveScore(K, K, hidden=7)
+    score = AdditiveScore(K, K, masked=7)
     kv = KeyValues(score.prepare(kv.keys), kv.values)
     found = attend(score, queries, kv, mask, site=HERE)
-    torch.testing.assert_close(found, plain(score, queries, kv, mask, site=HERE))
+    torch.testing.assert_close(found, plain_attention(score, queries, kv, mask, site=HERE))
 
 
-@pytest.mark.parametrize("watch", [None, lambda _, w: w], ids=["fused", "plain"])
-def test_dropout_drops_weights_and_makes_up_for_it(watch):
+@pytest.mark.parametrize("hook", [None, lambda _, w: w], ids=["fused", "plain"])
+def test_dropout_drops_weights_and_makes_up_for_it(hook):
     torch.manual_seed(0)
     many, p = 4000, 0.25
     queries, keys = torch.zeros(1, 1, many, K), torch.zeros(1, 1, 1, K)
     kv, mask = KeyValues(keys, torch.ones(1, 1, 1, 1)), torch.ones(1, 1, 1, 1).bool()
-    mixed = attend(DotScore(), queries, kv, mask, site=HERE, dropout=p, watch=watch)
+    mixed = attend(DotScore(), queries, kv, mask, site=HERE, dropout=p, hook=hook)
     torch.testing.assert_close(mixed.unique(), torch.tensor([0, 1 / (1 - p)]))
     assert abs((mixed == 0).float().mean() - p) < 0.05
 
@@ -166,7 +172,7 @@ def test_key_values_pick_sentences_and_grow():
 def test_short_sentences_in_half_precision_are_learned_from_by_the_formula(monkeypatch):
     """On a CPU, whose kernel has a slow backward pass; without slopes the kernel is quick."""
     ways = []
-    for way in (fused, plain):
+    for way in (fused_attention, plain_attention):
         monkeypatch.setattr(
             f"regard.attention.attend.{way.__name__}",
             lambda *given, way=way, **named: ways.append(way.__name__) or way(*given, **named),

@@ -31,7 +31,7 @@ def test_self_attention_equals_torch(pair):
     seen = []
     queries, kv = ours.project_all(x)
     causal = causal_mask(T, T)
-    found = ours(queries, kv, causal, site=HERE, watch=lambda _, w: seen.append(w) or w)
+    found = ours(queries, kv, causal, site=HERE, hook=lambda _, w: seen.append(w) or w)
     wanted, weights = theirs(x, x, x, attn_mask=~causal[0, 0], average_attn_weights=False)
     torch.testing.assert_close(found, wanted)
     torch.testing.assert_close(seen[0], weights)

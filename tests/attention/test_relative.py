@@ -3,15 +3,15 @@ import math
 import pytest
 import torch
 
-from regard.attention.relative import RelativeKeys, offsets
+from regard.attention.relative import RelativeKeys, relative_positions
 
 B, H, T, S, K = 2, 3, 4, 6, 8
 
 
 def test_offsets_count_from_the_query_to_the_key():
     where = torch.device("cpu")
-    assert offsets(2, 3, where=where).tolist() == [[0, 1, 2], [-1, 0, 1]]
-    assert offsets(2, 3, first=-2, where=where).tolist() == [[-2, -1, 0], [-3, -2, -1]]
+    assert relative_positions(2, 3, where=where).tolist() == [[0, 1, 2], [-1, 0, 1]]
+    assert relative_positions(2, 3, first=-2, where=where).tolist() == [[-2, -1, 0], [-3, -2, -1]]
 
 
 @pytest.mark.parametrize(("back", "ahead"), [(2, 3), (3, 0), (9, 9)])
@@ -19,7 +19,7 @@ def test_bias_is_the_papers_formula(back, ahead):
     torch.manual_seed(0)
     relative = RelativeKeys(K, back=back, ahead=ahead).double()
     queries = torch.randn(B, H, T, K, dtype=torch.float64)
-    found = relative(queries, offsets(T, S, where=torch.device("cpu")))
+    found = relative(queries, relative_positions(T, S, where=torch.device("cpu")))
     assert found.shape == (B, H, T, S)
     for i in range(T):
         for j in range(S):

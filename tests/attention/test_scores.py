@@ -69,11 +69,11 @@ def test_tanh_product():
 def test_factor_makes_the_scores_from_a_dot_product(score):
     score = score.double()
     queries, keys = draw(B, T, K), score.prepare(draw(B, S, K))
-    torch.testing.assert_close(score(queries, keys), queries @ keys.mT * score.factor(K))
+    torch.testing.assert_close(score(queries, keys), queries @ keys.mT * score.scale(K))
 
 
 def test_additive_scores_have_no_factor():
-    assert AdditiveScore(Q, K, HIDDEN).factor(Q) is None
+    assert AdditiveScore(Q, K, HIDDEN).scale(Q) is None
 
 
 @pytest.mark.parametrize(

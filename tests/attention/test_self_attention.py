@@ -3,11 +3,11 @@ import math
 import pytest
 import torch
 
-from regard.attention.blocks import Span
-from regard.attention.cache import Cells, Paths
+from regard.attention.block_local import SlidingWindow
+from regard.attention.kv_cache import Ancestry, KVCache
 from regard.attention.masks import causal_mask, padding_mask
 from regard.attention.relative import RelativeKeys
-from regard.attention.rotary import rotate
+from regard.attention.rotary import apply_rotary
 from regard.attention.self_attention import SelfAttention
 from regard.types import Site
 
@@ -27,9 +27,9 @@ def relative(ahead=2):
     return RelativeKeys(K, back=3, ahead=ahead)
 
 
-def look(attention, x, mask, watch=None):
+def look(attention, x, mask, hook=None):
     queries, kv = attention.project_all(x)
-    return attention(queries, kv, mask, site=HERE, watch=watch)
+    return attention(queries, kv, mask, site=HERE, hook=hook)
 
 
 def test_relative_vectors_are_added_to_the_keys():
@@ -51,14 +51,14 @@ def test_relative_vectors_are_added_to_the_keys():
 
 def test_rotary_turns_queries_and_keys_but_not_values():
     x = torch.randn(B, T, D, dtype=torch.float64)
-    still, turned = attention(), attention(rotary=True)
-    queries, kv = turned.project_all(x)
+    still, rotated = attention(), attention(rotary=True)
+    queries, kv = rotated.project_all(x)
     wanted, unturned = still.project_all(x)
-    torch.testing.assert_close(queries, rotate(wanted, torch.arange(T)))
-    torch.testing.assert_close(kv.keys, rotate(unturned.keys, torch.arange(T)))
+    torch.testing.assert_close(queries, apply_rotary(wanted, torch.arange(T)))
+    torch.testing.assert_close(kv.keys, apply_rotary(unturned.keys, torch.arange(T)))
     assert torch.equal(kv.values, unturned.values)
-    queries, _ = turned.project_all(x, at=5)
-    torch.testing.assert_close(queries, rotate(wanted, torch.tensor([5])))
+    queries, _ = rotated.project_all(x, at=5)
+    torch.testing.assert_close(queries, apply_rotary(wanted, torch.tensor([5])))
 
 
 @pytest.mark.parametrize("ahead", [3, 0])
@@ -69,11 +69,11 @@ def test_windows_in_blocks_equal_windows_by_a_mask(biased, rotary, ahead):
         torch.float32,
         rotary=rotary,
         relative=relative() if biased else None,
-        span=Span(3, ahead),
+        span=SlidingWindow(3, ahead),
     )
     x, mask = torch.randn(B, T, D), padding_mask(REAL)
     seen = []
-    wanted = look(ours, x, mask, watch=lambda _, w: seen.append(w) or w)
+    wanted = look(ours, x, mask, hook=lambda _, w: seen.append(w) or w)
     torch.testing.assert_close(look(ours, x, mask), wanted)
     assert seen[0].shape == (B, H, T, T)
     rows, columns = seen[0][0].amax(0).nonzero(as_tuple=True)
@@ -90,20 +90,22 @@ def test_no_square_is_made_of_a_long_sequence(monkeypatch):
         return real(queries, keys, *args, **given)
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
-    ours = attention(torch.float32, span=Span(2, 0))
+    ours = attention(torch.float32, span=SlidingWindow(2, 0))
     look(ours, torch.randn(B, T, D), torch.ones(1, 1, 1, T, dtype=torch.bool))
     assert shapes == [(2, 4, (2, 4))]
 
 
 def test_a_window_longer_than_the_sentence_hides_nothing():
     x, mask = torch.randn(B, T, D), padding_mask(REAL)
-    free = attention(torch.float32)
+    blocks_allowed = attention(torch.float32)
     torch.testing.assert_close(
-        look(attention(torch.float32, span=Span(T, T)), x, mask), look(free, x, mask)
+        look(attention(torch.float32, span=SlidingWindow(T, T)), x, mask),
+        look(blocks_allowed, x, mask),
     )
     causal, every = causal_mask(T, T), torch.ones(1, 1, 1, T, dtype=torch.bool)
     torch.testing.assert_close(
-        look(attention(torch.float32, span=Span(T, 0)), x, every), look(free, x, causal)
+        look(attention(torch.float32, span=SlidingWindow(T, 0)), x, every),
+        look(blocks_allowed, x, causal),
     )
 
 
@@ -114,13 +116,13 @@ def test_a_window_longer_than_the_sentence_hides_nothing():
     ids=["no positions", "rotary", "relative"],
 )
 def test_each_step_finds_what_its_row_finds(given, dtype):
-    ours = attention(dtype, span=Span(4, 0), **given)
+    ours = attention(dtype, span=SlidingWindow(4, 0), **given)
     x = torch.randn(B, T, D, dtype=dtype)
     wanted = look(ours, x, torch.ones(1, 1, 1, T, dtype=torch.bool))
-    paths, cells = Paths.empty(B, like=x), None
+    ancestry, cache = Ancestry.empty(B, like=x), None
     for t in range(T):
         queries, new = ours.project_all(x[:, t : t + 1], at=t)
-        cells = Cells(new) if cells is None else cells.append(new)
-        paths = paths.grow().within(4)
-        found = ours.recall(queries, cells, paths, site=Site("decoder", 0, t))
+        cache = KVCache(new) if cache is None else cache.append(new)
+        ancestry = ancestry.extend().windowed(4)
+        found = ours.self_cached(queries, cache, ancestry, site=Site("decoder", 0, t))
         torch.testing.assert_close(found, wanted[:, t : t + 1])

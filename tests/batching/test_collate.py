@@ -1,7 +1,7 @@
 import torch
 
 from regard.batching.collate import collate, pad, pad_source
-from regard.text.special import BOS, EOS, PAD
+from regard.text.special_tokens import BOS, EOS, PAD
 
 
 def test_source_rows_end_in_eos():

@@ -3,11 +3,11 @@
 import torch
 
 from bench.batches import load_batches, save_batches
-from bench.made_up import made_up_batches
+from bench.synthetic_batches import synthetic_batches
 
 
 def test_batches_come_back_as_they_were(tmp_path):
-    batches = made_up_batches(3, 512, 50)
+    batches = synthetic_batches(3, 512, 50)
     save_batches(tmp_path / "batches.json", batches)
     for before, after in zip(batches, load_batches(tmp_path / "batches.json"), strict=True):
         assert torch.equal(before.source.ids, after.source.ids)

@@ -6,7 +6,7 @@ import pytest
 
 from bench.doctor import (
     CASES,
-    Sample,
+    CorpusSample,
     cut_targets,
     exchange_sides,
     leak,
@@ -17,9 +17,9 @@ from bench.doctor import (
     replace_targets,
 )
 from regard.corpora.build import CorpusSettings
-from regard.corpora.pairs import Pair
+from regard.corpora.corpus import Pair
 
-SAMPLE = Sample(
+SAMPLE = CorpusSample(
     [Pair(f"one two {n}.", f"eins zwei drei {n}.") for n in range(20)],
     [Pair(f"test {n}.", f"Test {n}.") for n in range(10)],
     [f"un deux {n}" for n in range(9)],

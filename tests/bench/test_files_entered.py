@@ -5,17 +5,24 @@ from bench.files_entered import trace_greedy, trace_http, trace_training_step
 
 def test_a_training_step_goes_from_the_loop_to_the_attention():
     files = trace_training_step()
-    assert {"training/loop.py", "models/transformer.py", "batching/collate.py"} <= files
-    assert not any(file.startswith(("decoding/", "serving/", "cli/")) for file in files)
+    assert {"training/loop.py", "models/translation/transformer.py", "batching/collate.py"} <= files
+    assert not any(
+        file.startswith(("decoding/", "engines/", "pipelines/", "server/", "cli/"))
+        for file in files
+    )
 
 
 def test_a_greedy_translation_goes_from_the_translator_to_the_attention(tiny_run):
     files = trace_greedy(tiny_run)
-    assert {"serving/translator.py", "models/transformer.py", "decoding/loop.py"} <= files
+    assert {
+        "pipelines/translator.py",
+        "models/translation/transformer.py",
+        "decoding/search/loop.py",
+    } <= files
     assert not any(file.startswith(("training/", "inspection/", "cli/")) for file in files)
 
 
 def test_a_request_is_followed_up_to_the_translator(tiny_run):
     files = trace_http(tiny_run)
-    assert "serving/server/routes/text.py" in files
+    assert "server/routes/translation.py" in files
     assert not any(file.startswith(("models/", "decoding/loop")) for file in files)

@@ -3,20 +3,20 @@
 import pytest
 import torch
 
-from bench.made_up import made_up_batches
-from bench.peers import PEERS, is_here, open_peer
-from bench.peers.contract import Setup, Shape
-from bench.peers.exporting import take_run
-from bench.peers.proof import prove_equal
+from bench.peers import PEERS, is_installed, open_peer
+from bench.peers.contract import ModelShape, PeerConfig
+from bench.peers.logit_check import check_same_logits
+from bench.peers.run_export import load_exportable_run
+from bench.synthetic_batches import synthetic_batches
 from regard.errors import RunError
 from tiny import train_tiny
 
-SHAPE = Shape(1, 1, 16, 2, 32, vocabulary=60)
+SHAPE = ModelShape(1, 1, 16, 2, 32, vocabulary=60)
 LINES = ["Jane visite l'Afrique en septembre.", "Le chat noir dort."]
 
 
 def skip_unless_here(key):
-    if not is_here(key):
+    if not is_installed(key):
         pytest.skip(f"{PEERS[key].package} is not installed: pip install -e '.[bench]'")
 
 
@@ -37,7 +37,7 @@ def test_a_peer_takes_our_weights_over(key, run, request, tmp_path):
     for name, folder in folders.items():
         folder.mkdir()
         open_peer(name).export(run, folder)
-        said[name] = open_peer(name).open_engine(folder, Setup()).translate(LINES, 1)
+        said[name] = open_peer(name).open_engine(folder, PeerConfig()).translate(LINES, 1)
     assert said[key] == said["regard"]
 
 
@@ -45,8 +45,8 @@ def test_a_peer_takes_our_weights_over(key, run, request, tmp_path):
 def test_everybody_learns_from_the_same_batches(key):
     skip_unless_here(key)
     torch.manual_seed(0)
-    batches = made_up_batches(3, 128, SHAPE.vocabulary)
-    trainer = open_peer(key).open_trainer(SHAPE, Setup())
+    batches = synthetic_batches(3, 128, SHAPE.vocabulary)
+    trainer = open_peer(key).open_trainer(SHAPE, PeerConfig())
     first = trainer.train(batches)
     for _ in range(8):
         last = trainer.train(batches)
@@ -56,20 +56,20 @@ def test_everybody_learns_from_the_same_batches(key):
 
 
 def test_other_logits_are_refused(tiny_run):
-    taken = take_run(tiny_run)
+    taken = load_exportable_run(tiny_run)
 
     def wrong(batch):
         return torch.zeros(batch.num_tokens, taken.shape.vocabulary)
 
     with pytest.raises(RunError, match=r"logits are up to .* the peer would be measured at other"):
-        prove_equal(taken.run.model, taken.shape.vocabulary, wrong)
+        check_same_logits(taken.run.model, taken.shape.vocabulary, wrong)
 
 
 def test_a_model_that_no_peer_has_is_refused(other_run):
     with pytest.raises(RunError, match="family rnnsearch, which no peer has"):
-        take_run(other_run)
+        load_exportable_run(other_run)
 
 
 def test_a_setting_that_no_peer_has_is_refused(words_run):
     with pytest.raises(RunError, match=r"model\.embeddings is target; the peers have shared only"):
-        take_run(words_run)
+        load_exportable_run(words_run)

@@ -7,17 +7,17 @@ import re
 import pytest
 
 from bench import report
-from bench.growth_plot import draw_curves
+from bench.machine_state import MachineState
 from bench.plots import draw_bars
-from bench.report import Row, Table
-from bench.surroundings import Surroundings
+from bench.report import BenchRow, Table
+from bench.scaling_plot import draw_curves
 from regard.errors import SettingsError
 
 ROWS = (
-    Row("regard", True, (20.0, 10.0, 20.0), {"BLEU": "35.10"}),
-    Row("Other", False, (10.0, 5.0, 8.0), {"BLEU": "35.00"}),
+    BenchRow("regard", True, (20.0, 10.0, 20.0), {"BLEU": "35.10"}),
+    BenchRow("Other", False, (10.0, 5.0, 8.0), {"BLEU": "35.00"}),
 )
-QUIET = Surroundings("2026-11-15", "a machine", {"Other": "1.0"}, ("JoeyNMT",), 0.0, 0.01)
+QUIET = MachineState("2026-11-15", "a machine", {"Other": "1.0"}, ("JoeyNMT",), 0.0, 0.01)
 
 
 def test_ratios_say_how_many_times_as_good():
@@ -46,16 +46,16 @@ def test_what_would_fail_behind_all_rounds_fails_before_them(given, message):
 
 
 def test_a_picture_may_be_the_first_in_its_folder(tmp_path):
-    asked = argparse.Namespace(json=None, plot=tmp_path / "new" / "a.png")
+    specs = argparse.Namespace(json=None, plot=tmp_path / "new" / "a.png")
     tables = [Table("speed", "sentences/s", ROWS)]
-    report.save(asked, QUIET, tables, left={}, setting={}, draw=draw_bars)
-    assert asked.plot.read_bytes().startswith(b"\x89PNG")
+    report.save(specs, QUIET, tables, left={}, setting={}, draw=draw_bars)
+    assert specs.plot.read_bytes().startswith(b"\x89PNG")
 
 
 def test_json_holds_all_rounds(tmp_path, capsys):
-    asked = argparse.Namespace(json=tmp_path / "a.json", plot=None)
+    specs = argparse.Namespace(json=tmp_path / "a.json", plot=None)
     tables = [Table("speed", "sentences/s", ROWS)]
-    report.save(asked, QUIET, tables, left={"X": "gone"}, setting={"beam": 5}, draw=draw_bars)
+    report.save(specs, QUIET, tables, left={"X": "gone"}, setting={"beam": 5}, draw=draw_bars)
     found = json.loads((tmp_path / "a.json").read_text("utf-8"))
     assert found["left_out"] == {"X": "gone"}
     assert found["surroundings"]["missing"] == ["JoeyNMT"]
@@ -73,7 +73,7 @@ def test_bars_are_drawn(tmp_path, ending):
 
 def test_curves_are_drawn(tmp_path):
     rows = tuple(
-        Row(f"{size} tokens", True, (size / 10, size / 9), {"size": str(size), "MB": "2.0"})
+        BenchRow(f"{size} tokens", True, (size / 10, size / 9), {"size": str(size), "MB": "2.0"})
         for size in (1, 2, 4, 8)
     )
     draw_curves([Table("length", "s", rows, "less")], tmp_path / "a.png")
@@ -81,7 +81,7 @@ def test_curves_are_drawn(tmp_path):
 
 
 def test_a_busy_machine_is_said():
-    busy = Surroundings("2026-11-15", "a machine", {}, (), 3.5, 0.42)
+    busy = MachineState("2026-11-15", "a machine", {}, (), 3.5, 0.42)
     assert "42% of its cores were at work" in busy.warn()
     assert any("WARNING" in line for line in busy.lines())
     assert QUIET.warn() == ""

@@ -1,7 +1,7 @@
 import json
 import sys
 
-from bench.stages import read_facts, run_stage, run_stages
+from bench.stages import read_records, run_stage, run_stages
 
 
 def finds():
@@ -13,7 +13,7 @@ def test_what_a_stage_finds_is_kept_and_shown(tmp_path, capsys):
     file = tmp_path / "facts.jsonl"
     assert run_stage("one", finds, file) == 0
     kept = [{"stage": "one", "speed": 3}, {"stage": "one", "ok": True}]
-    assert read_facts(file) == kept
+    assert read_records(file) == kept
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == kept
 
 
@@ -24,7 +24,7 @@ def test_a_stage_that_fails_says_so_after_what_it_found(tmp_path):
 
     file = tmp_path / "facts.jsonl"
     assert run_stage("one", fails, file) == 1
-    first, last = read_facts(file)
+    first, last = read_records(file)
     assert first["speed"] == 3
     assert "no such device" in last["failed"]
     assert "fails" in last["where"]
@@ -35,7 +35,7 @@ def test_a_wrong_thing_is_a_failure(tmp_path):
 
 
 def test_where_nothing_was_found_there_are_no_facts(tmp_path):
-    assert read_facts(tmp_path / "facts.jsonl") == []
+    assert read_records(tmp_path / "facts.jsonl") == []
 
 
 def test_stages_that_fail_do_not_keep_the_others_from_running():

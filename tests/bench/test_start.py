@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.engines import one_thread
 from bench.start import command, run
-from bench.translating import one_thread
 
 
 def test_a_command_is_timed_and_what_it_says_kept():
@@ -31,4 +31,4 @@ def test_each_contender_has_its_command():
     words = {one.name: " ".join(command(one, Path("model"), 5)[2:]) for one in one_thread()}
     assert words["regard"] == "regard translate model --beam 5"
     assert words["regard native int8"].endswith("--engine native --precision int8")
-    assert words["CTranslate2 int8"].startswith("bench.once opennmt model {")
+    assert words["CTranslate2 int8"].startswith("bench.peer_translate opennmt model {")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bench import gpu_steps, train_gpu
-from bench.peers.contract import Shape
+from bench.peers.contract import ModelShape
 
 
 def test_every_step_that_is_named_is_there():
@@ -50,7 +50,7 @@ def test_the_table_compares_nothing_with_nobody(capsys):
 
 
 def test_the_work_of_a_step_is_counted():
-    shape = Shape(1, 1, 4, 2, 8, vocabulary=10)
+    shape = ModelShape(1, 1, 4, 2, 8, vocabulary=10)
     work = gpu_steps.Work(shape, 60, 5.0)
     (batch,) = work.batches(1)
     source, target = batch.source.mask.sum().item(), batch.num_tokens

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from bench import gpu_search, translate_gpu
-from bench.peers import is_here
+from bench.peers import is_installed
 from regard.errors import RunError
-from regard.kernels import available
+from regard.kernels import dispatch
 
 
 def facts(file):
@@ -18,7 +18,7 @@ def test_both_sides_search_for_the_same(tiny_run, tmp_path, monkeypatch):
     given = ["--model", str(tiny_run), "--sentences", "12", "--device", "cpu", "--rounds", "1"]
     given += ["--budgets", "200", "--peer-batches", "5", "--beam", "2", "--out", str(out)]
     stages = ["prepare", "regard float32"]
-    if is_here("hugging_face"):
+    if is_installed("hugging_face"):
         stages.append("Hugging Face float32")
     monkeypatch.setattr(gpu_search, "COUNTED", (2, 4))  # a profiler is slow to read out
     for stage in stages:
@@ -31,7 +31,7 @@ def test_both_sides_search_for_the_same(tiny_run, tmp_path, monkeypatch):
     assert all(fact["launches_a_step"] > 10 for fact in small)
     rated = [fact for fact in found if "sentences_per_second" in fact]
     assert [fact["how"] for fact in rated if fact["whole"]][:1] == ["budget 200"]
-    if is_here("hugging_face"):
+    if is_installed("hugging_face"):
         (compared,) = (fact for fact in found if "equal" in fact)
         assert compared["equal"] == compared["compared"] == 12
 
@@ -70,13 +70,13 @@ def test_without_a_gpu_it_says_what_to_do(tmp_path, monkeypatch, capsys):
 
 def test_the_table_has_the_ratio_and_what_failed(tmp_path, capsys):
     out = tmp_path / "facts.jsonl"
-    rate = {"precision": "float32", "sentences": 9, "tokens_per_second": 5.0}
+    lr = {"precision": "float32", "sentences": 9, "tokens_per_second": 5.0}
     lines = [
-        {**rate, "who": "regard", "how": "budget 8", "sentences_per_second": 10.0, "whole": True},
-        {**rate, "who": "regard", "how": "budget 8", "sentences_per_second": 60.0, "whole": True},
-        {**rate, "who": "regard", "how": "budget 8", "sentences_per_second": 65.0, "whole": True},
-        {**rate, "who": "other", "how": "batch 2", "sentences_per_second": 90.0, "whole": False},
-        {**rate, "who": "other", "how": "batch 4", "sentences_per_second": 20.0, "whole": True},
+        {**lr, "who": "regard", "how": "budget 8", "sentences_per_second": 10.0, "whole": True},
+        {**lr, "who": "regard", "how": "budget 8", "sentences_per_second": 60.0, "whole": True},
+        {**lr, "who": "regard", "how": "budget 8", "sentences_per_second": 65.0, "whole": True},
+        {**lr, "who": "other", "how": "batch 2", "sentences_per_second": 90.0, "whole": False},
+        {**lr, "who": "other", "how": "batch 4", "sentences_per_second": 20.0, "whole": True},
         {"precision": "float32", "compared": 9, "equal": 8},
         {"failed": "batch 8: out of memory"},
     ]
@@ -89,6 +89,6 @@ def test_the_table_has_the_ratio_and_what_failed(tmp_path, capsys):
 
 
 def test_kernels_that_another_one_is_tried_without_come_back_when_it_fails():
-    with pytest.raises(RuntimeError), gpu_search._without("glance", "choice"):
+    with pytest.raises(RuntimeError), gpu_search._without("decode_attention", "topk_logits"):
         raise RuntimeError("the other one")
-    assert not {"glance", "choice"} & available.disabled
+    assert not {"decode_attention", "topk_logits"} & dispatch.disabled

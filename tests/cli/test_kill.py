@@ -15,9 +15,9 @@ import torch
 from typer.testing import CliRunner
 
 from forks import Fork
-from regard.cli.train import app
+from regard.cli.commands.train import app
 from regard.errors import RunError, StorageError
-from regard.recipes.load import dump_recipe
+from regard.recipes.recipe_files import dump_recipe
 from regard.training.checkpoints import list_checkpoints
 from tiny import tiny_recipe
 

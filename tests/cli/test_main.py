@@ -38,7 +38,7 @@ def command(monkeypatch):
     def put(function):
         fake = typer.Typer()
         fake.command()(function)
-        monkeypatch.setattr(main, "open_command", lambda name: typer.main.get_command(fake))
+        monkeypatch.setattr(main, "load_command", lambda name: typer.main.get_command(fake))
 
     return put
 
@@ -58,9 +58,9 @@ def called(monkeypatch, capsys):
 
 @pytest.mark.parametrize("name", main.COMMANDS)
 def test_the_sign_says_what_the_command_says(name):
-    module = importlib.import_module(f"regard.cli.{name}")
+    module = importlib.import_module(f"regard.cli.commands.{name}")
     assert module.command.__doc__.splitlines()[0] == main.COMMANDS[name]
-    assert str(main.open_command(name).help).startswith(main.COMMANDS[name])
+    assert str(main.load_command(name).help).startswith(main.COMMANDS[name])
 
 
 @pytest.mark.parametrize("name", main.COMMANDS)

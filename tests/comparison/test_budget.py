@@ -2,16 +2,16 @@ import pytest
 import torch
 
 from ladders import small_recipe
-from regard.batching.drawing import Position, draw_pairs
-from regard.batching.stream import collated
+from regard.batching.prefetch import collate_stream
+from regard.batching.sampler import StreamPosition, sample_batches
 from regard.comparison import budget as module
-from regard.comparison.budget import recipe_within, tokens_per_step
-from regard.comparison.corpus import share_corpus
-from regard.comparison.folder import ComparisonFolder
+from regard.comparison.budget import apply_budget, tokens_per_step
+from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.plan import Budget, entries_of, make_plan
-from regard.recipes.assemble import prepare
+from regard.comparison.shared_corpus import prepare_shared_corpus
+from regard.recipes.dry_run import TimedSteps
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.trial import TimedSteps
+from regard.recipes.train_run import prepare
 from tiny import Quiet
 
 CPU = torch.device("cpu")
@@ -28,9 +28,9 @@ def within(folder):
 
     def steps(budget):
         plan = make_plan(entries_of(small_recipe("plain"), "plain", [1, 2], budget), budget, 5)
-        share_corpus(plan, folder, lambda message: None)
+        prepare_shared_corpus(plan, folder, lambda message: None)
         return [
-            recipe_within(e, budget, folder, device=CPU, reporter=Quiet()).training.steps
+            apply_budget(e, budget, folder, device=CPU, reporter=Quiet()).training.steps
             for e in plan.entries
         ]
 
@@ -42,12 +42,12 @@ def test_tokens_of_a_step_are_the_mean_of_an_epoch(tmp_path, accumulate):
     recipe = small_recipe("plain", f"training.accumulate={accumulate}", "training.max_tokens=15")
     prepared = prepare(recipe, RunFolder(tmp_path), Quiet())
     s = recipe.training
-    drawn = draw_pairs(
-        prepared.train, Position(0, 0), budget=256, seed=s.seed, max_tokens=s.max_tokens
+    drawn = sample_batches(
+        prepared.train, StreamPosition(0, 0), budget=256, seed=s.seed, max_tokens=s.max_tokens
     )
-    stream = collated(drawn)
+    stream = collate_stream(drawn)
     epoch = [next(stream)]
-    while epoch[-1].after.epoch == 0:
+    while epoch[-1].next_position.epoch == 0:
         epoch.append(next(stream))
     tokens = [placed.batch.num_tokens for placed in epoch]
     wanted = accumulate * sum(tokens) / len(tokens)
@@ -82,5 +82,5 @@ def test_minutes_are_timed_once_for_all_seeds(within, folder, monkeypatch):
 
 
 def test_real_steps_are_timed(within, monkeypatch):
-    monkeypatch.setattr("regard.recipes.trial.SECONDS", 0.0)
+    monkeypatch.setattr("regard.recipes.dry_run.SECONDS", 0.0)
     assert within(Budget(minutes=0.5))[0] > 10

@@ -6,8 +6,8 @@ from regard.batching.collate import collate
 from regard.comparison import flops
 from regard.comparison.flops import count_flops, flops_per_token
 from regard.models.build import build_model
-from regard.recipes.assemble import build_loss, prepare
 from regard.recipes.run_folder import RunFolder, new_model
+from regard.recipes.train_run import build_loss, prepare
 from tiny import Quiet, tiny_recipe
 
 COPY = (
@@ -47,7 +47,7 @@ def test_attention_and_a_tied_output_layer_count(tmp_path):
 
 
 def test_pairs_that_are_seen_twice_cost_twice(tmp_path, monkeypatch):
-    monkeypatch.setattr(flops, "BATCHES", 1)
+    monkeypatch.setattr(flops, "NUM_BATCHES", 1)
     dropped = "model.dropout=0.1"
     once = counted(tmp_path / "a", small_recipe("turned", dropped))[0]
     twice = counted(tmp_path / "b", small_recipe("turned", dropped, "training.consistency=1"))[0]
@@ -55,7 +55,7 @@ def test_pairs_that_are_seen_twice_cost_twice(tmp_path, monkeypatch):
 
 
 def test_the_count_is_the_same_each_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(flops, "BATCHES", 2)
+    monkeypatch.setattr(flops, "NUM_BATCHES", 2)
     recipe = small_recipe("plain")
     assert counted(tmp_path, recipe)[0] == counted(tmp_path, recipe)[0] > 1000
 

@@ -7,7 +7,7 @@ import pytest
 from ladders import small_recipe
 from regard.comparison.plan import (
     Budget,
-    check_same,
+    check_same_plan,
     differences,
     entries_of,
     entry_of_run,
@@ -53,10 +53,10 @@ def test_what_is_to_be_chosen_is_part_of_a_plan():
 
 
 def test_a_plan_keeps_its_tokenizer():
-    begun = plan().cut_by("zh")
-    check_same(begun, plan(), HERE)  # which asks for none
+    begun = plan().with_tokenizer("zh")
+    check_same_plan(begun, plan(), HERE)  # which asks for none
     with pytest.raises(SettingsError, match='tokenize was "zh" and is now "char"'):
-        check_same(begun, plan().cut_by("char"), HERE)
+        check_same_plan(begun, plan().with_tokenizer("char"), HERE)
     old = type(begun).model_validate_json(begun.model_dump_json(exclude={"tokenize"}))
     assert old.tokenize == "13a"  # what all were scored with then
 
@@ -77,11 +77,11 @@ def test_a_budget_in_words(given, said):
 def test_a_budget_is_not_that_of_finished_runs(tiny_run):
     budget, taken = Budget(steps=9), entry_of_run(tiny_run, None)
     made = entries_of(small_recipe("plain"), "plain", [1], budget)
-    assert make_plan(made, budget, 5).terms == "9 steps of training for each row"
-    assert make_plan([*made, taken], budget, 5).terms == (
+    assert make_plan(made, budget, 5).budget_text == "9 steps of training for each row"
+    assert make_plan([*made, taken], budget, 5).budget_text == (
         "9 steps of training for each row trained here; finished runs as they were"
     )
-    assert make_plan([taken], Budget(), 5).terms == "finished runs as they were"
+    assert make_plan([taken], Budget(), 5).budget_text == "finished runs as they were"
 
 
 def test_a_run_of_a_comparison_keeps_its_name(tiny_run, tmp_path):
@@ -154,7 +154,7 @@ def test_what_shares_a_name_shares_all_but_the_seed():
 
 
 def test_the_same_plan_is_the_same_whatever_was_typed():
-    check_same(plan(), plan().model_copy(update={"command": ("regard", "compare")}), HERE)
+    check_same_plan(plan(), plan().model_copy(update={"command": ("regard", "compare")}), HERE)
 
 
 @pytest.mark.parametrize(
@@ -175,13 +175,17 @@ def test_other_arguments_are_refused(changed, said):
             f"ladders/here: holds a comparison that was begun with other arguments: {said}"
         ),
     ):
-        check_same(plan(), plan(**changed), HERE)
+        check_same_plan(plan(), plan(**changed), HERE)
 
 
 def test_how_many_were_trained_at_once_at_most():
     made = plan()
-    assert [made.at_once, made.beside(0).at_once, made.beside(4).beside(2).at_once] == [1, 1, 4]
-    check_same(made.beside(4), made, HERE)  # another number is no other comparison
+    assert [made.at_once, made.with_jobs(0).at_once, made.with_jobs(4).with_jobs(2).at_once] == [
+        1,
+        1,
+        4,
+    ]
+    check_same_plan(made.with_jobs(4), made, HERE)  # another number is no other comparison
 
 
 def test_a_plan_stays_on_its_texts():

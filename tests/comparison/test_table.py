@@ -1,13 +1,19 @@
 import pytest
 
 from ladders import MACHINE, made_up_ladder, made_up_row, made_up_standing
-from regard.comparison.ladder import Costs
-from regard.comparison.measuring import Failure
-from regard.comparison.table import brief, markdown_table, remarks, sheets, troubles
+from regard.comparison.measurements import Failure
+from regard.comparison.results import SystemCosts
+from regard.comparison.table import (
+    failure_notes,
+    format_si,
+    markdown_table,
+    table_notes,
+    table_sections,
+)
 
 
 @pytest.fixture
-def ladder():
+def results():
     return made_up_ladder(
         made_up_standing("rnn", [28.0], (36, 31, 25, 17), p_value=0.001, attends=False, flops=3e14),
         made_up_standing("near", [39.5, 40.1], (41, 40, 39, 38), p_value=0.31),
@@ -17,15 +23,15 @@ def ladder():
     )
 
 
-def cells(sheet, ladder):
+def cells(sheet, results):
     titles = ["system", *(column.title for column in sheet.columns)]
-    return {one.label: dict(zip(titles, line, strict=True)) for one, line in sheet.lines(ladder)}
+    return {one.label: dict(zip(titles, line, strict=True)) for one, line in sheet.lines(results)}
 
 
-def test_quality_and_cost(ladder):
-    sheet = sheets(ladder)[0]
+def test_quality_and_cost(results):
+    sheet = table_sections(results)[0]
     assert sheet.title == "Quality and cost (1,000 sentences of test, beam 5)"
-    found = cells(sheet, ladder)
+    found = cells(sheet, results)
     assert found["rnn"] == {
         "system": "rnn",
         "param.": "12.3M",
@@ -47,8 +53,8 @@ def test_quality_and_cost(ladder):
     assert set(found["lost"].values()) == {"lost", "–"}
 
 
-def test_by_length_seeds_and_budget(ladder):
-    found = cells(sheets(ladder)[1], ladder)
+def test_by_length_seeds_and_budget(results):
+    found = cells(table_sections(results)[1], results)
     assert found["near"] == {
         "system": "near",
         **{"4–9": "41.00", "10–11": "40.00", "12–14": "39.00", "15–34": "38.00"},
@@ -58,11 +64,11 @@ def test_by_length_seeds_and_budget(ladder):
     assert found["best"]["lowest…highest"] == "–"
 
 
-def test_remarks_say_what_the_marks_mean(ladder):
-    said = list(remarks(ladder))
+def test_remarks_say_what_the_marks_mean(results):
+    said = list(table_notes(results))
     assert len(said) == 2
     assert said[0].startswith("best: best, by BLEU. *: below it by more than chance explains at p")
-    assert list(remarks(made_up_ladder(made_up_standing("lost", [], ())))) == []
+    assert list(table_notes(made_up_ladder(made_up_standing("lost", [], ())))) == []
 
 
 def test_costs_are_medians_over_seeds():
@@ -72,37 +78,37 @@ def test_costs_are_medians_over_seeds():
         for seed, (steps, speed, seconds) in enumerate(taken, 1)
     )
     one = made_up_standing("a", [30.0] * 3, (30,) * 4)
-    ladder = made_up_ladder(one.model_copy(update={"rows": rows, "costs": Costs.of(rows)}))
-    cost, budget = (cells(sheet, ladder)["a"] for sheet in sheets(ladder))
+    results = made_up_ladder(one.model_copy(update={"rows": rows, "costs": SystemCosts.of(rows)}))
+    cost, budget = (cells(sheet, results)["a"] for sheet in table_sections(results))
     assert (cost["sent/s"], budget["steps"], budget["seconds"]) == ("8", "200", "70")
 
 
-def test_rows_trained_at_once_are_told(ladder):
-    shared = ladder.model_copy(update={"at_once": 19})
-    told = set(remarks(shared)) - set(remarks(ladder))
+def test_rows_trained_at_once_are_told(results):
+    shared = results.model_copy(update={"at_once": 19})
+    told = set(table_notes(shared)) - set(table_notes(results))
     assert told == {
         "Trained up to 19 at a time, so that seconds are those of runs that shared a machine; "
         "tok/s and sent/s were timed with nothing beside them."
     }
     waiting = made_up_ladder(made_up_standing("lost", [], ()), at_once=19)
-    assert list(remarks(waiting)) == []
+    assert list(table_notes(waiting)) == []
 
 
 def test_unlike_machines_are_told():
     other = MACHINE.model_copy(update={"device": "a GPU"})
     one = made_up_standing("a", [30.0], (30,) * 4)
     two = one.model_copy(update={"label": "b", "rows": (made_up_row("b", 30.0, machine=other),)})
-    said = list(remarks(made_up_ladder(one, two, best="a")))[-1]
+    said = list(table_notes(made_up_ladder(one, two, best="a")))[-1]
     assert said.startswith("Rows were measured on unlike machines, so that their speeds do not")
     assert "a GPU" in said
 
 
-def test_troubles_are_told(ladder):
-    assert list(troubles(ladder)) == []
+def test_troubles_are_told(results):
+    assert list(failure_notes(results)) == []
     failed = made_up_standing("b", [], ()).model_copy(
         update={"failures": (Failure(label="b", seed=2, reason="no memory"),), "waiting": 1}
     )
-    assert list(troubles(made_up_ladder(failed))) == [
+    assert list(failure_notes(made_up_ladder(failed))) == [
         "b, seed 2, failed: no memory",
         "b: 1 of its rows not finished yet",
     ]
@@ -124,7 +130,7 @@ def test_troubles_are_told(ladder):
     ],
 )
 def test_brief_numbers(number, said):
-    assert brief(number) == said
+    assert format_si(number) == said
 
 
 def test_markdown():

@@ -2,10 +2,10 @@ import pytest
 from pydantic import ValidationError
 
 from regard.corpora.build import CORPORA, UNCLEANED, CorpusSettings, build_corpus
-from regard.corpora.cleaning import CleaningReport, CleaningSettings, clean
-from regard.corpora.generated.drawing import GeneratedSettings
-from regard.corpora.readers import FilesSettings
-from regard.corpora.splits import without_leaks
+from regard.corpora.cleaning.pair_filters import CleaningReport, CleaningSettings, clean
+from regard.corpora.generated.generator import GeneratedSettings
+from regard.corpora.readers.pair_files import FilesSettings
+from regard.corpora.splits import drop_leaks
 from regard.errors import CorpusError
 
 GENERATED = [name for name, entry in CORPORA.items() if entry.group == "generated"]
@@ -33,7 +33,7 @@ def test_nothing_of_a_generated_corpus_is_dropped(name):
     corpus, report = build_corpus(given), CleaningReport()
     held_out = [*corpus.splits["valid"](), *corpus.splits["test"]()]
     pairs = clean(corpus.splits["train"](), given.cleaning, corpus.languages, report)
-    assert len(list(without_leaks(pairs, held_out, report))) == 60
+    assert len(list(drop_leaks(pairs, held_out, report))) == 60
 
 
 def test_generated_corpora_are_cleaned_if_asked():

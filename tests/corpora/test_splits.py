@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from regard.corpora import splits
-from regard.corpora.cleaning import CleaningReport, CleaningSettings, clean
-from regard.corpora.pairs import Corpus, Pair
-from regard.corpora.splits import SplitSettings, normalise, split_corpus, without_leaks
+from regard.corpora.cleaning.pair_filters import CleaningReport, CleaningSettings, clean
+from regard.corpora.corpus import Corpus, Pair
+from regard.corpora.splits import SplitSettings, comparison_key, drop_leaks, split_corpus
 from regard.errors import CorpusError
 from regard.nouns import GoldAlignment
 
@@ -75,12 +75,14 @@ def test_repeats_of_a_source_fall_together(numbers, size):
     if len({key for key, _ in numbers}) < 15:
         return
     found = cut(pairs, valid=size, test=size)
-    keys = {name: {normalise(pair.source) for pair in some} for name, some in found.items()}
+    keys = {name: {comparison_key(pair.source) for pair in some} for name, some in found.items()}
     assert not keys["train"] & keys["valid"]
     assert not keys["train"] & keys["test"]
     assert not keys["valid"] & keys["test"]
     assert set(found["train"] + found["valid"] + found["test"]) == set(pairs)
-    largest = max(sum(normalise(p.source) == f"the {key}" for p in set(pairs)) for key in range(31))
+    largest = max(
+        sum(comparison_key(p.source) == f"the {key}" for p in set(pairs)) for key in range(31)
+    )
     wanted = min(size, len(pairs) // 10)
     for name in ("valid", "test"):
         assert wanted <= len(found[name]) < wanted + largest
@@ -201,7 +203,7 @@ def test_the_choice_takes_little_memory(monkeypatch):
 class TestLeaks:
     def kept(self, pairs, held_out):
         report = CleaningReport()
-        return list(without_leaks(pairs, held_out, report)), report
+        return list(drop_leaks(pairs, held_out, report)), report
 
     def test_source_or_target_held_out(self):
         held = [Pair("One  dog", "Ein Hund"), Pair("Two", "Zwei")]
@@ -231,7 +233,7 @@ class TestLeaks:
         report = CleaningReport()
         pairs = [*PAIRS, Pair("", ""), PAIRS[0]]
         fit = clean(pairs, CleaningSettings(), ("en", "de"), report)
-        kept = list(without_leaks(fit, PAIRS[:50], report))
+        kept = list(drop_leaks(fit, PAIRS[:50], report))
         assert kept == PAIRS[50:]
         assert (report.total, report.kept) == (202, 150)
         assert [row[:2] for row in report.rows()] == [
@@ -245,7 +247,7 @@ class TestLeaks:
     ("text", "same"), [("  A\t b\u3000c ", "a b c"), ("ﬁn", "FIN"), ("STRASSE", "straße")]
 )
 def test_normalise(text, same):
-    assert normalise(text) == normalise(same)
+    assert comparison_key(text) == comparison_key(same)
 
 
 @pytest.mark.parametrize(("by", "shared"), [("either", set()), ("source", {"target"})])
@@ -255,12 +257,12 @@ def test_a_given_test_is_kept_out_of_what_is_cut(by, shared):
     ]
     found = split_corpus(corpus(PAIRS, test=test), SplitSettings(valid=20), by=by)
     sides = {
-        "source": {normalise(pair.source) for pair in test},
+        "source": {comparison_key(pair.source) for pair in test},
         "target": {one[1] for one in test},
     }
     valid = list(found.splits["valid"]())
     assert valid
-    assert not {normalise(pair.source) for pair in valid} & sides["source"]
+    assert not {comparison_key(pair.source) for pair in valid} & sides["source"]
     assert {"target" for pair in valid if pair.target in sides["target"]} == shared
 
 
@@ -270,4 +272,4 @@ def test_leaks_but_for_punctuation():
         [Pair("it is late", "y"), Pair("Is it late?", "z")],
     )
     for ignored, kept in (("spacing", pairs), ("punctuation", pairs[1:])):
-        assert list(without_leaks(pairs, held_out, CleaningReport(), ignored=ignored)) == kept
+        assert list(drop_leaks(pairs, held_out, CleaningReport(), ignored=ignored)) == kept

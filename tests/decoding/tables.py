@@ -7,9 +7,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from regard.models.contracts import take
+from regard.models.contracts import gather_parents
 from regard.nouns import Hypothesis
-from regard.text.special import BOS, EOS
+from regard.text.special_tokens import BOS, EOS
 from regard.types import Site
 
 FIRST_WORD = 4
@@ -22,11 +22,11 @@ class Told:
     sentences: Tensor  # (B,)
     codes: Tensor  # (B, K)
 
-    def keep(self, sentences: Tensor) -> Self:
+    def select_sentences(self, sentences: Tensor) -> Self:
         return type(self)(self.sentences[sentences], self.codes[sentences])
 
-    def branch(self, parents: Tensor) -> Self:
-        return type(self)(self.sentences, take(self.codes, parents))
+    def reorder(self, parents: Tensor) -> Self:
+        return type(self)(self.sentences, gather_parents(self.codes, parents))
 
 
 class HistoryTable:
@@ -52,19 +52,19 @@ class HistoryTable:
         chosen = torch.arange(len(self.table)) if sentences is None else torch.tensor(sentences)
         return Told(chosen, torch.zeros(len(chosen), 1, dtype=torch.long))
 
-    def step(self, tokens, state, *, watch=None):
+    def step(self, tokens, state, *, hook=None):
         assert tokens.shape == state.codes.shape
         self.batches.append(len(tokens))
         codes = state.codes * self.vocabulary + tokens
         codes = codes.masked_fill(tokens == BOS, 0) % self.table.shape[1]  # (B, K)
-        if watch is not None:
+        if hook is not None:
             for layer in range(self.layers):
                 weights = self.attention[layer, state.sentences[:, None], codes]  # (B, K, H, S)
-                watch(Site("cross", layer), weights.transpose(1, 2))
-                watch(Site("decoder", layer), torch.full_like(weights.transpose(1, 2), 9.0))
+                hook(Site("cross", layer), weights.transpose(1, 2))
+                hook(Site("decoder", layer), torch.full_like(weights.transpose(1, 2), 9.0))
         return self.table[state.sentences[:, None], codes], Told(state.sentences, codes)
 
-    def steady(self, state, steps, clock):
+    def to_static(self, state, steps, step_counter):
         return state  # as it is, of which a step changes no shape
 
     def row(self, said: tuple[int, ...]) -> int:
@@ -136,11 +136,11 @@ def assert_same(got: list[Hypothesis], want: list[Hypothesis]) -> None:
 class Left:
     count: Tensor  # (B, K)
 
-    def keep(self, sentences: Tensor) -> Self:
+    def select_sentences(self, sentences: Tensor) -> Self:
         return type(self)(self.count[sentences])
 
-    def branch(self, parents: Tensor) -> Self:
-        return type(self)(take(self.count, parents))
+    def reorder(self, parents: Tensor) -> Self:
+        return type(self)(gather_parents(self.count, parents))
 
 
 class Countdown:
@@ -153,7 +153,7 @@ class Countdown:
     def start(self, counts):
         return Left(torch.tensor(counts)[:, None])
 
-    def step(self, tokens, state, *, watch=None):
+    def step(self, tokens, state, *, hook=None):
         assert tokens.shape == state.count.shape
         self.batches.append(len(tokens))
         says = torch.where(state.count > 0, self.word, EOS)
@@ -165,18 +165,18 @@ class Countdown:
 class Tables:
     tables: Tensor  # (B, V, V)
 
-    def keep(self, sentences: Tensor) -> Self:
+    def select_sentences(self, sentences: Tensor) -> Self:
         return type(self)(self.tables[sentences])
 
-    def branch(self, parents: Tensor) -> Self:
+    def reorder(self, parents: Tensor) -> Self:
         return self
 
 
 class Markov:
     """The logits depend on the last token alone; the table of each sentence is its state."""
 
-    def step(self, tokens, state, *, watch=None):
-        return take(state.tables, tokens), state
+    def step(self, tokens, state, *, hook=None):
+        return gather_parents(state.tables, tokens), state
 
 
 def markov(*probabilities: dict[int, dict[int, float]], vocabulary=7, dtype=torch.float64):

@@ -3,10 +3,10 @@ import torch
 
 from decoding.tables import FIRST_WORD, Countdown, HistoryTable, Markov, assert_same, markov
 from regard.decoding.ensemble import Ensemble, EnsembleState
-from regard.decoding.search import search
+from regard.decoding.search.config import search
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import SearchError
-from regard.text.special import BOS, EOS
+from regard.text.special_tokens import BOS, EOS
 
 B, WORDS, LIMIT, S = 3, 3, 4, 5
 LENGTHS = torch.tensor([5, 3, 4])
@@ -39,9 +39,11 @@ def test_unlike_members_average_their_probabilities(weights):
             for member, inner in zip([history, Markov()], state.members, strict=True)
         ]
         logits, state = both.step(tokens, state)
-        share = 0.5 if weights is None else 0.25
-        torch.testing.assert_close(logits.exp(), share * apart[0] + (1 - share) * apart[1])
-        tokens, state = torch.tensor([[4, 5]]), state.branch(torch.tensor([[0, 0]]))
+        log_weight = 0.5 if weights is None else 0.25
+        torch.testing.assert_close(
+            logits.exp(), log_weight * apart[0] + (1 - log_weight) * apart[1]
+        )
+        tokens, state = torch.tensor([[4, 5]]), state.reorder(torch.tensor([[0, 0]]))
 
 
 def test_members_of_unlike_states_leave_the_batch_together():

@@ -9,14 +9,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from decoding.tables import HistoryTable
 from regard.batching.collate import pad_source
-from regard.decoding import answers, attendance, loop, moves, rules
-from regard.decoding.beam import Beam
+from regard.decoding.constraints import rules
+from regard.decoding.constraints.rules import Constraints
 from regard.decoding.ensemble import Ensemble, EnsembleState
-from regard.decoding.penalties import Penalties
-from regard.decoding.rules import Wording
-from regard.decoding.search import search
+from regard.decoding.search import active_batch, loop, result_reader, step
+from regard.decoding.search.beam import BeamSelector
+from regard.decoding.search.config import search
+from regard.decoding.search.penalties import Penalties
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
-from regard.models.transformer import Transformer, TransformerSettings
+from regard.models.translation.transformer import Transformer, TransformerSettings
 
 B, WORDS, S = 9, 4, 5
 
@@ -49,13 +50,13 @@ SETTINGS = st.fixed_dictionaries(
 @given(
     chosen=SETTINGS,
     way=st.sampled_from(["beam", "greedy", "sampling"]),
-    late=st.integers(1, 3),
+    lag=st.integers(1, 3),
     seed=st.integers(0, 10**6),
     sharp=st.sampled_from([0.5, 2.0, 5.0]),
     prefixed=st.booleans(),
     members=st.integers(1, 2),
 )
-def test_late_hosts_find_the_same(chosen, way, late, seed, sharp, prefixed, members):
+def test_late_hosts_find_the_same(chosen, way, lag, seed, sharp, prefixed, members):
     chosen = {name: dict(part) if name != "n_best" else part for name, part in chosen.items()}
     if way == "sampling":
         chosen |= {"beam": {}, "sampling": {"seed": seed, "temperature": 0.7}}
@@ -70,12 +71,12 @@ def test_late_hosts_find_the_same(chosen, way, late, seed, sharp, prefixed, memb
 
     def found():
         state = EnsembleState(tuple(table.start() for table in tables))
-        wording = Wording(prefixes, [[6, 6]])
-        return search(Ensemble(tables), state, lengths, settings, wording=wording)
+        constraints = Constraints(prefixes, [[6, 6]])
+        return search(Ensemble(tables), state, lengths, settings, constraints=constraints)
 
     plain = found()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "lateness", lambda where: late)
+        patch.setattr(loop, "host_lag", lambda where: lag)
         assert found() == plain
 
 
@@ -115,12 +116,12 @@ class NoWaits(TorchDispatchMode):
 @pytest.mark.parametrize("excluded", ["spread", "lost"])
 @pytest.mark.parametrize("more", [{}, {"min_length": 2, "no_repeat_ngram": 2}])
 def test_no_step_waits_for_the_device(size, excluded, more, monkeypatch):
-    for module in (moves, rules):
-        monkeypatch.setattr(module, "is_near", lambda x: False)
-    monkeypatch.setattr(loop, "lateness", lambda where: 1)
+    for module in (step, rules):
+        monkeypatch.setattr(module, "is_on_cpu", lambda x: False)
+    monkeypatch.setattr(loop, "host_lag", lambda where: 1)
     mode = NoWaits()
-    mode.allow(monkeypatch, attendance.Attendance, "hear")
-    mode.allow(monkeypatch, answers.Answers, "_read")
+    mode.allow(monkeypatch, active_batch.ActiveBatch, "hear")
+    mode.allow(monkeypatch, result_reader.ResultReader, "_read")
     torch.manual_seed(0)
     sizes = {"encoder_layers": 1, "decoder_layers": 2, "width": 16, "heads": 2, "feed_forward": 16}
     model = Transformer(TransformerSettings(**sizes), 40, 40).eval()
@@ -128,10 +129,10 @@ def test_no_step_waits_for_the_device(size, excluded, more, monkeypatch):
     settings = RuleSettings(max_length_ratio=2, max_length_offset=2, excluded=excluded, **more)
     obeyed = rules.Rules(settings, lengths)
     penalties = Penalties(BeamSettings(), lengths, obeyed.limits)
-    plan = moves.Plan(Beam(size), obeyed, penalties, 1, "size")
+    config = step.SearchConfig(BeamSelector(size), obeyed, penalties, 1, "size")
     with torch.inference_mode():
         state = model.start(model.encode(pad_source([[5, 6, 7, 8], [9, 10], [11]])))
-        plain = loop.explore(model, state, plan, None)
+        plain = loop.run_search(model, state, config, None)
         with mode:
-            assert loop.explore(model, state, plan, None) == plain
+            assert loop.run_search(model, state, config, None) == plain
     assert mode.seen > 100

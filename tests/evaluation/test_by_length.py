@@ -13,21 +13,23 @@ def sentences(*lengths):
     return [" ".join("abcdefghij"[:length]) for length in lengths]
 
 
-def groups_of(found):
-    return [(group.shortest, group.longest, group.count) for group in found]
+def groups_of(lengths_in_group):
+    return [(group.shortest, group.longest, group.count) for group in lengths_in_group]
 
 
 def test_letters_are_counted_where_there_are_no_spaces():
     sources = ["これはペンです。", "Ja"]
-    found = score_by_length(sources, sources, sources, LengthSettings(groups=2), SETTINGS)
-    assert [group.longest for group in found] == [1, 8]
+    lengths_in_group = score_by_length(
+        sources, sources, sources, LengthSettings(groups=2), SETTINGS
+    )
+    assert [group.longest for group in lengths_in_group] == [1, 8]
 
 
 def test_fixed_edges_are_the_longest_of_their_group_and_empty_groups_are_left_out():
     sources = sentences(2, 3, 4, 9, 10)
     lengths = LengthSettings(edges=(3, 6, 8))
-    found = score_by_length(sources, sources, sources, lengths, SETTINGS)
-    assert groups_of(found) == [(2, 3, 2), (4, 4, 1), (9, 10, 2)]
+    lengths_in_group = score_by_length(sources, sources, sources, lengths, SETTINGS)
+    assert groups_of(lengths_in_group) == [(2, 3, 2), (4, 4, 1), (9, 10, 2)]
 
 
 def test_each_group_is_scored_by_its_own_lines():
@@ -44,8 +46,10 @@ def test_each_group_is_scored_by_its_own_lines():
 
 def test_equal_shares():
     sources = sentences(5, 1, 4, 2, 3, 6)
-    found = score_by_length(sources, sources, sources, LengthSettings(groups=3), SETTINGS)
-    assert groups_of(found) == [(1, 2, 2), (3, 4, 2), (5, 6, 2)]
+    lengths_in_group = score_by_length(
+        sources, sources, sources, LengthSettings(groups=3), SETTINGS
+    )
+    assert groups_of(lengths_in_group) == [(1, 2, 2), (3, 4, 2), (5, 6, 2)]
 
 
 @pytest.mark.parametrize(
@@ -59,21 +63,25 @@ def test_equal_shares():
 )
 def test_sentences_of_one_length_stay_together(lengths, want):
     sources = sentences(*lengths)
-    found = score_by_length(sources, sources, sources, LengthSettings(groups=2), SETTINGS)
-    assert groups_of(found) == want
+    lengths_in_group = score_by_length(
+        sources, sources, sources, LengthSettings(groups=2), SETTINGS
+    )
+    assert groups_of(lengths_in_group) == want
 
 
 def test_fewer_sentences_than_groups():
     sources = sentences(1, 2, 3)
-    found = score_by_length(sources, sources, sources, LengthSettings(groups=5), SETTINGS)
-    assert groups_of(found) == [(1, 1, 1), (2, 2, 1), (3, 3, 1)]
+    lengths_in_group = score_by_length(
+        sources, sources, sources, LengthSettings(groups=5), SETTINGS
+    )
+    assert groups_of(lengths_in_group) == [(1, 1, 1), (2, 2, 1), (3, 3, 1)]
 
 
 def test_characters_for_text_without_spaces():
     sources = ["猫", "猫がいます"]
     lengths = LengthSettings(unit="characters", edges=(2,))
-    found = score_by_length(sources, sources, sources, lengths, SETTINGS)
-    assert groups_of(found) == [(1, 1, 1), (5, 5, 1)]
+    lengths_in_group = score_by_length(sources, sources, sources, lengths, SETTINGS)
+    assert groups_of(lengths_in_group) == [(1, 1, 1), (5, 5, 1)]
 
 
 def test_errors_say_what_is_wrong():

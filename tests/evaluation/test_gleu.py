@@ -4,7 +4,7 @@ from regard.evaluation.gleu import sentence_gleu
 
 
 @pytest.mark.parametrize(
-    ("hypothesis", "reference", "matches", "most"),
+    ("hypothesis", "reference", "matches", "num_ngrams"),
     [
         ("a b c d", "a b c d", 10, 10),  # 4 + 3 + 2 + 1 n-grams
         ("a b c d e", "a b c d e", 14, 14),  # and none of five words
@@ -19,9 +19,9 @@ from regard.evaluation.gleu import sentence_gleu
         ("a", "", 0, 1),
     ],
 )
-def test_by_hand(hypothesis, reference, matches, most):
+def test_by_hand(hypothesis, reference, matches, num_ngrams):
     one, other = hypothesis.split(), reference.split()
-    assert sentence_gleu(one, other) == pytest.approx(matches / most, abs=1e-15)
+    assert sentence_gleu(one, other) == pytest.approx(matches / num_ngrams, abs=1e-15)
     assert sentence_gleu(other, one) == sentence_gleu(one, other)
 
 

@@ -9,7 +9,7 @@ from regard.errors import CorpusError
 from regard.evaluation import perplexity as evaluation
 from regard.evaluation.perplexity import perplexity
 from regard.models.contracts import Model
-from regard.types import Decoded, Memory
+from regard.types import DecoderOutput, Memory
 
 V = 7
 SOURCES = [[4, 5], [5], [6, 6, 4]]
@@ -25,11 +25,11 @@ class Bigram(Model):
         self.dropout = nn.Dropout(0.9)
         self.rows = 0
 
-    def encode(self, source, *, watch=None):
+    def encode(self, source, *, hook=None):
         return Memory(torch.zeros(*source.ids.shape, 1), source.mask)
 
-    def decode(self, target, memory, *, watch=None):
-        return Decoded(self.dropout(self.table(target.ids)))
+    def decode(self, target, memory, *, hook=None):
+        return DecoderOutput(self.dropout(self.table(target.ids)))
 
     def logits(self, features):
         self.rows += len(features)
@@ -38,7 +38,7 @@ class Bigram(Model):
     def start(self, memory):
         raise NotImplementedError
 
-    def step(self, tokens, state, *, watch=None):
+    def step(self, tokens, state, *, hook=None):
         raise NotImplementedError
 
 
@@ -71,7 +71,7 @@ def test_equals_the_formula_whatever_the_batches(model):
 def test_logits_are_made_for_some_tokens_at_a_time(model, monkeypatch):
     batch, made = collate(SOURCES, TARGETS), []
     whole = perplexity(model, [batch])
-    monkeypatch.setattr(evaluation, "ROWS", 3)
+    monkeypatch.setattr(evaluation, "CHUNK_ROWS", 3)
     monkeypatch.setattr(Bigram, "logits", lambda _, features: made.append(features) or features)
     assert perplexity(model, [batch]) == whole
     assert list(map(len, made)) == [3, 3, 1]

@@ -3,20 +3,20 @@
 import pytest
 import torch
 
-from regard.kernels.available import have_triton, interpreted
+from regard.kernels.dispatch import have_triton, interpreted
 
 NEEDS = {
-    "test_attention.py",
-    "test_norm.py",
-    "test_loss.py",
-    "test_chance.py",
-    "test_bend.py",
-    "test_linear.py",
-    "test_sums.py",
-    "test_available.py",
-    "test_glance.py",
-    "test_choice.py",
-    "test_onward.py",
+    "test_varlen_attention.py",
+    "test_fused_add_norm.py",
+    "test_cross_entropy.py",
+    "test_dropout_rng.py",
+    "test_fused_linear_relu.py",
+    "test_deferred_bias.py",
+    "test_column_sum.py",
+    "test_dispatch.py",
+    "test_decode_attention.py",
+    "test_topk_logits.py",
+    "test_beam_update.py",
 }
 
 
@@ -63,9 +63,9 @@ def where():
 @pytest.fixture
 def seed(monkeypatch, where):
     """The seed that all kernels are given."""
-    from regard.kernels import attention, norm
+    from regard.kernels import fused_add_norm, varlen_attention
 
     fixed = torch.tensor([0x1234_5678_9ABC_DEF0], device=where)
-    for module in (attention, norm):
+    for module in (varlen_attention, fused_add_norm):
         monkeypatch.setattr(module, "draw_seed", lambda _: fixed)
     return fixed

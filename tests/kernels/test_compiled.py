@@ -12,15 +12,21 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.kernels import attention, loss
-from regard.kernels.attention import Plan, Rows, attend_short
-from regard.kernels.available import have_triton, interpreted
-from regard.kernels.bend import linear_relu
-from regard.kernels.choice import Sayable, best_ways
-from regard.kernels.glance import glance
-from regard.kernels.norm import Norm, add_norm, add_then_norm
-from regard.kernels.onward import Cells, Known, Task, Ways, go_on
-from regard.kernels.sums import FEW, sum_rows
+from regard.kernels import cross_entropy, varlen_attention
+from regard.kernels.beam_update import (
+    BeamUpdateConfig,
+    Continuations,
+    FinishedHypotheses,
+    LiveHypotheses,
+    update_beam,
+)
+from regard.kernels.column_sum import TWO_PASS_ROWS, column_sums
+from regard.kernels.decode_attention import decode_attention
+from regard.kernels.dispatch import have_triton, interpreted
+from regard.kernels.fused_add_norm import LayerNormParams, add_norm, add_norm_with_sum
+from regard.kernels.fused_linear_relu import linear_relu
+from regard.kernels.topk_logits import TokenRules, topk_continuations
+from regard.kernels.varlen_attention import PackedRows, TilePlan, attend_varlen
 
 H, D, V = 2, 512, 8000
 HALF = torch.bfloat16
@@ -107,7 +113,7 @@ def rows(lengths):
     """Where sentences of these lengths lie."""
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]  # (B, S)
     offsets = F.pad(mask.sum(1).cumsum(0), (1, 0)).to(torch.int32)
-    return Rows(offsets, mask.flatten().nonzero().squeeze(1), max(lengths))
+    return PackedRows(offsets, mask.flatten().nonzero().squeeze(1), max(lengths))
 
 
 def leaf(*shape, dtype=HALF):
@@ -117,7 +123,7 @@ def leaf(*shape, dtype=HALF):
 def attend(lengths, *, width=64, causal=True, dropout=0.1):
     """Launch forward and backward."""
     part, where = leaf(sum(lengths), 3, H, width), rows(lengths)
-    attend_short([part], where, where, causal=causal, factor=0.1, dropout=dropout).sum().backward()
+    attend_varlen([part], where, where, causal=causal, scale=0.1, dropout=dropout).sum().backward()
 
 
 def fits(built, names):
@@ -134,16 +140,20 @@ def test_attention(width, built):
 
 
 def test_attention_with_kernels_apart(built, monkeypatch):
-    monkeypatch.setitem(attention.PLANS, 64, Plan(whole=None))
+    monkeypatch.setitem(varlen_attention.TILE_PLANS, 64, TilePlan(whole=None))
     attend([4, 1, 7], causal=False, dropout=0.0)
     fits(built, ["forward", "backward_queries", "backward_keys"])
 
 
 def test_norm(built):
-    x, y, norm = leaf(12, D), leaf(12, D), Norm(*(leaf(D, dtype=torch.float32) for _ in range(2)))
+    x, y, norm = (
+        leaf(12, D),
+        leaf(12, D),
+        LayerNormParams(*(leaf(D, dtype=torch.float32) for _ in range(2))),
+    )
     how = {"bias": leaf(D, dtype=torch.float32), "dropout": 0.1}
     add_norm(x, y, norm, **how).sum().backward()
-    added, normed = add_then_norm(x, y, norm, **how)
+    added, normed = add_norm_with_sum(x, y, norm, **how)
     (added + normed).sum().backward()
     fits(built, ["forward", "backward", "sum_rows"] * 2)
 
@@ -154,7 +164,7 @@ def test_bend(built):
 
 
 def test_sums(built):
-    sum_rows(leaf(FEW + 1, D))
+    column_sums(leaf(TWO_PASS_ROWS + 1, D))
     fits(built, ["sum_rows"] * 2)
 
 
@@ -162,7 +172,7 @@ def test_sums(built):
     ("size", "name"), [(V, "at_once"), (32_000, "at_once"), (50_000, "in_parts")]
 )
 def test_loss(size, name, built):
-    loss._kernel(torch.zeros(2, size, dtype=HALF), torch.zeros(2, dtype=torch.int64), 0.1)
+    cross_entropy._kernel(torch.zeros(2, size, dtype=HALF), torch.zeros(2, dtype=torch.int64), 0.1)
     fits(built, [name])
 
 
@@ -170,7 +180,7 @@ def look(queries, keys, dtype, width=64):
     """Launch a step's attention."""
     kv = [torch.zeros(3, H, keys + 7, width, dtype=dtype)[:, :, :keys] for _ in range(2)]
     hidden = torch.zeros(3, 1, queries, keys, dtype=dtype)
-    glance(torch.zeros(3, H, queries, width, dtype=dtype), *kv, hidden, factor=0.1)
+    decode_attention(torch.zeros(3, H, queries, width, dtype=dtype), *kv, hidden, scale=0.1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, HALF])
@@ -178,16 +188,16 @@ def look(queries, keys, dtype, width=64):
 def test_glance(dtype, width, built):
     for keys in (12, 30, 100):
         look(5, keys, dtype, width)
-    fits(built, ["glance"] * 3)
+    fits(built, ["decode_attention"] * 3)
 
 
-SAYABLE = Sayable((0, 2), last=3, floor=-1e4, lost=True)
+SAYABLE = TokenRules((0, 2), eos=3, floor=-1e4, banned_keep_mass=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, HALF])
 @pytest.mark.parametrize("size", [V, 32_000])
 def test_choice(dtype, size, built):
-    best_ways(torch.zeros(3, 5, size, dtype=dtype), torch.zeros(3, 5), 10, SAYABLE)
+    topk_continuations(torch.zeros(3, 5, size, dtype=dtype), torch.zeros(3, 5), 10, SAYABLE)
     fits(built, ["skim", "choose"])
 
 
@@ -195,16 +205,24 @@ def move(length, *, greedy=False):
     """Launch what follows a choice."""
     cells, ways, places = (1, 1, 1) if greedy else (5, 10, 5)
     whole, real = torch.zeros(3, ways, dtype=torch.int64), torch.zeros(3, ways)
-    grid = Cells(torch.zeros(3, cells, length + 1, dtype=torch.int64), whole[:, 0], real[:, 0])
+    grid = LiveHypotheses(
+        torch.zeros(3, cells, length + 1, dtype=torch.int64), whole[:, 0], real[:, 0]
+    )
     texts = torch.zeros(3, places, length, dtype=torch.int64)
-    known = Known(real[:, :places], real[:, :places], texts, real[:, :places] == 0)
-    ways = Ways(real, whole, None if greedy else whole)
-    go_on(ways, grid, known, known.ended[:, 0], Task(cells, 1, "size", 0.3, last=3, filler=0))
+    known = FinishedHypotheses(real[:, :places], real[:, :places], texts, real[:, :places] == 0)
+    ways = Continuations(real, whole, None if greedy else whole)
+    update_beam(
+        ways,
+        grid,
+        known,
+        known.ended[:, 0],
+        BeamUpdateConfig(cells, 1, "size", 0.3, eos=3, filler=0),
+    )
 
 
 def test_choice_of_other_batches_is_not_compiled_again(built):
     for sentences in (1, 2, 3, 16):
-        best_ways(torch.zeros(sentences, 5, V), torch.zeros(sentences, 5), 10, SAYABLE)
+        topk_continuations(torch.zeros(sentences, 5, V), torch.zeros(sentences, 5), 10, SAYABLE)
     assert len({id(one.code) for one in built}) == 2
 
 
@@ -223,13 +241,15 @@ def test_a_longer_past_is_not_compiled_for_again(built):
 
 
 def test_other_batches_do_not_compile_again(built):
-    norm = Norm(*(leaf(D, dtype=torch.float32) for _ in range(2)))
+    norm = LayerNormParams(*(leaf(D, dtype=torch.float32) for _ in range(2)))
     for lengths in ([4, 1, 7], [16, 16], [1], [2] * 300):
         attend(lengths)
         num = sum(lengths)
         add_norm(leaf(num, D), leaf(num, D), norm, dropout=0.1).sum().backward()
         linear_relu(leaf(num, D), leaf(4 * D, D), leaf(4 * D)).sum().backward()
-        loss._kernel(torch.zeros(num, V, dtype=HALF), torch.zeros(num, dtype=torch.int64), 0.1)
-        sum_rows(leaf(num, D))
+        cross_entropy._kernel(
+            torch.zeros(num, V, dtype=HALF), torch.zeros(num, dtype=torch.int64), 0.1
+        )
+        column_sums(leaf(num, D))
     assert len(built) == 4 * 9
     assert len({id(one.code) for one in built}) == 9

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.kernels.available import have_triton, interpreted, suits
+from regard.kernels.dispatch import have_triton, interpreted, use_kernel
 
 FEWEST = 30
 
@@ -32,4 +32,4 @@ def test_kernels_are_what_their_plain_twins_are():
 
 @pytest.mark.skipif(interpreted(), reason="there a CPU can run them")
 def test_no_kernel_is_for_a_cpu():
-    assert not suits("attention", torch.zeros(1, dtype=torch.bfloat16))
+    assert not use_kernel("varlen_attention", torch.zeros(1, dtype=torch.bfloat16))

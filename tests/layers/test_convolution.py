@@ -18,8 +18,8 @@ def as_torch(layer, kernel):
 def test_is_torchs_convolution(kind, kernel, dilation):
     layer, x = kind(D, OUT, kernel, dilation=dilation).double(), torch.randn(B, T, D).double()
     span = (kernel - 1) * dilation
-    before = span if kind is CausalConvolution else span // 2
-    padded = F.pad(x.mT, (before, span - before))
+    left_padding = span if kind is CausalConvolution else span // 2
+    padded = F.pad(x.mT, (left_padding, span - left_padding))
     wanted = F.conv1d(padded, as_torch(layer, kernel), layer.linear.bias, dilation=dilation)
     torch.testing.assert_close(layer(x), wanted.mT)
 
@@ -37,7 +37,7 @@ def test_a_gate_is_made_beside_each_output():
 def test_step_by_step_equals_all_at_once(kernel, dilation, gated):
     layer = CausalConvolution(D, OUT, kernel, dilation=dilation, gated=gated).double()
     x = torch.randn(B, T, K, D).double()
-    window, steps = layer.blank(B).expand(-1, K, -1, -1), []
+    window, steps = layer.zero_state(B).expand(-1, K, -1, -1), []
     assert window.shape == (B, K, (kernel - 1) * dilation, D)
     for column in x.unbind(1):
         y, later = layer.step(column, window)

@@ -11,10 +11,10 @@ def test_drops_in_training_alone():
     assert dropout.eval()(x) is x
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.0])
-def test_a_share_must_leave_something(share):
-    with pytest.raises(ValueError, match=f"at least 0 and less than 1, got {share}"):
-        Dropout(share)
+@pytest.mark.parametrize("p", [-0.1, 1.0])
+def test_a_share_must_leave_something(p):
+    with pytest.raises(ValueError, match=f"at least 0 and less than 1, got {p}"):
+        Dropout(p)
 
 
 def test_says_how_much():

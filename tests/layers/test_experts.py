@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import ValidationError
 
-from regard.layers.experts import LEAST_SPREAD, Experts, ExpertsSettings, Gate, squared_variation
+from regard.layers.experts import MIN_NOISE_STD, Experts, ExpertsSettings, Gate, squared_variation
 from regard.types import Site
 
 B, T, D, HIDDEN, E, CHOSEN = 3, 7, 6, 5, 4, 2
@@ -32,10 +32,12 @@ def batch():
     return torch.randn(B, T, D, dtype=torch.float64), mask
 
 
-def one_by_one(layer, x, choice):
+def one_by_one(layer, x, gate_output):
     """What the formula says, token by token and expert by expert: (N, D)."""
     rows = []
-    for token, chosen, weights in zip(x, choice.experts.tolist(), choice.weights, strict=True):
+    for token, chosen, weights in zip(
+        x, gate_output.experts.tolist(), gate_output.weights, strict=True
+    ):
         answers = [F.relu(token @ layer.inner[e]) @ layer.outer[e] for e in chosen]
         rows.append(sum(w * answer for w, answer in zip(weights, answers, strict=True)))
     return torch.stack(rows)
@@ -50,42 +52,44 @@ def test_each_token_goes_through_its_experts_and_padding_through_none():
     torch.testing.assert_close(layer.step(x)[mask], want)
 
 
-@pytest.mark.parametrize("owners", ["mixed", "all on one", "none", "few"])
+@pytest.mark.parametrize("expert_index", ["mixed", "all on one", "none", "few"])
 @pytest.mark.parametrize("activation", ["gelu", "swiglu"])
-def test_blocks_equal_shares(owners, activation):
-    layer, rows = experts(activation=activation), 3 if owners == "few" else 200
-    choice = {
+def test_blocks_equal_shares(expert_index, activation):
+    layer, rows = experts(activation=activation), 3 if expert_index == "few" else 200
+    gate_output = {
         "mixed": torch.randint(E + 1, (rows,)),
         "all on one": torch.full((rows,), 2),
         "none": torch.full((rows,), E),
         "few": torch.tensor([3, E, 0]),
-    }[owners]
+    }[expert_index]
     x = torch.randn(rows, D, dtype=torch.float64)
     push = torch.randn(rows, D, dtype=torch.float64)
     seen = []
-    for dispatch in (layer.by_shares, layer.by_blocks):
+    for dispatch in (layer.dispatch_by_expert, layer.dispatch_in_blocks):
         given = x.clone().requires_grad_()
-        answers = dispatch(given, choice)
+        answers = dispatch(given, gate_output)
         layer.zero_grad()
         (answers * push).sum().backward()
         seen.append((answers, given.grad, layer.inner.grad.clone(), layer.outer.grad.clone()))
     for one, other in zip(*seen, strict=True):
         torch.testing.assert_close(one, other)
-    assert (seen[0][0][choice == E] == 0).all()
-    assert (seen[0][0][choice < E] != 0).any(1).all()
+    assert (seen[0][0][gate_output == E] == 0).all()
+    assert (seen[0][0][gate_output < E] != 0).any(1).all()
 
 
 def test_the_gate_is_a_softmax_over_the_largest():
     layer, (x, mask) = experts(), batch()
-    choice = layer.gate(x[mask])
-    for token, chosen, weights in zip(x[mask], choice.experts, choice.weights, strict=True):
+    gate_output = layer.gate(x[mask])
+    for token, chosen, weights in zip(
+        x[mask], gate_output.experts, gate_output.weights, strict=True
+    ):
         logits = [(token @ w).item() for w in layer.gate.clean]
         best = sorted(range(E), key=lambda e: -logits[e])[:CHOSEN]
         assert chosen.tolist() == best
         total = sum(math.exp(logits[e]) for e in best)
         assert weights.tolist() == pytest.approx([math.exp(logits[e]) / total for e in best])
-    assert (choice.chances.sum(1) == CHOSEN).all()
-    assert (choice.chances.gather(1, choice.experts) == 1).all()
+    assert (gate_output.selection_probs.sum(1) == CHOSEN).all()
+    assert (gate_output.selection_probs.gather(1, gate_output.experts) == 1).all()
 
 
 def test_noise_takes_part_in_training_alone():
@@ -102,25 +106,25 @@ def test_chances_follow_appendix_a():
     gate, (x, mask) = experts().gate.train(), batch()
     x = x[mask]
     torch.manual_seed(7)
-    choice = gate(x)
+    gate_output = gate(x)
     torch.manual_seed(7)
-    clean, spread = x @ gate.clean.T, torch.log1p((x @ gate.noise.T).exp()) + LEAST_SPREAD
+    clean, spread = x @ gate.clean.T, torch.log1p((x @ gate.noise.T).exp()) + MIN_NOISE_STD
     noisy = clean + torch.randn_like(clean) * spread
     for n in range(len(x)):
         for i in range(E):
             others = sorted((noisy[n, e].item() for e in range(E) if e != i), reverse=True)
             z = (clean[n, i] - others[CHOSEN - 1]) / spread[n, i]
             want = 0.5 * (1 + math.erf(z.item() / math.sqrt(2)))
-            assert choice.chances[n, i].item() == pytest.approx(want)
+            assert gate_output.selection_probs[n, i].item() == pytest.approx(want)
 
 
 def test_chances_are_how_often_an_expert_is_chosen():
     gate = Gate(D, E, 1, noise=True)
     assert not any(p.abs().sum() for p in gate.parameters())  # as they begin: all are alike
-    choice = gate.train()(torch.randn(4000, D))
-    often = torch.bincount(choice.experts.flatten(), minlength=E) / 4000
+    gate_output = gate.train()(torch.randn(4000, D))
+    often = torch.bincount(gate_output.experts.flatten(), minlength=E) / 4000
     torch.testing.assert_close(often, torch.full((E,), 1 / E), atol=0.05, rtol=0)
-    torch.testing.assert_close(choice.chances.mean(0), often, atol=0.05, rtol=0)
+    torch.testing.assert_close(gate_output.selection_probs.mean(0), often, atol=0.05, rtol=0)
 
 
 def test_uneven_use_costs_what_the_paper_says():
@@ -128,24 +132,28 @@ def test_uneven_use_costs_what_the_paper_says():
     torch.manual_seed(7)
     routing = layer(x, mask, site=SITE).routing
     torch.manual_seed(7)
-    choice = layer.gate(x.flatten(0, 1))
-    importance, load, sent = [0.0] * E, [0.0] * E, [0] * E
+    gate_output = layer.gate(x.flatten(0, 1))
+    importance, load, tokens_per_expert = [0.0] * E, [0.0] * E, [0] * E
     for n in mask.flatten().nonzero()[:, 0]:
-        for e, weight in zip(choice.experts[n].tolist(), choice.weights[n].tolist(), strict=True):
+        for e, weight in zip(
+            gate_output.experts[n].tolist(), gate_output.weights[n].tolist(), strict=True
+        ):
             importance[e] += weight
-            sent[e] += 1
+            tokens_per_expert[e] += 1
         for e in range(E):
-            load[e] += choice.chances[n, e].item()
+            load[e] += gate_output.selection_probs[n, e].item()
 
     def variation(values):
         mean = sum(values) / E
         return sum((v - mean) ** 2 for v in values) / E / mean**2
 
     want = 0.3 * variation(importance) + 0.7 * variation(load)
-    assert routing.imbalance.item() == pytest.approx(want)
-    assert routing.shares.tolist() == pytest.approx([n / sum(sent) for n in sent])
+    assert routing.balance_loss.item() == pytest.approx(want)
+    assert routing.shares.tolist() == pytest.approx(
+        [n / sum(tokens_per_expert) for n in tokens_per_expert]
+    )
     assert routing.site == SITE
-    gradients = torch.autograd.grad(routing.imbalance, list(layer.gate.parameters()))
+    gradients = torch.autograd.grad(routing.balance_loss, list(layer.gate.parameters()))
     assert all(g.abs().max() > 0 for g in gradients)
 
 
@@ -158,7 +166,7 @@ def test_padding_costs_nothing_and_gets_no_gradient():
     other = layer(noisy, mask, site=SITE)
     torch.testing.assert_close(one.outputs, other.outputs)
     torch.testing.assert_close(one.routing[1:], other.routing[1:])
-    (other.outputs.sum() + other.routing.imbalance).backward()
+    (other.outputs.sum() + other.routing.balance_loss).backward()
     assert (noisy.grad[~mask] == 0).all()
     assert (noisy.grad[mask] != 0).any()
 
@@ -214,7 +222,7 @@ def test_a_gate_that_is_certain_has_finite_gradients():
     with torch.no_grad():
         gate.clean.copy_(50 * torch.randn_like(gate.clean))
         gate.noise.fill_(-100.0)  # softplus of what it makes of ones is 0
-    choice = gate(torch.ones(7, D))
-    (choice.chances.sum() + choice.weights.square().sum()).backward()
+    gate_output = gate(torch.ones(7, D))
+    (gate_output.selection_probs.sum() + gate_output.weights.square().sum()).backward()
     assert gate.clean.grad.isfinite().all()
     assert gate.noise.grad.isfinite().all()

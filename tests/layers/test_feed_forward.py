@@ -8,10 +8,10 @@ B, T, D, HIDDEN = 2, 3, 4, 10
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize(("name", "bend"), [("relu", F.relu), ("gelu", F.gelu)])
-def test_is_two_linear_layers_with_a_bend(name, bend, bias):
+@pytest.mark.parametrize(("name", "activate"), [("relu", F.relu), ("gelu", F.gelu)])
+def test_is_two_linear_layers_with_a_bend(name, activate, bias):
     layer, x = FeedForward(D, HIDDEN, name, bias=bias), torch.randn(B, T, D)
-    torch.testing.assert_close(layer(x), layer.outer(bend(layer.inner(x))))
+    torch.testing.assert_close(layer(x), layer.outer(activate(layer.inner(x))))
     numbers = 2 * D * HIDDEN + (HIDDEN + D if bias else 0)
     assert sum(p.numel() for p in layer.parameters()) == numbers
 

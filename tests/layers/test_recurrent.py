@@ -24,7 +24,7 @@ def sigmoid(x):
 @pytest.mark.parametrize("cell", CELLS)
 def test_step_is_the_formula(cell):
     layer, x = loud(RecurrentLayer(cell, E, D)), draw(B, E)
-    old = tuple(draw(B, D) for _ in layer.blank(1))
+    old = tuple(draw(B, D) for _ in layer.zero_state(1))
     new = layer.step(x, old)
     w, u, b = (p.detach().numpy() for p in layer.parameters())
     into, back = x.numpy() @ w.T + b, old[0].numpy() @ u.T
@@ -47,7 +47,7 @@ def test_equals_torch_with_a_zero_second_bias(cell, theirs):
     with torch.no_grad():
         for theirs_one, ours_one in zip(theirs.parameters(), weights, strict=True):
             theirs_one.copy_(ours_one)
-    x, hidden = draw(B, T, E), tuple(draw(B, D) for _ in ours.blank(1))
+    x, hidden = draw(B, T, E), tuple(draw(B, D) for _ in ours.zero_state(1))
     found = ours(x, hidden)
     first = tuple(h[None] for h in hidden)
     outputs, last = theirs(x, first if cell == "lstm" else first[0])
@@ -77,9 +77,9 @@ def test_a_fresh_lstm_remembers():
 def test_padding_holds_the_state(cell, first, dtype):
     layer, x = loud(RecurrentLayer(cell, E, D)).to(dtype), draw(B, T, E).to(dtype)
     mask = MASK.flip(1) if first else MASK
-    found = layer(x, layer.blank(B), mask=mask)
+    found = layer(x, layer.zero_state(B), mask=mask)
     for row, length in enumerate(LENGTHS):
-        wanted = layer(x[row : row + 1, mask[row]], layer.blank(1))
+        wanted = layer(x[row : row + 1, mask[row]], layer.zero_state(1))
         torch.testing.assert_close(found.outputs[row, mask[row]], wanted.outputs[0])
         torch.testing.assert_close(found.hidden[-1][row], wanted.hidden[-1][0])
         assert wanted.outputs.shape[1] == length
@@ -88,7 +88,7 @@ def test_padding_holds_the_state(cell, first, dtype):
 @pytest.mark.parametrize("cell", CELLS)
 def test_no_gradient_comes_through_padding(cell):
     layer, x = loud(RecurrentLayer(cell, E, D)), draw(B, T, E).requires_grad_()
-    passed = layer(x, layer.blank(B), mask=MASK)
+    passed = layer(x, layer.zero_state(B), mask=MASK)
     (passed.outputs[MASK].sum() + passed.hidden[-1].sum()).backward()
     assert (x.grad[~MASK] == 0).all()
     assert (x.grad[MASK] != 0).all()
@@ -159,18 +159,18 @@ def test_reading_both_ways_equals_torch(cell, theirs):
 def test_dropout_is_between_layers_alone():
     one, two = (RecurrentDecoder("gru", E, D, layers=n, dropout=0.5) for n in (1, 2))
     x = torch.randn(B, T, E)
-    blank = one.layers[0].blank(B)
-    assert torch.equal(one(x, blank), one(x, blank))
-    assert not torch.equal(two(x, blank * 2), two(x, blank * 2))
+    zero_state = one.layers[0].zero_state(B)
+    assert torch.equal(one(x, zero_state), one(x, zero_state))
+    assert not torch.equal(two(x, zero_state * 2), two(x, zero_state * 2))
 
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_keeps_its_precision_under_autocast(cell):
     layer, x = RecurrentLayer(cell, E, D), torch.randn(B, T, E)
-    wanted = layer(x, layer.blank(B))
+    wanted = layer(x, layer.zero_state(B))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = layer(x, layer.blank(B))
-        hidden = layer.blank(B)
+        found = layer(x, layer.zero_state(B))
+        hidden = layer.zero_state(B)
         for t in range(T):
             hidden = layer.step(x[:, t], hidden)
     assert torch.equal(found.outputs, wanted.outputs)
@@ -198,10 +198,10 @@ def test_a_projected_lstm_equals_torch_and_its_steps():
             getattr(theirs, name).copy_(mine)
     x = torch.randn(2, 5, 4, dtype=torch.float64)
     wanted, (h, c) = theirs(x)
-    found = layer(x, layer.blank(2))
+    found = layer(x, layer.zero_state(2))
     torch.testing.assert_close(found.outputs, wanted)
     torch.testing.assert_close(found.hidden, (h[0], c[0]))
-    hidden = layer.blank(2)
+    hidden = layer.zero_state(2)
     for column in x.unbind(1):
         hidden = layer.step(column, hidden)
     torch.testing.assert_close(hidden, (h[0], c[0]))

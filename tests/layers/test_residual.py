@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from regard.kernels.linear import Bare
+from regard.kernels.deferred_bias import DeferredBias
 from regard.layers.residual import Residual
 
 B, T, D = 2, 3, 5
@@ -9,7 +9,7 @@ B, T, D = 2, 3, 5
 
 def around(place, x, *, dropout=0.0):
     residual = Residual(D, place, dropout)
-    return residual, residual.leave(x, 2 * residual.enter(x))
+    return residual, residual.post(x, 2 * residual.pre(x))
 
 
 def test_post_norm():
@@ -29,16 +29,16 @@ def test_dropout_falls_on_the_sub_layer_alone(place):
     torch.manual_seed(0)
     residual = Residual(1000, place, 0.5)
     residual.norm = torch.nn.Identity()
-    y = residual.leave(torch.ones(1000), torch.ones(1000))
+    y = residual.post(torch.ones(1000), torch.ones(1000))
     assert sorted(y.unique().tolist()) == [1.0, 3.0]
 
 
 @pytest.mark.parametrize("place", ["pre", "post"])
 def test_a_bias_that_is_left_is_added(place):
     residual, (x, y), bias = Residual(D, place, 0.0), torch.randn(2, T, D), torch.randn(D)
-    wanted = residual.leave(x, y + bias)
-    torch.testing.assert_close(residual.leave(x, y, bias), wanted)
+    wanted = residual.post(x, y + bias)
+    torch.testing.assert_close(residual.post(x, y, bias), wanted)
     other = Residual(D, place, 0.0)
     torch.testing.assert_close(
-        residual.hand_over(x, Bare(y, bias), other), (wanted, other.enter(wanted))
+        residual.fused_post(x, DeferredBias(y, bias), other), (wanted, other.pre(wanted))
     )

@@ -4,8 +4,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from regard.errors import SettingsError
 from regard.models.build import FAMILIES, ModelSettings, build_model
-from regard.models.luong import LuongSettings
-from regard.models.transformer import TransformerSettings
+from regard.models.translation.luong import LuongSettings
+from regard.models.translation.transformer import TransformerSettings
 
 ANY: TypeAdapter[ModelSettings] = TypeAdapter(ModelSettings)
 

@@ -5,19 +5,19 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from regard.decoding.steady import _tensors
+from regard.decoding.gpu.static_graph import _tensors
 from regard.models.build import FAMILIES
-from regard.models.contracts import take
-from regard.text.special import BOS
+from regard.models.contracts import gather_parents
+from regard.text.special_tokens import BOS
 from regard.types import Batch, Padded, Site
 from variants import ATTENTIVE, V_SOURCE, V_TARGET, VARIANTS, B, T, tiny
 
 
-def run(model, source, columns, *, watch=None):
+def run(model, source, columns, *, hook=None):
     """Logits (B, T, V) step by step, one hypothesis for each sentence."""
-    state, steps = model.start(model.encode(source, watch=watch)), []
+    state, steps = model.start(model.encode(source, hook=hook)), []
     for tokens in columns.split(1, dim=1):
-        logits, state = model.step(tokens, state, watch=watch)
+        logits, state = model.step(tokens, state, hook=hook)
         steps.append(logits)
     return torch.cat(steps, 1)
 
@@ -26,7 +26,7 @@ def pick(padded, rows):
     return Padded(padded.ids[rows], padded.mask[rows])
 
 
-class Recorder:
+class AttentionRecorder:
     def __init__(self):
         self.seen: list[tuple[Site, Tensor]] = []
 
@@ -97,16 +97,16 @@ def test_teaching_leaves_out_the_padding_and_nothing_else(name, dtype):
     batch = Batch(source, target, places, torch.zeros_like(places), cells)
     memory = model.encode(source)
     decoded = model.decode(target, memory)
-    found, wanted = model.teach(batch), decoded.features.flatten(0, 1)[places]
+    found, wanted = model.training_features(batch), decoded.features.flatten(0, 1)[places]
     torch.testing.assert_close(found.features, wanted)
     assert [one.site for one in found.routings] == [
         one.site for one in memory.routings + decoded.routings
     ]
     weights = list(model.parameters())
-    slopes = torch.autograd.grad(wanted.square().sum(), weights, allow_unused=True)
+    grads = torch.autograd.grad(wanted.square().sum(), weights, allow_unused=True)
     torch.testing.assert_close(
         torch.autograd.grad(found.features.square().sum(), weights, allow_unused=True),
-        slopes,
+        grads,
         rtol=1e-4,
         atol=1e-4 if dtype == torch.float32 else 1e-10,
     )
@@ -168,14 +168,16 @@ def test_batch_order_changes_nothing(name):
 def test_branches_go_their_own_ways(name, dtype):
     model, source, _ = tiny(name, dtype=dtype)
     state = model.start(model.encode(source))
-    paths = torch.zeros(B, 1, 0, dtype=torch.long)
+    ancestry = torch.zeros(B, 1, 0, dtype=torch.long)
     for width in (1, 3, 2, 4, 4):
-        parents = torch.randint(paths.shape[1], (B, width))
+        parents = torch.randint(ancestry.shape[1], (B, width))
         tokens = torch.randint(V_TARGET, (B, width))
-        logits, state = model.step(tokens, state.branch(parents))
-        paths = torch.cat([take(paths, parents), tokens[..., None]], -1)  # (B, K, t)
+        logits, state = model.step(tokens, state.reorder(parents))
+        ancestry = torch.cat(
+            [gather_parents(ancestry, parents), tokens[..., None]], -1
+        )  # (B, K, t)
         for k in range(width):
-            told = Padded(paths[:, k], torch.ones_like(paths[:, k], dtype=torch.bool))
+            told = Padded(ancestry[:, k], torch.ones_like(ancestry[:, k], dtype=torch.bool))
             torch.testing.assert_close(logits[:, k], model(source, told)[:, -1])
 
 
@@ -186,10 +188,12 @@ def test_keep_picks_sentences(name, dtype):
     state = model.start(model.encode(source))
     for parents in ([[0, 0]] * B, [[1, 0], [0, 0], [1, 1]]):
         tokens = torch.randint(V_TARGET, (B, 2))
-        _, state = model.step(tokens, state.branch(torch.tensor(parents)))
+        _, state = model.step(tokens, state.reorder(torch.tensor(parents)))
     rows, parents = torch.tensor([2, 0]), torch.tensor([[1, 0, 1], [0, 0, 1], [0, 1, 1]])
-    wanted, _ = model.step(target.ids[:, 2:5], state.branch(parents))
-    found, _ = model.step(target.ids[rows, 2:5], state.keep(rows).branch(parents[rows]))
+    wanted, _ = model.step(target.ids[:, 2:5], state.reorder(parents))
+    found, _ = model.step(
+        target.ids[rows, 2:5], state.select_sentences(rows).reorder(parents[rows])
+    )
     torch.testing.assert_close(found, wanted[rows])
 
 
@@ -200,19 +204,19 @@ def test_a_steady_state_keeps_its_shapes_and_leads_to_the_same(name, dtype):
     """While the one that it was made of leads on as before."""
     model, source, _ = tiny(name, dtype=dtype)
     _, state = model.step(torch.full((B, 1), BOS), model.start(model.encode(source)))
-    state, clock = state.branch(torch.zeros(B, 3, dtype=torch.long)), torch.tensor(0)
-    steady = model.steady(state, 4, clock)
-    if steady is None:
+    state, step_counter = state.reorder(torch.zeros(B, 3, dtype=torch.long)), torch.tensor(0)
+    to_static = model.to_static(state, 4, step_counter)
+    if to_static is None:
         return
-    shapes = [x.shape for x in _tensors(steady)]
+    shapes = [x.shape for x in _tensors(to_static)]
     for step in range(4):
         tokens = (torch.arange(3 * B).view(B, 3) + step) % (V_TARGET - 4) + 4
         parents = torch.tensor([[0, 0, 2], [1, 2, 0], [2, 1, 1]])
-        wanted, state = model.step(tokens, state.branch(parents))
-        found, steady = model.step(tokens, steady.branch(parents))
+        wanted, state = model.step(tokens, state.reorder(parents))
+        found, to_static = model.step(tokens, to_static.reorder(parents))
         torch.testing.assert_close(found, wanted)
-        assert [x.shape for x in _tensors(steady)] == shapes
-        clock += 1
+        assert [x.shape for x in _tensors(to_static)] == shapes
+        step_counter += 1
 
 
 @every_variant
@@ -221,7 +225,7 @@ def test_a_state_is_a_value(name):
     _, state = model.step(target.ids[:, :1], model.start(model.encode(source)))
     wanted, _ = model.step(target.ids[:, 1:2], state)
     model.step(target.ids[:, 2:3], state)
-    state.keep(torch.tensor([1])).branch(torch.tensor([[0, 0]]))
+    state.select_sentences(torch.tensor([1])).reorder(torch.tensor([[0, 0]]))
     found, _ = model.step(target.ids[:, 1:2], state)
     assert torch.equal(found, wanted)
 
@@ -230,10 +234,10 @@ def test_a_state_is_a_value(name):
 def test_watched_weights_sum_to_one_and_shun_padding(name):
     model, source, target = tiny(name)
     for look in (
-        lambda w: model(source, target, watch=w),
-        lambda w: run(model, source, target.ids, watch=w),
+        lambda w: model(source, target, hook=w),
+        lambda w: run(model, source, target.ids, hook=w),
     ):
-        recorder = Recorder()
+        recorder = AttentionRecorder()
         look(recorder)
         assert {site.part for site, _ in recorder.seen} >= {"cross"}
         for site, weights in recorder.seen:
@@ -251,9 +255,9 @@ def test_watched_weights_sum_to_one_and_shun_padding(name):
 @every_attentive
 def test_steps_attend_as_the_whole_does(name):
     model, source, target = tiny(name)
-    whole, steps = Recorder(), Recorder()
-    model(source, target, watch=whole)
-    run(model, source, target.ids, watch=steps)
+    whole, steps = AttentionRecorder(), AttentionRecorder()
+    model(source, target, hook=whole)
+    run(model, source, target.ids, hook=steps)
 
     def rows(recorder, part, layer):
         seen = [(site.step, w) for site, w in recorder.seen if site[:2] == (part, layer)]
@@ -274,8 +278,8 @@ def test_steps_attend_as_the_whole_does(name):
 @every_variant
 def test_watching_changes_not_a_bit(name):
     model, source, target = tiny(name)
-    assert torch.equal(model(source, target, watch=Recorder()), model(source, target))
-    watched = run(model, source, target.ids, watch=Recorder())
+    assert torch.equal(model(source, target, hook=AttentionRecorder()), model(source, target))
+    watched = run(model, source, target.ids, hook=AttentionRecorder())
     assert torch.equal(watched, run(model, source, target.ids))
 
 
@@ -283,9 +287,9 @@ def test_watching_changes_not_a_bit(name):
 def test_a_watch_can_silence_cross_attention(name):
     model, source, target = tiny(name)
     heard = model(source, target)
-    silent = model(source, target, watch=silence_cross)
+    silent = model(source, target, hook=silence_cross)
     assert not torch.isclose(silent, heard).all(-1).any()
-    steps = run(model, source, target.ids, watch=silence_cross)
+    steps = run(model, source, target.ids, hook=silence_cross)
     torch.testing.assert_close(steps[target.mask], silent[target.mask])
 
 
@@ -318,7 +322,7 @@ def test_runs_under_autocast(name):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = model(source, target)
         steps = run(model, source, target.ids)
-        watched = run(model, source, target.ids, watch=Recorder())
+        watched = run(model, source, target.ids, hook=AttentionRecorder())
     assert found.dtype == torch.bfloat16
     for logits in (found, steps, watched):
         assert (logits[target.mask] - wanted).norm() < 0.05 * wanted.norm()
@@ -351,7 +355,7 @@ def test_a_gpu_agrees_and_is_never_waited_for(name):
         found.sum().backward()
         steps = run(model, source, target.ids)
         _, state = model.step(target.ids[:, :1], model.start(model.encode(source)))
-        model.step(target.ids[:, 1:3], state.branch(parents).keep(parents[:, 0]))
+        model.step(target.ids[:, 1:3], state.reorder(parents).select_sentences(parents[:, 0]))
     finally:
         torch.cuda.set_sync_debug_mode("default")
     real = target.mask.cpu()

@@ -9,17 +9,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.models.build import FAMILIES, build_model
-from regard.models.bytenet import ByteNetSettings
-from regard.models.convs2s import ConvS2SSettings
-from regard.models.deep_att import DeepAttSettings
-from regard.models.encoder_decoder import EncoderDecoderSettings
-from regard.models.feedback import FeedbackSettings
-from regard.models.gnmt import GnmtSettings
-from regard.models.luong import LuongSettings
-from regard.models.moe import MoeSettings
-from regard.models.rnnsearch import RnnSearchSettings
-from regard.models.transformer import TransformerSettings
-from regard.text.special import BOS, EOS, PAD
+from regard.models.translation.bytenet import ByteNetSettings
+from regard.models.translation.convs2s import ConvS2SSettings
+from regard.models.translation.deep_att import DeepAttSettings
+from regard.models.translation.feedback import FeedbackSettings
+from regard.models.translation.gnmt import GnmtSettings
+from regard.models.translation.luong import LuongSettings
+from regard.models.translation.moe import MoeSettings
+from regard.models.translation.rnn import RnnSettings
+from regard.models.translation.rnnsearch import RnnSearchSettings
+from regard.models.translation.transformer import TransformerSettings
+from regard.text.special_tokens import BOS, EOS, PAD
 from regard.types import Padded
 
 SYMBOLS, LONGEST, BATCH = 8, 7, 64
@@ -37,7 +37,7 @@ class Lesson(NamedTuple):
 
 LESSONS = {
     # Without attention all of the sentence must go through one vector: it gets shorter ones.
-    "rnn": Lesson(EncoderDecoderSettings(width=96, embedding=32), 5e-3, 700, longest=4),
+    "rnn": Lesson(RnnSettings(width=96, embedding=32), 5e-3, 700, longest=4),
     "rnnsearch": Lesson(
         RnnSearchSettings(width=48, embedding=32, alignment=48, readout=48), 5e-3, 400
     ),
@@ -108,7 +108,7 @@ def draw(longest, *, backward, rows=BATCH):
     return Drill(Padded(source, real), Padded(target, real), labels)
 
 
-def teach(model, lesson, *, backward):
+def training_features(model, lesson, *, backward):
     """The share of fresh sentences that it answers without a slip in the end."""
     optimizer = torch.optim.Adam(model.parameters(), lr=lesson.rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(
@@ -153,5 +153,5 @@ def test_learns(family):
     torch.manual_seed(seed)
     lesson = LESSONS[family]
     model = build_model(lesson.settings, SIZE, SIZE, joint=True)
-    share = teach(model.train(), lesson, backward=backward)
+    share = training_features(model.train(), lesson, backward=backward)
     assert share > ENOUGH, f"{share:.1%} exact with {seed=}, {backward=}"

@@ -1,13 +1,13 @@
 import pytest
 import torch
 
-from regard.recipes import memory, own_memory
+from regard.recipes import memory, process_memory
 from regard.recipes.memory import (
     available_memory,
-    forget_peak,
     format_bytes,
     format_seconds,
     peak_memory,
+    reset_peak_memory,
 )
 
 CPU = torch.device("cpu")
@@ -18,7 +18,7 @@ def test_there_is_memory():
 
 
 def test_a_peak_is_seen_after_it_is_past():
-    forget_peak(CPU)
+    reset_peak_memory(CPU)
     before = peak_memory(CPU)
     bulk = torch.ones(1 << 25)  # 128 MiB
     del bulk
@@ -26,7 +26,7 @@ def test_a_peak_is_seen_after_it_is_past():
 
 
 def test_a_container_may_have_less_than_the_machine(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "GROUP", tmp_path)
+    monkeypatch.setattr(memory, "CGROUP", tmp_path)
     free = available_memory(CPU)
     (tmp_path / "memory.max").write_text("max\n")
     assert available_memory(CPU) == pytest.approx(free, rel=0.2)
@@ -35,10 +35,10 @@ def test_a_container_may_have_less_than_the_machine(tmp_path, monkeypatch):
 
 
 def test_systems_that_do_not_say(tmp_path, monkeypatch):
-    for name in ("STATUS", "SYSTEM", "FORGET", "GROUP"):
+    for name in ("PROC_STATUS", "MEMINFO", "CLEAR_REFS", "CGROUP"):
         monkeypatch.setattr(memory, name, tmp_path / "nothing" / name)
-    monkeypatch.setattr(own_memory, "STATUS", tmp_path / "nothing")
-    forget_peak(CPU)
+    monkeypatch.setattr(process_memory, "PROC_STATUS", tmp_path / "nothing")
+    reset_peak_memory(CPU)
     assert peak_memory(CPU) > 1 << 20
     assert available_memory(CPU) > 1 << 26
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 import yaml
 
+from regard.atomic_io import atomic_file
 from regard.errors import (
     DamagedError,
     RunError,
@@ -15,9 +16,8 @@ from regard.errors import (
     StorageError,
     TextError,
 )
-from regard.files import whole_file
 from regard.recipes import run_folder
-from regard.recipes.own_memory import own_peak
+from regard.recipes.process_memory import peak_rss
 from regard.recipes.run_folder import RunFolder, load_run, new_model, pick_device
 from regard.recipes.verification import verify
 from regard.training.checkpoints import load_weights, save_weights
@@ -83,7 +83,7 @@ def test_what_a_killed_process_was_writing_is_swept_up(tmp_path):
     others = [tmp_path / "kept.part", tmp_path / ".kept.part", tmp_path / "mine" / ".b.5.part"]
     for file in (*leftovers, *others):
         file.touch()
-    with whole_file(tmp_path / "f"), folder.locked():  # who still writes is not disturbed
+    with atomic_file(tmp_path / "f"), folder.locked():  # who still writes is not disturbed
         assert not any(file.exists() for file in leftovers)
     assert all(file.exists() for file in (*others, tmp_path / "f"))
 
@@ -189,10 +189,10 @@ def test_the_recipe_is_kept(tmp_path):
 
 
 def test_a_run_has_begun_when_it_has_a_checkpoint(copied, tmp_path):
-    assert RunFolder(copied).begun()
+    assert RunFolder(copied).has_checkpoints()
     shutil.rmtree(copied / "data")
     assert RunFolder(copied).exists()  # though its data are gone
-    assert not RunFolder(tmp_path / "none").begun()
+    assert not RunFolder(tmp_path / "none").has_checkpoints()
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_a_damaged_recipe(copied, content, message):
 def test_a_run_is_loaded_to_be_used(tiny_run):
     run = load_run(str(tiny_run), device=CPU)
     assert not run.model.training
-    assert run.recipe == tiny_recipe("evaluation.tokenize=13a").settled_as(run.recipe)
+    assert run.recipe == tiny_recipe("evaluation.tokenize=13a").with_choices_of(run.recipe)
     assert run.tokenizers.source is run.tokenizers.target
     saved = load_weights(tiny_run / "model.safetensors")
     assert all(torch.equal(saved[name], tensor) for name, tensor in run.model.state_dict().items())
@@ -250,7 +250,7 @@ def test_products_of_weights_in_bfloat16_are_not_remembered(
     tiny_run, monkeypatch, precision, times
 ):
     asked = []
-    monkeypatch.setattr(run_folder, "remember_few_shapes", lambda: asked.append(True))
+    monkeypatch.setattr(run_folder, "limit_onednn_caches", lambda: asked.append(True))
     load_run(tiny_run, device=CPU, precision=precision)
     assert len(asked) == times
 
@@ -342,10 +342,10 @@ def test_a_model_that_is_too_large_is_never_made(copied, name, value, message):
     recipe["model"][name] = value
     (copied / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     RunFolder(copied).rebuild_manifest()
-    before = own_peak()
+    before = peak_rss()
     with pytest.raises((RunError, SettingsError), match=message):
         load_run(copied, device=CPU)
-    assert own_peak() - before < 200 << 20
+    assert peak_rss() - before < 200 << 20
 
 
 def test_weights_of_another_size(copied):

@@ -5,14 +5,14 @@ import warnings
 import pytest
 
 from flips import flip
+from regard.engines.ctranslate2.ct2_engine import open_ct2_engine
+from regard.engines.ctranslate2.export_artifact import find_export
 from regard.errors import RegardError, RunError, RunWarning
 from regard.manifest import digest_of
-from regard.recipes.prepare import load_data
+from regard.pipelines.translator import load
+from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.verification import accept, verify
-from regard.serving.exported import find_export
-from regard.serving.fast import open_fast
-from regard.serving.translator import load
 
 GROW = ("metrics.jsonl", "tensorboard/", ".lock")
 
@@ -33,7 +33,7 @@ def copied(exported, tmp_path):
 def fast(run):
     """The engine that plain translations of a run are made by, as long as its export is whole."""
     found = find_export(run, run / "model.safetensors", "model", "auto")
-    return open_fast(found) if found else None
+    return open_ct2_engine(found) if found else None
 
 
 def answers(run):
@@ -56,14 +56,14 @@ def test_a_bit_flipped_in_any_file_is_found_and_never_gives_a_wrong_answer(copie
         flip(path, *where)
         damaged = [one.file for one in verify(copied).findings if one.state == "damaged"]
         assert names[path] in damaged
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as with_remedies:
             warnings.simplefilter("always", RunWarning)
             try:
                 same = answers(copied) == right
             except RegardError:
                 refused.append(names[path])
             else:
-                assert told or same, (names[path], where)
+                assert with_remedies or same, (names[path], where)
         if "ctranslate2" in names[path]:  # of several exports another may be used
             used = fast(copied)
             assert used is None or used.folder not in path.parents

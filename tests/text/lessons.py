@@ -3,7 +3,7 @@
 from functools import cache
 
 from regard.text.build import TokenizerSettings, train_tokenizer
-from regard.text.flat import flatten
+from regard.text.ragged import flatten
 
 KINDS = ("bpe", "characters", "unigram", "words")
 SUBWORDS = ("bpe", "unigram")
@@ -28,5 +28,5 @@ def learned(kind, **changes):
 
 def sampled(tokenizer, texts, seed):
     """The ids of texts, cut at random."""
-    found = tokenizer.resample(flatten(tokenizer.encode(texts)), seed)
+    found = tokenizer.sample_segmentation(flatten(tokenizer.encode(texts)), seed)
     return [row.tolist() for row in found.rows()]

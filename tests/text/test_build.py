@@ -13,7 +13,7 @@ from regard.text.build import (
     train_tokenizer,
     train_tokenizers,
 )
-from regard.text.special import UNK
+from regard.text.special_tokens import UNK
 from text.lessons import learned
 
 CHARACTERS = TokenizerSettings(kind="characters")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from regard.errors import TextError
 from regard.text.build import TokenizerSettings, load_tokenizer, train_tokenizer
-from regard.text.normalize import normalize
-from regard.text.special import BOS, EOS, PAD, SPECIAL_PIECES, UNK
+from regard.text.normalization import normalize
+from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from regard.text.word_units import has_unspaced, merge_units
 from text.lessons import KINDS, SUBWORDS, TEXTS, learned, sampled
 

@@ -1,7 +1,7 @@
 import pytest
 
 from regard.text.build import TokenizerSettings
-from regard.text.lists import CharacterTokenizer, WordTokenizer
+from regard.text.vocab_tokenizers import CharacterTokenizer, WordTokenizer
 
 
 def characters(*pieces):

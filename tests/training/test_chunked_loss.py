@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.models.contracts import Projection
+from regard.models.contracts import OutputProjection
 from regard.training import chunked_loss as chunks
 from regard.training.chunked_loss import chunked_loss
 from regard.training.loss import smoothed_cross_entropy
@@ -13,14 +13,14 @@ M, D, V = 11, 6, 7
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Four rows in a chunk, so that there are three, the last of them short."""
-    monkeypatch.setattr(chunks, "CELLS", {"cpu": 4 * V + 1})
+    monkeypatch.setattr(chunks, "CHUNK_LOGITS", {"cpu": 4 * V + 1})
 
 
 def given(dtype=torch.float64, *, bias=True):
     torch.manual_seed(0)
     features, weight = torch.randn(M, D, dtype=dtype), torch.randn(V, D, dtype=dtype)
     shift = torch.randn(V, dtype=dtype).requires_grad_() if bias else None
-    output = Projection(weight.requires_grad_(), shift)
+    output = OutputProjection(weight.requires_grad_(), shift)
     return features.requires_grad_(), output, torch.randint(V, (M,))
 
 
@@ -32,23 +32,23 @@ def test_equals_the_loss_of_all_logits_at_once(dtype, bias, smoothing):
     logits = nn.functional.linear(features, *output)
     wanted = smoothed_cross_entropy(logits, labels, smoothing)
     found = chunked_loss(features, output, labels, smoothing)
-    torch.testing.assert_close(found.minimised, wanted.minimised)
-    torch.testing.assert_close(found.surprise, wanted.surprise)
-    assert not found.surprise.requires_grad
+    torch.testing.assert_close(found.loss, wanted.loss)
+    torch.testing.assert_close(found.nll, wanted.nll)
+    assert not found.nll.requires_grad
     weights = [x for x in (features, *output) if x is not None]
     torch.testing.assert_close(
-        torch.autograd.grad(found.minimised / M, weights),
-        torch.autograd.grad(wanted.minimised / M, weights),
+        torch.autograd.grad(found.loss / M, weights),
+        torch.autograd.grad(wanted.loss / M, weights),
     )
 
 
 def test_slopes_are_right():
     features, output, labels = given()
 
-    def minimised(*given):
-        return chunked_loss(given[0], Projection(*given[1:]), labels, 0.1).minimised
+    def loss(*given):
+        return chunked_loss(given[0], OutputProjection(*given[1:]), labels, 0.1).loss
 
-    assert torch.autograd.gradcheck(minimised, (features, *output))
+    assert torch.autograd.gradcheck(loss, (features, *output))
 
 
 def test_logits_have_autocasts_precision_and_sums_are_float32():
@@ -56,9 +56,9 @@ def test_logits_have_autocasts_precision_and_sums_are_float32():
     with torch.autocast("cpu", torch.bfloat16):
         found = chunked_loss(features, output, labels, 0.1)
         wanted = smoothed_cross_entropy(nn.functional.linear(features, *output), labels, 0.1)
-    assert found.minimised.dtype == torch.float32
-    torch.testing.assert_close(found.minimised, wanted.minimised)
-    found.minimised.backward()
+    assert found.loss.dtype == torch.float32
+    torch.testing.assert_close(found.loss, wanted.loss)
+    found.loss.backward()
     exact = given(torch.float32)
     smoothed_cross_entropy(nn.functional.linear(exact[0], *exact[1]), labels, 0.1)[0].backward()
     for one, other in zip((features, *output), (exact[0], *exact[1]), strict=True):

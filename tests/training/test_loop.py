@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from flips import flip
-from regard.batching.drawing import draw_pairs
-from regard.batching.stream import collated
-from regard.corpora.store import TokenChunk, TokenStore, write_store
+from regard.batching.prefetch import collate_stream
+from regard.batching.sampler import sample_batches
+from regard.corpora.token_store import TokenChunk, TokenStore, write_store
 from regard.errors import RunError, TrainingError
 from regard.manifest import create
-from regard.models.transformer import Transformer, TransformerSettings
+from regard.models.translation.transformer import Transformer, TransformerSettings
 from regard.training import loop
 from regard.training.checkpoints import list_checkpoints, load_weights, read_progress
-from regard.training.loop import Task, TrainingSettings, fit
+from regard.training.loop import TrainingSettings, TrainingTask, fit
 from regard.training.loss import batch_loss
 from regard.training.optimizer import build_optimizer
 from regard.training.progress import START
@@ -61,7 +61,7 @@ def store(tmp_path_factory):
 
 
 def stream(store, budget, start):
-    return collated(draw_pairs(store, start, budget=budget, seed=1, max_tokens=99))
+    return collate_stream(sample_batches(store, start, budget=budget, seed=1, max_tokens=99))
 
 
 def new_model(seed=1, dropout=0.1, experts=None):
@@ -79,7 +79,7 @@ def new_model(seed=1, dropout=0.1, experts=None):
 
 
 def run(
-    store, folder, *, stop_after=None, reporter=None, validate=None, score_first=False, **changed
+    store, folder, *, stop_after=None, reporter=None, validate=None, validate_first=False, **changed
 ):
     sizes = {name: changed.pop(name) for name in ("dropout", "experts") if name in changed}
     loss = changed.pop("loss", None)
@@ -91,7 +91,7 @@ def run(
 
     progress = fit(
         model,
-        Task(
+        TrainingTask(
             partial(stream, store, wanted.batch_tokens),
             loss or partial(batch_loss, smoothing=wanted.label_smoothing),
             validate or weight_norm,
@@ -100,8 +100,8 @@ def run(
         folder=folder,
         width=16,
         reporter=reporter or Silent(),
-        stop_asked=lambda: stop_after is not None and next(steps) >= stop_after,
-        score_first=score_first,
+        stop_requested=lambda: stop_after is not None and next(steps) >= stop_after,
+        validate_first=validate_first,
     )
     return model, progress
 
@@ -204,14 +204,14 @@ def test_the_weights_of_the_beginning_may_stay_the_best(store, tmp_path):
         store,
         tmp_path,
         average=1,
-        score_first=True,
+        validate_first=True,
         reporter=reporter,
         validate=lambda model: {"loss": next(values)},
     )
     assert reporter.validations == [(0, True), (4, False), (8, True), (12, False)]
     assert progress.best == ((-0.5, 8),)
     other = tmp_path / "other"
-    run(store, other, average=1, score_first=True, validate=lambda model: {"loss": 1.0})
+    run(store, other, average=1, validate_first=True, validate=lambda model: {"loss": 1.0})
     for name, weights in new_model().state_dict().items():
         assert torch.equal(load_weights(other / "model.safetensors")[name], weights)
 
@@ -254,8 +254,8 @@ def test_a_step_is_the_mean_over_the_tokens_of_all_its_batches(store, tmp_path):
     model = new_model(dropout=0.0)
     optimizer = build_optimizer(model, wanted.optimizer)
     optimizer.param_groups[0]["lr"] = optimizer.param_groups[1]["lr"] = 5e-4 / 4  # of warm-up 4
-    batches = [placed.batch for placed in islice(stream(store, 64, START), 3)]
-    losses = [batch_loss(model, batch, 0.1).minimised for batch in batches]
+    batches = [positioned.batch for positioned in islice(stream(store, 64, START), 3)]
+    losses = [batch_loss(model, batch, 0.1).loss for batch in batches]
     (sum(losses) / sum(batch.num_tokens for batch in batches)).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
@@ -372,7 +372,7 @@ def test_a_checkpoint_of_another_model_is_refused(store, tmp_path):
     with pytest.raises(RunError, match="does not fit the model"):
         fit(
             other,
-            Task(
+            TrainingTask(
                 partial(stream, store, 64),
                 partial(batch_loss, smoothing=0.1),
                 lambda model: {"loss": 1.0},
@@ -381,7 +381,7 @@ def test_a_checkpoint_of_another_model_is_refused(store, tmp_path):
             folder=tmp_path,
             width=16,
             reporter=Silent(),
-            stop_asked=lambda: False,
+            stop_requested=lambda: False,
         )
 
 
@@ -398,7 +398,7 @@ def test_products_of_packed_batches_are_not_remembered(
     store, tmp_path, monkeypatch, precision, times
 ):
     asked = []
-    monkeypatch.setattr(loop, "remember_few_shapes", lambda: asked.append(True))
+    monkeypatch.setattr(loop, "limit_onednn_caches", lambda: asked.append(True))
     run(store, tmp_path, precision=precision)
     assert len(asked) == times
 

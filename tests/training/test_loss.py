@@ -2,9 +2,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.kernels.loss import IGNORED
-from regard.models.transformer import Transformer, TransformerSettings
-from regard.training.loss import batch_loss, disagreement, smoothed_cross_entropy
+from regard.kernels.cross_entropy import IGNORE_INDEX
+from regard.models.translation.transformer import Transformer, TransformerSettings
+from regard.training.loss import batch_loss, smoothed_cross_entropy, symmetric_kl
 from regard.types import Batch, Padded
 
 M, V = 5, 7
@@ -15,13 +15,13 @@ def test_matches_torch(smoothing):
     logits, labels = torch.randn(M, V, dtype=torch.float64), torch.randint(V, (M,))
     loss = smoothed_cross_entropy(logits, labels, smoothing)
     want = F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum")
-    torch.testing.assert_close(loss.minimised, want)
-    torch.testing.assert_close(loss.surprise, F.cross_entropy(logits, labels, reduction="sum"))
+    torch.testing.assert_close(loss.loss, want)
+    torch.testing.assert_close(loss.nll, F.cross_entropy(logits, labels, reduction="sum"))
 
 
 def test_low_precision_logits_are_summed_in_float32():
     loss = smoothed_cross_entropy(torch.randn(M, V).bfloat16(), torch.randint(V, (M,)), 0.1)
-    assert loss.minimised.dtype == torch.float32
+    assert loss.loss.dtype == torch.float32
 
 
 def test_disagreement_is_the_mean_of_both_divergences():
@@ -30,15 +30,15 @@ def test_disagreement_is_the_mean_of_both_divergences():
     there = F.kl_div(q, p, reduction="sum", log_target=True)
     back = F.kl_div(p, q, reduction="sum", log_target=True)
     labels = torch.zeros(len(one), dtype=torch.long)
-    torch.testing.assert_close(disagreement(one, other, labels), (there + back) / 2)
-    assert disagreement(one, one, labels) == 0
+    torch.testing.assert_close(symmetric_kl(one, other, labels), (there + back) / 2)
+    assert symmetric_kl(one, one, labels) == 0
 
 
 def test_rows_that_do_not_count_cannot_disagree():
     one, other = torch.randn(2, M, V)
-    labels = torch.tensor([3, IGNORED, 1, IGNORED, 0])
-    wanted = disagreement(one[::2], other[::2], labels[::2])
-    torch.testing.assert_close(disagreement(one, other, labels), wanted)
+    labels = torch.tensor([3, IGNORE_INDEX, 1, IGNORE_INDEX, 0])
+    wanted = symmetric_kl(one[::2], other[::2], labels[::2])
+    torch.testing.assert_close(symmetric_kl(one, other, labels), wanted)
 
 
 def small_model(dropout):
@@ -59,9 +59,9 @@ def two_pairs():
 
 def test_two_views_that_agree_cost_what_one_does():
     model, batch = small_model(dropout=0.0), two_pairs()
-    once, twice = batch_loss(model, batch, 0.1), batch_loss(model, batch, 0.1, consistency=5.0)
-    torch.testing.assert_close(twice.minimised, once.minimised)
-    torch.testing.assert_close(twice.surprise, once.surprise)
+    once, duplicated = batch_loss(model, batch, 0.1), batch_loss(model, batch, 0.1, consistency=5.0)
+    torch.testing.assert_close(duplicated.loss, once.loss)
+    torch.testing.assert_close(duplicated.nll, once.nll)
 
 
 def test_two_views_that_differ_cost_more():
@@ -71,9 +71,9 @@ def test_two_views_that_differ_cost_more():
     torch.manual_seed(1)
     much = batch_loss(model, batch, 0.1, consistency=4.0)
     torch.manual_seed(1)
-    twice = batch.twice()
-    features = model.decode(twice.target, model.encode(twice.source)).features
-    views = model.logits(features.flatten(0, 1)[twice.places]).chunk(2)
+    duplicated = batch.duplicated()
+    features = model.decode(duplicated.target, model.encode(duplicated.source)).features
+    views = model.logits(features.flatten(0, 1)[duplicated.places]).chunk(2)
     assert not torch.equal(*views)
-    gap = disagreement(*views, batch.labels)
-    torch.testing.assert_close(much.minimised - little.minimised, 2 * gap)
+    gap = symmetric_kl(*views, batch.labels)
+    torch.testing.assert_close(much.loss - little.loss, 2 * gap)

@@ -7,14 +7,14 @@ from pydantic import ValidationError
 
 from regard.batching.collate import collate
 from regard.models.build import build_model
-from regard.models.encoder_decoder import EncoderDecoderSettings
-from regard.models.luong import LuongSettings
-from regard.models.moe import MoeSettings
-from regard.models.transformer import TransformerSettings
+from regard.models.translation.luong import LuongSettings
+from regard.models.translation.moe import MoeSettings
+from regard.models.translation.rnn import RnnSettings
+from regard.models.translation.transformer import TransformerSettings
 from regard.nouns import Hypothesis
-from regard.text.special import BOS, EOS, PAD
+from regard.text.special_tokens import BOS, EOS, PAD
 from regard.training.loss import batch_loss
-from regard.training.refinement import RefinementSettings, refinement_loss, weigh
+from regard.training.refinement import RefinementSettings, refinement_loss, weight_samples
 
 A, B = 4, 5  # all that there is to say, beside UNK
 SIZE = 6
@@ -22,7 +22,7 @@ SOURCES = [[4, 5, 4], [5], [4, 4]]
 REFERENCES = [[A, B], [B], [A]]
 LONGEST = 2
 FAMILIES = {
-    "rnn": EncoderDecoderSettings(width=6, embedding=5),
+    "rnn": RnnSettings(width=6, embedding=5),
     "luong": LuongSettings(layers=1, width=6, embedding=5),
     "transformer": TransformerSettings(
         encoder_layers=1,
@@ -105,7 +105,7 @@ def test_the_estimate_is_unbiased(family):
     found = [torch.zeros_like(p) for p in model.parameters()]
     for one, other in itertools.product(range(len(answers)), repeat=2):
         draw = fixed([[answers[one], answers[other]]])
-        loss = refinement_loss(model, batch, draw=draw, reward=overlap, likelihood=0.0).minimised
+        loss = refinement_loss(model, batch, draw=draw, reward=overlap, likelihood=0.0).loss
         for sum_, part in zip(found, gradient(loss, model), strict=True):
             sum_ += likely[one] * likely[other] * part
     assert_same(found, expected)
@@ -130,12 +130,12 @@ def test_every_answer_is_read_at_its_own_source(family):
             centred = (reward - sum(rewards) / 3) / 2
             wanted = wanted + centred * log_probability(model, source, one)
         wanted = wanted + 0.3 * log_probability(model, source, said(*reference))
-    imbalance = sum(one.imbalance for one in loss.routings)
+    balance_loss = sum(one.balance_loss for one in loss.routings)
     assert (family == "moe") == bool(loss.routings)
-    minus = -wanted + 0.3 * batch.num_tokens * imbalance
-    assert_same(gradient(loss.minimised, model), gradient(minus, model))
-    value = 0.3 * (loss.surprise + batch.num_tokens * imbalance) - mean
-    torch.testing.assert_close(loss.minimised, torch.as_tensor(value))
+    minus = -wanted + 0.3 * batch.num_tokens * balance_loss
+    assert_same(gradient(loss.loss, model), gradient(minus, model))
+    value = 0.3 * (loss.nll + batch.num_tokens * balance_loss) - mean
+    torch.testing.assert_close(loss.loss, torch.as_tensor(value))
 
 
 def test_surprise_is_that_of_the_references():
@@ -146,13 +146,13 @@ def test_surprise_is_that_of_the_references():
         log_probability(model, source, said(*reference))
         for source, reference in zip(SOURCES, REFERENCES, strict=True)
     )
-    torch.testing.assert_close(-loss.surprise, right)
-    assert loss.surprise < batch_loss(model, batch, 0.0).surprise  # of which some is PAD and BOS
+    torch.testing.assert_close(-loss.nll, right)
+    assert loss.nll < batch_loss(model, batch, 0.0).nll  # of which some is PAD and BOS
 
 
 def test_nothing_is_dropped_out_and_the_model_stays_in_training():
     model, batch = new_model().train(), collate(SOURCES, REFERENCES)
-    assert batch_loss(model, batch, 0.0).surprise != batch_loss(model, batch, 0.0).surprise
+    assert batch_loss(model, batch, 0.0).nll != batch_loss(model, batch, 0.0).nll
     modes = []
 
     def draw(model, memory, lengths):
@@ -164,14 +164,14 @@ def test_nothing_is_dropped_out_and_the_model_stays_in_training():
     one, other = (
         refinement_loss(model, batch, draw=draw, reward=overlap, likelihood=1.0) for _ in range(2)
     )
-    assert one.surprise == other.surprise
+    assert one.nll == other.nll
     assert modes == [False, False]
     assert model.training
 
 
 def test_weights_by_hand():
     drawn = [[said(A), said(A), said(B, finished=False), said(A, B)], [said(A), said(A)] * 2]
-    answers, reward = weigh(drawn, [(A, B), (B,)], overlap, 0.5)
+    answers, reward = weight_samples(drawn, [(A, B), (B,)], overlap, 0.5)
     # A earns 1/2, B nothing, AB 2/3: in the mean 5/12
     assert [(one.sentence, one.tokens, one.finished) for one in answers] == [
         (0, (A, B), True),

@@ -8,12 +8,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from regard.attention.dropout import drop
 from regard.attention.scores import Score
-from regard.kernels.available import HALVES
-from regard.types import Site, Watch
+from regard.kernels.dispatch import HALF_DTYPES
+from regard.kernels.dropout import apply_dropout
+from regard.types import AttentionHook, Site
 
-KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+SDPA_BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """Those of torch's kernels that keep our promises on a GPU.
 
 cuDNN's, its first choice in half precision, is not among them: where a query may look at nothing
@@ -23,7 +23,7 @@ say so costs some microseconds a call; a program that owns its process saves the
 """
 
 
-SHORT = 128
+CPU_FORMULA_MAX_KEYS = 128
 """Up to so many keys, the kernel's backward pass in half precision on a CPU takes up to seven times
 as long as the formula's."""
 
@@ -48,10 +48,10 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
 
     Half precision is summed, and answered, in float32.
     """
-    hidden = ~mask
+    masked = ~mask
     wide = torch.promote_types(scores.dtype, torch.float32)
-    weights = scores.masked_fill(hidden, float("-inf")).softmax(-1, dtype=wide)
-    return weights.masked_fill(hidden, 0.0)  # what is hidden is 0 already, or NaN in a blind row
+    weights = scores.masked_fill(masked, float("-inf")).softmax(-1, dtype=wide)
+    return weights.masked_fill(masked, 0.0)  # what is hidden is 0 already, or NaN in a blind row
 
 
 def attend(
@@ -63,7 +63,7 @@ def attend(
     site: Site,
     bias: Tensor | None = None,
     dropout: float = 0.0,
-    watch: Watch | None = None,
+    hook: AttentionHook | None = None,
 ) -> Tensor:
     """The values, mixed for each query (B, H, T, K) by what it may see and likes: (B, H, T, K').
 
@@ -71,14 +71,16 @@ def attend(
     it where there is one for this score function and nobody watches; float64, which is for tests
     and proofs, always takes the plain formula, so that watching changes not even the last bit.
     """
-    factor = score.factor(queries.shape[-1])
-    exact = watch is not None or queries.dtype == torch.float64
-    if factor is not None and not exact and not _is_slow(queries, kv.keys):
-        return fused(queries, kv, mask, factor=factor, bias=bias, dropout=dropout)
-    return plain(score, queries, kv, mask, site=site, bias=bias, dropout=dropout, watch=watch)
+    scale = score.scale(queries.shape[-1])
+    exact = hook is not None or queries.dtype == torch.float64
+    if scale is not None and not exact and not _formula_is_faster(queries, kv.keys):
+        return fused_attention(queries, kv, mask, scale=scale, bias=bias, dropout=dropout)
+    return plain_attention(
+        score, queries, kv, mask, site=site, bias=bias, dropout=dropout, hook=hook
+    )
 
 
-def plain(
+def plain_attention(
     score: Score,
     queries: Tensor,
     kv: KeyValues,
@@ -87,48 +89,48 @@ def plain(
     site: Site,
     bias: Tensor | None = None,
     dropout: float = 0.0,
-    watch: Watch | None = None,
+    hook: AttentionHook | None = None,
 ) -> Tensor:
     """`attend` as its formula reads; `watch` sees the weights and may change them."""
     scores = score(queries, kv.keys)  # (B, H, T, S)
     if bias is not None:
         scores = scores + bias
     weights = masked_softmax(scores, mask)  # (B, H, T, S)
-    if watch is not None:
-        weights = watch(site, weights)
-    return drop(weights, dropout).to(kv.values.dtype) @ kv.values  # (B, H, T, K')
+    if hook is not None:
+        weights = hook(site, weights)
+    return apply_dropout(weights, dropout).to(kv.values.dtype) @ kv.values  # (B, H, T, K')
 
 
-def fused(
+def fused_attention(
     queries: Tensor,
     kv: KeyValues,
     mask: Tensor,
     *,
-    factor: float,
+    scale: float,
     bias: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
     """`attend` by torch's kernel, for scores that are `factor` times a dot product."""
     if bias is not None:
         bias = torch.where(mask, bias, float("-inf")).to(queries.dtype)
-    with sdpa_kernel(KERNELS) if _may_pick_cudnn(queries) else nullcontext():
+    with sdpa_kernel(SDPA_BACKENDS) if _may_use_cudnn(queries) else nullcontext():
         return F.scaled_dot_product_attention(
             queries,
             *kv,
             attn_mask=mask if bias is None else bias,
             dropout_p=dropout,
-            scale=factor,
+            scale=scale,
         )
 
 
-def _is_slow(queries: Tensor, keys: Tensor) -> bool:
+def _formula_is_faster(queries: Tensor, keys: Tensor) -> bool:
     """Whether the kernel takes longer than the formula: in training, in half precision on a CPU."""
     learns = torch.is_grad_enabled() and queries.requires_grad
-    halves = queries.dtype in HALVES and queries.device.type == "cpu"
-    return halves and learns and keys.shape[2] <= SHORT
+    halves = queries.dtype in HALF_DTYPES and queries.device.type == "cpu"
+    return halves and learns and keys.shape[2] <= CPU_FORMULA_MAX_KEYS
 
 
-def _may_pick_cudnn(queries: Tensor) -> bool:
+def _may_use_cudnn(queries: Tensor) -> bool:
     if torch.compiler.is_compiling():  # the question below cannot be traced
         return queries.is_cuda
     return queries.is_cuda and bool(torch.backends.cuda.cudnn_sdp_enabled())  # type: ignore[no-untyped-call]

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend
-from regard.attention.few import Sight, few, fits_few
-from regard.attention.packed import Layout, Pairing, attend_stacked
+from regard.attention.decode_attention import SourceMask, attend_step, use_attend_step
 from regard.attention.scores import ScaledDotScore
-from regard.kernels.linear import Bare, Linear, bare, linear
-from regard.types import Site, Watch
+from regard.attention.varlen import PackedLayout, VarlenArgs, attend_stacked
+from regard.kernels.deferred_bias import DeferredBias, Linear, deferred_bias, linear
+from regard.types import AttentionHook, Site
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
@@ -63,16 +63,16 @@ class MultiHeadAttention(nn.Module):
 
     def project_all(self, x: Tensor) -> tuple[Tensor, KeyValues]:
         """Queries, and keys and values, of one sequence `x` (B, T, D), for self-attention."""
-        queries, keys, values = self._apart(self.project(x), 3)
+        queries, keys, values = self._unstack(self.project(x), 3)
         return queries, KeyValues(keys, values)
 
     def project_queries(self, x: Tensor) -> Tensor:
         """Queries (B, H, T, K) of `x` (B, T, D) alone."""
-        return self._split(self._slice(x, 0, 1))
+        return self._split(self._project_slice(x, 0, 1))
 
     def project_memory(self, memory: Tensor) -> KeyValues:
         """Keys and values of `memory` (B, S, D): made once, kept by the caller, used each step."""
-        return KeyValues(*self._apart(self._slice(memory, 1, 3), 2))
+        return KeyValues(*self._unstack(self._project_slice(memory, 1, 3), 2))
 
     def forward(
         self,
@@ -81,47 +81,63 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor,
         *,
         site: Site,
-        watch: Watch | None = None,
+        hook: AttentionHook | None = None,
     ) -> Tensor:
         """What `queries` (B, H, T, K) find in `kv` where `mask` (B|1, 1, T|1, S) lets them look."""
-        mixed = attend(self.score, queries, kv, mask, site=site, dropout=self._p, watch=watch)
+        mixed = attend(self.score, queries, kv, mask, site=site, dropout=self._dropout_p, hook=hook)
         merged: Tensor = self.out(merge_heads(mixed))
         return merged
 
-    def look(self, x: Tensor, memory: Tensor, to: Layout, of: Layout) -> Bare:
+    def cross_packed(
+        self, x: Tensor, memory: Tensor, to: PackedLayout, of: PackedLayout
+    ) -> DeferredBias:
         """What packed sentences `x` (N, D) find in others, `memory` (M, D): (N, D)."""
-        queries = torch.unflatten(self._slice(x, 0, 1), -1, (1, self.heads, -1))  # (N, 1, H, K)
-        both = torch.unflatten(self._slice(memory, 1, 3), -1, (2, self.heads, -1))  # (M, 2, H, K)
-        return self._find([queries, both], to, of, causal=False)
+        queries = torch.unflatten(
+            self._project_slice(x, 0, 1), -1, (1, self.heads, -1)
+        )  # (N, 1, H, K)
+        keys_values = torch.unflatten(
+            self._project_slice(memory, 1, 3), -1, (2, self.heads, -1)
+        )  # (M, 2, H, K)
+        return self._attend_packed_heads([queries, keys_values], to, of, causal=False)
 
-    def _find(self, parts: Sequence[Tensor], to: Layout, of: Layout, *, causal: bool) -> Bare:
+    def _attend_packed_heads(
+        self, parts: Sequence[Tensor], to: PackedLayout, of: PackedLayout, *, causal: bool
+    ) -> DeferredBias:
         """What packed queries find, stacked with keys and values as `attend_stacked` has it."""
-        factor = self.score.factor(parts[0].shape[-1])
-        pairing = Pairing(to, of, causal, factor, self._p)
-        mixed = attend_stacked(parts, pairing)  # (N, H, K)
-        return bare(self.out, mixed.flatten(1))
+        scale = self.score.scale(parts[0].shape[-1])
+        args = VarlenArgs(to, of, causal, scale, self._dropout_p)
+        mixed = attend_stacked(parts, args)  # (N, H, K)
+        return deferred_bias(self.out, mixed.flatten(1))
 
-    def glance(
-        self, queries: Tensor, kv: KeyValues, sight: Sight, *, site: Site, watch: Watch | None
+    def cross_step(
+        self,
+        queries: Tensor,
+        kv: KeyValues,
+        source_mask: SourceMask,
+        *,
+        site: Site,
+        hook: AttentionHook | None,
     ) -> Tensor:
         """`forward` for the few queries of a step, of all in `sight`, by which `kv` was cleared."""
-        if watch is not None or self._p or not fits_few(queries):
-            return self.forward(queries, kv, sight.mask, site=site, watch=watch)
-        mixed = few(queries, kv, sight.hidden, factor=self.score.factor(queries.shape[-1]))
+        if hook is not None or self._dropout_p or not use_attend_step(queries):
+            return self.forward(queries, kv, source_mask.mask, site=site, hook=hook)
+        mixed = attend_step(
+            queries, kv, source_mask.bias, scale=self.score.scale(queries.shape[-1])
+        )
         merged: Tensor = self.out(merge_heads(mixed))
         return merged
 
     @property
-    def _p(self) -> float:
+    def _dropout_p(self) -> float:
         return self.dropout if self.training else 0.0
 
-    def _slice(self, x: Tensor, first: int, last: int) -> Tensor:
+    def _project_slice(self, x: Tensor, first: int, last: int) -> Tensor:
         """`x` through the projections number `first` up to `last` of query, key, value."""
         width = x.shape[-1]
         sliced: Tensor = self.project(x, (first * width, last * width))
         return sliced
 
-    def _apart(self, x: Tensor, count: int) -> Sequence[Tensor]:
+    def _unstack(self, x: Tensor, count: int) -> Sequence[Tensor]:
         """`count` projections side by side (B, T, count D) -> (B, H, T, K) each."""
         stacked = torch.unflatten(x, -1, (count, self.heads, -1))  # (B, T, count, H, K)
         return stacked.permute(2, 0, 3, 1, 4).unbind(0)

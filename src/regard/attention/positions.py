@@ -15,8 +15,8 @@ PositionsName = Literal["sinusoid", "learned", "relative", "rotary"]
 def angles(positions: Tensor, width: int, *, dtype: torch.dtype = torch.float32) -> Tensor:
     """p / 10000^(2i/D) for each position p and each i below D / 2: (T,) -> (T, D / 2)."""
     evens = torch.arange(0, width, 2, dtype=dtype, device=positions.device)  # (D / 2,)
-    rates = torch.exp(evens * (-math.log(10000.0) / width))  # (D / 2,)
-    return positions[:, None] * rates
+    frequencies = torch.exp(evens * (-math.log(10000.0) / width))  # (D / 2,)
+    return positions[:, None] * frequencies
 
 
 def sinusoid(positions: Tensor, width: int) -> Tensor:
@@ -25,12 +25,12 @@ def sinusoid(positions: Tensor, width: int) -> Tensor:
     Vaswani et al. 2017, section 3.5. The distance between two of them depends on their offset
     alone.
     """
-    turns = angles(positions, width)  # (T, D / 2)
-    return torch.stack([turns.sin(), turns.cos()], -1).flatten(1)[:, :width]  # (T, D)
+    phases = angles(positions, width)  # (T, D / 2)
+    return torch.stack([phases.sin(), phases.cos()], -1).flatten(1)[:, :width]  # (T, D)
 
 
 @cache
-def _wave(position: int, width: int, where: torch.device) -> Tensor:
+def _cached_sinusoid(position: int, width: int, where: torch.device) -> Tensor:
     """`sinusoid` of one position (1, D), which every search asks for again.
 
     None is ever given up: a step that was recorded reads it where it lies.
@@ -52,7 +52,7 @@ class SinusoidPositions(nn.Module):
 
     def at(self, position: int, where: torch.device) -> Tensor:
         """That of one position alone: (1, D)."""
-        return _wave(position, self.width, where)
+        return _cached_sinusoid(position, self.width, where)
 
 
 class LearnedPositions(nn.Module):

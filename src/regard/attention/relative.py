@@ -6,13 +6,13 @@ from torch import Tensor, nn
 from regard.attention.scores import ScaledDotScore
 
 
-def offsets(queries: int, keys: int, *, first: int = 0, where: torch.device) -> Tensor:
+def relative_positions(queries: int, keys: int, *, first: int = 0, where: torch.device) -> Tensor:
     """How far each key stands behind each query, where key 0 stands `first` behind query 0: (T, S).
 
     Negative: before it.
     """
-    places = torch.arange(first, first + keys, device=where)  # (S,)
-    return places - torch.arange(queries, device=where)[:, None]  # (T, S)
+    key_positions = torch.arange(first, first + keys, device=where)  # (S,)
+    return key_positions - torch.arange(queries, device=where)[:, None]  # (T, S)
 
 
 class RelativeKeys(nn.Module):
@@ -35,8 +35,8 @@ class RelativeKeys(nn.Module):
         self.score = ScaledDotScore()
         nn.init.xavier_uniform_(self.vectors)
 
-    def forward(self, queries: Tensor, offsets: Tensor) -> Tensor:
+    def forward(self, queries: Tensor, relative_positions: Tensor) -> Tensor:
         """What the distances (T|1, S) add to the scores of `queries` (..., T, K): (..., T, S)."""
         each: Tensor = self.score(queries, self.vectors)  # (..., T, back + 1 + ahead)
-        which = offsets.clamp(-self.back, self.ahead) + self.back  # (T|1, S)
+        which = relative_positions.clamp(-self.back, self.ahead) + self.back  # (T|1, S)
         return each.gather(-1, which.expand(*each.shape[:-1], -1))  # (..., T, S)

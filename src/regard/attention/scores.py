@@ -21,7 +21,7 @@ class Score(nn.Module, ABC):
         """The keys (..., S, D) in the form that `forward` takes."""
         return keys
 
-    def factor(self, width: int) -> float | None:
+    def scale(self, width: int) -> float | None:
         """The c for which the scores are c times the dot product of queries and prepared keys.
 
         None where they are not: then no fused kernel can compute them.
@@ -36,7 +36,7 @@ class Score(nn.Module, ABC):
 class DotScore(Score):
     """q · k (Luong et al. 2015, *dot*)."""
 
-    def factor(self, width: int) -> float:
+    def scale(self, width: int) -> float:
         return 1.0
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
@@ -46,11 +46,11 @@ class DotScore(Score):
 class ScaledDotScore(Score):
     """q · k / √K: of unit variance when queries and keys are (Vaswani et al. 2017, equation 1)."""
 
-    def factor(self, width: int) -> float:
+    def scale(self, width: int) -> float:
         return 1 / math.sqrt(width)
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
-        return queries @ keys.mT * self.factor(queries.shape[-1])  # (..., T, S)
+        return queries @ keys.mT * self.scale(queries.shape[-1])  # (..., T, S)
 
 
 class MultiplicativeScore(DotScore):

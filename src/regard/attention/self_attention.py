@@ -4,14 +4,14 @@ import torch
 from torch import Tensor
 
 from regard.attention.attend import KeyValues, attend
-from regard.attention.blocks import Span, cut, join
-from regard.attention.cache import Cells, Paths, recall
+from regard.attention.block_local import SlidingWindow, merge_blocks, split_blocks
+from regard.attention.kv_cache import Ancestry, KVCache, self_cached
 from regard.attention.multihead import MultiHeadAttention, merge_heads
-from regard.attention.packed import Layout
-from regard.attention.relative import RelativeKeys, offsets
-from regard.attention.rotary import rotate
-from regard.kernels.linear import Bare
-from regard.types import Site, Watch
+from regard.attention.relative import RelativeKeys, relative_positions
+from regard.attention.rotary import apply_rotary
+from regard.attention.varlen import PackedLayout
+from regard.kernels.deferred_bias import DeferredBias
+from regard.types import AttentionHook, Site
 
 
 class SelfAttention(MultiHeadAttention):
@@ -30,7 +30,7 @@ class SelfAttention(MultiHeadAttention):
         bias: bool = True,
         rotary: bool = False,
         relative: RelativeKeys | None = None,
-        span: Span | None = None,
+        span: SlidingWindow | None = None,
     ) -> None:
         super().__init__(width, heads, dropout=dropout, bias=bias)
         self.rotary, self.relative, self.span = rotary, relative, span
@@ -46,7 +46,9 @@ class SelfAttention(MultiHeadAttention):
             return queries, kv
         first, last = (0, x.shape[1]) if at is None else (at, at + 1)
         positions = torch.arange(first, last, device=x.device)  # (T,) or (1,)
-        return rotate(queries, positions), KeyValues(rotate(kv.keys, positions), kv.values)
+        return apply_rotary(queries, positions), KeyValues(
+            apply_rotary(kv.keys, positions), kv.values
+        )
 
     def forward(
         self,
@@ -55,7 +57,7 @@ class SelfAttention(MultiHeadAttention):
         mask: Tensor,
         *,
         site: Site,
-        watch: Watch | None = None,
+        hook: AttentionHook | None = None,
     ) -> Tensor:
         """What `queries` (B, H, T, K) find in `kv` where `mask` (B|1, 1, T|1, T) lets them look.
 
@@ -63,16 +65,16 @@ class SelfAttention(MultiHeadAttention):
         with fused kernels, a watch and float64 have the plain formula.
         """
         if self.span is None and self.relative is None:
-            return super().forward(queries, kv, mask, site=site, watch=watch)
+            return super().forward(queries, kv, mask, site=site, hook=hook)
         span, length = self.span, queries.shape[2]
-        free = watch is None and queries.dtype != torch.float64
-        if span is not None and free and length > span.room:
-            blocks = cut(queries, kv, mask, span)
-            mixed = join(self._attend(*blocks, site=site), len(queries), length)
+        blocks_allowed = hook is None and queries.dtype != torch.float64
+        if span is not None and blocks_allowed and length > span.room:
+            blocks = split_blocks(queries, kv, mask, span)
+            mixed = merge_blocks(self._attend(*blocks, site=site), len(queries), length)
         else:
-            far = offsets(length, length, where=queries.device)  # (T, T)
-            seen = mask if span is None else mask & span.sees(far)
-            mixed = self._attend(queries, kv, seen, far, site=site, watch=watch)
+            distances = relative_positions(length, length, where=queries.device)  # (T, T)
+            seen = mask if span is None else mask & span.allows(distances)
+            mixed = self._attend(queries, kv, seen, distances, site=site, hook=hook)
         merged: Tensor = self.out(merge_heads(mixed))
         return merged
 
@@ -81,41 +83,57 @@ class SelfAttention(MultiHeadAttention):
         queries: Tensor,
         kv: KeyValues,
         mask: Tensor,
-        far: Tensor,
+        distances: Tensor,
         *,
         site: Site,
-        watch: Watch | None = None,
+        hook: AttentionHook | None = None,
     ) -> Tensor:
         """`attend`, where each key stands `far` (T, S) behind each query."""
-        bias = None if self.relative is None else self.relative(queries, far)
+        bias = None if self.relative is None else self.relative(queries, distances)
         return attend(
-            self.score, queries, kv, mask, site=site, bias=bias, dropout=self._p, watch=watch
+            self.score, queries, kv, mask, site=site, bias=bias, dropout=self._dropout_p, hook=hook
         )
 
-    def reflect(self, x: Tensor, at: Layout, *, causal: bool) -> Bare:
+    def self_packed(self, x: Tensor, at: PackedLayout, *, causal: bool) -> DeferredBias:
         """What packed sentences `x` (N, D) find in themselves, where they see all: (N, D)."""
         stacked = torch.unflatten(self.project(x), -1, (3, self.heads, -1))  # (N, 3, H, K)
         if not self.rotary:
-            return self._find([stacked], at, at, causal=causal)
-        places, (queries, keys, values) = at.positions(), stacked.unbind(1)  # (N,), (N, H, K) each
-        turned = (rotate(y.transpose(0, 1), places).transpose(0, 1) for y in (queries, keys))
-        return self._find([y[:, None] for y in (*turned, values)], at, at, causal=causal)
+            return self._attend_packed_heads([stacked], at, at, causal=causal)
+        positions, (queries, keys, values) = (
+            at.positions(),
+            stacked.unbind(1),
+        )  # (N,), (N, H, K) each
+        rotated = (
+            apply_rotary(y.transpose(0, 1), positions).transpose(0, 1) for y in (queries, keys)
+        )
+        return self._attend_packed_heads(
+            [y[:, None] for y in (*rotated, values)], at, at, causal=causal
+        )
 
-    def recall(
+    def self_cached(
         self,
         queries: Tensor,
-        cells: Cells,
-        paths: Paths,
+        cache: KVCache,
+        ancestry: Ancestry,
         *,
         site: Site,
-        watch: Watch | None = None,
+        hook: AttentionHook | None = None,
     ) -> Tensor:
         """What each hypothesis, with `queries` (B, H, K, ·), finds in the cells of its own past."""
         bias = None
         if self.relative is not None:
-            bias = self.relative(queries, paths.places[None] - (paths.length - 1))  # (B, H, K, P)
-        mixed = recall(
-            self.score, queries, cells, paths, site=site, bias=bias, dropout=self._p, watch=watch
+            bias = self.relative(
+                queries, ancestry.positions[None] - (ancestry.length - 1)
+            )  # (B, H, K, P)
+        mixed = self_cached(
+            self.score,
+            queries,
+            cache,
+            ancestry,
+            site=site,
+            bias=bias,
+            dropout=self._dropout_p,
+            hook=hook,
         )
         merged: Tensor = self.out(merge_heads(mixed))
         return merged

@@ -6,19 +6,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.text.flat import Flat, Ids, flatten
-from regard.text.special import BOS, EOS, PAD
+from regard.text.ragged import Ids, Ragged, flatten
+from regard.text.special_tokens import BOS, EOS, PAD
 from regard.types import Batch, Padded
 
-Rows = Flat | Sequence[Ids]
+TokenRows = Ragged | Sequence[Ids]
 
 
-def pad(rows: Rows, *, first: int | None = None, last: int | None = None, least: int = 1) -> Padded:
+def pad(
+    rows: TokenRows, *, first: int | None = None, last: int | None = None, least: int = 1
+) -> Padded:
     """Rows of ids side by side, each with `first` before and `last` behind it where given.
 
     There are as many columns as the longest takes, and no fewer than `least`.
     """
-    given, counts = rows if isinstance(rows, Flat) else flatten(rows)
+    given, counts = rows if isinstance(rows, Ragged) else flatten(rows)
     start = int(first is not None)
     lengths = counts + start + (last is not None)  # (B,)
     places = np.arange(int(lengths.max(initial=least)))  # (S,)
@@ -31,21 +33,21 @@ def pad(rows: Rows, *, first: int | None = None, last: int | None = None, least:
     return Padded(torch.from_numpy(ids), torch.from_numpy(places < lengths[:, None]))
 
 
-def pad_source(rows: Rows, *, least: int = 1) -> Padded:
+def pad_source(rows: TokenRows, *, least: int = 1) -> Padded:
     """What an encoder takes: EOS behind each row, so that no row is empty."""
     return pad(rows, last=EOS, least=least)
 
 
-def collate(sources: Rows, targets: Rows) -> Batch:
+def collate(sources: TokenRows, targets: TokenRows) -> Batch:
     """A batch to learn from."""
     target = pad(targets, first=BOS)  # (B, T)
-    answers = pad(targets, last=EOS)  # (B, T), the same shape: one place to the left
-    source, places = pad_source(sources), _places(target)  # (B, S), (M,)
+    shifted = pad(targets, last=EOS)  # (B, T), the same shape: one place to the left
+    source, places = pad_source(sources), _real_token_index(target)  # (B, S), (M,)
     # not by [places], which torch shares out among threads: for so few it is all waiting
-    labels = answers.ids.flatten().index_select(0, places)  # (M,)
-    return Batch(source, target, places, labels, _places(source))
+    labels = shifted.ids.flatten().index_select(0, places)  # (M,)
+    return Batch(source, target, places, labels, _real_token_index(source))
 
 
-def _places(padded: Padded) -> Tensor:
+def _real_token_index(padded: Padded) -> Tensor:
     """Where the real tokens of a rectangle lie when it is flattened."""
     return padded.mask.flatten().nonzero().squeeze(1)

@@ -14,10 +14,10 @@ import typer
 from typer.core import TyperGroup
 
 from regard import __version__
-from regard.cli.console import complain, note
+from regard.atomic_io import storage_error
+from regard.cli.display.console import note, print_error
 from regard.errors import RegardError, RunWarning, StorageError
-from regard.files import storage_error
-from regard.interruption import Stopped, exiting_on_signals, has_unfinished_work
+from regard.interruption import InterruptedBySignal, exit_on_signals, has_running_work
 
 STDOUT = "standard output"
 COMMANDS = {
@@ -44,13 +44,13 @@ COMMANDS = {
 `regard --help`."""
 
 
-class Signboards(TyperGroup):
+class LazyGroup(TyperGroup):
     """A group whose commands show their help line, and are imported when they are given."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)
-        command = open_command(str(name))
-        refuse_repeats(command, rest, ctx)
+        command = load_command(str(name))
+        reject_repeated_options(command, rest, ctx)
         return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
@@ -59,16 +59,16 @@ class Signboards(TyperGroup):
             result = super().invoke(ctx)
             sys.stdout.flush()  # while whoever reads it can still be found gone
         except KeyboardInterrupt as error:
-            complain("interrupted")
-            number = error.number if isinstance(error, Stopped) else signal.SIGINT
+            print_error("interrupted")
+            number = error.number if isinstance(error, InterruptedBySignal) else signal.SIGINT
             raise typer.Exit(128 + number) from None
         except BrokenPipeError:
-            discard_output()
+            redirect_stdout_to_devnull()
             raise typer.Exit(141) from None
         return result
 
 
-def refuse_repeats(command: Any, args: list[str], parent: Any) -> None:
+def reject_repeated_options(command: Any, args: list[str], parent: Any) -> None:
     """End with a usage error where an option that holds one value is given twice.
 
     Click would take the last and say nothing.
@@ -85,29 +85,29 @@ def refuse_repeats(command: Any, args: list[str], parent: Any) -> None:
             ctx.fail(f"{names} holds one value and is given {options.count(option)} times.")
     inner = getattr(command, "commands", {})
     if rest and rest[0] in inner:
-        refuse_repeats(inner[rest[0]], rest[1:], ctx)
+        reject_repeated_options(inner[rest[0]], rest[1:], ctx)
 
 
-def discard_output() -> None:
+def redirect_stdout_to_devnull() -> None:
     """Let what is still to be printed go nowhere: Python would fail once more when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def open_command(name: str) -> Any:
+def load_command(name: str) -> Any:
     """The command called `name`, from its own file."""
-    with exiting_on_signals():
-        app: typer.Typer = import_module(f"regard.cli.{name}").app
+    with exit_on_signals():
+        app: typer.Typer = import_module(f"regard.cli.commands.{name}").app
     app.rich_markup_mode = "markdown"  # docstrings are wrapped to the terminal, examples are not
     command = typer.main.get_command(app)
     command.name = name
-    whole = ("install_completion", "show_completion")  # these are for `regard` as a whole
-    command.params = [one for one in command.params if one.name not in whole]
+    app_options = ("install_completion", "show_completion")  # these are for `regard` as a whole
+    command.params = [one for one in command.params if one.name not in app_options]
     return command
 
 
 app = typer.Typer(
     name="regard",
-    cls=Signboards,
+    cls=LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -131,12 +131,12 @@ def _root(
     pass
 
 
-def _signboard() -> None:
+def _lazy_command() -> None:
     """Stands for a command until it is given."""
 
 
 for _name, _help in COMMANDS.items():
-    app.command(_name, help=_help)(_signboard)
+    app.command(_name, help=_help)(_lazy_command)
 
 
 def main() -> None:
@@ -146,12 +146,12 @@ def main() -> None:
     option, 130 an interrupt, 143 SIGTERM, 141 a reader of our output that has gone. Text is UTF-8
     on its way out, as it is on its way in.
     """
-    _open_streams()
+    _repair_streams()
     warnings.showwarning = _show_warning
     try:
         _run()
     except SystemExit as leaving:
-        if has_unfinished_work():  # Python would wait for it, or fail at it
+        if has_running_work():  # Python would wait for it, or fail at it
             sys.stderr.flush()
             os._exit(leaving.code if isinstance(leaving.code, int) else 1)
         raise
@@ -165,18 +165,18 @@ def _run() -> None:
         finally:
             sys.stdout.flush()  # the last that is printed may not fit either
     except RegardError as error:
-        complain(str(error))
+        print_error(str(error))
         sys.exit(1)
     except BrokenPipeError:
-        discard_output()
+        redirect_stdout_to_devnull()
         sys.exit(141)
     except OSError as error:  # such as a full disk behind our output
-        complain(str(storage_error(Path(error.filename), error) if error.filename else error))
-        discard_output()
+        print_error(str(storage_error(Path(error.filename), error) if error.filename else error))
+        redirect_stdout_to_devnull()
         sys.exit(1)
 
 
-_show_plainly = warnings.showwarning
+_default_showwarning = warnings.showwarning
 
 
 def _show_warning(
@@ -191,7 +191,7 @@ def _show_warning(
     if issubclass(category, RunWarning):
         note(str(message))
     else:
-        _show_plainly(message, category, filename, lineno, file, line)
+        _default_showwarning(message, category, filename, lineno, file, line)
 
 
 def _check_folder() -> None:
@@ -204,7 +204,7 @@ def _check_folder() -> None:
         ) from None
 
 
-class _Output(io.FileIO):
+class _CheckedStdout(io.FileIO):
     """The standard output, which says so when it takes no more."""
 
     def write(self, content: Any) -> int:
@@ -215,7 +215,7 @@ class _Output(io.FileIO):
             raise OSError(error.errno, reason, STDOUT) from None
 
 
-def _open_streams() -> None:
+def _repair_streams() -> None:
     """Make the standard streams usable where they are closed, or know few letters.
 
     A closed output takes up its number, lest the next file that is opened be written to, and
@@ -229,7 +229,7 @@ def _open_streams() -> None:
     sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115  # for as long as we run
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None or sys.stdout is sys.__stdout__:
-        raw = io.BufferedWriter(_Output(1, "wb", closefd=False))
+        raw = io.BufferedWriter(_CheckedStdout(1, "wb", closefd=False))
         sys.stdout = io.TextIOWrapper(
             raw,
             encoding="utf-8",

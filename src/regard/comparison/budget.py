@@ -8,36 +8,36 @@ import numpy as np
 import torch
 from pydantic import PositiveInt, TypeAdapter
 
-from regard.batching.drawing import fits
-from regard.batching.plan import plan_epoch
-from regard.comparison.corpus import give_data
-from regard.comparison.folder import ComparisonFolder
-from regard.comparison.plan import Budget, Entry
-from regard.corpora.store import TokenStore
+from regard.atomic_io import write_atomic
+from regard.batching.batch_sampler import epoch_batches
+from regard.batching.sampler import within_max_tokens
+from regard.comparison.comparison_folder import ComparisonFolder
+from regard.comparison.plan import Budget, PlanEntry
+from regard.comparison.shared_corpus import copy_shared_corpus
+from regard.corpora.token_store import TokenStore
 from regard.errors import RunError
-from regard.files import write_whole
 from regard.json_files import read_json, why
 from regard.manifest import is_intact
-from regard.recipes.assemble import prepare
+from regard.recipes.dry_run import time_steps
+from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.schema import Recipe
-from regard.recipes.trial import time_steps
+from regard.recipes.train_run import prepare
 from regard.training.loop import Reporter, TrainingSettings
 
-STEPS: TypeAdapter[int] = TypeAdapter(PositiveInt)
+STEPS_ADAPTER: TypeAdapter[int] = TypeAdapter(PositiveInt)
 
 
 def tokens_per_step(store: TokenStore, settings: TrainingSettings) -> float:
     """Target tokens, EOS included, of a step of training, on average over the first epoch."""
     lengths = store.lengths()
-    fitting = np.flatnonzero(fits(lengths, settings.max_tokens))
+    fitting = np.flatnonzero(within_max_tokens(lengths, settings.max_tokens))
     source, target = lengths.source[fitting] + 1, lengths.target[fitting] + 1  # with EOS or BOS
-    plan = plan_epoch(source, target, budget=settings.batch_tokens, seed=settings.seed, epoch=0)
+    plan = epoch_batches(source, target, budget=settings.batch_tokens, seed=settings.seed, epoch=0)
     return float(target.sum()) / len(plan) * settings.accumulate
 
 
-def recipe_within(
-    entry: Entry,
+def apply_budget(
+    entry: PlanEntry,
     budget: Budget,
     folder: ComparisonFolder,
     *,
@@ -53,8 +53,8 @@ def recipe_within(
         return entry.recipe
     known = folder.steps(entry)
     if budget.minutes is not None and is_intact(known):
-        return _with_steps(entry.recipe, _known_steps(known))
-    give_data(entry, folder)
+        return _with_steps(entry.recipe, _load_steps(known))
+    copy_shared_corpus(entry, folder)
     prepared = prepare(entry.recipe, folder.run(entry), reporter, device=device)
     if budget.tokens is not None:
         # The seed decides which pairs share a batch, and so the mean: one for all of a system.
@@ -66,14 +66,14 @@ def recipe_within(
     with TemporaryDirectory(prefix="regard-timing-") as temporary:
         timed = time_steps(prepared.recipe, prepared, RunFolder(Path(temporary)), device=device)
     steps = max(1, round(60 * budget.minutes / timed.seconds))
-    write_whole(known, json.dumps(steps).encode())
+    write_atomic(known, json.dumps(steps).encode())
     return _with_steps(entry.recipe, steps)
 
 
-def _known_steps(file: Path) -> int:
+def _load_steps(file: Path) -> int:
     """The steps that were timed before."""
     try:
-        return read_json(file, STEPS)
+        return read_json(file, STEPS_ADAPTER)
     except (OSError, ValueError) as error:
         raise RunError(f"{file}: damaged: {why(error)}; remove it to time again") from None
 

@@ -8,32 +8,36 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from regard.batching.batch_sampler import length_sorted_batches
 from regard.batching.collate import collate
-from regard.batching.drawing import fits
-from regard.batching.plan import plan_once
-from regard.decoding.many import one_thread
+from regard.batching.sampler import within_max_tokens
+from regard.decoding.batch_search import one_thread
 from regard.models.contracts import AnyModel
-from regard.recipes.assemble import Prepared, build_loss
+from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import new_model
-from regard.recipes.schema import Recipe
-from regard.training.step import LossOf
+from regard.recipes.train_run import TrainingInputs, build_loss
+from regard.training.step import LossFn
 from regard.types import Batch
 
-BATCHES, POSITIONS = 4, 256
+NUM_BATCHES, BATCH_TOKENS = 4, 256
 """So many batches of so many positions are enough to count, and small enough for a CPU."""
 
 
-def flops_per_token(recipe: Recipe, prepared: Prepared) -> float:
+def flops_per_token(recipe: Recipe, prepared: TrainingInputs) -> float:
     """Floating-point operations for each target token that is learned from, on average.
 
     Those of some small batches (`count_flops`), of evenly spread lengths, which hold next to no
     padding. Of a mixture of experts what runs is counted: the experts that were chosen.
     """
     lengths = prepared.train.lengths()
-    fitting = np.flatnonzero(fits(lengths, recipe.training.max_tokens))
+    fitting = np.flatnonzero(within_max_tokens(lengths, recipe.training.max_tokens))
     source, target = lengths.source[fitting] + 1, lengths.target[fitting] + 1  # with EOS or BOS
-    plan = plan_once(source, target, budget=min(POSITIONS, recipe.training.batch_tokens))
-    places = sorted({(2 * number + 1) * len(plan) // (2 * BATCHES) for number in range(BATCHES)})
+    plan = length_sorted_batches(
+        source, target, budget=min(BATCH_TOKENS, recipe.training.batch_tokens)
+    )
+    places = sorted(
+        {(2 * number + 1) * len(plan) // (2 * NUM_BATCHES) for number in range(NUM_BATCHES)}
+    )
     model, loss = new_model(recipe, prepared.tokenizers), build_loss(recipe.training)
     num_flops = num_tokens = 0
     for place in places:
@@ -43,7 +47,7 @@ def flops_per_token(recipe: Recipe, prepared: Prepared) -> float:
     return num_flops / num_tokens
 
 
-def count_flops(model: AnyModel, loss: LossOf, batch: Batch) -> int:
+def count_flops(model: AnyModel, loss: LossFn, batch: Batch) -> int:
     """Operations of all products of matrices and convolutions, forward and backward, on the CPU.
 
     A multiplication and an addition are two; what is done element by element, and the optimizer,
@@ -57,7 +61,7 @@ def count_flops(model: AnyModel, loss: LossOf, batch: Batch) -> int:
         sdpa_kernel(SDPBackend.MATH),
         FlopCounterMode(display=False) as counter,
     ):
-        loss(model.train(), batch).minimised.backward()  # type: ignore[no-untyped-call]
+        loss(model.train(), batch).loss.backward()  # type: ignore[no-untyped-call]
     return int(counter.get_total_flops())
 
 

@@ -8,12 +8,12 @@ from importlib.metadata import version
 import torch
 
 from regard import __version__
-from regard.comparison.plan import Record
-from regard.recipes.trial import describe_device
-from regard.serving.measured import processor_name
+from regard.comparison.plan import SavedRecord
+from regard.engines.tuned_engine import processor_name
+from regard.recipes.dry_run import describe_device
 
 
-class Machine(Record):
+class Machine(SavedRecord):
     """Where and with what numbers came about."""
 
     processor: str

@@ -10,21 +10,21 @@ from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
 
 from regard.errors import SettingsError
 from regard.evaluation.bleu_tokenizer import BleuTokenizer, TokenizerChoice
-from regard.recipes.run_folder import PLAN, RunFolder
-from regard.recipes.schema import Recipe
+from regard.recipes.recipe import Recipe
+from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder
 from regard.training.checkpoints import last_progress
 
-LABEL = re.compile(r"[\w+.,() -]+")
+LABEL_PATTERN = re.compile(r"[\w+.,() -]+")
 """What a row may be called: its name is that of files too."""
 
 
-class Record(BaseModel):
+class SavedRecord(BaseModel):
     """A value that is kept in a JSON file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Budget(Record):
+class Budget(SavedRecord):
     """How long each row is trained; where nothing is given, as long as its recipe says."""
 
     steps: PositiveInt | None = None
@@ -34,9 +34,9 @@ class Budget(Record):
     """Of steps alone: validations and checkpoints come on top."""
 
     def __str__(self) -> str:
-        return self.words("each row")
+        return self.describe("each row")
 
-    def words(self, rows: str) -> str:
+    def describe(self, rows: str) -> str:
         """What is asked for of those rows."""
         for unit, amount in self.model_dump().items():
             if amount is not None:
@@ -44,7 +44,7 @@ class Budget(Record):
         return f"as long as its recipe says for {rows}"
 
 
-class Entry(Record):
+class PlanEntry(SavedRecord):
     """A row to be: one system with one seed."""
 
     label: str
@@ -63,10 +63,10 @@ class Entry(Record):
         return f"{self.label}-seed{self.seed}"
 
 
-class Plan(Record):
+class ComparisonPlan(SavedRecord):
     """A comparison, before anything is done."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[PlanEntry, ...]
     budget: Budget
     beam: PositiveInt
     """Of the search that all rows are scored and timed with; the rest of it is the recipes'."""
@@ -80,20 +80,20 @@ class Plan(Record):
     """Rows that were trained at a time, at most."""
 
     @property
-    def terms(self) -> str:
+    def budget_text(self) -> str:
         """How long the rows were trained, in words."""
         given = sum(entry.run is not None for entry in self.entries)
         if given == len(self.entries):
             return "finished runs as they were"
         if given:
-            return f"{self.budget.words('each row trained here')}; finished runs as they were"
+            return f"{self.budget.describe('each row is_trained here')}; finished runs as they were"
         return str(self.budget)
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> PlanEntry:
         """The entry of that name."""
         return next(entry for entry in self.entries if entry.name == name)
 
-    def on(self, digest: str, where: Path) -> "Plan":
+    def on(self, digest: str, where: Path) -> "ComparisonPlan":
         """The plan on texts of this digest; an error if it was begun on others."""
         if self.data and self.data != digest:
             raise SettingsError(
@@ -102,20 +102,20 @@ class Plan(Record):
             )
         return self.model_copy(update={"data": digest})
 
-    def cut_by(self, tokenize: BleuTokenizer) -> "Plan":
+    def with_tokenizer(self, tokenize: BleuTokenizer) -> "ComparisonPlan":
         """The plan with the tokenizer that its language was found to need."""
         return self.model_copy(update={"tokenize": tokenize})
 
-    def beside(self, rows: int) -> "Plan":
+    def with_jobs(self, rows: int) -> "ComparisonPlan":
         """The plan, of which so many rows are trained at a time now."""
         return self.model_copy(update={"at_once": max(self.at_once, rows)})
 
 
-def entries_of(recipe: Recipe, label: str, seeds: Sequence[int], budget: Budget) -> list[Entry]:
+def entries_of(recipe: Recipe, label: str, seeds: Sequence[int], budget: Budget) -> list[PlanEntry]:
     """An entry for each seed; without seeds, for the recipe's own."""
     steps = {} if budget.steps is None else {"training.steps": budget.steps}
     return [
-        Entry(label=label, recipe=recipe.with_values({"training.seed": seed, **steps}))
+        PlanEntry(label=label, recipe=recipe.with_values({"training.seed": seed, **steps}))
         for seed in seeds or (recipe.training.seed,)
     ]
 
@@ -136,38 +136,43 @@ def check_finished(run: RunFolder) -> None:
         )
 
 
-def entry_of_run(path: Path, label: str | None) -> Entry:
+def entry_of_run(path: Path, label: str | None) -> PlanEntry:
     """The entry of a finished run."""
     folder = RunFolder(path)
     recipe = folder.load_recipe()
     check_finished(folder)
-    return Entry(
-        label=label or _label_there(path, recipe) or recipe.name, recipe=recipe, run=path.resolve()
+    return PlanEntry(
+        label=label or _label_in_comparison(path, recipe) or recipe.name,
+        recipe=recipe,
+        run=path.resolve(),
     )
 
 
-def _label_there(path: Path, recipe: Recipe) -> str | None:
+def _label_in_comparison(path: Path, recipe: Recipe) -> str | None:
     """What the comparison that made a run calls its system; None: it was made by none."""
     label, seed, number = path.resolve().name.rpartition("-seed")
-    made = path.resolve().parent.name == "runs" and (path.resolve().parents[1] / PLAN).is_file()
+    made = (
+        path.resolve().parent.name == "runs"
+        and (path.resolve().parents[1] / COMPARISON_PLAN_FILE).is_file()
+    )
     return label if made and seed and number == str(recipe.training.seed) else None
 
 
 def make_plan(
-    entries: Sequence[Entry],
+    entries: Sequence[PlanEntry],
     budget: Budget,
     beam: int,
     command: Sequence[str] = (),
     *,
     tokenize: TokenizerChoice = "auto",
-) -> Plan:
+) -> ComparisonPlan:
     """The plan of these entries, which must be told apart by their names."""
     if not entries:
         raise SettingsError("nothing to compare: give recipes, or folders of finished runs")
-    first: dict[str, Entry] = {}
+    first: dict[str, PlanEntry] = {}
     names: set[str] = set()
     for entry in entries:
-        if not LABEL.fullmatch(entry.label) or entry.label.startswith("."):
+        if not LABEL_PATTERN.fullmatch(entry.label) or entry.label.startswith("."):
             raise SettingsError(
                 f"{entry.label!r} cannot be the name of a row: give it another one by NAME=RECIPE"
             )
@@ -178,13 +183,13 @@ def make_plan(
             )
         names.add(entry.name)
         sibling = first.setdefault(entry.label, entry)
-        if _seedless(sibling) != _seedless(entry):
+        if _without_seed(sibling) != _without_seed(entry):
             raise SettingsError(
                 f"{sibling.name} and {entry.name} differ in more than their seed: "
-                f"{differences(_seedless(sibling), _seedless(entry))[0]}; give one of them "
+                f"{differences(_without_seed(sibling), _without_seed(entry))[0]}; give one of them "
                 "another name by NAME=RECIPE"
             )
-    return Plan(
+    return ComparisonPlan(
         entries=tuple(entries),
         budget=budget,
         beam=beam,
@@ -193,17 +198,17 @@ def make_plan(
     )
 
 
-def _seedless(entry: Entry) -> dict[str, Any]:
+def _without_seed(entry: PlanEntry) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(entry.recipe.model_dump_json())
     plain["training"].pop("seed")
     return plain
 
 
-def check_same(saved: Plan, wanted: Plan, where: Path) -> None:
+def check_same_plan(saved: ComparisonPlan, wanted: ComparisonPlan, where: Path) -> None:
     """An error that names what differs, if anything does; `auto` agrees with any tokenizer."""
     if wanted.tokenize == "auto":
         wanted = wanted.model_copy(update={"tokenize": saved.tokenize})
-    before, now = _plain(saved), _plain(wanted)
+    before, now = _comparable(saved), _comparable(wanted)
     found = differences(before, now)
     if list(before["entries"]) != list(now["entries"]) and not found:
         found = ["its rows stood in another order"]
@@ -215,7 +220,7 @@ def check_same(saved: Plan, wanted: Plan, where: Path) -> None:
         )
 
 
-def _plain(plan: Plan) -> dict[str, Any]:
+def _comparable(plan: ComparisonPlan) -> dict[str, Any]:
     """What decides the numbers of a plan, its entries by their names."""
     plain: dict[str, Any] = json.loads(plan.model_dump_json(exclude={"command", "data", "at_once"}))
     names = [entry.name for entry in plan.entries]
@@ -225,11 +230,19 @@ def _plain(plan: Plan) -> dict[str, Any]:
 def differences(before: Any, now: Any, place: str = "") -> list[str]:
     """Where two values of JSON differ, in words."""
     if isinstance(before, dict) and isinstance(now, dict):
-        return [found for key in {**before, **now} for found in _at(key, before, now, place)]
-    return [] if before == now else [f"{place} was {_short(before)} and is now {_short(now)}"]
+        return [
+            found for key in {**before, **now} for found in _differences_at(key, before, now, place)
+        ]
+    return (
+        []
+        if before == now
+        else [f"{place} was {_abbreviated(before)} and is now {_abbreviated(now)}"]
+    )
 
 
-def _at(key: str, before: dict[str, Any], now: dict[str, Any], place: str) -> Iterator[str]:
+def _differences_at(
+    key: str, before: dict[str, Any], now: dict[str, Any], place: str
+) -> Iterator[str]:
     there = f"{place}.{key}" if place else key
     if key not in now:
         yield f"{there} is no longer there"
@@ -239,6 +252,6 @@ def _at(key: str, before: dict[str, Any], now: dict[str, Any], place: str) -> It
         yield from differences(before[key], now[key], there)
 
 
-def _short(value: Any) -> str:
+def _abbreviated(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:59]}…"

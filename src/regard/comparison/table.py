@@ -3,112 +3,120 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from regard.comparison.ladder import LEVEL, Costs, Ladder, MeanInterval, Spread, Standing
+from regard.comparison.results import (
+    SIGNIFICANCE_LEVEL,
+    ComparisonResults,
+    MeanInterval,
+    SeedSpread,
+    SystemCosts,
+    SystemResult,
+)
 
-NOTHING = "–"
+EMPTY_CELL = "–"
 """In a cell that has no number."""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A heading, and what stands below it for a system that was measured."""
 
     title: str
-    cell: Callable[[Standing, Costs], str]
+    cell: Callable[[SystemResult, SystemCosts], str]
     """Of the standing and its costs."""
 
 
-class Sheet(NamedTuple):
+class TableSection(NamedTuple):
     """Columns that fit side by side; the first names the system."""
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
 
-    def lines(self, ladder: Ladder) -> Iterator[tuple[Standing, list[str]]]:
+    def lines(self, results: ComparisonResults) -> Iterator[tuple[SystemResult, list[str]]]:
         """Each standing with its cells; dashes for one without a measured row."""
-        for standing in ladder.standings:
+        for standing in results.standings:
             cells = (
                 [column.cell(standing, standing.costs) for column in self.columns]
                 if standing.costs is not None
-                else [NOTHING] * len(self.columns)
+                else [EMPTY_CELL] * len(self.columns)
             )
             yield standing, [standing.label, *cells]
 
 
-def sheets(ladder: Ladder) -> tuple[Sheet, Sheet]:
+def table_sections(results: ComparisonResults) -> tuple[TableSection, TableSection]:
     """What it is worth and what it costs; and by length, seed and budget."""
-    test = f"{ladder.sentences:,} sentences of {ladder.split}, beam {ladder.beam}"
+    test = f"{results.sentences:,} sentences of {results.split}, beam {results.beam}"
     quarters = (
-        Column(str(quarter), _at_length(number)) for number, quarter in enumerate(ladder.quarters)
+        TableColumn(str(quarter), _at_length(number))
+        for number, quarter in enumerate(results.quarters)
     )
     return (
-        Sheet(
+        TableSection(
             f"Quality and cost ({test})",
             (
-                Column("param.", lambda _, costs: brief(costs.parameters)),
-                Column("FLOPs", lambda _, costs: brief(costs.flops)),
-                Column("tok/s", lambda _, costs: brief(costs.tokens_per_second)),
-                Column("ppl", lambda one, _: _perplexity(one.perplexity)),
-                Column("BLEU", lambda one, _: _mean(one.bleu, ".2f")),
-                Column("95%", lambda one, _: _interval(one.interval)),
-                Column("p", lambda one, _: _p_value(one)),
-                Column("chrF", lambda one, _: _mean(one.chrf, ".2f")),
-                Column("AER", lambda one, _: _mean(one.error_rate, ".1%")),
-                Column("sent/s", lambda _, costs: brief(costs.sentences_per_second)),
+                TableColumn("param.", lambda _, costs: format_si(costs.parameters)),
+                TableColumn("FLOPs", lambda _, costs: format_si(costs.flops)),
+                TableColumn("tok/s", lambda _, costs: format_si(costs.tokens_per_second)),
+                TableColumn("ppl", lambda one, _: _perplexity(one.perplexity)),
+                TableColumn("BLEU", lambda one, _: _mean(one.bleu, ".2f")),
+                TableColumn("95%", lambda one, _: _interval(one.interval)),
+                TableColumn("p", lambda one, _: _p_value(one)),
+                TableColumn("chrF", lambda one, _: _mean(one.chrf, ".2f")),
+                TableColumn("AER", lambda one, _: _mean(one.error_rate, ".1%")),
+                TableColumn("sent/s", lambda _, costs: format_si(costs.sentences_per_second)),
             ),
         ),
-        Sheet(
+        TableSection(
             "BLEU by words of the source; seeds and budget",
             (
                 *quarters,
-                Column("seeds", lambda one, _: str(len(one.rows))),
-                Column("lowest…highest", lambda one, _: _range(one.bleu)),
-                Column("steps", lambda _, costs: f"{costs.steps:,.0f}"),
-                Column("tokens", lambda _, costs: brief(costs.tokens)),
-                Column("seconds", lambda _, costs: f"{costs.seconds:,.0f}"),
+                TableColumn("seeds", lambda one, _: str(len(one.rows))),
+                TableColumn("lowest…highest", lambda one, _: _range(one.bleu)),
+                TableColumn("steps", lambda _, costs: f"{costs.steps:,.0f}"),
+                TableColumn("tokens", lambda _, costs: format_si(costs.tokens)),
+                TableColumn("seconds", lambda _, costs: f"{costs.seconds:,.0f}"),
             ),
         ),
     )
 
 
-def remarks(ladder: Ladder) -> Iterator[str]:
+def table_notes(results: ComparisonResults) -> Iterator[str]:
     """What a reader of the table must know."""
-    if ladder.best is not None:
+    if results.best is not None:
         yield (
-            f"best: {ladder.best}, by BLEU. *: below it by more than chance explains at p < "
-            f"{LEVEL}, by a paired bootstrap of the mean BLEU over seeds."
+            f"best: {results.best}, by BLEU. *: below it by more than chance explains at p < "
+            f"{SIGNIFICANCE_LEVEL}, by a paired bootstrap of the mean BLEU over seeds."
         )
         yield (
             "Scores are means over seeds, 95% is the interval of that mean, costs and speeds are "
             "medians over seeds; ppl is per word; FLOPs are those of the whole training, tok/s of "
             "its steps; AER: alignment error rate."
         )
-    if ladder.rows and ladder.at_once > 1:
+    if results.rows and results.at_once > 1:
         yield (
-            f"Trained up to {ladder.at_once} at a time, so that seconds are those of runs that "
+            f"Trained up to {results.at_once} at a time, so that seconds are those of runs that "
             "shared a machine; tok/s and sent/s were timed with nothing beside them."
         )
-    if ladder.rising:
+    if results.rising:
         yield (
-            f"Trained for fewer steps than their warm-up has: {', '.join(ladder.rising)}; their "
+            f"Trained for fewer steps than their warm-up has: {', '.join(results.rising)}; their "
             "learning rate was still rising when they ended."
         )
-    if len(ladder.machines) > 1:
+    if len(results.machines) > 1:
         yield (
             "Rows were measured on unlike machines, so that their speeds do not compare: "
-            + "; ".join(ladder.machines)
+            + "; ".join(results.machines)
         )
 
 
-def troubles(ladder: Ladder) -> Iterator[str]:
+def failure_notes(results: ComparisonResults) -> Iterator[str]:
     """Rows that failed, and why; rows that are still to be run."""
-    for standing in ladder.standings:
+    for standing in results.standings:
         for failure in standing.failures:
             yield f"{failure.label}, seed {failure.seed}, failed: {failure.reason}"
         if standing.waiting:
             yield f"{standing.label}: {standing.waiting} of its rows not finished yet"
 
 
-def brief(number: float) -> str:
+def format_si(number: float) -> str:
     """At most three digits, and a letter: 514k, 12.8M, 3.2P."""
     for letter in ("", "k", "M", "G", "T", "P", "E"):
         if abs(number) < 999.5 or letter == "E":
@@ -118,35 +126,35 @@ def brief(number: float) -> str:
     raise AssertionError
 
 
-def _at_length(number: int) -> Callable[[Standing, Costs], str]:
+def _at_length(number: int) -> Callable[[SystemResult, SystemCosts], str]:
     return lambda one, _: f"{one.by_length[number]:.2f}"
 
 
-def _mean(spread: Spread | None, how: str) -> str:
-    return NOTHING if spread is None else f"{spread.mean:{how}}"
+def _mean(spread: SeedSpread | None, how: str) -> str:
+    return EMPTY_CELL if spread is None else f"{spread.mean:{how}}"
 
 
 def _interval(found: MeanInterval | None) -> str:
-    return NOTHING if found is None else f"{found.low:.1f}…{found.high:.1f}"
+    return EMPTY_CELL if found is None else f"{found.low:.1f}…{found.high:.1f}"
 
 
-def _perplexity(spread: Spread | None) -> str:
+def _perplexity(spread: SeedSpread | None) -> str:
     if spread is None:
-        return NOTHING
-    return f"{spread.mean:.2f}" if spread.mean < 100 else brief(spread.mean)
+        return EMPTY_CELL
+    return f"{spread.mean:.2f}" if spread.mean < 100 else format_si(spread.mean)
 
 
-def _range(spread: Spread | None) -> str:
+def _range(spread: SeedSpread | None) -> str:
     if spread is None or spread.low == spread.high:
-        return NOTHING
+        return EMPTY_CELL
     return f"{spread.low:.2f}…{spread.high:.2f}"
 
 
-def _p_value(one: Standing) -> str:
+def _p_value(one: SystemResult) -> str:
     if one.significance is None:
         return "best"
     p_value = one.significance.p_value
-    return f"{p_value:.3f}{'*' if p_value < LEVEL else ' '}"
+    return f"{p_value:.3f}{'*' if p_value < SIGNIFICANCE_LEVEL else ' '}"
 
 
 def markdown_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]:

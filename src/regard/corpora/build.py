@@ -7,16 +7,16 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import Discriminator, Field, PositiveInt, Tag, model_validator
 
-from regard.corpora.cleaning import CleaningSettings
+from regard.corpora.cleaning.pair_filters import CleaningSettings
+from regard.corpora.corpus import UNDETERMINED, Corpus, CorpusPart, Pair, SplitName
 from regard.corpora.generated.dates import dates
-from regard.corpora.generated.drawing import GeneratedSettings
-from regard.corpora.generated.series import series
-from regard.corpora.generated.travel import travel
-from regard.corpora.language_codes import explain_codes
-from regard.corpora.named import Multi30kSettings, TatoebaSettings, multi30k, tatoeba
-from regard.corpora.pairs import UNDETERMINED, Corpus, CorpusPart, Pair, SplitName
-from regard.corpora.readers import STDIN, FilesSettings, read_pairs
-from regard.corpora.remarks import Remarks
+from regard.corpora.generated.generator import GeneratedSettings
+from regard.corpora.generated.letter_sequences import sequence_corpus
+from regard.corpora.generated.travel.grammar import travel
+from regard.corpora.languages import explain_codes
+from regard.corpora.public_corpora import Multi30kSettings, TatoebaSettings, multi30k, tatoeba
+from regard.corpora.readers.pair_files import STDIN, FilesSettings, read_pairs
+from regard.corpora.readers.read_report import ReadReport
 from regard.corpora.splits import SplitSettings
 from regard.errors import BadLineError, CorpusError, SettingsError
 from regard.settings import Settings
@@ -38,13 +38,13 @@ UNCLEANED = CleaningSettings(
 """For generated corpora: "copy" would be dropped whole as equal on both sides."""
 
 
-LARGEST_WEIGHT = 100.0
+MAX_WEIGHT = 100.0
 
 
 class WeightedFiles(FilesSettings):
     """One of several corpora that are trained on together, and how much it counts."""
 
-    weight: float = Field(default=1.0, gt=0, le=LARGEST_WEIGHT)
+    weight: float = Field(default=1.0, gt=0, le=MAX_WEIGHT)
     """How often each of its pairs is in the training set: 2 has all of them twice, 0.5 half of
     them, 1.5 half of them twice, always the same ones. Held-out pairs are never repeated."""
 
@@ -121,9 +121,9 @@ class CorpusSettings(Settings):
             near = difflib.get_close_matches(self.name, CORPORA, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
             raise ValueError(f"no corpus is named {self.name!r}; {hint}known: {', '.join(CORPORA)}")
-        idle = self._idle()
-        if idle:
-            raise ValueError(f"{', '.join(idle)} would have no effect on {self.label}")
+        unused = self._unused_settings()
+        if unused:
+            raise ValueError(f"{', '.join(unused)} would have no effect on {self.label}")
         if self.train == ():
             raise ValueError("train is an empty list: name the files to train on")
         if sum(STDIN in (one.data, one.source, one.target) for one in self.all_files()) > 1:
@@ -135,7 +135,7 @@ class CorpusSettings(Settings):
                 )
         return self
 
-    def _idle(self) -> list[str]:
+    def _unused_settings(self) -> list[str]:
         """The settings given that would do nothing."""
         meant = {CORPORA[self.name].group} if self.name else {"valid", "test", "languages"}
         optional = {*GROUPS, "valid", "test", "languages"}
@@ -164,9 +164,11 @@ CORPORA: Mapping[str, CorpusEntry] = {
         "French to English sentences of a small grammar, with gold alignments", travel
     ),
     "dates": _generated("dates as people of some forty places write them, to ISO 8601", dates),
-    "copy": _generated("letters to the same letters", partial(series, "copy")),
-    "reverse": _generated("letters to the same from last to first", partial(series, "reverse")),
-    "sort": _generated("letters to the same in order", partial(series, "sort")),
+    "copy": _generated("letters to the same letters", partial(sequence_corpus, "copy")),
+    "reverse": _generated(
+        "letters to the same from last to first", partial(sequence_corpus, "reverse")
+    ),
+    "sort": _generated("letters to the same in order", partial(sequence_corpus, "sort")),
     "multi30k": CorpusEntry(
         "descriptions of pictures in English, German and French; 29,000 to train on",
         "multi30k",
@@ -188,8 +190,10 @@ def build_corpus(settings: CorpusSettings) -> Corpus:
     languages = settings.languages or training[0].languages or (UNDETERMINED, UNDETERMINED)
     if settings.languages and (wrong := explain_codes(settings.languages)):
         raise SettingsError(f"corpus.languages: {wrong}")
-    remarks = Remarks()
-    read = {id(files): partial(_read, files, languages, remarks) for files in settings.all_files()}
+    read_report = ReadReport()
+    read = {
+        id(files): partial(_read, files, languages, read_report) for files in settings.all_files()
+    }
     parts = tuple(
         CorpusPart(files_label(files), getattr(files, "weight", 1.0), read[id(files)])
         for files in training
@@ -207,7 +211,7 @@ def build_corpus(settings: CorpusSettings) -> Corpus:
         },
         origin=f"files of the user's own: {settings.label}",
         parts=parts if not isinstance(settings.train, FilesSettings) else (),
-        remarks=remarks,
+        read_report=read_report,
     )
 
 
@@ -221,9 +225,11 @@ def _weighted_label(files: FilesSettings) -> str:
     return files_label(files) if weight == 1 else f"{files_label(files)} (weight {weight:g})"
 
 
-def _read(files: FilesSettings, languages: tuple[str, str], remarks: Remarks) -> Iterator[Pair]:
+def _read(
+    files: FilesSettings, languages: tuple[str, str], read_report: ReadReport
+) -> Iterator[Pair]:
     try:
-        yield from read_pairs(files, languages, remarks)
+        yield from read_pairs(files, languages, read_report)
     except BadLineError as error:
         raise CorpusError(
             f"{error}; or skip all that cannot be read: --skip-bad (skip_bad: true in a recipe)"

@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 from pydantic import NonNegativeInt
 
-from regard.corpora.cleaning import CHUNK, CleaningReport, Ignored, Leaks
-from regard.corpora.pairs import Corpus, Pair, SplitName
-from regard.corpora.seen import Seen, hash_texts
+from regard.corpora.cleaning.pair_filters import CHUNK, CleaningReport, IgnoredDifference, LeakRule
+from regard.corpora.corpus import Corpus, Pair, SplitName
+from regard.corpora.dedup import HashSet, hash_texts
 from regard.errors import CorpusError
+from regard.iterate import chunked
 from regard.nouns import GoldAlignment
 from regard.settings import Settings
-from regard.streams import chunked
 
-LARGEST_SHARE = 0.1
+MAX_HELD_OUT_SHARE = 0.1
 """Of the corpus, for one split."""
-FEWEST_PAIRS = 10
+MIN_PAIRS_TO_SPLIT = 10
 """In a corpus that can be cut."""
 HELD_OUT: tuple[SplitName, SplitName] = ("valid", "test")
 
@@ -40,26 +40,26 @@ class SplitSettings(Settings):
     """Another number makes another choice."""
 
 
-class Row(NamedTuple):
+class AlignedPair(NamedTuple):
     """A pair, and its alignment where the corpus has one."""
 
     pair: Pair
     gold: GoldAlignment | None
 
 
-def normalise(text: str) -> str:
+def comparison_key(text: str) -> str:
     """The text as it is compared: NFKC, case folded, each run of spaces made one."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def without_punctuation(text: str) -> str:
+def punctuationless_key(text: str) -> str:
     """The text as it is compared where punctuation says nothing, either."""
-    return " ".join(_WORDS.findall(normalise(text))) or normalise(text)
+    return " ".join(_WORDS.findall(comparison_key(text))) or comparison_key(text)
 
 
-COMPARED: Mapping[Ignored, Callable[[str], str]] = {
-    "spacing": normalise,
-    "punctuation": without_punctuation,
+COMPARISON_KEYS: Mapping[IgnoredDifference, Callable[[str], str]] = {
+    "spacing": comparison_key,
+    "punctuation": punctuationless_key,
 }
 """What is ignored -> the text as it is then compared."""
 
@@ -69,7 +69,7 @@ def split_corpus(
     settings: SplitSettings,
     notes: list[str] | None = None,
     *,
-    by: Leaks = "either",
+    by: LeakRule = "either",
 ) -> Corpus:
     """The corpus with the splits that it lacks cut from its training pairs.
 
@@ -83,47 +83,49 @@ def split_corpus(
     """
     asked = {"valid": settings.valid, "test": settings.test}
     choices = {
-        name: _Choice(asked[name]) for name in HELD_OUT if asked[name] and name not in corpus.splits
+        name: _Selection(asked[name])
+        for name in HELD_OUT
+        if asked[name] and name not in corpus.splits
     }
     if not choices:
         return corpus
     if "train" not in corpus.splits:
         raise CorpusError(f"{corpus.name}: no training pairs to cut {' and '.join(choices)} from")
-    total, known = 0, _given(corpus, by)
-    for key, row in _keyed(corpus, settings.seed):
+    total, known = 0, _shares_held_out(corpus, by)
+    for key, row in _hashed_rows(corpus, settings.seed):
         total += 1
         choice = choices.get(HELD_OUT[key % 2])  # half of all sources may go to either
-        if choice is not None and _is_whole(row.pair) and not known(row.pair):
+        if choice is not None and _is_nonempty(row.pair) and not known(row.pair):
             choice.offer(key, row)
-    told = _fit(choices, corpus.name, total)
+    told = _limit_sizes(choices, corpus.name, total)
     if notes is not None:
         notes.extend(told)
     return _with_splits(corpus, choices, settings.seed)
 
 
-def _given(corpus: Corpus, by: Leaks) -> Callable[[Pair], bool]:
+def _shares_held_out(corpus: Corpus, by: LeakRule) -> Callable[[Pair], bool]:
     """Whether a pair shares a sentence with a held-out split that came with the corpus."""
     given = [pair for name in HELD_OUT if name in corpus.splits for pair in corpus.splits[name]()]
-    sources = frozenset(normalise(pair.source) for pair in given)
-    targets = frozenset(normalise(pair.target) for pair in given if by == "either")
+    sources = frozenset(comparison_key(pair.source) for pair in given)
+    targets = frozenset(comparison_key(pair.target) for pair in given if by == "either")
 
     def shares(pair: Pair) -> bool:
         if not given:
             return False
-        return normalise(pair.source) in sources or normalise(pair.target) in targets
+        return comparison_key(pair.source) in sources or comparison_key(pair.target) in targets
 
     return shares
 
 
-class _Choice:
+class _Selection:
     """The rows of the sources with the smallest keys: just enough sources for `size` rows."""
 
     def __init__(self, size: int) -> None:
         self.size, self.total = size, 0
-        self.groups: dict[int, list[Row]] = {}
+        self.groups: dict[int, list[AlignedPair]] = {}
         self._largest_first: list[int] = []  # a heap of the keys, negated
 
-    def offer(self, key: int, row: Row) -> None:
+    def offer(self, key: int, row: AlignedPair) -> None:
         """Take the row if its key is small enough.
 
         A key that is refused or crowded out stays out, because the smaller ones that are enough
@@ -145,19 +147,19 @@ class _Choice:
         while self.groups and self.total - len(self.groups[-self._largest_first[0]]) >= size:
             self.total -= len(self.groups.pop(-heapq.heappop(self._largest_first)))
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[AlignedPair]:
         """What was taken, in the order of the keys."""
         return [row for key in sorted(self.groups) for row in self.groups[key]]
 
 
-def _fit(choices: dict[SplitName, _Choice], name: str, total: int) -> list[str]:
+def _limit_sizes(choices: dict[SplitName, _Selection], name: str, total: int) -> list[str]:
     """Make the choices fit a corpus of `total` pairs; what a person should know about that."""
-    if total < FEWEST_PAIRS:
+    if total < MIN_PAIRS_TO_SPLIT:
         raise CorpusError(
-            f"{name}: {total} pairs are too few to hold any out, which takes {FEWEST_PAIRS}; "
+            f"{name}: {total} pairs are too few to hold any out, which takes {MIN_PAIRS_TO_SPLIT}; "
             f"{_ADVICE}"
         )
-    notes, largest = [], int(total * LARGEST_SHARE)
+    notes, largest = [], int(total * MAX_HELD_OUT_SHARE)
     for split, choice in choices.items():
         asked = choice.size
         choice.shrink(min(asked, largest))
@@ -170,11 +172,11 @@ def _fit(choices: dict[SplitName, _Choice], name: str, total: int) -> list[str]:
     return notes
 
 
-def _with_splits(corpus: Corpus, choices: dict[SplitName, _Choice], seed: int) -> Corpus:
+def _with_splits(corpus: Corpus, choices: dict[SplitName, _Selection], seed: int) -> Corpus:
     """The corpus with the chosen rows as splits of their own, and no longer in train."""
     chosen = frozenset(key for choice in choices.values() for key in choice.groups)
-    rows: dict[SplitName, Callable[[], Iterator[Row]]] = {
-        "train": partial(_others, corpus, seed, chosen),
+    rows: dict[SplitName, Callable[[], Iterator[AlignedPair]]] = {
+        "train": partial(_remaining_rows, corpus, seed, chosen),
         **{name: partial(iter, choice.rows()) for name, choice in choices.items()},
     }
     if next(rows["train"](), None) is None:
@@ -183,55 +185,59 @@ def _with_splits(corpus: Corpus, choices: dict[SplitName, _Choice], seed: int) -
             f"{_ADVICE}"
         )
     pairs = {name: partial(_pairs, some) for name, some in rows.items()}
-    golds = {name: partial(_golds, some) for name, some in rows.items() if "train" in corpus.gold}
+    golds = {
+        name: partial(_gold_alignments, some)
+        for name, some in rows.items()
+        if "train" in corpus.gold
+    }
     return replace(corpus, splits={**corpus.splits, **pairs}, gold={**corpus.gold, **golds})
 
 
-def _keyed(corpus: Corpus, seed: int) -> Iterator[tuple[int, Row]]:
+def _hashed_rows(corpus: Corpus, seed: int) -> Iterator[tuple[int, AlignedPair]]:
     """Each training row behind the hash of its source."""
     pairs = corpus.splits["train"]()
     golds = corpus.gold["train"]() if "train" in corpus.gold else repeat(None)
-    rows = (Row(*row) for row in zip(pairs, golds, strict="train" in corpus.gold))
+    rows = (AlignedPair(*row) for row in zip(pairs, golds, strict="train" in corpus.gold))
     for chunk in chunked(rows, CHUNK):
-        keys = hash_texts((normalise(row.pair.source) for row in chunk), seed=seed)
+        keys = hash_texts((comparison_key(row.pair.source) for row in chunk), seed=seed)
         yield from zip(keys.tolist(), chunk, strict=True)
 
 
-def _others(corpus: Corpus, seed: int, chosen: frozenset[int]) -> Iterator[Row]:
-    for key, row in _keyed(corpus, seed):
-        if key not in chosen or not _is_whole(row.pair):
+def _remaining_rows(corpus: Corpus, seed: int, chosen: frozenset[int]) -> Iterator[AlignedPair]:
+    for key, row in _hashed_rows(corpus, seed):
+        if key not in chosen or not _is_nonempty(row.pair):
             yield row
 
 
-def _is_whole(pair: Pair) -> bool:
+def _is_nonempty(pair: Pair) -> bool:
     """Whether both sides say something; what does not is left for cleaning to count."""
     return bool(pair.source.strip() and pair.target.strip())
 
 
-def _pairs(rows: Callable[[], Iterator[Row]]) -> Iterator[Pair]:
+def _pairs(rows: Callable[[], Iterator[AlignedPair]]) -> Iterator[Pair]:
     return (row.pair for row in rows())
 
 
-def _golds(rows: Callable[[], Iterator[Row]]) -> Iterator[GoldAlignment]:
+def _gold_alignments(rows: Callable[[], Iterator[AlignedPair]]) -> Iterator[GoldAlignment]:
     return (row.gold for row in rows() if row.gold is not None)
 
 
-def without_leaks(
+def drop_leaks(
     pairs: Iterable[Pair],
     held_out: Iterable[Pair],
     report: CleaningReport,
-    by: Leaks = "either",
-    ignored: Ignored = "spacing",
+    by: LeakRule = "either",
+    ignored: IgnoredDifference = "spacing",
 ) -> Iterator[Pair]:
     """The pairs whose source, or whose source and target, normalised, no pair held out has."""
-    sides, compared = (Seen(), Seen()), COMPARED[ignored]
+    sides, compared = (HashSet(), HashSet()), COMPARISON_KEYS[ignored]
     for chunk in chunked(held_out, CHUNK):
         for seen, texts in zip(sides, zip(*chunk, strict=True), strict=True):
             seen.add_new(hash_texts(map(compared, texts)))
     for chunk in chunked(pairs, CHUNK):
-        report.came["leak check"] += len(chunk)
+        report.received["leak check"] += len(chunk)
         sources, targets = (
-            seen.holds(hash_texts(map(compared, texts)))
+            seen.contains(hash_texts(map(compared, texts)))
             for seen, texts in zip(sides, zip(*chunk, strict=True), strict=True)
         )
         leaks = sources | targets if by == "either" else sources

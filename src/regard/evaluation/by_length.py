@@ -26,7 +26,7 @@ class LengthSettings(Settings):
 
     @field_validator("edges")
     @classmethod
-    def _rising(cls, edges: tuple[int, ...]) -> tuple[int, ...]:
+    def _check_increasing(cls, edges: tuple[int, ...]) -> tuple[int, ...]:
         if list(edges) != sorted(set(edges)):
             raise ValueError(f"edges must rise, got {edges}")
         return edges
@@ -54,18 +54,22 @@ def score_by_length(
     check_lines(sources=sources, hypotheses=hypotheses, references=references)
     sizes = [(count_units if lengths.unit == "words" else len)(line) for line in sources]
     edges = list(lengths.edges) or _equal_shares(sizes, lengths.groups)
-    number = np.array([bisect_left(edges, size) for size in sizes])  # (N,)
+    group_of_line = np.array([bisect_left(edges, size) for size in sizes])  # (N,)
     metrics = build_metrics(settings, references)
     counts = [metric.count(hypotheses, references) for metric in metrics]
     groups = []
-    for group in np.unique(number):
-        rows = np.flatnonzero(number == group)
-        found = [sizes[row] for row in rows]
+    for group in np.unique(group_of_line):
+        rows = np.flatnonzero(group_of_line == group)
+        lengths_in_group = [sizes[row] for row in rows]
         scores = (
             score_counts(metric, lines[rows], settings)
             for metric, lines in zip(metrics, counts, strict=True)
         )
-        groups.append(LengthGroup(min(found), max(found), len(found), tuple(scores)))
+        groups.append(
+            LengthGroup(
+                min(lengths_in_group), max(lengths_in_group), len(lengths_in_group), tuple(scores)
+            )
+        )
     return groups
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
-LONGEST = 4
+MAX_NGRAM = 4
 """Words of the longest n-grams."""
 
 
@@ -12,9 +12,9 @@ def sentence_gleu(hypothesis: Sequence[Hashable], reference: Sequence[Hashable])
 
     An n-gram matches as often as it stands in both. Two empty sentences agree.
     """
-    said, wanted = _ngrams(hypothesis), _ngrams(reference)
-    most = max(said.total(), wanted.total())
-    return (said & wanted).total() / most if most else 1.0
+    hypothesis_ngrams, reference_ngrams = _ngrams(hypothesis), _ngrams(reference)
+    num_ngrams = max(hypothesis_ngrams.total(), reference_ngrams.total())
+    return (hypothesis_ngrams & reference_ngrams).total() / num_ngrams if num_ngrams else 1.0
 
 
 def _ngrams(words: Sequence[Hashable]) -> Counter[tuple[Hashable, ...]]:
@@ -22,6 +22,6 @@ def _ngrams(words: Sequence[Hashable]) -> Counter[tuple[Hashable, ...]]:
     words = tuple(words)
     return Counter(
         words[first : first + length]
-        for length in range(1, LONGEST + 1)
+        for length in range(1, MAX_NGRAM + 1)
         for first in range(len(words) - length + 1)
     )

@@ -24,7 +24,7 @@ from regard.evaluation.gleu import sentence_gleu
 from regard.text.arguments import require_texts
 
 MetricName = Literal["bleu", "chrf", "chrf++", "ter", "gleu", "exact"]
-SPACED: tuple[BleuTokenizer, ...] = ("13a", "none", "intl")
+SPACED_TOKENIZERS: tuple[BleuTokenizer, ...] = ("13a", "none", "intl")
 """Tokenizers for text whose words have spaces between them."""
 Counts = NDArray[np.float64]
 
@@ -76,7 +76,7 @@ class SacreBleuMetric(Metric):
         return str(signature)
 
 
-class CutMetric(SacreBleuMetric):
+class PretokenizedMetric(SacreBleuMetric):
     """One of sacrebleu's metrics on lines that were cut into words before; its signature says so.
 
     For TER, which takes what spaces part for words.
@@ -87,17 +87,20 @@ class CutMetric(SacreBleuMetric):
     ) -> None:
         super().__init__(name, metric, lower_is_better=lower_is_better)
         self._tokenize = tokenize
-        self._cut = _bleu(tokenize, lowercase=False, warn=False).tokenizer
+        self._tokenize_line = _bleu(tokenize, lowercase=False, warn=False).tokenizer
 
     def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
-        cut = ([self._cut(line.rstrip()) for line in lines] for lines in (hypotheses, references))
-        return super().count(*cut)
+        tokenized = (
+            [self._tokenize_line(line.rstrip()) for line in lines]
+            for lines in (hypotheses, references)
+        )
+        return super().count(*tokenized)
 
     def signature(self, resamples: int, seed: int) -> str:
         return super().signature(resamples, seed).replace("tok:", f"tok:{self._tokenize}-")
 
 
-class MeanOverLines(Metric):
+class LineMeanMetric(Metric):
     """The mean, in percent, of a number from 0 to 1 that each line has by itself."""
 
     @abstractmethod
@@ -115,7 +118,7 @@ class MeanOverLines(Metric):
         return 100 * float(total[0] / total[1])
 
 
-class ExactMatch(MeanOverLines):
+class ExactMatch(LineMeanMetric):
     """The percentage of lines equal to their reference.
 
     White space at the ends is ignored, and any run of it inside a line counts as one space.
@@ -125,17 +128,17 @@ class ExactMatch(MeanOverLines):
         self.name, self._lowercase = "exact", lowercase
 
     def line(self, hypothesis: str, reference: str) -> float:
-        return float(self._plain(hypothesis) == self._plain(reference))
+        return float(self._normalized_words(hypothesis) == self._normalized_words(reference))
 
     def signature(self, resamples: int, seed: int) -> str:
-        drawn = f"bs:{resamples}|seed:{seed}|" if resamples else ""
-        return f"nrefs:1|{drawn}case:{'lc' if self._lowercase else 'mixed'}|space:collapsed"
+        resampling = f"bs:{resamples}|seed:{seed}|" if resamples else ""
+        return f"nrefs:1|{resampling}case:{'lc' if self._lowercase else 'mixed'}|space:collapsed"
 
-    def _plain(self, line: str) -> list[str]:
+    def _normalized_words(self, line: str) -> list[str]:
         return (line.lower() if self._lowercase else line).split()
 
 
-class MeanGleu(MeanOverLines):
+class MeanGleu(LineMeanMetric):
     """The mean of the sentences' GLEU (Wu et al. 2016), on the words that BLEU would see.
 
     Their score of a whole text weighs sentences by their n-grams; this mean, in which all weigh
@@ -144,19 +147,19 @@ class MeanGleu(MeanOverLines):
 
     def __init__(self, tokenize: BleuTokenizer = "13a", *, lowercase: bool = False) -> None:
         self.name, self._tokenize, self._lowercase = "GLEU", tokenize, lowercase
-        self._cut = _bleu(tokenize, lowercase=lowercase, warn=False).tokenizer
+        self._tokenize_line = _bleu(tokenize, lowercase=lowercase, warn=False).tokenizer
 
     def line(self, hypothesis: str, reference: str) -> float:
         return sentence_gleu(self._words(hypothesis), self._words(reference))
 
     def signature(self, resamples: int, seed: int) -> str:
-        drawn = f"bs:{resamples}|seed:{seed}|" if resamples else ""
+        resampling = f"bs:{resamples}|seed:{seed}|" if resamples else ""
         case = "lc" if self._lowercase else "mixed"
-        return f"nrefs:1|{drawn}case:{case}|tok:{self._tokenize}|ngrams:1-4|mean:sentences"
+        return f"nrefs:1|{resampling}case:{case}|tok:{self._tokenize}|ngrams:1-4|mean:sentences"
 
     def _words(self, line: str) -> list[str]:
-        cut: str = self._cut((line.lower() if self._lowercase else line).rstrip())
-        return cut.split()
+        tokenized: str = self._tokenize_line((line.lower() if self._lowercase else line).rstrip())
+        return tokenized.split()
 
 
 def build_metric(
@@ -175,8 +178,8 @@ def build_metric(
         case "chrf++":
             return SacreBleuMetric("chrF2++", CHRF(word_order=2, lowercase=lowercase))
         case "ter":
-            if tokenize not in SPACED:
-                return CutMetric("TER", TER(), tokenize, lower_is_better=True)
+            if tokenize not in SPACED_TOKENIZERS:
+                return PretokenizedMetric("TER", TER(), tokenize, lower_is_better=True)
             return SacreBleuMetric("TER", TER(), lower_is_better=True)
         case "gleu":
             return MeanGleu(tokenize, lowercase=lowercase)

@@ -12,11 +12,11 @@ from regard.errors import CorpusError
 from regard.models.contracts import AnyModel
 from regard.types import Batch
 
-ROWS = 1024
+CHUNK_ROWS = 1024
 """Target tokens whose logits are made at a time: those of a batch are hundreds of megabytes."""
 
 
-LARGEST = 700.0
+MAX_NATS = 700.0
 """Nats whose exp is still a number: a larger mean counts as this one in a perplexity."""
 
 
@@ -36,31 +36,33 @@ def perplexity(model: AnyModel, batches: Iterable[Batch]) -> Perplexity:
 
     Per token of this model's vocabulary: models that cut text differently cannot be compared.
     """
-    where = next(model.parameters()).device
+    device = next(model.parameters()).device
     was_training = model.training
     model.eval()
     try:
         total, num_tokens = 0.0, 0
         for batch in batches:
-            total += _surprise(model, batch.to(where))
+            total += _batch_nll(model, batch.to(device))
             num_tokens += batch.num_tokens
     finally:
         model.train(was_training)
     if not num_tokens:
         raise CorpusError("perplexity needs at least one pair of sentences, found none")
     mean = total / num_tokens
-    return Perplexity(math.exp(mean if math.isnan(mean) else min(mean, LARGEST)), num_tokens, mean)
+    return Perplexity(math.exp(mean if math.isnan(mean) else min(mean, MAX_NATS)), num_tokens, mean)
 
 
-def _surprise(model: AnyModel, batch: Batch) -> float:
+def _batch_nll(model: AnyModel, batch: Batch) -> float:
     """Negative log-likelihood, in nats, of all labels."""
-    features = model.teach(batch).features  # (M, D)
-    parts = zip(torch.split(features, ROWS), torch.split(batch.labels, ROWS), strict=True)
-    losses = torch.cat([_losses(model.logits(some), labels) for some, labels in parts])  # (M,)
+    features = model.training_features(batch).features  # (M, D)
+    parts = zip(
+        torch.split(features, CHUNK_ROWS), torch.split(batch.labels, CHUNK_ROWS), strict=True
+    )
+    losses = torch.cat([_token_nll(model.logits(some), labels) for some, labels in parts])  # (M,)
     return float(losses.cpu().double().sum())  # on the CPU: not every device has float64
 
 
-def _losses(logits: Tensor, labels: Tensor) -> Tensor:
+def _token_nll(logits: Tensor, labels: Tensor) -> Tensor:
     """That of each label (R,) by its row of `logits` (R, V): (R,)."""
-    precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return F.cross_entropy(precise, labels, reduction="none")
+    float_logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return F.cross_entropy(float_logits, labels, reduction="none")

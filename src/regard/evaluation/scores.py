@@ -5,14 +5,14 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, NonNegativeInt
 
-from regard.corpora.pairs import UNDETERMINED
+from regard.corpora.corpus import UNDETERMINED
 from regard.evaluation.bleu_tokenizer import (
     BleuTokenizer,
     TokenizerChoice,
     choose_tokenizer,
 )
+from regard.evaluation.bootstrap import Interval, interval, resample
 from regard.evaluation.metrics import Counts, Metric, MetricName, build_metric
-from regard.evaluation.resampling import Interval, interval, resample
 from regard.settings import Settings
 
 
@@ -75,7 +75,7 @@ def resolve_tokenizer(settings: ScoreSettings, references: Sequence[str]) -> Ble
 def score_counts(metric: Metric, counts: Counts, settings: ScoreSettings) -> Score:
     """The score of the lines that `counts` (N, C) were taken from."""
     signature = metric.signature(settings.resamples, settings.seed)
-    around = None
+    confidence = None
     if settings.resamples:
-        around = interval(resample(metric, counts, settings.resamples, settings.seed))
-    return Score(metric.name, metric.value(counts.sum(0)), signature, around)
+        confidence = interval(resample(metric, counts, settings.resamples, settings.seed))
+    return Score(metric.name, metric.value(counts.sum(0)), signature, confidence)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.errors import SettingsError
+from regard.evaluation.bootstrap import BootstrapScores, Interval, bootstrap, interval
 from regard.evaluation.metrics import Metric, check_lines
-from regard.evaluation.resampling import Interval, Resampled, interval, resampled
 from regard.evaluation.scores import ScoreSettings, build_metrics
 
 
@@ -68,7 +68,7 @@ def _compare(
 ) -> Comparison:
     counts = [metric.count(system, references) for system in systems]  # each (N, C)
     first, second = (
-        resampled(metric, lines, settings.resamples, settings.seed) for lines in counts
+        bootstrap(metric, lines, settings.resamples, settings.seed) for lines in counts
     )
     differences = second.drawn - first.drawn  # (R,)
     gains = -differences if metric.lower_is_better else differences
@@ -88,9 +88,9 @@ def _compare(
     )
 
 
-def p_value(first: Resampled, second: Resampled) -> float:
+def p_value(first: BootstrapScores, second: BootstrapScores) -> float:
     """How often chance makes a difference as large, of two scores resampled on the same lines."""
     differences = second.drawn - first.drawn  # (R,)
-    chance = np.abs(differences - differences.mean())
+    centred = np.abs(differences - differences.mean())
     delta = abs(second.value - first.value)
-    return float((np.sum(chance >= delta) + 1) / (len(differences) + 1))
+    return float((np.sum(centred >= delta) + 1) / (len(differences) + 1))

@@ -29,19 +29,19 @@ class Convolution(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, inputs) -> (B, T, outputs)"""
-        before = self.before
-        padded = F.pad(x, (0, 0, before, self.span - before))  # (B, T + span, inputs)
-        firsts = range(0, self.span + 1, self.dilation)
-        seen = torch.cat([padded[:, i : i + x.shape[1]] for i in firsts], -1)
-        return self._mix(seen)  # (B, T, kernel * inputs) -> (B, T, outputs)
+        left_padding = self.left_padding
+        padded = F.pad(x, (0, 0, left_padding, self.span - left_padding))  # (B, T + span, inputs)
+        starts = range(0, self.span + 1, self.dilation)
+        windows = torch.cat([padded[:, i : i + x.shape[1]] for i in starts], -1)
+        return self._project(windows)  # (B, T, kernel * inputs) -> (B, T, outputs)
 
     @property
-    def before(self) -> int:
+    def left_padding(self) -> int:
         """How far back a position looks, the r of the formula: as far as ahead, or one less."""
         return self.span // 2
 
-    def _mix(self, seen: Tensor) -> Tensor:
-        y: Tensor = self.linear(seen)
+    def _project(self, windows: Tensor) -> Tensor:
+        y: Tensor = self.linear(windows)
         return F.glu(y) if self.gated else y
 
 
@@ -53,10 +53,10 @@ class CausalConvolution(Convolution):
     """
 
     @property
-    def before(self) -> int:
+    def left_padding(self) -> int:
         return self.span
 
-    def blank(self, sentences: int) -> Tensor:
+    def zero_state(self, sentences: int) -> Tensor:
         """The window before anything was read: (B, 1, span, inputs)."""
         return self.linear.bias.new_zeros(sentences, 1, self.span, self.inputs)
 
@@ -65,6 +65,6 @@ class CausalConvolution(Convolution):
 
         `window` is (B, K, span, inputs), of what came before, the newest last.
         """
-        grown = torch.cat([window, x[:, :, None]], 2)  # (B, K, span + 1, inputs)
-        seen = grown[:, :, :: self.dilation].flatten(2)  # (B, K, kernel * inputs)
-        return self._mix(seen), grown[:, :, 1:]
+        extended = torch.cat([window, x[:, :, None]], 2)  # (B, K, span + 1, inputs)
+        windows = extended[:, :, :: self.dilation].flatten(2)  # (B, K, kernel * inputs)
+        return self._project(windows), extended[:, :, 1:]

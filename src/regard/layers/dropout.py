@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from regard.attention.dropout import drop
+from regard.kernels.dropout import apply_dropout
 
 
 class Dropout(nn.Module):
@@ -11,15 +11,15 @@ class Dropout(nn.Module):
     Srivastava et al. 2014.
     """
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, p: float) -> None:
         super().__init__()
-        if not 0 <= share < 1:
-            raise ValueError(f"the share to drop must be at least 0 and less than 1, got {share}")
-        self.share = share
+        if not 0 <= p < 1:
+            raise ValueError(f"the share to drop must be at least 0 and less than 1, got {p}")
+        self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
         """(...) -> (...)"""
-        return drop(x, self.share) if self.training else x
+        return apply_dropout(x, self.p) if self.training else x
 
     def extra_repr(self) -> str:
-        return f"{self.share}"
+        return f"{self.p}"

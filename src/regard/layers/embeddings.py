@@ -29,7 +29,9 @@ class TiedEmbeddings(nn.Module):
         self.target = None if tying == "shared" else nn.Parameter(torch.empty(target_size, width))
         own = tying == "separate"
         self.output = nn.Parameter(torch.empty(target_size, width)) if own else None
-        self.reader: nn.Module | None = None  # a twin of the output's matrix in fewer bits
+        self.quantized_output: nn.Module | None = (
+            None  # a twin of the output's matrix in fewer bits
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -47,8 +49,8 @@ class TiedEmbeddings(nn.Module):
 
     def logits(self, features: Tensor) -> Tensor:
         """(..., D) -> (..., V): how well each feature fits each target token."""
-        if self.reader is not None:
-            read: Tensor = self.reader(features)
+        if self.quantized_output is not None:
+            read: Tensor = self.quantized_output(features)
             return read
         return F.linear(features, self.outputs)
 

@@ -9,11 +9,11 @@ from pydantic import Field, NonNegativeFloat, model_validator
 from torch import Tensor, nn
 
 from regard.layers.dropout import Dropout
-from regard.layers.feed_forward import ActivationName, bend
+from regard.layers.feed_forward import ActivationName, activate
 from regard.settings import Settings
 from regard.types import Routing, Site
 
-LEAST_SPREAD = 0.01
+MIN_NOISE_STD = 0.01
 """The noise never dies: a chance that has become certain would have no derivative, but 0 / 0."""
 
 
@@ -47,15 +47,15 @@ class ExpertsSettings(Settings):
         return self
 
 
-class Choice(NamedTuple):
+class GateOutput(NamedTuple):
     """Which experts each of N positions goes through, and how it came to that."""
 
     experts: Tensor  # (N, k)
     weights: Tensor  # (N, k) of their answers; each row sums to 1
-    chances: Tensor  # (N, E) of each expert to be chosen
+    selection_probs: Tensor  # (N, E) of each expert to be chosen
 
 
-class Mixed(NamedTuple):
+class ExpertsOutput(NamedTuple):
     """What a layer of experts made of a batch."""
 
     outputs: Tensor  # (B, T, D)
@@ -85,22 +85,24 @@ class Gate(nn.Module):
         if not noise:
             nn.init.xavier_uniform_(self.clean)
 
-    def forward(self, x: Tensor) -> Choice:
+    def forward(self, x: Tensor) -> GateOutput:
         """The choice of each row of `x` (N, D)."""
         with torch.autocast(x.device.type, enabled=False):
             x = x.to(self.clean.dtype)
             clean = F.linear(x, self.clean)  # (N, E)
             if self.noise is None or not self.training:
                 values, experts = clean.topk(self.chosen)  # (N, k)
-                chances = torch.zeros_like(clean).scatter(1, experts, 1.0)  # (N, E)
-                return Choice(experts, values.softmax(-1), chances)
-            spread = F.softplus(F.linear(x, self.noise)) + LEAST_SPREAD  # (N, E)
+                selection_probs = torch.zeros_like(clean).scatter(1, experts, 1.0)  # (N, E)
+                return GateOutput(experts, values.softmax(-1), selection_probs)
+            spread = F.softplus(F.linear(x, self.noise)) + MIN_NOISE_STD  # (N, E)
             noisy = clean + torch.randn_like(clean) * spread  # (N, E)
             values, experts = noisy.topk(self.chosen + 1)  # (N, k + 1)
-            weakest, rival = values[:, -2:].chunk(2, dim=1)  # (N, 1): the last in, the first out
-            to_beat = torch.where(noisy > rival, rival, weakest)  # (N, E)
-            chances = torch.special.ndtr((clean - to_beat) / spread)  # (N, E)
-            return Choice(experts[:, :-1], values[:, :-1].softmax(-1), chances)
+            kth_value, next_value = values[:, -2:].chunk(
+                2, dim=1
+            )  # (N, 1): the last in, the first out
+            threshold = torch.where(noisy > next_value, next_value, kth_value)  # (N, E)
+            selection_probs = torch.special.ndtr((clean - threshold) / spread)  # (N, E)
+            return GateOutput(experts[:, :-1], values[:, :-1].softmax(-1), selection_probs)
 
 
 class Experts(nn.Module):
@@ -141,94 +143,109 @@ class Experts(nn.Module):
             bound = math.sqrt(6 / (stacked.shape[1] + stacked.shape[2]))
             nn.init.uniform_(stacked, -bound, bound)
 
-    def forward(self, x: Tensor, mask: Tensor, *, site: Site) -> Mixed:
+    def forward(self, x: Tensor, mask: Tensor, *, site: Site) -> ExpertsOutput:
         """(B, T, D) -> (B, T, D), and how the positions where `mask` (B, T) is True were shared.
 
         The other positions go to no expert and count for nothing; they come out as zeros.
         """
         rows, real = x.flatten(0, 1), mask.flatten()  # (N, D), (N,)
-        choice = self.gate(rows)
-        owners = self._owners(choice, real)  # (N * k,)
-        outputs = self._mix(rows, choice, owners).view_as(x)
-        sent = self._owned(owners).sum(0)  # (E,)
-        return Mixed(outputs, Routing(site, self._imbalance(choice, real), sent / sent.sum()))
+        gate_output = self.gate(rows)
+        expert_index = self._expert_index(gate_output, real)  # (N * k,)
+        outputs = self._combine(rows, gate_output, expert_index).view_as(x)
+        tokens_per_expert = self._one_hot(expert_index).sum(0)  # (E,)
+        return ExpertsOutput(
+            outputs,
+            Routing(
+                site,
+                self._balance_loss(gate_output, real),
+                tokens_per_expert / tokens_per_expert.sum(),
+            ),
+        )
 
     def step(self, x: Tensor) -> Tensor:
         """(B, K, D) -> (B, K, D), all positions real; nobody asks how they were routed."""
         rows = x.flatten(0, 1)  # (N, D)
-        choice = self.gate(rows)
-        return self._mix(rows, choice, choice.experts.flatten()).view_as(x)
+        gate_output = self.gate(rows)
+        return self._combine(rows, gate_output, gate_output.experts.flatten()).view_as(x)
 
-    def by_shares(self, rows: Tensor, owners: Tensor) -> Tensor:
+    def dispatch_by_expert(self, rows: Tensor, expert_index: Tensor) -> Tensor:
         """What the owner of each row makes of it, one product for each expert: (R, D) -> (R, D).
 
         `owners` (R,) are numbers of experts, or E for rows that belong to none and come out as
         zeros. The host must know how many rows each expert has, so this is for the CPU.
         """
-        order = owners.argsort(stable=True)  # (R,)
-        sizes = self._owned(owners).sum(0).tolist()
+        order = expert_index.argsort(stable=True)  # (R,)
+        sizes = self._one_hot(expert_index).sum(0).tolist()
         shares = torch.split(rows[order], [*sizes, len(rows) - sum(sizes)])
         answers = [
-            self._answer(share, inner, outer)
+            self._expert_forward(share, inner, outer)
             for share, inner, outer in zip(shares, self.inner, self.outer, strict=False)
         ]
         unowned = torch.zeros_like(shares[-1], dtype=answers[0].dtype)
         together = torch.cat([*answers, unowned])  # (R, D)
         return torch.empty_like(together).index_copy(0, order, together)
 
-    def by_blocks(self, rows: Tensor, owners: Tensor) -> Tensor:
+    def dispatch_in_blocks(self, rows: Tensor, expert_index: Tensor) -> Tensor:
         """`by_shares` without a look at the device.
 
         Each expert's rows are laid into blocks of M rows, the last of them partly empty. However
         the rows fall, E + (R - E) / M blocks hold them: so many are computed, each with a copy of
         its expert's matrices. M weighs empty rows against copies, whose costs are as E M to R / M.
         """
-        count, device = len(owners), owners.device
+        count, device = len(expert_index), expert_index.device
         size = 8 * math.ceil(math.sqrt(count / self.count))  # M
         blocks = self.count + max(0, count - self.count) // size
-        owned = self._owned(owners)  # (R, E)
-        needed = (owned.sum(0) + size - 1) // size  # (E,)
+        one_hot = self._one_hot(expert_index)  # (R, E)
+        needed = (one_hot.sum(0) + size - 1) // size  # (E,)
         ends = needed.cumsum(0)  # (E,) the block behind each expert's last
-        own = torch.searchsorted(ends, torch.arange(blocks, device=device), right=True)  # (blocks,)
-        own = own.clamp_max(self.count - 1)  # those that nobody needs hold zeros
-        known = owners.clamp_max(self.count - 1)  # (R,)
-        rank = owned.cumsum(0).gather(1, known[:, None])[:, 0] - 1  # (R,) within its expert's
-        place = (ends - needed)[known] * size + rank  # (R,)
-        place = torch.where(owners < self.count, place, blocks * size)  # one row behind all blocks
+        block_expert = torch.searchsorted(
+            ends, torch.arange(blocks, device=device), right=True
+        )  # (blocks,)
+        block_expert = block_expert.clamp_max(self.count - 1)  # those that nobody needs hold zeros
+        clamped_index = expert_index.clamp_max(self.count - 1)  # (R,)
+        rank = (
+            one_hot.cumsum(0).gather(1, clamped_index[:, None])[:, 0] - 1
+        )  # (R,) within its expert's
+        place = (ends - needed)[clamped_index] * size + rank  # (R,)
+        place = torch.where(
+            expert_index < self.count, place, blocks * size
+        )  # one row behind all blocks
         laid = rows.new_zeros(blocks * size + 1, rows.shape[1]).index_copy(0, place, rows)
-        answers = self._answer(
+        answers = self._expert_forward(
             laid[:-1].view(blocks, size, -1),  # (blocks, M, D)
-            self.inner.index_select(0, own),
-            self.outer.index_select(0, own),
+            self.inner.index_select(0, block_expert),
+            self.outer.index_select(0, block_expert),
         ).flatten(0, 1)
         return F.pad(answers, (0, 0, 0, 1)).index_select(0, place)  # (R, D)
 
-    def _mix(self, x: Tensor, choice: Choice, owners: Tensor) -> Tensor:
+    def _combine(self, x: Tensor, gate_output: GateOutput, expert_index: Tensor) -> Tensor:
         """y (N, D) of `x` (N, D)."""
-        chosen = choice.experts.shape[1]
+        chosen = gate_output.experts.shape[1]
         rows = x[:, None].expand(-1, chosen, -1).flatten(0, 1)  # (N * k, D)
-        dispatch = self.by_shares if x.device.type == "cpu" else self.by_blocks
-        answers = torch.unflatten(dispatch(rows, owners), 0, (-1, chosen))  # (N, k, D)
-        return (choice.weights[..., None] * answers).sum(1).to(answers.dtype)  # (N, D)
+        dispatch = self.dispatch_by_expert if x.device.type == "cpu" else self.dispatch_in_blocks
+        answers = torch.unflatten(dispatch(rows, expert_index), 0, (-1, chosen))  # (N, k, D)
+        return (gate_output.weights[..., None] * answers).sum(1).to(answers.dtype)  # (N, D)
 
-    def _answer(self, x: Tensor, inner: Tensor, outer: Tensor) -> Tensor:
+    def _expert_forward(self, x: Tensor, inner: Tensor, outer: Tensor) -> Tensor:
         """E_i(x) (..., M, D) of rows `x` (..., M, D) with the matrices of their expert."""
-        answer: Tensor = self.dropout(bend(x @ inner, self.activation)) @ outer
+        answer: Tensor = self.dropout(activate(x @ inner, self.activation)) @ outer
         return answer
 
-    def _owners(self, choice: Choice, real: Tensor) -> Tensor:
+    def _expert_index(self, gate_output: GateOutput, real: Tensor) -> Tensor:
         """The expert of each choice (N * k,), or E where the position is padding."""
-        return choice.experts.masked_fill(~real[:, None], self.count).flatten()
+        return gate_output.experts.masked_fill(~real[:, None], self.count).flatten()
 
-    def _owned(self, owners: Tensor) -> Tensor:
+    def _one_hot(self, expert_index: Tensor) -> Tensor:
         """Whether a row belongs to an expert: (R,) -> (R, E)."""
-        return owners[:, None] == torch.arange(self.count, device=owners.device)
+        return expert_index[:, None] == torch.arange(self.count, device=expert_index.device)
 
-    def _imbalance(self, choice: Choice, real: Tensor) -> Tensor:
+    def _balance_loss(self, gate_output: GateOutput, real: Tensor) -> Tensor:
         """What uneven use costs: ()."""
-        gates = torch.zeros_like(choice.chances).scatter(1, choice.experts, choice.weights)
+        gates = torch.zeros_like(gate_output.selection_probs).scatter(
+            1, gate_output.experts, gate_output.weights
+        )
         importance, load = (
-            torch.where(real[:, None], x, 0.0).sum(0) for x in (gates, choice.chances)
+            torch.where(real[:, None], x, 0.0).sum(0) for x in (gates, gate_output.selection_probs)
         )  # (E,)
         return self.importance_weight * squared_variation(
             importance

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.kernels.bend import linear_relu, suits_bend
-from regard.kernels.linear import Bare, Linear, bare
+from regard.kernels.deferred_bias import DeferredBias, Linear, deferred_bias
+from regard.kernels.fused_linear_relu import linear_relu, use_linear_relu
 from regard.layers.dropout import Dropout
 
 ActivationName = Literal["relu", "gelu", "swiglu"]
@@ -46,26 +46,26 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)"""
-        out: Tensor = self.outer(self.dropout(self._bend(x)))
+        out: Tensor = self.outer(self.dropout(self._activated(x)))
         return out
 
-    def bare(self, x: Tensor) -> Bare:
+    def deferred_bias(self, x: Tensor) -> DeferredBias:
         """`forward` of packed rows (N, D), which may leave its last bias to others."""
-        return bare(self.outer, self.dropout(self._bend(x)))
+        return deferred_bias(self.outer, self.dropout(self._activated(x)))
 
-    def _bend(self, x: Tensor) -> Tensor:
+    def _activated(self, x: Tensor) -> Tensor:
         """What stands between the two: (..., D) -> (..., hidden)."""
         fast = self.activation == "relu" and type(self.inner) is nn.Linear  # not in fewer bits
-        if fast and self.inner.bias is not None and suits_bend(x, training=self.training):
+        if fast and self.inner.bias is not None and use_linear_relu(x, training=self.training):
             rows = x.flatten(0, -2)  # (N, D)
             return linear_relu(rows, self.inner.weight, self.inner.bias).view(*x.shape[:-1], -1)
         made: Tensor = self.inner(x)
         if self.activation == "relu" and not torch.is_grad_enabled():
             return made.relu_()  # in its place: nobody else has it
-        return bend(made, self.activation)
+        return activate(made, self.activation)
 
 
-def bend(x: Tensor, activation: ActivationName) -> Tensor:
+def activate(x: Tensor, activation: ActivationName) -> Tensor:
     """What stands between two linear layers: (..., D) -> (..., D), or half as wide for SwiGLU."""
     match activation:
         case "relu":

@@ -19,12 +19,12 @@ Hidden = tuple[Tensor, ...]
 Of a stack of L layers: the L of h, then the L of c; `hidden[i::L]` is that of layer i.
 """
 
-GATES = {"lstm": 4, "gru": 3}
-CLOSED = 1e4
+NUM_GATES = {"lstm": 4, "gru": 3}
+GATE_SATURATION = 1e4
 """A gate's sigmoid is exactly 0 or 1 at this distance from 0, also in half precision."""
 
 
-class Passed(NamedTuple):
+class RecurrentOutput(NamedTuple):
     """What a layer, or a stack of them, made of a sequence."""
 
     outputs: Tensor  # (B, T, D)
@@ -53,7 +53,7 @@ class RecurrentLayer(nn.Module):
         if units is not None and cell != "lstm":
             raise ValueError(f"only an LSTM has units beside its width, got {cell=} and {units=}")
         self.cell, self.width, self.units = cell, width, units or width
-        rows = GATES[cell] * self.units
+        rows = NUM_GATES[cell] * self.units
         self.weight_ih = nn.Parameter(torch.empty(rows, inputs))
         self.weight_hh = nn.Parameter(torch.empty(rows, width))
         self.bias = nn.Parameter(torch.empty(rows))
@@ -63,8 +63,8 @@ class RecurrentLayer(nn.Module):
     def reset_parameters(self) -> None:
         """Xavier for the inputs, orthogonal for the state, an LSTM's forget gate held open."""
         for from_input, from_state in zip(
-            self.weight_ih.chunk(GATES[self.cell]),
-            self.weight_hh.chunk(GATES[self.cell]),
+            self.weight_ih.chunk(NUM_GATES[self.cell]),
+            self.weight_hh.chunk(NUM_GATES[self.cell]),
             strict=True,
         ):
             nn.init.xavier_uniform_(from_input)
@@ -75,12 +75,12 @@ class RecurrentLayer(nn.Module):
         if self.weight_hr is not None:
             nn.init.xavier_uniform_(self.weight_hr)
 
-    def blank(self, rows: int) -> Hidden:
+    def zero_state(self, rows: int) -> Hidden:
         """The state before anything was read, each (rows, D)."""
         widths = (self.width, self.units) if self.cell == "lstm" else (self.width,)
         return tuple(self.bias.new_zeros(rows, width) for width in widths)
 
-    def forward(self, x: Tensor, hidden: Hidden, *, mask: Tensor | None = None) -> Passed:
+    def forward(self, x: Tensor, hidden: Hidden, *, mask: Tensor | None = None) -> RecurrentOutput:
         """`x` (B, T, inputs) read from the left, by torch's kernel for whole sequences.
 
         Where `mask` (B, T) is False nothing is read: an LSTM's c and a GRU's h stay as they are,
@@ -93,10 +93,10 @@ class RecurrentLayer(nn.Module):
         first = [h.to(x.dtype)[None] for h in hidden]  # each (1, B, D)
         with torch.autocast(x.device.type, enabled=False):
             if self.weight_hr is not None:
-                return self._projected(F.linear(x, weight, self.bias), *(h[0] for h in first))
+                return self._run_projected(F.linear(x, weight, self.bias), *(h[0] for h in first))
             weights = [weight, self.weight_hh, self.bias, torch.zeros_like(self.bias)]
             if x.is_cuda:
-                weights = _side_by_side(weights)
+                weights = _flatten_weights(weights)
             # has_biases, num_layers, dropout, train (cuDNN: keep what gradients need),
             # bidirectional, batch_first
             options = (True, 1, 0.0, torch.is_grad_enabled(), False, True)
@@ -104,20 +104,20 @@ class RecurrentLayer(nn.Module):
                 outputs, *last = torch.lstm(x, first, weights, *options)
             else:
                 outputs, *last = torch.gru(x, first[0], weights, *options)
-        return Passed(outputs, tuple(h[0] for h in last))
+        return RecurrentOutput(outputs, tuple(h[0] for h in last))
 
-    def read(self, x: Tensor, mask: Tensor, *, backward: bool) -> Passed:
+    def read(self, x: Tensor, mask: Tensor, *, backward: bool) -> RecurrentOutput:
         """A padded `x` (B, S, inputs) read from its beginning or its end, and where that ended."""
         if backward:
-            outputs, hidden = self(x.flip(1), self.blank(len(x)), mask=mask.flip(1))
-            return Passed(outputs.flip(1), hidden)  # padding came first: it ends well
-        outputs, hidden = self(x, self.blank(len(x)), mask=mask)
+            outputs, hidden = self(x.flip(1), self.zero_state(len(x)), mask=mask.flip(1))
+            return RecurrentOutput(outputs.flip(1), hidden)  # padding came first: it ends well
+        outputs, hidden = self(x, self.zero_state(len(x)), mask=mask)
         rows, ends = torch.arange(len(x), device=x.device), mask.sum(1) - 1  # (B,)
-        return Passed(outputs, (outputs[rows, ends], *hidden[1:]))
+        return RecurrentOutput(outputs, (outputs[rows, ends], *hidden[1:]))
 
     def step(self, x: Tensor, hidden: Hidden) -> Hidden:
         """The state after one more input: `x` (..., inputs), each of `hidden` (..., D)."""
-        grid = x.shape[:-1]
+        leading_shape = x.shape[:-1]
         x, *old = (y.to(self.bias.dtype).flatten(0, -2) for y in (x, *hidden))  # (N, ·)
         weights = (self.weight_ih, self.weight_hh, self.bias, torch.zeros_like(self.bias))
         with torch.autocast(x.device.type, enabled=False):
@@ -128,24 +128,24 @@ class RecurrentLayer(nn.Module):
                 new = torch.lstm_cell(x, old, *weights)
             else:
                 new = (torch.gru_cell(x, old[0], *weights),)
-        return tuple(h.view(*grid, -1) for h in new)
+        return tuple(h.view(*leading_shape, -1) for h in new)
 
-    def _projected(self, entered: Tensor, h: Tensor, c: Tensor) -> Passed:
+    def _run_projected(self, projected_inputs: Tensor, h: Tensor, c: Tensor) -> RecurrentOutput:
         """A sequence whose inputs went through their matrix already: (B, T, 4 units).
 
         oneDNN has no kernel for it, and cuDNN does not tell in which order it wants the weights.
         """
         outputs = []
-        for column in entered.unbind(1):  # (B, 4 units)
+        for column in projected_inputs.unbind(1):  # (B, 4 units)
             h, c = self._projected_step(column, h, c)
             outputs.append(h)
-        return Passed(torch.stack(outputs, 1), (h, c))
+        return RecurrentOutput(torch.stack(outputs, 1), (h, c))
 
-    def _projected_step(self, entered: Tensor, h: Tensor, c: Tensor) -> Hidden:
-        gates = entered + F.linear(h, self.weight_hh)
-        enter, forget, candidate, leave = gates.chunk(4, dim=-1)  # (N, units)
-        c = forget.sigmoid() * c + enter.sigmoid() * candidate.tanh()
-        return F.linear(leave.sigmoid() * c.tanh(), cast(Tensor, self.weight_hr)), c
+    def _projected_step(self, projected_inputs: Tensor, h: Tensor, c: Tensor) -> Hidden:
+        gates = projected_inputs + F.linear(h, self.weight_hh)
+        input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=-1)  # (N, units)
+        c = forget_gate.sigmoid() * c + input_gate.sigmoid() * candidate.tanh()
+        return F.linear(output_gate.sigmoid() * c.tanh(), cast(Tensor, self.weight_hr)), c
 
     def _with_padding_gate(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """`x` with a flag on padding, and weights by which the flag holds the state.
@@ -153,16 +153,16 @@ class RecurrentLayer(nn.Module):
         It shuts the input gate and opens the forget gate, or opens the update gate. The kernel
         thus needs no lengths, for which the host would have to wait for the device.
         """
-        spare = 8  # columns, of which one is used: tensor cores want widths in eights
-        flag = nn.functional.pad((~mask)[..., None].to(x.dtype), (0, spare - 1))  # (B, T, 8)
-        hold = x.new_zeros(GATES[self.cell], self.units, spare)
+        num_columns = 8  # columns, of which one is used: tensor cores want widths in eights
+        flag = nn.functional.pad((~mask)[..., None].to(x.dtype), (0, num_columns - 1))  # (B, T, 8)
+        hold_weight = x.new_zeros(NUM_GATES[self.cell], self.units, num_columns)
         if self.cell == "lstm":  # input, forget, candidate, output
-            hold[0, :, 0] = -CLOSED
-        hold[1, :, 0] = CLOSED  # forget; or of reset, update, candidate
-        return torch.cat([x, flag], -1), torch.cat([self.weight_ih, hold.flatten(0, 1)], -1)
+            hold_weight[0, :, 0] = -GATE_SATURATION
+        hold_weight[1, :, 0] = GATE_SATURATION  # forget; or of reset, update, candidate
+        return torch.cat([x, flag], -1), torch.cat([self.weight_ih, hold_weight.flatten(0, 1)], -1)
 
 
-def _side_by_side(weights: Sequence[Tensor]) -> list[Tensor]:
+def _flatten_weights(weights: Sequence[Tensor]) -> list[Tensor]:
     """The weights in one buffer, in this order: cuDNN would warn, and do it, if they were not."""
     flat = torch.cat([w.flatten() for w in weights])
     parts = torch.split(flat, [w.numel() for w in weights])
@@ -194,7 +194,7 @@ class RecurrentDecoder(nn.Module):
             x = self.dropout(x) if number else x
             new.append(layer.step(x, hidden[number :: len(self.layers)]))
             x = new[-1][0]
-        return by_kind(new)
+        return merge_layer_states(new)
 
     def top(self, hidden: Hidden) -> Tensor:
         """The top layer's h in a state."""
@@ -222,19 +222,21 @@ class RecurrentEncoder(nn.Module):
         super().__init__()
         check_reading(reading, width, units)
         widths = [inputs, *[width] * (layers - 1)]
-        self.layers = nn.ModuleList(_ReadingLayer(cell, i, width, reading, units) for i in widths)
+        self.layers = nn.ModuleList(
+            _DirectionalLayer(cell, i, width, reading, units) for i in widths
+        )
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Passed:
+    def forward(self, x: Tensor, mask: Tensor) -> RecurrentOutput:
         """The top layer's h for `x` (B, S, inputs), and where the reading of all layers ended."""
         last: list[Hidden] = []
         for number, layer in enumerate(self.layers):
             x, hidden = layer(self.dropout(x) if number else x, mask)  # (B, S, D)
             last.append(hidden)
-        return Passed(x, by_kind(last))
+        return RecurrentOutput(x, merge_layer_states(last))
 
 
-def by_kind(layers: Sequence[Hidden]) -> Hidden:
+def merge_layer_states(layers: Sequence[Hidden]) -> Hidden:
     """The states of the layers of a stack as one: all of h, then all of c."""
     return tuple(h for kind in zip(*layers, strict=True) for h in kind)
 
@@ -247,7 +249,7 @@ def check_reading(reading: Reading, width: int, units: int | None = None) -> Non
         raise ValueError(f"reading both ways needs even units, got {units}")
 
 
-class _ReadingLayer(nn.Module):
+class _DirectionalLayer(nn.Module):
     def __init__(
         self, cell: CellName, inputs: int, width: int, reading: Reading, units: int | None
     ) -> None:
@@ -261,7 +263,7 @@ class _ReadingLayer(nn.Module):
         self.onward = layer() if reading != "backward" else None
         self.back = layer() if reading != "forward" else None
 
-    def forward(self, x: Tensor, mask: Tensor) -> Passed:
+    def forward(self, x: Tensor, mask: Tensor) -> RecurrentOutput:
         parts = [
             layer.read(x, mask, backward=backward)
             for layer, backward in ((self.onward, False), (self.back, True))
@@ -271,4 +273,4 @@ class _ReadingLayer(nn.Module):
             return parts[0]
         both = zip(*(part.hidden for part in parts), strict=True)
         outputs = torch.cat([part.outputs for part in parts], -1)  # (B, S, D)
-        return Passed(outputs, tuple(torch.cat(pair, -1) for pair in both))
+        return RecurrentOutput(outputs, tuple(torch.cat(pair, -1) for pair in both))

@@ -5,22 +5,22 @@ from typing import Annotated, Any, NamedTuple, Protocol
 from pydantic import Field
 
 from regard.errors import SettingsError
-from regard.models.bytenet import ByteNet, ByteNetSettings
 from regard.models.contracts import AnyModel
-from regard.models.convs2s import ConvS2S, ConvS2SSettings
-from regard.models.deep_att import DeepAtt, DeepAttSettings
-from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderSettings
-from regard.models.feedback import Feedback, FeedbackSettings
-from regard.models.gnmt import Gnmt, GnmtSettings
-from regard.models.luong import Luong, LuongSettings
-from regard.models.moe import Moe, MoeSettings
-from regard.models.rnnsearch import RnnSearch, RnnSearchSettings
-from regard.models.stack_settings import StackSettings
-from regard.models.transformer import Transformer, TransformerSettings
+from regard.models.translation.bytenet import ByteNet, ByteNetSettings
+from regard.models.translation.convs2s import ConvS2S, ConvS2SSettings
+from regard.models.translation.deep_att import DeepAtt, DeepAttSettings
+from regard.models.translation.feedback import Feedback, FeedbackSettings
+from regard.models.translation.gnmt import Gnmt, GnmtSettings
+from regard.models.translation.luong import Luong, LuongSettings
+from regard.models.translation.moe import Moe, MoeSettings
+from regard.models.translation.rnn import RnnEncoderDecoder, RnnSettings
+from regard.models.translation.rnnsearch import RnnSearch, RnnSearchSettings
+from regard.models.translation.transformer import Transformer, TransformerSettings
+from regard.models.translation.transformer_settings import StackSettings
 from regard.settings import Settings
 
 ModelSettings = Annotated[
-    EncoderDecoderSettings
+    RnnSettings
     | RnnSearchSettings
     | LuongSettings
     | DeepAttSettings
@@ -35,7 +35,7 @@ ModelSettings = Annotated[
 """The settings of whichever family; `family` says which."""
 
 
-class Construct(Protocol):
+class ModelConstructor(Protocol):
     """A model's class, as a function of its settings and of the sizes of its vocabularies."""
 
     def __call__(self, settings: Any, source_size: int, target_size: int, /) -> AnyModel: ...
@@ -45,11 +45,11 @@ class Family(NamedTuple):
     """How a kind of model is set and made."""
 
     settings: type[Settings]
-    construct: Construct
+    construct: ModelConstructor
 
 
 FAMILIES: dict[str, Family] = {
-    "rnn": Family(EncoderDecoderSettings, EncoderDecoder),
+    "rnn": Family(RnnSettings, RnnEncoderDecoder),
     "rnnsearch": Family(RnnSearchSettings, RnnSearch),
     "luong": Family(LuongSettings, Luong),
     "deep-att": Family(DeepAttSettings, DeepAtt),

@@ -10,17 +10,17 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from regard.types import Batch, Decoded, Memory, Padded, Watch
+from regard.types import AttentionHook, Batch, DecoderOutput, Memory, Padded
 
 
 class State(Protocol):
     """Where a decoder is, for a grid (B, K) of hypotheses; a value, never changed in place."""
 
-    def keep(self, sentences: Tensor) -> Self:
+    def select_sentences(self, sentences: Tensor) -> Self:
         """The state of `sentences` (B',) alone: finished sentences leave the batch."""
         ...
 
-    def branch(self, parents: Tensor) -> Self:
+    def reorder(self, parents: Tensor) -> Self:
         """The state in which cell (b, k) continues hypothesis `parents[b, k]` of b; (B, K')."""
         ...
 
@@ -32,12 +32,12 @@ class Decoder(Protocol[StateT]):
     """All that a search sees of a model, or of several posing as one."""
 
     def step(
-        self, tokens: Tensor, state: StateT, *, watch: Watch | None = None
+        self, tokens: Tensor, state: StateT, *, hook: AttentionHook | None = None
     ) -> tuple[Tensor, StateT]:
         """Logits (B, K, V) of what follows `tokens` (B, K), and the state after them."""
         ...
 
-    def steady(self, state: StateT, steps: int, clock: Tensor) -> StateT | None:
+    def to_static(self, state: StateT, steps: int, step_counter: Tensor) -> StateT | None:
         """The same state with all its room for so many `steps` more, each with as many cells.
 
         A step from it leads to a state whose tensors have the shapes of its own, and may lay down
@@ -47,7 +47,7 @@ class Decoder(Protocol[StateT]):
         ...
 
 
-class Projection(NamedTuple):
+class OutputProjection(NamedTuple):
     """A linear layer."""
 
     weight: Tensor  # (V, D)
@@ -63,19 +63,21 @@ class Model(nn.Module, ABC, Generic[StateT]):
 
     limit: int | None = None
     """The longest source or target, in tokens, that the model can take; None: any."""
-    packs: bool = False
+    supports_packing: bool = False
     """Whether `teach` leaves out padding on the way: it takes as long as there are tokens then,
     and else as long as the rectangle is large."""
-    steps_alike: bool = False
+    static_state: bool = False
     """Whether a step changes no shape of a state, and does not go by how many there were before:
     its states are steady as they are."""
 
     @abstractmethod
-    def encode(self, source: Padded, *, watch: Watch | None = None) -> Memory:
+    def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
         """What the decoder may know of `source` (B, S)."""
 
     @abstractmethod
-    def decode(self, target: Padded, memory: Memory, *, watch: Watch | None = None) -> Decoded:
+    def decode(
+        self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
+    ) -> DecoderOutput:
         """What `logits` is to be given, for all positions of a given target (B, T) at once."""
 
     @abstractmethod
@@ -88,28 +90,32 @@ class Model(nn.Module, ABC, Generic[StateT]):
 
     @abstractmethod
     def step(
-        self, tokens: Tensor, state: StateT, *, watch: Watch | None = None
+        self, tokens: Tensor, state: StateT, *, hook: AttentionHook | None = None
     ) -> tuple[Tensor, StateT]:
         """Logits (B, K, V) of what follows `tokens` (B, K), and the state after them."""
 
-    def steady(self, state: StateT, steps: int, clock: Tensor) -> StateT | None:
+    def to_static(self, state: StateT, steps: int, step_counter: Tensor) -> StateT | None:
         """See `Decoder`; a family whose states have another such form makes it here."""
-        return state if self.steps_alike else None
+        return state if self.static_state else None
 
-    def forward(self, source: Padded, target: Padded, *, watch: Watch | None = None) -> Tensor:
+    def forward(
+        self, source: Padded, target: Padded, *, hook: AttentionHook | None = None
+    ) -> Tensor:
         """Logits (B, T, V) under teacher forcing."""
-        memory = self.encode(source, watch=watch)
-        return self.logits(self.decode(target, memory, watch=watch).features)
+        memory = self.encode(source, hook=hook)
+        return self.logits(self.decode(target, memory, hook=hook).features)
 
-    def output_layer(self) -> Projection | None:
+    def output_layer(self) -> OutputProjection | None:
         """What `logits` multiplies with, for a loss that makes them a part at a time.
 
         `output`, where a family has a linear layer of that name. None: it takes more than that.
         """
         output = getattr(self, "output", None)
-        return Projection(output.weight, output.bias) if isinstance(output, nn.Linear) else None
+        return (
+            OutputProjection(output.weight, output.bias) if isinstance(output, nn.Linear) else None
+        )
 
-    def teach(self, batch: Batch) -> Decoded:
+    def training_features(self, batch: Batch) -> DecoderOutput:
         """What `logits` is to be given for the M real target positions of `batch` alone: (M, D).
 
         The routings are those of the encoder and the decoder. A family that can leave out padding
@@ -118,14 +124,14 @@ class Model(nn.Module, ABC, Generic[StateT]):
         memory = self.encode(batch.source)
         features, routings = self.decode(batch.target, memory)  # (B, T, D)
         real = features.flatten(0, 1).index_select(0, batch.places)  # (M, D)
-        return Decoded(real, memory.routings + routings)
+        return DecoderOutput(real, memory.routings + routings)
 
 
 AnyModel = Model[Any]
 """A model of whichever family."""
 
 
-def take(cells: Tensor, parents: Tensor) -> Tensor:
+def gather_parents(cells: Tensor, parents: Tensor) -> Tensor:
     """Cells (B, K, ...) picked within each sentence by `parents` (B, K'): (B, K', ...)."""
     if cells.ndim == 2:
         return cells.gather(1, parents)

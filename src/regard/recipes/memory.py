@@ -6,11 +6,11 @@ from pathlib import Path
 
 import torch
 
-from regard.recipes.own_memory import STATUS, own_peak, read_size
+from regard.recipes.process_memory import PROC_STATUS, peak_rss, read_proc_kb
 
-SYSTEM = Path("/proc/meminfo")
-FORGET = Path("/proc/self/clear_refs")
-GROUP = Path("/sys/fs/cgroup")
+MEMINFO = Path("/proc/meminfo")
+CLEAR_REFS = Path("/proc/self/clear_refs")
+CGROUP = Path("/sys/fs/cgroup")
 """Where Linux says what a container may take."""
 
 
@@ -18,39 +18,39 @@ def available_memory(device: torch.device) -> int:
     """Bytes that a process may take on the device: all of a GPU's; on a CPU, what is free."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
-    free = read_size(SYSTEM, "MemAvailable")
-    own = read_size(STATUS, "VmRSS")
-    whole = whole_memory()
+    free = read_proc_kb(MEMINFO, "MemAvailable")
+    own = read_proc_kb(PROC_STATUS, "VmRSS")
+    whole = physical_memory()
     return whole if free is None else min(free + (own or 0), whole)
 
 
-def whole_memory() -> int:
+def physical_memory() -> int:
     """Bytes of the machine's memory, or as many of them as a container may take."""
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return min(whole, _group_limit() or whole)
+    return min(whole, _cgroup_limit() or whole)
 
 
-def forget_peak(device: torch.device) -> None:
+def reset_peak_memory(device: torch.device) -> None:
     """Begin to watch for a new peak."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
         return
     with suppress(OSError):  # without it, the peak is of all that the process did, and no less
-        FORGET.write_text("5")  # proc(5): resets the peak of the resident set
+        CLEAR_REFS.write_text("5")  # proc(5): resets the peak of the resident set
 
 
 def peak_memory(device: torch.device) -> int:
     """Bytes taken at the most since `forget_peak`: by tensors on a GPU, by the process on a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    return own_peak()
+    return peak_rss()
 
 
-def _group_limit() -> int | None:
+def _cgroup_limit() -> int | None:
     """Bytes that the container of this process may take; None where there is no limit."""
     try:
-        return int((GROUP / "memory.max").read_text())
+        return int((CGROUP / "memory.max").read_text())
     except (OSError, ValueError):  # a ValueError where it says "max"
         return None
 

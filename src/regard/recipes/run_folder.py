@@ -13,41 +13,41 @@ from typing import NamedTuple
 import torch
 
 from regard import manifest
-from regard.batching.memory import remember_few_shapes
-from regard.errors import DamagedError, RunError, RunWarning, SettingsError
-from regard.files import (
-    open_own,
-    refuse_linked_folders,
+from regard.atomic_io import (
+    check_no_linked_folders,
+    open_regular,
     remove,
-    remove_unfinished,
+    remove_part_files,
     storage_error,
-    write_whole,
+    write_atomic,
 )
-from regard.layers.quantised import Precision, quantise
+from regard.batching.malloc_tuning import limit_onednn_caches
+from regard.errors import DamagedError, RunError, RunWarning, SettingsError
+from regard.layers.quantized import Precision, quantize
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
-from regard.models.size_limit import limited_parameters
-from regard.recipes.load import Raw, as_begun, dump_recipe, make_recipe, read_raw
-from regard.recipes.memory import whole_memory
-from regard.recipes.places import EXPORT_CARD, NAMED_WEIGHTS, RECIPE, weights_file
-from regard.recipes.schema import Recipe
+from regard.models.parameter_limit import parameter_limit
+from regard.recipes.memory import physical_memory
+from regard.recipes.paths import EXPORT_INFO, NAMED_WEIGHTS, RECIPE_FILE, weights_file
+from regard.recipes.recipe import Recipe
+from regard.recipes.recipe_files import Raw, dump_recipe, fill_old_defaults, make_recipe, read_raw
 from regard.settings import abbreviate
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import check_finite, list_checkpoints, load_weights
 
-BYTES = 4
+BYTES_PER_PARAMETER = 4
 """Of a parameter."""
-SHARED = 4
+MAX_SHARED_MODULES = 4
 """Modules that a parameter may be part of: it is in a file once, and counted in each of them."""
-PREPARED = "prepared.json"
+PREPARED_FILE = "prepared.json"
 """What was read, cleaned and split; written when all of it was."""
 
-PLAN = "plan.json"
+COMPARISON_PLAN_FILE = "plan.json"
 """In a folder that holds a comparison, which is no place for a run."""
 
-WRITTEN_TO = ("", "data", "weights", "checkpoints")
+RUN_SUBFOLDERS = ("", "data", "weights", "checkpoints")
 """Folders of a run, and of its refinement, that files are written to."""
-DECISIVE = ("model", "text", "limit")
+WEIGHT_SETTINGS = ("model", "text", "limit")
 """Parts of a recipe that must be those that the run's weights were trained with."""
 
 
@@ -60,7 +60,7 @@ class RunFolder:
     @property
     def recipe(self) -> Path:
         """The recipe, every default written out."""
-        return self.path / RECIPE
+        return self.path / RECIPE_FILE
 
     @property
     def data(self) -> Path:
@@ -93,9 +93,11 @@ class RunFolder:
 
     def exists(self) -> bool:
         """Whether a run has got as far as reading its data; one that has not may be begun anew."""
-        return self.begun() or (self.recipe.exists() and (self.data / PREPARED).exists())
+        return self.has_checkpoints() or (
+            self.recipe.exists() and (self.data / PREPARED_FILE).exists()
+        )
 
-    def begun(self) -> bool:
+    def has_checkpoints(self) -> bool:
         """Whether there are checkpoints to go on from."""
         return bool(list_checkpoints(self.path / "checkpoints"))
 
@@ -106,7 +108,7 @@ class RunFolder:
         """
         return self.card.is_file()
 
-    def reopen(self) -> None:
+    def mark_unfinished(self) -> None:
         """Take away what says that the run is finished, and how good it is."""
         remove(self.card)
         remove(self.scores)
@@ -115,31 +117,31 @@ class RunFolder:
         """Write the recipe of the run, which makes the folder one."""
         self.claim()
         parts = _digest_parts(json.loads(recipe.model_dump_json()))
-        write_whole(self.recipe, dump_recipe(recipe).encode(), parts)
+        write_atomic(self.recipe, dump_recipe(recipe).encode(), parts)
 
     def load_recipe(self, overrides: Sequence[str] = ()) -> Recipe:
         """The recipe that the run was begun with, with `a.b=c` overrides."""
         if not self.path.exists():
             raise RunError(f"{self.path}: no such folder")
         if not self.recipe.is_file():
-            raise RunError(f"{self.path}: not a run: it holds no recipe.yaml{self._export()}")
-        manifest.warn_unlisted(self.path)
+            raise RunError(f"{self.path}: not a run: it holds no recipe.yaml{self._export_hint()}")
+        manifest.warn_without_manifest(self.path)
         where = str(self.recipe)
-        for _ in range(manifest.TRIES):  # while another process replaces it
+        for _ in range(manifest.READ_ATTEMPTS):  # while another process replaces it
             raw = read_raw(self.recipe, where=where)
-            changed = manifest.changed_parts(self.path, RECIPE, _digest_parts(raw))
+            changed = manifest.damaged_parts(self.path, RECIPE_FILE, _digest_parts(raw))
             if not changed:
                 break
-        recipe = make_recipe(as_begun(raw), overrides, where=where)
-        self._judge(changed)
+        recipe = make_recipe(fill_old_defaults(raw), overrides, where=where)
+        self._check_edited(changed)
         return recipe
 
-    def _judge(self, changed: Sequence[str]) -> None:
+    def _check_edited(self, changed: Sequence[str]) -> None:
         """An error if settings that belong to the run's weights were changed by hand.
 
         How a run is used may be, and is told.
         """
-        wrong = [part for part in changed if part in DECISIVE]
+        wrong = [part for part in changed if part in WEIGHT_SETTINGS]
         if wrong:
             names = {"limit": "training.max_tokens"}
             raise DamagedError(
@@ -155,18 +157,18 @@ class RunFolder:
                 stacklevel=1,
             )
 
-    def _export(self) -> str:
+    def _export_hint(self) -> str:
         """What to say of a folder that is an export and not a run."""
-        there = (self.path / EXPORT_CARD).is_file()
+        there = (self.path / EXPORT_INFO).is_file()
         return "; it is an export, with which one can only translate" if there else ""
 
     def claim(self) -> None:
         """Make the folder a run's, unless it is one; an error if it holds anything else."""
-        if (self.path / EXPORT_CARD).is_file():
+        if (self.path / EXPORT_INFO).is_file():
             raise RunError(f"{self.path}: holds an export; name another folder with --out")
         if self.path.is_dir() and manifest.read(self.path) is None:
-            known = self.exists() or (self.path / PLAN).is_file()
-            others = sorted(path.name for path in self.path.iterdir() if not _is_trace(path))
+            known = self.exists() or (self.path / COMPARISON_PLAN_FILE).is_file()
+            others = sorted(path.name for path in self.path.iterdir() if not _is_leftover(path))
             if others and not known:
                 more = f" and {len(others) - 1} more" if len(others) > 1 else ""
                 raise RunError(
@@ -185,7 +187,10 @@ class RunFolder:
         parts = {}
         if self.recipe.is_file():
             raw = read_raw(self.recipe, where=str(self.recipe))
-            parts = {manifest.part_key(RECIPE, name): x for name, x in _digest_parts(raw).items()}
+            parts = {
+                manifest.part_entry_name(RECIPE_FILE, name): x
+                for name, x in _digest_parts(raw).items()
+            }
         try:
             manifest.rebuild(self.path, parts)
         except OSError as error:
@@ -199,7 +204,7 @@ class RunFolder:
         """
         self.claim()
         try:
-            handle = open_own(self.lock, os.O_RDWR)
+            handle = open_regular(self.lock, os.O_RDWR)
         except OSError as error:
             place = self.lock if error.filename == str(self.lock) else self.path
             raise _cannot_write(place, error) from None
@@ -213,14 +218,14 @@ class RunFolder:
                 "or use another folder with --out"
             ) from None
         try:
-            refuse_linked_folders(self.path)
+            check_no_linked_folders(self.path)
             os.ftruncate(handle, 0)
             os.pwrite(handle, str(os.getpid()).encode(), 0)
             for stage in (self.path, self.refined.path):
-                for name in WRITTEN_TO:
-                    remove_unfinished(stage / name)
+                for name in RUN_SUBFOLDERS:
+                    remove_part_files(stage / name)
             if not self.refined.path.exists():
-                manifest.drop_folder(self.path, self.refined.path.name)
+                manifest.remove_folder_entries(self.path, self.refined.path.name)
             yield
         finally:
             os.close(handle)
@@ -244,9 +249,9 @@ def _cannot_write(path: Path, error: OSError) -> RunError:
     return RunError(f"{path}: cannot be written: {error.strerror}")
 
 
-def _is_trace(path: Path) -> bool:
+def _is_leftover(path: Path) -> bool:
     """Whether a file may be left of a process that was killed before it began a run."""
-    return path.name == ".lock" or manifest.PART.fullmatch(path.name) is not None
+    return path.name == ".lock" or manifest.PART_FILE_NAME.fullmatch(path.name) is not None
 
 
 def _digest_parts(raw: Raw) -> dict[str, str]:
@@ -260,7 +265,7 @@ def _digest_parts(raw: Raw) -> dict[str, str]:
     }
 
 
-class Opening(NamedTuple):
+class LoadedFrom(NamedTuple):
     """What of a run was loaded, so that another process can load the same."""
 
     path: Path
@@ -277,7 +282,7 @@ class Run(NamedTuple):
     tokenizers: Tokenizers
     model: AnyModel
     folder: RunFolder
-    opened: Opening | None = None
+    opened: LoadedFrom | None = None
     """How it was loaded; None: it was not, or has been changed since."""
 
     def __repr__(self) -> str:
@@ -307,17 +312,17 @@ def load_run(
     stamp = (file.stat().st_mtime_ns, file.stat().st_size)
     loaded = load_weights(file)
     check_finite(file, loaded)
-    room = SHARED * sum(tensor.numel() for tensor in loaded.values())
+    room = MAX_SHARED_MODULES * sum(tensor.numel() for tensor in loaded.values())
     try:
-        model = new_model(recipe, tokenizers, most=room)
+        model = new_model(recipe, tokenizers, max_parameters=room)
         model.load_state_dict(loaded)
     except (SettingsError, RuntimeError) as error:
         reason = abbreviate(str(error))
         raise RunError(f"{file}: does not fit the model of {folder.recipe}: {reason}") from None
     if precision == "bfloat16" and device.type == "cpu":
-        remember_few_shapes()
-    quantise(model.to(device).eval(), precision)
-    opened = Opening(folder.path.absolute(), weights, precision, stamp)
+        limit_onednn_caches()
+    quantize(model.to(device).eval(), precision)
+    opened = LoadedFrom(folder.path.absolute(), weights, precision, stamp)
     return Run(recipe, tokenizers, model, folder, opened)
 
 
@@ -332,14 +337,16 @@ def _no_weights(folder: RunFolder, name: str) -> str:
     )
 
 
-def new_model(recipe: Recipe, tokenizers: Tokenizers, *, most: int | None = None) -> AnyModel:
+def new_model(
+    recipe: Recipe, tokenizers: Tokenizers, *, max_parameters: int | None = None
+) -> AnyModel:
     """The recipe's model with its first weights, as torch's seed has them.
 
     One of more than `most` parameters, or than there is memory for, is refused at once.
     """
     source, target = tokenizers
-    whole = whole_memory() // BYTES
-    with limited_parameters(min(whole if most is None else most, whole)):
+    whole = physical_memory() // BYTES_PER_PARAMETER
+    with parameter_limit(min(whole if max_parameters is None else max_parameters, whole)):
         return build_model(recipe.model, source.size, target.size, joint=source is target)
 
 

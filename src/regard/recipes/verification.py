@@ -8,9 +8,9 @@ from typing import Any, Literal, NamedTuple
 
 from regard import manifest
 from regard.errors import DamagedError, RunError
-from regard.manifest import MANIFEST, SIBLINGS
+from regard.manifest import MANIFEST, MARKER_FILES
 from regard.recipes.run_folder import RunFolder
-from regard.training.checkpoints import is_whole, list_checkpoints
+from regard.training.checkpoints import digest_matches, list_checkpoints
 
 REMEDIES: tuple[tuple[str, str], ...] = (
     (r"(.*/)?ctranslate2/.*", "the next regard translate makes it again, or: regard export {run}"),
@@ -76,7 +76,7 @@ class Verification(NamedTuple):
 
 def verify(folder: Path) -> Verification:
     """All files of a run, an export or a comparison, and of those that lie in it."""
-    _check_known(folder, (*SIBLINGS, MANIFEST))
+    _check_is_ours(folder, (*MARKER_FILES, MANIFEST))
     found: list[FileFinding] = []
     states: dict[str, str | None] = {}
     for root in _roots(folder):
@@ -92,19 +92,21 @@ def verify(folder: Path) -> Verification:
                 f"known of its files; if you trust them: regard verify {root} --accept"
             )
         names = {name for name in listed if "#" not in name}.union(manifest.list_files(root))
-        here = {name: manifest.state_of(root / name) for name in sorted(names)}
+        here = {name: manifest.digest_or_none(root / name) for name in sorted(names)}
         whole = _checkpoints(root)
         found += [one._replace(file=below + one.file) for one in _compare(listed, here, whole)]
         states |= {below + name: state for name, state in here.items()}
         states |= {below + name: None for name in whole}
     wrong = {one.file for one in found}
     copies = {state: name for name, state in states.items() if state and name not in wrong}
-    wanted = {one.file: _wanted(folder, one.file) for one in found}
-    told = (one._replace(remedy=_remedy(one, folder, copies, wanted[one.file])) for one in found)
-    return Verification(folder, len(states), tuple(told))
+    wanted = {one.file: _listed_states(folder, one.file) for one in found}
+    with_remedies = (
+        one._replace(remedy=_remedy(one, folder, copies, wanted[one.file])) for one in found
+    )
+    return Verification(folder, len(states), tuple(with_remedies))
 
 
-def _check_known(folder: Path, names: Iterable[str]) -> None:
+def _check_is_ours(folder: Path, names: Iterable[str]) -> None:
     """An error unless a folder holds a file of one of these names."""
     if not folder.is_dir():
         raise RunError(f"{folder}: no such folder")
@@ -115,7 +117,7 @@ def _check_known(folder: Path, names: Iterable[str]) -> None:
 def accept(folder: Path) -> None:
     """Take all files of a folder, as they are now, for what they should be."""
     run = RunFolder(folder)
-    _check_known(folder, SIBLINGS)
+    _check_is_ours(folder, MARKER_FILES)
     if run.in_use():
         raise RunError(f"{folder}: a process is writing there; wait for it, or stop it")
     run.rebuild_manifest()
@@ -134,11 +136,11 @@ def _checkpoints(root: Path) -> dict[str, bool]:
     """Whether each checkpoint of a run is whole, which its name tells."""
     stages = (root / "checkpoints", root / "refined" / "checkpoints")
     paths = [path for stage in stages for path in list_checkpoints(stage)]
-    return {path.relative_to(root).as_posix(): is_whole(path) for path in paths}
+    return {path.relative_to(root).as_posix(): digest_matches(path) for path in paths}
 
 
 def _compare(
-    listed: Mapping[str, manifest.States],
+    listed: Mapping[str, manifest.Digests],
     states: Mapping[str, str | None],
     checkpoints: Mapping[str, bool],
 ) -> Iterator[FileFinding]:
@@ -149,19 +151,19 @@ def _compare(
             yield FileFinding(name, "unexpected", "")
         elif state is not None and state not in wanted:
             yield FileFinding(name, "damaged", "")
-        elif state not in wanted and _known(name) is not None:
+        elif state not in wanted and _remedy_for(name) is not None:
             yield FileFinding(name, "missing", "")
     yield from (
         FileFinding(name, "damaged", "") for name, whole in checkpoints.items() if not whole
     )
 
 
-def _known(name: str) -> str | None:
+def _remedy_for(name: str) -> str | None:
     """What to do for a file of that name; None: no run needs it."""
     return next((remedy for shape, remedy in REMEDIES if re.fullmatch(shape, name)), None)
 
 
-def _wanted(folder: Path, name: str) -> manifest.States:
+def _listed_states(folder: Path, name: str) -> manifest.Digests:
     """What a file should hold."""
     try:
         entry = manifest.find(folder / name)
@@ -171,7 +173,7 @@ def _wanted(folder: Path, name: str) -> manifest.States:
 
 
 def _remedy(
-    one: FileFinding, folder: Path, copies: Mapping[str, str], wanted: manifest.States
+    one: FileFinding, folder: Path, copies: Mapping[str, str], wanted: manifest.Digests
 ) -> str:
     """What to do for a file; where another holds what it should, to copy that."""
     if one.state == "unexpected":
@@ -179,4 +181,4 @@ def _remedy(
     same = next((copies[state] for state in wanted if state is not None and state in copies), None)
     if same is not None:
         return f"copy {folder / same}, which is the same"
-    return (_known(one.file) or OTHER_REMEDY).format(run=folder)
+    return (_remedy_for(one.file) or OTHER_REMEDY).format(run=folder)

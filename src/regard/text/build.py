@@ -6,16 +6,16 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from regard.atomic_io import remove
 from regard.errors import TextError
-from regard.files import remove
+from regard.iterate import pick
 from regard.settings import abbreviate
-from regard.streams import pick
-from regard.text.lists import CharacterTokenizer, ListTokenizer, WordTokenizer
-from regard.text.normalize import normalize
-from regard.text.saved import load_card, read
-from regard.text.sentencepieces import SentencePieceTokenizer
+from regard.text.normalization import normalize
+from regard.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from regard.text.serialization import load_card, read_file
 from regard.text.settings import TextSettings, TokenizerSettings
 from regard.text.tokenizer import Tokenizer
+from regard.text.vocab_tokenizers import CharacterTokenizer, VocabTokenizer, WordTokenizer
 
 __all__ = [
     "TextSettings",
@@ -31,7 +31,10 @@ __all__ = [
 Texts = Callable[[], Iterable[str]]
 """A call starts reading at the first text."""
 
-LISTS: dict[str, type[ListTokenizer]] = {"words": WordTokenizer, "characters": CharacterTokenizer}
+VOCAB_TOKENIZERS: dict[str, type[VocabTokenizer]] = {
+    "words": WordTokenizer,
+    "characters": CharacterTokenizer,
+}
 
 JOINT, SOURCE, TARGET = "tokenizer", "source", "target"
 
@@ -45,14 +48,14 @@ class Tokenizers(NamedTuple):
 
 def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
     """A tokenizer with the vocabulary of `texts`: the same texts make the same tokenizer."""
-    picked = pick((text for text in texts if text.strip()), settings.max_training_texts)
-    if not picked:
+    sampled = pick((text for text in texts if text.strip()), settings.max_training_texts)
+    if not sampled:
         raise TextError(
             "no text to learn a vocabulary from: there are no texts, or all are blank; "
             "check that the corpus is the one you mean and that both sides hold text"
         )
-    ready = (normalize(text, settings.form, lowercase=settings.lowercase) for text in picked)
-    return LISTS.get(settings.kind, SentencePieceTokenizer).learn(ready, settings)
+    normalized = (normalize(text, settings.form, lowercase=settings.lowercase) for text in sampled)
+    return VOCAB_TOKENIZERS.get(settings.kind, SentencePieceTokenizer).train(normalized, settings)
 
 
 def train_tokenizers(source: Texts, target: Texts, settings: TextSettings) -> Tokenizers:
@@ -91,9 +94,9 @@ def load_tokenizer(folder: Path, name: str) -> Tokenizer:
     """The tokenizer that was saved into `folder` under `name`."""
     card = load_card(folder, name)
     if card.pieces is not None:
-        return LISTS[card.settings.kind](card.pieces, card.settings)
+        return VOCAB_TOKENIZERS[card.settings.kind](card.pieces, card.settings)
     path = folder / f"{name}.model"
-    model = read(path)
+    model = read_file(path)
     if hashlib.sha256(model).hexdigest() != card.model_sha256:
         raise TextError(
             f"{path}: damaged, or not the model that {name}.json was saved with; "

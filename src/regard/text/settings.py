@@ -5,8 +5,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from regard.settings import Settings
-from regard.text.normalize import Form
-from regard.text.special import SPECIAL_PIECES
+from regard.text.normalization import Form
+from regard.text.special_tokens import SPECIAL_PIECES
 
 _FOR_SUBWORDS = ("byte_fallback", "character_coverage", "sampling")
 _FOR_LISTS = ("min_count",)

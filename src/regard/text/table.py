@@ -7,43 +7,43 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from regard.text.normalize import normalize
-from regard.text.numbering import number_words
+from regard.text.normalization import normalize
 from regard.text.settings import TokenizerSettings
-from regard.text.special import SPECIAL_PIECES, UNK, UNKNOWN
+from regard.text.special_tokens import SPECIAL_PIECES, UNK, UNK_SURFACE
 from regard.text.tokenizer import Tokenizer
+from regard.text.word_index import word_ids
 
 
 class TableTokenizer(Tokenizer):
     """A table from ids to UTF-8, of which a piece may hold a part of a character."""
 
     def __init__(
-        self, settings: TokenizerSettings, spellings: Sequence[bytes], content: bytes
+        self, settings: TokenizerSettings, piece_bytes: Sequence[bytes], content: bytes
     ) -> None:
         """Give the spellings of the ids after the special ones; `content` tells it from others."""
         self.settings = settings
-        special = [UNKNOWN.encode() if i == UNK else b"" for i in range(len(SPECIAL_PIECES))]
-        self._spellings = (*special, *spellings)
+        special = [UNK_SURFACE.encode() if i == UNK else b"" for i in range(len(SPECIAL_PIECES))]
+        self._id_bytes = (*special, *piece_bytes)
         self._content = content
 
     @property
     def size(self) -> int:
-        return len(self._spellings)
+        return len(self._id_bytes)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [
-            SPECIAL_PIECES[i] if i < len(SPECIAL_PIECES) else self._show(spelling)
-            for i, spelling in zip(ids, self._spell(ids), strict=True)
+            SPECIAL_PIECES[i] if i < len(SPECIAL_PIECES) else self._display(spelling)
+            for i, spelling in zip(ids, self._bytes_of(ids), strict=True)
         ]
 
     def words(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[int | None]:
-        return number_words(self._spell(ids, unknown))
+        return word_ids(self._bytes_of(ids, unknown))
 
     def surfaces(self, text: str) -> list[str]:
         normal = self._normalize(text)
-        surfaces = self._split(normal)
+        surfaces = self._split_surfaces(normal)
         # As long by chance, where one character became two and two others one, is not enough.
-        if len(normal) != len(text) or not self._one_by_one(text):
+        if len(normal) != len(text) or not self._maps_one_to_one(text):
             return surfaces
         places = accumulate(map(len, surfaces), initial=0)
         return [text[first:last] for first, last in pairwise(places)]
@@ -55,30 +55,30 @@ class TableTokenizer(Tokenizer):
     def _normalize(self, text: str) -> str:
         return normalize(text, self.settings.form, lowercase=self.settings.lowercase)
 
-    def _one_by_one(self, text: str) -> bool:
+    def _maps_one_to_one(self, text: str) -> bool:
         """Whether no character of `text` is normalised to several."""
         return text.isascii() or all(len(self._normalize(one)) == 1 for one in text)
 
     @abstractmethod
-    def _split(self, text: str) -> list[str]:
+    def _split_surfaces(self, text: str) -> list[str]:
         """The surfaces of a normalised text."""
 
-    def _join(self, ids: Sequence[int], unknown: Sequence[str]) -> str:
-        return b"".join(self._spell(ids, unknown)).decode("utf-8", "replace")
+    def _decode_bytes(self, ids: Sequence[int], unknown: Sequence[str]) -> str:
+        return b"".join(self._bytes_of(ids, unknown)).decode("utf-8", "replace")
 
-    def _spell(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[bytes]:
+    def _bytes_of(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[bytes]:
         """The spelling of each id, and for UNK what `unknown` has in its turn."""
         for i in ids:
             if not 0 <= i < self.size:
                 raise ValueError(f"id {i} is not in the vocabulary of ids 0 to {self.size - 1}")
-        spelled = [self._spellings[i] for i in ids]
+        spelled = [self._id_bytes[i] for i in ids]
         if unknown:
             places = [place for place, i in enumerate(ids) if i == UNK]
             for place, text in zip(places, unknown, strict=True):
                 spelled[place] = text.encode()
         return spelled
 
-    def _show(self, spelling: bytes) -> str:
+    def _display(self, spelling: bytes) -> str:
         """A piece for readers: bytes as <0xE2> where they are no whole or no visible character."""
         try:
             text = spelling.decode()

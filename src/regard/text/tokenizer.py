@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # arrays are for training: who only translates imports no NumPy
-    from regard.text.flat import Flat
+    from regard.text.ragged import Ragged
 
 
 class Tokenizer(ABC):
@@ -26,7 +26,7 @@ class Tokenizer(ABC):
         """The ids of each text, normalised as the settings say."""
 
     @abstractmethod
-    def resample(self, texts: "Flat", seed: int) -> "Flat":
+    def sample_segmentation(self, texts: "Ragged", seed: int) -> "Ragged":
         """The ids of each text, cut at random (subword regularisation), from those of `encode`.
 
         The answer depends on the texts and the seed alone. Tokenizers that can cut a text in one

@@ -96,7 +96,7 @@ def unit_spans(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-class Merged(NamedTuple):
+class MergedWords(NamedTuple):
     """The units of a text, some of them put together."""
 
     words: tuple[str, ...]
@@ -106,7 +106,7 @@ class Merged(NamedTuple):
     """For each unit the number of its word."""
 
 
-def merge_units(text: str, begins: Collection[int | None]) -> Merged:
+def merge_units(text: str, begins: Collection[int | None]) -> MergedWords:
     """Words of a text that begin with the units of these numbers, or behind a space.
 
     So units that a model reads as one piece become one word.
@@ -122,4 +122,4 @@ def merge_units(text: str, begins: Collection[int | None]) -> Merged:
         words[-1] += text[first:last]
         sizes[-1] += 1
         word_of.append(len(words) - 1)
-    return Merged(tuple(words), tuple(sizes), tuple(word_of))
+    return MergedWords(tuple(words), tuple(sizes), tuple(word_of))

@@ -12,13 +12,13 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from regard.atomic_io import remove, remove_part_files, write_atomic
 from regard.errors import RunError
-from regard.files import remove, remove_unfinished, write_whole
 from regard.json_files import dump_json, parse_json, why
 from regard.manifest import check
 from regard.training.progress import Progress
 
-NAME = re.compile(r"step-(\d+)-([0-9a-f]{16})\.safetensors")
+CHECKPOINT_NAME = re.compile(r"step-(\d+)-([0-9a-f]{16})\.safetensors")
 
 
 class Checkpoint(NamedTuple):
@@ -30,7 +30,7 @@ class Checkpoint(NamedTuple):
 
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
     """Write the weights of a model."""
-    write_whole(path, safetensors.torch.save(_plain(weights)))
+    write_atomic(path, safetensors.torch.save(_to_cpu(weights)))
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
@@ -60,21 +60,21 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: in
     is whole.
     """
     metadata = {"progress": dump_json(checkpoint.progress.write())}
-    content = safetensors.torch.save(_plain(checkpoint.tensors), metadata=metadata)
+    content = safetensors.torch.save(_to_cpu(checkpoint.tensors), metadata=metadata)
     path = folder / f"step-{step:09d}-{_digest(content)}.safetensors"
-    write_whole(path, content)
+    write_atomic(path, content)
     others = [old for old in list_checkpoints(folder) if old != path]
-    again = [old for old in others if old.name.startswith(f"step-{step:09d}-")]
-    older = [old for old in others if old not in again]
-    for old in (*again, *older[keep - 1 :]):
+    same_step = [old for old in others if old.name.startswith(f"step-{step:09d}-")]
+    older = [old for old in others if old not in same_step]
+    for old in (*same_step, *older[keep - 1 :]):
         remove(old)
-    remove_unfinished(folder)
+    remove_part_files(folder)
     return path
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
     """Checkpoints, newest first."""
-    found = (p for p in folder.glob("step-*") if NAME.fullmatch(p.name) and p.is_file())
+    found = (p for p in folder.glob("step-*") if CHECKPOINT_NAME.fullmatch(p.name) and p.is_file())
     return sorted(found, reverse=True)
 
 
@@ -84,7 +84,7 @@ def read_progress(folder: Path) -> list[Progress]:
     for path in list_checkpoints(folder):
         gone = FileNotFoundError  # whoever trains there has newer ones by now
         with suppress(SafetensorError, gone), safe_open(path, framework="pt") as file:
-            found.append(_progress(path, file.metadata()))
+            found.append(_parse_progress(path, file.metadata()))
     return found
 
 
@@ -93,7 +93,7 @@ def last_progress(folder: Path) -> Progress | None:
     return next(iter(read_progress(folder / "checkpoints")), None)
 
 
-def _progress(path: Path, metadata: Mapping[str, str] | None) -> Progress:
+def _parse_progress(path: Path, metadata: Mapping[str, str] | None) -> Progress:
     """Where a whole checkpoint says that its run stands."""
     try:
         return Progress.read(parse_json((metadata or {}).get("progress", "")))
@@ -104,38 +104,38 @@ def _progress(path: Path, metadata: Mapping[str, str] | None) -> Progress:
         ) from None
 
 
-class Found(NamedTuple):
+class FoundCheckpoint(NamedTuple):
     """The newest whole checkpoint, and the damaged ones that were passed over."""
 
     checkpoint: Checkpoint | None
     damaged: list[Path]
 
 
-def find_checkpoint(folder: Path) -> Found:
+def find_checkpoint(folder: Path) -> FoundCheckpoint:
     """Read the newest checkpoint that is whole."""
     damaged: list[Path] = []
     for path in list_checkpoints(folder):
-        if not is_whole(path):
+        if not digest_matches(path):
             damaged.append(path)
             continue
         try:
             with safe_open(path, framework="pt") as file:
-                progress = _progress(path, file.metadata())
+                progress = _parse_progress(path, file.metadata())
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         except SafetensorError:  # the name is of what it holds, which is no checkpoint
             damaged.append(path)
             continue
-        return Found(Checkpoint(tensors, progress), damaged)
-    return Found(None, damaged)
+        return FoundCheckpoint(Checkpoint(tensors, progress), damaged)
+    return FoundCheckpoint(None, damaged)
 
 
-def is_whole(checkpoint: Path) -> bool:
+def digest_matches(checkpoint: Path) -> bool:
     """Whether a checkpoint holds what its name says."""
-    match = NAME.fullmatch(checkpoint.name)
+    match = CHECKPOINT_NAME.fullmatch(checkpoint.name)
     return match is not None and _digest(checkpoint.read_bytes()) == match.group(2)
 
 
-def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _to_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}
 
 

@@ -12,38 +12,38 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.kernels.loss import smoothed_slopes_
-from regard.models.contracts import Projection
+from regard.kernels.cross_entropy import cross_entropy_and_grad_
+from regard.models.contracts import OutputProjection
 
-CELLS = {"cpu": 1 << 22}
+CHUNK_LOGITS = {"cpu": 1 << 22}
 """Logits of a chunk: on a CPU as many as its caches hold."""
-MANY_CELLS = 1 << 28
+CHUNK_LOGITS_ON_GPU = 1 << 28
 """Logits of a chunk elsewhere: enough to keep any device busy, as few as half a gigabyte holds."""
-EVEN = 128
+ROW_MULTIPLE = 128
 """Chunks of more rows have a multiple of so many, as the tiles of a GPU's products do."""
 
 
-class ChunkedLoss(NamedTuple):
+class ChunkedLosses(NamedTuple):
     """Sums over all rows."""
 
-    minimised: Tensor  # ()
-    surprise: Tensor  # () negative log-likelihood in nats, which has no slopes
+    loss: Tensor  # ()
+    nll: Tensor  # () negative log-likelihood in nats, which has no slopes
 
 
 def chunked_loss(
-    features: Tensor, output: Projection, labels: Tensor, smoothing: float
-) -> ChunkedLoss:
+    features: Tensor, output: OutputProjection, labels: Tensor, smoothing: float
+) -> ChunkedLosses:
     """`smoothed_cross_entropy` of the logits that `output` makes of `features` (M, D).
 
     The logits are made in autocast's precision where there is one; their slopes are added up in
     float32.
     """
-    given = (features, output.weight, output.bias)
-    wanted = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given)
-    return ChunkedLoss(*_Chunks.apply(*given, labels, smoothing, wanted))  # type: ignore[no-untyped-call]
+    inputs = (features, output.weight, output.bias)
+    need_grad = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
+    return ChunkedLosses(*_ChunkedCrossEntropy.apply(*inputs, labels, smoothing, need_grad))  # type: ignore[no-untyped-call]
 
 
-class _Chunks(torch.autograd.Function):
+class _ChunkedCrossEntropy(torch.autograd.Function):
     """Features (M, D), weight (V, D), bias (V,) -> what is minimised, and the surprise."""
 
     @staticmethod
@@ -54,47 +54,53 @@ class _Chunks(torch.autograd.Function):
         bias: Tensor | None,
         labels: Tensor,
         smoothing: float,
-        wanted: bool,
+        need_grad: bool,
     ) -> tuple[Tensor, Tensor]:
         kind = features.device.type
         if torch.is_autocast_enabled(kind):
             dtype = torch.get_autocast_dtype(kind)
         else:
             dtype = torch.promote_types(features.dtype, weight.dtype)
-        precise = torch.promote_types(dtype, torch.float32)
-        matrix, shift = weight.to(dtype), None if bias is None else bias.to(dtype)
-        of_features = torch.empty_like(features, dtype=dtype) if wanted else None
-        of_weight: Tensor | None = None
-        of_bias = torch.zeros_like(bias, dtype=precise) if wanted and bias is not None else None
-        totals = features.new_zeros(2, dtype=precise)
-        size = max(1, CELLS.get(kind, MANY_CELLS) // len(weight))
-        size = size - size % EVEN if size > EVEN else size
+        sum_dtype = torch.promote_types(dtype, torch.float32)
+        cast_weight, cast_bias = weight.to(dtype), None if bias is None else bias.to(dtype)
+        features_grad = torch.empty_like(features, dtype=dtype) if need_grad else None
+        weight_grad: Tensor | None = None
+        bias_grad = (
+            torch.zeros_like(bias, dtype=sum_dtype) if need_grad and bias is not None else None
+        )
+        totals = features.new_zeros(2, dtype=sum_dtype)
+        chunk_rows = max(1, CHUNK_LOGITS.get(kind, CHUNK_LOGITS_ON_GPU) // len(weight))
+        chunk_rows = (
+            chunk_rows - chunk_rows % ROW_MULTIPLE if chunk_rows > ROW_MULTIPLE else chunk_rows
+        )
         with torch.autocast(kind, enabled=False):
-            for first in range(0, len(labels), size):
-                rows = slice(first, first + size)
+            for first in range(0, len(labels), chunk_rows):
+                rows = slice(first, first + chunk_rows)
                 x = features[rows].to(dtype)  # (R, D)
-                slopes = F.linear(x, matrix, shift)  # (R, V): logits, as yet
-                costs = smoothed_slopes_(slopes, labels[rows], smoothing)
-                totals += torch.stack([costs.minimised.sum(), costs.surprise.sum()])
-                if of_features is not None:
-                    torch.mm(slopes, matrix, out=of_features[rows])
-                    part = slopes.mT @ x  # (V, D)
-                    of_weight = part.to(precise) if of_weight is None else of_weight.add_(part)
-                if of_bias is not None:
-                    of_bias += slopes.sum(0, dtype=precise)
-        if wanted and of_weight is None:  # there was no row
-            of_weight = torch.zeros_like(weight, dtype=precise)
-        ctx.save_for_backward(of_features, of_weight, of_bias)
+                grads = F.linear(x, cast_weight, cast_bias)  # (R, V): logits, as yet
+                losses = cross_entropy_and_grad_(grads, labels[rows], smoothing)
+                totals += torch.stack([losses.loss.sum(), losses.nll.sum()])
+                if features_grad is not None:
+                    torch.mm(grads, cast_weight, out=features_grad[rows])
+                    part = grads.mT @ x  # (V, D)
+                    weight_grad = (
+                        part.to(sum_dtype) if weight_grad is None else weight_grad.add_(part)
+                    )
+                if bias_grad is not None:
+                    bias_grad += grads.sum(0, dtype=sum_dtype)
+        if need_grad and weight_grad is None:  # there was no row
+            weight_grad = torch.zeros_like(weight, dtype=sum_dtype)
+        ctx.save_for_backward(features_grad, weight_grad, bias_grad)
         ctx.dtypes = features.dtype, weight.dtype, None if bias is None else bias.dtype
-        minimised, surprise = totals.unbind()
-        ctx.mark_non_differentiable(surprise)
-        return minimised, surprise
+        loss, nll = totals.unbind()
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        made = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        saved = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
         return (
-            *(None if x is None else (x * slope).to(dtype) for x, dtype in made),
+            *(None if x is None else (x * grad).to(dtype) for x, dtype in saved),
             None,
             None,
             None,

@@ -13,16 +13,14 @@ import torch
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor
 
-from regard.batching.buckets import Buckets
-from regard.batching.drawing import Position
-from regard.batching.memory import kept_memory, remember_few_shapes
-from regard.batching.stream import Placed, ahead
+from regard.atomic_io import remove
+from regard.batching.malloc_tuning import keep_freed_memory, limit_onednn_caches
+from regard.batching.prefetch import PositionedBatch, prefetch
+from regard.batching.sampler import StreamPosition
+from regard.batching.shape_buckets import ShapeBuckets
 from regard.errors import RunError, TrainingError
-from regard.files import remove
 from regard.models.contracts import AnyModel
-from regard.settings import Reach, Settings
-from regard.training.average import MovingAverage, average_weights
-from regard.training.captured import CapturedStep, graphs_on
+from regard.settings import NumPositions, Settings
 from regard.training.checkpoints import (
     Checkpoint,
     find_checkpoint,
@@ -31,8 +29,9 @@ from regard.training.checkpoints import (
     save_checkpoint,
     save_weights,
 )
-from regard.training.expert_use import ExpertUse
-from regard.training.metrics import Metrics, read_metrics
+from regard.training.expert_load import ExpertLoad
+from regard.training.gpu.cuda_graph_step import CudaGraphStep, cuda_graphs_on
+from regard.training.metric_log import MetricLog, read_metrics
 from regard.training.optimizer import (
     OptimizerSettings,
     ScheduleSettings,
@@ -41,15 +40,16 @@ from regard.training.optimizer import (
 )
 from regard.training.precision import PrecisionName, resolve_precision
 from regard.training.progress import Progress
-from regard.training.step import Learning, LossOf, PlainStep, Step
-from regard.training.validated_weights import kept_weights, whole_weights
+from regard.training.step import EagerStep, LossFn, StepContext, TrainingStep
+from regard.training.validated_weights import intact_weights, validated_weights_path
+from regard.training.weight_average import MovingAverage, average_weights
 
-BEFORE = -1
+BEFORE_FIRST_STEP = -1
 """A step before the first."""
-DIVERGED = 700.0
+DIVERGED_LOSS = 700.0
 """Nats a token from which on training has diverged, and the perplexity is no finite number: a
 uniform guess among a million tokens has 14."""
-AHEAD = 16
+PREFETCH_DEPTH = 16
 """Batches prepared before they are needed."""
 
 
@@ -77,7 +77,7 @@ class TrainingSettings(Settings):
     """Positions in a batch: pairs times the longer side, padding included."""
     accumulate: PositiveInt = 1
     """Batches whose gradients are summed into one step."""
-    max_tokens: Reach = 256
+    max_tokens: NumPositions = 256
     """Pairs with a side of more tokens are left out of training, and counted."""
     label_smoothing: float = Field(default=0.1, ge=0, lt=1)
     """Share of each label that goes to all tokens of the vocabulary alike."""
@@ -127,17 +127,17 @@ class Reporter(Protocol):
     def noted(self, message: str) -> None: ...
 
 
-BatchesFrom = Callable[[Position], Iterator[Placed]]
+BatchesFrom = Callable[[StreamPosition], Iterator[PositionedBatch]]
 Validate = Callable[[AnyModel], Mapping[str, float]]
-StopAsked = Callable[[], bool]
+StopRequested = Callable[[], bool]
 
 
-class Task(NamedTuple):
+class TrainingTask(NamedTuple):
     """What is to be learned."""
 
     batches: BatchesFrom
     """Streams what is learned from, from a position on."""
-    loss: LossOf
+    loss: LossFn
     """How wrong a model is."""
     validate: Validate
     """Scores a model in evaluation mode."""
@@ -145,14 +145,14 @@ class Task(NamedTuple):
 
 def fit(
     model: AnyModel,
-    task: Task,
+    task: TrainingTask,
     settings: TrainingSettings,
     *,
     folder: Path,
     width: int,
     reporter: Reporter,
-    stop_asked: StopAsked,
-    score_first: bool = False,
+    stop_requested: StopRequested,
+    validate_first: bool = False,
 ) -> Progress:
     """Train `model` in `folder`, from its newest checkpoint if there is one.
 
@@ -163,14 +163,14 @@ def fit(
     """
     training = _Training(model, task, settings, folder, width=width, reporter=reporter)
     training.resume()
-    stream = ahead(task.batches(training.progress.position), AHEAD)
-    with closing(stream), kept_memory():
-        if score_first:
-            training.score_first()
+    stream = prefetch(task.batches(training.progress.position), PREFETCH_DEPTH)
+    with closing(stream), keep_freed_memory():
+        if validate_first:
+            training.validate_first()
         while not training.done():
             training.update(stream)
             training.after_update()
-            if stop_asked():
+            if stop_requested():
                 training.save()
                 break
         else:
@@ -178,7 +178,7 @@ def fit(
     return training.progress
 
 
-def is_over(progress: Progress, settings: TrainingSettings) -> bool:
+def is_finished(progress: Progress, settings: TrainingSettings) -> bool:
     """Whether there is nothing left to train: no steps, or no patience."""
     patience = settings.validation.patience
     gave_up = patience is not None and progress.stale >= patience
@@ -191,7 +191,7 @@ class _Training:
     def __init__(
         self,
         model: AnyModel,
-        task: Task,
+        task: TrainingTask,
         settings: TrainingSettings,
         folder: Path,
         *,
@@ -205,38 +205,38 @@ class _Training:
         self.reporter = reporter
         self.progress = Progress(threads=torch.get_num_threads(), precision=self.precision)
         self.optimizer = build_optimizer(model, settings.optimizer)
-        self.moving = (
+        self.ema = (
             MovingAverage(list(self.parameters.values()), settings.moving_average)
             if settings.moving_average
             else None
         )
         self.validate = task.validate
-        self.metrics: Metrics
-        self.clock, self.logged_at, self.tokens = time.perf_counter(), 0.0, 0
+        self.metrics: MetricLog
+        self.last_time, self.logged_at, self.tokens = time.perf_counter(), 0.0, 0
         self.totals = torch.zeros(2, device=self.device, dtype=torch.float64)
-        self.expert_use = ExpertUse()
+        self.expert_load = ExpertLoad()
         self.step = self._build_step(task.loss)
 
-    def _build_step(self, loss: LossOf) -> Step:
+    def _build_step(self, loss: LossFn) -> TrainingStep:
         s, halves = self.settings, self.precision == "bfloat16"
         if halves and self.device.type == "cpu":
-            remember_few_shapes()
-        learning = Learning(
+            limit_onednn_caches()
+        context = StepContext(
             self.model,
             torch.compile(loss, dynamic=True) if s.compile else loss,
             self.optimizer,
-            self.moving,
+            self.ema,
             self.totals,
-            self.expert_use,
+            self.expert_load,
             s.optimizer.clip_norm,
             # No method of this: in a circle it would outlive its run, and hold its files open.
             partial(torch.autocast, self.device.type, torch.bfloat16, enabled=halves),
         )
         capture = self.device.type == "cuda" and not s.compile if s.capture == "auto" else s.capture
         if not capture:
-            return PlainStep(learning)
-        buckets = Buckets(s.batch_tokens, self.model.packs, self.model.limit)
-        return CapturedStep(learning, buckets, graphs_on(self.device), self.reporter.noted)
+            return EagerStep(context)
+        buckets = ShapeBuckets(s.batch_tokens, self.model.supports_packing, self.model.limit)
+        return CudaGraphStep(context, buckets, cuda_graphs_on(self.device), self.reporter.noted)
 
     # -- going on ---------------------------------------------------------------------------
 
@@ -245,17 +245,19 @@ class _Training:
         found = find_checkpoint(self.folder / "checkpoints")
         for path in found.damaged:
             self.reporter.noted(f"{path} is damaged; the checkpoint before it is used, if any")
-        last = BEFORE
+        last = BEFORE_FIRST_STEP
         if found.checkpoint is not None:
             self._restore(found.checkpoint)
             last = self.progress.step
         elif found.damaged or any(read_metrics(self.folder / "metrics.jsonl")):
             lost = "all checkpoints are damaged" if found.damaged else "there are no checkpoints"
             self.reporter.noted(f"{self.folder}: {lost}: training starts over, from step 0")
-        self.metrics = Metrics(self.folder, last)
+        self.metrics = MetricLog(self.folder, last)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        self.progress, notes = checkpoint.progress.here(torch.get_num_threads(), self.precision)
+        self.progress, notes = checkpoint.progress.resumed_with(
+            torch.get_num_threads(), self.precision
+        )
         for note in notes:
             self.reporter.noted(note)
         if (self.device.type == "cuda") != ("rng.cuda" in checkpoint.tensors):
@@ -277,7 +279,7 @@ class _Training:
         with torch.no_grad():
             for name, parameter in self.parameters.items():
                 parameter.copy_(tensors[f"model.{name}"])
-            for shadow, name in zip(self._shadow(), self.parameters, strict=False):
+            for shadow, name in zip(self._ema_tensors(), self.parameters, strict=False):
                 shadow.copy_(tensors[f"moving.{name}"])
         for name, parameter in self.parameters.items():
             if f"step.{name}" in tensors:  # none yet for a parameter that never had a gradient
@@ -291,7 +293,7 @@ class _Training:
 
     def _tensors(self) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = {f"model.{name}": p for name, p in self.parameters.items()}
-        for shadow, name in zip(self._shadow(), self.parameters, strict=False):
+        for shadow, name in zip(self._ema_tensors(), self.parameters, strict=False):
             tensors[f"moving.{name}"] = shadow
         for name, parameter in self.parameters.items():
             for kind, tensor in self.optimizer.state[parameter].items():
@@ -301,22 +303,22 @@ class _Training:
             tensors["rng.cuda"] = torch.cuda.get_rng_state(self.device)
         return tensors
 
-    def _shadow(self) -> list[Tensor]:
-        return self.moving.shadow if self.moving else []
+    def _ema_tensors(self) -> list[Tensor]:
+        return self.ema.shadow if self.ema else []
 
     # -- one step ---------------------------------------------------------------------------
 
     def done(self) -> bool:
-        return is_over(self.progress, self.settings)
+        return is_finished(self.progress, self.settings)
 
-    def update(self, stream: Iterator[Placed]) -> None:
+    def update(self, stream: Iterator[PositionedBatch]) -> None:
         """One step of the optimizer, over `accumulate` batches."""
         self.model.train()
-        placed = [next(stream) for _ in range(self.settings.accumulate)]
-        batches, step = [one.batch for one in placed], self.progress.step + 1
-        self.step(batches, rate=self._learning_rate(step), step=step)
+        positioned = [next(stream) for _ in range(self.settings.accumulate)]
+        batches, step = [one.batch for one in positioned], self.progress.step + 1
+        self.step(batches, lr=self._learning_rate(step), step=step)
         self.tokens += sum(batch.num_tokens for batch in batches)
-        self.progress = replace(self.progress, step=step, position=placed[-1].after)
+        self.progress = replace(self.progress, step=step, position=positioned[-1].next_position)
 
     def _learning_rate(self, step: int) -> float:
         s = self.settings
@@ -324,7 +326,7 @@ class _Training:
             step, s.optimizer.learning_rate, s.schedule, width=self.width, steps=s.steps
         )
 
-    def score_first(self) -> None:
+    def validate_first(self) -> None:
         """Validate the weights of step 0, unless they have been left behind."""
         if self.progress.step == 0:
             self._validate()
@@ -344,14 +346,14 @@ class _Training:
     def _log(self) -> None:
         self._check_finite()
         self._add_time()
-        minimised, surprise = (self.totals / self.tokens).tolist()
+        loss, nll = (self.totals / self.tokens).tolist()
         numbers = {
-            "loss": minimised,
-            "perplexity": math.exp(min(surprise, 700)),
+            "loss": loss,
+            "perplexity": math.exp(min(nll, 700)),
             "learning_rate": self._learning_rate(self.progress.step),
             "tokens_per_second": self.tokens / (self.progress.seconds - self.logged_at),
             "epoch": self.progress.position.epoch,
-            **self.expert_use.take(),
+            **self.expert_load.pop_metrics(),
         }
         self.logged_at = self.progress.seconds
         self.metrics.add("train", self.progress.step, numbers)
@@ -361,23 +363,25 @@ class _Training:
 
     def _add_time(self) -> None:
         now = time.perf_counter()
-        self.progress = replace(self.progress, seconds=self.progress.seconds + now - self.clock)
-        self.clock = now
+        self.progress = replace(self.progress, seconds=self.progress.seconds + now - self.last_time)
+        self.last_time = now
 
     def _check_finite(self) -> None:
         """Stop before a loss or a weight that is not a number gets into a file."""
         weights = torch.stack([p.detach().sum() for p in self.parameters.values()])
         if not (self.totals.isfinite().all() and weights.isfinite().all()):
-            raise self._diverged("the loss is not a number")
+            raise self._divergence_error("the loss is not a number")
 
-    def _check_valid(self, numbers: Mapping[str, float]) -> None:
+    def _check_diverged(self, numbers: Mapping[str, float]) -> None:
         """Stop before the weights of a training that has diverged become the best."""
         if not all(map(math.isfinite, numbers.values())):
-            raise self._diverged("the loss on the validation pairs is not a number")
-        if (loss := numbers.get("loss", 0.0)) > DIVERGED:
-            raise self._diverged(f"the loss on the validation pairs is {loss:.4g} nats a token")
+            raise self._divergence_error("the loss on the validation pairs is not a number")
+        if (loss := numbers.get("loss", 0.0)) > DIVERGED_LOSS:
+            raise self._divergence_error(
+                f"the loss on the validation pairs is {loss:.4g} nats a token"
+            )
 
-    def _diverged(self, what: str) -> TrainingError:
+    def _divergence_error(self, what: str) -> TrainingError:
         return TrainingError(
             f"step {self.progress.step}: {what}: training has diverged. Checkpoints before it are "
             "whole. Try a lower training.optimizer.learning_rate, a longer "
@@ -393,36 +397,36 @@ class _Training:
         with self._validated_weights():
             self.model.eval()
             numbers = self.validate(self.model)
-            self._check_valid(numbers)
-            value = self._value(numbers)
+            self._check_diverged(numbers)
+            value = self._selection_score(numbers)
             new_best = not self.progress.best or value > self.progress.best[0][0]
             ranked = sorted([*self.progress.best, (value, step)], key=lambda one: (-one[0], one[1]))
             kept = tuple(ranked[: self.settings.average])
             if (value, step) in kept:
-                save_weights(kept_weights(self.folder, step), self.model.state_dict())
+                save_weights(validated_weights_path(self.folder, step), self.model.state_dict())
             if new_best:
                 save_weights(self.folder / "model.safetensors", self.model.state_dict())
         stale = 0 if new_best else self.progress.stale + 1
         self.progress = replace(self.progress, best=kept, validated=step, stale=stale)
         self.metrics.add("valid", step, numbers)
         self.reporter.validated(step, numbers, best=new_best)
-        self.clock = time.perf_counter()
+        self.last_time = time.perf_counter()
 
     def _validated_weights(self) -> AbstractContextManager[None]:
         """The moving average in the place of the weights, if there is one."""
-        return self._lent(self.moving.shadow) if self.moving else nullcontext()
+        return self._swapped_weights(self.ema.shadow) if self.ema else nullcontext()
 
     @contextmanager
-    def _lent(self, values: list[Tensor]) -> Iterator[None]:
+    def _swapped_weights(self, values: list[Tensor]) -> Iterator[None]:
         """Other values in the place of the weights, for as long as it takes."""
         own = [p.detach().clone() for p in self.parameters.values()]
-        self._put(values)
+        self._copy_weights(values)
         try:
             yield
         finally:
-            self._put(own)
+            self._copy_weights(own)
 
-    def _put(self, values: list[Tensor]) -> None:
+    def _copy_weights(self, values: list[Tensor]) -> None:
         with torch.no_grad():
             for parameter, value in zip(self.parameters.values(), values, strict=True):
                 parameter.copy_(value)
@@ -453,8 +457,9 @@ class _Training:
         weights = self.folder / "weights"
         with self._validated_weights():
             save_weights(weights / "last.safetensors", self.model.state_dict())
-        kept = whole_weights(
-            [kept_weights(self.folder, step) for _, step in self.progress.best], self.reporter.noted
+        kept = intact_weights(
+            [validated_weights_path(self.folder, step) for _, step in self.progress.best],
+            self.reporter.noted,
         )
         if not kept:
             self.reporter.noted("none of the best weights is left; the last ones are used")
@@ -462,17 +467,17 @@ class _Training:
         best, average = load_weights(kept[0]), average_weights(kept)
         save_weights(weights / "best.safetensors", best)
         save_weights(weights / "average.safetensors", average)
-        used = average if len(kept) == 1 or self._helps(average) else best
+        used = average if len(kept) == 1 or self._average_is_no_worse(average) else best
         save_weights(self.folder / "model.safetensors", used)
 
-    def _helps(self, average: Mapping[str, Tensor]) -> bool:
+    def _average_is_no_worse(self, average: Mapping[str, Tensor]) -> bool:
         """Whether averaged weights score no worse than the best: early ones may spoil them."""
-        with self._lent([average[name] for name in self.parameters]):
+        with self._swapped_weights([average[name] for name in self.parameters]):
             self.model.eval()
             numbers = self.validate(self.model)
-        self._check_valid(numbers)
+        self._check_diverged(numbers)
         self.metrics.add("average", self.progress.step, numbers)
-        value, best = self._value(numbers), self.progress.best[0][0]
+        value, best = self._selection_score(numbers), self.progress.best[0][0]
         by, helps = self.settings.validation.by, value >= best
         chosen = "the average" if helps else "the best"
         self.reporter.noted(
@@ -481,7 +486,7 @@ class _Training:
         )
         return helps
 
-    def _value(self, numbers: Mapping[str, float]) -> float:
+    def _selection_score(self, numbers: Mapping[str, float]) -> float:
         """What the validation is judged by: the higher the better."""
         by = self.settings.validation.by
         return -numbers["loss"] if by == "loss" else numbers[by]

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.kernels.loss import IGNORED
+from regard.kernels.cross_entropy import IGNORE_INDEX
 from regard.models.contracts import AnyModel
 from regard.training.chunked_loss import chunked_loss
 from regard.types import Batch, Routing
@@ -15,8 +15,8 @@ from regard.types import Batch, Routing
 class Loss(NamedTuple):
     """Sums over the target tokens of a batch."""
 
-    minimised: Tensor  # ()
-    surprise: Tensor  # () negative log-likelihood in nats: its mean is the log of the perplexity
+    loss: Tensor  # ()
+    nll: Tensor  # () negative log-likelihood in nats: its mean is the log of the perplexity
     routings: tuple[Routing, ...] = ()
     """How the model's layers of experts shared out the tokens."""
 
@@ -28,14 +28,14 @@ def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> 
     IGNORED counts for nothing.
     """
     logp = F.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
-    surprise = F.nll_loss(logp, labels, reduction="sum")
+    nll = F.nll_loss(logp, labels, reduction="sum")
     if smoothing == 0:
-        return Loss(surprise, surprise.detach())
-    uniform = -(logp.mean(-1) * (labels != IGNORED)).sum()
-    return Loss((1 - smoothing) * surprise + smoothing * uniform, surprise.detach())
+        return Loss(nll, nll.detach())
+    uniform = -(logp.mean(-1) * (labels != IGNORE_INDEX)).sum()
+    return Loss((1 - smoothing) * nll + smoothing * uniform, nll.detach())
 
 
-def disagreement(one: Tensor, other: Tensor, labels: Tensor) -> Tensor:
+def symmetric_kl(one: Tensor, other: Tensor, labels: Tensor) -> Tensor:
     """The mean of both Kullback-Leibler divergences of two softmaxes (M, V), summed over M: ().
 
     A row whose label (M,) is IGNORED counts for nothing.
@@ -43,7 +43,7 @@ def disagreement(one: Tensor, other: Tensor, labels: Tensor) -> Tensor:
     precise = torch.promote_types(one.dtype, torch.float32)
     p, q = (F.log_softmax(logits, -1, dtype=precise) for logits in (one, other))
     gaps = (p.exp() - q.exp()) * (p - q)  # (M, V)
-    return gaps.masked_fill((labels == IGNORED)[:, None], 0.0).sum() / 2
+    return gaps.masked_fill((labels == IGNORE_INDEX)[:, None], 0.0).sum() / 2
 
 
 def batch_loss(
@@ -56,17 +56,17 @@ def batch_loss(
     they have L₁ + L₂ + α D, this is the half of it, so that a token weighs what it does without.
     """
     copies = 2 if consistency else 1
-    seen = batch.twice() if consistency else batch
-    features, routings = model.teach(seen)  # (copies * M, D)
+    inputs = batch.duplicated() if consistency else batch
+    features, routings = model.training_features(inputs)  # (copies * M, D)
     compiled = torch.compiler.is_compiling()  # then the compiler decides what is kept
     output = None if consistency or compiled else model.output_layer()
     if output is not None:
-        minimised, surprise = chunked_loss(features, output, seen.labels, smoothing)
+        loss, nll = chunked_loss(features, output, inputs.labels, smoothing)
     else:
         logits = model.logits(features)  # (copies * M, V)
-        minimised, surprise, _ = smoothed_cross_entropy(logits, seen.labels, smoothing)
+        loss, nll, _ = smoothed_cross_entropy(logits, inputs.labels, smoothing)
         if consistency:
             one, other = logits.chunk(2)  # (M, V) each
-            minimised = minimised + consistency * disagreement(one, other, batch.labels)
-    minimised = minimised / copies + batch.num_tokens * sum(one.imbalance for one in routings)
-    return Loss(minimised, surprise / copies, routings)
+            loss = loss + consistency * symmetric_kl(one, other, batch.labels)
+    loss = loss / copies + batch.num_tokens * sum(one.balance_loss for one in routings)
+    return Loss(loss, nll / copies, routings)

@@ -58,14 +58,16 @@ def learning_rate(
         case "paper" | "inverse_sqrt":
             return peak * rise * math.sqrt(warmup / max(step, warmup))
         case "cosine":
-            gone = min(1.0, max(0, step - warmup) / max(1, steps - warmup))
-            return peak * rise * (schedule.floor + (1 - schedule.floor) * _half_cosine(gone))
+            fraction_done = min(1.0, max(0, step - warmup) / max(1, steps - warmup))
+            return (
+                peak * rise * (schedule.floor + (1 - schedule.floor) * _half_cosine(fraction_done))
+            )
         case "constant":
             return peak * rise
 
 
-def _half_cosine(gone: float) -> float:
-    return (1 + math.cos(math.pi * gone)) / 2
+def _half_cosine(fraction_done: float) -> float:
+    return (1 + math.cos(math.pi * fraction_done)) / 2
 
 
 def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.optim.Optimizer:

@@ -11,11 +11,11 @@ PrecisionName = Literal["auto", "float32", "bfloat16"]
 def resolve_precision(name: PrecisionName, device: torch.device) -> Precision:
     """The precision called `name`; "auto" is bfloat16 where `device` multiplies faster in it."""
     if name == "auto":
-        return "bfloat16" if _is_quick_in_bfloat16(device) else "float32"
+        return "bfloat16" if _has_fast_bfloat16(device) else "float32"
     return name
 
 
-def _is_quick_in_bfloat16(device: torch.device) -> bool:
+def _has_fast_bfloat16(device: torch.device) -> bool:
     """Whether there are instructions for it, so that it need not be emulated."""
     match device.type:
         case "cuda":

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from pydantic import ConfigDict, NonNegativeInt, TypeAdapter
 
-from regard.batching.drawing import Position
+from regard.batching.sampler import StreamPosition
 
-START = Position(0, 0)
+START = StreamPosition(0, 0)
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Progress:
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     step: NonNegativeInt = 0
-    position: Position = START
+    position: StreamPosition = START
     best: tuple[tuple[float, int], ...] = ()
     """Value (the higher the better) and step of the best validated weights, best first."""
     validated: NonNegativeInt = 0
@@ -44,7 +44,7 @@ class Progress:
     def write(self) -> dict[str, Any]:
         return {**self.__dict__, "position": list(self.position), "best": list(self.best)}
 
-    def here(self, threads: int, precision: str) -> "Taken":
+    def resumed_with(self, threads: int, precision: str) -> "ResumedProgress":
         """The same, taken up where sums and products are these."""
         notes = []
         if self.threads != threads:
@@ -57,13 +57,13 @@ class Progress:
                 f"begun in {self.precision}, resumed in {precision}: the weights will differ from "
                 "an unbroken run's; training.precision says which to use"
             )
-        return Taken(replace(self, threads=threads, precision=precision), tuple(notes))
+        return ResumedProgress(replace(self, threads=threads, precision=precision), tuple(notes))
 
 
 PROGRESS = TypeAdapter(Progress)
 
 
-class Taken(NamedTuple):
+class ResumedProgress(NamedTuple):
     """A progress taken up again."""
 
     progress: Progress

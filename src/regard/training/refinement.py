@@ -13,7 +13,7 @@ from regard.batching.collate import pad
 from regard.models.contracts import AnyModel
 from regard.nouns import Hypothesis
 from regard.settings import Settings
-from regard.text.special import BOS, EOS, PAD
+from regard.text.special_tokens import BOS, EOS, PAD
 from regard.training.loss import Loss
 from regard.types import Batch, Memory, Routing
 
@@ -48,15 +48,15 @@ class RefinementSettings(Settings):
     """Stop after so many validations in a row without a new best; null never stops early."""
 
 
-Draw = Callable[[AnyModel, Memory, Tensor], Sequence[Sequence[Hypothesis]]]
+SampleFn = Callable[[AnyModel, Memory, Tensor], Sequence[Sequence[Hypothesis]]]
 """A model, its memory of B sources, the tokens (B,) of their references, EOS counted -> N answers
 to each source, drawn from all that the model may say: anything but PAD and BOS."""
 
-Reward = Callable[[Sequence[int], Sequence[Sequence[int]]], Sequence[float]]
+RewardFn = Callable[[Sequence[int], Sequence[Sequence[int]]], Sequence[float]]
 """A reference and some answers to the same source -> how good each answer is."""
 
 
-class Answer(NamedTuple):
+class WeightedSample(NamedTuple):
     """An answer to a sentence of a batch, and what the logarithm of its probability weighs."""
 
     sentence: int
@@ -65,15 +65,15 @@ class Answer(NamedTuple):
     weight: float
 
 
-class Weighed(NamedTuple):
+class WeightedSamples(NamedTuple):
     """What a batch is to learn from."""
 
-    answers: list[Answer]  # of all sentences: their references, then what else was drawn
+    answers: list[WeightedSample]  # of all sentences: their references, then what else was drawn
     reward: float  # the samples' mean, summed over the sentences
 
 
 def refinement_loss(
-    model: AnyModel, batch: Batch, *, draw: Draw, reward: Reward, likelihood: float
+    model: AnyModel, batch: Batch, *, draw: SampleFn, reward: RewardFn, likelihood: float
 ) -> Loss:
     """Minus the paper's mixed objective (equation 9), summed over the pairs of a batch.
 
@@ -91,35 +91,35 @@ def refinement_loss(
     try:
         memory = model.encode(batch.source)
         lengths = batch.target.mask.sum(1)  # (B,) BOS in the place of EOS
-        drawn = draw(model, memory, lengths)
+        samples_of_batch = draw(model, memory, lengths)
         padded = zip(batch.target.ids.tolist(), lengths.tolist(), strict=True)
         references = [tuple(ids[1:length]) for ids, length in padded]
-        answers, mean = weigh(drawn, references, reward, likelihood)
-        read = _read(model, memory, answers)
+        answers, mean = weight_samples(samples_of_batch, references, reward, likelihood)
+        scored = _token_log_probs(model, memory, answers)
     finally:
         model.train(was_training)
-    estimate = (read.weights * read.log_probs).sum()
-    surprise = -read.log_probs[: batch.num_tokens].detach().sum()  # the references come first
-    routings = memory.routings + read.routings
-    imbalance = batch.num_tokens * sum(one.imbalance for one in routings)
-    minimised = estimate.detach() - estimate + likelihood * (surprise + imbalance) - mean
-    return Loss(minimised, surprise, routings)
+    estimate = (scored.weights * scored.log_probs).sum()
+    nll = -scored.log_probs[: batch.num_tokens].detach().sum()  # the references come first
+    routings = memory.routings + scored.routings
+    balance_loss = batch.num_tokens * sum(one.balance_loss for one in routings)
+    loss = estimate.detach() - estimate + likelihood * (nll + balance_loss) - mean
+    return Loss(loss, nll, routings)
 
 
-def weigh(
-    drawn: Sequence[Sequence[Hypothesis]],
+def weight_samples(
+    samples_of_batch: Sequence[Sequence[Hypothesis]],
     references: Sequence[tuple[int, ...]],
-    reward: Reward,
+    reward: RewardFn,
     likelihood: float,
-) -> Weighed:
+) -> WeightedSamples:
     """What the log-probability of each answer weighs, so that their sum has the right gradient.
 
     Of N samples Y_n of a sentence with mean reward r̄, each weighs (r(Y_n) - r̄) / (N - 1), and the
     reference α. The paper subtracts the mean as well; to divide by N - 1, not N, makes up for each
     sample's own part in it: the estimate is then unbiased (Kool, van Hoof and Welling 2019).
     """
-    first, others, total = [], [], 0.0
-    for sentence, (samples, reference) in enumerate(zip(drawn, references, strict=True)):
+    first, drawn_samples, total = [], [], 0.0
+    for sentence, (samples, reference) in enumerate(zip(samples_of_batch, references, strict=True)):
         counts = Counter((one.tokens, one.finished) for one in samples)
         rewards = reward(reference, [tokens for tokens, _ in counts])
         mean = sum(n * r for n, r in zip(counts.values(), rewards, strict=True)) / len(samples)
@@ -129,13 +129,15 @@ def weigh(
             for (answer, n), r in zip(counts.items(), rewards, strict=True)
             if min(rewards) < max(rewards)  # where all earn the same there is nothing to learn
         }
-        both = likelihood + weights.pop((reference, True), 0.0)
-        first.append(Answer(sentence, reference, True, both))
-        others += [Answer(sentence, *answer, weight) for answer, weight in weights.items()]
-    return Weighed(first + others, total)
+        reference_weight = likelihood + weights.pop((reference, True), 0.0)
+        first.append(WeightedSample(sentence, reference, True, reference_weight))
+        drawn_samples += [
+            WeightedSample(sentence, *answer, weight) for answer, weight in weights.items()
+        ]
+    return WeightedSamples(first + drawn_samples, total)
 
 
-class _Read(NamedTuple):
+class _TokenLogProbs(NamedTuple):
     """The M tokens of all answers, in order."""
 
     log_probs: Tensor  # (M,)
@@ -143,20 +145,24 @@ class _Read(NamedTuple):
     routings: tuple[Routing, ...]
 
 
-def _read(model: AnyModel, memory: Memory, answers: Sequence[Answer]) -> _Read:
+def _token_log_probs(
+    model: AnyModel, memory: Memory, answers: Sequence[WeightedSample]
+) -> _TokenLogProbs:
     """The log-probability of each token of the answers, in their order."""
-    where = memory.states.device
+    device = memory.states.device
     # An answer that was cut short has no EOS: its last token is the last that was drawn.
     given = pad([one.tokens if one.finished else one.tokens[:-1] for one in answers], first=BOS)
     wanted = pad([(*one.tokens, EOS) if one.finished else one.tokens for one in answers])  # (R, T)
     places = given.mask.flatten().nonzero().squeeze(1)  # (M,)
     rows = places // given.ids.shape[1]  # (M,)
-    labels = wanted.ids.flatten()[places].to(where)
+    labels = wanted.ids.flatten()[places].to(device)
     weights = torch.tensor([one.weight for one in answers], dtype=torch.float64)[rows]  # (M,)
-    sentences = torch.tensor([one.sentence for one in answers]).to(where)
-    features, routings = model.decode(given.to(where), memory.rows(sentences))  # (R, T, D)
-    logits = model.logits(features.flatten(0, 1)[places.to(where)])  # (M, V)
-    precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    possible = precise.index_fill(-1, torch.tensor([PAD, BOS]).to(where), float("-inf"))
-    log_probs = -F.cross_entropy(possible, labels, reduction="none")  # (M,)
-    return _Read(log_probs, weights.to(log_probs), routings)
+    sentences = torch.tensor([one.sentence for one in answers]).to(device)
+    features, routings = model.decode(given.to(device), memory.rows(sentences))  # (R, T, D)
+    logits = model.logits(features.flatten(0, 1)[places.to(device)])  # (M, V)
+    logits_float32 = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    allowed_logits = logits_float32.index_fill(
+        -1, torch.tensor([PAD, BOS]).to(device), float("-inf")
+    )
+    log_probs = -F.cross_entropy(allowed_logits, labels, reduction="none")  # (M,)
+    return _TokenLogProbs(log_probs, weights.to(log_probs), routings)

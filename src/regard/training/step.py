@@ -8,59 +8,59 @@ import torch
 from torch import Tensor
 
 from regard.models.contracts import AnyModel
-from regard.training.average import MovingAverage
-from regard.training.expert_use import ExpertUse
+from regard.training.expert_load import ExpertLoad
 from regard.training.loss import Loss
+from regard.training.weight_average import MovingAverage
 from regard.types import Batch
 
-LossOf = Callable[[AnyModel, Batch], Loss]
+LossFn = Callable[[AnyModel, Batch], Loss]
 
 
-class Learning(NamedTuple):
+class StepContext(NamedTuple):
     """What a step works on."""
 
     model: AnyModel
-    loss: LossOf
+    loss: LossFn
     optimizer: torch.optim.Optimizer
-    moving: MovingAverage | None
+    ema: MovingAverage | None
     totals: Tensor
     """(2,) what was minimised and the surprise, summed since somebody looked."""
-    expert_use: ExpertUse
+    expert_load: ExpertLoad
     clip_norm: float
     """Gradients with a longer norm are cut to this; 0 never cuts."""
     autocast: Callable[[], AbstractContextManager[Any]]
     """What the products are computed in."""
 
 
-class Step(Protocol):
+class TrainingStep(Protocol):
     """Whoever learns from some batches."""
 
-    def __call__(self, batches: Sequence[Batch], *, rate: float, step: int) -> None:
+    def __call__(self, batches: Sequence[Batch], *, lr: float, step: int) -> None:
         """Step number `step`, from 1, with the learning rate `rate`."""
         ...
 
 
-class PlainStep:
+class EagerStep:
     """A step as it reads: on every device, for every model."""
 
-    def __init__(self, learning: Learning) -> None:
-        self.learning = learning
-        self.parameters = list(learning.model.parameters())
-        self.where = self.parameters[0].device
+    def __init__(self, context: StepContext) -> None:
+        self.context = context
+        self.parameters = list(context.model.parameters())
+        self.device = self.parameters[0].device
 
-    def __call__(self, batches: Sequence[Batch], *, rate: float, step: int) -> None:
-        it, tokens = self.learning, sum(batch.num_tokens for batch in batches)
+    def __call__(self, batches: Sequence[Batch], *, lr: float, step: int) -> None:
+        context, tokens = self.context, sum(batch.num_tokens for batch in batches)
         for batch in batches:
-            with it.autocast():
-                loss = it.loss(it.model, batch.to(self.where))
-            torch.autograd.backward(loss.minimised / tokens)
-            it.totals.add_(torch.stack([loss.minimised.detach(), loss.surprise]))
-            it.expert_use.add(loss.routings)
-        if it.clip_norm:
-            torch.nn.utils.clip_grad_norm_(self.parameters, it.clip_norm)
-        for group in it.optimizer.param_groups:
-            group["lr"] = rate
-        it.optimizer.step()
-        it.optimizer.zero_grad(set_to_none=True)
-        if it.moving:
-            it.moving.update(self.parameters, step)
+            with context.autocast():
+                loss = context.loss(context.model, batch.to(self.device))
+            torch.autograd.backward(loss.loss / tokens)
+            context.totals.add_(torch.stack([loss.loss.detach(), loss.nll]))
+            context.expert_load.add(loss.routings)
+        if context.clip_norm:
+            torch.nn.utils.clip_grad_norm_(self.parameters, context.clip_norm)
+        for group in context.optimizer.param_groups:
+            group["lr"] = lr
+        context.optimizer.step()
+        context.optimizer.zero_grad(set_to_none=True)
+        if context.ema:
+            context.ema.update(self.parameters, step)

@@ -7,7 +7,7 @@ from regard.manifest import is_intact
 from regard.training.checkpoints import read_progress
 
 
-def kept_weights(folder: Path, step: int) -> Path:
+def validated_weights_path(folder: Path, step: int) -> Path:
     """Where a run has the weights of a validated step, while a checkpoint names them as best."""
     return folder / "weights" / f"step-{step:09d}.safetensors"
 
@@ -15,10 +15,10 @@ def kept_weights(folder: Path, step: int) -> Path:
 def best_weights(folder: Path) -> list[Path]:
     """The weights that the newest checkpoint of a run names as best, the best first."""
     newest = read_progress(folder / "checkpoints")[:1]
-    return [kept_weights(folder, step) for one in newest for _, step in one.best]
+    return [validated_weights_path(folder, step) for one in newest for _, step in one.best]
 
 
-def whole_weights(paths: Sequence[Path], note: Callable[[str], None]) -> list[Path]:
+def intact_weights(paths: Sequence[Path], note: Callable[[str], None]) -> list[Path]:
     """Those of some weights that are there and as they were written; the others are noted."""
     whole = [path for path in paths if is_intact(path)]
     for path in paths:

@@ -3,8 +3,8 @@ from datetime import date
 
 import pytest
 
-from regard.corpora.generated.dates import PLACES, dates, spellings
-from regard.corpora.generated.drawing import GeneratedSettings
+from regard.corpora.generated.dates import LOCALES, date_formats, dates
+from regard.corpora.generated.generator import GeneratedSettings
 
 SETTINGS = GeneratedSettings(train=3000, valid=50, test=60)
 
@@ -15,9 +15,9 @@ def pairs():
 
 
 def test_some_forty_places_are_there():
-    places = PLACES.split()
+    places = LOCALES.split()
     assert len(places) == len(set(places)) >= 40
-    assert {str(spelling.locale) for spelling in spellings()} == {
+    assert {str(date_format.locale) for date_format in date_formats()} == {
         place.replace("-", "_") for place in places
     }
 
@@ -32,25 +32,27 @@ def test_a_spelling_is_never_read_as_two_dates():
     # the worst days: numbers that may be days, months or years; in either case of letters
     days = [date(2011, month, day) for month in range(1, 13) for day in (1, 3, 10, 11, 12)]
     seen = {}
-    for spelling in spellings():
+    for date_format in date_formats():
         for day in days:
-            for text in {spelling.write(day), spelling.write(day).lower()}:
+            for text in {date_format.write(day), date_format.write(day).lower()}:
                 assert seen.setdefault(text, day) == day, text
     assert len(seen) > 10_000
 
 
 def test_only_numbers_need_their_place():
-    for spelling in spellings():
-        text = spelling.pattern.pattern
-        labelled = bool(spelling.label)
+    for date_format in date_formats():
+        text = date_format.pattern.pattern
+        labelled = bool(date_format.label)
         assert labelled == (not re.search("MMM|月", text)), text
 
 
 def test_two_digits_are_a_year_from_1969_to_2068():
-    short = [spelling for spelling in spellings() if "yy" in spelling.pattern.pattern]
+    short = [date_format for date_format in date_formats() if "yy" in date_format.pattern.pattern]
     assert short
-    assert {spelling.years for spelling in short} == {(1969, 2068)}
-    assert {spelling.years for spelling in spellings() if spelling not in short} == {(1900, 2099)}
+    assert {date_format.years for date_format in short} == {(1969, 2068)}
+    assert {date_format.years for date_format in date_formats() if date_format not in short} == {
+        (1900, 2099)
+    }
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_two_digits_are_a_year_from_1969_to_2068():
     ],
 )
 def test_people_write_so(text, day):
-    assert text in {spelling.write(date.fromisoformat(day)) for spelling in spellings()}
+    assert text in {date_format.write(date.fromisoformat(day)) for date_format in date_formats()}
 
 
 def test_some_dates_are_in_small_letters(pairs):

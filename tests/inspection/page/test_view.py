@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from browser import visit
 from looks import make_document
-from regard.inspection.page import bundle, styles
+from regard.inspection.viewer.html_page import bundle, styles
 from views import SHORT, head, readout, word
 
 

@@ -17,10 +17,10 @@ from typing import Literal, NamedTuple
 from babel import Locale
 from babel.dates import DateTimePattern, get_date_format
 
-from regard.corpora.generated.drawing import Example, GeneratedSettings, generated_corpus
-from regard.corpora.pairs import Corpus, Pair
+from regard.corpora.corpus import Corpus, Pair
+from regard.corpora.generated.generator import Example, GeneratedSettings, generated_corpus
 
-PLACES = (
+LOCALES = (
     "af ar bg bn ca cs da de el en-AU en-GB en-US es et eu fa fi fr he hi hu id is it ja ko lt lv "
     "ms nb nl pl pt ro ru sk sl sv sw th tr uk vi zh"
 )
@@ -35,7 +35,7 @@ ALL_YEARS, SHORT_YEARS = (1900, 2099), (1969, 2068)
 LOWERCASE_SHARE = 0.25
 
 
-class Spelling(NamedTuple):
+class DateFormat(NamedTuple):
     """One way to write a date in one place."""
 
     locale: Locale
@@ -53,25 +53,25 @@ def dates(settings: GeneratedSettings) -> Corpus:
 
 
 @cache
-def spellings() -> tuple[Spelling, ...]:
+def date_formats() -> tuple[DateFormat, ...]:
     """All ways to write a date that our places know."""
     found = []
-    for place in PLACES.split():
+    for place in LOCALES.split():
         locale = Locale.parse(place, sep="-")
         formats = [get_date_format(name, locale) for name in FORMATS]
         formats += [locale.datetime_skeletons[name] for name in SKELETONS]
         for text, pattern in {pattern.pattern: pattern for pattern in formats}.items():
             plain = "MMM" in text or "月" in text  # the month has a name, or a mark
             years = SHORT_YEARS if "yy" in text else ALL_YEARS
-            found.append(Spelling(locale, pattern, "" if plain else f"{place}: ", years))
+            found.append(DateFormat(locale, pattern, "" if plain else f"{place}: ", years))
     return tuple(found)
 
 
 def _draw(random: Random) -> Example:
-    spelling = random.choice(spellings())
-    first, last = (date(year, 1, 1) for year in (spelling.years[0], spelling.years[1] + 1))
+    date_format = random.choice(date_formats())
+    first, last = (date(year, 1, 1) for year in (date_format.years[0], date_format.years[1] + 1))
     day = first + timedelta(random.randrange((last - first).days))
-    text = spelling.write(day)
+    text = date_format.write(day)
     if random.random() < LOWERCASE_SHARE:
         text = text.lower()
     return Example(Pair(text, day.isoformat()))

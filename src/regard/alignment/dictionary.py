@@ -1,0 +1,87 @@
+"""A bilingual dictionary: one translation for a word, counted over the alignments of a model."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from regard.atomic_io import write_atomic
+from regard.corpora.readers.pair_files import read_lines
+from regard.errors import CorpusError, SettingsError
+from regard.text.normalization import normalize
+from regard.text.vocab_tokenizers import WordTokenizer
+
+KEEP_UNKNOWN, COPY_UNKNOWN = "keep", "copy"
+COLUMN_COUNTS = 2, 4
+"""Of a file: source and target, or also count and probability."""
+
+
+@dataclass(frozen=True)
+class DictionaryEntry:
+    """A source word and its best translation."""
+
+    source: str
+    target: str
+    count: int
+    """How often the two were aligned."""
+    probability: float
+    """The share of this among all translations of the source word."""
+
+
+def write_dictionary(entries: Iterable[DictionaryEntry], path: Path) -> None:
+    """Write a line for each entry: source, target, count and probability, tabs between them."""
+    lines = ("{}\t{}\t{}\t{:.4f}\n".format(*astuple(entry)) for entry in entries)
+    write_atomic(path, "".join(lines).encode())
+
+
+def read_dictionary(path: str | Path) -> dict[str, str]:
+    """The translation of each word in a file of two columns, or of the four that we write."""
+    translations: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        columns = [column.strip() for column in line.split("\t")]
+        if len(columns) not in COLUMN_COUNTS:
+            raise CorpusError(
+                f"{path}: line {number}: expected 2 columns, a word and its translation, or 4, "
+                f"also count and probability, with tabs between them; found {len(columns)} in "
+                f"{line[:40]!r}"
+            )
+        source, target = normalize(columns[0], "nfc", lowercase=False), columns[1]
+        _check_word(source, target, f"{path}: line {number}")
+        if source in translations:
+            raise CorpusError(
+                f"{path}: line {number}: {source!r} was translated on line {lines[source]} "
+                "already; keep one of them"
+            )
+        translations[source], lines[source] = target, number
+    if not translations:
+        raise CorpusError(f"{path}: holds no entries: a line has a word, a tab and a translation")
+    return translations
+
+
+def read_unknown_option(option: str) -> Mapping[str, str] | None:
+    """What the option says shall take the place of unknown words: nothing, copies, or entries."""
+    if option == KEEP_UNKNOWN:
+        return None
+    if option == COPY_UNKNOWN:
+        return {}
+    if not Path(option).exists():
+        raise SettingsError(
+            f"--unknown {option}: neither {KEEP_UNKNOWN} nor {COPY_UNKNOWN}, nor a file (looked "
+            f"in {Path.cwd()})"
+        )
+    return read_dictionary(option)
+
+
+def _check_word(source: str, target: str, where: str) -> None:
+    """An error unless there is a translation, of something that can be looked up."""
+    if not source or not target:
+        side = "translation" if source else "word"
+        raise CorpusError(f"{where}: the {side} is missing: {source or target!r} stands alone")
+    words = [piece.strip() for piece in WordTokenizer.cut(source) if piece.strip()]
+    if len(words) > 1:
+        raise CorpusError(
+            f"{where}: {source!r} can never be looked up: a text is looked up word by word, and "
+            f"this is {len(words)}: {' '.join(words)}"
+        )

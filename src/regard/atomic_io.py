@@ -1,0 +1,147 @@
+"""Files that are written whole or not at all, entered in the manifest of their folder, and read
+only if they are plain ones."""
+
+import errno
+import fcntl
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from regard.errors import StorageError
+from regard.manifest import (
+    PART_FILE_NAME,
+    digest_of,
+    find,
+    remove_folder_entries,
+    replace_and_sync,
+    update_entry,
+)
+
+
+@contextmanager
+def atomic_file(path: Path, parts: Mapping[str, str] | None = None) -> Iterator[BinaryIO]:
+    """A new file to write, which takes the place of `path` once all of it is on the disk.
+
+    Whatever fails, and whenever the process is killed, `path` holds what it held before or all of
+    the new content, and the manifest of a folder of ours, where it lies in one, lists what it
+    holds. `parts` are digests of what is in it, which are listed beside its own.
+    """
+    part_file = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part_file.unlink(missing_ok=True)  # of a killed process that had our number
+        with part_file.open("xb") as file:  # "x" follows no link
+            with suppress(OSError):  # a disk that knows no locks
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        new = digest_of(part_file) if find(path) else None
+        with update_entry(path, new, parts or {}):
+            replace_and_sync(part_file, path)
+    except OSError as error:
+        raise storage_error(path, error) from error
+    finally:
+        with suppress(OSError):  # why it cannot be removed has been raised already
+            part_file.unlink(missing_ok=True)
+
+
+def write_atomic(path: Path, content: bytes, parts: Mapping[str, str] | None = None) -> None:
+    """Make `path` hold `content`."""
+    with atomic_file(path, parts) as file:
+        file.write(content)
+
+
+def read_limited(path: Path, *, max_bytes: int) -> bytes:
+    """All of a plain file of at most `max_bytes` bytes; else an `OSError` that says what is wrong.
+
+    A pipe or a device, which might never end, is not waited for.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "not a plain file", str(path))
+        content = file.read(max_bytes + 1) if found.st_size <= max_bytes else b""
+        if max(found.st_size, len(content)) > max_bytes:
+            raise OSError(errno.EFBIG, f"larger than {max_bytes:,} bytes", str(path))
+        return content
+
+
+def open_regular(path: Path, flags: int) -> int:
+    """A descriptor of a plain file that has no other name, made where it is missing.
+
+    An `OSError` for a link, a pipe, a device or a folder: what is written to them goes elsewhere.
+    """
+    with suppress(FileNotFoundError):
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            raise OSError(errno.EINVAL, "not a plain file of its own; remove it", str(path))
+    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+
+
+@contextmanager
+def append_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that is opened for appending, and made where it is missing."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(open_regular(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
+            yield file
+    except OSError as error:
+        raise storage_error(path, error) from error
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if it is there, from its folder and from the manifest."""
+    entry = find(path)
+    if not path.exists() and not (entry and entry.states):
+        return
+    try:
+        with update_entry(path, None, {}):
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise storage_error(path, error) from error
+
+
+def check_no_linked_folders(root: Path) -> None:
+    """An error if a folder below `root` is a link: what is written there would go elsewhere.
+
+    `root` itself may be one: the user has named it.
+    """
+    for parent, folders, _ in os.walk(root):
+        for folder in (Path(parent, name) for name in folders):
+            if folder.is_symlink():
+                raise StorageError(
+                    f"{folder}: a link to {os.readlink(folder)}, and nothing is written through a "
+                    "link inside a run; put a folder in its place"
+                )
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder, as far as that can be done, with all that is in it."""
+    shutil.rmtree(path, ignore_errors=True)
+    entry = find(path)
+    if entry is not None and not path.exists():
+        remove_folder_entries(entry.root, entry.name)
+
+
+def remove_part_files(folder: Path) -> None:
+    """Remove what processes that were killed have left unfinished in a folder of ours."""
+    for leftover in folder.glob(".*.part"):
+        if PART_FILE_NAME.fullmatch(leftover.name):
+            with suppress(OSError), leftover.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error while it is written
+                leftover.unlink(missing_ok=True)
+
+
+def storage_error(path: Path, error: OSError) -> StorageError:
+    """What to tell a person whose disk did not take a file."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageError(
+            f"{path}: the disk is full; what was written before is whole. Make room and try again"
+        )
+    return StorageError(f"{path}: cannot be written: {error.strerror or error}")

@@ -1,0 +1,53 @@
+"""`regard average`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.atomic_io import check_no_linked_folders
+from regard.cli.display.console import note
+from regard.errors import RunError, SettingsError
+from regard.recipes.run_folder import RunFolder
+from regard.training.checkpoints import save_weights
+from regard.training.validated_weights import best_weights, intact_weights
+from regard.training.weight_average import average_weights
+
+app = typer.Typer()
+
+
+@app.command()
+def command(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run's folder.")],
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE...", help="Weights; otherwise the best of the run."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where to; otherwise weights/average.safetensors."),
+    ] = None,
+) -> None:
+    """Average the weights of several checkpoints into one model.
+
+    A run keeps the weights of its best validations, as many as training.average says, in the folder
+    weights. Use the result with --weights average, or --weights FILE.
+
+    Example:
+
+        regard average runs/travel && regard evaluate runs/travel --weights average
+    """
+    folder = RunFolder(Path(model))
+    folder.load_recipe()
+    named = best_weights(folder.path)
+    kept = files or intact_weights(named, note)
+    if not kept:
+        state = "are whole any more" if named else "have been validated yet"
+        raise RunError(f"{model}: none of its weights {state}; name files")
+    if output is not None and output.suffix != ".safetensors":
+        raise SettingsError(f"--output {output}: the file's name should end in .safetensors")
+    destination = output or folder.weights("average")
+    if output is None:
+        check_no_linked_folders(folder.path)
+    save_weights(destination, average_weights(kept))
+    note(f"averaged {len(kept)} sets of weights into {destination}")

@@ -1,0 +1,161 @@
+"""`regard bench`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from regard.cli.display.console import note, out, print_json
+from regard.cli.display.tables import plain_table
+from regard.cli.options import shared_options
+from regard.cli.options.eval_data import read_eval_data
+from regard.comparison.machine import today
+from regard.corpora.readers.pair_files import read_lines
+from regard.engines.tuned_engine import (
+    MEASURED_FILE,
+    EngineMeasurement,
+    save_tuned_engine,
+    this_machine,
+)
+from regard.errors import RunError, SettingsError, StorageError
+from regard.pipelines.engine_benchmark import (
+    EngineVariant,
+    VariantTiming,
+    list_variants,
+    time_variant,
+)
+
+app = typer.Typer()
+
+
+@app.command()
+def command(
+    model: shared_options.Model,
+    source: shared_options.HeldOutSource = None,
+    sentences: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Measure on the first N sentences.")
+    ] = 100,
+    beam: shared_options.Beam = None,
+    keep: Annotated[
+        bool, typer.Option(help="Let later translations use the fastest way that was found.")
+    ] = True,
+    json: shared_options.Json = False,
+) -> None:
+    """Measure how fast a model translates here, and which engine is the fastest.
+
+    Each engine and precision translates the same sentences, as a stream and one at a time, in a
+    process of its own; where there is a GPU, there too. The CPU's fastest for a stream, with its
+    batch size, is kept in the run's folder, and from then on `regard translate` uses it on this
+    machine; of the native engine's precisions that is float32 only, as no gate holds the others
+    equal to it. For a comparison with other toolkits see docs/performance.md.
+
+    Examples:
+
+        regard bench runs/travel
+        regard bench runs/mine --source letters.en --beam 1 --no-keep
+    """
+    lines = (
+        read_eval_data(model, None, None).sources if source is None else list(read_lines(source))
+    )
+    texts = lines[:sentences]
+    if not any(text.strip() for text in texts):
+        raise SettingsError("all sentences are blank: there is nothing to measure")
+    trials: dict[EngineVariant, VariantTiming] = {}
+    unmeasured: list[EngineVariant] = []
+    for variant in list_variants():
+        note(f"measuring {variant}")
+        found = time_variant(Path(model), variant, texts, beam)
+        if isinstance(found, VariantTiming):
+            trials[variant] = found
+            continue
+        note(f"without {variant}: {found.why}")
+        if found.transient and variant.may_be_default:
+            unmeasured.append(variant)
+    if not trials:
+        raise RunError(f"{model}: no engine can translate with it here")
+    best = max(trials, key=lambda variant: trials[variant].sentences)
+    if keep:
+        _save_fastest(Path(model), trials, unmeasured)
+    if json:
+        print_json(_to_json(trials, best))
+    else:
+        _print(trials, best, len(texts))
+
+
+def _save_fastest(
+    run: Path, trials: dict[EngineVariant, VariantTiming], unmeasured: Sequence[EngineVariant]
+) -> None:
+    """Keep the fastest way in the run's folder, of those that no person has to ask for.
+
+    Those of which it is `unsure` how fast they are might be faster.
+    """
+    if unmeasured:
+        return note(
+            f"nothing is kept: {' and '.join(map(str, unmeasured))} could not be measured this "
+            "time; "
+            "measure again when what is in the way is gone"
+        )
+    usable = [trial for variant, trial in trials.items() if variant.may_be_default]
+    if not usable:
+        return note(
+            "nothing is kept: no way on a CPU that was measured is the model's own or held equal "
+            "to it by the gate"
+        )
+    choice = max(usable, key=lambda trial: trial.sentences).choice
+    try:
+        save_tuned_engine(
+            run, EngineMeasurement(machine=this_machine(), date=today(), fastest=choice)
+        )
+    except StorageError as error:
+        return note(f"what was measured cannot be kept: {error}")
+    return note(f"kept in {run / MEASURED_FILE}: {choice.engine} {choice.precision}")
+
+
+def _same_share(trials: dict[EngineVariant, VariantTiming], trial: VariantTiming) -> float:
+    """The share of sentences to which it says what the most exact way says, the last one."""
+    exact = list(trials.values())[-1].texts
+    return sum(a == b for a, b in zip(trial.texts, exact, strict=True)) / len(exact)
+
+
+def _print(trials: dict[EngineVariant, VariantTiming], best: EngineVariant, count: int) -> None:
+    """A line for each way, and what to make of it."""
+    numbers = ("sentences/s", "tokens/s", "one, ms", "load, s", "peak MB", "same", "batch")
+    title = f"{count} sentences, {this_machine()}"
+    table = plain_table("engine", *numbers, title=title, right=numbers, gap=1)
+    for variant, trial in trials.items():
+        table.add_row(
+            f"[bold]{variant}[/bold]" if variant == best else str(variant),
+            f"{trial.sentences:,.1f}",
+            f"{trial.tokens:,.0f}",
+            f"{trial.milliseconds:.1f}",
+            f"{trial.loading:.2f}",
+            f"{trial.megabytes:,.0f}",
+            f"{_same_share(trials, trial):.0%}",
+            f"{trial.choice.budget:,}",
+        )
+    out.print(table)
+    fastest_single = min(trials, key=lambda variant: trials[variant].milliseconds)
+    exact = list(trials)[-1]
+    out.print(f"fastest for a stream: {best}; one by one: {fastest_single}")
+    out.print(f"[dim]same: sentences to which it says, letter for letter, what {exact} says[/dim]")
+
+
+def _to_json(trials: dict[EngineVariant, VariantTiming], best: EngineVariant) -> dict[str, Any]:
+    return {
+        "machine": this_machine(),
+        "fastest": {**trials[best].choice.model_dump(), "device": best.device},
+        "ways": [
+            {
+                **trial.choice.model_dump(),
+                "device": variant.device,
+                "sentences_per_second": trial.sentences,
+                "tokens_per_second": trial.tokens,
+                "milliseconds": trial.milliseconds,
+                "loading_seconds": trial.loading,
+                "peak_megabytes": trial.megabytes,
+                "agreement": _same_share(trials, trial),
+            }
+            for variant, trial in trials.items()
+        ],
+    }

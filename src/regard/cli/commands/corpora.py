@@ -1,0 +1,101 @@
+"""`regard corpora`."""
+
+from collections.abc import Iterator
+from itertools import islice, repeat
+from typing import Annotated, get_args
+
+import typer
+from rich.markup import escape
+
+from regard.cli.display.console import note, out, print_json
+from regard.cli.display.tables import plain_table
+from regard.cli.options import shared_options
+from regard.corpora.build import CORPORA, build_corpus
+from regard.corpora.corpus import Corpus, SplitName
+from regard.corpora.download import cache_folder, data_folder
+from regard.errors import SettingsError
+from regard.evaluation.pharaoh import format_pharaoh
+from regard.recipes.recipe_files import make_recipe
+
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback()
+def command(context: typer.Context, json: shared_options.Json = False) -> None:
+    """List the corpora that can be used by name, and look into them.
+
+    A name goes into a recipe (corpus.name) or to regard doctor. Corpora that are not generated are
+    looked for in the folder that $REGARD_DATA names.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if json:
+        rows = [
+            {"name": name, "about": entry.about, "here": _here(name)}
+            for name, entry in CORPORA.items()
+        ]
+        print_json(rows)
+        return
+    table = plain_table("corpus", "about", "here")
+    for name, entry in CORPORA.items():
+        table.add_row(f"[bold]{name}[/bold]", escape(entry.about), escape(_here(name) or "not yet"))
+    out.print(table)
+
+
+def _here(name: str) -> str | None:
+    """Where the corpus is; None where it would have to be fetched or put."""
+    if CORPORA[name].group == "generated":
+        return "made when asked for"
+    folders = (folder / name for folder in (data_folder(), cache_folder()) if folder)
+    return next((str(folder) for folder in folders if folder.is_dir()), None)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A corpus of the list.")],
+    split: Annotated[str, typer.Option(metavar="SPLIT", help="train, valid or test.")] = "test",
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=0, metavar="N", help="Pairs to print; 0 for all.")
+    ] = 5,
+    gold: Annotated[
+        bool,
+        typer.Option("--gold", help="A third column: which words belong together, as 0-0 1-2."),
+    ] = False,
+    settings: shared_options.Settings = None,
+    json: shared_options.Json = False,
+) -> None:
+    """Print pairs of a corpus, source and target separated by a tab.
+
+    Example:
+
+        regard corpora show tatoeba --split train -n 0 --set corpus.tatoeba.pair=eng-fra > fra.tsv
+    """
+    wanted = _split(split)
+    recipe = make_recipe({"name": name, "corpus": {"name": name}}, settings or [], where="corpora")
+    corpus = build_corpus(recipe.corpus)
+    for row in islice(_rows(corpus, wanted, gold=gold), lines or None):
+        if json:
+            print_json(dict(zip(("source", "target", "gold"), row, strict=False)))
+        else:
+            print("\t".join(row))
+    note(f"{corpus.name}, {' → '.join(corpus.languages)}. {corpus.origin}")
+
+
+def _split(asked: str) -> SplitName:
+    for split in get_args(SplitName):
+        if split == asked:
+            return split  # type: ignore[no-any-return]
+    raise SettingsError(f"--split {asked}: there are {', '.join(get_args(SplitName))}")
+
+
+def _rows(corpus: Corpus, split: SplitName, *, gold: bool) -> Iterator[list[str]]:
+    """The columns of each pair."""
+    if split not in corpus.splits:
+        raise SettingsError(
+            f"{corpus.name} has no split {split}; it has {', '.join(corpus.splits)}"
+        )
+    if gold and split not in corpus.gold:
+        raise SettingsError(f"{corpus.name} has no gold alignments: leave out --gold")
+    golds = corpus.gold[split]() if gold else repeat(None)
+    for pair, links in zip(corpus.splits[split](), golds, strict=False):
+        yield [*pair, *([format_pharaoh(links)] if links is not None else [])]

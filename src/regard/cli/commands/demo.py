@@ -1,0 +1,155 @@
+"""`regard demo`."""
+
+import shlex
+import shutil
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from regard.alignment.extraction import AlignmentSettings
+from regard.alignment.run_alignment import (
+    NUM_SELECTION_PAIRS,
+    align_pairs,
+    best_alignment,
+    read_gold,
+)
+from regard.cli.display.console import note, out
+from regard.cli.display.figures import missing_fonts_noted
+from regard.cli.display.tables import plain_table, scores_table
+from regard.cli.display.training_progress import TerminalReporter
+from regard.cli.options import shared_options
+from regard.evaluation.alignment_error import AlignmentScore, score_alignments
+from regard.inspection.plots.maps import save_figure
+from regard.pipelines.run_evaluation import finish_run
+from regard.pipelines.translator import Translator, load
+from regard.recipes.prepared_data import Data, load_data
+from regard.recipes.recipe_files import load_recipe
+from regard.recipes.run_folder import RunFolder, pick_device
+from regard.recipes.train_run import train
+from regard.training.signals import StopRequests
+
+app = typer.Typer()
+
+RECIPE = "travel"
+SENTENCE = "Jane ne va pas la visiter en septembre."
+NUM_SHOWN = 8
+"""Held-out sentences whose translations are printed."""
+
+
+@app.command()
+def command(
+    out_folder: shared_options.Out = Path("runs/demo"),
+    device: shared_options.Device = "auto",
+    settings: shared_options.Settings = None,
+    sentence: Annotated[
+        str, typer.Option(metavar="TEXT", help="The French sentence to look into.")
+    ] = SENTENCE,
+) -> None:
+    """Train a small translator, read its translations and see what it attends to.
+
+    Learns to translate French sentences about travel, which a grammar of our own makes, into
+    English; takes a few minutes on two cores and needs no network. Run again, it goes on where it
+    stopped.
+    """
+    folder = RunFolder(out_folder or Path("runs/demo"))
+    recipe = load_recipe(RECIPE, settings or [])
+    out.rule(f"[bold]1. Train[/bold]  {escape(recipe.about)}", align="left")
+    where = pick_device(device)
+    with StopRequests() as stop, TerminalReporter(recipe.training.steps) as reporter:
+        progress = train(recipe, folder, device=where, reporter=reporter, stop_requested=stop)
+    if stop.received is not None:
+        note(f"stopped at step {progress.step}; all is saved: run the same again to go on")
+        sys.exit(128 + stop.received)
+    scores = finish_run(folder, progress, where)
+    translator, data = load(folder.path, device=device, engine="native"), load_data(folder)
+
+    out.rule("[bold]2. Translate[/bold]  sentences it never saw", align="left")
+    _print_translations(translator, data)
+    out.print(scores_table(scores.scores, title=scores.title))
+
+    out.rule("[bold]3. Look[/bold]  what each word attended to", align="left")
+    best, measured = _alignment(translator, data)
+    _look(translator, sentence, best, folder)
+    out.print(
+        f"The links between words that are read off it err in "
+        f"[bold]{measured.error_rate:.1%}[/bold] of cases (alignment error rate against the "
+        f"grammar's own alignments, {data.pairs['test']:,} sentences)."
+    )
+    out.rule("[bold]4. Go on[/bold]", align="left")
+    _print_next(folder)
+
+
+def _print_translations(translator: Translator, data: Data) -> None:
+    pairs = list(islice(data.read("test"), NUM_SHOWN))
+    answers = translator.translate([pair.source for pair in pairs], split=False)
+    table = plain_table("", "French", "English")
+    for pair, answer in zip(pairs, answers, strict=True):
+        right = answer.text == pair.target
+        mark = "[green]✓[/green]" if right else "[red]✗[/red]"
+        expected = "" if right else f"\n[dim]{escape(pair.target)}[/dim]"
+        table.add_row(mark, escape(pair.source), escape(answer.text) + expected)
+    out.print(table)
+
+
+def _alignment(translator: Translator, data: Data) -> tuple[AlignmentSettings, AlignmentScore]:
+    """The alignment that was best on validation pairs, and how it does on the test pairs."""
+    run = translator.runs[0]
+    settings = best_alignment(run)
+    links = align_pairs(run, data.read("test"), settings)
+    return settings, score_alignments(links, read_gold(data, "test"))
+
+
+def _look(
+    translator: Translator, sentence: str, best: AlignmentSettings, folder: RunFolder
+) -> None:
+    answer = translator(sentence, look=True)
+    out.print(f"{escape(answer.source)}  →  [bold]{escape(answer.text)}[/bold]")
+    if answer.attention is None:
+        return
+    out.print(answer.attention.show(layer=best.layer, head=best.head))
+    with missing_fonts_noted():
+        one = answer.attention.plot(layer=best.layer, head=best.head)
+        every = answer.attention.plot(kind="grid")
+    save_figure(one, folder.path / "attention.png")
+    save_figure(every, folder.path / "heads.png")
+    out.print(
+        f"[dim]{best}, chosen on {NUM_SELECTION_PAIRS} validation pairs; drawn in "
+        f"{folder.path}/attention.png, every head in {folder.path}/heads.png[/dim]"
+    )
+
+
+def _print_next(folder: RunFolder) -> None:
+    path, (activate, regard) = shlex.quote(str(folder.path)), _invocation()
+    lines = [
+        (f'echo "Paul aime la mer." | {regard} translate {path}', "translate with it"),
+        (f'{regard} look {path} "Elle ne la visite pas." --all', "every layer and head"),
+        (f"{regard} serve {path}", "translate and look in a browser"),
+        (f"{regard} train --source FILE --target FILE", "train on your own files"),
+        (f"{regard} recipes", "what else is on the shelf"),
+    ]
+    if activate:
+        lines.insert(0, (activate, "have regard on the PATH of this shell"))
+    table = plain_table("type", "to")
+    for typed, purpose in lines:
+        table.add_row(f"[bold]{escape(typed)}[/bold]", purpose)
+    out.print(table)
+
+
+def _invocation() -> tuple[str, str]:
+    """What to type first, if anything, so that a shell finds this `regard`, and how it is called.
+
+    A virtual environment that runs without being activated, as `make demo` does, is to be
+    activated first; any other Python that is not on the PATH is called by its own name.
+    """
+    here = Path(sys.executable).parent
+    found = shutil.which("regard")
+    if found is not None and Path(found).parent == here:
+        return "", "regard"
+    if (here / "activate").is_file():
+        near = here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here
+        return f". {shlex.quote(str(near / 'activate'))}", "regard"
+    return "", f"{shlex.quote(sys.executable)} -m regard"

@@ -1,0 +1,356 @@
+"""`regard doctor`."""
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from regard.cli.display.console import err, out, print_json
+from regard.cli.display.tables import cleaning_table, plain_table
+from regard.cli.options import corpus_options, shared_options
+from regard.corpora.build import CORPORA, build_corpus
+from regard.corpora.cleaning.adaptive_rules import RATIO_SAMPLE
+from regard.corpora.corpus import Corpus, Pair
+from regard.corpora.diagnostics.corpus_report import CorpusReport, analyze_corpus
+from regard.corpora.diagnostics.findings import Finding, Level, interpret_report
+from regard.corpora.diagnostics.noise_findings import interpret_noise
+from regard.corpora.readers.pair_files import FORMATS
+from regard.errors import CorpusError, RegardError, SettingsError
+from regard.recipes.auto_settings import SettingChoice, format_choices
+from regard.recipes.dry_run import SAMPLE_PAIRS, CorpusSizes, DryRun, dry_run_training
+from regard.recipes.dry_run_findings import diagnose_dry_run
+from regard.recipes.memory import format_bytes, format_seconds
+from regard.recipes.prepared_data import LEAKS_SETTING, choose_cleaning
+from regard.recipes.recipe import Recipe
+from regard.recipes.recipe_files import load_recipe, shelf_recipes
+from regard.recipes.run_folder import pick_device
+
+app = typer.Typer()
+
+LEVEL_MARKS: Mapping[Level, str] = {
+    "ok": "[green]✓[/green]",
+    "note": "[blue]·[/blue]",
+    "warning": "[bold yellow]![/bold yellow]",
+    "problem": "[bold red]✗[/bold red]",
+}
+
+
+@app.command()
+def command(
+    corpus: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[CORPUS]",
+            help="A corpus with a name (`regard corpora`), a recipe (`regard recipes` or a YAML "
+            "file), or a file of pairs (.tsv, .csv, .tmx).",
+        ),
+    ] = None,
+    data: corpus_options.Data = None,
+    source: corpus_options.Source = None,
+    target: corpus_options.Target = None,
+    valid: corpus_options.Valid = None,
+    test: corpus_options.Test = None,
+    languages: corpus_options.Languages = None,
+    skip_bad: corpus_options.SkipBad = False,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RECIPE", help="What to try training with; otherwise CORPUS, or `own`."
+        ),
+    ] = None,
+    trial: Annotated[
+        bool, typer.Option("--trial/--no-trial", help="Whether to try some steps of training.")
+    ] = True,
+    settings: shared_options.Settings = None,
+    device: shared_options.Device = "auto",
+    json: shared_options.Json = False,
+) -> None:
+    """Examine a corpus before training: what is wrong with it, what it will take.
+
+    Reads all of it, then trains for some seconds on a sample, and tells sizes and lengths, what
+    cleaning would drop, sides that are out of step, sentences that leak from test into train, words
+    that train lacks, signs of damage; and the memory, time and disk that training takes here.
+    Changes nothing. Ends with exit code 1 if there is a problem.
+
+    Examples:
+
+        regard doctor multi30k
+        regard doctor --source train.en --target train.de --test test.en,test.de --languages en-de
+        regard doctor memory.tmx --languages en-fr --no-trial
+    """
+    if corpus is not None and _is_pairs_file(corpus) and data is None:
+        data, corpus = [corpus], None
+    given = corpus_options.CorpusFiles(data, source, target, skip_bad)
+    own = corpus_options.corpus_from_options(given, valid, test, languages)
+    recipe_to_try = _recipe_to_examine(corpus, own, recipe, settings or [])
+    where = pick_device(device)
+    whole = build_corpus(recipe_to_try.corpus)
+    with err.status("reading") as status:
+        chosen = choose_cleaning(recipe_to_try, _first_pairs(build_corpus(recipe_to_try.corpus)))
+        recipe_to_try = recipe_to_try.with_choices(chosen)
+        found = analyze_corpus(
+            whole,
+            recipe_to_try.corpus.cleaning,
+            recipe_to_try.corpus.split,
+            choose_leaks=LEAKS_SETTING in recipe_to_try.auto,
+            sample=SAMPLE_PAIRS if trial else 0,
+            tell=lambda doing, pairs: status.update(
+                f"{doing}: {pairs:,} pairs" if pairs else doing
+            ),
+        )
+        chosen += (
+            [SettingChoice(LEAKS_SETTING, *found.overlap.by)]
+            if LEAKS_SETTING in recipe_to_try.auto
+            else []
+        )
+        recipe_to_try = recipe_to_try.with_choices(chosen)
+        findings, trial_result = interpret_report(found) + interpret_noise(found), None
+        if _can_train(found):
+            trial_result, more = _run_trial(recipe_to_try, found, where, status.update)
+            findings += more
+        if trial_result is not None:
+            recipe_to_try, chosen = trial_result.recipe, [*chosen, *trial_result.choices]
+    if json:
+        print_json(_to_json(found, trial_result, findings, chosen))
+    else:
+        _print(whole, found, recipe_to_try, trial_result, findings, chosen)
+    if any(finding.level == "problem" for finding in findings):
+        raise typer.Exit(1)
+
+
+def _is_pairs_file(name: str) -> bool:
+    """Whether it is the name of a file of pairs."""
+    return Path(name.removesuffix(".gz")).suffix[1:].lower() in FORMATS
+
+
+def _recipe_to_examine(
+    corpus: str | None, own: dict[str, Any] | None, recipe: str | None, overrides: list[str]
+) -> Recipe:
+    """The recipe to try, on the corpus to examine."""
+    if (corpus is None) == (own is None):
+        raise SettingsError(
+            "give one corpus to examine: its name (`regard corpora` lists them), a recipe, --data "
+            "FILE, or --source FILE and --target FILE"
+        )
+    if own is not None:
+        _refuse_stdin(own)
+        return corpus_options.recipe_with_corpus(
+            recipe or corpus_options.OWN_RECIPE, own, overrides
+        )
+    assert corpus is not None
+    shelf = shelf_recipes()
+    if corpus in shelf or corpus.endswith((".yaml", ".yml")):
+        if recipe is None:
+            return load_recipe(corpus, overrides)
+        given = load_recipe(corpus).corpus.model_dump(exclude_unset=True)
+        return corpus_options.recipe_with_corpus(recipe, given, overrides)
+    if corpus in CORPORA:
+        return corpus_options.recipe_with_corpus(
+            recipe or corpus_options.OWN_RECIPE, {"name": corpus}, overrides
+        )
+    close_matches = difflib.get_close_matches(corpus, [*CORPORA, *shelf], n=1)
+    hint = (
+        f"did you mean {close_matches[0]!r}?" if close_matches else f"corpora: {', '.join(CORPORA)}"
+    )
+    raise SettingsError(f"{corpus}: no corpus and no recipe of that name; {hint}")
+
+
+def _refuse_stdin(own: Mapping[str, Any]) -> None:
+    for split in ("train", "valid", "test"):
+        given = own.get(split, {})
+        files = given if isinstance(given, list) else [given]
+        if any("-" in one.values() for one in files):
+            raise SettingsError(
+                f"{split}: the standard input can be read only once, and an examination reads a "
+                "corpus several times: save it to a file first"
+            )
+
+
+def _can_train(found: CorpusReport) -> bool:
+    """Whether there is a sample, and training would get as far as its first step."""
+    read_error = any(report.read_error for report in found.splits.values())
+    return bool(found.sample) and not read_error and not found.split_error
+
+
+def _run_trial(
+    recipe: Recipe, found: CorpusReport, device: torch.device, tell: Callable[[str], None]
+) -> tuple[DryRun | None, list[Finding]]:
+    """A trial of training, and what it means; what stops it is a finding too."""
+    try:
+        trial_result = dry_run_training(
+            recipe, found.sample, _sizes(found), device=device, place=Path("runs"), notify=tell
+        )
+    except RegardError as error:
+        return None, [Finding("problem", f"Training fails at once: {error}.")]
+    return trial_result, diagnose_dry_run(trial_result, trial_result.recipe)
+
+
+def _sizes(found: CorpusReport) -> CorpusSizes:
+    """How many pairs training would get."""
+    held_out = {**{name: report.pairs for name, report in found.splits.items()}, **found.cut}
+    train = found.splits["train"].cleaning.kept - sum(found.cut.values())
+    return CorpusSizes(max(1, train - found.overlap.leaking_pairs), held_out.get("valid", 0))
+
+
+def _first_pairs(corpus: Corpus) -> list[Pair]:
+    """Pairs at the beginning of a corpus, up to where it cannot be read on."""
+    first: list[Pair] = []
+    with suppress(CorpusError):
+        for pair in islice(corpus.splits["train"](), RATIO_SAMPLE):
+            first.append(pair)
+    return first
+
+
+def _to_json(
+    found: CorpusReport,
+    trial_result: DryRun | None,
+    findings: list[Finding],
+    chosen: Sequence[SettingChoice],
+) -> dict[str, Any]:
+    return {
+        **found.to_json(),
+        "trial": trial_result.to_json() if trial_result else None,
+        "choices": [choice._asdict() for choice in chosen],
+        "findings": [finding._asdict() for finding in findings],
+    }
+
+
+def _print(
+    corpus: Corpus,
+    found: CorpusReport,
+    recipe: Recipe,
+    trial_result: DryRun | None,
+    findings: list[Finding],
+    chosen: Sequence[SettingChoice],
+) -> None:
+    source, target = found.languages
+    out.print(f"[bold]{escape(found.name)}[/bold]  {escape(source)} → {escape(target)}")
+    if corpus.origin:
+        _print_wrapped(f"[dim]{escape(corpus.origin)}[/dim]")
+    _print_sizes(found)
+    _print_cleaning(found)
+    _print_splits(found)
+    if trial_result is not None:
+        _section("Training here")
+        out.print(_trial_table(trial_result, recipe))
+        for line in format_choices(chosen):
+            _print_wrapped(f"[dim]{escape(line)}[/dim]")
+    _section("Findings")
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for finding in findings:
+        table.add_row(LEVEL_MARKS[finding.level], escape(finding.text))
+    out.print(table)
+    counts = Counter(finding.level for finding in findings)
+    summary = ", ".join(
+        f"{counts[level]} {level}{'s' if counts[level] > 1 else ''}"
+        for level in ("problem", "warning", "note")
+        if counts[level]
+    )
+    out.print(f"\n[bold]{summary or 'All is well'}.[/bold]")
+
+
+def _section(name: str) -> None:
+    out.print()
+    out.rule(f"[bold]{name}[/bold]", align="left", style="dim")
+
+
+def _print_wrapped(text: str) -> None:
+    """A sentence, its lines broken between words."""
+    out.print(text, soft_wrap=False)
+
+
+def _print_sizes(found: CorpusReport) -> None:
+    _section("Sizes")
+    numbers = ("pairs", "words", "mean", "median", "95%", "longest")
+    table = plain_table("split", "side", *numbers, "characters", right=(*numbers, "characters"))
+    for split, report in found.splits.items():
+        for side, one in (("source", report.source), ("target", report.target)):
+            words = one.words
+            table.add_row(
+                split if side == "source" else "",
+                side,
+                f"{report.pairs:,}" if side == "source" else "",
+                f"{words.total:,}",
+                f"{words.mean:.1f}",
+                *(f"{number:,}" for number in (words.median, words.most, words.longest)),
+                f"{one.characters.total:,}",
+            )
+    for split, pairs in found.cut.items():
+        table.add_row(split, "[dim]cut from train[/dim]", f"{pairs:,}")
+    out.print(table)
+    out.print("[dim]mean, median, 95% and longest: words in a line[/dim]")
+
+
+def _print_cleaning(found: CorpusReport) -> None:
+    train = found.splits.get("train")
+    if train is None:
+        return
+    _section("Cleaning and repeats in train")
+    if train.cleaning.dropped:
+        out.print(cleaning_table(train.cleaning))
+    kept, repeats = train.cleaning.kept, train.repeats
+    out.print(f"{kept:,} of {train.pairs:,} pairs are kept")
+    _print_wrapped(
+        f"[dim]in any case and spacing: {repeats.pairs:,} pairs come again, {repeats.sources:,} "
+        f"sources have several targets, {repeats.targets:,} targets several sources[/dim]"
+    )
+
+
+def _print_splits(found: CorpusReport) -> None:
+    if not found.overlap.leaks:
+        return
+    _section("Splits compared")
+    table = plain_table(
+        "of", "in", "sources", "targets", "whole pairs", right=("sources", "targets", "whole pairs")
+    )
+    for leak in found.overlap.leaks:
+        counts = (leak.sources, leak.targets, leak.pairs)
+        table.add_row(leak.split, leak.within, *(f"{number:,}" for number in counts))
+    out.print(table)
+    new = [one for one in found.overlap.coverage if one.new_words]
+    if new:
+        out.print()
+        table = plain_table("new in", "", "words", "share", "such as", right=("words", "share"))
+        for one in new:
+            examples = ", ".join(one.word_examples[:5])
+            share = f"{one.new_words / one.words:.1%}"
+            table.add_row(one.split, one.side, f"{one.new_words:,}", share, escape(examples))
+        out.print(table)
+
+
+def _trial_table(trial_result: DryRun, recipe: Recipe) -> Table:
+    settings, times = recipe.training, trial_result.times
+    source, target = trial_result.vocabulary
+    sizes = f"{source:,}" if source == target else f"{source:,} and {target:,}"
+    rows = {
+        "model": f"{recipe.model.family}, {trial_result.parameters:,} parameters ({recipe.name})",
+        "vocabulary": f"{sizes} tokens; {trial_result.tokens_per_word.source:.2f} and "
+        f"{trial_result.tokens_per_word.target:.2f} in a word",
+        "speed": f"{trial_result.tokens_per_second:,.0f} target tokens a second on "
+        "{trial_result.device}; "
+        f"{trial_result.step_seconds:.3g} s a step of "
+        f"{trial_result.batch_tokens * settings.accumulate:,}",
+        "time": f"{format_seconds(times.total)}: preparing {format_seconds(times.preparing)}, "
+        f"{settings.steps:,} steps {format_seconds(times.training)}, validating "
+        f"{format_seconds(times.validating)}",
+        "passes": f"each pair is seen {trial_result.epochs:.1f} times",
+        "memory": f"{format_bytes(trial_result.memory)} of "
+        "{format_bytes(trial_result.memory_available)}",
+        "disk": f"{format_bytes(trial_result.disk)} of {format_bytes(trial_result.disk_free)} "
+        "free; "
+        f"a checkpoint {format_bytes(trial_result.checkpoint)}",
+    }
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for name, value in rows.items():
+        table.add_row(f"[dim]{name}[/dim]", escape(value))
+    table.caption = f"[dim]from a trial on {trial_result.pairs:,} pairs[/dim]"
+    table.caption_justify = "left"
+    return table

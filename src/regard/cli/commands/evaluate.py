@@ -1,0 +1,198 @@
+"""`regard evaluate`."""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from regard.alignment.dictionary import read_unknown_option
+from regard.atomic_io import write_atomic
+from regard.cli.display.console import note, out, print_json
+from regard.cli.display.tables import (
+    SIGNIFICANCE_LEVEL,
+    SIGNIFICANCE_NOTE,
+    plain_table,
+    scores_table,
+)
+from regard.cli.options import score_options, shared_options
+from regard.cli.options.eval_data import read_eval_data
+from regard.decoding.constraints.length_limits import TruncationReport
+from regard.decoding.search_options import search_settings
+from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_length
+from regard.evaluation.perplexity import Perplexity
+from regard.evaluation.scores import Score, ScoreSettings, score
+from regard.evaluation.significance import Comparison, compare
+from regard.pipelines.answer import Answer
+from regard.pipelines.run_evaluation import count_truncated_answers, translator_perplexity
+from regard.pipelines.translator import Translator, load
+
+app = typer.Typer()
+
+
+@app.command()
+def command(
+    model: shared_options.Model,
+    source: shared_options.HeldOutSource = None,
+    reference: shared_options.HeldOutReference = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Another model: is the difference more than chance?"),
+    ] = None,
+    ensemble: shared_options.Ensemble = None,
+    beam: shared_options.Beam = None,
+    unknown: shared_options.Unknown = None,
+    tokenize: score_options.Tokenize = "auto",
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
+    by_length: Annotated[
+        bool, typer.Option("--by-length", help="Also score by the length of the source.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the translations here as well.")
+    ] = None,
+    weights: shared_options.Weights = "model",
+    device: shared_options.Device = "auto",
+    engine: shared_options.Engine = "auto",
+    precision: shared_options.InPrecision = "float32",
+    json: shared_options.Json = False,
+) -> None:
+    """Score a model: BLEU, chrF, TER with signatures; compare it with another.
+
+    Every score comes with sacreBLEU's signature and a 95% interval from 1,000 bootstrap resamples;
+    --against adds a paired bootstrap test on the same sentences (Koehn 2004). Models that vote with
+    --ensemble are scored together; a perplexity is measured of one model alone. A score is of the
+    model rather than of a lower precision, unless one is given.
+
+    Examples:
+
+        regard evaluate runs/travel
+        regard evaluate runs/mine --source test.en --reference test.de --against runs/other
+    """
+    sources, references = read_eval_data(model, source, reference)
+    settings = ScoreSettings(
+        metrics=("bleu", "chrf", "ter", "exact"),
+        tokenize=score_options.run_tokenizer(model, tokenize, references),
+        lowercase=lowercase,
+    )
+    words = read_unknown_option(unknown) if unknown is not None else None
+    load_options: dict[str, Any] = {
+        "device": device,
+        "engine": engine,
+        "precision": precision,
+        "tell": note,
+    }
+    translator = load(model, *(ensemble or ()), weights=weights, **load_options)
+    for remark in translator.remarks:
+        note(remark)
+    translate = partial(_translate, sources, beam, allow_unknown=unknown is not None, words=words)
+    answers = translate(translator)
+    texts, cut = (
+        [one.text for one in answers],
+        count_truncated_answers(translator, answers, references),
+    )
+    if output is not None:
+        write_atomic(output, "".join(f"{text}\n" for text in texts).encode())
+    scores = score(texts, references, settings)
+    perplexity = None if ensemble else translator_perplexity(translator, sources, references)
+    groups = []
+    if by_length:
+        plain = settings.model_copy(update={"resamples": 0})
+        groups = score_by_length(sources, texts, references, LengthSettings(), plain)
+    comparisons: list[Comparison] = []
+    if against is not None:
+        others = [answer.text for answer in translate(load(against, **load_options))]
+        comparisons = compare(others, texts, references, settings)
+    if json:
+        print_json(_to_json(cut, scores, perplexity, groups, comparisons))
+        return
+    name = " + ".join((model, *(ensemble or ())))
+    if weights != "model":  # or both columns of `--against` may have one name
+        name = f"{name} ({Path(weights).stem})"
+    out.print(scores_table(scores, title=f"{escape(name)} on {len(texts):,} sentences"))
+    if perplexity is not None:
+        counted = f"[dim]per token, {perplexity.num_tokens:,} tokens[/]"
+        out.print(f"perplexity  {perplexity.value:.3f}  {counted}")
+    if truncation_note := str(cut):
+        note(
+            f"{truncation_note}; they are set in {model}/recipe.yaml"
+            if cut.references
+            else truncation_note
+        )
+    _print_groups(groups)
+    _print_comparisons(comparisons, name, against or "")
+
+
+def _translate(
+    sources: list[str],
+    beam: int | None,
+    translator: Translator,
+    *,
+    allow_unknown: bool,
+    words: Mapping[str, str] | None,
+) -> list[Answer]:
+    """The translations; `words` is the dictionary for unknown words, where it is asked for."""
+    settings = search_settings(translator.settings, beam=beam, unknown=allow_unknown)
+    return translator.translate(sources, settings, unknown=words, split=False)
+
+
+def _print_groups(groups: list[LengthGroup]) -> None:
+    if not groups:
+        return
+    names = [one.name for one in groups[0].scores]
+    table = plain_table(
+        "words", "sentences", *names, title="by length of the source", right=("sentences", *names)
+    )
+    for group in groups:
+        values = [f"{one.value:.2f}" for one in group.scores]
+        table.add_row(f"{group.shortest}–{group.longest}", f"{group.count:,}", *values)
+    out.print(table)
+
+
+def _print_comparisons(comparisons: list[Comparison], model: str, against: str) -> None:
+    if not comparisons:
+        return
+    columns = ("score", escape(model), escape(against), "difference", "95% interval", "p")
+    table = plain_table(*columns, title="paired bootstrap", right=columns[1:4])
+    for one in comparisons:
+        table.add_row(
+            one.name,
+            f"{one.second:.2f}",
+            f"{one.first:.2f}",
+            f"{one.delta:+.2f}",
+            f"{one.interval.low:+.2f} … {one.interval.high:+.2f}",
+            f"{one.p_value:.4f}{' *' if one.p_value < SIGNIFICANCE_LEVEL else ''}",
+        )
+    out.print(table)
+    out.print(SIGNIFICANCE_NOTE)
+
+
+def _to_json(
+    cut: TruncationReport,
+    scores: list[Score],
+    perplexity: Perplexity | None,
+    groups: list[LengthGroup],
+    comparisons: list[Comparison],
+) -> dict[str, Any]:
+    return {
+        "sentences": cut.pairs,
+        "references_beyond_limit": cut.references,
+        "answers_cut": cut.answers,
+        "scores": [_score_json(one) for one in scores],
+        "perplexity": perplexity._asdict() if perplexity else None,
+        "by_length": [
+            {
+                "shortest": group.shortest,
+                "longest": group.longest,
+                "sentences": group.count,
+                **{one.name: one.value for one in group.scores},
+            }
+            for group in groups
+        ],
+        "against": [{**vars(one), "interval": list(one.interval)} for one in comparisons],
+    }
+
+
+def _score_json(one: Score) -> dict[str, Any]:
+    return {**one._asdict(), "interval": list(one.interval) if one.interval else None}

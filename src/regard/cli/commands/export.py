@@ -1,0 +1,75 @@
+"""`regard export`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.display.console import note, out, print_json
+from regard.cli.options import shared_options
+from regard.engines.ctranslate2 import availability
+from regard.engines.ctranslate2.export_artifact import ExportArtifact, Precision
+from regard.errors import RunError, SettingsError
+
+app = typer.Typer()
+
+
+@app.command()
+def command(
+    model: shared_options.Model,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to", metavar="DIR", help="A folder of its own; otherwise it is kept in the run's."
+        ),
+    ] = None,
+    precision: Annotated[
+        Precision,
+        typer.Option(
+            help="Of the weights; auto: int8 where it is close enough, otherwise float32."
+        ),
+    ] = "auto",
+    weights: shared_options.Weights = "model",
+    json: shared_options.Json = False,
+) -> None:
+    """Export a model for CTranslate2, which translates faster and needs no torch.
+
+    The export must translate a sample of sentences as the native engine does, or it is refused: in
+    float32 alike, to rounding; in a lower precision nearly alike. `regard translate` makes one by
+    itself when it first needs it. One that was written --to a folder translates where the run is
+    not: `regard translate DIR`.
+
+    Examples:
+
+        regard export runs/travel
+        regard export runs/travel --to travel-fast --precision float32
+    """
+    missing = availability.why_ctranslate2_unavailable()
+    if missing is not None:
+        raise SettingsError(f"regard export needs CTranslate2. {missing}")
+    [run] = availability.native().open_runs((model,), device="cpu", weights=weights)
+    exporting = availability.exporting()
+    if to is None:
+        export: ExportArtifact = exporting.export_into_run(run, weights, precision)
+    else:
+        export = exporting.export_to(run, weights, precision, to)
+    gate = export.card.gate
+    if json:
+        print_json({"folder": str(export.folder), **export.card.model_dump(mode="json")})
+    elif gate.refused is None:
+        out.print(f"{export.folder}  [dim]{export.card.engine}, {export.card.precision}[/]")
+        out.print(
+            f"  float32: {gate.identical} of {gate.sentences} translated as by the native engine, "
+            f"scores within {gate.score_difference:.1e}"
+        )
+        less = "less" if gate.loss >= 0 else "more"
+        out.print(
+            f"  {export.card.precision}: {gate.same} of {gate.sentences} the same, {less} likely "
+            f"by {abs(gate.loss):.4f} nats a token on the whole"
+        )
+        if gate.instead is not None:
+            out.print(f"  {gate.instead}")
+    for one in gate.differences:
+        note(f"source    {one.source}\nnative    {one.native}\nexported  {one.exported}")
+    if gate.refused is not None:
+        raise RunError(f"{model}: the export is refused: {gate.refused}")

@@ -1,0 +1,53 @@
+"""`regard recipes`."""
+
+import json
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from regard.cli.display.console import out
+from regard.cli.display.tables import plain_table
+from regard.cli.options import shared_options
+from regard.recipes.recipe import recipe_schema
+from regard.recipes.recipe_files import dump_recipe, find_recipe, load_recipe, shelf_recipes
+from regard.recipes.settings_reference import explain_settings
+
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback()
+def command(context: typer.Context) -> None:
+    """List and print the recipes on the shelf, and the schema of their settings."""
+    if context.invoked_subcommand is None:
+        table = plain_table("recipe", "model", "about")
+        for name in shelf_recipes():
+            recipe = load_recipe(name)
+            table.add_row(f"[bold]{name}[/bold]", recipe.model.family, escape(recipe.about))
+        out.print(table)
+
+
+@app.command()
+def show(
+    recipe: Annotated[str, typer.Argument(help="A recipe of the shelf, or a YAML file.")],
+    settings: shared_options.Settings = None,
+    resolved: Annotated[bool, typer.Option("--resolved", help="Write out every default.")] = False,
+) -> None:
+    """Print a recipe, to be saved and changed: regard recipes show travel > mine.yaml"""
+    loaded = load_recipe(recipe, settings or [])
+    if resolved or settings:
+        print(dump_recipe(loaded), end="")
+    else:
+        print(find_recipe(recipe).read_text(encoding="utf-8"), end="")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of a recipe: every setting with its type, default and meaning."""
+    print(json.dumps(recipe_schema(), indent=2, ensure_ascii=False))
+
+
+@app.command()
+def settings() -> None:
+    """Print a page of Markdown that explains every setting: docs/settings.md."""
+    print(explain_settings())

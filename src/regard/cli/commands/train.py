@@ -1,0 +1,128 @@
+"""`regard train`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from regard.cli.display.console import note, out, print_json
+from regard.cli.display.tables import scores_table
+from regard.cli.display.training_progress import TerminalReporter
+from regard.cli.options import corpus_options, shared_options
+from regard.errors import RunError, SettingsError
+from regard.interruption import InterruptedBySignal
+from regard.pipelines.run_evaluation import finish_run
+from regard.recipes.recipe import Recipe
+from regard.recipes.recipe_files import load_recipe
+from regard.recipes.run_folder import RunFolder, pick_device
+from regard.recipes.train_run import train
+from regard.training.checkpoints import last_progress
+from regard.training.signals import StopRequests
+
+app = typer.Typer()
+
+
+@app.command()
+def command(
+    recipe: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="RECIPE",
+            help="A recipe of the shelf (`regard recipes`) or a YAML file. With files of your own "
+            "it says how to train on them; without RECIPE that is the recipe `own`.",
+        ),
+    ] = None,
+    data: corpus_options.Data = None,
+    source: corpus_options.Source = None,
+    target: corpus_options.Target = None,
+    valid: corpus_options.Valid = None,
+    test: corpus_options.Test = None,
+    languages: corpus_options.Languages = None,
+    skip_bad: corpus_options.SkipBad = False,
+    out_folder: shared_options.Out = None,
+    settings: shared_options.Settings = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was stopped or killed.")
+    ] = False,
+    device: shared_options.Device = "auto",
+    json: shared_options.Json = False,
+) -> None:
+    """Train a model from a recipe, or from your own files.
+
+    The run's folder then holds the model, its tokenizer, the cleaned data, the metrics and a card
+    with the scores on the held-out test pairs. Ctrl-C saves and stops; --resume goes on exactly
+    where it stopped, also after a crash.
+
+    Examples:
+
+        regard train travel
+        regard train --source train.en --target train.de --languages en-de --out runs/mine
+        regard train --data news.tsv --data ours.tsv=3 --languages en-de
+        regard train --data memory.tmx --languages en-fr --set training.steps=20000
+        regard train --resume --out runs/mine
+        regard train --resume --out runs/mine --set refinement.steps=300
+    """
+    given = corpus_options.CorpusFiles(data, source, target, skip_bad)
+    corpus = corpus_options.corpus_from_options(given, valid, test, languages)
+    if resume:
+        if corpus is not None:
+            raise SettingsError("--resume goes on with the run's own data: drop the files")
+        folder = _resumed_folder(recipe, out_folder)
+        recipe_to_train = folder.load_recipe(settings or [])
+    else:
+        recipe_to_train = _load_new(recipe, corpus, settings or [])
+        folder = RunFolder(out_folder or Path("runs") / recipe_to_train.name)
+        if folder.exists():
+            raise RunError(
+                f"{folder.path}: holds a run already; go on with it by --resume, "
+                "or train elsewhere with --out"
+            )
+    where = pick_device(device)
+    with StopRequests() as stop:
+        try:
+            with TerminalReporter(recipe_to_train.training.steps) as reporter:
+                progress = train(
+                    recipe_to_train, folder, device=where, reporter=reporter, stop_requested=stop
+                )
+        except InterruptedBySignal as signal:
+            again = f"regard train --resume --out {folder.path}"
+            note(f"stopped at once; what was finished is kept. Go on with: {again}")
+            sys.exit(128 + signal.number)
+        refined = last_progress(folder.refined.path) if recipe_to_train.refinement else None
+        if stop.received is not None:
+            where_it_is = f"{refined.step} of the refinement" if refined else f"{progress.step}"
+            note(
+                f"stopped at step {where_it_is}; all is saved. Go on with: "
+                f"regard train --resume --out {folder.path}"
+            )
+            sys.exit(128 + stop.received)
+    scores = finish_run(folder, progress, where)
+    if json:
+        steps = {"step": progress.step, "refinement_step": refined.step if refined else 0}
+        print_json({"run": str(folder.path), **steps, "scores": scores.to_json()})
+        return
+    out.print(scores_table(scores.scores, title=scores.title))
+    if truncation_note := str(scores.cut):
+        note(truncation_note)
+    note(f"the model is in {folder.path}; its card: {folder.card}")
+    note(f'try: regard translate {folder.path} < FILE   or   regard look {folder.path} "…"')
+
+
+def _load_new(name: str | None, corpus: dict[str, Any] | None, overrides: list[str]) -> Recipe:
+    if name is None and corpus is None:
+        raise SettingsError(
+            "nothing to train on: give a recipe (`regard recipes` lists them), --data FILE, or "
+            "--source FILE and --target FILE"
+        )
+    return corpus_options.recipe_with_corpus(name or corpus_options.OWN_RECIPE, corpus, overrides)
+
+
+def _resumed_folder(name: str | None, out_folder: Path | None) -> RunFolder:
+    """The folder that was given, or that a recipe's run goes to."""
+    if out_folder is not None:
+        return RunFolder(out_folder)
+    if name is None:
+        raise SettingsError("--resume needs the run's folder: --out DIR, or the recipe's name")
+    is_file = name.endswith((".yaml", ".yml"))
+    return RunFolder(Path("runs") / (load_recipe(name).name if is_file else name))

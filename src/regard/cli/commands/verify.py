@@ -1,0 +1,58 @@
+"""`regard verify`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from regard.cli.display.console import note, out, print_json
+from regard.cli.options import shared_options
+from regard.errors import RunError
+from regard.recipes.verification import accept, verify
+
+app = typer.Typer()
+STATE_COLOURS = {"damaged": "red", "missing": "red", "unexpected": "dim"}
+
+
+@app.command()
+def command(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder of a run, an export or a comparison.")
+    ],
+    accept_all: Annotated[
+        bool,
+        typer.Option(
+            "--accept",
+            help="Take all files as they are now for right: of a run from before there were "
+            "manifests, or after you have changed one on purpose.",
+        ),
+    ] = False,
+    json: shared_options.Json = False,
+) -> None:
+    """Check that every file of a run is what regard wrote; say what can be made again.
+
+    Weights, tokenizers, settings and the data that scores are taken on are checked whenever they
+    are read; this checks the rest as well. Logs that grow are not checked. The exit code is 1 if
+    anything is damaged or missing.
+
+    Examples:
+
+        regard verify runs/travel
+        regard verify runs/old --accept
+    """
+    if accept_all:
+        accept(run)
+        note(f"{run}: its files are taken as they are now")
+    found = verify(run)
+    if json:
+        print_json(found.to_json())
+    else:
+        for one in found.findings:
+            colour = STATE_COLOURS[one.state]
+            out.print(f"[{colour}]{one.state}[/] {escape(one.file)}: {escape(one.remedy)}")
+    wrong = [one for one in found.findings if one.state != "unexpected"]
+    if wrong:
+        raise RunError(f"{run}: {len(wrong)} of {found.files} files damaged or missing")
+    if not json:
+        out.print(f"{escape(str(run))}: {found.files} files, all as they were written")

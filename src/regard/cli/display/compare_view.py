@@ -1,0 +1,129 @@
+"""A comparison as a person sees it: its rows while they are made, its tables at the end."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn
+
+from regard.cli.display.console import PipedConsole, err, note, out
+from regard.cli.display.tables import plain_table
+from regard.comparison.comparison_folder import ComparisonFolder
+from regard.comparison.measurements import Failure, MeasuredRow
+from regard.comparison.process_pool import Goal, RowJob
+from regard.comparison.results import BLEU, ComparisonResults
+from regard.comparison.row_training import is_trained
+from regard.comparison.table import failure_notes, table_notes, table_sections
+from regard.errors import RegardError
+from regard.json_files import parse_json
+
+ACTIVITY: dict[Goal, str] = {"time": "timing", "train": "training", "measure": "measuring"}
+
+TAIL_BYTES = 4096
+"""Bytes at the end of a run's metrics that hold its last line."""
+MIN_TABLE_WIDTH = 100
+"""Columns that the tables may take where there is no terminal to ask."""
+
+
+class ComparisonProgress:
+    """Writes to stderr: a line for each row that ends, and in a terminal one for each at work."""
+
+    def __init__(self, folder: ComparisonFolder) -> None:
+        self._folder = folder
+        self._tasks: dict[str, TaskID] = {}
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("[dim]{task.fields[numbers]}[/dim]"),
+            console=err,
+            transient=True,
+            disable=not err.is_terminal,
+        )
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def started(self, job: RowJob) -> None:
+        name, goal = job.entry.name, job.goal
+        if goal == "measure" and not is_trained(job.entry, self._folder):
+            goal = "train"
+        if err.is_terminal:
+            self._tasks[name] = self._progress.add_task(
+                f"{ACTIVITY[goal]} {name}", total=None, numbers=""
+            )
+        else:
+            note(f"{ACTIVITY[goal]} {name}")
+
+    def polled(self, running: Sequence[RowJob]) -> None:
+        names = {job.entry.name for job in running}
+        for name in set(self._tasks) - names:
+            self._progress.remove_task(self._tasks.pop(name))
+        for job in running:
+            if job.entry.name in self._tasks:
+                self._show(job)
+
+    def ended(self, job: RowJob, outcome: MeasuredRow | Failure | None) -> None:
+        if isinstance(outcome, MeasuredRow):
+            note(
+                f"{job.entry.name}: BLEU {outcome.value(BLEU):.2f} after {outcome.steps:,} steps "
+                f"in {outcome.seconds:,.0f} s"
+            )
+        elif isinstance(outcome, Failure):
+            reason = escape(outcome.reason)
+            err.print(f"[red]{job.entry.name} failed:[/red] {reason}", soft_wrap=True)
+        elif job.goal == "train":
+            note(f"{job.entry.name}: trained")
+
+    def _show(self, job: RowJob) -> None:
+        """How far the row's training is, by what its run has written."""
+        task, home = self._tasks[job.entry.name], self._folder.run(job.entry)
+        if self._progress.tasks[self._progress.task_ids.index(task)].total is None:
+            with suppress(RegardError):
+                self._progress.update(task, total=home.load_recipe().training.steps)
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            last = parse_json(_last_line(home.path / "metrics.jsonl"))
+            shown = f"loss {last['loss']:.3f}"
+            self._progress.update(task, completed=last["step"], numbers=shown)
+
+
+def _last_line(path: Path) -> bytes:
+    """The last line of a file that may be long, read from its end."""
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+        return file.read().splitlines()[-1]
+
+
+def print_comparison(ladder: ComparisonResults) -> None:
+    """The tables, what must be known to read them, and what is missing from them."""
+    wide = (
+        out
+        if out.is_terminal
+        else PipedConsole(file=out.file, width=max(out.width, MIN_TABLE_WIDTH))
+    )
+    for sheet in table_sections(ladder):
+        titles = [column.title for column in sheet.columns]
+        table = plain_table("", *titles, title=sheet.title, right=tuple(titles), gap=1)
+        for standing, cells in sheet.lines(ladder):
+            style = "bold" if standing.label == ladder.best else None
+            table.add_row(*map(escape, cells), style=style)
+        wide.print(table)
+        wide.print()
+    for remark in table_notes(ladder):
+        note(remark)
+    for trouble in failure_notes(ladder):
+        err.print(f"[red]{escape(trouble)}[/red]", soft_wrap=True)

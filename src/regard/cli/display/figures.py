@@ -1,0 +1,48 @@
+"""Figures that a command is asked to draw."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from regard.cli.display.console import note
+from regard.errors import MissingFontWarning, SettingsError
+from regard.inspection.plots.maps import save_figure
+
+
+def figure_files(png: Path | None, svg: Path | None) -> list[Path]:
+    """The files to draw, whose names say how."""
+    check_suffix("--png", png, ".png")
+    check_suffix("--svg", svg, ".svg")
+    return [file for file in (png, svg) if file is not None]
+
+
+def check_suffix(option: str, file: Path | None, ending: str) -> None:
+    """An error if a file is not named as what will be in it, before anything is computed."""
+    if file is not None and file.suffix != ending:
+        raise SettingsError(f"{option} {file}: the file's name should end in {ending}")
+
+
+def save_figures(files: Sequence[Path], draw: Callable[[], Figure]) -> None:
+    """Draw one figure into each of the files, if there are any, and say so."""
+    if files:
+        with missing_fonts_noted():
+            figure = draw()
+        for file in files:
+            save_figure(figure, file)
+            note(f"drew {file}")
+
+
+@contextmanager
+def missing_fonts_noted() -> Iterator[None]:
+    """Say in one line which fonts a figure that is made meanwhile would need."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", MissingFontWarning)
+        yield
+    for one in caught:
+        if issubclass(one.category, MissingFontWarning):
+            note(str(one.message))
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)

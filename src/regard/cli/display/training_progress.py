@@ -1,0 +1,155 @@
+"""A training run as a person sees it: a live line in a terminal, a few plain ones in a pipe."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from regard.cli.display.console import err
+from regard.cli.display.tables import cleaning_table
+from regard.corpora.diagnostics.findings import advise_dropped
+from regard.models.contracts import AnyModel
+from regard.recipes.auto_settings import format_choices
+from regard.recipes.memory import format_seconds
+from regard.recipes.train_run import TrainingInputs
+
+VALIDATION_METRICS = {
+    "loss": ".3f",
+    "perplexity": ".2f",
+    "bleu": ".2f",
+    "chrf": ".2f",
+    "gleu": ".2f",
+    "exact": ".1f",
+}
+"""Metrics of a validation line, and how they are written."""
+
+NUM_LOG_LINES = 50
+"""Lines of loss in a pipe, about."""
+
+
+@dataclass
+class _StepTimer:
+    """How far training is, and how fast it goes."""
+
+    steps: int
+    next_line: float = 0.0
+    """The step from which a pipe is told the next loss."""
+    estimated: bool = False
+    """Whether it was told how long it takes."""
+    _first: tuple[int, float] | None = None
+
+    def seconds_left(self, step: int) -> float | None:
+        """How long the rest will take, by the steps since the first that was logged.
+
+        That one took what happens only once as well, and a run that goes on begins anywhere.
+        """
+        now = time.monotonic()
+        if self._first is None:
+            self._first = step, now
+            return None
+        first, then = self._first
+        return (now - then) / max(1, step - first) * (self.steps - step)
+
+
+class TerminalReporter:
+    """Writes to stderr; in a terminal with a live line below, in a pipe without."""
+
+    def __init__(self, steps: int, *, console: Console = err) -> None:
+        self._console = console
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[numbers]}"),
+            TextColumn("[dim]left[/dim]"),
+            TimeRemainingColumn(elapsed_when_finished=True),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task("training", total=steps, numbers="", visible=False)
+        self._begin(steps)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def noted(self, message: str) -> None:
+        self._console.print(f"[dim]{escape(message)}[/dim]", soft_wrap=True)
+
+    def prepared(self, prepared: TrainingInputs, model: AnyModel) -> None:
+        data, (source, target) = prepared.data, prepared.tokenizers
+        counts = ", ".join(f"{count:,} {split}" for split, count in data.pairs.items())
+        vocabulary = (
+            f"{source.size:,} shared"
+            if source is target
+            else f"{source.size:,} and {target.size:,}"
+        )
+        parameters = sum(p.numel() for p in model.parameters())
+        self._console.print(f"pairs       {counts}", soft_wrap=True)
+        if data.report.dropped:
+            self._console.print(cleaning_table(data.report))
+        if advice := advise_dropped(data.report):
+            self._console.print(f"[bold yellow]warning[/]     {escape(advice)}", soft_wrap=True)
+        if prepared.too_long:
+            self._console.print(f"            {prepared.too_long:,} with too many tokens left out")
+        self._console.print(f"vocabulary  {vocabulary}")
+        self._console.print(f"parameters  {parameters:,}")
+        for number, line in enumerate(format_choices(prepared.choices)):
+            begin = "chosen" if not number else ""
+            self._console.print(f"{begin:<12}{escape(line)}", soft_wrap=True)
+        if time_left := str(prepared.cut):
+            self._console.print(f"[bold yellow]warning[/]     {escape(time_left)}", soft_wrap=True)
+        self._begin(prepared.recipe.training.steps)
+
+    def refining(self, steps: int) -> None:
+        self._console.print(f"refinement  {steps:,} steps; step 0 is what training ended with")
+        self._progress.reset(self._task, total=steps, description="refining", visible=False)
+        self._begin(steps)
+
+    def logged(self, step: int, numbers: Mapping[str, float]) -> None:
+        shown = f"loss {numbers['loss']:.3f}  {numbers['tokens_per_second']:,.0f} tokens/s"
+        self._progress.update(self._task, completed=step, numbers=shown, visible=True)
+        left = self._timer.seconds_left(step)
+        if left and not self._timer.estimated:
+            self._timer.estimated = True
+            steps = f"the {self._timer.steps - step:,} steps left"
+            self._console.print(f"time        about {format_seconds(left)} for {steps}")
+        if self._console.is_terminal or step < self._timer.next_line:
+            return
+        self._timer.next_line = step + self._timer.steps / NUM_LOG_LINES
+        time_left = f"  {format_seconds(left)} left" if left else ""
+        self._console.print(f"step {step:>7,}  {shown}{time_left}", soft_wrap=True)
+
+    def _begin(self, steps: int) -> None:
+        """Expect so many steps from here on."""
+        self._timer = _StepTimer(steps)
+        self._progress.update(self._task, total=steps)
+
+    def validated(self, step: int, numbers: Mapping[str, float], *, best: bool) -> None:
+        values = "  ".join(
+            f"{name} {numbers[name]:{how}}" for name, how in VALIDATION_METRICS.items()
+        )
+        mark = " [green]best so far[/green]" if best else ""
+        self._console.print(f"step {step:>7,}  {values}{mark}", soft_wrap=True)

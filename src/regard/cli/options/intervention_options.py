@@ -1,0 +1,101 @@
+"""What the command line asks to be done to attention, and how it shows what came of it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.text import Text
+
+from regard.errors import SettingsError
+from regard.inspection.interventions import (
+    Flattened,
+    ForcedWords,
+    InterventionRequest,
+    Silenced,
+    WordReference,
+)
+from regard.inspection.recording.attention_map import PARTS, Part
+from regard.inspection.word_diff import diff_words, separator
+
+REMOVED_STYLE, ADDED_STYLE = "red strike", "bold green"
+"""Colours that differ in more than hue: one is struck through, the other bold."""
+
+
+class HeadPosition(NamedTuple):
+    """A head, or a layer with all its heads."""
+
+    part: Part
+    layer: int
+    head: int | None
+
+
+class InterventionOptions(NamedTuple):
+    """What the options ask for."""
+
+    without: Sequence[str] = ()
+    flatten: Sequence[str] = ()
+    force: Sequence[str] = ()
+
+    def requests(self, part: Part) -> list[InterventionRequest]:
+        """The same as wishes; `part` is meant where none is named."""
+        return [
+            *(Silenced(*parse_head_position(one, part, "--without")) for one in self.without),
+            *(Flattened(*parse_head_position(one, part, "--flatten")) for one in self.flatten),
+            *(parse_forced_link(one) for one in self.force),
+        ]
+
+    def __str__(self) -> str:
+        named = ("without", self.without), ("flat", self.flatten), ("forced", self.force)
+        return "; ".join(f"{name} {', '.join(asked)}" for name, asked in named if asked)
+
+
+def parse_head_position(asked: str, part: Part, option: str) -> HeadPosition:
+    """`3.5` -> head 5 of layer 3; `3` -> all of layer 3; `encoder.3.5` names its part."""
+    named, _, rest = asked.partition(".")
+    if named in PARTS:
+        part = named
+    else:
+        rest = asked
+    numbers = rest.split(".")
+    if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
+        raise SettingsError(
+            f"{option} {asked}: expected LAYER.HEAD or LAYER, such as 3.5 or 3, with or without a "
+            f"part before it ({', '.join(PARTS)}), such as encoder.3.5"
+        )
+    return HeadPosition(part, int(numbers[0]), int(numbers[1]) if len(numbers) == 2 else None)
+
+
+def parse_forced_link(asked: str) -> ForcedWords:
+    """`Africa=2` -> the word Africa of the translation is to look at word 2 of the sentence."""
+    target, _, source = asked.partition("=")
+    if not target or not source:
+        raise SettingsError(
+            f"--force {asked}: expected TARGET=SOURCE, each a word or its number from 0, such as "
+            "Africa=septembre or 2=4"
+        )
+    return ForcedWords(_parse_word(target), _parse_word(source))
+
+
+def render_word_diff(before: str, after: str, *, coloured: bool) -> Text:
+    """`after` with what it has not of `before` struck out, and what it has of its own marked.
+
+    Where there is no colour the marks are those of wdiff: `[-gone-] {+new+}`.
+    """
+    marks = (("", ""), ("", "")) if coloured else (("[-", "-]"), ("{+", "+}"))
+    shown, last = Text(), ""
+    for stretch in diff_words(before, after):
+        if stretch.same:
+            shown.append(f"{separator(last, stretch.after)}{stretch.after}")
+            last = stretch.after
+            continue
+        sides = zip(
+            (stretch.before, stretch.after), (REMOVED_STYLE, ADDED_STYLE), marks, strict=True
+        )
+        for side, style, (left, right) in sides:
+            if side:
+                shown.append(separator(last, side)).append(f"{left}{side}{right}", style)
+                last = side
+    return shown
+
+
+def _parse_word(asked: str) -> WordReference:
+    return int(asked) if asked.isdecimal() else asked

@@ -1,0 +1,97 @@
+"""A comparison is a folder: what lies where in it."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.atomic_io import write_atomic
+from regard.comparison.plan import ComparisonPlan, PlanEntry, entry_of_run
+from regard.corpora.token_store import fingerprint
+from regard.errors import RunError
+from regard.json_files import load_json
+from regard.manifest import MANIFEST, list_files
+from regard.recipes.auto_settings import AUTO_CLEANING
+from regard.recipes.recipe import Recipe
+from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder
+
+
+@dataclass(frozen=True)
+class ComparisonFolder:
+    """Where the parts of a comparison lie."""
+
+    path: Path
+
+    @property
+    def plan(self) -> Path:
+        """What is compared."""
+        return self.path / COMPARISON_PLAN_FILE
+
+    @property
+    def corpora(self) -> Path:
+        """Cleaned texts; of one corpus, unless they were refused."""
+        return self.path / "corpus"
+
+    def corpus(self, recipe: Recipe) -> RunFolder:
+        """The cleaned texts that a recipe learns from, in the form of a run without a model."""
+        mark = fingerprint(
+            recipe.corpus.model_dump_json(),
+            *(place for place in recipe.auto if place in AUTO_CLEANING),
+        )[:12]
+        return RunFolder(self.corpora / mark)
+
+    def run(self, entry: PlanEntry) -> RunFolder:
+        """The run of a row."""
+        return RunFolder(entry.run or self.path / "runs" / entry.name)
+
+    def row(self, entry: PlanEntry) -> Path:
+        """What was measured of a row, or why it failed; written last."""
+        return self.path / "rows" / f"{entry.name}.json"
+
+    def findings(self, entry: PlanEntry) -> Path:
+        """What was found of a row's run without a clock, before it is measured."""
+        return self.path / "found" / f"{entry.name}.json"
+
+    def translations(self, entry: PlanEntry) -> Path:
+        """What a row made of the test sentences, line by line."""
+        return self.path / "rows" / f"{entry.name}.txt"
+
+    def log(self, entry: PlanEntry) -> Path:
+        """What the process of a row said."""
+        return self.path / "logs" / f"{entry.name}.log"
+
+    def steps(self, entry: PlanEntry) -> Path:
+        """How many steps a budget in minutes is for a system, once that was timed."""
+        return self.path / "steps" / f"{entry.label}.json"
+
+    def finished_entries(self) -> list[PlanEntry]:
+        """Its finished runs as rows of another comparison, in the order of its plan."""
+        entries = [
+            entry_of_run(self.run(entry).path, entry.label)
+            for entry in self.load_plan().entries
+            if self.run(entry).finished()
+        ]
+        if not entries:
+            raise RunError(f"{self.path}: none of its rows is finished; go on with it first")
+        return entries
+
+    def check_no_run(self) -> None:
+        """An error where a run lies: the files of both would be mixed."""
+        if RunFolder(self.path).recipe.exists():
+            raise RunError(f"{self.path}: holds a run; compare in another folder with --out")
+
+    def remove_if_empty(self) -> None:
+        """Take back the folder and its lock, if there is nothing else in it."""
+        if not self.plan.exists():
+            RunFolder(self.path).lock.unlink(missing_ok=True)
+            if not any(True for _ in list_files(self.path)):
+                (self.path / MANIFEST).unlink(missing_ok=True)
+            with suppress(OSError):  # of a folder that holds something
+                self.path.rmdir()
+
+    def save_plan(self, plan: ComparisonPlan) -> None:
+        write_atomic(self.plan, plan.model_dump_json(indent=1).encode())
+
+    def load_plan(self) -> ComparisonPlan:
+        if not self.plan.is_file():
+            raise RunError(f"{self.path}: holds no comparison yet: name recipes or runs to compare")
+        return load_json(self.plan, ComparisonPlan, advice="compare in another folder")

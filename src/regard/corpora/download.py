@@ -1,0 +1,125 @@
+"""Files known by their checksum: found where the user keeps data, or fetched once and kept."""
+
+import gzip
+import hashlib
+import os
+import time
+import zlib
+from http.client import HTTPException
+from pathlib import Path
+from typing import NamedTuple
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from regard.atomic_io import write_atomic
+from regard.errors import CorpusError
+
+TIMEOUT = 30.0
+"""Seconds without an answer until an attempt is given up."""
+PAUSES = (1.0, 4.0)
+"""Seconds to wait before each further attempt."""
+RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}
+"""HTTP answers that may be another the next time."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class KnownFile(NamedTuple):
+    """A file of which the contents are known."""
+
+    path: str
+    """Where it lies under a data folder; gzipped."""
+    sha256: str
+    """Of its unzipped contents: the same text may have been zipped in many ways."""
+    url: str | None = None
+    """Where it can be fetched, gzipped or not; None if nowhere."""
+    advice: str = ""
+    """What else to do where it is missing and cannot be fetched."""
+
+
+def data_folder() -> Path | None:
+    """The folder with the user's data, if the environment names one: $REGARD_DATA."""
+    named = os.environ.get("REGARD_DATA")
+    return Path(named) if named else None
+
+
+def cache_folder() -> Path:
+    """The folder that keeps what was fetched: $REGARD_CACHE, or `~/.cache/regard`."""
+    named = os.environ.get("REGARD_CACHE")
+    return Path(named) if named else Path.home() / ".cache" / "regard"
+
+
+def get_file(file: KnownFile) -> Path:
+    """The path of the file: in the data folder, or in the cache, where it may be fetched to."""
+    folder, cached = data_folder(), cache_folder() / file.path
+    if folder is not None and (folder / file.path).is_file():
+        path = folder / file.path
+        found = _checksum(path)
+        if found != file.sha256:
+            raise CorpusError(
+                f"{path}: not the file that is known by this name: the sha256 of its contents, "
+                f"unzipped, should be {file.sha256} and is {found}; replace it, or remove it to "
+                "have the right one fetched"
+            )
+        return path
+    if cached.is_file() and _checksum(cached) == file.sha256:
+        return cached
+    if file.url is None:
+        raise CorpusError(
+            f"{file.path}: found neither in $REGARD_DATA ({folder or 'not set'}) nor in the cache "
+            f"({cache_folder()}), and no address serves it; put it there: the sha256 of its "
+            f"contents, unzipped, is {file.sha256}{file.advice and '. '}{file.advice}"
+        )
+    write_atomic(cached, gzip.compress(_fetch(file, cached), mtime=0))
+    return cached
+
+
+def _checksum(path: Path) -> str:
+    """The sha256 of the unzipped contents, or what is wrong with the file."""
+    try:
+        return hashlib.sha256(_unzipped(path.read_bytes())).hexdigest()
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        return f"not to be had: the gzip data is damaged ({error})"
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _unzipped(content: bytes) -> bytes:
+    return gzip.decompress(content) if content.startswith(_GZIP_MAGIC) else content
+
+
+def _fetch(file: KnownFile, cached: Path) -> bytes:
+    """The contents of the file, unzipped, from the network."""
+    for pause in (*PAUSES, None):
+        try:
+            content = _unzipped(_download(file.url or ""))
+            break
+        except (OSError, HTTPException, EOFError, zlib.error) as error:
+            lasting = isinstance(error, HTTPError) and error.code not in RETRYABLE_STATUSES
+            if lasting or pause is None:
+                raise CorpusError(
+                    f"{file.url}: cannot be fetched: {_reason(error)}; try again, or put the file "
+                    f"at {cached} by other means, or at {file.path} in a folder that $REGARD_DATA "
+                    "names"
+                ) from error
+            time.sleep(pause)
+    found = hashlib.sha256(content).hexdigest()
+    if found != file.sha256:
+        raise CorpusError(
+            f"{file.url}: not the file that was expected: the sha256 of its contents, unzipped, "
+            f"should be {file.sha256} and is {found}; it was not kept"
+        )
+    return content
+
+
+def _download(url: str) -> bytes:
+    with urlopen(Request(url, headers={"User-Agent": "regard"}), timeout=TIMEOUT) as answer:
+        content: bytes = answer.read()
+        return content
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, in a few words."""
+    if isinstance(error, HTTPError):
+        return f"the server answers {error.code} {error.reason}"
+    return str(getattr(error, "reason", "") or error) or type(error).__name__

@@ -1,0 +1,47 @@
+"""Series of letters to copy, to reverse and to sort: what a model that learns must learn."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from random import Random
+
+from regard.corpora.corpus import Corpus, Pair
+from regard.corpora.generated.generator import Example, GeneratedSettings, generated_corpus
+from regard.nouns import GoldAlignment
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+MAX_LETTERS = 12
+
+Permutation = Callable[[Sequence[str]], Sequence[int]]
+"""For each place of the target, the place in the source that its letter comes from."""
+
+
+def _forward(letters: Sequence[str]) -> Sequence[int]:
+    return range(len(letters))
+
+
+def _backward(letters: Sequence[str]) -> Sequence[int]:
+    return range(len(letters))[::-1]
+
+
+def _alphabetical(letters: Sequence[str]) -> Sequence[int]:
+    return sorted(range(len(letters)), key=letters.__getitem__)  # equal ones keep their order
+
+
+PERMUTATIONS: dict[str, Permutation] = {
+    "copy": _forward,
+    "reverse": _backward,
+    "sort": _alphabetical,
+}
+
+
+def sequence_corpus(name: str, settings: GeneratedSettings) -> Corpus:
+    """The corpus "copy", "reverse" or "sort": 1 to 12 letters between spaces, "c a b"."""
+    return generated_corpus(name, ("und", "und"), partial(_draw, PERMUTATIONS[name]), settings)
+
+
+def _draw(order: Permutation, random: Random) -> Example:
+    letters = [random.choice(LETTERS) for _ in range(random.randint(1, MAX_LETTERS))]
+    origins = order(letters)
+    links = frozenset((origin, place) for place, origin in enumerate(origins))
+    target = " ".join(letters[origin] for origin in origins)
+    return Example(Pair(" ".join(letters), target), GoldAlignment(links, links))

@@ -1,0 +1,484 @@
+"""French sentences about travel and their English translations, from a small grammar of our own.
+
+"Jane visite l'Afrique en septembre." is "Jane visits Africa in September." Each French sentence
+has one translation, and the grammar knows which words belong together, so that attention can be
+scored against gold alignments. What keeps them off the diagonal: adjectives behind the noun,
+negation around the verb, pronouns before it, questions, auxiliaries, adverbs.
+
+Where French alone would not decide, the grammar does: "sa" is "her" or "his" after the subject of
+its own clause; "le" and "la" are "him" and "her" with verbs done to people, "it" with others.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import NamedTuple
+
+from regard.corpora.corpus import Corpus
+from regard.corpora.generated.generator import Example, GeneratedSettings, generated_corpus
+from regard.corpora.generated.travel.clauses import (
+    ADVERBS,
+    NEVER,
+    NO_LONGER,
+    NO_MODIFIER,
+    NOT,
+    THE,
+    THIS,
+    A,
+    ClauseType,
+    Clitic,
+    Determiner,
+    Subject,
+    Tense,
+    VerbModifier,
+    agreement_suffix,
+    clause,
+    inflect,
+    noun_phrase,
+    possessive,
+    reflexive,
+)
+from regard.corpora.generated.travel.lexicon import (
+    BE,
+    CITIES,
+    COUNTRIES,
+    FEEL,
+    GOING,
+    KIN,
+    LONG_ADJECTIVES,
+    MOODS,
+    NUMBERS,
+    RAIN,
+    ROLES,
+    SIGHTS,
+    SMALL_ADJECTIVES,
+    STRESSED,
+    THINGS,
+    TRANSPORT,
+    VERBS,
+    WERE,
+    Gender,
+    Noun,
+    Verb,
+)
+from regard.corpora.generated.travel.phrases import EMPTY, Phrase, aligned, arrange, join
+from regard.corpora.generated.travel.sampler import (
+    SentenceSampler,
+    compare,
+    place_name,
+    place_phrase,
+    pronoun_for,
+)
+from regard.corpora.generated.travel.spelling import FRENCH_VOWELS, spell_phrase
+
+
+class QuestionWord(NamedTuple):
+    """A word to begin a question with, or none."""
+
+    french: str
+    english: str
+    weight: int
+    gap: tuple[str, ...] = ()
+    """The kinds of verbs whose complement it asks for."""
+
+
+QUESTION_WORDS = (
+    QuestionWord("", "", 6),
+    QuestionWord("quand", "when", 3),
+    QuestionWord("où", "where", 2, ("goal", "spot")),
+    QuestionWord("pourquoi", "why", 3),
+    QuestionWord("que", "what", 2, ("sight", "thing", "any")),
+    QuestionWord("qui", "who", 2),
+)
+AND, BUT = ("et", "and"), ("mais", "but")
+BECAUSE = "parce que", "because", "0-0 1?0"
+WHEN, IF, WHILE = ("quand", "when"), ("si", "if"), ("pendant que", "while", "0-0 1?0")
+FIRST_PERSON = Clitic("me", "me"), Clitic("nous", "us")
+SECOND_PERSON = Clitic("te", "you"), Clitic("vous", "you")
+THEM = Clitic("les", "them")
+IT = Clitic("le", "it"), Clitic("la", "it", "e")
+HIM_OR_HER = Clitic("le", "him"), Clitic("la", "her", "e")
+
+CLITIC_CHANCES = {"sight": 0.3, "thing": 0.35, "person": 0.5, "any": 0.25}
+VERB_WEIGHTS = tuple(8 if verb.with_etre else 7 if verb.kind == "person" else 6 for verb in VERBS)
+"""More of those with more forms, so that no form is rare."""
+DIRECTION_PREPOSITIONS = {
+    "goal": "to",
+    "origin": "from",
+    "spot": "in",
+    "arrival": "in",
+    "alone": "",
+}
+POSITION_PREPOSITIONS = {
+    "près de": ("près de", "near", "0-0 1?0"),
+    "dans": ("dans", "in"),
+    "devant": ("devant", "in front of"),
+}
+OPTIONAL_WEIGHTS = (4, 5, 5, 4, 3, 3, 3, 3, 2, 2)
+"""How often a sentence has room for 0, 1, 2 ... things that could be left out."""
+WORD_LIMITS = 3, 30
+COMMA, STOP, QUESTION_MARK = (aligned(sign, sign, "") for sign in ",.?")
+
+
+def travel(settings: GeneratedSettings) -> Corpus:
+    """The corpus of travel sentences, French to English, with gold alignments."""
+    return generated_corpus("travel", ("fr", "en"), _draw, settings)
+
+
+def _draw(random: Random) -> Example:
+    return TravelGrammar(random).sentence()
+
+
+class TravelGrammar(SentenceSampler):
+    """Says one sentence after another, as its random numbers decide."""
+
+    def sentence(self) -> Example:
+        """A sentence of 3 to 30 French words, its translation and its alignment."""
+        kinds = (
+            self.statement,
+            self.compound,
+            self.conditional,
+            self.question,
+            self.request,
+            self.there_is,
+        )
+        shortest, longest = WORD_LIMITS
+        while True:
+            self.start_sentence(
+                self.random.choices(range(len(OPTIONAL_WEIGHTS)), OPTIONAL_WEIGHTS)[0]
+            )
+            said = spell_phrase(self.random.choices(kinds, (49, 16, 10, 13, 9, 3))[0]())
+            if shortest <= len(said.pair.source.split()) <= longest:
+                return said
+
+    # Whole sentences
+
+    def statement(self) -> Phrase:
+        """One thing said: what someone does, how someone or something is, the weather."""
+        draw = self.random.random()
+        if draw < 0.11:
+            return join(self.mood(), STOP)
+        if draw < 0.22:
+            return join(self.description(), STOP)
+        if draw < 0.26:
+            return join(self.weather(), STOP)
+        tense = self.tense()
+        modifier = self.modifier(tense)
+        if self.draw_optional(0.35):
+            time = self.time(tense, modifier, leading=True)
+            return join(time, COMMA, self.action(self.subject(), tense, modifier), STOP)
+        return join(self.action(self.subject(), tense, modifier), STOP)
+
+    def compound(self) -> Phrase:
+        """Two clauses with "and", "but" or "because"; the second may share the subject."""
+        tense, subject = self.tense(), self.subject()
+        first = self.action(subject, tense, self.modifier(tense))
+        link = self.choose((AND, BUT, BECAUSE))
+        if link != BECAUSE and not self.after_relative_clause and self.bernoulli(0.4):
+            other = subject._replace(phrase=EMPTY)
+        else:
+            other = self.same_or_other(subject)
+        second = self.action(other, tense, self.modifier(tense))
+        return join(first, COMMA if link == BUT else EMPTY, aligned(*link), second, STOP)
+
+    def conditional(self) -> Phrase:
+        """Two clauses in the present, of which the one with "when", "if" or "while" may lead."""
+        link = self.choose((WHEN, IF, WHILE))
+        subject = self.subject()
+        verb = self.verb(("spot",)) if link == WHILE else self.verb()
+        modifier = NOT if link != WHILE and self.bernoulli(0.25) else NO_MODIFIER
+        if self.bernoulli(0.4):
+            condition = join(aligned(*link), self.action(subject, "present", modifier, verb=verb))
+            other = self.same_or_other(subject)
+            return join(condition, COMMA, self.action(other, "present", self.modifier()), STOP)
+        main = self.action(subject, "present", self.modifier())
+        other = self.same_or_other(subject)
+        return join(main, aligned(*link), self.action(other, "present", modifier, verb=verb), STOP)
+
+    def question(self) -> Phrase:
+        """A question for yes or no, or with when, where, why, what or who."""
+        word = self.random.choices(QUESTION_WORDS, [opening.weight for opening in QUESTION_WORDS])[
+            0
+        ]
+        opening, tense = aligned(word.french, word.english), self.tense()
+        if word.french == "qui":
+            return join(self.action(Subject(opening, 2, None), tense, NO_MODIFIER), QUESTION_MARK)
+        subject = self.subject()
+        order: ClauseType = "asking"
+        if opening is not EMPTY and subject.person in (1, 4) and self.bernoulli(0.6):
+            subject = subject._replace(
+                phrase=aligned("-tu" if subject.person == 1 else "-vous", "you")
+            )
+            order = "inverted"
+        modifier = NOT if word.french == "pourquoi" and self.bernoulli(0.4) else NO_MODIFIER
+        self.has_time = word.french == "quand"
+        verb, gap = self.verb(word.gap or None), bool(word.gap)
+        asked = self.action(
+            subject, tense, modifier, verb=verb, gap=gap, order=order, opening=opening
+        )
+        return join(asked, QUESTION_MARK)
+
+    def request(self) -> Phrase:
+        """An imperative; where it is polite, French asks at the end and English at the start."""
+        addressee = Subject(EMPTY, 4, "m")
+        modifier = self.choose((NO_MODIFIER, NO_MODIFIER, NO_MODIFIER, NOT, NEVER))
+        asked = self.action(addressee, "present", modifier, order="commanding")
+        if self.bernoulli(0.5):
+            return join(asked, STOP)
+        comma, please = aligned(",", "", ""), aligned("si il vous plaît", "please")
+        return join(arrange((asked, comma, please), (please, asked)), STOP)
+
+    def there_is(self) -> Phrase:
+        """What there is to see somewhere."""
+        plural = self.bernoulli(0.5)
+        opening = aligned("il y a", "there " + ("are" if plural else "is"), "0?0 1-0 2-1")
+        where = place_phrase("in", self.choose(COUNTRIES))
+        sight = self.modified_noun(SIGHTS, A, plural)
+        return join(opening, sight, where, STOP)
+
+    # Clauses
+
+    def action(
+        self,
+        subject: Subject,
+        tense: Tense,
+        modifier: VerbModifier,
+        *,
+        verb: Verb | None = None,
+        gap: bool = False,
+        order: ClauseType = "telling",
+        opening: Phrase = EMPTY,
+    ) -> Phrase:
+        """Someone does something; with `gap`, what or where it is done is not said again."""
+        verb = verb or self.verb()
+        self.after_relative_clause = False
+        clitic = None
+        if verb.reflexive:
+            clitic = reflexive(subject.person)
+        elif verb.kind in CLITIC_CHANCES and not gap and self.bernoulli(CLITIC_CHANCES[verb.kind]):
+            clitic = self.clitic(verb, subject, tense)
+        rest = []
+        if not gap and not (clitic and clitic.english):
+            rest.append(self.complement(subject, verb, negated=modifier.negative))
+        rest.append(self.circumstances(subject, verb, tense, modifier))
+        return clause(
+            subject,
+            verb,
+            tense,
+            rest=join(*rest),
+            modifier=modifier,
+            clitic=clitic,
+            order=order,
+            opening=opening,
+        )
+
+    def circumstances(
+        self, subject: Subject, verb: Verb, tense: Tense, modifier: VerbModifier
+    ) -> Phrase:
+        """How long, how, with whom, when and what for something is done."""
+        said = []
+        if verb.kind == "spot" and self.draw_circumstance(0.25):
+            said.append(join(aligned("pendant", "for"), self.count()))
+            self.has_time = True
+        if verb.kind in ("goal", "origin", "alone") and self.draw_circumstance(0.4):
+            said.append(aligned(*self.choose(TRANSPORT), "0-0 1-1"))
+        if verb.kind not in ("person", "any") and self.draw_circumstance(0.25):
+            said.append(join(aligned("avec", "with"), self.companion(subject)))
+        if not self.has_time and self.draw_circumstance(0.55):
+            said.append(self.time(tense, modifier))
+        if verb.kind == "goal" and self.draw_circumstance(0.4):
+            aim = self.verb(("sight", "person", "thing"))
+            do = aligned(aim.infinitive, f"{aim.english[0]} {aim.particle}")
+            said.append(join(aligned("pour", "to"), do, self.complement(subject, aim)))
+        return join(*said)
+
+    def draw_circumstance(self, probability: float) -> bool:
+        """Whether to say more of what is done: not behind a relative clause.
+
+        In "Paul attend la femme qui part avec sa sœur" it would be read as a part of that.
+        """
+        return not self.after_relative_clause and self.draw_optional(probability)
+
+    def mood(self) -> Phrase:
+        """How someone feels."""
+        subject = self.pronoun() if self.bernoulli(0.5) else self.subject()
+        tense = self.choose((BE, WERE))
+        modifier = self.choose((NO_MODIFIER, NO_MODIFIER, NO_MODIFIER, NOT, NO_LONGER, *ADVERBS))
+        adjective = self.choose(MOODS)
+        how = inflect(adjective, subject.gender, subject.person > 2)
+        if modifier == NO_MODIFIER and self.bernoulli(0.5):
+            than = self.name().phrase
+            how = compare(adjective, subject, than)
+        elif self.bernoulli(0.4):
+            how = join(aligned("très", "very"), how)
+        return clause(subject, None, tense, rest=how, modifier=modifier)
+
+    def description(self) -> Phrase:
+        """How a place or a thing is."""
+        tense, plural = self.choose((BE, BE, WERE)), self.bernoulli(0.4)
+        nouns = self.choose((SIGHTS, THINGS))
+        noun, other = self.random.sample(nouns, 2)
+        determiner = self.choose((THE, THIS))
+        subject = Subject(noun_phrase(determiner, noun, plural), 5 if plural else 2, noun.gender)
+        adjective = self.choose(SMALL_ADJECTIVES + LONG_ADJECTIVES)
+        modifier = self.choose((NO_MODIFIER, NO_MODIFIER, NO_MODIFIER, NOT, NO_LONGER))
+        how = inflect(adjective, noun.gender, plural)
+        if adjective.comparative and modifier == NO_MODIFIER and self.bernoulli(0.8):
+            than = self.modified_noun((other,), self.choose((THE, THIS)), self.bernoulli(0.4))
+            how = compare(adjective, subject, than)
+        elif adjective.comparative and self.bernoulli(0.4):
+            how = join(aligned("très", "very"), how)
+        return clause(subject, None, tense, rest=how, modifier=modifier)
+
+    def weather(self) -> Phrase:
+        """It rains, or it is hot or cold, somewhere."""
+        it = Subject(aligned("il", "it"), 2, "m")
+        where = place_phrase("in", self.choose(CITIES + COUNTRIES))
+        if self.bernoulli(0.5):
+            tense: Tense = self.choose(("present", "past", GOING))
+            modifier = self.modifier(tense)
+            rest = join(where, self.time(tense, modifier))
+            return clause(it, RAIN, tense, rest=rest, modifier=modifier)
+        modifier = self.modifier("present")
+        how = aligned(*self.choose((("chaud", "hot"), ("froid", "cold"))))
+        rest = join(how, where, self.time("present", modifier))
+        return clause(it, None, FEEL, rest=rest, modifier=modifier)
+
+    def verb(self, kinds: Sequence[str] | None = None) -> Verb:
+        while True:
+            verb = self.random.choices(VERBS, VERB_WEIGHTS)[0]
+            if kinds is None or verb.kind in kinds:
+                return verb
+
+    def clitic(self, verb: Verb, subject: Subject, tense: Tense) -> Clitic | None:
+        """A pronoun for the object, where French leaves no doubt about the English one.
+
+        Before a vowel "l'" may be "him" or "her"; but "l'a attendue" is clear again.
+        """
+        if verb.kind in ("sight", "thing"):
+            return self.choose(IT if tense == "past" else (*IT, THEM))
+        if tense == "past":
+            return self.choose(HIM_OR_HER) if verb.kind == "person" else None
+        options = [THEM]
+        if verb.kind == "person" and not verb.infinitive.startswith(FRENCH_VOWELS):
+            options += HIM_OR_HER
+        if subject.person not in (0, 3):
+            options += FIRST_PERSON
+        if subject.person not in (1, 4):
+            options += SECOND_PERSON
+        return self.choose(options)
+
+    # Who, what, where, when
+
+    def subject(self) -> Subject:
+        """A name, a pronoun, a person, or two people."""
+        draw = self.random.random()
+        if draw < 0.22:
+            return self.name()
+        if draw < 0.69:
+            return self.pronoun()
+        if draw < 0.80:
+            return self.person_subject(ROLES, THE)
+        if draw < 0.90:
+            return self.person_subject(
+                KIN, possessive(Subject(EMPTY, self.choose((0, 1, 3, 4)), None))
+            )
+        first = self.name()
+        second = self.name() if self.bernoulli(0.5) else self.person_subject(KIN, possessive(first))
+        both: Gender = "f" if first.gender == second.gender == "f" else "m"
+        return Subject(join(first.phrase, aligned("et", "and"), second.phrase), 5, both)
+
+    def same_or_other(self, subject: Subject) -> Subject:
+        return pronoun_for(subject) if self.bernoulli(0.6) else self.subject()
+
+    def person_subject(self, nouns: Sequence[Noun], determiner: Determiner) -> Subject:
+        """One person or several, perhaps with a clause that says who they are."""
+        noun, plural = self.choose(nouns), self.bernoulli(0.4)
+        subject = Subject(noun_phrase(determiner, noun, plural), 5 if plural else 2, noun.gender)
+        if nouns is not ROLES or not self.draw_optional(0.3):
+            return subject
+        implicit = subject._replace(phrase=EMPTY)
+        which = self.action(implicit, self.choose(("present", "past")), NO_MODIFIER)
+        self.after_relative_clause = True
+        return subject._replace(phrase=join(subject.phrase, aligned("qui", "who"), which))
+
+    def person(self, subject: Subject, *, negated: bool = False) -> Phrase:
+        """Somebody to meet."""
+        draw = self.random.random()
+        if draw < 0.35:
+            return self.name().phrase
+        if draw < 0.7:
+            owner = subject if subject.gender else Subject(EMPTY, 0, None)
+            return self.person_subject(KIN, possessive(owner)).phrase
+        return self.person_subject(
+            ROLES, self.choose((THE, THIS) if negated else (THE, THIS, A))
+        ).phrase
+
+    def companion(self, subject: Subject) -> Phrase:
+        """Somebody to do something with, other than the subject."""
+        if self.bernoulli(0.25):
+            ours = "moi" if subject.person in (0, 3) else "toi" if subject.person in (1, 4) else ""
+            return aligned(*self.choose([pair for pair in STRESSED if pair[0] != ours]))
+        return self.person(subject, negated=True)
+
+    def complement(self, subject: Subject, verb: Verb, *, negated: bool = False) -> Phrase:
+        """What the verb asks for: an object, a place, or nothing.
+
+        French has "de" for "un" in the object of a negated verb, so there is no such object.
+        """
+        kind = self.choose(("sight", "person", "thing")) if verb.kind == "any" else verb.kind
+        if kind == "person":
+            return self.person(subject, negated=negated)
+        if kind == "thing":
+            owned = (possessive(subject),) if subject.gender else ()
+            determiner = self.choose((THE, THIS, *owned) if negated else (THE, THIS, A, A, *owned))
+            return self.modified_noun(THINGS, determiner, self.bernoulli(0.35))
+        if kind == "sight":
+            if self.bernoulli(0.5):
+                return place_name(self.choose(CITIES + COUNTRIES))
+            determiner = self.choose((THE, THIS) if negated else (THE, THIS, A))
+            return self.modified_noun(SIGHTS, determiner, self.bernoulli(0.35))
+        return (
+            self.location(DIRECTION_PREPOSITIONS[kind]) if DIRECTION_PREPOSITIONS[kind] else EMPTY
+        )
+
+    def location(self, preposition: str) -> Phrase:
+        """Where someone is, goes to or comes from."""
+        if self.bernoulli(0.6):
+            return place_phrase(preposition, self.choose(CITIES + COUNTRIES))
+        if preposition != "in":
+            sights = [sight for sight in SIGHTS if "à" in sight.prepositions]
+            french = "à" if preposition == "to" else "de"
+            return join(aligned(french, preposition), self.modified_noun(sights, THE, plural=False))
+        sight = self.choose(SIGHTS)
+        french = self.choose(("près de", *(word for word in sight.prepositions if word != "à")))
+        what = self.modified_noun((sight,), self.choose((THE, THIS)), plural=False)
+        return join(aligned(*POSITION_PREPOSITIONS[french]), what)
+
+    def modified_noun(self, nouns: Sequence[Noun], determiner: Determiner, plural: bool) -> Phrase:
+        """A thing or a place with what is said of it."""
+        noun = self.choose(nouns)
+        if plural and determiner == A and self.bernoulli(0.5):
+            french, english = self.choose(NUMBERS)
+            determiner = Determiner(("", "", french), ("", english))
+        small = self.choose(SMALL_ADJECTIVES) if self.draw_optional(0.4) else None
+        long = self.choose(LONG_ADJECTIVES) if self.draw_optional(0.35) else None
+        phrase = noun_phrase(determiner, noun, plural, small=small, long=long)
+        if determiner == THE and "à" in noun.prepositions and self.draw_optional(0.25):
+            return join(phrase, aligned("de", "of"), place_name(self.choose(CITIES)))
+        if determiner in (THE, THIS, A) and self.draw_optional(0.3):
+            self.after_relative_clause = True
+            kind = "thing" if noun in THINGS else "sight"
+            return join(phrase, self.relative_clause(noun, plural, kind))
+        return phrase
+
+    def relative_clause(self, noun: Noun, plural: bool, kind: str) -> Phrase:
+        """A clause that says who does what to the noun; a participle agrees with it."""
+        verb = self.verb((kind, "any"))
+        tense: Tense = "present" if plural else self.choose(("present", "past", "past"))
+        subject = self.name() if self.bernoulli(0.6) else self.pronoun()
+        agreement = Clitic("", "", agreement_suffix(noun.gender, False))
+        modifier = NOT if self.bernoulli(0.15) else NO_MODIFIER
+        return join(
+            aligned("que", "that"),
+            clause(subject, verb, tense, modifier=modifier, clitic=agreement),
+        )

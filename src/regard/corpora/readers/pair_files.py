@@ -1,0 +1,366 @@
+"""Files of pairs, read as a stream: nothing is held but the line at hand."""
+
+import csv
+import gzip
+import io
+import re
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, Self
+
+from pydantic import NonNegativeInt, model_validator
+
+from regard.corpora.corpus import Pair
+from regard.corpora.readers.binary_files import refuse_binary
+from regard.corpora.readers.read_report import ReadReport
+from regard.corpora.readers.table_header import find_header
+from regard.corpora.readers.tmx import read_tmx
+from regard.errors import BadLineError, CorpusError
+from regard.settings import Settings
+
+Format = Literal["tsv", "csv", "tmx"]
+FORMATS: tuple[Format, ...] = ("tsv", "csv", "tmx")
+STDIN = "-"
+MAX_LINE = 1 << 24
+"""Bytes: a longer line means that the file is no text of one sentence a line."""
+
+_GZIP_MAGIC, _BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
+_CHUNK = 1 << 16
+_NEWLINE = re.compile(r"\r\n?|\n")
+
+
+class FilesSettings(Settings):
+    """Where pairs are read from: two parallel text files, or one file with both sides.
+
+    Any of them may be gzipped, whatever its name, and one may be `-`, the standard input. Text is
+    UTF-8, with or without a byte order mark.
+    """
+
+    source: str | None = None
+    """A text file with one sentence a line; goes with `target`."""
+    target: str | None = None
+    """A text file with the translations, line for line."""
+    data: str | None = None
+    """One file with both sides: .tsv, .csv or .tmx, or any of them with .gz behind."""
+    format: Format | None = None
+    """How `data` is written, where its name does not say so."""
+    columns: tuple[NonNegativeInt | str, NonNegativeInt | str] = (0, 1)
+    """The columns of source and target in TSV or CSV: numbers from 0, or names of the header."""
+    header: bool = False
+    """Whether the first line of TSV or CSV is a header; names in `columns` imply it. A line that
+    names the sides or their languages, such as `source,target` or `en,de`, is known as one."""
+    languages: tuple[str, str] | None = None
+    """The codes of source and target in TMX, where they are not those of the corpus."""
+    skip_bad: bool = False
+    """Skip what cannot be read, and count it, instead of ending there: lines that are not UTF-8,
+    rows with too few columns, units of TMX that are not XML."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        texts = (self.source, self.target)
+        if self.data is not None and texts != (None, None):
+            raise ValueError("give either data, or source and target, not both")
+        if self.data is None and None in texts:
+            raise ValueError("give data, or both source and target")
+        if texts == (STDIN, STDIN):
+            raise ValueError("source and target cannot both be the standard input")
+        if self.data == STDIN and self.format is None:
+            raise ValueError(f"data is the standard input: give format ({', '.join(FORMATS)})")
+        self._refuse_unused()
+        return self
+
+    def _refuse_unused(self) -> None:
+        """A setting that would do nothing is a mistake."""
+        kind = "two text files" if self.data is None else self.kind()
+        table, tmx = kind in ("tsv", "csv", None), kind in ("tmx", None)
+        unused = {
+            "format": self.format is not None and self.data is None,
+            "columns": self.columns != (0, 1) and not table,
+            "header": self.header and not table,
+            "languages": self.languages is not None and not tmx,
+        }
+        if any(unused.values()):
+            names = ", ".join(name for name, is_unused in unused.items() if is_unused)
+            raise ValueError(f"{names} would have no effect: the pairs are read from {kind}")
+
+    def kind(self) -> Format | None:
+        """The format of `data`, as given or by its name; None where neither says."""
+        suffix = Path((self.data or "").lower().removesuffix(".gz")).suffix[1:]
+        return self.format or next((known for known in FORMATS if known == suffix), None)
+
+
+def read_pairs(
+    settings: FilesSettings, languages: tuple[str, str], report: ReadReport | None = None
+) -> Iterator[Pair]:
+    """The pairs of the files, in their order; `languages` are those of the corpus.
+
+    A blank line of a table is a pair of empty sentences, which cleaning counts. A line break
+    inside a CSV cell or a TMX segment becomes a space. The standard input can be read only once.
+    What is skipped is counted in `remarks`.
+    """
+    told = ReadReport() if report is None else report
+    if settings.source is not None and settings.target is not None:
+        return _read_parallel(settings.source, settings.target, told, settings.skip_bad)
+    assert settings.data is not None  # the settings have been validated
+    kind = settings.kind()
+    if kind is None:
+        raise CorpusError(
+            f"{settings.data}: its name ends in none of .tsv, .csv and .tmx, with or without .gz; "
+            f"rename it, or give its format ({', '.join(FORMATS)}), as in "
+            "--set corpus.train.format=tsv"
+        )
+    told.start_file(_label(settings.data))
+    if kind == "tmx":
+        return _read_tmx_file(settings, settings.languages or languages, told)
+    return _read_table(kind, settings, settings.languages or languages, told)
+
+
+def read_lines(path: str | Path, *, replace: bool = False) -> Iterator[str]:
+    """The lines of a text file, or of the standard input for `-`, without their ends.
+
+    A line ends in \\n or \\r\\n and nowhere else, so that lines count as in other tools. An empty
+    file has no lines, which is no error here. With `replace`, neither are bytes that are not UTF-8:
+    U+FFFD stands for them.
+    """
+    for number, raw in enumerate(_raw_lines(path), 1):
+        try:
+            yield raw.decode("utf-8", "replace" if replace else "strict")
+        except UnicodeDecodeError as error:
+            raise BadLineError(f"{_label(path)}: line {number}: {not_utf8(error)}") from None
+
+
+def _decodable_lines(path: str, report: ReadReport) -> Iterator[str | None]:
+    """The lines of a file; None for those that are not UTF-8, which are counted."""
+    for number, raw in enumerate(_raw_lines(path), 1):
+        try:
+            yield raw.decode("utf-8")
+        except UnicodeDecodeError:
+            report.skip(_label(path), "lines that are not UTF-8", f"line {number:,}")
+            yield None
+
+
+def _raw_lines(path: str | Path) -> Iterator[bytes]:
+    """The lines of a file without their ends and the mark of byte order."""
+    with _open_bytes(path) as stream:
+        number = 0
+        while raw := stream.readline(MAX_LINE):
+            number += 1
+            if len(raw) == MAX_LINE:
+                raise CorpusError(
+                    f"{_label(path)}: line {number}: longer than {MAX_LINE >> 20} MiB; is this a "
+                    "text file with one sentence a line?"
+                )
+            if raw.endswith(b"\n"):
+                raw = raw[: -2 if raw.endswith(b"\r\n") else -1]
+            yield raw.removeprefix(_BOM) if number == 1 else raw
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """All bytes of a file, or of the standard input for `-`, unzipped where they are gzipped."""
+    with _open_bytes(path) as stream:
+        return stream.read()
+
+
+def not_utf8(error: UnicodeDecodeError, of: str = "line") -> str:
+    """What is wrong with the line, or what else was read, and what to do."""
+    byte = f"byte {error.start + 1} of the {of} is 0x{error.object[error.start]:02x}"
+    if error.object.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return f"not UTF-8 but, it seems, UTF-16 ({byte}); convert it: iconv -f UTF-16 -t UTF-8"
+    return f"not UTF-8: {byte}; convert it, from Latin-1 say: iconv -f LATIN1 -t UTF-8"
+
+
+def _read_parallel(source: str, target: str, report: ReadReport, skip_bad: bool) -> Iterator[Pair]:
+    """Line n of one file with line n of the other."""
+    sides: list[Iterator[str | None]] = []
+    for path in (source, target):
+        report.start_file(_label(path))
+        sides.append(_decodable_lines(path, report) if skip_bad else iter(read_lines(path)))
+    count, end = 0, object()
+    for left, right in zip_longest(*sides, fillvalue=end):
+        if left is end or right is end:
+            rest = sides[1 if left is end else 0]
+            longer = count + 1 + sum(1 for _ in rest)
+            counts = (count, longer) if left is end else (longer, count)
+            raise CorpusError(
+                f"{_label(source)} has {counts[0]} lines and {_label(target)} has {counts[1]}: "
+                "parallel files must have equally many; look for a line lost or broken in two"
+            )
+        count += 1
+        if isinstance(left, str) and isinstance(right, str):
+            yield Pair(left, right)
+    if not count:
+        raise CorpusError(f"{_label(source)} and {_label(target)} are empty")
+
+
+def _read_table(
+    kind: Literal["tsv", "csv"],
+    settings: FilesSettings,
+    languages: tuple[str, str],
+    report: ReadReport,
+) -> Iterator[Pair]:
+    """The two columns of each row."""
+    path = settings.data
+    assert path is not None
+    name, columns = _label(path), settings.columns
+    rows = (_csv_rows if kind == "csv" else _tsv_rows)(path, report, settings.skip_bad)
+    if settings.header or any(isinstance(column, str) for column in columns):
+        places = _find_columns(columns, next(rows, (1, []))[1], name)
+    else:
+        places = [int(column) for column in columns]
+    empty = True
+    for number, row in rows:
+        empty = False
+        if number == 1 and (header := find_header(row, languages)) and not settings.header:
+            if columns == (0, 1) and header.places is not None:
+                places = list(header.places)
+            report.add_note(name, header.remark(places))
+        elif len(row) > max(places):
+            yield Pair(*(_NEWLINE.sub(" ", row[place]) for place in places))
+        elif row in ([], [""]):
+            yield Pair("", "")
+        elif settings.skip_bad:
+            report.skip(name, "rows with too few columns", f"line {number:,}")
+        else:
+            raise BadLineError(
+                f"{name}: line {number}: column {max(places)} was asked for, counted from 0, and "
+                f"{len(row)} found; the line begins {row[0][:40]!r}"
+            )
+    if empty:
+        raise CorpusError(_empty_message(path))
+
+
+def _tsv_rows(path: str, report: ReadReport, skip_bad: bool) -> Iterator[tuple[int, list[str]]]:
+    """Each line with its number, cut at its tabs; quotes mean nothing."""
+    lines = _decodable_lines(path, report) if skip_bad else read_lines(path)
+    for number, line in enumerate(lines, 1):
+        if line is not None:
+            yield number, line.split("\t")
+
+
+def _csv_rows(path: str, report: ReadReport, skip_bad: bool) -> Iterator[tuple[int, list[str]]]:
+    """Each row with the number of its first line."""
+    bad: list[int] = []  # lines of the row at hand
+
+    def lines() -> Iterator[str]:
+        for line in _decodable_lines(path, report) if skip_bad else read_lines(path):
+            if line is None:
+                bad.append(reader.line_num + 1)
+            yield f"{line or ''}\n"
+
+    reader = csv.reader(lines(), strict=True)
+    while True:
+        number = reader.line_num + 1
+        bad.clear()
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if not skip_bad:
+                raise BadLineError(
+                    f"{_label(path)}: line {number}: not CSV: {error}; is a quote not closed, or "
+                    "not doubled inside a quoted cell?"
+                ) from None
+            report.skip(_label(path), "rows that are not CSV", f"line {number:,}")
+            continue
+        if not bad:
+            yield number, row
+
+
+def _find_columns(columns: Sequence[int | str], header: list[str], name: str) -> list[int]:
+    """The places of columns that may be given by name."""
+    for column in columns:
+        if isinstance(column, str) and header.count(column) != 1:
+            raise CorpusError(
+                f"{name}: line 1: {header.count(column) or 'no'} columns are named {column!r}; "
+                f"the header has {', '.join(map(repr, header)) or 'nothing'}"
+            )
+    return [header.index(column) if isinstance(column, str) else column for column in columns]
+
+
+def _read_tmx_file(
+    settings: FilesSettings, languages: tuple[str, str], report: ReadReport
+) -> Iterator[Pair]:
+    path = str(settings.data)
+    with _open_bytes(path) as stream:
+        begins = stream.peek(2)[:2]
+        if not begins:
+            raise CorpusError(_empty_message(path))
+        # units can be told apart before they are parsed only where letters are single bytes
+        skip_bad = settings.skip_bad and begins not in (b"\xff\xfe", b"\xfe\xff")
+        for source, target in read_tmx(stream, _label(path), languages, report, skip_bad=skip_bad):
+            yield Pair(_NEWLINE.sub(" ", source), _NEWLINE.sub(" ", target))
+
+
+class _LocatingReader(io.RawIOBase):
+    """The bytes of another stream; a failure to read them tells where it was met."""
+
+    def __init__(self, stream: Any, name: str) -> None:
+        self._stream, self._label = stream, name
+        self._bytes = self._lines = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self._stream.read1(len(buffer))  # at once what there is: a pipe may be slow
+        except EOFError:
+            raise CorpusError(
+                f"{self._label}: line {self._lines + 1}: the gzip data ends too early: the file is "
+                "cut short; copy or download it again"
+            ) from None
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise CorpusError(
+                f"{self._label}: line {self._lines + 1}: the gzip data is damaged ({error}); copy "
+                "or download it again"
+            ) from None
+        except OSError as error:
+            raise CorpusError(
+                f"{self._label}: cannot be read after byte {self._bytes}: {error.strerror or error}"
+            ) from error
+        self._bytes += len(data)
+        self._lines += data.count(b"\n")
+        buffer[: len(data)] = data
+        return len(data)
+
+
+@contextmanager
+def _open_bytes(path: str | Path) -> Iterator["io.BufferedReader[_LocatingReader]"]:
+    """The bytes of a file or of the standard input, unzipped where they are gzipped."""
+    name = _label(path)
+    with ExitStack() as stack:
+        file = sys.stdin.buffer if str(path) == STDIN else stack.enter_context(_open(path))
+        stream = io.BufferedReader(_LocatingReader(file, name), _CHUNK)
+        if stream.peek(2)[:2] == _GZIP_MAGIC:
+            unzipped = stack.enter_context(gzip.GzipFile(fileobj=stream))
+            stream = io.BufferedReader(_LocatingReader(unzipped, name), _CHUNK)
+        refuse_binary(stream.peek(_CHUNK), name)
+        yield stream
+
+
+def _open(path: str | Path) -> BinaryIO:
+    try:
+        return open(path, "rb")
+    except FileNotFoundError:
+        reason = f"no such file (looked in {Path.cwd()})"
+    except IsADirectoryError:
+        reason = "a folder, where a file was expected"
+    except PermissionError:
+        reason = "no permission to read it"
+    except (OSError, ValueError) as error:  # a ValueError where the name holds a null byte
+        reason = f"cannot be opened: {error}"
+    raise CorpusError(f"{path}: {reason}")
+
+
+def _label(path: str | Path) -> str:
+    return "standard input" if str(path) == STDIN else str(path)
+
+
+def _empty_message(path: str) -> str:
+    once = "; it can be read only once" if path == STDIN else ""
+    return f"{_label(path)}: holds no pairs: it is empty{once}"

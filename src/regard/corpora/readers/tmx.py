@@ -1,0 +1,144 @@
+"""Pairs out of a translation memory (TMX 1.1 to 1.4b), one unit at a time."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, NamedTuple
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder
+
+from defusedxml.common import DefusedXmlException, DTDForbidden
+from defusedxml.ElementTree import DefusedXMLParser, iterparse
+
+from regard.corpora.corpus import Pair
+from regard.corpora.readers.read_report import ReadReport
+from regard.corpora.readers.tmx_recovery import split_units_xml
+from regard.errors import BadLineError, CorpusError
+
+NATIVE_CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
+"""Inline elements whose content is markup of the document that was translated, not text."""
+LANGUAGE = ("{http://www.w3.org/XML/1998/namespace}lang", "lang")  # the second up to TMX 1.1
+
+
+class Variant(NamedTuple):
+    """The text of a unit in one language."""
+
+    language: str
+    text: str
+
+
+def read_tmx(
+    stream: BinaryIO,
+    name: str,
+    languages: tuple[str, str],
+    report: ReadReport | None = None,
+    *,
+    skip_bad: bool = False,
+) -> Iterator[Pair]:
+    """The pairs of those units that have both languages; `name` is the file's, for messages.
+
+    With `skip_bad`, units that are not XML are skipped and counted in `remarks`.
+
+    Codes match in any case, and a shorter one matches those that it begins: `en` matches `en-US`.
+    Of several variants that match, one with the very code asked for comes first. Text is kept to
+    the letter, less the native codes in it.
+    """
+    report = ReadReport() if report is None else report
+    num_units, num_pairs, found = 0, 0, Counter[str]()
+    for unit in _parseable_units(stream, name, report) if skip_bad else _units(stream, name):
+        variants = [_variant(child) for child in unit if _tag(child) == "tuv"]
+        num_units += 1
+        found.update({variant.language for variant in variants})
+        pair = _pair(variants, languages)
+        if pair is not None:
+            num_pairs += 1
+            yield pair
+        elif not all(variant.language for variant in variants):
+            report.skip(name, "units with text of no language (xml:lang)", f"unit {num_units:,}")
+    if not num_pairs:
+        listed = ", ".join(f"{language!r} ({n})" for language, n in found.most_common(20))
+        raise CorpusError(
+            f"{name}: none of its {num_units} units has both {languages[0]!r} and "
+            f"{languages[1]!r}; languages found: {listed or 'none'}"
+        )
+
+
+class _Parser(DefusedXMLParser):
+    """Refuses declarations, and with them entities and references to other files.
+
+    A DOCTYPE that only names the DTD of TMX stands in many files, and is not followed.
+    """
+
+    def defused_start_doctype_decl(
+        self, name: str, sysid: str | None, pubid: str | None, has_internal_subset: bool
+    ) -> None:
+        if has_internal_subset:
+            raise DTDForbidden(name, sysid, pubid)
+
+
+def _units(stream: BinaryIO, name: str) -> Iterator[Element]:
+    """Each <tu>, whole; what was read before it is freed."""
+    parser = _Parser(target=TreeBuilder(), forbid_dtd=True)
+    path: list[Element] = []  # from the root to where we are
+    try:
+        for event, element in iterparse(stream, ("start", "end"), parser):
+            tag = _tag(element)
+            if event == "start":
+                if not path and tag != "tmx":
+                    raise CorpusError(f"{name}: not a TMX file: it begins with <{tag}>, not <tmx>")
+                path.append(element)
+                continue
+            path.pop()
+            if tag in NATIVE_CODES:
+                tail = element.tail  # the text behind the code, where the parser is past it
+                element.clear()
+                element.tail = tail
+            elif tag == "tu" and path:
+                yield element
+                path[-1].clear()
+    except ParseError as error:
+        raise BadLineError(f"{name}: line {error.position[0]}: not XML: {error}") from None
+    except DefusedXmlException:
+        raise CorpusError(
+            f"{name}: line {parser.parser.CurrentLineNumber}: declares XML entities or other "
+            "grammar in its DOCTYPE, which can do harm and is refused; remove the [...] there"
+        ) from None
+
+
+def _parseable_units(stream: BinaryIO, name: str, report: ReadReport) -> Iterator[Element]:
+    """Each <tu> that is XML, read by itself; those that are not are counted in `remarks`."""
+    for fragment in split_units_xml(stream):
+        try:
+            [unit] = _units(fragment.stream, name)
+        except BadLineError:
+            report.skip(name, "units that are not XML", f"line {fragment.line:,}")
+        else:
+            yield unit
+
+
+def _tag(element: Element) -> str:
+    return element.tag.rpartition("}")[2]  # without a namespace
+
+
+def _variant(tuv: Element) -> Variant:
+    language = next((tuv.attrib[key] for key in LANGUAGE if key in tuv.attrib), "")
+    segments = ("".join(child.itertext()) for child in tuv if _tag(child) == "seg")
+    return Variant(language, next(segments, ""))
+
+
+def _pair(variants: Sequence[Variant], languages: tuple[str, str]) -> Pair | None:
+    """The first source and target that match and are not one and the same."""
+    sources, targets = (_matching(variants, language) for language in languages)
+    for source in sources:
+        for target in targets:
+            if source is not target:
+                return Pair(source.text, target.text)
+    return None
+
+
+def _matching(variants: Sequence[Variant], language: str) -> list[Variant]:
+    wanted = _normalized_code(language)
+    matching = [x for x in variants if f"{_normalized_code(x.language)}-".startswith(f"{wanted}-")]
+    return sorted(matching, key=lambda x: _normalized_code(x.language) != wanted)
+
+
+def _normalized_code(language: str) -> str:
+    return language.lower().replace("_", "-")

@@ -1,0 +1,92 @@
+"""Training pairs -> whether lines hold sentences to split, and what of them is not translated.
+
+A model can only do what its pairs have shown it. One of dates has learned that `4 mar. 2021` is one
+thing, and one of numbers that `21` is to be written in words.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from regard.corpora.corpus import Pair
+from regard.text.segmentation import KINDS, InputSettings, Kind, list_marker, pass_through_kinds
+from regard.text.sentence_splitter import ends_sentence, split_sentences
+
+MIN_PAIRS = 3
+"""Pairs that show that a kind of text is translated; fewer may be mistakes."""
+RARE_ONE_IN = 2000
+"""A kind is translated if more than one pair in so many shows it, and most pairs of it do."""
+MIN_AGREEMENT = 0.7
+"""Share of the pairs of several sentences that have as many on both sides, if they are such."""
+MAJORITY_SHARE = 0.5
+"""Share of pairs from which on something is what a model has learned to expect."""
+
+
+@dataclass
+class SegmentationStatistics:
+    """What some training pairs show of sentences, and of text that is none."""
+
+    pairs: int = 0
+    ends_as_sentence: int = 0
+    """Sources that end as sentences do."""
+    multi_sentence: int = 0
+    """Sources of several sentences."""
+    same_sentence_count: int = 0
+    """Those of them whose target has as many."""
+    changed: Counter[Kind] = field(default_factory=Counter)
+    """Pairs whose source is of a kind alone, or begins with it, and whose target is another."""
+    kept: Counter[Kind] = field(default_factory=Counter)
+
+    def add(self, pair: Pair) -> None:
+        """Count a pair."""
+        source, target = pair.source.strip(), pair.target.strip()
+        self.pairs += 1
+        self.ends_as_sentence += ends_sentence(source)
+        sentences = len(split_sentences(source))
+        if sentences > 1:
+            self.multi_sentence += 1
+            self.same_sentence_count += sentences == len(split_sentences(target))
+        counts = self.kept if source == target else self.changed
+        counts.update(pass_through_kinds(source) or ())
+        if mark := list_marker(source):
+            counts = self.kept if target.startswith(mark.rstrip()) else self.changed
+            counts.update(("layout",))
+
+    def __str__(self) -> str:
+        """Why these settings, in one plain sentence without its full stop."""
+        count = max(1, self.pairs)
+        said = [
+            f"of the training sources {self.ends_as_sentence / count:.0%} end as a sentence does "
+            "and "
+            f"{self.multi_sentence / count:.0%} hold several"
+        ]
+        said += [f"{kind} are translated" for kind in KINDS if self.translates(kind)]
+        return "; ".join(said)
+
+    def settings(self) -> InputSettings:
+        """What follows from the pairs."""
+        split = self.splits()
+        kinds = tuple(kind for kind in KINDS if not self.translates(kind))
+        if not split:  # lines that are no sentences are no items of lists either
+            kinds = tuple(kind for kind in kinds if kind != "layout")
+        return InputSettings(split_sentences=split, pass_through=kinds)
+
+    def splits(self) -> bool:
+        """Whether lines are to be split: pairs of several sentences are rare, or no other kind."""
+        if self.multi_sentence > max(MIN_PAIRS, self.pairs / RARE_ONE_IN):
+            agree = self.same_sentence_count >= MIN_AGREEMENT * self.multi_sentence
+            return agree and self.multi_sentence < MAJORITY_SHARE * self.pairs
+        return self.ends_as_sentence >= MAJORITY_SHARE * self.pairs
+
+    def translates(self, kind: Kind) -> bool:
+        """Whether text of a kind is translated."""
+        changed = self.changed[kind]
+        return changed > max(MIN_PAIRS, self.pairs / RARE_ONE_IN) - 1 and changed > self.kept[kind]
+
+
+def measure_segmentation(pairs: Iterable[Pair]) -> SegmentationStatistics:
+    """What some training pairs show."""
+    found = SegmentationStatistics()
+    for pair in pairs:
+        found.add(pair)
+    return found

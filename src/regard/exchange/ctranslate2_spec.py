@@ -1,0 +1,186 @@
+"""Our Transformers -> CTranslate2's, through the specifications that it comes with.
+
+https://opennmt.net/CTranslate2/ describes the engine; `ctranslate2.specs` is the one description of
+its format, and holds what a model may be made of. Every weight of ours has a place there, or the
+model is not written.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from ctranslate2.specs import attention_spec, common_spec, model_spec, transformer_spec
+from numpy.typing import NDArray
+
+from regard.attention.positions import sinusoid
+from regard.exchange.token_names import token_labels
+from regard.models.contracts import AnyModel
+from regard.models.translation.transformer import TransformerSettings
+from regard.settings import Settings
+from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES, UNK
+
+Weights = dict[str, NDArray[np.float32]]
+
+ACTIVATIONS = {
+    "relu": common_spec.Activation.RELU,
+    "gelu": common_spec.Activation.GELU,
+    "swiglu": common_spec.Activation.SWISH,
+}
+
+
+def unsupported_reason(settings: Settings) -> str | None:
+    """Why CTranslate2 cannot run a model with these settings; None: it can."""
+    if not isinstance(settings, TransformerSettings):
+        return "CTranslate2 runs Transformers only"
+    if settings.window is not None:
+        return f"CTranslate2 knows no window ({settings.window}) around each position"
+    if settings.experts is not None:
+        return "CTranslate2 knows no experts in place of feed-forward layers"
+    return None
+
+
+def write_model(
+    model: AnyModel, settings: Settings, folder: Path, *, precision: str, positions: int
+) -> int | None:
+    """How many positions the model that it writes into `folder` can tell; None: any number.
+
+    Its matrices are as `precision` has them. Where positions are sinusoids, it can tell as many as
+    asked for.
+
+    Its vocabularies hold ids rather than pieces: text is cut and joined by our own tokenizers.
+    """
+    if not isinstance(settings, TransformerSettings) or unsupported_reason(settings):
+        raise ValueError(f"not a model for CTranslate2: {unsupported_reason(settings)}")
+    weights = {  # copies: quantisation writes into what it is given
+        name: one.detach().float().cpu().numpy().copy() for name, one in model.state_dict().items()
+    }
+    spec = _SpecBuilder(settings, weights, positions).spec()
+    if weights:
+        raise ValueError(f"weights that have no place in CTranslate2's model: {sorted(weights)}")
+    spec.config.unk_token = SPECIAL_PIECES[UNK]
+    spec.config.bos_token = spec.config.decoder_start_token = SPECIAL_PIECES[BOS]
+    spec.config.eos_token = SPECIAL_PIECES[EOS]
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = torch.nn.LayerNorm(1).eps
+    spec.register_source_vocabulary(token_labels(spec.get_source_vocabulary_size()[0]))
+    spec.register_target_vocabulary(token_labels(spec.get_target_vocabulary_size()))
+    spec.validate()
+    spec.optimize(quantization=precision)
+    spec.save(str(folder))
+    return {"sinusoid": positions, "learned": settings.max_positions}.get(settings.positions)
+
+
+class _SpecBuilder:
+    """Puts weights where the specification wants them, and takes each away as it does."""
+
+    def __init__(self, settings: TransformerSettings, weights: Weights, positions: int) -> None:
+        self.settings, self.weights, self.positions = settings, weights, positions
+
+    def spec(self) -> transformer_spec.TransformerSpec:
+        settings = self.settings
+        stacks = {
+            "num_heads": settings.heads,
+            "pre_norm": settings.norm == "pre",
+            "no_final_norm": not settings.final_norm,
+            "activation": ACTIVATIONS[settings.activation],
+            "relative_position": settings.positions == "relative",
+            "ffn_glu": settings.activation == "swiglu",
+            "rotary_dim": 0 if settings.positions == "rotary" else None,  # 0: all of a head
+        }
+        encoder = transformer_spec.TransformerEncoderSpec(settings.encoder_layers, **stacks)
+        decoder = transformer_spec.TransformerDecoderSpec(settings.decoder_layers, **stacks)
+        self._embeddings(encoder, decoder)
+        self._positions(encoder, "source")
+        self._positions(decoder, "target")
+        for number, layer in enumerate(encoder.layer):
+            self._layer(f"encoder.{number}", layer, bidirectional=True)
+        for number, layer in enumerate(decoder.layer):
+            name = f"decoder.{number}"
+            self._layer(name, layer, bidirectional=False)
+            self._cross_attention(f"{name}.cross", layer.attention)
+            self._layer_norm(f"{name}.around_cross.norm", layer.attention.layer_norm)
+        for name, stack in (("encoder", encoder), ("decoder", decoder)):
+            if settings.final_norm:
+                self._layer_norm(f"{name}_norm", _final_norm(stack))
+        return transformer_spec.TransformerSpec(encoder, decoder)
+
+    def _embeddings(
+        self,
+        encoder: transformer_spec.TransformerEncoderSpec,
+        decoder: transformer_spec.TransformerDecoderSpec,
+    ) -> None:
+        source = self.weights.pop("embeddings.source")
+        target = self.weights.pop("embeddings.target", source)
+        encoder.embeddings[0].weight, decoder.embeddings.weight = source, target
+        decoder.projection.weight = self.weights.pop("embeddings.output", target)
+
+    def _positions(self, stack: model_spec.LayerSpec, side: str) -> None:
+        if self.settings.positions == "learned":
+            table = self.weights.pop(f"{side}_positions.table.weight")
+        elif self.settings.positions == "sinusoid":
+            table = sinusoid(torch.arange(self.positions), self.settings.width).numpy()
+        else:
+            return
+        stack.position_encodings.encodings = table
+
+    def _layer(self, name: str, layer: model_spec.LayerSpec, *, bidirectional: bool) -> None:
+        own = layer.self_attention
+        self._linear(f"{name}.own.project", own.linear[0])
+        self._linear(f"{name}.own.out", own.linear[1])
+        self._layer_norm(f"{name}.around_own.norm", own.layer_norm)
+        if self.settings.positions == "relative":
+            self._relative(f"{name}.own.relative.vectors", own, bidirectional=bidirectional)
+        self._feed_forward(f"{name}.feed", layer.ffn)
+        self._layer_norm(f"{name}.around_feed.norm", layer.ffn.layer_norm)
+
+    def _cross_attention(self, name: str, cross: attention_spec.MultiHeadAttentionSpec) -> None:
+        """Queries by themselves, then keys and values in one, then what is made of them."""
+        width = self.settings.width
+        for number, rows in enumerate((slice(width), slice(width, None))):
+            self._linear(f"{name}.project", cross.linear[number], rows=rows, last=number == 1)
+        self._linear(f"{name}.out", cross.linear[2])
+
+    def _feed_forward(self, name: str, feed: transformer_spec.FeedForwardSpec) -> None:
+        if self.settings.activation == "swiglu":  # its gate, which bends, and what it lets through
+            hidden = self.settings.feed_forward
+            self._linear(f"{name}.inner", feed.linear_0, rows=slice(hidden), last=False)
+            self._linear(f"{name}.inner", feed.linear_0_noact, rows=slice(hidden, None))
+        else:
+            self._linear(f"{name}.inner", feed.linear_0)
+        self._linear(f"{name}.outer", feed.linear_1)
+
+    def _relative(
+        self, name: str, own: attention_spec.MultiHeadAttentionSpec, *, bidirectional: bool
+    ) -> None:
+        """One vector for each distance to either side; ours adds none to the values."""
+        keys = self.weights.pop(name)
+        if not bidirectional:  # a decoder never looks there, but the table has the rows
+            keys = np.concatenate([keys, np.zeros((len(keys) - 1, keys.shape[1]), np.float32)])
+        own.relative_position_keys = keys
+        own.relative_position_values = np.zeros_like(keys)
+
+    def _layer_norm(self, name: str, norm: common_spec.LayerNormSpec) -> None:
+        norm.gamma = self.weights.pop(f"{name}.weight")
+        norm.beta = self.weights.pop(f"{name}.bias")
+
+    def _linear(
+        self,
+        name: str,
+        linear: common_spec.LinearSpec,
+        *,
+        rows: slice | None = None,
+        last: bool = True,
+    ) -> None:
+        """All rows of a matrix and of its bias, or some; they stay for others until the `last`."""
+        pop_or_get = self.weights.pop if last else self.weights.__getitem__
+        linear.weight = pop_or_get(f"{name}.weight")[rows or slice(None)]
+        if self.settings.bias:
+            linear.bias = pop_or_get(f"{name}.bias")[rows or slice(None)]
+
+
+def _final_norm(stack: model_spec.LayerSpec) -> common_spec.LayerNormSpec:
+    """The norm at the end of a stack; behind post-norm layers the specification leaves it out."""
+    if not hasattr(stack, "layer_norm"):
+        vars(stack)["layer_norm"] = common_spec.LayerNormSpec()
+    norm: common_spec.LayerNormSpec = stack.layer_norm
+    return norm

@@ -1,0 +1,109 @@
+"""A look as one HTML file, which opens with no server and no network.
+
+The drawing code lies in `page/` as plain ES modules, which a server serves as they are. A file that
+is opened from a disk may not import modules, so they are written into it one after the other, each
+in a function of its own that gives back what the module exports. That asks two things of a module:
+it imports by `import { a, b } from "./name.js";` alone, and it exports a `function`, a `class` or a
+`const` by name where it is defined.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from regard.atomic_io import write_atomic
+
+ASSETS = Path(__file__).parent
+"""The viewer's modules and style sheets."""
+STYLE_SHEETS = "theme.css", "view.css", "file.css"
+ENTRY_MODULE = "file.js"
+"""The module that draws the page of a file."""
+IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+\.js)";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:function|class|const) (\w+))", re.MULTILINE)
+STYLE_IMPORT = re.compile(r'^@import "\./([a-z_]+\.css)";\n', re.MULTILINE)
+UNSUPPORTED_STATEMENT = re.compile(r"^\s*(?:import|export|.*await import)\b.*", re.MULTILINE)
+
+
+def write_page(path: Path, document: Mapping[str, Any]) -> None:
+    """Write the file."""
+    write_atomic(path, render_page(document).encode())
+
+
+def render_page(document: Mapping[str, Any]) -> str:
+    """The whole page, under a policy that lets only its own script and style in."""
+    script, style = bundle(ENTRY_MODULE), styles()
+    title = f"{document['source']['text']} → {document['target']['text']}"
+    template = Template((ASSETS / "file.html").read_text(encoding="utf-8"))
+    return template.substitute(
+        policy=_content_security_policy(script, style),
+        title=html.escape(title),
+        style=style,
+        script=script,
+        # In JSON only strings hold a "<", and what would end the script must not be there.
+        look=json.dumps(document, ensure_ascii=False).replace("<", "\\u003c"),
+    )
+
+
+def bundle(entry: str) -> str:
+    """One script that does what the module `entry` and all that it imports do."""
+    return "".join(_wrap_module(name) for name in _dependency_order(entry, ()))
+
+
+def _dependency_order(name: str, importers: tuple[str, ...]) -> Iterator[str]:
+    """A module behind all that it imports, each once."""
+    if name in importers:
+        raise ValueError(f"modules import each other: {' -> '.join((*importers, name))}")
+    names: dict[str, None] = {}
+    for _, other in IMPORT.findall(_source(name)):
+        names.update(dict.fromkeys(_dependency_order(other, (*importers, name))))
+    yield from names
+    yield name
+
+
+def _wrap_module(name: str) -> str:
+    """A module as a function that is called at once, its exports under the module's name."""
+    source = _source(name)
+    exports = EXPORT.findall(source)
+    body = IMPORT.sub(lambda found: f"const {{{found[1]}}} = {_variable(found[2])};\n", source)
+    body = EXPORT.sub("", body)
+    if unsupported := UNSUPPORTED_STATEMENT.search(body):
+        raise ValueError(f"{name}: cannot be written into a page: {unsupported[0].strip()}")
+    return (
+        f"const {_variable(name)} = (() => {{\n{body}return {{ {', '.join(exports)} }};\n}})();\n"
+    )
+
+
+def _variable(name: str) -> str:
+    return f"module_{name.removesuffix('.js')}"
+
+
+def _source(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
+def styles() -> str:
+    """One style sheet of all that the page of a file has."""
+    return "".join(map(_resolve_style, STYLE_SHEETS))
+
+
+def _resolve_style(name: str) -> str:
+    """A style sheet with those that it imports in their place."""
+    return STYLE_IMPORT.sub(lambda found: _resolve_style(found[1]), _source(name))
+
+
+def _content_security_policy(script: str, style: str) -> str:
+    """What the browser lets the page do: run this script, use this style, and ask for nothing."""
+    return (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,204 @@
+"""ByteNet: translation by dilated convolutions alone (Kalchbrenner et al. 2016)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Self, cast
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, NonNegativeInt, model_validator
+from torch import Tensor, nn
+
+from regard.layers.convolution import CausalConvolution, Convolution
+from regard.layers.dropout import Dropout
+from regard.layers.embeddings import build_embedding
+from regard.layers.init import xavier_linears
+from regard.models.contracts import Model
+from regard.models.translation.recurrent_state import RecurrentState
+from regard.settings import NumLayers, NumPositions, Settings, Width
+from regard.text.special_tokens import PAD
+from regard.types import AttentionHook, DecoderOutput, Memory, Padded
+
+
+class ByteNetSettings(Settings):
+    """A ByteNet; the paper's sizes are 30 and 30 blocks of width 1600, by characters."""
+
+    family: Literal["bytenet"] = "bytenet"
+    """Which model this is."""
+    encoder_blocks: NumLayers = 10
+    """Residual blocks that read the source."""
+    decoder_blocks: NumLayers = 10
+    """Residual blocks that write the target."""
+    width: Width = 256
+    """Width of all vectors between blocks, the paper's 2d; inside them it is half of that."""
+    kernel: int = Field(default=3, ge=2, le=1_048_576)
+    """Positions that a convolution looks at, in the encoder and in the decoder."""
+    max_dilation: NumPositions = 16
+    """The distance between those positions doubles from block to block, from 1 to this, the
+    paper's r, and then starts again: a power of two."""
+    stretch: float = Field(default=1.2, ge=1.0)
+    """The encoder is unfolded over this many positions for each token of the source, the
+    paper's a: about as many as a target is likely to have."""
+    extra: NonNegativeInt = 0
+    """And over this many more, the paper's b."""
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """On token vectors, behind each block and before the output layer (the paper has none)."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.width % 2:
+            raise ValueError(f"blocks halve the width, which must be even, got {self.width}")
+        if self.max_dilation & (self.max_dilation - 1):
+            raise ValueError(f"max_dilation must be a power of two, got {self.max_dilation}")
+        return self
+
+    def dilation(self, number: int) -> int:
+        """That of block `number`, from 0."""
+        return 1 << number % self.max_dilation.bit_length()
+
+
+@dataclass(frozen=True)
+class ByteNetState(RecurrentState):
+    """The windows of all blocks, as cells (B, K, span, D / 2), and what they are unfolded over."""
+
+    columns: Tensor  # (B, S, D)
+    position: int = 0
+    """Of the token that comes next."""
+
+    def select_sentences(self, sentences: Tensor) -> Self:
+        return replace(super().select_sentences(sentences), columns=self.columns[sentences])
+
+
+class ResidualBlock(nn.Module):
+    """A convolution at half of the width, and a way past it (figure 3, left).
+
+    x + W₂ f(C f(W₁ f(x))), where f is a layer norm and a ReLU, W₁ halves the width, C is the
+    convolution and W₂ restores the width.
+    """
+
+    def __init__(self, convolution: Convolution, dropout: float) -> None:
+        super().__init__()
+        half = convolution.inputs
+        self.first_norm, self.narrow = nn.LayerNorm(2 * half), nn.Linear(2 * half, half)
+        self.second_norm, self.convolution = nn.LayerNorm(half), convolution
+        self.third_norm, self.widen = nn.LayerNorm(half), nn.Linear(half, 2 * half)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, D); nothing is seen of positions where `mask` (B, T) is False."""
+        inner = self._before_convolution(x)  # (B, T, D / 2)
+        if mask is not None:
+            inner = inner.masked_fill(~mask[..., None], 0.0)
+        return self._after_convolution(x, self.convolution(inner))
+
+    def _before_convolution(self, x: Tensor) -> Tensor:
+        return F.relu(self.second_norm(self.narrow(F.relu(self.first_norm(x)))))  # (B, T, D / 2)
+
+    def _after_convolution(self, x: Tensor, inner: Tensor) -> Tensor:
+        out: Tensor = x + self.dropout(self.widen(F.relu(self.third_norm(inner))))
+        return out
+
+
+class CausalBlock(ResidualBlock):
+    """A residual block that sees nothing of the future."""
+
+    convolution: CausalConvolution
+
+    def step(self, x: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, K, D) -> (B, K, D) for the newest position, and the window with it."""
+        inner, window = self.convolution.step(self._before_convolution(x), window)  # (B, K, D / 2)
+        return self._after_convolution(x, inner), window
+
+
+class ByteNet(Model[ByteNetState]):
+    """A decoder that stands on the encoder, column upon column, and looks back at nothing.
+
+        z = norm(encoder(E_s s_1, …, E_s s_|s|, E_s pad, …))   over |t̂| = a|s| + b columns
+        x_t = W [z_t; E_t y_{t-1}]                             z_t = 0 where t > |t̂|
+        p(y_t) = softmax(W_o ReLU(norm(W_f decoder(x_1, …, x_t))))
+
+    Encoder and decoder are stacks of residual blocks. What a column knows of the source comes from
+    the encoder's convolutions alone, which reach far because their dilation doubles. The decoder
+    is unfolded until it says EOS, also beyond the columns there are (section 3.2).
+
+    The paper leaves open how a column and a token's vector meet; here a matrix joins them. The
+    vector that stands for the source's lack of further tokens is the padding token's.
+    """
+
+    def __init__(self, settings: ByteNetSettings, source_size: int, target_size: int) -> None:
+        super().__init__()
+        width, kernel, dropout = settings.width, settings.kernel, settings.dropout
+        self.stretch, self.extra = settings.stretch, settings.extra
+        self.dropout = Dropout(dropout)
+        self.source = build_embedding(source_size, width)
+        self.encoder = nn.ModuleList(
+            ResidualBlock(Convolution(width // 2, width // 2, kernel, dilation=dilation), dropout)
+            for dilation in map(settings.dilation, range(settings.encoder_blocks))
+        )
+        self.encoder_norm = nn.LayerNorm(width)
+        self.target = build_embedding(target_size, width)
+        self.join = nn.Linear(2 * width, width)
+        stack = nn.ModuleList(
+            CausalBlock(
+                CausalConvolution(width // 2, width // 2, kernel, dilation=dilation), dropout
+            )
+            for dilation in map(settings.dilation, range(settings.decoder_blocks))
+        )
+        self.decoder = cast(Sequence[CausalBlock], stack)
+        self.finish = nn.Linear(width, width)
+        self.decoder_norm = nn.LayerNorm(width)
+        self.output = nn.Linear(width, target_size)
+        xavier_linears(self)
+
+    def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
+        length = source.mask.shape[1]
+        columns = round(length * self.stretch) + self.extra
+        ids = source.ids.masked_fill(~source.mask, PAD)
+        ids = F.pad(ids, (0, columns - length), value=PAD)  # (B, |t̂|)
+        ends = (source.mask.sum(1, dtype=torch.double) * self.stretch).round() + self.extra  # (B,)
+        real = torch.arange(columns, device=ids.device) < ends[:, None]  # (B, |t̂|)
+        x = self.dropout(self.source(ids))  # (B, |t̂|, D)
+        for block in self.encoder:
+            x = block(x, real)
+        return Memory(self.encoder_norm(x).masked_fill(~real[..., None], 0.0), real)
+
+    def decode(
+        self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
+    ) -> DecoderOutput:
+        missing = target.ids.shape[1] - memory.states.shape[1]
+        columns = F.pad(memory.states, (0, 0, 0, missing))  # (B, T, D): what is too much is cut
+        x = self._decoder_input(columns, target.ids)
+        for block in self.decoder:
+            x = block(x)
+        return DecoderOutput(self._features(x))
+
+    def logits(self, features: Tensor) -> Tensor:
+        logits: Tensor = self.output(features)
+        return logits
+
+    def start(self, memory: Memory) -> ByteNetState:
+        sentences = len(memory.states)
+        windows = tuple(block.convolution.zero_state(sentences) for block in self.decoder)
+        return ByteNetState(windows, memory.states)
+
+    def step(
+        self, tokens: Tensor, state: ByteNetState, *, hook: AttentionHook | None = None
+    ) -> tuple[Tensor, ByteNetState]:
+        column = state.columns[:, state.position : state.position + 1]  # (B, 1, D), or past the end
+        column = F.pad(column, (0, 0, 0, 1 - column.shape[1]))  # (B, 1, D)
+        x = self._decoder_input(column.expand(-1, tokens.shape[1], -1), tokens)  # (B, K, D)
+        windows = []
+        for block, window in zip(self.decoder, state.hidden_states, strict=True):
+            x, window = block.step(x, window)
+            windows.append(window)
+        after = replace(state, hidden_states=tuple(windows), position=state.position + 1)
+        return self.logits(self._features(x)), after
+
+    def _decoder_input(self, columns: Tensor, tokens: Tensor) -> Tensor:
+        """What the decoder reads: (B, T, D) and (B, T) -> (B, T, D)."""
+        joined: Tensor = self.join(torch.cat([columns, self.dropout(self.target(tokens))], -1))
+        return joined
+
+    def _features(self, x: Tensor) -> Tensor:
+        features: Tensor = self.dropout(F.relu(self.decoder_norm(self.finish(x))))
+        return features

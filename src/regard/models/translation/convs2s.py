@@ -1,0 +1,298 @@
+"""Convolutional sequence to sequence learning (Gehring et al. 2017)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Literal, Self, cast
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
+
+from regard.attention.attend import KeyValues, attend
+from regard.attention.masks import padding_mask
+from regard.attention.positions import (
+    LearnedPositions,
+    SinusoidPositions,
+    check_length,
+    check_max_positions,
+)
+from regard.attention.scores import DotScore
+from regard.layers.convolution import CausalConvolution, Convolution
+from regard.layers.dropout import Dropout
+from regard.models.contracts import Model
+from regard.models.translation.recurrent_state import AttentionDecoderState
+from regard.settings import NumLayers, NumPositions, Settings, Width
+from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Site
+
+SQRT_HALF = math.sqrt(0.5)
+"""A sum of two times this has their variance, where they are independent and alike."""
+EMBEDDING_STD = 0.1
+"""Standard deviation of the first vectors of tokens and positions."""
+
+
+class ConvS2SSettings(Settings):
+    """A ConvS2S; the paper's sizes are in the shelf's recipe `convs2s-paper`."""
+
+    family: Literal["convs2s"] = "convs2s"
+    """Which model this is."""
+    encoder_layers: NumLayers = 4
+    """Gated convolutions that read the source."""
+    decoder_layers: NumLayers = 4
+    """Gated convolutions that write the target, each with its own attention."""
+    width: Width = 256
+    """Width of what these make of each position."""
+    kernel: NumPositions = 3
+    """Positions that these look at."""
+    upper: tuple[tuple[Width, NumPositions], ...] = Field(default=(), max_length=1000)
+    """Further layers on top of the encoder, and on top of the decoder: pairs of a width and a
+    kernel, such as [[768, 3], [2048, 1]]."""
+    embedding: Width = 256
+    """Width of the vectors of tokens and positions, in which attention looks too."""
+    positions: Literal["learned", "sinusoid"] = "learned"
+    """How a token is told its position."""
+    max_positions: NumPositions | None = None
+    """The longest sentence, in tokens, that learned positions can tell; 1024 if not given."""
+    weight_norm: bool = True
+    """Whether each row of a matrix is learned as a direction and a length (Salimans and Kingma
+    2016), as in the authors' code."""
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """On token vectors, on what each convolution reads and before the output layer."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, given: Any) -> Any:
+        """Make explicit what another field decides."""
+        if not isinstance(given, dict) or given.get("positions", "learned") != "learned":
+            return given
+        limit = given.get("max_positions")
+        return {**given, "max_positions": 1024 if limit is None else limit}
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_max_positions(self.positions, self.max_positions)
+        return self
+
+    def shapes(self, layers: int) -> list[tuple[int, int]]:
+        """Width and kernel of each layer of a stack."""
+        return [*[(self.width, self.kernel)] * layers, *self.upper]
+
+
+class PositionalEmbedding(nn.Module):
+    """A vector for each token, and one for its position added to it."""
+
+    def __init__(self, size: int, settings: ConvS2SSettings) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(size, settings.embedding)
+        nn.init.normal_(self.tokens.weight, std=EMBEDDING_STD)
+        self.positions: LearnedPositions | SinusoidPositions
+        if settings.max_positions is None:
+            self.positions = SinusoidPositions(settings.embedding)
+            self.scale = EMBEDDING_STD / SQRT_HALF  # waves have a deviation of √½
+        else:
+            self.positions = LearnedPositions(settings.embedding, settings.max_positions)
+            nn.init.normal_(self.positions.table.weight, std=EMBEDDING_STD)
+            self.scale = 1.0
+
+    def forward(self, ids: Tensor, places: Tensor) -> Tensor:
+        """(B, T) and (T|1,) -> (B, T, E)"""
+        tokens, positions = self.tokens(ids), self.scale * self.positions(places)
+        placed: Tensor = tokens + positions.to(tokens.dtype)
+        return placed
+
+
+class ConvEncoderLayer(nn.Module):
+    """A gated convolution, and a way past it."""
+
+    def __init__(self, below: int, width: int, kernel: int, settings: ConvS2SSettings) -> None:
+        super().__init__()
+        self.dropout = Dropout(settings.dropout)
+        self.convolution = Convolution(below, width, kernel, gated=True)
+        _init_linear(self.convolution.linear, settings, gain=4 * (1 - settings.dropout))
+        self.past = _shortcut(below, width, settings)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """(B, S, D) -> (B, S, D'); nothing is seen of positions where `mask` (B, S) is False."""
+        seen = self.dropout(x).masked_fill(~mask[..., None], 0.0)
+        out: Tensor = SQRT_HALF * (self.past(x) + self.convolution(seen))
+        return out
+
+
+class ConvDecoderLayer(nn.Module):
+    """A gated convolution that sees nothing of the future, an attention, and a way past both."""
+
+    def __init__(self, below: int, width: int, kernel: int, settings: ConvS2SSettings) -> None:
+        super().__init__()
+        self.dropout = Dropout(settings.dropout)
+        self.convolution = CausalConvolution(below, width, kernel, gated=True)
+        _init_linear(self.convolution.linear, settings, gain=4 * (1 - settings.dropout))
+        self.past = _shortcut(below, width, settings)
+        self.score = DotScore()
+        self.query = _linear(width, settings.embedding, settings)  # W_d
+        self.found = _linear(settings.embedding, width, settings)  # W_c
+
+    def forward(
+        self,
+        x: Tensor,
+        g: Tensor,
+        state: AttentionDecoderState,
+        *,
+        site: Site,
+        hook: AttentionHook | None,
+    ) -> Tensor:
+        """(B, T, D) -> (B, T, D') for all positions of a target, whose tokens are `g` (B, T, E)."""
+        h = self.convolution(self.dropout(x))  # (B, T, D')
+        return self._finish(x, h, g, state, site, hook)
+
+    def step(
+        self,
+        x: Tensor,
+        window: Tensor,
+        g: Tensor,
+        state: AttentionDecoderState,
+        *,
+        site: Site,
+        hook: AttentionHook | None,
+    ) -> tuple[Tensor, Tensor]:
+        """(B, K, D) -> (B, K, D') for the newest position, and the window with it."""
+        h, window = self.convolution.step(self.dropout(x), window)  # (B, K, D')
+        return self._finish(x, h, g, state, site, hook), window
+
+    def _finish(
+        self,
+        x: Tensor,
+        h: Tensor,
+        g: Tensor,
+        state: AttentionDecoderState,
+        site: Site,
+        hook: AttentionHook | None,
+    ) -> Tensor:
+        """What both ways have in common: positions, or hypotheses, look at the source alike."""
+        d = SQRT_HALF * (self.query(h) + g)  # (B, T, E)
+        mask = padding_mask(state.real)
+        c = attend(self.score, d[:, None], state.memory, mask, site=site, hook=hook)[:, 0]
+        h = SQRT_HALF * (h + self.found(c))  # (B, T, E) -> (B, T, D')
+        out: Tensor = SQRT_HALF * (self.past(x) + h)
+        return out
+
+
+class ConvS2S(Model[AttentionDecoderState]):
+    """Gated convolutions on both sides, and an attention in every layer of the decoder.
+
+    With e and g the vectors of source and target tokens, their positions added, and z what the
+    encoder makes of the source, of m tokens, layer l of the decoder computes
+
+        h_i = GLU(W_h [x_{i-k+1}; …; x_i] + b_h)
+        d_i = √½ (W_d h_i + b_d + g_i)
+        a_ij = softmax_j(d_i · z_j)
+        c_i = m √(1/m) Σ_j a_ij √½ (z_j + e_j)
+        x'_i = √½ (x_i + √½ (h_i + W_c c_i + b_c))
+
+    where x is the layer below. A layer of the encoder is √½ (x_j + GLU(W_h […] + b_h)), with x_j
+    in the middle. The factors keep the variance of the signal (section 3.4); like the authors'
+    code, and unlike the paper's formulas, they stand at every sum of two. Gradients into the
+    encoder are divided by the number of attentions that send them.
+    """
+
+    def __init__(self, settings: ConvS2SSettings, source_size: int, target_size: int) -> None:
+        super().__init__()
+        self.limit, embedding = settings.max_positions, settings.embedding
+        self.dropout, keep_prob = Dropout(settings.dropout), 1 - settings.dropout
+        self.source = PositionalEmbedding(source_size, settings)
+        shapes = settings.shapes(settings.encoder_layers)
+        self.encoder_entry = _linear(embedding, shapes[0][0], settings, gain=keep_prob)
+        self.encoder = nn.ModuleList(
+            ConvEncoderLayer(below, width, kernel, settings)
+            for (below, _), (width, kernel) in pairwise([shapes[0], *shapes])
+        )
+        self.encoder_exit = _linear(shapes[-1][0], embedding, settings)
+        self.target = PositionalEmbedding(target_size, settings)
+        shapes = settings.shapes(settings.decoder_layers)
+        self.decoder_entry = _linear(embedding, shapes[0][0], settings, gain=keep_prob)
+        stack = nn.ModuleList(
+            ConvDecoderLayer(below, width, kernel, settings)
+            for (below, _), (width, kernel) in pairwise([shapes[0], *shapes])
+        )
+        self.decoder = cast(Sequence[ConvDecoderLayer], stack)
+        self.decoder_exit = _linear(shapes[-1][0], embedding, settings)
+        self.output = _linear(embedding, target_size, settings, gain=keep_prob)
+
+    def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
+        e = self._embed(self.source, source.ids, 0, source.ids.shape[1])  # (B, S, E)
+        x = self.encoder_entry(e)  # (B, S, D)
+        for layer in self.encoder:
+            x = layer(x, source.mask)
+        z = self.encoder_exit(x)  # (B, S, E)
+        z = torch.lerp(z.detach(), z, 1 / len(self.decoder))  # z, but with a part of its gradient
+        size = source.mask.sum(1).to(e.dtype).sqrt()[:, None, None]  # (B, 1, 1): m √(1/m)
+        return Memory(z, source.mask, (size * SQRT_HALF * (z + e),))
+
+    def decode(
+        self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
+    ) -> DecoderOutput:
+        state = self.start(memory)
+        g = self._embed(self.target, target.ids, 0, target.ids.shape[1])  # (B, T, E)
+        x = self.decoder_entry(g)  # (B, T, D)
+        for number, layer in enumerate(self.decoder):
+            x = layer(x, g, state, site=Site("cross", number), hook=hook)
+        return DecoderOutput(self.dropout(self.decoder_exit(x)))
+
+    def logits(self, features: Tensor) -> Tensor:
+        logits: Tensor = self.output(features)
+        return logits
+
+    def start(self, memory: Memory) -> AttentionDecoderState:
+        windows = tuple(layer.convolution.zero_state(len(memory.mask)) for layer in self.decoder)
+        found = KeyValues(memory.states[:, None], memory.extras[0][:, None])  # (B, 1, S, E)
+        return AttentionDecoderState(windows, found, memory.mask)
+
+    def step(
+        self, tokens: Tensor, state: AttentionDecoderState, *, hook: AttentionHook | None = None
+    ) -> tuple[Tensor, AttentionDecoderState]:
+        position, windows = state.position, []
+        g = self._embed(self.target, tokens, position, 1)  # (B, K, E)
+        x = self.decoder_entry(g)  # (B, K, D)
+        for number, (layer, window) in enumerate(
+            zip(self.decoder, state.hidden_states, strict=True)
+        ):
+            site = Site("cross", number, position)
+            x, window = layer.step(x, window, g, state, site=site, hook=hook)
+            windows.append(window)
+        features = self.dropout(self.decoder_exit(x))  # (B, K, E)
+        return self.logits(features), replace(
+            state, hidden_states=tuple(windows), position=position + 1
+        )
+
+    def _embed(self, embedding: PositionalEmbedding, ids: Tensor, first: int, count: int) -> Tensor:
+        """Vectors of `ids` (B, T), which stand at `count` positions (T of them, or one)."""
+        check_length(first + count, self.limit)
+        places = torch.arange(first, first + count, device=ids.device)
+        placed: Tensor = self.dropout(embedding(ids, places))
+        return placed
+
+
+def _shortcut(below: int, width: int, settings: ConvS2SSettings) -> nn.Module:
+    """The way past a layer: a matrix where the width changes."""
+    return nn.Identity() if below == width else _linear(below, width, settings)
+
+
+def _linear(
+    inputs: int, outputs: int, settings: ConvS2SSettings, *, gain: float = 1.0
+) -> nn.Linear:
+    linear = nn.Linear(inputs, outputs)
+    _init_linear(linear, settings, gain=gain)
+    return linear
+
+
+def _init_linear(linear: nn.Linear, settings: ConvS2SSettings, *, gain: float) -> None:
+    """Weights from N(0, gain / n) for n inputs, and no biases (section 3.5).
+
+    Where a share of p of the inputs is kept by dropout, the paper's gain is p; where a gate halves
+    the outputs, it is 4 times that.
+    """
+    nn.init.normal_(linear.weight, std=math.sqrt(gain / linear.in_features))
+    nn.init.zeros_(linear.bias)
+    if settings.weight_norm:
+        weight_norm(linear)

@@ -1,0 +1,119 @@
+"""GNMT: a deep LSTM with residual connections (Wu et al. 2016, arXiv 1609.08144)."""
+
+from dataclasses import replace
+from typing import Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.layers.attention_lstm import AttentionLstm
+from regard.layers.deep_lstm import ResidualStack
+from regard.layers.dropout import Dropout
+from regard.layers.embeddings import build_embedding
+from regard.layers.init import init_output_layer, xavier_linears
+from regard.layers.recurrent import RecurrentEncoder
+from regard.models.contracts import Model
+from regard.models.translation.recurrent_state import AttentionDecoderState, initial_state
+from regard.settings import Settings, Width
+from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Site
+
+
+class GnmtSettings(Settings):
+    """GNMT; the paper's sizes are 8 and 8 layers, and 1024 for each of the widths."""
+
+    family: Literal["gnmt"] = "gnmt"
+    """Which model this is."""
+    encoder_layers: int = Field(default=4, ge=2, le=1_000)
+    """Layers that read the source: the bottom one both ways, the others from its beginning."""
+    decoder_layers: int = Field(default=4, ge=2, le=1_000)
+    """Layers that write the target; the bottom one attends."""
+    width: Width = 256
+    """Units of each layer, and of each direction of the encoder's bottom one."""
+    embedding: Width = 256
+    """Width of the token vectors."""
+    alignment: Width = 256
+    """Width inside the score function."""
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """On token vectors, between layers and before the output layer."""
+
+
+class Gnmt(Model[AttentionDecoderState]):
+    """A deep stack on either side, joined by one attention at the bottom of the decoder.
+
+    The encoder, with k counting the layers from the bottom (sections 3.1 and 3.2):
+
+        x^1 = [→LSTM(E x); ←LSTM(E x)],   x^2 = LSTM(x^1),   x^k = LSTM(x^{k-1}) + x^{k-1}
+
+    The decoder, whose bottom layer asks with its output of the step before and whose layers are
+    all given the answer a_t (section 3, equation 4):
+
+        a_t = Σ_s softmax_s(vᵀ tanh(W z^1_{t-1} + U x^top_s)) x^top_s
+        z^1_t = LSTM([E y_{t-1}; a_t]),   z^2_t = LSTM([z^1_t; a_t])
+        z^k_t = LSTM([z^{k-1}_t; a_t]) + z^{k-1}_t
+        p(y_t) = softmax(W_o z^top_t + b)
+
+    Under teacher forcing only the decoder's bottom layer goes step by step: all that the others
+    need is then known, and each runs over the whole target in one call, as the encoder's do.
+
+    The decoder begins with nothing (h = c = 0): all of the source is to be had by looking. First
+    weights are drawn as in our other recurrent models, where the paper has ±0.04, save those of
+    the output layer (`unit_logits`). With the paper's sizes and two vocabularies of 32,000 there
+    are 280,858,880 parameters; Shazeer et al. 2017 (arXiv 1701.06538) count 278M in GNMT.
+    """
+
+    static_state = True
+
+    def __init__(self, settings: GnmtSettings, source_size: int, target_size: int) -> None:
+        super().__init__()
+        width, embedding, dropout = settings.width, settings.embedding, settings.dropout
+        self.dropout = Dropout(dropout)
+        self.source = build_embedding(source_size, embedding)
+        self.both_ways = RecurrentEncoder("lstm", embedding, 2 * width, reading="both")
+        self.encoder = ResidualStack(
+            2 * width, width, layers=settings.encoder_layers - 1, dropout=dropout
+        )
+        self.target = build_embedding(target_size, embedding)
+        self.bottom = AttentionLstm(embedding, width, width, settings.alignment)
+        self.decoder = ResidualStack(
+            width, width, layers=settings.decoder_layers - 1, context=width, dropout=dropout
+        )
+        self.output = nn.Linear(width, target_size)
+        xavier_linears(self)
+        init_output_layer(self.output)
+
+    def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
+        read = self.both_ways(self.dropout(self.source(source.ids)), source.mask)  # (B, S, 2 D)
+        # What is read from the left does not know of the padding behind it.
+        return Memory(self.encoder(read.outputs), source.mask)
+
+    def decode(
+        self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
+    ) -> DecoderOutput:
+        x = self.dropout(self.target(target.ids))  # (B, T, E)
+        kv = self.bottom.prepare(memory.states)
+        contexts, outputs = self.bottom(x, kv, memory.mask, hook=hook)  # (B, T, D)
+        return DecoderOutput(self.dropout(self.decoder(outputs, contexts)))
+
+    def logits(self, features: Tensor) -> Tensor:
+        logits: Tensor = self.output(features)
+        return logits
+
+    def start(self, memory: Memory) -> AttentionDecoderState:
+        return initial_state(self.bottom, self.decoder.layers, memory)
+
+    def step(
+        self, tokens: Tensor, state: AttentionDecoderState, *, hook: AttentionHook | None = None
+    ) -> tuple[Tensor, AttentionDecoderState]:
+        context, bottom = self.bottom.step(
+            self.dropout(self.target(tokens)),  # (B, K, E)
+            state.hidden_states[:2],
+            state.memory,
+            state.real,
+            site=Site("cross", 0, state.position),
+            hook=hook,
+        )
+        features, above = self.decoder.step(
+            bottom[0], state.hidden_states[2:], context
+        )  # (B, K, D)
+        state = replace(state, hidden_states=(*bottom, *above), position=state.position + 1)
+        return self.logits(self.dropout(features)), state

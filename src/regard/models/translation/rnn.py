@@ -1,0 +1,96 @@
+"""The encoder-decoder without attention: the whole source through one vector."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from regard.layers.dropout import Dropout
+from regard.layers.embeddings import build_embedding
+from regard.layers.init import xavier_linears
+from regard.layers.recurrent import (
+    CellName,
+    Reading,
+    RecurrentDecoder,
+    RecurrentEncoder,
+    check_reading,
+)
+from regard.models.contracts import Model
+from regard.models.translation.recurrent_state import RecurrentState
+from regard.settings import NumLayers, Settings, Width
+from regard.types import AttentionHook, DecoderOutput, Memory, Padded
+
+
+class RnnSettings(Settings):
+    """A recurrent encoder whose last state starts a recurrent decoder."""
+
+    family: Literal["rnn"] = "rnn"
+    """Which model this is."""
+    cell: CellName = "lstm"
+    """The recurrent cell (`lstm`: Sutskever et al. 2014; `gru`: Cho et al. 2014)."""
+    layers: NumLayers = 1
+    """Recurrent layers in the encoder, and as many in the decoder."""
+    width: Width = 256
+    """Units of each layer; of the two directions together where the source is read both ways."""
+    embedding: int = Field(default=256, ge=0, le=65_536)
+    """Width of the token vectors; 0 means one-hot vectors, which suit small alphabets."""
+    reading: Reading = "forward"
+    """How the source is read; `backward` puts its beginning next to that of the target."""
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """On token vectors, between layers and before the output layer."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_reading(self.reading, self.width)
+        return self
+
+
+class RnnEncoderDecoder(Model[RecurrentState]):
+    """p(y | x) where all that the decoder learns of x is the encoder's last state."""
+
+    static_state = True
+
+    def __init__(self, settings: RnnSettings, source_size: int, target_size: int) -> None:
+        super().__init__()
+        cell, width = settings.cell, settings.width
+        layers, dropout = settings.layers, settings.dropout
+        self.dropout = Dropout(dropout)
+        self.source = build_embedding(source_size, settings.embedding)
+        self.encoder = RecurrentEncoder(
+            cell,
+            settings.embedding or source_size,
+            width,
+            layers=layers,
+            reading=settings.reading,
+            dropout=dropout,
+        )
+        self.target = build_embedding(target_size, settings.embedding)
+        self.decoder = RecurrentDecoder(
+            cell, settings.embedding or target_size, width, layers=layers, dropout=dropout
+        )
+        self.output = nn.Linear(width, target_size)
+        xavier_linears(self)
+
+    def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
+        read = self.encoder(self.dropout(self.source(source.ids)), source.mask)
+        return Memory(read.outputs, source.mask, read.hidden)
+
+    def decode(
+        self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
+    ) -> DecoderOutput:
+        x = self.dropout(self.target(target.ids))  # (B, T, D)
+        return DecoderOutput(self.dropout(self.decoder(x, memory.extras)))
+
+    def logits(self, features: Tensor) -> Tensor:
+        logits: Tensor = self.output(features)
+        return logits
+
+    def start(self, memory: Memory) -> RecurrentState:
+        return RecurrentState(tuple(h[:, None] for h in memory.extras))  # each (B, 1, D)
+
+    def step(
+        self, tokens: Tensor, state: RecurrentState, *, hook: AttentionHook | None = None
+    ) -> tuple[Tensor, RecurrentState]:
+        hidden_states = self.decoder.step(self.dropout(self.target(tokens)), state.hidden_states)
+        features = self.dropout(self.decoder.top(hidden_states))  # (B, K, D)
+        return self.logits(features), RecurrentState(hidden_states)

@@ -1,0 +1,136 @@
+"""RNNsearch: the decoder that learned to align (Bahdanau, Cho and Bengio 2015)."""
+
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from regard.attention.attend import KeyValues, attend
+from regard.attention.masks import padding_mask
+from regard.attention.scores import AdditiveScore
+from regard.layers.dropout import Dropout
+from regard.layers.embeddings import build_embedding
+from regard.layers.feed_forward import maxout
+from regard.layers.init import xavier_linears
+from regard.layers.recurrent import RecurrentDecoder, RecurrentEncoder
+from regard.models.contracts import Model
+from regard.models.translation.recurrent_state import AttentionDecoderState
+from regard.settings import Settings, Width
+from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Site
+
+
+class RnnSearchSettings(Settings):
+    """RNNsearch; the paper's sizes are width 1000, embedding 620, alignment 1000, readout 500."""
+
+    family: Literal["rnnsearch"] = "rnnsearch"
+    """Which model this is."""
+    width: Width = 256
+    """Units of the decoder, and of each direction of the encoder."""
+    embedding: Width = 256
+    """Width of the token vectors."""
+    alignment: Width = 256
+    """Width inside the score function."""
+    readout: Width = 256
+    """Width of the maxout layer before the output."""
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """On token vectors and before the output layer (the paper has none)."""
+
+
+class _StepOutput(NamedTuple):
+    """What one step came to."""
+
+    context: Tensor  # (B, K, 2 D), c_i
+    hidden: Tensor  # (B, K, D), s_i
+
+
+class RnnSearch(Model[AttentionDecoderState]):
+    """Each step looks for the part of the source that matters to it, then takes it in.
+
+    As appendix A.2 has it, with h_j the annotations (both directions side by side):
+
+        s_0 = tanh(W_s ←h_1)
+        c_i = Σ_j softmax_j(vᵀ tanh(W_a s_{i-1} + U_a h_j)) h_j
+        s_i = GRU(E y_{i-1}, c_i; s_{i-1})
+        t_i = maxout(U_o s_{i-1} + V_o E y_{i-1} + C_o c_i)
+        p(y_i) = softmax(W_o t_i)
+
+    So y_i is read out of the state *before* the step. The GRU is torch's: see `RecurrentLayer`.
+    """
+
+    static_state = True
+
+    def __init__(self, settings: RnnSearchSettings, source_size: int, target_size: int) -> None:
+        super().__init__()
+        width, embedding = settings.width, settings.embedding
+        self.dropout = Dropout(settings.dropout)
+        self.source = build_embedding(source_size, embedding)
+        self.encoder = RecurrentEncoder("gru", embedding, 2 * width, reading="both")
+        self.target = build_embedding(target_size, embedding)
+        self.initial = nn.Linear(width, width)  # W_s
+        self.score = AdditiveScore(width, 2 * width, settings.alignment)
+        self.decoder = RecurrentDecoder("gru", embedding + 2 * width, width)
+        self.readout = nn.Linear(width + embedding + 2 * width, 2 * settings.readout)
+        self.output = nn.Linear(settings.readout, target_size)
+        xavier_linears(self)
+
+    def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
+        read = self.encoder(self.dropout(self.source(source.ids)), source.mask)
+        backward = read.hidden[0].chunk(2, dim=-1)[1]  # (B, D), ←h_1
+        return Memory(read.outputs, source.mask, (torch.tanh(self.initial(backward)),))
+
+    def decode(
+        self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
+    ) -> DecoderOutput:
+        embedded = self.dropout(self.target(target.ids))  # (B, T, E)
+        state = self.start(memory)
+        before, contexts = [], []
+        for column in embedded.split(1, dim=1):  # (B, 1, E)
+            context, hidden = self._attend(column, state, hook)
+            before.append(state.hidden_states[0])
+            contexts.append(context)
+            state = replace(state, hidden_states=(hidden,), position=state.position + 1)
+        return DecoderOutput(self._read_out(torch.cat(before, 1), embedded, torch.cat(contexts, 1)))
+
+    def logits(self, features: Tensor) -> Tensor:
+        logits: Tensor = self.output(features)
+        return logits
+
+    def start(self, memory: Memory) -> AttentionDecoderState:
+        keys = self.score.prepare(memory.states)  # (B, S, A)
+        return AttentionDecoderState(
+            hidden_states=(memory.extras[0][:, None],),  # (B, 1, D)
+            memory=KeyValues(keys[:, None], memory.states[:, None]),  # (B, 1, S, ·)
+            real=memory.mask,
+        )
+
+    def step(
+        self, tokens: Tensor, state: AttentionDecoderState, *, hook: AttentionHook | None = None
+    ) -> tuple[Tensor, AttentionDecoderState]:
+        embedded = self.dropout(self.target(tokens))  # (B, K, E)
+        context, hidden = self._attend(embedded, state, hook)
+        features = self._read_out(state.hidden_states[0], embedded, context)  # (B, K, D)
+        state = replace(state, hidden_states=(hidden,), position=state.position + 1)
+        return self.logits(features), state
+
+    def _attend(
+        self, embedded: Tensor, state: AttentionDecoderState, hook: AttentionHook | None
+    ) -> _StepOutput:
+        """c_i and s_i, where `embedded` (B, K, E) is of y_{i-1} and `state` holds s_{i-1}."""
+        context = attend(
+            self.score,
+            state.hidden_states[0][:, None],  # (B, 1, K, D)
+            state.memory,
+            padding_mask(state.real),
+            site=Site("cross", 0, state.position),
+            hook=hook,
+        )[:, 0]  # (B, K, 2 D)
+        hidden = self.decoder.step(torch.cat([embedded, context], -1), state.hidden_states)
+        return _StepOutput(context, hidden[0])
+
+    def _read_out(self, before: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
+        """t_i (B, T, D) of s_{i-1}, E y_{i-1} and c_i."""
+        together = torch.cat([before, embedded, context], -1)
+        features: Tensor = self.dropout(maxout(self.readout(together)))
+        return features

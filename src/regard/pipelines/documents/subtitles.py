@@ -1,0 +1,228 @@
+"""Subtitles -> subtitles: what is said is translated; numbers, times and settings stay as they are.
+
+The lines of a cue are one text, and its translation is broken anew into lines of like length; but
+where each line begins with a dash, each is somebody's. A sentence that goes on in the next cue is
+translated whole, with a mark where the cues meet, and the mark is carried like a tag: so each cue
+says what it said.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+from regard.pipelines.markup.markup_tree import SUBTITLE_OVERRIDE, TextNode
+from regard.pipelines.markup.tag_scanner import scan_markup
+
+CUE_BREAK = "<cue-seam/>"
+"""Where a sentence goes on in the next cue."""
+MAX_JOINED_CUES = 4
+"""Cues that a sentence may be spread over."""
+MAX_LINE_WIDTH = 42
+"""Characters of a line: what common guidelines for subtitles allow."""
+
+_TIMES = re.compile(r"\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d+[.,]\d+")
+_NUMBER = re.compile(r"\s*\d+\s*")
+_DASH = re.compile(r"\s*[-–—]\s*(?=\w|<)")
+_UNFINISHED = re.compile(r"[^.!?…:;।。！？♪\"'»”’)\]]\s*\Z")
+_CUE_BREAKS = re.compile(rf"\s*{CUE_BREAK}\s*")
+_ENDS = re.compile(r"(\r\n|\r|\n)")
+
+
+def read_subtitles(document: str) -> "Subtitles":
+    """The sentences of a file, SubRip or WebVTT, and the cues they are shown in."""
+    return Subtitles(list(_split_cues(document)))
+
+
+class Cue(NamedTuple):
+    """Some lines of a file: what is shown at a time, or what is between."""
+
+    lines: tuple[str, ...]
+    ends: tuple[str, ...]
+    """What ends each of the lines."""
+    says: bool = False
+
+    @property
+    def text(self) -> str:
+        return " ".join(line.strip() for line in self.lines)
+
+    @property
+    def has_dialogue(self) -> bool:
+        """Whether each line is somebody's, of several."""
+        return len(self.lines) > 1 and all(map(_DASH.match, self.lines))
+
+
+@dataclass(frozen=True)
+class Subtitles:
+    """A file of subtitles."""
+
+    cues: Sequence[Cue]
+
+    def __bool__(self) -> bool:
+        """Whether there is any cue in it: the times of one stand at the end of what is between."""
+        return len(self.cues) > 1
+
+    @property
+    def lines(self) -> list[str]:
+        return [line for group in self._groups() for line in _texts_of(group)]
+
+    def join(self, answers: Sequence[str], /) -> str:
+        rest = iter(answers)
+        new_lines: dict[int, Sequence[str]] = {}
+        for group in self._groups():
+            lines = _texts_of(group)
+            translated_lines = [_one_line(next(rest)) for _ in lines]
+            if translated_lines != lines:  # what comes back as it is keeps its line breaks
+                new_lines |= zip(
+                    map(id, group), _assign_to_cues(group, translated_lines), strict=True
+                )
+        return "".join(_write(new_lines.get(id(cue), cue.lines), cue.ends) for cue in self.cues)
+
+    def _groups(self) -> Iterator[list[Cue]]:
+        """The cues that speak, those together that one sentence is spread over."""
+        group: list[Cue] = []
+        for cue in self.cues:
+            if not cue.says:
+                continue
+            if group and not (len(group) < MAX_JOINED_CUES and _continues(group[-1], cue)):
+                yield group
+                group = []
+            group.append(cue)
+        if group:
+            yield group
+
+
+def _split_cues(document: str) -> Iterator[Cue]:
+    """What is shown, and all that is between, as it stands in the file."""
+    pieces = [*_ENDS.split(document), ""]
+    lines, ends = pieces[0::2], pieces[1::2]
+    first = place = 0
+    while place < len(lines):
+        place += 1
+        if not _TIMES.match(lines[place - 1]):
+            continue
+        last = place
+        while last < len(lines) and lines[last].strip() and not _starts_cue(lines, last):
+            last += 1
+        yield Cue(tuple(lines[first:place]), tuple(ends[first:place]))
+        yield _cue(tuple(lines[place:last]), tuple(ends[place:last]))
+        first = place = last
+    yield Cue(tuple(lines[first:]), tuple(ends[first:]))
+
+
+def _starts_cue(lines: Sequence[str], place: int) -> bool:
+    """Whether a cue begins here, though no blank line is before it."""
+    times = place + 1 if _NUMBER.fullmatch(lines[place]) else place
+    return times < len(lines) and _TIMES.match(lines[times]) is not None
+
+
+def _cue(lines: tuple[str, ...], ends: tuple[str, ...]) -> Cue:
+    return Cue(lines, ends, says=bool(_visible_text("\n".join(lines)).strip()))
+
+
+def _visible_text(text: str) -> str:
+    """What is read of a text."""
+    new_lines = (
+        SUBTITLE_OVERRIDE.sub("", one.text) for one in scan_markup(text) if one.kind == "text"
+    )
+    return "".join(TextNode(one).text for one in new_lines)
+
+
+def _has_word(text: str) -> bool:
+    return any(letter.isalnum() for letter in _visible_text(text))
+
+
+def _continues(cue: Cue, after: Cue) -> bool:
+    """Whether a sentence of one cue goes on in the next."""
+    if cue.has_dialogue or after.has_dialogue or _DASH.match(after.lines[0]):
+        return False
+    first = next((letter for letter in _visible_text(after.text) if letter.isalpha()), "")
+    return first.islower() and _UNFINISHED.search(_visible_text(cue.text)) is not None
+
+
+def _texts_of(group: Sequence[Cue]) -> list[str]:
+    """What is translated of some cues: the lines of speakers one by one, else all in one."""
+    [first, *others] = group
+    if first.has_dialogue:
+        return [_without_dash(line) for line in first.lines]
+    return [f" {CUE_BREAK} ".join([_without_dash(first.text), *(cue.text for cue in others)])]
+
+
+def _dash(line: str) -> str:
+    """The dash that a line begins with, and the space around it."""
+    found = _DASH.match(line)
+    return found[0] if found else ""
+
+
+def _without_dash(line: str) -> str:
+    return line[len(_dash(line)) :]
+
+
+def _assign_to_cues(group: Sequence[Cue], translated_lines: Sequence[str]) -> list[list[str]]:
+    """The lines of each cue, now in the other language."""
+    [first, *_] = group
+    if first.has_dialogue:
+        spoken = zip(first.lines, translated_lines, strict=True)
+        return [[_dash(line) + translated for line, translated in spoken]]
+    texts = _CUE_BREAKS.split(translated_lines[0])
+    if not all(map(_has_word, texts)) or len(texts) != len(group):
+        whole = _CUE_BREAKS.sub(" ", translated_lines[0])
+        texts = _split_by_length(whole, [len(_visible_text(cue.text)) for cue in group])
+    texts[0] = _dash(first.text) + texts[0]
+    return [_wrap_lines(text, len(cue.lines)) for text, cue in zip(texts, group, strict=True)]
+
+
+def _one_line(text: str) -> str:
+    """A translation that can neither end a cue nor begin one."""
+    return " ".join(filter(None, text.replace("-->", "->").splitlines()))
+
+
+def _wrap_lines(text: str, lines: int) -> list[str]:
+    """The text in as many lines as there were; in two, where one would be too long."""
+    needed = -(-len(_visible_text(text)) // MAX_LINE_WIDTH)
+    broken = _split_by_length(text, [1] * max(lines, min(needed, 2)))
+    return [line for line in broken if line] or [""]
+
+
+def _split_by_length(text: str, sizes: Sequence[int]) -> list[str]:
+    """The text in lines whose lengths are, as nearly as words allow, in proportion to `sizes`.
+
+    There are fewer lines where there are fewer words, and then empty ones behind them.
+    """
+    words = _words(text)
+    ends = list(accumulate(len(_visible_text(word)) + 1 for word in words))
+    total, goals = (ends or [0])[-1], list(accumulate(sizes))
+    lines: list[str] = []
+    place = 0
+    for number, goal in enumerate(goals, 1):
+        wanted = total * goal / goals[-1]
+        last = place
+        while last < len(words) and (
+            number == len(goals) or last == place or 2 * wanted > ends[last - 1] + ends[last]
+        ):
+            last += 1
+        lines.append(" ".join(words[place:last]))
+        place = last
+    return lines
+
+
+def _words(text: str) -> list[str]:
+    """The text between spaces; a space within a tag parts nothing."""
+    words = [""]
+    for markup_token in scan_markup(text):
+        if markup_token.kind != "text":
+            words[-1] += markup_token.text
+            continue
+        [first, *others] = markup_token.text.split(" ")
+        words[-1] += first
+        words += others
+    return [word for word in words if word]
+
+
+def _write(lines: Sequence[str], ends: Sequence[str]) -> str:
+    """The lines with the ends that they had; more lines than there were end like the first."""
+    if not ends:
+        return ""
+    inner = [*ends[:-1], *[ends[0] or "\n"] * len(lines)][: max(0, len(lines) - 1)]
+    return "".join(f"{line}{end}" for line, end in zip(lines, [*inner, ends[-1]], strict=True))

@@ -1,0 +1,285 @@
+"""Markup of a text -> its translation with the same markup, by what each word was made from.
+
+Two tags wrap the words of the translation that come, for the most part, from the words that they
+wrapped; where those stand apart, the stretch that holds most of them and least of others. Tags
+within tags stay within them, and tags beside each other do not overlap. What stands between words
+goes where most words are on the same side of it as before; but a tag that nothing closes stays
+behind those of its name that nothing opens, or the two would become a pair, and a script without
+an end stays behind everything.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from regard.pipelines.markup.flat_text import PlacedMarkup, PointTag, TagPair
+from regard.pipelines.markup.tag_scanner import RAW_TEXT_ELEMENTS
+from regard.pipelines.markup.word_spans import OffsetValues, TextLinks, WordSpans
+from regard.text.sentence_splitter import Span
+
+MAJORITY_SHARE = 0.5
+"""A word belongs to the tags around more than this share of what it comes from."""
+MIN_SHARE = 0.1
+"""Tags without such a word wrap the likeliest one, if its share is at least this."""
+_EQUIVALENT_PUNCTUATION = {
+    **dict.fromkeys("«»“”„‟‘’‚‛‹›「」『』'", '"'),
+    **{"…": ".", "。": ".", "！": "!", "？": "?", "，": ",", "；": ";", "：": ":"},
+}
+"""Marks that one language writes for those of another."""
+
+
+class _Insertion(NamedTuple):
+    """What is written in the place of some characters, of none perhaps."""
+
+    first: int
+    last: int
+    order: int
+    text: str
+
+
+@dataclass
+class _TargetRegion:
+    """A part of the translation, and what is taken of it."""
+
+    span: Span
+    words: range
+    claimed: set[int] = field(default_factory=set)
+    """The best word of each pair, which no other may take."""
+    taken: dict[int, int] = field(default_factory=dict)
+    """The words that are taken, and the first of those that are taken with each."""
+    spans: list[Span] = field(default_factory=list)
+    """The characters that are taken, in their order."""
+
+    def is_free(self, word: int) -> bool:
+        """Whether any pair may have the word."""
+        return word not in self.claimed and word not in self.taken
+
+    def take(self, first: int, last: int) -> Span:
+        """What is free of the characters from `first` to before `last`; now it is taken."""
+        place = bisect_left(self.spans, (first, last))
+        if place:
+            first = max(first, self.spans[place - 1].last)
+        if place < len(self.spans):
+            last = min(last, self.spans[place].first)
+        span = Span(first, max(first, last))
+        if span.first < span.last:
+            insort(self.spans, span)
+        return span
+
+    def end_of_taken(self, place: int) -> int:
+        """The place, or the end of the characters that it is in the midst of."""
+        number = bisect_right(self.spans, (place,)) - 1
+        spans = self.spans[max(0, number) : number + 1]
+        return next((one.last for one in spans if one.first < place < one.last), place)
+
+
+@dataclass(frozen=True)
+class TagPlacer:
+    """Writes a translation with the markup of its source."""
+
+    source: WordSpans
+    target: WordSpans
+    links: TextLinks
+    write: Callable[[int, int], str]
+    """What stands in the output for the characters of the target between two places."""
+    spaced: bool = False
+    """Whether what stands alone gets spaces around it, even where it had none."""
+
+    def place(self, nodes: Sequence[PlacedMarkup]) -> str:
+        """The whole translation with all markup in it."""
+        return self._render(nodes, Span(0, len(self.target.text)))
+
+    def _render(self, nodes: Sequence[PlacedMarkup], span: Span) -> str:
+        """A part of the translation with the markup that belongs there."""
+        region = _TargetRegion(span, self.target.within(*span))
+        pairs = [node for node in nodes if isinstance(node, TagPair)]
+        spans = dict(zip(map(id, pairs), self._place_pairs(pairs, region), strict=True))
+        items = []
+        min_positions: dict[str, int] = {}  # behind what may close tags of a name
+        for order, node in enumerate(nodes):
+            if isinstance(node, TagPair):
+                inner = spans[id(node)]
+                text = f"{node.opening}{self._render(node.inside, inner)}{node.closing}"
+                items.append(_Insertion(*inner, order, text))
+            else:
+                ends = (min_positions.get(name, 0) for name in node.opens)
+                min_position = span.last if node.opens & RAW_TEXT_ELEMENTS else max(ends, default=0)
+                items.append(self._place_point(node, order, region, min_position))
+            for name in node.closes:
+                min_positions[name] = max(min_positions.get(name, 0), items[-1].last)
+        written: list[str] = []
+        place = span.first
+        for item in sorted(items):
+            written += self.write(place, max(place, item.first)), item.text
+            place = max(place, item.last)
+        return "".join(written) + self.write(place, span.last)
+
+    def _place_pairs(self, pairs: Sequence[TagPair], region: _TargetRegion) -> list[Span]:
+        """What each pair wraps; none of it overlaps."""
+        sources = [self.source.overlapping(pair.first, pair.last) for pair in pairs]
+        shares = [self.links.shares(source, region.words) for source in sources]
+        region.claimed.update(best for best in map(_majority_word, shares) if best is not None)
+        return [
+            self._pair_around_punctuation(pair, region)
+            if not source
+            else self._pair_inside_word(pair, source, share, region)
+            or self._pair_around_words(pair, source, share, region)
+            for pair, source, share in zip(pairs, sources, shares, strict=True)
+        ]
+
+    def _pair_around_words(
+        self, pair: TagPair, source: range, share: OffsetValues, region: _TargetRegion
+    ) -> Span:
+        """The words that come from what the pair wrapped, and marks as it had them."""
+        words = _best_interval(share, region)
+        if not words:
+            place = self._gap_position(source.start, region)
+            return region.take(place, place)
+        region.taken.update(dict.fromkeys(words, words.start))
+        first = self.target.words[words.start].first
+        last = self.target.words[words.stop - 1].last
+        first -= self._punctuation_before(pair, source.start, words.start)
+        last += self._punctuation_after(pair, source.stop, words.stop)
+        return region.take(max(first, region.span.first), min(last, region.span.last))
+
+    def _pair_inside_word(
+        self, pair: TagPair, source: range, share: OffsetValues, region: _TargetRegion
+    ) -> Span | None:
+        """For tags within a word that the translation spells alike, the same letters of it."""
+        word = self.source.words[source.start]
+        if len(source) > 1 or (pair.first <= word.first and pair.last >= word.last):
+            return None
+        if not share.values.any():
+            return None
+        best = self.target.words[share.first + int(share.values.argmax())]
+        here, there = self.source.text[slice(*word)], self.target.text[slice(*best)]
+        if here.casefold() != there.casefold() or len(here) != len(there):
+            return None
+        step = best.first - word.first
+        return region.take(max(pair.first, word.first) + step, min(pair.last, word.last) + step)
+
+    def _pair_around_punctuation(self, pair: TagPair, region: _TargetRegion) -> Span:
+        """For tags around marks alone, the same marks where they are expected; or nothing."""
+        number = self._target_gap(len(self.source.overlapping(0, pair.first)), region)
+        first, last = self.target.gap(number)
+        first, last = max(first, region.span.first), min(last, region.span.last)
+        wanted = _fold_punctuation(self.source.text[pair.first : pair.last])
+        found = _fold_punctuation(self.target.text[first:last]).find(wanted)
+        if found < 0:
+            place = min(max(self.target.space_in_gap(number).first, first), last)
+            return region.take(place, place)
+        return region.take(first + found, first + found + len(wanted))
+
+    def _punctuation_before(self, pair: TagPair, source: int, target: int) -> int:
+        """How many marks before the target word go with it, as before the source word."""
+        text, word = self.source.text, self.source.words[source].first
+        own = text[pair.first : word]
+        head = self.target.text[
+            self.target.space_in_gap(target).last : self.target.words[target].first
+        ]
+        if not own.strip():
+            return 0
+        if pair.first == 0 or text[pair.first - 1].isspace():
+            return len(head)
+        return _matching_prefix(_fold_punctuation(head[::-1]), set(_fold_punctuation(own)))
+
+    def _punctuation_after(self, pair: TagPair, source: int, target: int) -> int:
+        """How many marks behind the last target word go with it, as behind the source word."""
+        text, word = self.source.text, self.source.words[source - 1].last
+        own = text[word : pair.last]
+        tail = self.target.text[
+            self.target.gap(target).first : self.target.space_in_gap(target).first
+        ]
+        if not own.strip():
+            return 0
+        if pair.last == len(text) or text[pair.last].isspace():
+            return len(tail)
+        return _matching_prefix(_fold_punctuation(tail), set(_fold_punctuation(own)))
+
+    def _target_gap(self, number: int, region: _TargetRegion) -> int:
+        """The gap of the translation for the source's gap before word `number`."""
+        scores = self.links.gap_scores(number)
+        best, values = scores.first, scores.values
+        ranked = sorted(range(len(values)), key=lambda i: (values[i], i), reverse=True)
+        for place in (best + i for i in ranked):
+            inside = region.words.start <= place <= region.words.stop
+            if inside and region.taken.get(place, -1) != region.taken.get(place - 1, -2):
+                return place
+        return min(max(best + ranked[0], region.words.start), region.words.stop)
+
+    def _gap_position(self, number: int, region: _TargetRegion) -> int:
+        place = self.target.space_in_gap(self._target_gap(number, region)).last
+        return region.end_of_taken(min(max(place, region.span.first), region.span.last))
+
+    def _place_point(
+        self, node: PointTag, order: int, region: _TargetRegion, min_position: int
+    ) -> _Insertion:
+        """Markup that stands alone: as near to the words and marks beside it as it was.
+
+        Not before `floor`, though.
+        """
+        text, number = self.source.text, len(self.source.overlapping(0, node.place))
+        here, place = self.source.space_in_gap(number), self._target_gap(number, region)
+        there, gap = self.target.space_in_gap(place), self.target.gap(place)
+        last = None
+        if node.place < self.source.gap(number).first or text[node.place : here.first].strip():
+            first = gap.first  # within a word, or before marks that are written onto it
+        elif text[here.last : node.place].strip():
+            first = gap.last
+        elif node.before or node.after:
+            first = there.first if node.after else there.last
+        else:
+            first, last = there  # it takes the place of the space
+        first = region.end_of_taken(
+            min(max(first, region.span.first, min_position), region.span.last)
+        )
+        if last is not None and first < last <= region.span.last and not self.spaced:
+            span = region.take(first, last)
+            return _Insertion(*span, order, node.raw)
+        text = self.target.text
+        before = node.before and first > region.span.first and not text[first - 1].isspace()
+        after = node.after and first < region.span.last and not text[first].isspace()
+        before, after = before or self.spaced, after or self.spaced
+        return _Insertion(first, first, order, f"{' ' * before}{node.raw}{' ' * after}")
+
+
+def _majority_word(share: OffsetValues) -> int | None:
+    """The word that the largest share of comes from there, if it is most of the word."""
+    if not len(share.values) or share.values.max() <= MAJORITY_SHARE:
+        return None
+    return share.first + int(share.values.argmax())
+
+
+def _best_interval(share: OffsetValues, region: _TargetRegion) -> range:
+    """The free words whose shares above a half outweigh those below, around the best of them."""
+    own = _majority_word(share)
+    free = [
+        (value, -number)
+        for number, value in enumerate(share.values.tolist(), share.first)
+        if region.is_free(number) or (number == own and number not in region.taken)
+    ]
+    value, minus = max(free, default=(0.0, 0))
+    if value < MIN_SHARE:
+        return range(0)
+    best = -minus
+    ends = []
+    for step in (-1, 1):
+        end, gain, most = best, 0.0, 0.0
+        place = best + step
+        while region.is_free(place) and 0 <= place - share.first < len(share.values):
+            gain += float(share.values[place - share.first]) - MAJORITY_SHARE
+            if gain > most:
+                end, most = place, gain
+            place += step
+        ends.append(end)
+    return range(ends[0], ends[1] + 1)
+
+
+def _fold_punctuation(marks: str) -> str:
+    return "".join(_EQUIVALENT_PUNCTUATION.get(mark, mark) for mark in marks)
+
+
+def _matching_prefix(marks: str, wanted: set[str]) -> int:
+    """How many of the first marks are wanted."""
+    return next((i for i, mark in enumerate(marks) if mark not in wanted), len(marks))

@@ -1,0 +1,123 @@
+"""What a finished run gets: scores on its held-out pairs, and a card."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from regard.alignment.run_alignment import attends, measure_on_valid
+from regard.atomic_io import write_atomic
+from regard.batching.collate import collate
+from regard.corpora.corpus import SplitName
+from regard.decoding.constraints.length_limits import TruncationReport, report_truncation
+from regard.errors import RunError
+from regard.evaluation.bleu_tokenizer import TokenizerChoice
+from regard.evaluation.perplexity import Perplexity, perplexity
+from regard.evaluation.scores import Score, ScoreSettings, score
+from regard.json_files import dump_json
+from regard.pipelines.answer import Answer
+from regard.pipelines.translator import Translator
+from regard.recipes.model_card import write_card
+from regard.recipes.prepared_data import Data, load_data
+from regard.recipes.run_folder import RunFolder, load_run
+from regard.training.progress import Progress
+
+PERPLEXITY_BATCH = 64
+"""Pairs whose perplexity is measured together."""
+
+
+class HeldOutScores(NamedTuple):
+    """How a model does on sentences that it never saw."""
+
+    split: SplitName
+    sentences: int
+    scores: list[Score]
+    cut: TruncationReport
+    """What the limits on answers cost them."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.sentences:,} held-out sentences ({self.split})"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "split": self.split,
+            "sentences": self.sentences,
+            **{one.name: {"value": one.value, "signature": one.signature} for one in self.scores},
+            "references_beyond_limit": self.cut.references,
+            "answers_cut": self.cut.answers,
+        }
+
+
+def finish_run(folder: RunFolder, progress: Progress, device: torch.device) -> HeldOutScores:
+    """Score the run on its test pairs, or its validation pairs if it has none; write a card.
+
+    Where there are gold alignments, the best way to align by its attention is measured and kept.
+    """
+    run = load_run(folder.path, device=device)
+    data = load_data(folder)
+    scores = score_held_out(Translator([run]), data, run.recipe.evaluation.tokenize)
+    write_atomic(folder.scores, dump_json(scores.to_json(), indent=1).encode())
+    write_card(run, data, progress, scores.scores, split=scores.split)
+    if data.gold("valid").exists() and attends(run):
+        measure_on_valid(run, data)
+    return scores
+
+
+def score_held_out(
+    translator: Translator, data: Data, tokenize: TokenizerChoice = "auto"
+) -> HeldOutScores:
+    """The scores of a run on the test pairs that were kept from it."""
+    split = data.held_out()
+    pairs = list(data.read(split))
+    answers = translator.translate([pair.source for pair in pairs], split=False)
+    settings = ScoreSettings(
+        metrics=("bleu", "chrf", "ter", "exact"),
+        tokenize=tokenize,
+        language=data.languages[1],
+    )
+    references = [pair.target for pair in pairs]
+    scores = score([answer.text for answer in answers], references, settings)
+    return HeldOutScores(
+        split, len(pairs), scores, count_truncated_answers(translator, answers, references)
+    )
+
+
+def count_truncated_answers(
+    translator: Translator, answers: Sequence[Answer], references: Sequence[str]
+) -> TruncationReport:
+    """What the limits of a translator's own search cost its answers."""
+    sources = translator.sources[0].encode([answer.source.strip() for answer in answers])
+    targets = translator.target.encode([text.strip() for text in references])
+    return report_truncation(
+        [len(ids) for ids in sources],
+        [len(ids) for ids in targets],
+        translator.settings.rules,
+        sum(answer.cut_short for answer in answers),
+    )
+
+
+def translator_perplexity(
+    translator: Translator, sources: Sequence[str], references: Sequence[str]
+) -> Perplexity:
+    """How surprised the first model of a translator is by the references."""
+    run = translator.runs[0]
+    source, target = run.tokenizers
+    ids = zip(
+        source.encode([text.strip() for text in sources]),
+        target.encode([text.strip() for text in references]),
+        strict=True,
+    )
+    ordered = sorted(ids, key=lambda pair: max(map(len, pair)))
+    batches = (
+        collate(*zip(*ordered[first : first + PERPLEXITY_BATCH], strict=True))
+        for first in range(0, len(ordered), PERPLEXITY_BATCH)
+    )
+    measured = perplexity(run.model, batches)
+    if not math.isfinite(measured.loss):
+        raise RunError(
+            f"{run.folder.path}: the loss of its model on these pairs is not a number: its weights "
+            "are damaged, or its training diverged"
+        )
+    return measured

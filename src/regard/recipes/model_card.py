@@ -1,0 +1,91 @@
+"""A page about a model: what it is, what it learned from, how good it is, how it was made."""
+
+import platform
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from regard import __version__
+from regard.atomic_io import write_atomic
+from regard.corpora.corpus import SplitName
+from regard.evaluation.scores import Score
+from regard.recipes.prepared_data import Data
+from regard.recipes.run_folder import Run, RunFolder
+from regard.training.checkpoints import last_progress
+from regard.training.metric_log import read_metrics
+from regard.training.progress import Progress
+
+
+def write_card(
+    run: Run, data: Data, progress: Progress, scores: Sequence[Score], *, split: SplitName
+) -> None:
+    """Write the run's `card.md`."""
+    write_atomic(run.folder.card, "\n".join(_card(run, data, progress, scores, split)).encode())
+
+
+def _card(
+    run: Run, data: Data, progress: Progress, scores: Sequence[Score], split: SplitName
+) -> Iterator[str]:
+    recipe, (source, target) = run.recipe, data.languages
+    training = recipe.training
+    parameters = sum(p.numel() for p in run.model.parameters())
+    yield f"# {recipe.name}: {source} → {target}\n"
+    if recipe.about:
+        yield f"{recipe.about}\n"
+    yield f"| score on {data.pairs[split]:,} {split} sentences | value | signature |"
+    yield "|---|---:|---|"
+    for one in scores:
+        signature = one.signature.replace("|", "\\|")  # which would end the cell, even in code
+        yield f"| {one.name} | {one.value:.2f} | `{signature}` |"
+    yield "\n## Data\n"
+    yield f"{data.origin or 'Files of the trainer.'}\n"
+    yield f"SHA-256 of the cleaned texts: `{data.digest}`.\n"
+    counts = ", ".join(f"{count:,} {name}" for name, count in data.pairs.items())
+    yield f"Pairs: {counts}."
+    if data.report.dropped:
+        yield f"Dropped from training, of {data.report.total:,}:\n"
+        yield "| why | pairs | share |\n|---|---:|---:|"
+        for row in data.report.rows():
+            yield f"| {row.reason} | {row.num_pairs:,} | {row.share:.2%} |"
+    yield "\n## Model\n"
+    yield f"{recipe.model.family}, {parameters:,} parameters; `recipe.yaml` has every setting.\n"
+    yield "## Training\n"
+    yield f"- steps: {progress.step:,} in {progress.seconds:,.0f} s; seed: {training.seed}"
+    best = " and ".join(f"{step:,}" for _, step in progress.best)
+    mean = "the mean of those of steps" if len(progress.best) > 1 else "those of step"
+    yield f"- weights: {mean} {best}, best by {training.validation.by} on the validation pairs"
+    if recipe.refinement is not None:
+        yield from _refinement(run.folder.refined)
+    yield f"- regard {__version__}, torch {torch.__version__}, {platform.machine()}, {_device(run)}"
+    yield "\n## Use\n"
+    yield "```\nregard translate DIR < FILE\n```\n"
+
+
+def _refinement(folder: RunFolder) -> Iterator[str]:
+    """What the second stage made of the first one's weights."""
+    progress = last_progress(folder.path)
+    if progress is None:
+        return
+    yield f"- refinement by expected GLEU: {progress.step:,} steps in {progress.seconds:,.0f} s"
+    step = progress.best[0][1]
+    if step == 0:
+        yield "- weights after it: the same, as no others had a higher GLEU on the validation pairs"
+        return
+    valid = {
+        record["step"]: record
+        for record in read_metrics(folder.path / "metrics.jsonl")
+        if record["kind"] == "valid"
+    }
+    gains = [
+        f"{name} {valid[0][key]:.2f} → {valid[step][key]:.2f}"
+        for name, key in (("GLEU", "gleu"), ("BLEU", "bleu"))
+    ]
+    yield f"- weights after it: those of its step {step:,}; validation {', '.join(gains)}"
+
+
+def _device(run: Run) -> str:
+    where = next(run.model.parameters()).device
+    if where.type == "cuda":
+        return torch.cuda.get_device_name(where)
+    threads = torch.get_num_threads()
+    return f"CPU, {threads} thread{'s' if threads > 1 else ''}"

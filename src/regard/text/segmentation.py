@@ -1,0 +1,210 @@
+"""A text -> its sentences, and what stays as it is around and between them.
+
+Every way to translate a text begins here: lines, documents, requests to a server. What the segments
+of a text hold, in their order, is the text.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import Literal, NamedTuple, get_args
+
+from regard.settings import Settings
+from regard.text.codes import CODE
+from regard.text.sentence_splitter import split_sentences
+
+Kind = Literal["codes", "layout", "numbers", "symbols"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+LINE_BREAK = re.compile("[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+"""What `str.splitlines` cuts at."""
+_LIST_MARKER = re.compile(r"[\s\ufeff]*+(?:(?:[-*+•–—>#]+|\d{1,3}[.)])(?:[ \t][\s\ufeff]*+|\Z))*+")
+"""Indentation, bullets, and the number of an item."""
+_CELLS = re.compile(r"(\t+|\s{3,}|(?<!\S)\|+(?!\S))")
+_ROW = re.compile(r"\|.*\|")
+_ROW_CELLS = re.compile(r"(\t+|\s{3,}|\|+)")
+_CODE_SIGN = re.compile(r"[@{%$]|://|www\.", re.IGNORECASE)
+"""What every code has: looking for codes takes longer."""
+_BLANK = re.compile(r"[\s\ufeff]")
+_EMOJI = re.compile(r"[\s\u2600-\u27bf\u2b00-\u2bff\ufe0f\u200d\U0001f000-\U0001faff]")
+"""Or the space beside it."""
+_UNSPACED_END = re.compile(r"[。！？」』）、，]\Z")
+
+
+class InputSettings(Settings):
+    """Which parts of a line are translated, and whether together."""
+
+    split_sentences: bool = True
+    """Whether the sentences of a line are translated one by one. auto: if the training pairs are
+    of one sentence each, or of several that agree on both sides."""
+    pass_through: tuple[Kind, ...] = KINDS
+    """What comes back as it is. codes: URLs, e-mail addresses and placeholders; numbers: numbers,
+    dates and times without letters; symbols: punctuation, emoji and a single letter of an
+    alphabet; each where no word is beside it in its sentence. layout: bullets, numbers of items,
+    bars and wide spaces between cells. auto: all that the training pairs do not show to be
+    translated."""
+
+
+class Segment(NamedTuple):
+    """A stretch of a text."""
+
+    text: str
+    says: bool = False
+    """Whether it is translated; all else stays as it is."""
+
+
+@dataclass(frozen=True)
+class Segments:
+    """A text whose every part is kept or translated alone."""
+
+    parts: Sequence[Segment]
+
+    @property
+    def lines(self) -> list[str]:
+        """What is to be translated, in order."""
+        return [part.text for part in self.parts if part.says]
+
+    def join(self, answers: Sequence[str], /) -> str:
+        """The text with the translation of each line in its place."""
+        return "".join(self.write(answers))
+
+    def write(self, answers: Sequence[str], /) -> list[str]:
+        """What stands for each part, with the translation of each line in its place.
+
+        Between sentences a space is written or not as the language that they are now in has it.
+        """
+        rest = iter(answers)
+        written = [next(rest) if part.says else part.text for part in self.parts]
+        says = [number for number, part in enumerate(self.parts) if part.says]
+        for first, second in pairwise(says):
+            between = "".join(written[first + 1 : second])
+            if between not in ("", " ") or not written[first]:
+                continue
+            space = "" if _UNSPACED_END.search(written[first]) else " "
+            written[first + 1 : second] = [""] * (second - first - 1)
+            if second - first > 1:
+                written[first + 1] = space
+            else:
+                written[second] = space + written[second]
+        return written
+
+
+def segment(text: str, settings: InputSettings) -> Segments:
+    """The sentences of a text, or its lines where those are not split, and all that is between."""
+    return Segments(
+        [
+            one
+            for line, breaks in _split_at_breaks(text)
+            for one in ([Segment(line)] if breaks else _split_line(line, settings))
+        ]
+    )
+
+
+def split_lines(text: str) -> Segments:
+    """The lines of a text, whole, and the breaks between them."""
+    return Segments(
+        [Segment(one, bool(one.strip()) and not breaks) for one, breaks in _split_at_breaks(text)]
+    )
+
+
+def pass_through_kinds(text: str) -> frozenset[Kind] | None:
+    """What a text consists of that is no language; None: it holds words."""
+    rest, codes = CODE.subn(" ", text) if _CODE_SIGN.search(text) else (text, 0)
+    letters = list(islice(filter(str.isalpha, rest), 2))
+    if len(letters) > 1 or (letters and not _is_enumerator(letters[0])):
+        return None
+    found: set[Kind] = {"codes"} if codes else set()
+    if any(letter.isalnum() and not letter.isalpha() for letter in rest):
+        found.add("numbers")
+    return frozenset(found or {"symbols"})
+
+
+def _is_enumerator(letter: str) -> bool:
+    """Whether a letter that stands alone is no word: one of an alphabet, as in `a)`."""
+    return letter.lower() != letter.upper()
+
+
+def holds_codes(text: str) -> bool:
+    """Whether a text has a URL, an e-mail address or a placeholder."""
+    return _CODE_SIGN.search(text) is not None and CODE.search(text) is not None
+
+
+def list_marker(line: str) -> str:
+    """The indentation, bullet or number that a line begins with."""
+    found = _LIST_MARKER.match(line)
+    assert found is not None  # it may be empty
+    return found[0]
+
+
+def _split_at_breaks(text: str) -> Iterator[tuple[str, bool]]:
+    """The lines of a text and what breaks them, in turn; whether it is that."""
+    place = 0
+    for end in LINE_BREAK.finditer(text):
+        yield text[place : end.start()], False
+        yield end[0], True
+        place = end.end()
+    yield text[place:], False
+
+
+def _split_line(line: str, settings: InputSettings) -> Iterator[Segment]:
+    """The cells of a line, and the layout around them."""
+    if "layout" not in settings.pass_through:
+        yield from _split_cell(line, settings)
+        return
+    mark = list_marker(line)
+    if mark:
+        yield Segment(mark)
+    rest = line[len(mark) :]
+    cells = _ROW_CELLS if _ROW.fullmatch(rest.strip()) else _CELLS
+    for number, piece in enumerate(cells.split(rest)):
+        if number % 2:
+            yield Segment(piece)
+        else:
+            yield from _split_cell(piece, settings)
+
+
+def _split_cell(text: str, settings: InputSettings) -> Iterator[Segment]:
+    """The sentences of a cell, and the space around them."""
+    before, inner, behind = _trim(text, _BLANK)
+    if before:
+        yield Segment(before)
+    if inner:
+        spans = split_sentences(inner) if settings.split_sentences else [(0, len(inner))]
+        place = 0
+        for first, last in spans if not _passes_through(inner, settings) else ():
+            if place < first:
+                yield Segment(inner[place:first])
+            yield from _split_emoji(inner[first:last], settings)
+            place = last
+        if place < len(inner):
+            yield Segment(inner[place:])
+    if behind:
+        yield Segment(behind)
+
+
+def _split_emoji(text: str, settings: InputSettings) -> Iterator[Segment]:
+    """A sentence without the emoji at its ends, or what is none."""
+    if _passes_through(text, settings):
+        yield Segment(text)
+        return
+    before, inner, behind = "", text, ""
+    if "symbols" in settings.pass_through:
+        before, inner, behind = _trim(text, _EMOJI)
+    yield from (Segment(one, one is inner) for one in (before, inner, behind) if one)
+
+
+def _passes_through(text: str, settings: InputSettings) -> bool:
+    found = pass_through_kinds(text)
+    return found is not None and found.issubset(settings.pass_through)
+
+
+def _trim(text: str, outer: re.Pattern[str]) -> tuple[str, str, str]:
+    """What is before, in and behind a text whose first and last characters are not `outer`."""
+    last = len(text)
+    while last and outer.match(text[last - 1]):
+        last -= 1
+    first = 0
+    while first < last and outer.match(text[first]):
+        first += 1
+    return text[:first], text[first:last], text[last:]

@@ -1,0 +1,88 @@
+"""What a run remembers of its numbers: `metrics.jsonl` and TensorBoard."""
+
+import io
+import math
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.record_writer import RecordWriter
+
+from regard.atomic_io import append_file, read_limited, write_atomic
+from regard.errors import RunError
+from regard.json_files import dump_json, parse_json
+
+MAX_BYTES = 1 << 30
+"""Bytes of metrics that are read."""
+
+
+class MetricLog:
+    """Appends records to a run; taken up at a step, it forgets what came after that step."""
+
+    def __init__(self, folder: Path, step: int) -> None:
+        self.path = folder / "metrics.jsonl"
+        kept = [dump_json(r) + "\n" for r in read_metrics(self.path) if r["step"] <= step]
+        write_atomic(self.path, "".join(kept).encode())
+        self._tensorboard = _TensorBoardFile(folder / "tensorboard", step + 1)
+
+    def add(self, kind: str, step: int, numbers: Mapping[str, float]) -> None:
+        """Record `numbers` of a `kind` ("train" or "valid") at a step; null: not a finite one."""
+        finite = {name: x if math.isfinite(x) else None for name, x in numbers.items()}
+        line = dump_json({"kind": kind, "step": step, **finite}) + "\n"
+        with append_file(self.path) as file:
+            file.write(line.encode())
+        self._tensorboard.add(step, {f"{kind}/{name}": number for name, number in numbers.items()})
+
+
+class _TensorBoardFile:
+    """A file that TensorBoard reads.
+
+    Its own writer works in a thread, where an error is printed and not raised; here a full disk is
+    found when there is something to write, as it is for all files of a run.
+    """
+
+    def __init__(self, folder: Path, first: int) -> None:
+        """Whatever there is in the folder of step `first` and later ones counts no more."""
+        begun, host = int(time.time()), socket.gethostname()
+        self._path = folder / f"events.out.tfevents.{begun:010d}.{host}.{os.getpid()}.0"
+        self._write(Event(step=first, file_version="brain.Event:2"))
+        self._write(Event(step=first, session_log=SessionLog(status=SessionLog.START)))
+
+    def add(self, step: int, numbers: Mapping[str, float]) -> None:
+        values = [Summary.Value(tag=name, simple_value=x) for name, x in numbers.items()]
+        self._write(Event(step=step, summary=Summary(value=values)))
+
+    def _write(self, event: Event) -> None:
+        event.wall_time = time.time()
+        record = io.BytesIO()
+        RecordWriter(record).write(event.SerializeToString())
+        with append_file(self._path) as file:
+            file.write(record.getvalue())
+
+
+def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a run so far; a line that is none, as one cut short, is left out."""
+    try:
+        content = read_limited(path, max_bytes=MAX_BYTES)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror}") from None
+    for line in content.splitlines():
+        with suppress(ValueError):
+            record = parse_json(line)
+            if _is_record(record):
+                yield record
+
+
+def _is_record(value: Any) -> bool:
+    """Whether a line holds what `Metrics` writes: numbers of a step, all of them finite."""
+    if not isinstance(value, dict) or not isinstance(value.get("step"), int):
+        return False
+    return all(math.isfinite(x) for x in value.values() if isinstance(x, float))

@@ -1,0 +1,230 @@
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.alignment import run_alignment
+from regard.alignment.extraction import DEFAULT_ALIGNMENT, AlignmentSettings, align_averaged
+from regard.alignment.run_alignment import (
+    DirectedModel,
+    align_bidirectional,
+    align_pairs,
+    attends,
+    best_alignment,
+    load_measured_alignment,
+    measure_by_agreement,
+    measure_on_valid,
+    pair_attention,
+    read_gold,
+    select_alignment,
+    select_on_validation,
+)
+from regard.alignment.symmetrization import flip, intersect
+from regard.corpora.corpus import Pair
+from regard.errors import CorpusError, RunError, SettingsError
+from regard.evaluation.alignment_error import score_alignments
+from regard.evaluation.pharaoh import read_pharaoh
+from regard.recipes.prepared_data import load_data
+from regard.recipes.run_folder import Run, RunFolder, load_run, new_model
+from regard.recipes.verification import accept
+from tiny import tiny_recipe
+
+
+@pytest.fixture(scope="module")
+def run(tiny_run):
+    return load_run(tiny_run, device=torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def pairs(tiny_run):
+    return list(load_data(RunFolder(tiny_run)).read("test"))
+
+
+@pytest.fixture(scope="module")
+def gold(tiny_run):
+    path = load_data(RunFolder(tiny_run)).gold("test")
+    return list(read_pharaoh(path.read_text().splitlines()))
+
+
+def test_each_pair_has_its_attention_between_its_words(run, pairs):
+    attentions = list(pair_attention(run, pairs))
+    assert len(attentions) == len(pairs) == 20
+    for pair, attention in zip(pairs, attentions, strict=True):
+        assert attention.layers.shape[:2] == (2, 4)
+        assert attention.columns.words == tuple(pair.source.split())
+        assert attention.rows.words == tuple(pair.target.split())
+        rows = attention.layers.sum(-1)
+        torch.testing.assert_close(rows, torch.ones_like(rows))
+
+
+def test_chunks_change_nothing(run, pairs, monkeypatch):
+    whole = list(pair_attention(run, pairs))
+    monkeypatch.setattr(run_alignment, "BATCH_SIZE", 3)
+    for one, other in zip(whole, pair_attention(run, pairs), strict=True):
+        torch.testing.assert_close(one.layers, other.layers, atol=1e-6, rtol=1e-4)
+
+
+def test_pairs_are_read_as_they_are_asked_for(run, pairs, monkeypatch):
+    monkeypatch.setattr(run_alignment, "BATCH_SIZE", 2)
+    read = []
+    stream = pair_attention(run, (read.append(pair) or pair for pair in pairs))
+    next(stream)
+    assert len(read) == 2
+
+
+def test_links_lie_between_the_words_of_the_pair(run, pairs):
+    for pair, links in zip(pairs, align_pairs(run, pairs, AlignmentSettings()), strict=True):
+        assert links
+        assert all(s < len(pair.source.split()) for s, _ in links)
+        assert sorted({t for _, t in links}) == list(range(len(pair.target.split())))
+
+
+@pytest.mark.parametrize("pair", [Pair("", "a b"), Pair("a b", ""), Pair("", ""), Pair(" ", "\t")])
+def test_a_blank_side_has_no_links(run, pair):
+    odd = [Pair("Jane danse", "Jane dances"), pair]
+    first, second = align_pairs(run, odd, AlignmentSettings())
+    assert first
+    assert second == frozenset()
+
+
+def test_spaces_at_the_ends_do_not_count(run):
+    odd = [Pair("Jane danse", "Jane dances"), Pair("  Jane danse ", "\tJane dances  ")]
+    first, second = align_pairs(run, odd, AlignmentSettings())
+    assert first == second
+
+
+def test_layer_and_head_must_be_there(run, pairs):
+    with pytest.raises(SettingsError, match="layer: cross attention has 2, counted from 0; got 2"):
+        list(align_pairs(run, pairs, AlignmentSettings(layer=2)))
+    with pytest.raises(SettingsError, match="head: cross attention has 4, counted from 0; got 4"):
+        list(align_pairs(run, pairs, AlignmentSettings(head=4)))
+
+
+def test_the_chosen_head_errs_least(run, pairs, gold):
+    choice = select_alignment(run, pairs, gold)
+
+    def error(settings):
+        return score_alignments(align_pairs(run, pairs, settings), gold).error_rate
+
+    assert choice.error == pytest.approx(error(choice.settings))
+    for layer in (None, 0, 1):
+        for shift in (False, True):
+            assert choice.error <= error(AlignmentSettings(layer=layer, shift=shift)) + 1e-9
+
+
+def test_the_choice_is_made_on_some_validation_pairs(run, tiny_run, monkeypatch):
+    data = load_data(RunFolder(tiny_run))
+    monkeypatch.setattr(run_alignment, "NUM_SELECTION_PAIRS", 7)
+    pairs, gold = list(data.read("valid")), list(read_gold(data, "valid"))
+    assert len(gold) == 30
+    assert select_on_validation(run, data) == select_alignment(run, pairs[:7], gold[:7])
+    assert select_on_validation(run, data) != select_alignment(run, pairs, gold)
+
+
+def test_words_cut_apart_are_read_as_people_write_them(run):
+    whole, cut = Pair("Jane, danse!", "Jane, dance!"), Pair("Jane , danse !", "Jane , dance !")
+    [known] = pair_attention(run, [whole])
+    [found] = pair_attention(run, [cut], cut_apart=True)
+    torch.testing.assert_close(found.layers, known.layers)
+    assert found.columns.pieces == known.columns.pieces
+    for axis, side in ((found.columns, cut.source), (found.rows, cut.target)):
+        assert axis.words == tuple(side.split())
+        spelled = dict.fromkeys(range(4), "")
+        for piece, word in zip(axis.pieces, axis.word_of, strict=True):
+            if word is not None:
+                spelled[word] += piece.replace("▁", "")
+        assert tuple(spelled.values()) == axis.words
+
+
+def test_a_form_with_other_characters_cannot_be_cut_apart(run):
+    with pytest.raises(CorpusError, match="the model's normal form has another number of charac"):
+        list(pair_attention(run, [Pair("cafe\u0301 .", "coffee .")], cut_apart=True))
+
+
+def test_two_models_are_heard_together(run, pairs):
+    ways = AlignmentSettings(layer=0), AlignmentSettings(layer=1, head=2, links="union")
+    found = align_bidirectional(
+        DirectedModel(run, ways[0]), DirectedModel(run, ways[1]), iter(pairs), "intersection"
+    )
+    turned = [Pair(pair.target, pair.source) for pair in pairs]
+    forward = align_pairs(run, pairs, ways[0])
+    backward = align_pairs(run, turned, AlignmentSettings(layer=1, head=2))
+    both = [intersect(one, flip(other)) for one, other in zip(forward, backward, strict=True)]
+    assert list(found) == both
+    assert any(both)
+
+
+def test_two_models_are_read_as_one(run, pairs):
+    ways = AlignmentSettings(layer=0), AlignmentSettings(layer=1)
+    found = align_bidirectional(DirectedModel(run, ways[0]), DirectedModel(run, ways[1]), pairs)
+    turned = [Pair(pair.target, pair.source) for pair in pairs]
+    attentions = zip(pair_attention(run, pairs), pair_attention(run, turned), strict=True)
+    assert list(found) == [align_averaged(one, other, ways) for one, other in attentions]
+
+
+@pytest.fixture
+def copied(tiny_run, tmp_path):
+    path = shutil.copytree(tiny_run, tmp_path / "run")
+    return load_run(path, device=torch.device("cpu"))
+
+
+def test_a_finished_run_with_gold_knows_its_alignment(run, tiny_run):
+    measured = load_measured_alignment(run)
+    assert measured.by == "gold"
+    assert measured.pairs == 30
+    choice = select_on_validation(run, load_data(RunFolder(tiny_run)))
+    assert (measured.settings, measured.value) == choice
+    assert best_alignment(run) == measured.settings
+
+
+def test_where_nothing_was_measured_it_is_guessed(copied):
+    (copied.folder.path / run_alignment.ALIGNMENT_FILE).unlink()
+    assert load_measured_alignment(copied) is None
+    assert best_alignment(copied) == DEFAULT_ALIGNMENT
+    measured = measure_on_valid(copied, load_data(copied.folder))
+    assert best_alignment(copied) == measured.settings
+
+
+def test_agreement_is_kept_for_both(copied, pairs, tmp_path):
+    path = shutil.copytree(copied.folder.path, tmp_path / "back")
+    reverse = load_run(path, device=torch.device("cpu"))
+    forward_links, backward_links = measure_by_agreement(copied, reverse, pairs)
+    assert (load_measured_alignment(copied), load_measured_alignment(reverse)) == (
+        forward_links,
+        backward_links,
+    )
+    assert forward_links.value == backward_links.value
+    assert 0 < forward_links.value < 1
+    assert "with an agreement with the other direction of" in str(forward_links)
+
+
+def test_a_choice_that_is_damaged(copied):
+    (copied.folder.path / run_alignment.ALIGNMENT_FILE).write_text('{"settings": {"layers": 1}}')
+    accept(copied.folder.path)
+    with pytest.raises(
+        RunError, match=r"alignment.json: damaged, or of another version of regard: "
+    ):
+        best_alignment(copied)
+
+
+def test_a_model_without_attention_cannot_align(run):
+    assert attends(run)
+    recipe = tiny_recipe("model={family: rnn, width: 8}")
+    blind = Run(
+        recipe, run.tokenizers, new_model(recipe, run.tokenizers), RunFolder(Path("runs/blind"))
+    )
+    assert not attends(blind)
+    with pytest.raises(
+        SettingsError,
+        match="runs/blind: a model of the family rnn without attention to the source has nothing "
+        "to align by",
+    ):
+        list(align_pairs(blind, [Pair("a", "b")], AlignmentSettings()))
+
+
+def test_words_are_counted_as_people_count_them(run):
+    plain, odd = "Elle ne dort pas.", "Elle\u00a0ne\tdort\u3000pas."
+    one, other = pair_attention(run, [Pair(plain, plain), Pair(odd, odd)])
+    assert len(one.columns.words) == len(other.columns.words) == len(odd.split())
+    assert len(one.rows.words) == len(other.rows.words)

@@ -1,0 +1,191 @@
+import pytest
+import torch
+
+from regard.attention.attend import KeyValues, plain_attention
+from regard.attention.kv_cache import (
+    BUFFER_STEPS,
+    CONTIGUOUS_MAX_CELLS,
+    Ancestry,
+    KVCache,
+    self_cached,
+)
+from regard.attention.scores import AdditiveScore, ScaledDotScore
+from regard.types import Site
+
+B, H, D, DV = 2, 3, 8, 4
+WIDTHS = [1, 4, 2, 5, 3]
+HERE = Site("decoder", 0, len(WIDTHS) - 1)
+
+
+def searched(dtype, *, seed=0):
+    """Cells and paths after a search of changing width, and each path's own keys and values."""
+    torch.manual_seed(seed)
+    ancestry = Ancestry.empty(B, like=torch.empty(0, dtype=dtype))
+    cache = KeyValues(torch.empty(B, H, 0, D, dtype=dtype), torch.empty(B, H, 0, DV, dtype=dtype))
+    own = [[KeyValues(cache.keys[b], cache.values[b])] for b in range(B)]  # (H, t, D) of each
+    cache = KVCache(cache)
+    for width in WIDTHS:
+        parents = torch.randint(ancestry.ancestor_bias.shape[2], (B, width))
+        ancestry = ancestry.reorder(parents).extend()
+        keys = torch.randn(B, H, width, D, dtype=dtype)
+        values = torch.randn(B, H, width, DV, dtype=dtype)
+        cache = cache.append(KeyValues(keys, values))
+        for b in range(B):
+            own[b] = [
+                KeyValues(
+                    torch.cat([own[b][parent].keys, keys[b, :, k, None]], 1),
+                    torch.cat([own[b][parent].values, values[b, :, k, None]], 1),
+                )
+                for k, parent in enumerate(parents[b])
+            ]
+    return cache, ancestry, own
+
+
+def test_paths_name_the_cells_that_were_passed():
+    ancestry = Ancestry.empty(1, like=torch.empty(0)).reorder(torch.tensor([[0, 0]])).extend()
+    assert ancestry.slots.tolist() == [[[0], [1]]]
+    ancestry = ancestry.reorder(torch.tensor([[1, 0, 1]])).extend()
+    assert ancestry.slots.tolist() == [[[1, 2], [0, 3], [1, 4]]]
+    assert ancestry.mask.int().tolist() == [[[[0, 1, 1, 0, 0], [1, 0, 0, 1, 0], [0, 1, 0, 0, 1]]]]
+    assert ancestry.positions.tolist() == [0, 0, 1, 1, 1]
+    assert ancestry.length == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_bias_belongs_to_cells_and_old_ones_can_be_hidden(dtype):
+    cache, ancestry, own = searched(dtype)
+    queries = torch.randn(B, H, WIDTHS[-1], D, dtype=dtype)
+    bias = torch.randn(B, H, WIDTHS[-1], sum(WIDTHS), dtype=dtype)
+    window_bias = ancestry.windowed(2)
+    assert torch.equal(window_bias.slots, ancestry.slots)
+    found = self_cached(ScaledDotScore(), queries, cache, window_bias, site=HERE, bias=bias)
+    for b in range(B):
+        for k in range(WIDTHS[-1]):
+            wanted = plain_attention(
+                ScaledDotScore(),
+                queries[b, :, k : k + 1],
+                own[b][k],
+                torch.tensor([False, False, True, True, True]),
+                site=HERE,
+                bias=bias[b, :, k : k + 1, ancestry.slots[b, k]],
+            )
+            torch.testing.assert_close(found[b, :, k : k + 1], wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("score", [ScaledDotScore(), AdditiveScore(D, D, D)], ids=["dot", "add"])
+def test_each_hypothesis_sees_its_own_past(score, watched, dtype):
+    score = score.to(dtype)
+    cache, ancestry, own = searched(dtype)
+    queries = torch.randn(B, H, WIDTHS[-1], D, dtype=dtype)
+    hook = (lambda _, weights: weights) if watched else None
+    found = self_cached(score, queries, cache, ancestry, site=HERE, hook=hook)
+    for b in range(B):
+        for k in range(WIDTHS[-1]):
+            wanted = plain_attention(
+                score, queries[b, :, k : k + 1], own[b][k], torch.ones(1).bool(), site=HERE
+            )
+            torch.testing.assert_close(found[b, :, k : k + 1], wanted)
+
+
+def test_a_watch_sees_positions_and_not_cells_and_may_change_them():
+    cache, ancestry, own = searched(torch.float32)
+    queries = torch.randn(B, H, WIDTHS[-1], D)
+
+    def look_at_the_first(site, weights):
+        assert site == HERE
+        assert weights.shape == (B, H, WIDTHS[-1], len(WIDTHS))
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+        return torch.eye(len(WIDTHS))[0].expand_as(weights)
+
+    found = self_cached(
+        ScaledDotScore(), queries, cache, ancestry, site=HERE, hook=look_at_the_first
+    )
+    wanted = torch.stack([torch.stack([kv.values[:, 0] for kv in row], 1) for row in own])
+    torch.testing.assert_close(found, wanted)
+
+
+def test_keep_picks_sentences():
+    cache, ancestry, _ = searched(torch.float64)
+    queries, rows = torch.randn(B, H, WIDTHS[-1], D, dtype=torch.float64), torch.tensor([1])
+    found = self_cached(
+        ScaledDotScore(),
+        queries[rows],
+        cache.rows(rows),
+        ancestry.select_sentences(rows),
+        site=HERE,
+    )
+    wanted = self_cached(ScaledDotScore(), queries, cache, ancestry, site=HERE)[rows]
+    assert torch.equal(found, wanted)
+
+
+def test_no_hypothesis_shares_a_position_with_two_cells():
+    _, ancestry, _ = searched(torch.float32)
+    assert (ancestry.mask.sum(-1) == len(WIDTHS)).all()
+    spread = torch.zeros(B, WIDTHS[-1], sum(WIDTHS), dtype=torch.bool).scatter(
+        2, ancestry.slots, True
+    )
+    assert torch.equal(ancestry.mask[:, 0], spread)
+
+
+def new_columns(count, seed):
+    torch.manual_seed(seed)
+    return KeyValues(torch.randn(B, H, count, D), torch.randn(B, H, count, DV))
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_cells_are_a_value_whoever_appends_to_them(mode):
+    with mode():
+        cache, all_laid = KVCache(new_columns(0, 0)), new_columns(0, 0)
+        for step in range(3 * BUFFER_STEPS):
+            before, count = cache, cache.kv.keys.shape[2]
+            other = before.append(new_columns(1, 1000 + step))
+            cache, all_laid = (
+                before.append(new_columns(2, step)),
+                all_laid.append(new_columns(2, step)),
+            )
+            assert torch.equal(other.kv.keys[:, :, :count], before.kv.keys)
+            assert torch.equal(other.kv.values[:, :, count:], new_columns(1, 1000 + step).values)
+            assert before.kv.keys.shape[2] == count
+            for mine, wanted in zip(cache.kv, all_laid, strict=True):
+                assert torch.equal(mine, wanted)
+        rows = torch.tensor([1])
+        assert torch.equal(
+            cache.rows(rows).append(new_columns(1, 0).rows(rows)).kv.keys[:, :, :-1],
+            all_laid.keys[rows],
+        )
+
+
+def test_a_room_is_shared_while_one_goes_on_alone():
+    with torch.inference_mode():
+        cache = KVCache(new_columns(0, 0)).append(new_columns(2, 0))
+        added = cache.append(new_columns(2, 1))
+        assert added.kv.keys.data_ptr() == cache.kv.keys.data_ptr()
+        assert cache.append(new_columns(2, 2)).kv.keys.data_ptr() != cache.kv.keys.data_ptr()
+    with torch.no_grad():  # where what was made in inference mode may not be written to
+        assert torch.equal(added.append(new_columns(2, 3)).kv.keys[:, :, :4], added.kv.keys)
+
+
+def test_a_few_cells_of_one_hypothesis_lie_without_gaps_and_more_have_room():
+    with torch.inference_mode():
+        cache = KVCache(new_columns(0, 0))
+        for step in range(CONTIGUOUS_MAX_CELLS):
+            cache = cache.append(new_columns(1, step))
+            assert all(x.is_contiguous() for x in cache.kv)
+        first = cache.append(new_columns(1, CONTIGUOUS_MAX_CELLS))
+        second = first.append(new_columns(1, CONTIGUOUS_MAX_CELLS + 1))
+        assert not second.kv.keys.is_contiguous()
+        assert second.kv.keys.data_ptr() == first.kv.keys.data_ptr()
+        for step in range(CONTIGUOUS_MAX_CELLS + 2):
+            assert torch.equal(second.kv.values[:, :, step : step + 1], new_columns(1, step).values)
+
+
+def test_who_leaves_takes_no_room_from_those_who_stay():
+    with torch.inference_mode():
+        cache = KVCache(new_columns(0, 0)).append(new_columns(1, 0)).append(new_columns(2, 1))
+        kept = cache.rows(torch.tensor([1]))
+        added = kept.append(new_columns(2, 2).rows(torch.tensor([1])))
+        assert torch.equal(kept.kv.keys, cache.kv.keys[1:])
+        assert added.kv.keys.data_ptr() == kept.kv.keys.data_ptr()
+        assert torch.equal(added.kv.values[:, :, :3], cache.kv.values[1:])

@@ -1,0 +1,90 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli.commands.corpora import app
+from regard.cli.main import COMMANDS, load_command
+from regard.corpora.build import CORPORA
+from regard.errors import SettingsError
+
+FEW = ("--set", "corpus.generated.train=50")
+
+
+def run(*args):
+    return CliRunner().invoke(app, args, catch_exceptions=False)
+
+
+def test_the_list_names_every_corpus(monkeypatch, tmp_path):
+    (tmp_path / "multi30k").mkdir()
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path))
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "300")
+    lines = run().output.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == list(CORPORA)
+    here = {line.split()[0]: line for line in lines}
+    assert here["travel"].rstrip().endswith("made when asked for")
+    assert here["multi30k"].rstrip().endswith(str(tmp_path / "multi30k"))
+    assert here["tatoeba"].rstrip().endswith("not yet")
+
+
+def test_the_list_for_a_machine(monkeypatch, tmp_path):
+    monkeypatch.delenv("REGARD_DATA", raising=False)
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    rows = {row["name"]: row for row in json.loads(run("--json").output)}
+    assert rows.keys() == CORPORA.keys()
+    assert rows["multi30k"]["here"] is None
+
+
+def test_pairs_are_printed():
+    lines = run("show", "reverse", "--split", "train", "-n", "3").stdout.splitlines()
+    assert len(lines) == 3
+    for line in lines:
+        source, target = line.split("\t")
+        assert source[::-1] == target
+
+
+def test_what_is_printed_is_the_split_asked_for():
+    shown = [run("show", "copy", *FEW, "--split", split).stdout for split in ("test", "valid")]
+    assert shown[0] == run("show", "copy", *FEW).stdout
+    assert shown[0] != shown[1]
+
+
+def test_all_pairs_of_a_smaller_corpus():
+    shown = run("show", "copy", "-n", "0", *FEW, "--set", "corpus.generated.test=17")
+    assert len(shown.stdout.splitlines()) == 17
+    assert "copy" in shown.stderr  # where it comes from, beside the answer
+
+
+def test_gold_alignments():
+    [line] = run("show", "travel", "-n", "1", "--gold", *FEW).stdout.splitlines()
+    source, target, gold = line.split("\t")
+    links = [link.replace("p", "-").split("-") for link in gold.split()]
+    assert links
+    assert all(int(s) < len(source.split()) for s, _ in links)
+    assert all(int(t) < len(target.split()) for _, t in links)
+
+
+def test_json():
+    [line] = run("show", "copy", "-n", "1", "--json", *FEW).stdout.splitlines()
+    said = json.loads(line)
+    assert said.keys() == {"source", "target"}
+    assert said["source"] == said["target"]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("show", "nope"), "no corpus is named 'nope'"),
+        (("show", "copy", "--split", "tset"), "--split tset: there are train, valid, test"),
+        (("show", "dates", "--gold"), "dates has no gold alignments: leave out --gold"),
+        (("show", "copy", "--set", "corpus.tatoeba.pair=eng-fra"), "no effect"),
+    ],
+)
+def test_mistakes(args, message):
+    with pytest.raises(SettingsError, match=message):
+        run(*args)
+
+
+def test_the_sign_says_what_the_command_says():
+    assert str(load_command("corpora").help).startswith(COMMANDS["corpora"])

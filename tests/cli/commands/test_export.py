@@ -1,0 +1,66 @@
+import json
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.cli.commands import export
+from regard.cli.commands.export import app
+from regard.engines.ctranslate2 import exporter
+from regard.engines.ctranslate2.export_artifact import EXPORTS_FOLDER, ParityReport
+from regard.errors import RunError, SettingsError
+from regard.pipelines.translator import load
+
+pytest.importorskip("ctranslate2")
+
+
+@pytest.fixture
+def copied(tiny_run, tmp_path):
+    folder = shutil.copytree(tiny_run, tmp_path / "run")
+    shutil.rmtree(folder / EXPORTS_FOLDER, ignore_errors=True)
+    return folder
+
+
+def run(*args):
+    return CliRunner().invoke(app, [str(arg) for arg in args], catch_exceptions=False)
+
+
+def test_an_export_is_kept_in_the_run(copied):
+    shown = run(copied, "--precision", "float32")
+    [folder] = (copied / EXPORTS_FOLDER).iterdir()
+    assert shown.stdout.startswith(f"{folder}  ctranslate2 ")
+    assert "float32: 20 of 20 translated as by the native engine, scores within" in shown.stdout
+    assert load(copied, device="cpu", precision="float32").remarks == ()
+
+
+def test_an_export_of_its_own(copied, tmp_path):
+    said = json.loads(run(copied, "--to", tmp_path / "out", "--weights", "best", "--json").stdout)
+    assert said["folder"] == str(tmp_path / "out")
+    assert said["precision"] in ("int8", "float32")
+    assert said["gate"]["identical"] == 20
+    assert not (copied / EXPORTS_FOLDER).exists()
+    assert load(tmp_path / "out")("Elle danse.").candidates
+
+
+def test_a_refusal_shows_what_differs(copied, monkeypatch):
+    different = {"source": "Elle danse.", "native": "She dances.", "exported": "He sings."}
+    report = ParityReport(
+        sentences=9, identical=8, score_difference=1.0, same=8, loss=0.0, refused="1 of 9 differ",
+        differences=[different],
+    )  # fmt: skip
+    monkeypatch.setattr(exporter, "analyze_corpus", lambda *engines: report)
+    shown = CliRunner().invoke(app, [str(copied)])
+    assert isinstance(shown.exception, RunError)
+    assert str(shown.exception) == f"{copied}: the export is refused: 1 of 9 differ"
+    for text in different.values():
+        assert text in shown.stderr
+
+
+def test_what_cannot_be_exported(other_run, tiny_run, monkeypatch):
+    with pytest.raises(SettingsError, match="cannot be exported: CTranslate2 runs Transformers"):
+        run(other_run)
+    monkeypatch.setattr(
+        export.late, "why_ctranslate2_unavailable", lambda: "pip install ctranslate2"
+    )
+    with pytest.raises(SettingsError, match="regard export needs CTranslate2"):
+        run(tiny_run)

@@ -1,0 +1,179 @@
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from regard.cli.commands.train import app
+from regard.errors import CorpusError, RunError, SettingsError
+from regard.pipelines.translator import load
+from regard.recipes.recipe_files import dump_recipe, load_recipe
+from regard.recipes.run_folder import RunFolder
+from tiny import tiny_recipe
+
+FEW = ("--set", "training.steps=3", "--device", "cpu")
+MODEL = "{family: rnnsearch, width: 8, embedding: 8, alignment: 8, readout: 8}"
+SMALL = ("--set", f"model={MODEL}", "--set", "text.source.size=300")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text(dump_recipe(tiny_recipe()))
+
+
+def run(*args, given=None):
+    return CliRunner().invoke(
+        app, args, catch_exceptions=False, input=given, env={"COLUMNS": "150"}
+    )
+
+
+@pytest.fixture
+def begun():
+    """The folder of a run of three steps."""
+    assert run("mine.yaml", *FEW, "--out", "begun").exit_code == 0
+    return RunFolder(Path("begun"))
+
+
+def test_a_recipe_becomes_a_model(tmp_path):
+    shown = run("mine.yaml", *FEW)
+    assert shown.exit_code == 0
+    folder = tmp_path / "runs" / "tiny"
+    assert load(folder, device="cpu")("Elle danse.").text is not None
+    saved = load_recipe(folder / "recipe.yaml")
+    recipe_to_train = tiny_recipe("training.steps=3", "evaluation.tokenize=13a")
+    assert saved == recipe_to_train.with_choices_of(saved)
+    for part in ("20 held-out sentences (test)", "BLEU", "exact", "nrefs:1|"):
+        assert part in shown.stdout
+    for part in ("reading and cleaning travel", "pairs ", "vocabulary ", "parameters ", "step  "):
+        assert part in shown.stderr
+    assert "the model is in runs/tiny; its card: runs/tiny/card.md" in shown.stderr
+
+
+def test_json(tmp_path):
+    shown = run("mine.yaml", *FEW, "--out", "there", "--json")
+    said = json.loads(shown.stdout)
+    assert said["run"] == "there"
+    assert said["step"] == 3
+    assert said["scores"] == json.loads((tmp_path / "there" / "scores.json").read_text())
+
+
+def test_files_of_ones_own(tmp_path):
+    numbers = [f"{a} {b}" for a in "abcdefghij" for b in "klmnopqrst"]
+    (tmp_path / "a.en").write_text("".join(f"say {line}\n" for line in numbers))
+    (tmp_path / "a.de").write_text("".join(f"sage {line} du\n" for line in numbers))
+    files = ("--source", "a.en", "--target", "a.de", "--languages", "en-de")
+    shown = run(*files, *FEW, *SMALL, "--out", "own")
+    assert shown.exit_code == 0
+    recipe = RunFolder(Path("own")).load_recipe()
+    assert recipe.corpus.languages == ("en", "de")
+    assert not recipe.auto
+    assert (recipe.training.batch_tokens, recipe.training.schedule.warmup) == (1024, 1)
+    assert "chosen      " in shown.stderr
+    assert "# own: en → de" in (tmp_path / "own" / "card.md").read_text()
+    table = "".join(f"say {line}\tsage {line} du\n" for line in numbers)
+    piped = run(
+        *("mine.yaml", "--data", "-", "--set", "corpus.train.format=tsv", *FEW, *SMALL),
+        *("--out", "piped"),
+        given=table,
+    )
+    assert piped.exit_code == 0
+    assert RunFolder(Path("piped")).load_recipe().training.batch_tokens == 512
+
+
+def test_a_run_is_not_overwritten(begun):
+    with pytest.raises(
+        RunError,
+        match="begun: holds a run already; go on with it by --resume, or train elsewhere with "
+        "--out",
+    ):
+        run("mine.yaml", *FEW, "--out", "begun")
+
+
+def test_a_finished_run_can_go_on(begun):
+    shown = run("--resume", "--out", "begun", "--set", "training.steps=5", "--json")
+    assert json.loads(shown.stdout)["step"] == 5
+    assert begun.load_recipe().training.steps == 5
+    again = run("--resume", "--out", "begun", "--json")
+    assert json.loads(again.stdout)["step"] == 5
+
+
+def test_a_finished_run_can_be_refined(begun):
+    plain = json.loads(run("--resume", "--out", "begun", "--json").stdout)
+    assert plain["refinement_step"] == 0
+    few = ("steps=2", "samples=2", "batch_tokens=64", "validate_every=1")
+    shown = run("--resume", "--out", "begun", *(f"--set=refinement.{one}" for one in few))
+    assert shown.exit_code == 0
+    assert "refinement  2 steps; step 0 is what training ended with" in shown.stderr
+    assert "- refinement by expected GLEU: 2 steps in " in begun.card.read_text()
+    again = json.loads(run("--resume", "--out", "begun", "--json").stdout)
+    assert (again["step"], again["refinement_step"]) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("training.optimizer.learning_rate=1", "its training ended after 3 steps, and other"),
+        ("training.steps=2", "3 steps of its training are done, and cannot become 2"),
+    ],
+)
+def test_a_setting_without_effect_is_not_written(begun, setting, message):
+    before = begun.recipe.read_bytes()
+    with pytest.raises(SettingsError, match=message):
+        run("--resume", "--out", "begun", "--set", setting)
+    assert begun.recipe.read_bytes() == before
+    assert begun.finished()
+
+
+def test_a_run_is_found_by_its_recipe(tmp_path):
+    (tmp_path / "mine.yaml").write_text(dump_recipe(tiny_recipe("name=other")))
+    run("mine.yaml", *FEW)
+    for name in ("other", "mine.yaml"):
+        shown = run(name, "--resume", "--json", "--set", "training.steps=4")
+        assert json.loads(shown.stdout)["run"] == "runs/other"
+
+
+def test_what_a_run_is_cannot_change(begun):
+    with pytest.raises(SettingsError, match="begun with another model, which cannot change"):
+        run("--resume", "--out", "begun", "--set", "model.width=16")
+
+
+@pytest.mark.parametrize(
+    ("args", "kind", "message"),
+    [
+        ((), SettingsError, r"nothing to train on: give a recipe \(`regard recipes` lists them\)"),
+        (
+            ("--valid", "v.tsv"),
+            SettingsError,
+            "--valid, --test, --languages and --skip-bad go with --data",
+        ),
+        (("travle",), SettingsError, "did you mean 'travel'"),
+        (("mine.yaml", "--set", "trainnig.steps=5"), SettingsError, "did you mean 'training'"),
+        (("--source", "a.en"), SettingsError, "--source is given once and --target not at all"),
+        (("--data", "none.tsv"), CorpusError, r"none\.tsv: no such file"),
+        (("--data", "a.txt"), CorpusError, "its name ends in none of"),
+        (("mine.yaml", "--device", "nonsense"), RunError, "cannot be used here"),
+        (("--resume",), SettingsError, "--resume needs the run's folder: --out DIR"),
+        (("--resume", "--out", "none"), RunError, "none: no such folder"),
+        (("--resume", "nowhere"), RunError, "runs/nowhere: no such folder"),
+        (("--resume", "--out", "."), RunError, r"not a run: it holds no recipe\.yaml"),
+        (
+            ("--resume", "--out", "x", "--data", "a.tsv"),
+            SettingsError,
+            "--resume goes on with the run's own data: drop the files",
+        ),
+    ],
+)
+def test_mistakes(args, kind, message):
+    with pytest.raises(kind, match=message):
+        run(*args)
+
+
+def test_a_failed_run_may_be_begun_again(tmp_path):
+    with pytest.raises(CorpusError, match="none of the 300 training pairs"):
+        run("mine.yaml", *FEW, "--out", "there", "--set", "training.max_tokens=1")
+    shown = run("--resume", "--out", "there", *FEW, "--set", "training.max_tokens=50", "--json")
+    assert json.loads(shown.stdout)["step"] == 3
+    plain = yaml.safe_load((tmp_path / "there" / "recipe.yaml").read_text())
+    assert plain["training"]["max_tokens"] == 50

@@ -1,0 +1,473 @@
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from regard.alignment.run_alignment import align_pairs, best_alignment
+from regard.cli.commands import translate
+from regard.corpora.corpus import Pair
+from regard.errors import CorpusError, RunError, SearchError, SettingsError
+from regard.evaluation.pharaoh import format_links
+from regard.pipelines.translator import load
+
+SENTENCES = ["Jane visite l'Afrique en septembre.", "Paul aime la mer.", "Elle danse."]
+WORDS = [
+    "Jane",
+    "visite",
+    "l",
+    "Afrique",
+    "en",
+    "septembre",
+    "Paul",
+    "aime",
+    "la",
+    "mer",
+    "Elle",
+    "danse",
+]
+LINES = "".join(f"{line}\n" for line in SENTENCES)
+
+
+@pytest.fixture
+def run(tiny_run):
+    def invoke(*args, given=LINES, model=tiny_run, engine="native"):
+        args = (str(model), *map(str, args), "--device", "cpu", "--engine", engine)
+        return CliRunner().invoke(translate.app, args, input=given, catch_exceptions=False)
+
+    return invoke
+
+
+@pytest.fixture
+def expected(translator):
+    return [answer.text for answer in translator.translate(SENTENCES)]
+
+
+def test_a_line_for_each_line(run, expected):
+    shown = run()
+    assert shown.exit_code == 0
+    assert shown.stdout.splitlines() == expected
+    assert shown.stderr == ""
+
+
+def test_blank_lines_stay_where_they_are(run):
+    lines = run(given="a\n\n\n b \n").stdout.split("\n")
+    assert len(lines) == 5
+    assert lines[1] == lines[2] == lines[4] == ""
+    assert lines[0]
+    assert lines[3]
+
+
+def test_no_lines_give_none(run):
+    assert run(given="").stdout == ""
+    assert run(given="\n").stdout == "\n"
+
+
+def test_the_last_line_needs_no_end(run, expected):
+    assert run(given=LINES[:-1]).stdout.splitlines() == expected
+
+
+def test_a_file_and_a_zipped_one(run, expected, tmp_path):
+    plain, zipped = tmp_path / "a.fr", tmp_path / "a.fr.gz"
+    plain.write_text(LINES)
+    zipped.write_bytes(gzip.compress(LINES.encode()))
+    assert run(str(plain), given="").stdout == run(str(zipped)).stdout == run("-").stdout
+
+
+def test_what_is_no_utf8_gives_a_line_and_a_note(run):
+    shown = run(given=b"Elle danse.\ncaf\xe9 noir\n\xff\xfe\n")
+    lines = shown.stdout.splitlines()
+    assert len(lines) == 3
+    assert lines[0] == run(given="Elle danse.\n").stdout.splitlines()[0]
+    noted = [line for line in shown.stderr.splitlines() if "U+FFFD" in line]
+    assert noted == [
+        "line 2: holds U+FFFD (1) for what could not be read; is it UTF-8?",
+        "line 3: holds U+FFFD (2) for what could not be read; is it UTF-8?",
+    ]
+
+
+def test_a_line_ends_where_other_tools_see_its_end(run):
+    odd = "Elle\u2028danse.\x0b ici\x1c\u0085\n" * 2
+    assert run(given=odd).stdout.count("\n") == 2
+    assert len(run("--whole-lines", given=odd).stdout.splitlines()) == 2
+
+
+def test_notes_carry_the_numbers_of_lines_in_the_file(run, monkeypatch):
+    monkeypatch.setattr(translate, "CHUNK", 2)
+    shown = run(given="a\nb\nc\x00d\n\n" + "mot " * 300 + "\n")
+    notes = shown.stderr.splitlines()
+    assert "line 3: holds control characters (1), which were taken for spaces" in notes
+    assert any(line.startswith("line 5: ") and "parts" in line for line in notes)
+    assert len(shown.stdout.splitlines()) == 5
+
+
+def test_chunks_change_nothing(run, monkeypatch):
+    document_format = {way: run(*way).stdout for way in [(), ("--sample", "--seed", "3")]}
+    monkeypatch.setattr(translate, "CHUNK", 1)
+    for way, shown in document_format.items():
+        assert run(*way).stdout == shown
+
+
+def test_the_n_best_are_numbered(run):
+    rows = [line.split("\t") for line in run("--n-best", "3").stdout.splitlines()]
+    assert [row[:2] for row in rows] == [[str(n), str(k)] for n in (1, 2, 3) for k in (1, 2, 3)]
+    assert {len(row) for row in rows} == {3}
+
+
+def test_scores_come_first(run, translator):
+    rows = [line.split("\t") for line in run("--scores").stdout.splitlines()]
+    for row, answer in zip(rows, translator.translate(SENTENCES), strict=True):
+        assert float(row[0]) == pytest.approx(answer.score, abs=1e-4)
+        assert row[1] == answer.text
+
+
+def test_alignments_come_last_and_are_those_of_regard_align(run, translator):
+    rows = [line.split("\t") for line in run("--align", given=f"{LINES}\n").stdout.splitlines()]
+    assert [len(row) for row in rows] == [2, 2, 2, 2]
+    assert rows[3] == ["", ""]
+    [model] = translator.runs
+    pairs = [Pair(source, text) for source, (text, _) in zip(SENTENCES, rows[:3], strict=True)]
+    wanted = align_pairs(model, pairs, best_alignment(model))
+    assert [links for _, links in rows[:3]] == list(map(format_links, wanted))
+
+
+def test_json(run):
+    shown = run("--json", "--n-best", "2", "--align", given="Elle danse.\n\x00\n")
+    first, second = map(json.loads, shown.stdout.splitlines())
+    assert first["line"] == 1
+    assert first["source"] == "Elle danse."
+    assert [found.keys() for found in first["translations"]] == [
+        {"text", "score", "log_probability"}
+    ] * 2
+    assert all(len(link) == 2 for link in first["alignment"])
+    assert second["translations"][0]["text"] == "\0"  # it comes back as it is
+    assert "alignment" not in second
+
+
+def test_options_of_the_search(run, translator):
+    assert run("--beam", "1").stdout.splitlines() == [
+        translator(text, beam=1).text for text in SENTENCES
+    ]
+    scored = [run("--scores", "--length-penalty", size).stdout for size in ("0", "2")]
+    assert scored[0] != scored[1]
+    assert all(line.startswith("Paul") for line in run("--prefix", "Paul").stdout.splitlines())
+    word = run().stdout.split()[0]
+    assert word not in run("--forbid", word).stdout.split()
+
+
+def test_samples_follow_the_seed(run):
+    drawn = [run("--sample", "--seed", seed, "--temperature", "2").stdout for seed in "112"]
+    assert drawn[0] == drawn[1] != drawn[2]
+    few = run("--sample", "--top-k", "1", "--top-p", "0.5").stdout
+    assert few == run("--beam", "1").stdout
+
+
+def test_other_models_vote(run, other_run):
+    voted = run("--ensemble", str(other_run), "--scores", "--beam", "1").stdout
+    assert len(voted.splitlines()) == 3
+    assert voted != run("--scores", "--beam", "1").stdout
+
+
+def test_other_weights(run):
+    others = {run("--weights", name, "--scores").stdout for name in ("last", "average")}
+    assert others != {run("--scores").stdout}
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--temperature", "2"), "--temperature goes with --sample"),
+        (("--top-k", "2"), "--top-k goes with --sample"),
+        (("--seed", "2"), "--seed goes with --sample"),
+        (("--sample", "--beam", "2"), "--sample excludes --beam and --length-penalty"),
+        (("--beam", "2", "--n-best", "3"), "n_best 3 asks for more answers than a beam of size 2"),
+    ],
+)
+def test_options_that_do_not_go_together(run, args, message):
+    with pytest.raises(SettingsError, match=message):
+        run(*args)
+
+
+@pytest.mark.parametrize("args", [("--beam", "0"), ("--top-p", "2"), ("--n-best", "x")])
+def test_options_out_of_range_are_refused(run, args):
+    shown = run(*args)
+    assert shown.exit_code == 2
+    assert shown.stdout == ""
+
+
+def test_a_model_or_a_file_that_is_not_there(run, tmp_path):
+    with pytest.raises(RunError, match="none: no such folder"):
+        run(model=tmp_path / "none")
+    with pytest.raises(CorpusError, match="no such file"):
+        run(str(tmp_path / "none.txt"))
+    with pytest.raises(RunError, match="device 'nonsense' cannot be used here"):
+        CliRunner().invoke(
+            translate.app, [str(tmp_path), "--device", "nonsense"], catch_exceptions=False
+        )
+
+
+@pytest.fixture
+def unsure(run, words_run):
+    return lambda *args, **options: run(*args, model=words_run, **options)
+
+
+def test_unknown_words_are_kept_copied_or_looked_up(unsure, tmp_path):
+    (tmp_path / "fr-en.tsv").write_text("".join(f"{w}\tZanzibar\n" for w in WORDS))
+    never, kept, copied, looked_up = (
+        unsure(*way).stdout.splitlines()
+        for way in [(), *(("--unknown", how) for how in ("keep", "copy", tmp_path / "fr-en.tsv"))]
+    )
+    assert len(never) == len(kept) == len(copied) == len(looked_up) == 3
+    assert "⁇" in "".join(kept)
+    assert "⁇" not in "".join([*never, *copied, *looked_up])
+    for source, one, other, third in zip(SENTENCES, kept, copied, looked_up, strict=True):
+        changed = [new for old, new in zip(one.split(), other.split(), strict=True) if "⁇" in old]
+        assert len(changed) == sum("⁇" in word for word in one.split())
+        assert all(any(word in new for word in WORDS if word in source) for new in changed)
+        assert ("⁇" in one) == ("Zanzibar" in third)
+
+
+def test_unknown_words_in_the_n_best_and_the_alignment(unsure):
+    shown = unsure("--unknown", "copy", "--n-best", "2", "--align", "--json", given=f"{LINES}\n")
+    for line, source in zip(shown.stdout.splitlines(), [*SENTENCES, ""], strict=True):
+        said = json.loads(line)
+        texts = [found["text"] for found in said["translations"]]
+        assert len(texts) == (2 if source else 1)
+        assert "⁇" not in "".join(texts)
+        assert bool(said.get("alignment")) == bool(source)
+        for there, here in said.get("alignment", []):
+            assert there < len(source.split())
+            assert here < len(texts[0].split())
+
+
+def test_a_way_with_unknown_words_that_is_none(unsure, tmp_path):
+    with pytest.raises(SettingsError, match="--unknown cpoy: neither keep nor copy, nor a file"):
+        unsure("--unknown", "cpoy")
+    (tmp_path / "bad.tsv").write_text("one\ttwo\nthree\n")
+    with pytest.raises(CorpusError, match=r"bad\.tsv: line 2: expected 2 columns"):
+        unsure("--unknown", tmp_path / "bad.tsv")
+
+
+def test_models_of_unlike_vocabularies(run, tiny_run, other_run, monkeypatch):
+    fingerprints = iter(["one", "other"])
+    kind = type(translate.load(tiny_run, device="cpu").target)
+    monkeypatch.setattr(kind, "fingerprint", lambda self: next(fingerprints))
+    with pytest.raises(SearchError, match="must share one target vocabulary"):
+        run("--ensemble", str(other_run))
+
+
+PAGE = "<!DOCTYPE html>\r\n<p>Jane <b>danse</b> {x}.<p translate=no>Paul</p><script>a<b</script>"
+CUES = "\ufeff7\r\n00:00:01,000 --> 00:00:02,000\r\n<i>Elle danse.</i>\r\n"
+
+
+def written(shown):
+    """What was written, with the line ends it was written with."""
+    assert shown.exit_code == 0
+    return shown.stdout_bytes.decode()
+
+
+def test_a_page_keeps_its_markup(run, tmp_path):
+    (tmp_path / "a.html").write_bytes(PAGE.encode())
+    shown = written(run(tmp_path / "a.html"))
+    for kept in ("<!DOCTYPE html>\r\n<p>", "<b>", "</b>", "{x}", "<script>a<b</script>"):
+        assert shown.count(kept) == 1
+    assert shown.endswith("<p translate=no>Paul</p><script>a<b</script>")
+    assert shown == written(run("--format", "html", given=PAGE))
+    assert "danse" not in shown
+
+
+def test_subtitles_keep_their_times(run, tmp_path):
+    (tmp_path / "a.srt.gz").write_bytes(gzip.compress(CUES.encode()))
+    shown = written(run(tmp_path / "a.srt.gz"))
+    assert shown.startswith("\ufeff7\r\n00:00:01,000 --> 00:00:02,000\r\n<i>")
+    assert shown == written(run("--format", "srt", given=CUES))
+    assert run("--format", "vtt", given="WEBVTT\n").stdout == "WEBVTT\n"
+
+
+def test_plain_text_keeps_its_shape(run, tmp_path, expected):
+    text = f"  {SENTENCES[0]}\r\n\r\n- {SENTENCES[1]} {SENTENCES[2]}"
+    shown = written(run("--format", "text", given=text))
+    assert shown == f"  {expected[0]}\r\n\r\n- {expected[1]} {expected[2]}"
+
+
+def test_a_file_of_text_or_of_another_name_has_lines(run, tmp_path, expected):
+    (tmp_path / "a.txt").write_text(LINES)
+    assert run(tmp_path / "a.txt").stdout.splitlines() == expected
+    (tmp_path / "a.html").write_text(LINES)
+    assert run(tmp_path / "a.html", "--format", "lines").stdout.splitlines() == expected
+
+
+def test_markup_in_lines(run, expected, monkeypatch):
+    monkeypatch.setattr(translate, "CHUNK", 2)
+    given = f"<b>{SENTENCES[0]}</b>\n\n{SENTENCES[1]} \x00{{x}}\n"
+    shown = run("--markup", given=given)
+    lines = shown.stdout.split("\n")
+    assert len(lines) == 4
+    assert lines[0] == f"<b>{expected[0]}</b>"
+    assert lines[1] == lines[3] == ""
+    assert lines[2].count("{x}") == 1
+    assert "line 3: holds control characters (1), which were taken for spaces" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--format", "html", "--scores"), "--scores goes with lines, and - is translated whole"),
+        (("--format", "srt", "--n-best", "2"), "--n-best goes with lines"),
+        (("--format", "vtt", "--prefix", "A"), "--prefix goes with lines"),
+        (("--format", "text", "--markup"), "--markup goes with lines: text is translated with its"),
+        (("--markup", "--align"), "--align does not go with --markup"),
+        (("--markup", "--json"), "--json does not go with --markup"),
+    ],
+)
+def test_options_that_a_document_has_no_use_for(run, args, message):
+    with pytest.raises(SettingsError, match=message):
+        run(*args)
+
+
+def test_documents_that_are_none(run, tmp_path):
+    (tmp_path / "a.html").write_bytes(b"<p>caf\xe9")
+    with pytest.raises(CorpusError, match=r"a\.html: not UTF-8: byte 7 of the file is 0xe9"):
+        run(tmp_path / "a.html")
+    with pytest.raises(CorpusError, match="no such file"):
+        run(tmp_path / "none.srt")
+    (tmp_path / "a.vtt").write_bytes(b"")
+    assert run(tmp_path / "a.vtt").stdout == ""
+
+
+LOADED = """
+import sys
+from regard.cli.main import main
+sys.argv = ["regard", "translate", *sys.argv[1:]]
+try:
+    main()
+finally:
+    late = {"torch", "numpy", "matplotlib", "sacrebleu", "pyarrow"}
+    print(*(late & sys.modules.keys()), file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def exported(tiny_run, tmp_path_factory):
+    """A run that has its export."""
+    pytest.importorskip("ctranslate2")
+    folder = shutil.copytree(tiny_run, tmp_path_factory.mktemp("runs") / "run")
+    load(folder, device="cpu")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--beam", "1"), ("--n-best", "2", "--scores"), ("--json",)]
+)
+def test_a_plain_translation_imports_no_torch(exported, options):
+    command = [sys.executable, "-c", LOADED, exported, *options]
+    shown = subprocess.run(command, input=LINES, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0
+    assert shown.stdout.count("\n") == len(SENTENCES) * (2 if "--n-best" in options else 1)
+    assert shown.stderr == "\n"  # nothing was loaded, and there was nothing to remark
+
+
+def test_engines(run, exported, tmp_path):
+    only_auto = shutil.ignore_patterns("model-float32-*")  # whichever test may have made one
+    exported = shutil.copytree(exported, tmp_path / "run", ignore=only_auto)
+    exact = run("--precision", "float32", "--scores", model=exported, engine="auto")
+    native = run("--scores", model=exported)
+    assert exact.stdout == native.stdout
+    assert exact.stderr.startswith("exporting for CTranslate2")
+    assert "exported for CTranslate2: 20 of 20" in exact.stderr
+    assert native.stderr == ""
+    with pytest.raises(SettingsError, match="cannot do this: attention is to be seen"):
+        run("--align", model=exported, engine="ctranslate2")
+
+
+@pytest.mark.parametrize(
+    "options", [["--align"], ["--sample"], ["--unknown", "copy"], ["--prefix", "She"]]
+)
+def test_nothing_is_exported_for_what_the_native_engine_alone_does(
+    run, tiny_run, tmp_path, options
+):
+    copied = shutil.copytree(tiny_run, tmp_path / "run")
+    shutil.rmtree(copied / "ctranslate2", ignore_errors=True)
+    assert run(*options, model=copied, engine="auto").stdout == run(*options).stdout
+    assert not (copied / "ctranslate2").exists()
+
+
+@pytest.mark.parametrize("options", [["--forbid", "The"], ["--prefix", "She", "--beam", "1"]])
+def test_what_both_engines_can_forbid_and_begin_with(run, exported, options):
+    fast = run(*options, "--precision", "float32", model=exported, engine="ctranslate2")
+    assert fast.stdout == run(*options, model=exported).stdout
+    assert fast.stdout != run(model=exported).stdout
+
+
+def test_an_export_says_what_it_cannot_do(run, exported):
+    [folder] = (exported / "ctranslate2").glob("model-auto-*")
+    with pytest.raises(SettingsError, match="an export can translate plainly and nothing else"):
+        run("--align", model=folder, engine="auto")
+
+
+def test_unknown_words_of_a_prefix_are_told(run, words_run):
+    shown = run("--prefix", "The Zxq", model=words_run)
+    assert "--prefix: not in the model's vocabulary: Zxq; translations begin with" in shown.stderr
+    assert "--prefix" not in run("--prefix", "The").stderr
+
+
+def test_a_document_of_an_office_program_is_refused(run, tmp_path):
+    file = tmp_path / "letter.docx"
+    file.write_bytes(b"PK\x03\x04" + bytes(40))
+    with pytest.raises(CorpusError, match=r"letter.docx: not a text file but a zip archive"):
+        run(file)
+
+
+@pytest.mark.parametrize(("terminal", "shown"), [(True, True), (False, False)])
+def test_a_terminal_is_shown_how_far_it_is(run, tmp_path, monkeypatch, terminal, shown):
+    told = []
+    bars = SimpleNamespace(progress_bar=lambda **_: Bar(told))
+    monkeypatch.setattr(translate, "import_module", lambda name: bars)
+    monkeypatch.setattr(translate, "_shows_progress", lambda: terminal)
+    file = tmp_path / "a.txt"
+    file.write_text(LINES)
+    assert len(run(file).stdout.splitlines()) == 3
+    assert told == ([3, 3] if shown else [])
+
+
+def test_a_terminal_is_shown_how_far_a_document_is(run, tmp_path, monkeypatch):
+    file, told = tmp_path / "page.html", []
+    file.write_text("".join(f"<p>Il part {number}.</p>" for number in range(3)))
+    quiet = run(file).stdout
+    monkeypatch.setattr(translate, "DOCUMENT_CHUNK", 2)
+    bars = SimpleNamespace(progress_bar=lambda **_: Bar(told))
+    monkeypatch.setattr(translate, "import_module", lambda name: bars)
+    monkeypatch.setattr(translate, "_shows_progress", lambda: True)
+    assert run(file).stdout == quiet
+    assert told == [3, 2, 1]
+
+
+class Bar:
+    """Stands for a bar, and remembers how many lines there are and how many were done."""
+
+    def __init__(self, told):
+        self.told = told
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def add_task(self, _, total):
+        self.told.append(total)
+
+    def advance(self, _, lines):
+        self.told.append(lines)
+
+
+def test_a_line_that_takes_long_is_told_of_before(capsys):
+    lines = translate._note_long_lines(iter(["a", "b" * 8_000_000]))
+    assert next(lines) == "a"
+    assert len(next(lines)) == 8_000_000
+    said = capsys.readouterr().err
+    assert said.startswith("line 2: 8,000,000 characters are translated in parts")

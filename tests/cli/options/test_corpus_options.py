@@ -1,0 +1,112 @@
+import pytest
+
+from regard.cli.options.corpus_options import CorpusFiles, corpus_from_options, recipe_with_corpus
+from regard.errors import SettingsError
+
+NONE = CorpusFiles()
+
+
+def test_two_files_and_held_out_ones():
+    corpus = corpus_from_options(
+        CorpusFiles(source=["a.en"], target=["a.de"]), "v.tsv", "t.en,t.de", "en-de"
+    )
+    assert corpus == {
+        "train": {"source": "a.en", "target": "a.de"},
+        "valid": {"data": "v.tsv"},
+        "test": {"source": "t.en", "target": "t.de"},
+        "languages": ["en", "de"],
+    }
+
+
+def test_one_file():
+    assert corpus_from_options(CorpusFiles(["a.tmx"]), None, None, None) == {
+        "train": {"data": "a.tmx"}
+    }
+
+
+def test_several_corpora_with_weights(tmp_path):
+    odd = tmp_path / "odd=2"
+    odd.write_text("")
+    files = CorpusFiles(["a.tsv", "b.tmx=0.5", str(odd)], ["c.en=3"], ["c.de"], skip_bad=True)
+    assert corpus_from_options(files, "v.tsv", None, None) == {
+        "train": [
+            {"data": "a.tsv", "skip_bad": True},
+            {"data": "b.tmx", "weight": 0.5, "skip_bad": True},
+            {"data": str(odd), "skip_bad": True},  # a file that is called so
+            {"source": "c.en", "target": "c.de", "weight": 3.0, "skip_bad": True},
+        ],
+        "valid": {"data": "v.tsv", "skip_bad": True},
+    }
+
+
+@pytest.mark.parametrize("weight", ["0", "-1", "nan", "inf", "101"])
+def test_a_weight_is_a_number_above_zero(weight):
+    with pytest.raises(SettingsError, match=f"--data a.tsv={weight}: expected a weight above 0"):
+        corpus_from_options(CorpusFiles([f"a.tsv={weight}"]), None, None, None)
+
+
+def test_a_weight_that_is_no_number(tmp_path):
+    file = tmp_path / "a.tsv"
+    file.write_text("")
+    with pytest.raises(SettingsError, match="got 'two'"):
+        corpus_from_options(CorpusFiles([f"{file}=two"]), None, None, None)
+
+
+def test_sources_and_targets_go_together():
+    with pytest.raises(SettingsError, match="--source is given twice and --target once"):
+        corpus_from_options(CorpusFiles(None, ["a", "b"], ["c"]), None, None, None)
+
+
+def test_no_files():
+    assert corpus_from_options(NONE, None, None, None) is None
+
+
+@pytest.mark.parametrize("given", [("v.tsv", None, None), (None, "t.tsv", None), (None, None, "x")])
+def test_held_out_files_need_others(given):
+    with pytest.raises(SettingsError, match="go with --data or --source"):
+        corpus_from_options(NONE, *given)
+
+
+def test_languages_are_two():
+    with pytest.raises(SettingsError, match="--languages en: expected two codes, such as en-de"):
+        corpus_from_options(CorpusFiles(["a.tsv"]), None, None, "en")
+
+
+def test_languages_are_codes():
+    with pytest.raises(
+        SettingsError, match=r"'english' and 'jp' are no codes .* did you mean en-ja\?"
+    ):
+        corpus_from_options(CorpusFiles(["a.tsv"]), None, None, "english-jp")
+
+
+def test_a_recipe_on_files_keeps_how_it_cleans(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "name: mine\n"
+        "corpus: {train: {data: old.tsv}, cleaning: {max_words: 7}, split: {valid: 3}}\n"
+    )
+    found = recipe_with_corpus(str(file), {"train": {"data": "new.tsv"}}, ["training.steps=5"])
+    assert found.corpus.train is not None
+    assert found.corpus.train.data == "new.tsv"
+    assert found.corpus.cleaning.max_words == 7
+    assert found.corpus.split.valid == 3
+    assert found.training.steps == 5
+
+
+def test_a_recipe_on_a_named_corpus_cleans_as_that_does(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("name: mine\ncorpus: {train: {data: old.tsv}, split: {valid: 3}}\n")
+    found = recipe_with_corpus(str(file), {"name": "copy"}, [])
+    assert found.corpus.name == "copy"
+    assert not found.corpus.cleaning.drop_identical
+
+
+def test_a_recipe_as_it_is():
+    assert recipe_with_corpus("travel", None, []).corpus.name == "travel"
+
+
+def test_a_recipe_that_is_no_yaml(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("name: [\n")
+    with pytest.raises(SettingsError, match=r"mine.yaml: cannot be read as YAML"):
+        recipe_with_corpus(str(file), {"name": "copy"}, [])

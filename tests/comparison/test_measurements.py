@@ -1,0 +1,126 @@
+import json
+import math
+
+import pytest
+import torch
+
+from ladders import be_quick, made_up_row, small_recipe
+from regard.alignment.run_alignment import align_pairs, read_gold, select_on_validation
+from regard.comparison.comparison_folder import ComparisonFolder
+from regard.comparison.measurements import (
+    Failure,
+    UntimedMeasurements,
+    load_row,
+    measure_row,
+    measure_untimed,
+)
+from regard.comparison.plan import Budget, PlanEntry, entry_of_run, make_plan
+from regard.errors import RunError
+from regard.evaluation.alignment_error import score_alignments
+from regard.evaluation.scores import ScoreSettings, score
+from regard.pipelines.run_evaluation import finish_run, translator_perplexity
+from regard.pipelines.translator import Translator
+from regard.recipes.prepared_data import load_data
+from regard.recipes.run_folder import RunFolder, load_run
+from regard.recipes.train_run import train
+from tiny import Quiet
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    be_quick(monkeypatch)
+
+
+def measured(entry, folder, beam=2):
+    plan = make_plan([entry], Budget(), beam)
+    return measure_row(entry, plan, folder, device=CPU, reporter=Quiet())
+
+
+def test_a_run_is_measured_as_other_commands_measure_it(tiny_run, tmp_path):
+    folder, entry = ComparisonFolder(tmp_path), entry_of_run(tiny_run, "mine")
+    before = {path: path.stat().st_mtime_ns for path in tiny_run.rglob("*")}
+    row = measured(entry, folder)
+    assert load_row(folder.row(entry)) == row
+    assert before == {path: path.stat().st_mtime_ns for path in tiny_run.rglob("*")}
+
+    run, data = load_run(tiny_run, device=CPU), load_data(RunFolder(tiny_run))
+    pairs = list(data.read("test"))
+    sources, references = [p.source for p in pairs], [p.target for p in pairs]
+    texts = folder.translations(entry).read_text().splitlines()
+    assert texts == [one.text for one in Translator([run]).translate(sources)]  # beam 2, too
+    bleu, chrf = score(texts, references, ScoreSettings(metrics=("bleu", "chrf")))
+    assert [(one.name, one.value, one.low, one.signature) for one in row.scores] == [
+        (one.name, one.value, one.interval.low, one.signature) for one in (bleu, chrf)
+    ]
+    assert row.value("chrF2") == chrf.value
+
+    surprise = translator_perplexity(Translator([run]), sources, references)
+    nats = surprise.num_tokens * math.log(surprise.value)
+    words, letters = sum(len(text.split()) for text in references), sum(map(len, references))
+    assert row.surprise.per_token == pytest.approx(surprise.value)
+    assert math.log(row.surprise.per_word) == pytest.approx(nats / words)
+    assert row.surprise.bits_per_character == pytest.approx(nats / letters / math.log(2))
+
+    choice = select_on_validation(run, data)
+    error = score_alignments(align_pairs(run, pairs, choice.settings), read_gold(data, "test"))
+    assert row.alignment.error_rate == error.error_rate
+    assert row.alignment.chosen == str(choice.settings)
+
+
+def test_what_needs_no_clock_is_found_once(tiny_run, tmp_path):
+    folder, entry = ComparisonFolder(tmp_path), entry_of_run(tiny_run, "mine")
+    found = measure_untimed(entry, folder, device=CPU, reporter=Quiet())
+    other = found.model_copy(update={"flops": 12.0})
+    folder.findings(entry).write_text(other.model_dump_json())
+    row = measured(entry, folder)
+    assert (
+        UntimedMeasurements(
+            **{name: getattr(row, name) for name in UntimedMeasurements.model_fields}
+        )
+        == other
+    )
+    folder.findings(entry).write_text("{")  # damaged: it is found again
+    assert measure_untimed(entry, folder, device=CPU, reporter=Quiet()) == found
+
+
+def test_what_it_took(tiny_run, tmp_path):
+    row = measured(entry_of_run(tiny_run, None), ComparisonFolder(tmp_path))
+    run = load_run(tiny_run, device=CPU)
+    assert (row.label, row.seed, row.family, row.attends) == ("tiny", 1, "transformer", True)
+    assert row.parameters == sum(p.numel() for p in run.model.parameters())
+    assert row.steps == 60
+    assert 60 * 200 < row.tokens < 60 * 512  # of batches of 512 positions
+    assert row.flops > 6 * row.tokens * 10_000
+    assert min(row.seconds, row.tokens_per_second, row.sentences_per_second) > 0
+    assert row.machine.device.startswith("cpu")
+
+
+def test_a_model_without_attention_has_no_alignment(tmp_path):
+    entry = PlanEntry(label="plain", recipe=small_recipe("plain", "training.steps=2"))
+    folder = ComparisonFolder(tmp_path)
+    home = folder.run(entry)
+    progress = train(entry.recipe, home, device=CPU, reporter=Quiet(), stop_requested=lambda: False)
+    finish_run(home, progress, CPU)
+    row = measured(entry, folder)
+    assert not row.attends
+    assert row.alignment is None
+    assert row.steps == 2
+
+
+def test_rows_and_failures_are_read_again(tmp_path):
+    failure = Failure(label="a", seed=3, reason="no memory")
+    for number, one in enumerate((made_up_row("a", 30.0), failure)):
+        (tmp_path / f"{number}.json").write_text(one.model_dump_json())
+        assert load_row(tmp_path / f"{number}.json") == one
+    assert load_row(tmp_path / "none.json") is None
+
+
+def test_a_damaged_row(tmp_path):
+    path = tmp_path / "row.json"
+    path.write_text(json.dumps({"label": "a"}))
+    with pytest.raises(
+        RunError, match=r"row.json: damaged, .*; remove it to measure the row again"
+    ):
+        load_row(path)

@@ -1,0 +1,31 @@
+import pytest
+
+from regard.corpora.languages import explain_codes, shortest_code, suggest_code
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("english", "en"), ("Japanse", "ja"), ("jp", "ja"), ("cz", "cs"), ("Deutsch", "de")],
+)
+def test_what_was_meant(given, meant):
+    assert suggest_code(given) == meant
+
+
+@pytest.mark.parametrize("code", ["en", "eng", "sr-Latn", "pt_BR", "und", "xx", "qaa"])
+def test_codes_are_left_alone(code):
+    assert suggest_code(code) is None
+    assert explain_codes((code, "de")) is None
+
+
+def test_a_pair_is_explained():
+    assert explain_codes(("en", "japanese")) == (
+        "'japanese' is no code of a language; did you mean en-ja?"
+    )
+    assert explain_codes(("source text", "de")) == (
+        "'source text' is no code of a language; expected codes of ISO 639, such as en-de"
+    )
+
+
+@pytest.mark.parametrize("given", ["English", "eng", "en-US", "EN", "en_Latn_GB"])
+def test_one_code_for_all_ways_to_write_it(given):
+    assert shortest_code(given) == "en"

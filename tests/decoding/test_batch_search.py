@@ -1,0 +1,215 @@
+from functools import partial
+
+import pytest
+import torch
+
+from regard.decoding import batch_search
+from regard.decoding.batch_search import SearchMember, search_many
+from regard.decoding.constraints.rules import Constraints
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
+from regard.errors import SearchError
+from regard.models.build import build_model
+from regard.models.translation.rnnsearch import RnnSearchSettings
+from regard.models.translation.transformer import TransformerSettings
+from regard.types import Site
+
+VOCABULARY, WIDE = 17, 10_000
+SOURCES = [[5, 6, 7], [], [8] * 9, [9, 10], [11, 12, 13, 14, 15], [16]]
+RULES = RuleSettings(max_length=7)
+BEAM = DecodingSettings(n_best=2, beam=BeamSettings(size=3), rules=RULES)
+SAMPLES = DecodingSettings(n_best=2, sampling=SamplingSettings(seed=4), rules=RULES)
+
+
+def transformer(seed=1, **changed):
+    torch.manual_seed(seed)
+    settings = TransformerSettings(
+        encoder_layers=1, decoder_layers=2, width=16, heads=2, feed_forward=20, **changed
+    )
+    return build_model(settings, VOCABULARY, VOCABULARY, joint=True).eval().double()
+
+
+@pytest.fixture(scope="module")
+def model():
+    return transformer()
+
+
+def found(answers):
+    return [[(h.tokens, round(h.score, 9)) for h in hypotheses] for hypotheses in answers]
+
+
+class Spy:
+    """Counts the sentences of each encoding, and the sites that a watch sees."""
+
+    def __init__(self):
+        self.sites, self.rows = set(), []
+
+    def __call__(self, site, weights):
+        self.sites.add(Site(site.part, site.layer))
+        if site.part == "encoder":
+            self.rows.append(tuple(weights.shape[::3]))  # (B, S)
+        return weights
+
+
+@pytest.mark.parametrize("settings", [BEAM, SAMPLES])
+@pytest.mark.parametrize("budget", [1, 20, 60])
+def test_batches_change_no_answer_and_no_order(model, settings, budget):
+    whole = search_many([SearchMember(model, SOURCES)], settings, budget=WIDE)
+    cut = search_many([SearchMember(model, SOURCES)], settings, budget=budget)
+    assert len(whole) == len(SOURCES)
+    assert found(cut) == found(whole)
+    assert {len(hypotheses) for hypotheses in whole} == {2}
+
+
+def test_each_answer_is_that_of_its_own_sentence(model):
+    together = search_many([SearchMember(model, SOURCES)], BEAM, budget=WIDE)
+    alone = [
+        search_many([SearchMember(model, [source])], BEAM, budget=WIDE)[0] for source in SOURCES
+    ]
+    assert found(together) == found(alone)
+    assert len({hypotheses[0].score for hypotheses in together}) == len(SOURCES)
+
+
+def test_a_batch_keeps_to_its_budget(model):
+    spy = Spy()
+    search_many([SearchMember(model, SOURCES)], BEAM, budget=30, hook=spy)
+    assert len(spy.rows) > 1
+    assert sum(rows for rows, _ in spy.rows) == len(SOURCES)
+    assert all(rows * length * 3 <= 30 for rows, length in spy.rows)
+
+
+def limit_memory(monkeypatch, most):
+    """Let memory hold searches of so many sentences; the sizes of all that are tried."""
+    tried = []
+
+    def search_batch(models, job, **looking):
+        tried.append(len(job.numbers))
+        if len(job.numbers) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return plain(models, job, **looking)
+
+    plain = batch_search.search_batch
+    monkeypatch.setattr(batch_search, "search_batch", search_batch)
+    return tried
+
+
+@pytest.mark.parametrize(("budget", "tried"), [(WIDE, [6, 3, 1, 2, 1, 2]), (60, None)])
+@pytest.mark.parametrize("settings", [BEAM, SAMPLES])
+def test_what_memory_does_not_hold_is_searched_in_halves(
+    model, settings, budget, tried, monkeypatch
+):
+    prefixes = [[], [5], [6, 7], [], [8, 9, 10], [11]]
+    asked = partial(
+        search_many, [SearchMember(model, SOURCES)], settings, constraints=Constraints(prefixes)
+    )
+    whole = asked(budget=WIDE)
+    sizes = limit_memory(monkeypatch, 2)
+    assert found(asked(budget=budget)) == found(whole)
+    assert sizes == (tried or sizes)
+
+
+def test_what_memory_holds_in_no_way_is_an_error(model, monkeypatch):
+    limit_memory(monkeypatch, 0)
+    said = "a search of 1 sentences does not fit into the device's memory: CUDA out of memory."
+    with pytest.raises(SearchError, match=f"{said}; try a smaller beam, shorter lines"):
+        search_many([SearchMember(model, SOURCES)], BEAM, budget=WIDE)
+    with pytest.raises(SearchError, match="a search of 6 sentences does not fit"):
+        search_many([SearchMember(model, SOURCES)], BEAM, budget=WIDE, hook=Spy())
+
+
+def test_nothing_is_found_for_nothing(model):
+    assert search_many([SearchMember(model, [])], BEAM, budget=WIDE) == []
+
+
+def test_a_prefix_for_each_sentence(model):
+    prefixes = [[], [5], [6, 7], [], [8, 9, 10], [11]]
+    answers = search_many(
+        [SearchMember(model, SOURCES)], BEAM, budget=20, constraints=Constraints(prefixes)
+    )
+    for prefix, hypotheses in zip(prefixes, answers, strict=True):
+        assert all(list(h.tokens[: len(prefix)]) == prefix for h in hypotheses)
+    free = search_many([SearchMember(model, SOURCES)], BEAM, budget=20)
+    assert found(answers)[3] == found(free)[3]
+
+
+def test_forbidden_phrases_are_not_said(model):
+    free = search_many([SearchMember(model, SOURCES)], BEAM, budget=20)
+    said = {token for hypotheses in free for h in hypotheses for token in h.tokens}
+    word = sorted(said)[0]
+    barred = search_many(
+        [SearchMember(model, SOURCES)], BEAM, budget=20, constraints=Constraints(forbidden=[[word]])
+    )
+    assert all(word not in h.tokens for hypotheses in barred for h in hypotheses)
+
+
+def test_samples_are_drawn_by_number(model):
+    whole = search_many([SearchMember(model, SOURCES)], SAMPLES, budget=WIDE)
+    rest = search_many([SearchMember(model, SOURCES[3:])], SAMPLES, budget=20, numbers=[3, 4, 5])
+    assert found(rest) == found(whole)[3:]
+    others = search_many([SearchMember(model, SOURCES)], SAMPLES, budget=WIDE, numbers=range(7, 13))
+    assert found(others) != found(whole)
+
+
+def test_a_watch_sees_encoder_and_decoder(model):
+    spy = Spy()
+    watched = search_many([SearchMember(model, SOURCES)], BEAM, budget=WIDE, hook=spy)
+    places = {("encoder", 0), ("decoder", 0), ("decoder", 1), ("cross", 0), ("cross", 1)}
+    assert {(site.part, site.layer) for site in spy.sites} == places
+    assert found(watched) == found(search_many([SearchMember(model, SOURCES)], BEAM, budget=WIDE))
+
+
+@pytest.mark.parametrize("part", ["encoder", "decoder", "cross"])
+def test_a_watch_may_change_any_of_them(model, part):
+    def blind(site, weights):
+        return torch.zeros_like(weights) if site.part == part else weights
+
+    plain = search_many([SearchMember(model, SOURCES)], BEAM, budget=WIDE)
+    changed = search_many([SearchMember(model, SOURCES)], BEAM, budget=WIDE, hook=blind)
+    assert plain[0][0].score != changed[0][0].score
+
+
+def test_learned_positions_bound_the_answer():
+    short = transformer(positions="learned", max_positions=10)
+    settings = DecodingSettings(
+        beam=BeamSettings(size=1), rules=RuleSettings(max_length=50, min_length=30)
+    )
+    [[answer], *_] = search_many([SearchMember(short, SOURCES)], settings, budget=WIDE)
+    assert len(answer.tokens) == 10
+    assert not answer.finished
+
+
+def test_members_of_unlike_families_vote(model):
+    torch.manual_seed(2)
+    plain = RnnSearchSettings(width=8, embedding=6, alignment=5, readout=4)
+    other = build_model(plain, VOCABULARY + 3, VOCABULARY, joint=False).eval().double()
+    shifted = [[token + 3 for token in source] + [4] for source in SOURCES]  # its own vocabulary
+    members = [SearchMember(model, SOURCES), SearchMember(other, shifted)]
+    together = search_many(members, BEAM, budget=20)
+    assert found(together) == found(search_many(members, BEAM, budget=WIDE))
+    alone = [search_many([member], BEAM, budget=20) for member in members]
+    assert found(together) != found(alone[0])
+    assert found(together) != found(alone[1])
+
+
+def test_a_watch_can_tell_the_members_apart(model):
+    members = [SearchMember(model, SOURCES), SearchMember(transformer(2), SOURCES)]
+    seen = []
+
+    def hook(site, weights, /):
+        seen.append((site.member, site.part, site.layer))
+        return weights
+
+    search_many(members, BEAM, budget=WIDE, hook=hook)
+    steps = [(part, layer) for layer in (0, 1) for part in ("decoder", "cross")]
+    first = [(member, "encoder", 0) for member in (0, 1)]
+    first += [(member, *place) for member in (0, 1) for place in steps]
+    assert seen[: len(first)] == first
+
+
+def test_coverage_cannot_be_counted_in_unlike_tokens(model):
+    covering = BEAM.model_copy(update={"beam": BeamSettings(size=3, coverage_penalty=0.2)})
+    alike = [SearchMember(model, SOURCES), SearchMember(transformer(2), SOURCES)]
+    assert len(search_many(alike, covering, budget=WIDE)) == len(SOURCES)
+    unlike = [alike[0], SearchMember(transformer(2), [[4, *source] for source in SOURCES])]
+    assert len(search_many(unlike, BEAM, budget=WIDE)) == len(SOURCES)
+    with pytest.raises(SearchError, match="models read it in unlike tokens: set coverage_penalty"):
+        search_many(unlike, covering, budget=WIDE)

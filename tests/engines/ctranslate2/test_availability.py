@@ -1,0 +1,50 @@
+"""What may not be there is told apart from what is there and broken."""
+
+import sys
+
+import pytest
+
+from regard.engines.ctranslate2 import availability
+
+
+def broken(error):
+    def import_module(name):
+        raise error
+
+    return import_module
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            ModuleNotFoundError("No module named 'ctranslate2'", name="ctranslate2"),
+            "CTranslate2 is not installed: pip install ctranslate2",
+        ),
+        (
+            ModuleNotFoundError("No module named 'numpy'", name="numpy"),
+            "CTranslate2 cannot be imported: No module named 'numpy'",
+        ),
+        (
+            ImportError("libgomp.so.1: cannot open shared object file"),
+            "CTranslate2 cannot be imported: libgomp.so.1: cannot open shared object file",
+        ),
+        (
+            OSError("wrong ELF class"),
+            "CTranslate2 cannot be imported: wrong ELF class",
+        ),
+    ],
+)
+def test_why_ctranslate2_cannot_be_used(monkeypatch, error, said):
+    monkeypatch.setattr(availability, "import_module", broken(error))
+    assert availability.why_ctranslate2_unavailable() == said
+
+
+def test_one_that_is_held_back(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    assert "pip install ctranslate2" in availability.why_ctranslate2_unavailable()
+
+
+def test_one_that_is_there():
+    pytest.importorskip("ctranslate2")
+    assert availability.why_ctranslate2_unavailable() is None

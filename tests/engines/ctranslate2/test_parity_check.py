@@ -1,0 +1,78 @@
+import math
+import shutil
+
+import pytest
+import torch
+
+from regard.decoding.batch_search import search_many
+from regard.engines.ctranslate2 import parity_check
+from regard.engines.ctranslate2.exporter import export_to
+from regard.engines.ctranslate2.parity_check import SAMPLE_SIZE, check_parity, draw_sample
+from regard.nouns import Hypothesis
+from regard.recipes.run_folder import load_run
+from regard.text.special_tokens import SPECIAL_PIECES
+
+pytest.importorskip("ctranslate2")
+
+
+def test_a_sample_is_of_what_was_held_out(tiny_run):
+    run = load_run(tiny_run, device=torch.device("cpu"))
+    sample = draw_sample(run)
+    assert sample.origin == "20 sentences of the run's test split"
+    held_out = (tiny_run / "data" / "test.source.txt").read_text().splitlines()
+    assert [line.texts[0] for line in sample.lines] == held_out
+    assert all(len(line.parts) == 1 for line in sample.lines)
+    assert draw_sample(run) == sample
+
+
+def test_without_data_it_is_of_the_vocabulary(tiny_run, tmp_path):
+    copied = shutil.copytree(tiny_run, tmp_path / "run")
+    shutil.rmtree(copied / "data")
+    run = load_run(copied, device=torch.device("cpu"))
+    sample = draw_sample(run)
+    assert sample.origin == f"{SAMPLE_SIZE} sentences of random tokens, as the run's data are gone"
+    ids = {id_ for line in sample.lines for id_ in line.parts[0]}
+    assert min(ids) >= len(SPECIAL_PIECES)
+    assert max(ids) < run.tokenizers.source.size
+    assert draw_sample(run) == sample
+
+
+def test_the_native_search_has_one_thread(tiny_run, monkeypatch, tmp_path):
+    """Others would be waited for behind each of many short operations, on a busy machine long."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    seen = []
+
+    def search(*args, **kwargs):
+        seen.append(torch.get_num_threads())
+        return search_many(*args, **kwargs)
+
+    monkeypatch.setattr(parity_check, "search_many", search)
+    try:
+        export_to(
+            load_run(tiny_run, device=torch.device("cpu")), "model", "float32", tmp_path / "fast"
+        )
+        assert torch.get_num_threads() == 2, "CTranslate2 would have torch on one thread"
+    finally:
+        torch.set_num_threads(threads)
+    assert seen == [1]
+
+
+class Nonsense:
+    """An engine whose every score is no number."""
+
+    def __init__(self, card):
+        self.card = card
+
+    def search(self, sources, settings):
+        return [[Hypothesis((5,), math.nan, math.nan, True)] for _ in sources]
+
+    def log_probabilities(self, pairs):
+        return [[math.nan] for _ in pairs]
+
+
+def test_scores_that_are_no_numbers_are_refused(tiny_run):
+    run = load_run(tiny_run, device=torch.device("cpu"))
+    report = check_parity(run, Nonsense(None), Nonsense(None))
+    assert "are translated otherwise in float32" in report.refused
+    assert (report.loss, report.score_difference) == (0, 0)  # what JSON can hold

@@ -1,0 +1,75 @@
+"""What was measured of a run is known again, on the machine where it was measured."""
+
+import shutil
+
+import pytest
+
+from regard.engines import tuned_engine
+from regard.engines.native.native_engine import CPU_BUDGET
+from regard.engines.tuned_engine import (
+    MEASURED_FILE,
+    EngineConfig,
+    EngineMeasurement,
+    load_tuned_engine,
+    save_tuned_engine,
+    this_machine,
+)
+from regard.errors import StorageError
+from regard.pipelines.translator import load
+
+FASTEST = EngineConfig(engine="ctranslate2", precision="int8", workers=2, budget=1024)
+
+
+def keep(folder, machine):
+    save_tuned_engine(
+        folder, EngineMeasurement(machine=machine, date="2026-11-15", fastest=FASTEST)
+    )
+
+
+def test_what_was_measured_here_is_recalled(tmp_path):
+    assert load_tuned_engine(tmp_path) is None
+    keep(tmp_path, this_machine())
+    assert load_tuned_engine(tmp_path) == FASTEST
+
+
+def test_what_was_measured_elsewhere_is_not(tmp_path):
+    keep(tmp_path, "an abacus, 10 cores")
+    assert load_tuned_engine(tmp_path) is None
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"fastest": 3}', "\xff"])
+def test_a_damaged_file_is_as_good_as_none(tmp_path, content):
+    (tmp_path / MEASURED_FILE).write_text(content, encoding="latin-1")
+    assert load_tuned_engine(tmp_path) is None
+
+
+def test_a_folder_that_cannot_be_written_to_says_so(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError):
+        keep(tmp_path / "file", this_machine())
+
+
+def test_the_processor_has_its_name_from_linux(tmp_path, monkeypatch):
+    file = tmp_path / "cpuinfo"
+    file.write_text("processor : 0\nmodel name\t: Abacus 3000\nflags : fpu\n")
+    monkeypatch.setattr(tuned_engine, "CPU_INFO", file)
+    assert this_machine().startswith("Abacus 3000, ")
+    monkeypatch.setattr(tuned_engine, "CPU_INFO", tmp_path / "none")
+    assert tuned_engine.processor_name()
+
+
+def test_what_was_measured_is_used(tiny_run, tmp_path):
+    """Not by an engine that is asked for: nor is what was measured of one used by the other."""
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run, run)
+    native = EngineConfig(engine="native", precision="float32", workers=1, budget=2048)
+    save_tuned_engine(
+        run, EngineMeasurement(machine=this_machine(), date="2026-11-15", fastest=native)
+    )
+    found = load(run, device="cpu")
+    assert found.engine_for() == "native"
+    assert found._native_engine._budget == 2048
+    other = native.model_copy(update={"engine": "ctranslate2", "budget": 512})
+    assert (
+        load(run, device="cpu", engine="native", choice=other)._native_engine._budget == CPU_BUDGET
+    )

@@ -1,0 +1,228 @@
+import pytest
+import torch
+
+from inspection.recording.test_attention_map import Halves
+from regard.batching.collate import pad, pad_source
+from regard.decoding.batch_search import SearchMember, search_many
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
+from regard.decoding.tracing.search_tree import ROOT
+from regard.errors import SearchError, SettingsError
+from regard.inspection.interventions import Silenced
+from regard.inspection.recording.attention_map import chain, record
+from regard.inspection.recording.search_recorder import SearchRecorder
+from regard.text.special_tokens import BOS, EOS
+from variants import ATTENTIVE, VARIANTS, tiny
+
+SOURCES = [[5, 6, 7, 8], [9], [10, 5, 9, 4, 6, 6, 8], [], [7, 8, 4]]
+RULES = RuleSettings(max_length=8, max_length_ratio=1.0, max_length_offset=2)
+BEAM = DecodingSettings(n_best=2, beam=BeamSettings(size=4), rules=RULES)
+METHODS = {
+    "greedy": DecodingSettings(beam=BeamSettings(size=1), rules=RULES),
+    "beam": BEAM,
+    "covering beam": DecodingSettings(
+        beam=BeamSettings(size=3, coverage_penalty=0.3, stop="limit"), rules=RULES
+    ),
+    "sampling": DecodingSettings(n_best=5, sampling=SamplingSettings(seed=2), rules=RULES),
+}
+WIDE, EXACT = 10_000, {"atol": 1e-10, "rtol": 0.0}
+
+
+class Counting(SearchRecorder):
+    """Notes how many sentences each step was taken for."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = []
+
+    def on_step(self, step, /):
+        self.rows.append(len(step.numbers))
+        return super().on_step(step)
+
+
+def hunt(
+    model, settings=BEAM, *, recorder=None, budget=WIDE, sources=SOURCES, change=None, **asked
+):
+    """The answers, and the recordings, of a search through `sources`."""
+    recorder = recorder or SearchRecorder()
+    found = search_many(
+        [SearchMember(model, sources)],
+        settings,
+        budget=budget,
+        hook=recorder if change is None else chain(change, recorder),
+        observe=recorder,
+        **asked,
+    )
+    return found, recorder.recordings
+
+
+def assert_teacher_forcing_agrees(model, source, recording, *, change=None):
+    """Every node, told token by token, was looked at as the search says."""
+    nodes = range(1, len(recording.tree.nodes))
+    given = [recording.tree.tokens(recording.tree.nodes[node].parent) for node in nodes]
+    sources = pad_source([source] * len(nodes))
+    told = record(model, sources, pad(given, first=BOS), change=change).weights
+    assert {part for part, _ in told} == set(recording.parts)
+    for part in recording.parts:
+        layers = [told[part, n] for recorded_part, n in sorted(told) if recorded_part == part]
+        want = torch.stack(layers, 1)  # (B, L, H, T, S)
+        for row, node in enumerate(nodes):
+            got = recording.layers(node, part)
+            size = got.shape[2:]
+            whole = (len(source) + 1,) * 2 if part == "encoder" else (len(given[row]) + 1,)
+            assert size[: len(whole)] == whole
+            torch.testing.assert_close(got, want[row, ..., : size[0], : size[1]], **EXACT)
+            if part == "cross":
+                assert size[1] == len(source) + 1
+            if part != "encoder":
+                assert torch.equal(recording.look(node, part), got[..., -1, :])
+
+
+@pytest.mark.parametrize("name", ATTENTIVE)
+def test_a_beam_looks_as_teacher_forcing_does(name):
+    model, recorder = tiny(name).model, Counting()
+    beam = BEAM.beam.model_copy(update={"stop": "limit"})  # each sentence has its own
+    found, recordings = hunt(model, BEAM.model_copy(update={"beam": beam}), recorder=recorder)
+    assert sorted(set(recorder.rows)) == [1, 2, 3, 4, 5]  # they leave one by one
+    for number, source in enumerate(SOURCES):
+        tree = recordings[number].tree
+        said = [tree.tokens(node) for node in tree.answers]
+        assert said == [(*h.tokens, EOS) if h.finished else h.tokens for h in found[number]]
+        assert_teacher_forcing_agrees(model, source, recordings[number])
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("method", ["beam", "sampling"])
+def test_recording_changes_not_a_bit(name, method):
+    model, settings = tiny(name).model, METHODS[method]
+    plain = search_many([SearchMember(model, SOURCES)], settings, budget=WIDE)
+    recorded, recordings = hunt(model, settings)
+    assert recorded == plain
+    assert bool(recordings[0].parts) == (name in ATTENTIVE)
+    assert len(recordings) == len(SOURCES)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "name", ["transformer window relative", "feedback", "luong dot local-p fed"]
+)
+def test_every_search_can_be_recorded(name, method):
+    model = tiny(name).model
+    _, recordings = hunt(model, METHODS[method])
+    for number, source in enumerate(SOURCES):
+        assert_teacher_forcing_agrees(model, source, recordings[number])
+
+
+def test_batches_change_nothing_and_numbers_are_the_callers():
+    model = tiny("transformer").model
+    _, whole = hunt(model)
+    numbers = [40, 7, 12, 3, 1 << 20]
+    _, cut = hunt(model, budget=30, numbers=numbers)
+    assert set(cut) == set(numbers)
+    for place, number in enumerate(numbers):
+        one, other = whole[place], cut[number]
+        assert [node[:2] for node in one.tree.nodes] == [node[:2] for node in other.tree.nodes]
+        assert one.tree.answers == other.tree.answers
+        for part in ("encoder", "decoder", "cross"):
+            node = one.tree.answers[0]
+            torch.testing.assert_close(one.layers(node, part), other.layers(node, part), **EXACT)
+
+
+@pytest.mark.parametrize("parts", [(), ("cross",), ("encoder", "decoder")])
+def test_only_what_is_asked_for_is_kept(parts):
+    _, recordings = hunt(tiny("transformer").model, recorder=SearchRecorder(parts))
+    assert {recording.parts for recording in recordings.values()} == {parts}
+
+
+def test_each_look_is_kept_once_and_without_padding():
+    _, recordings = hunt(tiny("transformer").model)
+    for number, source in enumerate(SOURCES):
+        recording = recordings[number]
+        nodes = recording.tree.nodes
+        for part in ("cross", "decoder"):
+            looks = recording.looks[part]
+            assert {node.parent for node in nodes[1:]} <= set(looks)
+            assert {nodes[node].state for node in looks} == {"kept"}
+            storages = [look.untyped_storage() for look in looks.values()]
+            held = {storage.data_ptr(): storage.nbytes() for storage in storages}
+            assert sum(held.values()) == sum(look.nbytes for look in looks.values())
+        layers, heads, size = 2, 4, len(source) + 1
+        assert recording.encoder.untyped_storage().nbytes() == layers * heads * size * size * 8
+
+
+def test_of_an_ensemble_the_first_model_is_recorded():
+    """The second has more layers and reads other tokens."""
+    one, other = tiny("transformer").model, tiny("transformer window").model
+    members = [
+        SearchMember(one, SOURCES),
+        SearchMember(other, [[4, *source] for source in SOURCES]),
+    ]
+    recorder = SearchRecorder()
+    found = search_many(members, BEAM, budget=WIDE, hook=recorder, observe=recorder)
+    assert found == search_many(members, BEAM, budget=WIDE)
+    assert found != search_many(members[:1], BEAM, budget=WIDE)
+    for number, source in enumerate(SOURCES):
+        assert_teacher_forcing_agrees(one, source, recorder.recordings[number])
+
+
+def test_what_is_changed_is_what_is_recorded():
+    quiet = Silenced("cross", 1, 2)
+    model = tiny("transformer").model
+    _, recordings = hunt(model, change=quiet)
+    for number, source in enumerate(SOURCES):
+        recording = recordings[number]
+        cross = recording.layers(recording.tree.answers[0])
+        assert not cross[1, 2].any()
+        assert cross[1, 1].any()
+        assert_teacher_forcing_agrees(model, source, recording, change=quiet)
+
+
+def test_rows_are_what_was_said_and_columns_what_was_read():
+    _, recordings = hunt(tiny("transformer").model)
+    recording, source = recordings[0], [*SOURCES[0], EOS]
+    tree = recording.tree
+    ended = next(n for n, node in enumerate(tree.nodes) if node.token == EOS and node.parent)
+    kept = tree.nodes[ended].parent
+    cross = recording.attention(ended, source, Halves(), Halves())
+    assert cross.columns.pieces == ("5", "▁6", "7", "▁8", "</s>")
+    said = Halves().pieces(tree.tokens(kept))
+    assert list(cross.rows.pieces) == [*said, "</s>"]
+    torch.testing.assert_close(cross.layers, recording.layers(ended).float())
+    own = recording.attention(kept, source, Halves(), Halves(), "decoder")
+    assert list(own.rows.pieces) == said
+    assert list(own.columns.pieces) == ["<s>", *said[:-1]]
+    encoder = recording.attention(kept, source, Halves(), Halves(), "encoder")
+    assert encoder.rows == encoder.columns == cross.columns
+    torch.testing.assert_close(encoder.layers, recording.encoder.float())
+
+
+def test_what_is_not_there_is_named():
+    _, recordings = hunt(tiny("luong dot global fed").model)
+    recording = recordings[2]
+    with pytest.raises(SettingsError, match="no decoder attention was recorded, found cross"):
+        recording.layers(1, "decoder")
+    with pytest.raises(SettingsError, match="no encoder attention was recorded, found cross"):
+        recording.layers(1, "encoder")
+    with pytest.raises(ValueError, match="the root says no token: choose a node below it"):
+        recording.layers(ROOT)
+    with pytest.raises(ValueError, match="the root and the encoder say no token, got node=0"):
+        recording.look(ROOT)
+    _, recordings = hunt(tiny("rnn lstm").model)
+    with pytest.raises(SettingsError, match="no cross attention was recorded, found none"):
+        recordings[0].look(1)
+
+
+def test_a_search_that_fails_leaves_nothing_behind():
+    model, recorder = tiny("transformer").model, SearchRecorder()
+
+    def fail(site, weights, /):
+        if site.part == "cross" and site.step == 2:
+            raise SearchError("enough")
+        return weights
+
+    with pytest.raises(SearchError, match="enough"):
+        hunt(model, recorder=recorder, change=fail)
+    assert recorder.recordings == {}
+    _, recordings = hunt(model, recorder=recorder, sources=SOURCES[1:3])
+    assert set(recordings) == {0, 1}
+    for number, source in enumerate(SOURCES[1:3]):
+        assert_teacher_forcing_agrees(model, source, recordings[number])

@@ -1,0 +1,104 @@
+import pytest
+import torch
+
+from regard.inspection.attention_sinks import (
+    MIN_ROWS,
+    SinkCounter,
+    SinkSummary,
+    find_sinks,
+    without_sinks,
+)
+from regard.inspection.recording.attention_map import AttentionMaps, Axis
+
+PIECES = ("▁Wir", "▁glauben", "▁das", "▁nicht", "▁.", "</s>")
+
+
+def axis(pieces):
+    return Axis(pieces, pieces, tuple(range(len(pieces))))
+
+
+def attention(*heads, part="cross", pieces=PIECES):
+    """One layer of `heads`, each (T, S)."""
+    rows = axis(tuple(f"▁{number}" for number in range(heads[0].shape[0])))
+    return AttentionMaps(part, torch.stack(heads)[None], rows, axis(pieces))
+
+
+def found_sinks(column, floor, rows=6):
+    """A diagonal, of which each row pays `floor` to `column` first."""
+    return (1 - floor) * torch.eye(rows, 6) + floor * torch.eye(6)[[column] * rows]
+
+
+def test_a_diagonal_has_no_sinks():
+    assert find_sinks(attention(torch.eye(6))) == ()
+
+
+def test_sinks_are_named_with_their_head_and_share_and_the_largest_comes_first():
+    found = find_sinks(attention(found_sinks(5, 0.3), torch.eye(6), found_sinks(4, 0.6)))
+    assert [sink[:5] for sink in found] == [("cross", 0, 2, 4, "▁."), ("cross", 0, 0, 5, "</s>")]
+    # five rows pay the floor, the sixth all it has
+    assert [sink.share for sink in found] == pytest.approx([(5 * 0.6 + 1) / 6, (5 * 0.3 + 1) / 6])
+
+
+def test_a_word_that_two_rows_look_for_is_no_sink():
+    assert find_sinks(attention(torch.eye(6)[[0, 1, 2, 2, 3, 4]])) == ()
+
+
+def test_half_of_the_rows_must_pay():
+    some = torch.eye(6)[[4, 4, 4, 0, 1, 2]]
+    more = torch.eye(6)[[4, 4, 4, 4, 1, 2]]
+    assert find_sinks(attention(some)) == ()
+    assert [sink.column for sink in find_sinks(attention(more))] == [4]
+
+
+def test_few_rows_tell_nothing():
+    assert find_sinks(attention(found_sinks(5, 0.9, rows=MIN_ROWS - 1))) == ()
+    assert find_sinks(attention(found_sinks(5, 0.9, rows=MIN_ROWS))) != ()
+    assert find_sinks(attention(torch.zeros(0, 6))) == ()
+
+
+def test_rows_of_the_decoder_count_from_where_they_see():
+    # each row sees itself and what was before; all that see the third pay it a half
+    weights = torch.eye(8)
+    weights[3:] *= 0.5
+    weights[3:, 2] = 0.5
+    found = find_sinks(attention(weights, part="decoder", pieces=tuple("abcdefgh")))
+    assert [sink.column for sink in found] == [2]
+    assert found[0].share == pytest.approx((1 + 5 * 0.5) / 6)
+
+
+def test_what_is_parked_is_left_out_and_the_rest_stays():
+    kept = without_sinks(attention(found_sinks(4, 0.6), torch.eye(6)))
+    want = 0.4 * torch.eye(6)
+    torch.testing.assert_close(kept.layers[0], torch.stack([want, torch.eye(6)]))
+    assert kept.columns.pieces == PIECES
+
+
+def count_parked(attentions):
+    tally = SinkCounter()
+    for one in attentions:
+        tally.add(one)
+    return tally.found_sinks()
+
+
+def test_parked_attention_is_summed_up_over_sentences():
+    first = attention(torch.eye(6), found_sinks(4, 0.6))
+    second = attention(torch.eye(6), found_sinks(0, 0.3))
+    third = attention(torch.eye(6), torch.eye(6))
+    by_stop, merge_pieces = count_parked([first, second, third])
+    assert by_stop[:4] == ("cross", 0, 1, ".")
+    assert by_stop.share == pytest.approx((5 * 0.6 + 1) / 18)
+    assert by_stop.sentences == 1
+    assert merge_pieces == SinkSummary("cross", 0, 1, "words", pytest.approx((5 * 0.3 + 1) / 18), 1)
+    assert count_parked([]) == ()
+
+
+def test_specials_signs_and_spaces_are_told_apart_from_words():
+    pieces = ("<s>", "▁", "▁,", "▁l'", "4", "</s>")
+    found = count_parked(attention(found_sinks(n, 0.9), pieces=pieces) for n in range(6))
+    assert {one.piece: one.sentences for one in found} == {
+        "<s>": 1,
+        "▁": 1,
+        ",": 1,
+        "words": 2,
+        "</s>": 1,
+    }

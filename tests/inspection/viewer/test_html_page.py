@@ -1,0 +1,481 @@
+"""The viewer in a real browser, in a file that is opened from the disk with the network off."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from browser import violations, visit
+from looks import make_document
+from regard.decoding.search_options import search_settings
+from regard.inspection.viewer import html_page as page_module
+from regard.inspection.viewer.html_page import bundle, render_page, write_page
+from regard.pipelines.head_ablation import ablate_each_head
+from regard.pipelines.translator import load
+from regard.pipelines.viewer_document import viewer_document
+from views import PHONE, SHORT, head, opened, readout, word
+
+TWENTY = (
+    "the old captain looked over the quiet harbour and counted every light that trembled on the "
+    "black water before dawn"
+)
+LIMIT = 400 * 1024
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+
+
+def test_a_file_of_twenty_words_and_all_heads_is_small(tmp_path):
+    assert len(TWENTY.split()) == 20
+    document = make_document(TWENTY, TWENTY, layers=6, heads=8, cut=4, without=True)
+    write_page(tmp_path / "look.html", document)
+    assert (tmp_path / "look.html").stat().st_size < LIMIT
+
+
+def test_it_opens_offline_and_shows_both_sentences(short):
+    expect(short.locator(".columns .letters")).to_have_text(SHORT[0].split())
+    expect(short.locator(".rows .letters")).to_have_text(SHORT[1].split())
+    expect(short.locator(".thread.resting")).to_have_count(6)
+    expect(readout(short)).to_contain_text("the average of all layers and heads")
+    assert short.title() == " → ".join(SHORT)
+
+
+def test_pointing_at_a_word_shows_what_it_looked_at(short):
+    word(short, "rows", "sea").hover()
+    expect(readout(short)).to_have_text(re.compile(r"^“sea” looked at mer \d+\s%"))
+    expect(word(short, "columns", "mer").locator(".share")).to_have_text(re.compile(r"^\d+\s%$"))
+    expect(short.locator(".thread.resting")).to_have_count(0)
+    word(short, "columns", "soir").hover()
+    expect(readout(short)).to_have_text(re.compile("^“soir” was looked at by evening"))
+    short.locator(".heads-card h2").hover()
+    expect(short.locator(".thread.resting")).to_have_count(6)
+
+
+def test_a_click_keeps_a_word_lit(short):
+    word(short, "rows", "calm").click()
+    short.locator(".heads-card h2").hover()
+    expect(readout(short)).to_contain_text("“calm” looked at calme")
+    expect(word(short, "rows", "calm")).to_have_attribute("aria-pressed", "true")
+    short.keyboard.press("Escape")
+    expect(word(short, "rows", "calm")).to_have_attribute("aria-pressed", "false")
+    expect(readout(short)).to_contain_text("Each line joins two words that belong together")
+
+
+def test_every_word_is_reached_by_the_keyboard(short):
+    word(short, "columns", "la").focus()
+    short.keyboard.press("ArrowRight")
+    expect(word(short, "columns", "mer")).to_be_focused()
+    expect(readout(short)).to_contain_text("“mer” was looked at by sea")
+    short.keyboard.press("ArrowDown")
+    expect(short.locator(".rows .word:focus")).to_have_count(1)
+    short.keyboard.press("End")
+    expect(word(short, "rows", "evening")).to_be_focused()
+    short.keyboard.press("Home")
+    short.keyboard.press("Enter")
+    expect(word(short, "rows", "the")).to_have_attribute("aria-pressed", "true")
+    short.keyboard.press("Tab")
+    assert short.evaluate("document.activeElement.closest('.words') === null")
+
+
+def test_the_tab_key_stops_once_in_each_group(short):
+    group = (
+        "document.activeElement.closest('fieldset, .menu, .tick, .line, .heads-grid, svg, body')"
+    )
+    stops = []
+    while not stops or stops[-1] != "file":  # the body, once round
+        short.keyboard.press("Tab")
+        stops.append(short.evaluate(f"{group}.getAttribute('class')"))
+    assert stops == [
+        "switch quiet",
+        "switch",
+        "menu",
+        "menu",
+        "switch",
+        "switch",
+        "line columns",
+        "line rows",
+        "switch",
+        "heads-grid",
+        "tick",
+        "tree-drawing",
+        "file",
+    ]
+
+
+def test_layers_and_heads_are_chosen_by_menu_and_by_map(short):
+    short.get_by_label("Layer", exact=True).select_option("1")
+    expect(head(short, 1, "mean")).to_have_attribute("aria-current", "true")
+    head(short, 0, 2).click()
+    expect(short.get_by_label("Layer", exact=True)).to_have_value("0")
+    expect(short.get_by_label("Head", exact=True)).to_have_value("2")
+    head(short, 0, 2).click()
+    expect(short.get_by_label("Head", exact=True)).to_have_value("all")
+    expect(short.locator(".head[aria-current]")).to_have_count(0)
+
+
+def test_heads_are_reached_by_the_keyboard(short):
+    head(short, 0, "mean").focus()
+    short.keyboard.press("ArrowDown")
+    short.keyboard.press("ArrowRight")
+    expect(head(short, 1, 0)).to_be_focused()
+    short.keyboard.press("Enter")
+    expect(short.get_by_label("Layer", exact=True)).to_have_value("1")
+    expect(head(short, 1, 0)).to_be_focused()
+    short.keyboard.press("s")
+    expect(short.locator(".chip")).to_contain_text("layer 1, head 0: silenced")
+    expect(short.get_by_role("button", name="layer 1, head 0, silenced")).to_be_focused()
+
+
+def test_a_silenced_head_shows_the_translation_without_it(short):
+    head(short, 0, 1).click(modifiers=["Shift"])
+    expect(short.locator(".outcome ins")).to_have_text("not")
+    expect(short.locator(".outcome del")).to_have_count(0)
+    expect(head(short, 0, 1)).to_have_class(re.compile("silence"))
+    short.get_by_label("Silence", exact=True).check()
+    head(short, 1, 2).click()
+    expect(short.locator(".chip")).to_have_count(1)
+    expect(short.locator(".chip")).to_contain_text("layer 1, head 2: silenced")
+    short.get_by_role("button", name=re.compile("^Take back")).click()
+    expect(short.locator(".outcome")).to_be_hidden()
+    expect(short.locator(".head.silence")).to_have_count(0)
+
+
+def test_a_dot_marks_the_heads_that_the_translation_needs(chromium, tmp_path):
+    document = make_document(*SHORT, without=True)
+    for one in document["without"]:
+        if (one["part"], one["layer"], one["head"]) != ("cross", 1, 2):
+            one["text"] = SHORT[1]
+    with opened(chromium, tmp_path, document) as page:
+        expect(page.locator(".head.matters")).to_have_count(1)
+        expect(head(page, 1, 2)).to_have_attribute("title", re.compile("is another one without it"))
+        hint = page.locator(".heads-card .hint")
+        expect(hint).to_contain_text("A dot")
+        head(page, 1, 0).click(modifiers=["Shift"])
+        expect(page.locator(".outcome")).to_contain_text("the same")
+        page.get_by_label("Decoder", exact=True).check()
+        expect(hint).not_to_contain_text("A dot")
+
+
+def test_a_layer_is_silenced_with_all_its_heads(short):
+    head(short, 1, "mean").click(modifiers=["Shift"])
+    expect(short.locator(".head.silence")).to_have_count(4)
+    expect(short.locator(".outcome ins")).to_have_text("not")
+
+
+def test_what_a_file_cannot_answer_it_does_not_offer(short, chromium, tmp_path):
+    assert short.locator(".heads-card .switch span").all_text_contents() == [
+        "Look",
+        "Silence",
+    ]
+    word(short, "rows", "sea").click()
+    expect(short.get_by_role("button", name="Make it look elsewhere")).to_be_hidden()
+    with opened(chromium, tmp_path, make_document(*SHORT)) as page:
+        expect(page.locator(".heads-card .switch")).to_be_hidden()
+        head(page, 0, 1).click(modifiers=["Shift"])
+        expect(page.locator(".outcome")).to_be_hidden()
+
+
+def test_parts_and_pieces(short):
+    short.get_by_label("Decoder", exact=True).check()
+    expect(short.locator(".columns .letters")).to_have_text(SHORT[1].split())
+    short.get_by_label("Pieces", exact=True).check()
+    expect(short.locator(".columns .letters").first).to_have_text("<s>")
+    expect(short.locator(".rows .letters").last).to_have_text("</s>")
+    short.get_by_label("Encoder", exact=True).check()
+    expect(short.locator(".rows .letters")).to_have_text(
+        ["la", "mer", "est", "calm", "e", "ce", "soir", "</s>"]
+    )
+    expect(short.locator(".rows .joined")).to_have_count(1)
+
+
+def test_the_map_names_the_weight_that_is_pointed_at(short):
+    short.get_by_label("Map", exact=True).check()
+    cells = short.get_by_role("img", name=re.compile("^Map of cross attention"))
+    box = cells.bounding_box()
+    cells.hover(position={"x": box["width"] * 1.5 / 6, "y": box["height"] * 1.5 / 6})
+    expect(readout(short)).to_have_text(re.compile(r"^“sea” looked at “mer”: \d+\s%\.$"))
+    short.mouse.move(0, 0)
+    short.get_by_label("Map", exact=True).focus()
+    short.keyboard.press("Tab")
+    expect(cells).to_be_focused()
+    expect(readout(short)).to_contain_text("“the” looked at “la”")
+    short.keyboard.press("ArrowRight")
+    short.keyboard.press("ArrowDown")
+    expect(readout(short)).to_contain_text("“sea” looked at “mer”")
+    expect(short.locator(".words")).to_be_hidden()
+
+
+def test_a_sink_is_grey_and_says_so(chromium, tmp_path):
+    document = make_document(*SHORT, sink=7)
+    assert {sink["column"] for sink in document["sinks"] if sink["part"] == "cross"} == {7}
+    with opened(chromium, tmp_path, document) as page:
+        expect(page.locator(".columns .sink")).to_have_count(0)  # one head of three is too few
+        head(page, 0, 1).click()
+        sink = page.locator(".columns .sink")
+        expect(sink).to_have_text("</s>")
+        expect(sink).to_have_attribute("title", re.compile(r"rests here whatever the word"))
+        word(page, "rows", "sea").hover()
+        expect(page.locator(".thread.sink")).to_have_count(1)
+        expect(readout(page)).to_have_text(re.compile(r"resting on </s> \d+\s%"))
+
+
+def test_a_full_stop_that_is_a_sink_stands_apart_from_its_word(chromium, tmp_path):
+    document = make_document("il dort.", "he is asleep here.", cut=3, sink=2)
+    with opened(chromium, tmp_path, document) as page:
+        head(page, 0, 1).click()
+        expect(page.locator(".columns .letters")).to_have_text(["il", "dort.", "t."])
+        expect(page.locator(".columns .sink .letters")).to_have_text(["t."])
+
+
+def test_a_word_that_is_a_sink_is_named_once(chromium, tmp_path):
+    with opened(chromium, tmp_path, make_document(*SHORT, sink=2)) as page:
+        head(page, 0, 1).click()
+        expect(page.locator(".columns .letters")).to_have_text(SHORT[0].split())
+        expect(page.locator(".columns .sink .letters")).to_have_text(["est"])
+
+
+CONTRASTS = """() => {
+  const channels = (colour) => {
+    const numbers = colour.match(/[\\d.]+/g).map(Number);
+    const scale = colour.startsWith("color(") ? 1 : 255;
+    return [...numbers.slice(0, 3).map((one) => one / scale), numbers[3] ?? 1];
+  };
+  const light = (colour) => {
+    const linear = (one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4);
+    const [red, green, blue] = channels(colour).map(linear);
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const ground = (element) => {
+    const { backgroundColor } = getComputedStyle(element);
+    return channels(backgroundColor)[3] > 0 ? backgroundColor : ground(element.parentElement);
+  };
+  const speaks = (element) =>
+    [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+  const seen = [...document.querySelectorAll("main *, header *, footer *")].filter(
+    (element) => speaks(element) && element.checkVisibility() && !element.closest("svg, .unseen"),
+  );
+  return seen.map((element) => {
+    const { color, fontSize } = getComputedStyle(element);
+    const behind = element.matches(".share") ? element.closest(".line") : element; // above its word
+    const [low, high] = [light(color), light(ground(behind))].sort((a, b) => a - b);
+    return [element.textContent, (high + 0.05) / (low + 0.05), parseFloat(fontSize)];
+  });
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_letters_stand_out_from_what_is_behind_them(chromium, tmp_path, scheme):
+    """WCAG 2.2, 1.4.3: a contrast of 4.5, or of 3 for letters of 24 pixels and more."""
+    document = make_document(*SHORT, sink=7, others=["a sea"], without=True)
+    options = {"color_scheme": scheme, "reduced_motion": "reduce", "viewport": PHONE}
+    with opened(chromium, tmp_path, document, **options) as page:  # letters are small on a phone
+        head(page, 0, 1).click(modifiers=["Shift"])
+        checked = 0
+        for number in (0, 1, 2, "mean"):
+            head(page, 0, number).click()
+            for spoken in SHORT[1].split():
+                word(page, "rows", spoken).hover()
+                for text, contrast, size in page.evaluate(CONTRASTS):
+                    checked += 1
+                    assert contrast >= (3 if size >= 24 else 4.5), (text, contrast, size)
+        assert checked > 1000
+
+
+def test_other_translations_differ_where_they_are_marked(short):
+    rows = short.locator(".candidates li")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(1).locator("ins")).to_have_text(["a"])
+    expect(rows.nth(1).locator("del")).to_have_text(["the", "this", "evening"])
+    expect(rows.nth(1).locator(".score")).to_have_text("-1.50")
+
+
+def test_a_chosen_head_is_seen_without_pointing(short):
+    threads = "[...document.querySelectorAll('.thread')].map((one) => one.outerHTML)"
+    seen = [short.evaluate(threads)]
+    for layer, number, told in (
+        (0, "mean", "Layer 0, the average of its heads:"),
+        (0, 0, "Layer 0, head 0:"),
+        (1, 0, "Layer 1, head 0:"),
+    ):
+        head(short, layer, number).click()
+        expect(readout(short)).to_contain_text(f"{told} the thicker a line")
+        seen.append(short.evaluate(threads))
+    assert len({str(one) for one in seen}) == 4
+    head(short, 1, 0).click()
+    assert short.evaluate(threads) == seen[0]
+
+
+def test_on_a_phone_nothing_covers_the_words(chromium, tmp_path):
+    document = make_document(" ".join([TWENTY] * 2), " ".join([TWENTY] * 2))
+    covered = """() => [...document.querySelectorAll(".word")].filter((word) => {
+      const { x, y, width, height } = word.getBoundingClientRect();
+      const [left, top] = [x + width / 2, y + height / 2];
+      const inView = top > 0 && top < innerHeight;
+      return inView && !word.contains(document.elementFromPoint(left, top));
+    }).length"""
+    with opened(chromium, tmp_path, document, viewport=PHONE, has_touch=True) as page:
+        page.locator(".rows .word").nth(3).tap()
+        assert page.evaluate("document.documentElement.scrollHeight > 2 * innerHeight")
+        assert page.evaluate(covered) == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"color_scheme": "light"}, {"color_scheme": "dark", "viewport": PHONE}],
+    ids=["light desk", "dark phone"],
+)
+def test_axe_finds_nothing(chromium, tmp_path, options):
+    write_page(tmp_path / "look.html", make_document(*SHORT, others=["a sea"], without=True))
+    with visit(chromium, allow="file:", bypass_csp=True, **options) as seen:
+        seen.page.goto((tmp_path / "look.html").as_uri())
+        head(seen.page, 0, 1).click(modifiers=["Shift"])
+        word(seen.page, "rows", "sea").click()
+        assert violations(seen.page) == []
+
+
+def test_light_and_dark_follow_the_system_until_one_is_chosen(chromium, tmp_path):
+    paper = "getComputedStyle(document.body).backgroundColor"
+    painted = "document.querySelector('.head canvas').toDataURL()"
+    with opened(chromium, tmp_path, make_document(*SHORT), color_scheme="dark") as page:
+        assert page.evaluate(paper) == "rgb(18, 20, 24)"
+        before = page.evaluate(painted)
+        page.get_by_label("Light", exact=True).check()
+        assert page.evaluate(paper) == "rgb(250, 249, 246)"
+        page.wait_for_function(f"before => {painted} !== before", arg=before)
+
+
+def test_arabic_runs_from_right_to_left(chromium, tmp_path):
+    document = make_document("the library opens at nine", "تفتح المكتبة في الساعة التاسعة")
+    with opened(chromium, tmp_path, document) as page:
+        first, second = (page.locator(".rows .word").nth(n) for n in (0, 1))
+        assert first.bounding_box()["x"] > second.bounding_box()["x"]
+        first.focus()
+        page.keyboard.press("ArrowLeft")
+        expect(second).to_be_focused()
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        SHORT,
+        (" ".join([TWENTY] * 5), " ".join([TWENTY] * 5)),
+        ("多瑙河轮船公司冬季不运营。", "Die Donaudampfschifffahrtsgesellschaft " + "x" * 60),
+    ],
+)
+def test_nothing_is_wider_than_a_phone(chromium, tmp_path, source, target):
+    document = make_document(source, target, others=[target])
+    with opened(chromium, tmp_path, document, viewport=PHONE, has_touch=True) as page:
+        expect(page.locator(".words")).to_have_attribute("data-layout", "columns")
+        page.locator(".rows .word").first.tap()
+        expect(readout(page)).to_contain_text("looked at")
+        page.get_by_label("Map", exact=True).check()
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
+
+
+def test_all_that_can_be_pressed_has_a_name(short):
+    pressed = r"- (button|radio|combobox|checkbox|treeitem|group|tree|img)\b(.*)"
+    for picture, role in (("Lines", "group"), ("Map", "img")):
+        short.get_by_label(picture, exact=True).check()
+        found = re.findall(pressed, short.locator("body").aria_snapshot())
+        assert [kind for kind, name in found if not name.startswith(' "')] == []
+        assert role in {kind for kind, _ in found}
+    expect(readout(short)).to_have_attribute("role", "status")
+
+
+def test_words_cannot_become_a_page(chromium, tmp_path):
+    evil = "</script><img/src=x/onerror=alert(1)> <!--<script> $style &amp;"
+    with opened(chromium, tmp_path, make_document(evil, evil, cut=99)) as page:
+        expect(page.locator(".rows .letters")).to_have_text(evil.split())
+        expect(page.locator("img")).to_have_count(0)
+
+
+def test_the_policy_lets_no_other_script_in(chromium, tmp_path):
+    path = tmp_path / "look.html"
+    write_page(path, make_document(*SHORT))
+    with visit(chromium, allow=path.as_uri()) as seen:
+        seen.page.goto(path.as_uri())
+        seen.page.evaluate(
+            "() => { const script = document.createElement('script');"
+            "script.textContent = 'window.intruder = 1'; document.body.append(script); }"
+        )
+        assert seen.page.evaluate("window.intruder") is None
+        assert any("Content Security Policy" in error for error in seen.errors)
+
+
+def test_a_model_that_does_not_attend_still_has_its_search(chromium, tmp_path):
+    document = {**make_document(*SHORT), "parts": {}, "alignment": None, "sinks": []}
+    with opened(chromium, tmp_path, document) as page:
+        expect(readout(page)).to_have_text(re.compile("^This model does not attend"))
+        expect(page.get_by_role("tree")).to_be_visible()
+        expect(page.locator(".heads-card")).to_be_hidden()
+
+
+def test_notes_are_shown(chromium, tmp_path, short):
+    expect(short.get_by_role("list", name="Notes")).to_be_hidden()
+    document = make_document(*SHORT) | {"notes": ["1 of 7 tokens is unknown", "<b>"]}
+    with opened(chromium, tmp_path, document) as page:
+        expect(page.get_by_role("list", name="Notes").get_by_role("listitem")).to_have_text(
+            document["notes"]
+        )
+
+
+def test_a_blank_answer_draws_its_end(chromium, tmp_path):
+    with opened(chromium, tmp_path, make_document("oui", "")) as page:
+        expect(page.locator(".rows .letters")).to_have_text(["</s>"])
+
+
+def test_the_document_in_the_page_is_the_document(tmp_path):
+    document = make_document("1 < 2 & 3", "$look </script>")
+    [held] = re.findall(r'id="look">(.*?)</script>', render_page(document), re.S)
+    assert json.loads(held) == json.loads(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        ('import { a } from "./b.js";\n', r"modules import each other: a\.js -> b\.js -> a\.js"),
+        ('import a from "./c.js";\n', r"a\.js: cannot be written into a page: import a from"),
+        ("export default 1;\n", r"a\.js: cannot be written into a page: export default 1"),
+        ('const c = await import("./c.js");\n', r"a\.js: cannot be written into a page: const c"),
+    ],
+)
+def test_a_module_that_cannot_be_written_into_a_page(tmp_path, monkeypatch, module, message):
+    monkeypatch.setattr(page_module, "ASSETS", tmp_path)
+    (tmp_path / "a.js").write_text(module, encoding="utf-8")
+    (tmp_path / "b.js").write_text('import { b } from "./a.js";\n', encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        bundle("a.js")
+
+
+def test_a_module_is_written_once_and_behind_what_it_imports(tmp_path, monkeypatch):
+    monkeypatch.setattr(page_module, "ASSETS", tmp_path)
+    (tmp_path / "a.js").write_text(
+        'import { b } from "./b.js";\nimport { c } from "./c.js";\nexport const a = b + c;\n',
+        encoding="utf-8",
+    )
+    (tmp_path / "b.js").write_text(
+        'import { c } from "./c.js";\nexport const b = c;\n', encoding="utf-8"
+    )
+    (tmp_path / "c.js").write_text("export const c = 1;\n", encoding="utf-8")
+    assert re.findall(r"const (module_\w+) =", bundle("a.js")) == [
+        "module_c",
+        "module_b",
+        "module_a",
+    ]
+
+
+@pytest.mark.skipif(
+    "REGARD_SCREENSHOTS" not in os.environ, reason="asked for by REGARD_SCREENSHOTS"
+)
+def test_the_picture_of_the_docs(chromium, tmp_path):
+    translator = load(os.environ["REGARD_SCREENSHOTS"], device="cpu")
+    settings = search_settings(translator.settings, beam=3, n_best=3)
+    french = "Jane ne visite jamais la vieille cathédrale en septembre."
+    answer = translator.look(french, settings, tree=True)
+    without = list(ablate_each_head(translator, answer, settings))
+    document = viewer_document(answer, model="travel", without=without)
+    desk = {"width": 1180, "height": 800}
+    with opened(chromium, tmp_path, document, viewport=desk) as page:
+        word(page, "rows", "the").hover()
+        page.screenshot(path=IMAGES / "viewer.png", full_page=True)

@@ -1,0 +1,160 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from decoding.tables import HistoryTable
+from regard.decoding.constraints.rules import Rules
+from regard.decoding.search import step
+from regard.decoding.search.beam import BeamSelector
+from regard.decoding.search.config import search
+from regard.decoding.search.hypotheses import Candidates, Hypotheses
+from regard.decoding.search.n_best import NBest
+from regard.decoding.search.penalties import Penalties
+from regard.decoding.search.sampling import SamplingSelector
+from regard.decoding.search.step import SearchConfig, SearchState
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
+from regard.kernels import beam_update
+from regard.kernels.beam_update import Tiles, use_beam_update
+from regard.text.special_tokens import BOS, EOS
+
+B, NONE = 16, float("-inf")
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    monkeypatch.setattr(beam_update, "tiles", Tiles(places=4))
+
+
+def given(where, cells, length, stop, *, size=3, n_best=2, sampling=False, is_done=True):
+    """A stand in the middle of a search, ways to go on, and the plan."""
+    generator = torch.Generator().manual_seed(cells * length + size)
+
+    def random(*shape):
+        return -5 * torch.rand(shape, generator=generator)
+
+    def draw(high, *shape):
+        return torch.randint(high, shape, generator=generator)
+
+    lengths = torch.full((B,), 6, device=where)
+    rules = Rules(RuleSettings(), lengths)
+    penalties = Penalties(BeamSettings(length_penalty=0.7), lengths, rules.limits)
+    sampler = SamplingSelector(SamplingSettings(), size, range(B), 20, where)
+    config = SearchConfig(
+        sampler if sampling else BeamSelector(size), rules, penalties, n_best, stop
+    )
+    hypotheses = Hypotheses(
+        torch.randperm(B, generator=generator).to(where),
+        torch.cat([torch.full((B, cells, 1), BOS), 4 + draw(5, B, cells, length)], -1).to(where),
+        random(B, cells).to(where),
+    )
+    count = cells if sampling or size == 1 else 2 * size
+    totals = random(B, count)
+    totals[::7] = NONE  # nothing is possible
+    totals = totals.sort(dim=1, descending=True).values
+    tokens = torch.where(draw(3, B, count) == 0, EOS, 4 + draw(5, B, count))
+    parents = None if sampling or size == 1 else draw(cells, B, count).to(where)
+    candidates = Candidates(totals.to(where), tokens.to(where), parents)
+    scores = random(B, config.places)
+    scores[draw(2, B, config.places) == 0] = NONE
+    scores[::5] = NONE
+    order = scores.sort(dim=1, descending=True).values
+    texts = 4 + draw(5, B, config.places, max(1, length - 2))
+    known = NBest(order, random(B, config.places), texts, draw(2, B, config.places) == 0)
+    done = (draw(3, B) == 0).to(where) if is_done else None
+    search_state = SearchState(None, None, hypotheses, NBest(*(x.to(where) for x in known)), done)
+    return candidates, search_state, config
+
+
+def assert_same(found, wanted):
+    assert torch.equal(found.hypotheses.tokens, wanted.hypotheses.tokens)
+    assert torch.equal(found.hypotheses.log_probs, wanted.hypotheses.log_probs)
+    assert torch.equal(found.hypotheses.rows, wanted.hypotheses.rows)
+    assert torch.equal(found.done, wanted.done)
+    assert (found.parents is None) == (wanted.parents is None)
+    if found.parents is not None:
+        assert torch.equal(found.parents, wanted.parents)
+    for mine, theirs in zip(found.finished, wanted.finished, strict=True):
+        assert torch.equal(mine, theirs)
+
+
+@pytest.fixture
+def far(monkeypatch):
+    """As on a GPU, nobody asks whether anything has ended."""
+    monkeypatch.setattr(step, "is_on_cpu", lambda x: False)
+
+
+@pytest.mark.parametrize("stop", ["safe", "size", "limit"])
+@pytest.mark.parametrize(
+    ("cells", "length", "how"),
+    [
+        (3, 7, {}),
+        (1, 0, {"n_best": 1}),
+        (5, 4, {"size": 5, "n_best": 5, "over": False}),
+        (1, 5, {"size": 1, "n_best": 1}),
+        (3, 9, {"sampling": True, "n_best": 3}),
+    ],
+)
+def test_the_kernel_leads_to_the_same(cells, length, how, stop, where, far):
+    candidates, search_state, config = given(where, cells, length, stop, **how)
+    wanted = step._update_beam(candidates, search_state.hypotheses, search_state, config)
+    assert 0 < wanted.done.sum() < B
+    with torch.no_grad():
+        assert use_beam_update(candidates.log_probs, config.places)
+    assert_same(
+        step._update_beam_fused(candidates, search_state.hypotheses, search_state, config), wanted
+    )
+
+
+def test_the_device_may_know_the_length_alone(where, far):
+    candidates, search_state, config = given(where, 3, 7, "safe")
+    wanted = step._update_beam(candidates, search_state.hypotheses, search_state, config)
+    step_counter = torch.tensor(2, device=where)
+    counted = replace(config, penalties=config.penalties.to_static(-2, 9, step_counter))
+    assert_same(
+        step._update_beam_fused(candidates, search_state.hypotheses, search_state, counted), wanted
+    )
+    assert_same(
+        step._update_beam(candidates, search_state.hypotheses, search_state, counted), wanted
+    )
+
+
+def test_what_is_not_a_number_is_neither_lost_nor_done(where, far):
+    candidates, search_state, config = given(where, 3, 4, "safe", is_done=False)
+    candidates.log_probs[0] = float("nan")
+    candidates.tokens[0] = 5
+    candidates.tokens[0, 1] = EOS
+    found = step._update_beam_fused(candidates, search_state.hypotheses, search_state, config)
+    assert found.hypotheses.log_probs[0].isnan().all()
+    assert found.finished.scores[0].isnan().tolist() == [True, False]
+    assert not found.done[0]
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_search_finds_the_same_with_kernels_and_without(size, where, monkeypatch):
+    table = HistoryTable(6, 5, 4, sharp=2.0)
+    table.table = table.table.float().to(where)
+    lengths = torch.tensor([1, 2, 3, 4, 5, 6], device=where)
+    settings = DecodingSettings(beam=BeamSettings(size=size), rules=RuleSettings(max_length=7))
+
+    def found():
+        start = table.start()
+        start = type(start)(start.sentences.to(where), start.codes.to(where))
+        return [
+            [(one.tokens, one.finished, round(one.score, 4)) for one in best]
+            for best in search(table, start, lengths, settings)
+        ]
+
+    fast = found()
+    for module in ("topk_logits", "beam_update"):
+        monkeypatch.setattr(f"regard.kernels.{module}.disabled", {module})
+    assert found() == fast
+
+
+def test_what_it_is_not_for(where):
+    candidates = torch.zeros(2, 6, device=where)
+    assert not use_beam_update(candidates, 3)  # slopes are wanted
+    with torch.no_grad():
+        assert use_beam_update(candidates, 3)
+        assert not use_beam_update(candidates.double(), 3)
+        assert not use_beam_update(candidates, 300)

@@ -1,0 +1,111 @@
+import pytest
+import torch
+
+from regard.kernels import fused_add_norm
+from regard.kernels.fused_add_norm import (
+    LayerNormParams,
+    Tiles,
+    add_norm,
+    add_norm_with_sum,
+    plain_add_norm_with_sum,
+    use_add_norm,
+)
+from regard.layers.residual import Residual
+
+N, D = 11, 24
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    monkeypatch.setattr(fused_add_norm, "tiles", Tiles(cells=64, warps=4, programs=3))
+
+
+def given(where, *, stream=torch.float32, made=torch.float32):
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(N, D), (N, D), (D,), (D,), (D,)]
+    types = [stream, made, torch.float32, torch.float32, torch.float32]
+    return [
+        torch.randn(shape, generator=generator).to(where, dtype).requires_grad_()
+        for shape, dtype in zip(shapes, types, strict=True)
+    ]
+
+
+def grads(outputs, inputs):
+    generator = torch.Generator().manual_seed(1)
+    ways = [torch.randn(N, D, generator=generator).to(x) for x in outputs]
+    return torch.autograd.grad(outputs, inputs, ways)
+
+
+def test_searches_of_many_sentences_use_it(where, monkeypatch):
+    residual = Residual(D, "post", 0.3).to(where).eval()
+    x, y = torch.randn(2, 2, 3, D, device=where)
+    wanted = residual.leave(x, y).detach()
+    with torch.no_grad():
+        assert not use_add_norm(y, training=False)
+        monkeypatch.setattr(fused_add_norm, "MIN_INFERENCE_ROWS", 6)
+        assert use_add_norm(y, training=False)
+        assert not use_add_norm(y[:1], training=False)
+        assert not use_add_norm(y.double(), training=False)
+        torch.testing.assert_close(residual.leave(x, y), wanted)
+    assert not use_add_norm(y, training=False)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("kind", ["post", "pre"])
+def test_the_kernel_is_the_formula(kind, biased, dropout, where, seed):
+    x, y, weight, shift, bias = given(where)
+    how = {"bias": bias if biased else None, "dropout": dropout}
+    wanted = plain_add_norm_with_sum(x, y, LayerNormParams(weight, shift), **how, seed=seed)
+    if kind == "pre":
+        found = add_norm_with_sum(x, y, LayerNormParams(weight, shift), **how)
+    else:
+        wanted, found = wanted[1:], (add_norm(x, y, LayerNormParams(weight, shift), **how),)
+    torch.testing.assert_close(found, wanted)
+    inputs = [x, y, weight, shift] + [bias] * biased
+    torch.testing.assert_close(grads(found, inputs), grads(wanted, inputs), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("stream", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["post", "pre"])
+def test_half_precision_is_near_the_formula(kind, stream, where, seed):
+    inputs = given(where, stream=stream, made=torch.bfloat16)
+    x, y, weight, shift, bias = inputs
+    precise = [z.detach().double().requires_grad_() for z in inputs]
+    how = {"dropout": 0.2}
+    found = add_norm_with_sum(x, y, LayerNormParams(weight, shift), bias=bias, **how)
+    px, py, pw, ps, pb = precise
+    wanted = plain_add_norm_with_sum(px, py, LayerNormParams(pw, ps), bias=pb, **how, seed=seed)
+    assert found[0].dtype == stream
+    assert found[1].dtype == torch.bfloat16
+    if kind == "post":
+        found = (add_norm(x, y, LayerNormParams(weight, shift), bias=bias, **how),)
+        wanted = wanted[1:]
+    pairs = zip((*found, *grads(found, inputs)), (*wanted, *grads(wanted, precise)), strict=True)
+    for one, other in pairs:
+        assert (one.double() - other).norm() < 0.01 * other.norm()
+
+
+def test_a_norm_that_leads_nowhere_leaves_the_way_past(where, seed):
+    x, y, weight, shift, _ = given(where)
+    added, _ = add_norm_with_sum(x, y, LayerNormParams(weight, shift))
+    to_x, to_y = grads((added,), (x, y))
+    torch.testing.assert_close(to_x, to_y)
+    assert to_x.norm() > 0
+    _, normed = add_norm_with_sum(x, y, LayerNormParams(weight, shift))
+    wanted = grads((add_norm(x, y, LayerNormParams(weight, shift)),), (x,))
+    torch.testing.assert_close(grads((normed,), (x,)), wanted)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_torch_knows_the_operator(keep, where, seed):
+    x, y, weight, shift, bias = given(where)
+    checks = ("test_schema", "test_autograd_registration", "test_faketensor")
+    inputs = x, y, bias, weight, shift, 1e-5, seed, 0.1, keep
+    torch.library.opcheck(fused_add_norm._forward, inputs, test_utils=checks)
+
+
+def test_rows_too_wide_are_refused(where):
+    x = torch.zeros(1, fused_add_norm.MAX_WIDTH + 1, device=where)
+    with pytest.raises(ValueError, match="at most 8192 numbers can be normed here, got 8193"):
+        add_norm(x, x, LayerNormParams(x[0], x[0]))

@@ -1,0 +1,98 @@
+from dataclasses import replace
+
+import pytest
+
+from regard.decoding.constraints.length_limits import DEFAULT_LIMITS, TruncationReport
+from regard.recipes.dry_run import DryRun, PerSide, RunSeconds
+from regard.recipes.dry_run_findings import diagnose_dry_run
+from regard.recipes.recipe_files import make_recipe
+
+GB = 10**9
+
+
+def recipe(*overrides):
+    return make_recipe({"name": "mine", "corpus": {"name": "copy"}}, overrides, where="test")
+
+
+GOOD = DryRun(
+    recipe=recipe(),
+    choices=(),
+    cut=TruncationReport(20_000, 0, 0, DEFAULT_LIMITS),
+    device="cpu, 2 threads",
+    load=1.0,
+    pairs=20_000,
+    all_pairs=50_000,
+    vocabulary=(8000, 8000),
+    tokens_per_word=PerSide(1.2, 1.3),
+    unknown=PerSide(0.0, 0.0),
+    too_long=0.0,
+    parameters=10_000_000,
+    batch_tokens=4096,
+    step_seconds=0.1,
+    tokens_per_second=40_000,
+    epochs=10.0,
+    memory=1 * GB,
+    memory_available=16 * GB,
+    checkpoint=GB // 10,
+    disk=1 * GB,
+    disk_free=100 * GB,
+    times=RunSeconds(10.0, 1000.0, 50.0),
+)
+GPU = replace(GOOD, device="NVIDIA H200")
+
+
+def level_of(findings, part):
+    [one] = [finding for finding in findings if part in finding.text]
+    return one.level
+
+
+def test_a_good_trial_says_so():
+    findings = diagnose_dry_run(GOOD, recipe())
+    assert [finding.level for finding in findings] == ["ok", "ok", "ok"]
+    assert level_of(findings, "1.0 GB of 16.0 GB of memory on cpu, 2 threads") == "ok"
+    assert level_of(findings, "1.0 GB of the 100.0 GB of disk") == "ok"
+    assert level_of(findings, "Training takes about 18 minutes") == "ok"
+
+
+@pytest.mark.parametrize(
+    ("changed", "overrides", "text", "level"),
+    [
+        ({"memory": 15 * GB}, (), "which is tight: lower training.batch_tokens", "warning"),
+        ({"disk": 90 * GB}, (), "90.0 GB of the 100.0 GB of disk", "warning"),
+        ({"disk": 200 * GB}, (), "200.0 GB of disk, and 100.0 GB are free. Make", "problem"),
+        ({"times": RunSeconds(0, 3e5, 0)}, (), "about 3.5 days. Fewer training.steps", "warning"),
+        ({"times": RunSeconds(0, 60, 40)}, (), "Validations take 40% of that", "note"),
+        ({"epochs": 0.3}, (), "steps see 30% of the corpus", "note"),
+        ({"epochs": 500.0}, (), "steps see each pair 500 times", "note"),
+        ({"load": 1e6}, (), "This machine is busy", "note"),
+        ({}, ("training.compile=true",), "without training.compile", "note"),
+        ({}, ("refinement.steps=70",), "The 70 steps of refinement come on top", "note"),
+        ({}, ("training.validation.patience=3",), "if it does not stop early,", "ok"),
+        ({"too_long": 0.02}, (), "2.0% of the pairs have more than 256 tokens", "note"),
+        ({"too_long": 0.2}, (), "20.0% of the pairs have more than 256 tokens", "warning"),
+        ({"unknown": PerSide(0.02, 0)}, (), "2.0% of the held-out source tokens", "note"),
+        ({"unknown": PerSide(0, 0.2)}, (), "20.0% of the held-out target tokens", "warning"),
+        ({"vocabulary": (5000, 5000)}, (), "a vocabulary of 5,000, not 8,000", "note"),
+    ],
+)
+def test_what_is_worth_telling(changed, overrides, text, level):
+    assert level_of(diagnose_dry_run(replace(GOOD, **changed), recipe(*overrides)), text) == level
+
+
+def test_a_whole_corpus_gives_the_vocabulary_that_it_gives():
+    found = replace(GOOD, vocabulary=(50, 50), all_pairs=20_000)
+    assert not any("vocabulary" in one.text for one in diagnose_dry_run(found, recipe()))
+
+
+def test_a_batch_that_does_not_fit():
+    found = replace(GPU, batch_tokens=1024)
+    findings = diagnose_dry_run(found, recipe("training.accumulate=2"))
+    text = "--set training.batch_tokens=1024 --set training.accumulate=8 comes to the same"
+    assert level_of(findings, text) == "problem"
+
+
+def test_room_for_a_larger_batch_on_a_gpu():
+    # 0.16 GB of state leave 0.84 GB for 4,096 tokens, and 12.64 GB for 61,000
+    assert level_of(diagnose_dry_run(GPU, recipe()), "training.batch_tokens=32,768") == "note"
+    busy = replace(GPU, memory=10 * GB)
+    assert not any("There is room" in one.text for one in diagnose_dry_run(busy, recipe()))

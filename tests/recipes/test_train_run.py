@@ -1,0 +1,334 @@
+import json
+import math
+import shutil
+import sys
+import time
+from contextlib import closing
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from regard.batching.prefetch_worker import iterate_in_workers
+from regard.batching.sampler import StreamPosition, sample_batches, sample_segmentations
+from regard.corpora.corpus import Pair
+from regard.decoding.settings import RuleSettings
+from regard.errors import CorpusError, RunError, SettingsError, TrainingError
+from regard.recipes import train_run
+from regard.recipes.recipe_files import make_recipe
+from regard.recipes.run_folder import RunFolder, load_run, new_model
+from regard.recipes.train_run import build_validation, greedy_search, prepare, train
+from regard.text.build import TextSettings
+from regard.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from tiny import MODELS, RAW, Quiet, tiny_recipe
+
+CPU = torch.device("cpu")
+
+
+def trained(path, *overrides, stop=lambda: False, reporter=None, family="transformer"):
+    return train(
+        tiny_recipe(*overrides, family=family),
+        RunFolder(path),
+        device=CPU,
+        reporter=reporter or Quiet(),
+        stop_requested=stop,
+    )
+
+
+def test_a_run_is_all_in_its_folder(tiny_run):
+    found = {str(file.relative_to(tiny_run)) for file in tiny_run.rglob("*") if file.is_file()}
+    assert {
+        "recipe.yaml",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer.model",
+        "metrics.jsonl",
+        "card.md",
+        "scores.json",
+        "data/prepared.json",
+        "data/train.arrow",
+        "data/test.source.txt",
+        "weights/best.safetensors",
+        "weights/last.safetensors",
+        "weights/average.safetensors",
+    } <= found
+    assert not [name for name in found if name.endswith((".part", ".pt", ".pkl"))]
+
+
+def test_training_learns_and_is_measured(tiny_run):
+    lines = [json.loads(line) for line in (tiny_run / "metrics.jsonl").read_text().splitlines()]
+    steps = {kind: [line for line in lines if line["kind"] == kind] for kind in ("train", "valid")}
+    assert [line["step"] for line in steps["valid"]] == [15, 30, 45, 60]
+    assert steps["valid"][-1]["loss"] < steps["valid"][0]["loss"] - 0.2
+    for line in steps["valid"]:
+        assert line["perplexity"] == pytest.approx(math.exp(line["loss"]))
+        assert {"bleu", "chrf", "exact"} < line.keys()
+
+
+def test_a_reporter_is_told_of_everything(tmp_path):
+    reporter = Quiet()
+    steps = ("training.steps=4", "training.validation.every=2", "training.log_every=1")
+    progress = trained(tmp_path, *steps, reporter=reporter)
+    assert progress.step == 4
+    *notes, last = reporter.notes
+    assert notes == [
+        "reading and cleaning travel",
+        "learning the vocabulary",
+        "tokenising 300 pairs of train",
+        "tokenising 30 pairs of valid",
+        "the warm-up of 10 steps is longer than the 4 steps of training: the learning rate never "
+        "reaches its peak; lower training.schedule.warmup, to a tenth of the steps or so",
+    ]
+    assert "averaged" in last
+    assert reporter.steps == [1, 2, 3, 4]
+    assert reporter.validated_at == [2, 4]
+    assert len(reporter.prepared_with.train) == 300
+
+
+def test_stopped_and_resumed_equals_unbroken(tiny_run, tmp_path):
+    steps = iter(range(1, 1000))
+    progress = trained(tmp_path, stop=lambda: next(steps) >= 37)
+    assert progress.step == 37
+    reporter = Quiet()
+    assert trained(tmp_path, reporter=reporter).step == 60
+    assert len(reporter.notes) == 1  # nothing was prepared anew
+    assert "averaged" in reporter.notes[0]
+    for file in ("model.safetensors", "weights/last.safetensors"):
+        assert (tmp_path / file).read_bytes() == (tiny_run / file).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("override", "group"),
+    [
+        ("corpus.generated.train=299", "corpus"),
+        ("text.source.size=601", "text"),
+        ("model.width=64", "model"),
+    ],
+)
+def test_what_a_run_is_cannot_change(tiny_run, tmp_path, override, group):
+    path = shutil.copytree(tiny_run, tmp_path / "run")
+    with pytest.raises(
+        SettingsError,
+        match=f"run: its run was begun with another {group}, which cannot change any more; train "
+        "a new run in another folder with --out",
+    ):
+        trained(path, override)
+    saved = RunFolder(path).load_recipe()
+    assert saved == tiny_recipe("evaluation.tokenize=13a").with_choices_of(saved)  # nothing has
+
+
+def test_how_a_run_learns_may_change(tiny_run, tmp_path):
+    path = shutil.copytree(tiny_run, tmp_path / "run")
+    assert trained(path, "training.steps=63", "decoding.beam.size=3").step == 63
+    assert RunFolder(path).load_recipe().training.steps == 63
+
+
+def test_a_run_keeps_the_tokenizer_of_its_scores(tiny_run, tmp_path):
+    path = shutil.copytree(tiny_run, tmp_path / "run")
+    with pytest.raises(SettingsError, match=r"chosen by scores under evaluation.tokenize 13a, to"):
+        trained(path, "evaluation.tokenize=char")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "saved", "found"),
+    [
+        ("auto", None, "char"),
+        ("auto", "auto", "char"),
+        ("auto", "zh", "zh"),
+        ("intl", None, "intl"),
+    ],
+)
+def test_the_tokenizer_is_chosen_once_by_the_target_language(wanted, saved, found):
+    thai = SimpleNamespace(languages=("en", "th"), read=lambda split: [Pair("a", "ก")])
+    before = tiny_recipe(f"evaluation.tokenize={saved}") if saved else None
+    notes = []
+    recipe = train_run._with_bleu_tokenizer(
+        tiny_recipe(f"evaluation.tokenize={wanted}"),
+        before,
+        thai,
+        SimpleNamespace(noted=notes.append),
+    )
+    assert recipe.evaluation.tokenize == found
+    said = "BLEU, GLEU and TER are counted with tok:char, chosen by the target language th"
+    assert notes == [said] * (found == "char")
+
+
+def test_what_was_chosen_is_kept_when_a_run_goes_on(tiny_run, tmp_path, monkeypatch):
+    path = shutil.copytree(tiny_run, tmp_path / "run")
+    saved = RunFolder(path).load_recipe()
+    assert not saved.auto
+    assert saved.decoding.rules.limit(3) == 26
+    monkeypatch.setattr("regard.recipes.train_run.resolve", lambda *_: pytest.fail("chosen anew"))
+    monkeypatch.setattr("regard.recipes.train_run.read_facts", lambda _: pytest.fail("read anew"))
+    trained(path, "training.steps=61", "training.batch_tokens=auto", "model.width=auto")
+    chosen = RunFolder(path).load_recipe()
+    assert chosen == saved.with_values({"training.steps": 61})
+
+
+def test_what_says_auto_is_chosen_before_anything_is_trained(tmp_path):
+    places = (
+        "text.source.size",
+        "model.width",
+        "training.batch_tokens",
+        "training.schedule.warmup",
+    )
+    progress = trained(tmp_path, "training.steps=1", *(f"{place}=auto" for place in places))
+    assert progress.step == 1
+    recipe = RunFolder(tmp_path).load_recipe()
+    assert not recipe.auto
+    assert (recipe.model.width, recipe.training.batch_tokens) == (128, 1024)
+    assert load_run(tmp_path, device=CPU).recipe == recipe
+
+
+def test_validation_obeys_the_limits_on_answers():
+    rules = RuleSettings(max_length=7, max_length_ratio=9.0, max_length_offset=3, min_length=2)
+    search = greedy_search(rules)
+    assert (search.rules.limit(1), search.rules.limit(0), search.beam.size) == (7, 3, 1)
+    assert search.rules.min_length == 0
+
+
+def test_a_run_that_goes_on_is_not_finished(tiny_run, tmp_path):
+    path = shutil.copytree(tiny_run, tmp_path / "run")
+    with pytest.raises(SettingsError):
+        trained(path, "model.width=64")
+    assert RunFolder(path).finished()  # nothing has begun
+    trained(path, "training.steps=63", stop=lambda: True)
+    assert not RunFolder(path).finished()
+    assert not (path / "scores.json").exists()
+
+
+def test_what_needs_a_gpu_is_refused_before_anything_is_read(tmp_path):
+    with pytest.raises(TrainingError, match="capture is for a GPU"):
+        trained(tmp_path / "run", "training.capture=true")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_comparison_is_no_place_for_a_run(tmp_path):
+    (tmp_path / "plan.json").touch()
+    with pytest.raises(RunError, match="holds a comparison; train in another folder with --out"):
+        trained(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_before_the_first_checkpoint_anything_may_change(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.save_recipe(tiny_recipe("model.width=64"))
+    prepare(tiny_recipe("model.width=64"), folder, Quiet())
+    progress = trained(tmp_path, "training.steps=1", "text.source.size=500")
+    assert progress.step == 1
+    run = load_run(tmp_path, device=CPU)
+    assert run.tokenizers.source.size == 500
+
+
+def test_nobody_else_may_train_there(tmp_path):
+    with RunFolder(tmp_path).locked(), pytest.raises(RunError, match="in use by another process"):
+        trained(tmp_path)
+
+
+def test_long_pairs_are_left_out_and_counted(tmp_path):
+    prepared = prepare(tiny_recipe("training.max_tokens=20"), RunFolder(tmp_path), Quiet())
+    assert 0 < prepared.too_long < 300
+    source, target = prepared.train.lengths()
+    assert prepared.too_long == ((source > 20) | (target > 20)).sum()
+
+
+def test_no_pair_short_enough_is_an_error(tmp_path):
+    with pytest.raises(
+        CorpusError,
+        match=r"none of the 300 training pairs has at most 1 tokens on both sides; raise "
+        r"training\.max_tokens",
+    ):
+        prepare(tiny_recipe("training.max_tokens=1"), RunFolder(tmp_path), Quiet())
+
+
+@pytest.mark.parametrize("limit", [20, 49])
+def test_learned_positions_must_reach(tmp_path, limit):
+    learned = ("model.positions=learned", f"model.max_positions={limit}")
+    with pytest.raises(
+        SettingsError,
+        match=rf"a sentence has \d+ tokens, and the model has positions for {limit}: raise "
+        r"model\.max_positions, or lower training\.max_tokens",
+    ):
+        trained(tmp_path, *learned)
+
+
+def test_subwords_are_sampled_anew(tmp_path):
+    overrides = ("text.source.sampling=0.3", "training.steps=3", "training.log_every=1")
+    reporter = Quiet()
+    trained(tmp_path, *overrides, reporter=reporter)
+    assert reporter.steps == [1, 2, 3]
+
+
+def test_several_processes_prepare_the_batches_that_one_would(tmp_path, monkeypatch):
+    recipe, start = tiny_recipe("text.source.sampling=0.3"), StreamPosition(0, 1)
+    prepared = prepare(recipe, RunFolder(tmp_path), Quiet())
+    here, real = [], SentencePieceTokenizer.sample_segmentation
+    noted = lambda *args: here.append(args) or real(*args)  # noqa: E731
+    monkeypatch.setattr(SentencePieceTokenizer, "sample_segmentation", noted)
+    sample_segmentation = partial(sample_segmentations, prepared.tokenizers)
+    draw = partial(
+        sample_batches,
+        prepared.train,
+        budget=256,
+        seed=1,
+        max_tokens=99,
+        sample_segmentation=sample_segmentation,
+    )
+    alone, made_elsewhere = draw(start), 0
+    with closing(train_run._draw_in_workers(draw, 3, start)) as shared:
+        while made_elsewhere < 7:
+            before = len(here)
+            one = next(shared)
+            made_elsewhere += len(here) == before
+            assert str(next(alone)) == str(one)
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "num_workers"),
+    [
+        ({"source": {"sampling": 0.1}}, 4),
+        ({"source": {"kind": "unigram", "sampling": 0.1}}, 8),
+        ({"source": {"sampling": 0.1}, "target": {"kind": "unigram"}, "joint": False}, 4),
+        ({"source": {}, "target": {"kind": "unigram", "sampling": 0.1}, "joint": False}, 8),
+    ],
+)
+def test_a_gpu_has_several_processes_prepare_its_batches(monkeypatch, text, num_workers):
+    wanted = TextSettings.model_validate(text)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 16)
+    assert train_run._num_batch_workers(torch.device("cuda"), wanted) == num_workers
+    assert train_run._num_batch_workers(torch.device("cpu"), wanted) == 1
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    assert train_run._num_batch_workers(torch.device("cuda"), wanted) == 1
+
+
+def test_who_prepares_batches_may_be_killed():
+    batches = iterate_in_workers([partial(sys.exit, 9)], train_run._worker_died)
+    with pytest.raises(TrainingError, match=r"ended with status 9; .*--resume"):
+        next(batches)
+
+
+def test_validation_scores_what_it_is_told_to(tmp_path):
+    wanted = tiny_recipe("training.validation.sentences=3")
+    prepared = prepare(wanted, RunFolder(tmp_path), Quiet())
+    torch.manual_seed(1)
+    model = new_model(wanted, prepared.tokenizers).eval()
+    validate = build_validation(wanted, prepared)
+    numbers = validate(model)
+    assert numbers.keys() == {"loss", "perplexity", "bleu", "chrf", "gleu", "exact"}
+    assert numbers == validate(model)
+    size = prepared.tokenizers.target.size
+    assert 0.5 * math.log(size) < numbers["loss"] < 2 * math.log(size)  # it knows nothing yet
+
+
+def test_two_vocabularies_cannot_share_embeddings(tmp_path):
+    raw = {**RAW, "model": MODELS["transformer"], "text": {"joint": False}}
+    with pytest.raises(SettingsError, match="embeddings 'shared' needs one vocabulary"):
+        train(
+            make_recipe(raw, ["text.source.size=500"], where="tiny"),
+            RunFolder(tmp_path),
+            device=CPU,
+            reporter=Quiet(),
+            stop_requested=lambda: False,
+        )

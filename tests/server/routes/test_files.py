@@ -1,0 +1,139 @@
+import threading
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from regard.server.routes import files
+from regard.text.segmentation import Segments
+from servers import client
+
+PAIR = {"source": "fr", "target": "en"}
+SENTENCE = "Jane visite l'Afrique en septembre."
+KEY = "0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def server(tiny_run):
+    with client(tiny_run, max_bytes=10_000) as one:
+        yield one
+
+
+def send(server, name, content, **fields):
+    file = {"file": (name, content)}
+    return server.post("/translate_file", files=file, data={**PAIR, **fields})
+
+
+def fetch(server, answer):
+    assert answer.status_code == 200, answer.text
+    return server.get(urlsplit(answer.json()["translatedFileUrl"]).path)
+
+
+def test_plain_text_keeps_its_lines(server, translator):
+    fetched = fetch(
+        server, send(server, "lettre à Jane.txt", f"- {SENTENCE}\r\n\r\n1.\r\n".encode())
+    )
+    assert fetched.content.decode() == f"- {translator(SENTENCE).text}\r\n\r\n1.\r\n"
+    disposition = fetched.headers["content-disposition"]
+    assert disposition.startswith("attachment; ")
+    assert unquote(disposition).endswith("lettre à Jane.en.txt")
+
+
+def test_html_keeps_its_markup(server, translator):
+    page = f'<!doctype html><p class="a">{SENTENCE}</p><script>let x = 1 < 2;</script>'
+    text = fetch(server, send(server, "page.html", page.encode())).text
+    assert text.startswith('<!doctype html><p class="a">')
+    assert text.endswith("</p><script>let x = 1 < 2;</script>")
+    assert translator(SENTENCE).text[:10] in text
+
+
+@pytest.mark.parametrize(("name", "head"), [("a.srt", ""), ("a.vtt", "WEBVTT\n\n")])
+def test_subtitles_keep_their_times(server, name, head):
+    cue = f"{head}1\n00:00:01,000 --> 00:00:02,000\n{SENTENCE}\n"
+    text = fetch(server, send(server, name, cue.encode())).text
+    assert "00:00:01,000 --> 00:00:02,000" in text
+    assert SENTENCE not in text
+
+
+def test_the_language_is_found_out(server):
+    assert send(server, "a.txt", SENTENCE.encode(), source="auto").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fields", "status", "message"),
+    [
+        ("a.pdf", b"x", {}, 400, "file format not supported; there are .txt, .text, .html"),
+        ("a.txt.gz", b"x", {}, 400, "file format not supported"),
+        ("a.txt", b"\xff\xfe", {}, 400, "a.txt: not UTF-8"),
+        ("a.txt", b"a\x00b", {}, 400, "holds a null character"),
+        ("a.srt", b"no times", {}, 400, "a.srt: holds no subtitle"),
+        ("a.txt", b"x", {"target": "de"}, 400, "fr-de is not supported"),
+        ("a.txt", b"x" * 10_001, {}, 413, "longer than the 10,000 bytes"),
+    ],
+)
+def test_wrong_files(server, name, content, fields, status, message):
+    answer = send(server, name, content, **fields)
+    assert answer.status_code == status
+    assert message in answer.json()["error"]
+
+
+def test_a_line_too_long_for_a_model_is_refused(tiny_run):
+    with client(tiny_run, max_characters=50) as narrow:
+        answer = send(narrow, "a.txt", b"short\n" + b"word " * 20)
+        assert answer.status_code == 400
+        said = answer.json()["error"]
+        assert said == "a line of 100 characters is longer than the 50 allowed; break it"
+        assert send(narrow, "a.txt", b"one line\n" * 20).status_code == 200
+
+
+def test_time_runs_while_a_document_is_taken_apart(tiny_run, monkeypatch):
+    ended = threading.Event()
+
+    def read_slowly(text, kind, name):
+        ended.wait(60)
+        return Segments([])
+
+    monkeypatch.setattr(files, "read", read_slowly)
+    with client(tiny_run, timeout=0.2) as hasty:
+        try:
+            answer = send(hasty, "a.txt", b"Il part.")
+        finally:
+            ended.set()
+    assert (answer.status_code, answer.json()["error"]) == (
+        504,
+        "no answer within 0.2 s; send less at once, or later",
+    )
+
+
+def test_forms_without_a_file(server):
+    answer = server.post("/translate_file", files={"source": (None, "fr"), "target": (None, "en")})
+    assert (answer.status_code, answer.json()["error"]) == (
+        400,
+        "Invalid request: missing file parameter",
+    )
+    answer = server.post("/translate_file", data=PAIR)
+    assert answer.status_code == 415
+    assert answer.json()["error"] == "send the file as multipart/form-data"
+
+
+def test_a_key_is_asked_for(tiny_run):
+    with client(tiny_run, keys=[KEY]) as server:
+        assert send(server, "a.txt", b"Il part.").status_code == 401
+        answer = send(server, "a.txt", b"Il part.", api_key=KEY)
+        assert fetch(server, answer).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["nothing", ".", "%2e%2e%2fetc%2fpasswd", "a.txt"])
+def test_nothing_else_can_be_fetched(server, name):
+    answer = server.get(f"/download_file/{name}")
+    assert answer.status_code == 404
+
+
+def test_html_as_a_text(server, translator):
+    payload = {"q": f"<p>{SENTENCE}</p>", **PAIR, "format": "html", "alternatives": 2}
+    found = server.post("/translate", json=payload).json()
+    assert found["translatedText"] == f"<p>{translator(SENTENCE).text}</p>"
+    assert found["alternatives"] == []
+    payload["q"] = ["<b>Il part.</b>", "", "<br>"]
+    first, *others = server.post("/translate", json=payload).json()["translatedText"]
+    assert "<b>" in first
+    assert others == ["", "<br>"]

@@ -1,0 +1,201 @@
+"""The whole application in this process: what holds for every route."""
+
+import asyncio
+
+import pytest
+
+from regard.server.middleware.security_headers import SECURITY_HEADERS
+from servers import client
+
+PAIR = {"source": "fr", "target": "en"}
+ASKED = {"q": "Il part.", **PAIR}
+KEY = "0123456789abcdef"
+PROTECTED = {
+    "/translate": ASKED,
+    "/translate/stream": ASKED,
+    "/detect": {"q": "Il part."},
+    "/attention": ASKED,
+    "/align": {**ASKED, "translation": "He leaves."},
+    "/suggest": {**ASKED, "s": "He leaves."},
+}
+
+
+@pytest.fixture(scope="module")
+def server(tiny_run):
+    with client(tiny_run, max_bytes=1000) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def locked(tiny_run):
+    with client(tiny_run, keys=[KEY]) as one:
+        yield one
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/nowhere", "/static/page/app.js", "/static/x"])
+def test_every_answer_tells_browsers_what_not_to_do(server, path):
+    answer = server.get(path)
+    for name, value in SECURITY_HEADERS.items():
+        assert answer.headers[name] == value
+    assert len(answer.headers["x-request-id"]) == 16
+
+
+def test_nothing_may_be_fetched_from_elsewhere():
+    rules = SECURITY_HEADERS["Content-Security-Policy"].split("; ")
+    assert rules[0] == "default-src 'none'"
+    assert "frame-ancestors 'none'" in rules
+    for rule in rules:
+        assert set(rule.split()[1:]) <= {"'none'", "'self'", "data:"}
+
+
+def test_answers_are_not_kept_but_the_page_is(server):
+    assert server.post("/translate", json=ASKED).headers["cache-control"] == "no-store"
+    assert server.get("/").headers["cache-control"] == "no-cache"
+    assert server.get("/static/page/app.js").headers["cache-control"] == "no-cache"
+
+
+def test_the_page_and_its_files(server):
+    page = server.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "javascript" in server.get("/static/page/app.js").headers["content-type"]
+    assert "javascript" in server.get("/static/view/view.js").headers["content-type"]
+
+
+@pytest.mark.parametrize("path", ["/static/page/../app.py", "/static/page/%2e%2e/app.py", "/docs"])
+def test_nothing_else_is_given_away(server, path):
+    answer = server.get(path)
+    assert (answer.status_code, set(answer.json())) == (404, {"error"})
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/static/page/app.js", "/languages", "/nowhere"])
+def test_head_is_answered_like_get_without_the_body(server, path):
+    head, get = server.request("HEAD", path), server.get(path)
+    assert (head.status_code, head.content) == (get.status_code, b"")
+    assert head.headers["content-length"] == get.headers["content-length"]
+
+
+def test_errors_of_the_framework_have_our_form(server):
+    answer = server.request("DELETE", "/translate")
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "POST"
+    assert answer.json() == {"error": "Method Not Allowed"}
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:5000", "127.0.0.1.evil.example", ""]
+)
+def test_other_names_are_not_answered_to(server, host):
+    answer = server.post("/translate", json=ASKED, headers={"Host": host})
+    assert answer.status_code == 400
+    assert "does not go by the name in Host" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("hosts", [(), ("box.example",)])
+def test_malformed_names_are_not_answered_to(tiny_run, hosts):
+    with client(tiny_run, host="0.0.0.0", hosts=hosts) as server:
+        answer = server.get("/health", headers={"Host": "box.example:80@evil"})
+        assert (answer.status_code, list(answer.json())) == (400, ["error"])
+        assert "Host is neither a name nor an address" in answer.json()["error"]
+
+
+def test_a_body_of_two_lengths_is_refused(server):
+    async def chunks():
+        yield b"q=x"
+
+    headers = {"Content-Length": "3", "Transfer-Encoding": "chunked"}
+    answer = server.post("/translate", content=chunks(), headers=headers)
+    assert answer.status_code == 400
+    assert answer.headers["connection"] == "close"
+    assert "both Content-Length and Transfer-Encoding" in answer.json()["error"]
+
+
+def test_a_name_can_be_allowed(tiny_run):
+    with client(tiny_run, hosts=("box.example",)) as server:
+        assert server.get("/health", headers={"Host": "box.example:80"}).status_code == 200
+
+
+def test_a_long_body_is_refused_whatever_it_says_of_itself(server):
+    async def chunks():
+        for _ in range(20):
+            yield b"q=" + b"x" * 100
+
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for content in (b"x" * 1001, chunks()):
+        answer = server.post("/translate", content=content, headers=form)
+        assert answer.status_code == 413
+        assert "longer than the 1,000 bytes that are allowed" in answer.json()["error"]
+
+
+def test_without_asking_no_page_from_elsewhere_may_read_answers(server):
+    answer = server.post("/translate", json=ASKED, headers={"Origin": "https://a.example"})
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_pages_that_may(tiny_run):
+    with client(tiny_run, origins=("https://a.example",)) as server:
+        for origin, allowed in (("https://a.example", "https://a.example"), ("https://b.x", None)):
+            answer = server.post("/translate", json=ASKED, headers={"Origin": origin})
+            assert answer.headers.get("access-control-allow-origin") == allowed
+        asking = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
+        assert server.request("OPTIONS", "/translate", headers=asking).status_code == 200
+
+
+@pytest.mark.parametrize("path", PROTECTED)
+def test_keys(locked, path):
+    asked = PROTECTED[path]
+    expected = 403 if path == "/suggest" else 200
+    answer = locked.post(path, json=asked)
+    assert answer.status_code == 401
+    assert "needs an API key" in answer.json()["error"]
+    assert answer.headers["www-authenticate"] == "Bearer"
+    answer = locked.post(path, json={**asked, "api_key": KEY[:-1]})
+    assert (answer.status_code, answer.json()) == (403, {"error": "Invalid API key"})
+    assert locked.post(path, json={**asked, "api_key": KEY}).status_code == expected
+    bearer_token = {"Authorization": f"Bearer {KEY}"}
+    answer = locked.post(path, json=asked, headers=bearer_token)
+    assert answer.status_code == expected
+    assert "Invalid API key" not in answer.text
+
+
+def test_what_needs_no_key(locked):
+    for path in ("/", "/health", "/ready", "/languages", "/frontend/settings", "/openapi.json"):
+        assert locked.get(path).status_code == 200
+    assert locked.get("/frontend/settings").json()["keyRequired"] is True
+    assert locked.get("/metrics").status_code == 401
+    bearer_token = {"Authorization": f"bearer {KEY}"}
+    assert locked.get("/metrics", headers=bearer_token).status_code == 200
+
+
+def test_an_answer_that_takes_too_long(tiny_run):
+    with client(tiny_run, timeout=1e-6) as server:
+        answer = server.post("/translate", json=ASKED)
+    assert answer.status_code == 504
+    assert "no answer within 1e-06 s" in answer.json()["error"]
+
+
+def test_a_full_queue(tiny_run):
+    with client(tiny_run, queue=1, window=5, batch_tokens=100_000) as server:
+        [served] = server.service.models.served
+        asking = asyncio.run_coroutine_threadsafe(
+            server._asking.post("/translate", json=ASKED), server._loop
+        )
+        while not len(served.batcher):
+            assert not asking.done()
+        answer = server.post("/translate", json=ASKED)
+        asking.cancel()
+    assert answer.status_code == 503
+    assert "1 requests wait already" in answer.json()["error"]
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_our_own_mistake_is_told_as_such(tiny_run, monkeypatch, caplog):
+    def fail(*_):
+        raise RuntimeError("Il part.")
+
+    with client(tiny_run) as server:
+        monkeypatch.setattr(server.service.detector, "detect", fail)
+        answer = server.post("/detect", json={"q": "Il part."})
+    assert answer.status_code == 500
+    assert answer.headers["x-request-id"] in answer.json()["error"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "a request failed" in caplog.text

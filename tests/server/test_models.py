@@ -1,0 +1,151 @@
+import asyncio
+import shutil
+
+import pytest
+
+from regard.engines.ctranslate2.export_artifact import find_export
+from regard.errors import RunError, SettingsError
+from regard.server.errors import RequestError
+from regard.server.metrics import ServerMetrics
+from regard.server.models import (
+    LanguageDirection,
+    LoadOptions,
+    Models,
+    language_name,
+    parse_model_spec,
+)
+from regard.server.settings import ServerSettings
+
+
+def load(*arguments):
+    specs = [parse_model_spec(str(one)) for one in arguments]
+    return Models.load(specs, ServerSettings(), ServerMetrics(), LoadOptions(device="cpu"))
+
+
+@pytest.fixture
+def copied(tiny_run, tmp_path):
+    return shutil.copytree(tiny_run, tmp_path / "copied")
+
+
+def test_the_languages_of_a_run_are_those_of_its_corpus(tiny_run):
+    assert parse_model_spec(str(tiny_run)) == (("fr", "en"), tiny_run)
+
+
+def test_languages_can_be_named(tiny_run):
+    assert parse_model_spec(f"de-nl={tiny_run}") == (("de", "nl"), tiny_run)
+
+
+@pytest.mark.parametrize("pair", ["fr", "fr-", "fr-en-de", ""])
+def test_what_is_no_pair_of_languages(tiny_run, pair):
+    with pytest.raises(SettingsError, match="expected SOURCE-TARGET=FOLDER"):
+        parse_model_spec(f"{pair}={tiny_run}")
+
+
+def test_a_run_whose_languages_are_not_known(copied):
+    shutil.rmtree(copied / "data")
+    with pytest.raises(SettingsError, match="say it: regard serve fr-en="):
+        parse_model_spec(str(copied))
+    assert parse_model_spec(f"fr-en={copied}").path == copied
+
+
+def test_a_folder_that_is_no_run(tmp_path):
+    with pytest.raises(RunError, match="not a run"):
+        parse_model_spec(str(tmp_path))
+    with pytest.raises(RunError, match="no such folder"):
+        load(f"fr-en={tmp_path / 'nowhere'}")
+
+
+def test_two_models_for_one_pair(tiny_run, other_run):
+    with pytest.raises(SettingsError, match="translates fr-en already; serve one of them"):
+        load(tiny_run, other_run)
+
+
+def test_the_engine_and_its_precision(copied):
+    specs = [parse_model_spec(str(copied))]
+
+    def translator(**how):
+        load_options = LoadOptions("cpu", **how)
+        return (
+            Models.load(specs, ServerSettings(), ServerMetrics(), load_options)
+            .find("fr", "en")
+            .translator
+        )
+
+    assert translator(engine="native").engine_for() == "native"
+    assert translator(precision="int8").engine_for() == "ctranslate2"
+    export = find_export(copied, copied / "model.safetensors", "model", "int8")
+    assert export is not None  # which `auto` may have made before
+    assert export.card.precision == "int8"
+    with pytest.raises(SettingsError, match="int16 is CTranslate2's"):
+        translator(engine="native", precision="int16")
+
+
+def test_models_are_found_by_their_languages(tiny_run, other_run):
+    models = load(tiny_run, f"en-fr={other_run}", f"de-en={other_run}")
+    assert models.find("en", "fr").path == other_run
+    assert models.sources() == ["fr", "en", "de"]
+    assert models.sources("en") == ["fr", "de"]
+    assert models.targets() == ["en", "fr"]
+    assert models.targets("fr") == ["en"]
+    with pytest.raises(RequestError, match="fr-de is not supported; this server has fr-en, en-fr"):
+        models.find("fr", "de")
+
+
+def test_what_models_have_learned_from(tiny_run, copied):
+    shutil.rmtree(copied / "data")
+    texts = load(tiny_run, f"de-en={copied}").texts(7)
+    assert {language: len(lines) for language, lines in texts.items()} == {"fr": 7, "en": 7}
+
+
+@pytest.mark.parametrize(
+    ("code", "name"), [("fr", "French"), ("pt-BR", "Portuguese (Brazil)"), ("x1", "x1"), ("", "")]
+)
+def test_names_of_languages(code, name):
+    assert language_name(code) == name
+
+
+def test_new_weights_are_noticed_and_loaded(copied):
+    models = load(copied)
+    [served] = models.served
+    before = served.translator
+    assert not served.weights_changed()
+    shutil.copy(copied / "weights" / "last.safetensors", copied / "new")
+    (copied / "new").replace(copied / "model.safetensors")
+    assert served.weights_changed()
+    asyncio.run(models.reload())
+    assert not served.weights_changed()
+    assert served.translator is not before
+
+
+def test_what_takes_long_is_logged_before(copied, caplog):
+    pytest.importorskip("ctranslate2")
+    shutil.rmtree(copied / "ctranslate2", ignore_errors=True)
+    with caplog.at_level("INFO"):
+        load(copied)
+    first, second = (record for record in caplog.records if record.name == "regard.server")
+    assert (first.message, second.message) == ("loading", "loaded")
+    assert first.facts["remark"].startswith("exporting for CTranslate2")
+    assert second.facts["remark"].startswith("exported for CTranslate2")
+
+
+def test_a_model_that_cannot_be_loaded_again_stays(copied, caplog):
+    models = load(copied)
+    [served] = models.served
+    before = served.translator
+    (copied / "model.safetensors").write_bytes(b"half of i")
+    assert served.weights_changed()
+    asyncio.run(models.reload())
+    assert served.translator is before
+    assert not served.weights_changed(), "it would be tried again and again"
+    assert "reload failed" in caplog.text
+    assert "model.safetensors" in caplog.records[-1].facts["reason"]
+
+
+def test_weights_that_are_gone_are_others(copied):
+    [served] = load(copied).served
+    (copied / "model.safetensors").unlink()
+    assert served.weights_changed()
+
+
+def test_a_pair_reads_as_people_write_it():
+    assert str(LanguageDirection("fr", "en")) == "fr-en"

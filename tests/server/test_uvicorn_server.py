@@ -1,0 +1,304 @@
+"""`regard serve` in a process of its own: real clients, signals, and clients that misbehave."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.error import HTTPError
+
+import httpx
+import pytest
+import uvicorn
+from deep_translator import LibreTranslator
+from deep_translator.exceptions import ServerException
+from fastapi import FastAPI
+from libretranslatepy import LibreTranslateAPI
+
+from regard.corpora.readers.pair_files import read_lines
+from regard.errors import SettingsError
+from regard.server.metrics import ServerMetrics
+from regard.server.middleware.lifecycle import RequestLifecycle
+from regard.server.settings import ServerSettings
+from regard.server.uvicorn_server import CLOSE_SECONDS, GracefulServer, address, listen
+from servers import PATIENCE, process
+
+pytestmark = pytest.mark.slow
+LOAD = Path(__file__).parents[2] / "load.py"
+SENTENCE = "Jane visite l'Afrique en septembre."
+ASKED = {"q": SENTENCE, "source": "fr", "target": "en"}
+
+
+@pytest.fixture(scope="module")
+def server(tiny_run, tmp_path_factory):
+    options = ("--read-timeout", 2, "--max-bytes", 100_000)
+    with process(tmp_path_factory.mktemp("server"), tiny_run, *options) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def expected(tiny_run, translator, tmp_path_factory):
+    """A file of texts and what becomes of them one at a time."""
+    texts = list(read_lines(tiny_run / "data" / "train.source.txt"))[:80]
+    answers = {text: translator(text).text for text in texts}
+    file = tmp_path_factory.mktemp("expected") / "expected.json"
+    file.write_text(json.dumps(answers), encoding="utf-8")
+    return file
+
+
+def start_load(server, expected, clients, seconds):
+    command = [sys.executable, LOAD, server.url, expected, clients, seconds]
+    return subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+
+
+def connect(server):
+    return socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
+
+
+def healthy(server):
+    return httpx.get(f"{server.url}/health", timeout=10).json() == {"status": "ok"}
+
+
+def test_a_libretranslate_client(server, translator):
+    api = LibreTranslateAPI(server.url)
+    assert api.translate(SENTENCE, "fr", "en") == translator(SENTENCE).text
+    assert api.detect(SENTENCE)[0]["language"] == "fr"
+    assert {one["code"] for one in api.languages()} == {"fr", "en"}
+    with pytest.raises(HTTPError) as refused:
+        api.translate(SENTENCE, "fr", "xx")
+    assert refused.value.code == 400
+    refused.value.close()
+
+
+def test_deep_translator(server, translator):
+    api = LibreTranslator("fr", "en", api_key="any", custom_url=f"{server.url}/")
+    assert api.translate(SENTENCE) == translator(SENTENCE).text
+    assert api.translate_batch([SENTENCE, "Il part."])[1] == translator("Il part.").text
+    with pytest.raises(ServerException):
+        LibreTranslator("de", "en", api_key="any", custom_url=f"{server.url}/").translate("Weg.")
+
+
+def test_many_clients_each_get_their_own_answer(server, expected):
+    load_process = start_load(server, expected, 64, 2)
+    answers = json.loads(load_process.communicate(timeout=PATIENCE)[0])
+    assert len(answers) >= 64
+    assert all(one["status"] == 200 and one["right"] for one in answers)
+    batches = httpx.get(f"{server.url}/metrics").text
+    assert 'regard_batch_lines_bucket{le="1.0",model="fr-en"}' in batches
+
+
+def test_every_accepted_request_is_answered_when_told_to_stop(tiny_run, expected, tmp_path):
+    with process(tmp_path, tiny_run, forked=False) as server:
+        load_process = start_load(server, expected, 32, 30)
+        server.wait_for("request", 64)
+        told = time.time()
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(PATIENCE) == 0
+        answers = json.loads(load_process.communicate(timeout=PATIENCE)[0])
+    assert {one["status"] for one in answers} <= {0, 200, 503}
+    assert all(one["right"] for one in answers if one["status"] == 200)
+    failed = [one for one in answers if one["status"] == 0]
+    assert all(one["sent"] is None or one["sent"] > told for one in failed), failed
+    under_way = [one for one in answers if one["began"] < told < one["began"] + one["took"]]
+    assert any(one["status"] == 200 for one in under_way)
+    turned_away = [one for one in answers if one["status"] == 503]
+    events = [one for one in server.events() if one["event"] == "request"]
+    assert sum(one["status"] == 503 for one in events) == len(turned_away)
+
+
+def test_a_second_signal_ends_it_at_once(tiny_run, tmp_path):
+    with process(tmp_path, tiny_run, "--read-timeout", 60) as server, connect(server) as slow:
+        slow.sendall(head("POST", "/translate", 100) + b"{")
+        wait_until(lambda: active_requests(server) == 2)
+        server.process.send_signal(signal.SIGTERM)
+        server.wait_for("stopping")
+        assert server.process.poll() is None
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(PATIENCE) == 0
+
+
+def test_grace_ends(tiny_run, tmp_path):
+    options = ("--read-timeout", 60, "--grace", 1)
+    with process(tmp_path, tiny_run, *options) as server, connect(server) as slow:
+        slow.sendall(head("POST", "/translate", 100) + b"{")
+        wait_until(lambda: active_requests(server) == 2)
+        server.process.send_signal(signal.SIGTERM)
+        assert b" 503 " in slow.recv(1000)
+        assert server.process.wait(PATIENCE) == 0
+        events = [one["event"] for one in server.events()]
+        assert "some requests took too long and are not answered" in events
+        assert not any("Traceback" in event for event in events)
+
+
+def test_who_comes_late_and_slowly_does_not_hold_it(tiny_run, tmp_path):
+    with process(tmp_path, tiny_run, forked=False) as server, connect(server) as slow:
+        server.process.send_signal(signal.SIGTERM)
+        server.wait_for("stopping")
+        slow.sendall(head("POST", "/translate", 100) + b"{")
+        assert b" 503 " in slow.recv(1000)
+        assert server.process.wait(PATIENCE) == 0
+        events = [one["event"] for one in server.events()]
+        assert "some requests took too long and are not answered" not in events
+
+
+def test_the_last_connections_are_not_waited_for_for_ever():
+    lifecycle = RequestLifecycle(None, ServerMetrics())
+    server = GracefulServer(uvicorn.Config(lifecycle), lifecycle, FastAPI(), 0.1)
+    asyncio.run(server._stop())
+    assert (server.should_exit, server.config.timeout_graceful_shutdown) == (True, CLOSE_SECONDS)
+
+
+def test_models_are_loaded_again_without_losing_a_request(tiny_run, expected, tmp_path):
+    folder = shutil.copytree(tiny_run, tmp_path / "run")
+    with process(tmp_path, folder, "--watch") as server:
+        load_process = start_load(server, expected, 8, 4)
+        server.wait_for("request", 8)
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for("reloaded", 1)
+        os.utime(folder / "model.safetensors")
+        server.wait_for("reloaded", 2)
+        answers = json.loads(load_process.communicate(timeout=PATIENCE)[0])
+        assert all(one["status"] == 200 and one["right"] for one in answers)
+
+
+def head(method, path, length):
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {length}"]
+    return ("\r\n".join([*lines, "Content-Type: application/json"]) + "\r\n\r\n").encode()
+
+
+def active_requests(server):
+    """Requests that are being answered, the one that asks among them."""
+    lines = httpx.get(f"{server.url}/metrics").text.splitlines()
+    return next(float(x.split()[1]) for x in lines if x.startswith("regard_requests_inside"))
+
+
+def wait_until(true):
+    until = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_slow_loris_is_shown_out(server):
+    slow = [connect(server) for _ in range(200)]
+    for one in slow:
+        one.sendall(b"POST /translate HTTP/1.1\r\nHost: loc")
+    assert healthy(server)
+    for one in slow:
+        assert one.recv(100) == b"", "it should be hung up on"
+        one.close()
+
+
+def test_who_takes_nothing_of_an_answer_is_shown_out(server):
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(("127.0.0.1", server.port))
+        deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 300)
+        wait_until(lambda: active_requests(server) == 2)
+        wait_until(lambda: active_requests(server) == 1)
+    assert healthy(server)
+
+
+def test_a_body_that_trickles_in_is_refused(server):
+    with connect(server) as slow:
+        slow.sendall(head("POST", "/translate", 100) + b'{"q"')
+        assert b" 408 " in slow.recv(1000)
+    assert healthy(server)
+
+
+def test_a_huge_body_is_refused(server):
+    huge = b"x" * 50_000_000
+    answer = httpx.post(f"{server.url}/translate", content=huge, timeout=PATIENCE)
+    assert answer.status_code == 415
+    kind = {"Content-Type": "application/json"}
+    answer = httpx.post(f"{server.url}/translate", content=huge, headers=kind, timeout=PATIENCE)
+    assert answer.status_code == 413
+    assert "longer than the 100,000 bytes" in answer.json()["error"]
+    assert healthy(server)
+
+
+def test_clients_that_are_killed_are_not_waited_for(server):
+    body = json.dumps({**ASKED, "q": [SENTENCE] * 250}).encode()
+    gone = [connect(server) for _ in range(30)]
+    for one in gone:
+        one.sendall(head("POST", "/translate", len(body)) + body)
+    wait_until(lambda: active_requests(server) > 20)
+    for one in gone:  # closing with what is unread thrown away resets the connection
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        one.close()
+    assert httpx.post(f"{server.url}/translate", json=ASKED, timeout=PATIENCE).status_code == 200
+    wait_until(lambda: active_requests(server) == 1)
+    lines = httpx.get(f"{server.url}/metrics").text
+    assert 'regard_requests_dropped_total{reason="left"}' in lines
+    assert 'regard_queue_requests{model="fr-en"} 0.0' in lines
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\x00" * 100,
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 9999,
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+        b"POST /detect HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+)
+def test_garbage(server, garbage):
+    with connect(server) as one:
+        one.sendall(garbage)
+        one.shutdown(socket.SHUT_WR)
+        received = b"".join(iter(lambda: one.recv(1000), b""))
+    assert received == b"" or b" 400 " in received or b" 431 " in received
+    assert received.count(b"HTTP/1.1 ") <= 1
+    assert healthy(server)
+
+
+def test_what_is_logged_holds_no_text(server):
+    secret = {**ASKED, "q": "Geheimnis"}
+    httpx.post(f"{server.url}/translate", json=secret)
+    httpx.post(f"{server.url}/translate?q=Geheimnis", json={**secret, "target": "Geheimnis"})
+    httpx.get(f"{server.url}/Geheimnis")
+    assert healthy(server)
+    server.wait_for("request", 4)
+    assert "Geheimnis" not in server.log.read_text(encoding="utf-8")
+    last = [one for one in server.events() if one["event"] == "request"][-1]
+    facts = {"request", "method", "route", "status", "seconds"}
+    assert set(last) == {"time", "level", "event", *facts}
+
+
+def test_what_is_told_of_loading_is_logged(tiny_run, tmp_path):
+    pytest.importorskip("ctranslate2")
+    copied = shutil.copytree(tiny_run, tmp_path / "run")
+    shutil.rmtree(copied / "ctranslate2", ignore_errors=True)
+    with process(tmp_path, copied) as server:
+        assert [one["event"] for one in server.events()[:3]] == ["loading", "loaded", "listening"]
+
+
+def test_a_port_that_is_taken(server):
+    with pytest.raises(SettingsError, match=f"cannot listen at 127.0.0.1 port {server.port}: "):
+        listen(ServerSettings(port=server.port))
+
+
+def test_answers_are_not_held_back_until_the_last_is_acknowledged():
+    with (
+        listen(ServerSettings(port=0)) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as taken,
+    ):
+        assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_addresses():
+    with listen(ServerSettings(port=0)) as listener:
+        assert address(listener).startswith("http://127.0.0.1:")
+    with listen(ServerSettings(host="::1", port=0)) as listener:
+        assert address(listener).startswith("http://[::1]:")

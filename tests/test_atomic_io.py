@@ -1,0 +1,44 @@
+import errno
+import os
+
+import pytest
+
+from regard.atomic_io import atomic_file, storage_error, write_atomic
+from regard.errors import StorageError
+
+
+def test_writes_all_and_makes_the_folder(tmp_path):
+    write_atomic(tmp_path / "new" / "f.txt", b"abc")
+    assert (tmp_path / "new" / "f.txt").read_bytes() == b"abc"
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["f.txt"]
+
+
+def test_a_failure_leaves_the_old_file(tmp_path):
+    path = tmp_path / "f.txt"
+    write_atomic(path, b"old")
+    with pytest.raises(TypeError), atomic_file(path) as file:
+        file.writelines([b"ne", "not bytes"])
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["f.txt"]
+
+
+def test_a_full_disk_is_named(tmp_path):
+    error = storage_error(tmp_path / "f", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    assert isinstance(error, StorageError)
+    assert str(error).startswith(f"{tmp_path}/f: the disk is full")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_real_full_device(tmp_path):
+    with (
+        pytest.raises(StorageError, match="the disk is full"),
+        atomic_file(tmp_path / "f"),
+        open("/dev/full", "wb") as full,
+    ):
+        full.write(b"x" * 10_000)
+
+
+def test_a_folder_that_is_a_file(tmp_path):
+    (tmp_path / "f").write_text("")
+    with pytest.raises(StorageError, match=r"f/g: cannot be written"):
+        write_atomic(tmp_path / "f" / "g", b"")

@@ -1,0 +1,22 @@
+from collections import Counter
+
+from regard.iterate import chunked, pick
+
+
+def test_chunks_hold_all_in_order():
+    assert list(chunked(range(5), 2)) == [[0, 1], [2, 3], [4]]
+    assert list(chunked([], 2)) == []
+
+
+def test_few_are_all_picked_in_order():
+    assert pick(iter("abc"), 3) == pick("abc", 9) == ["a", "b", "c"]
+    assert pick([], 3) == []
+
+
+def test_many_are_picked_from_everywhere_and_the_same_each_time():
+    picked = pick(range(10_000), 1000)
+    assert picked == pick(range(10_000), 1000)
+    assert len(set(picked)) == 1000
+    tenths = Counter(number // 1000 for number in picked)
+    assert len(tenths) == 10
+    assert all(60 < count < 140 for count in tenths.values())
