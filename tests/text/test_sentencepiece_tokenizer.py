@@ -233,7 +233,7 @@ def test_another_process_learns_and_samples_the_same(kind):
         "from regard.text.ragged import flatten\n"
         "texts, settings = json.load(sys.stdin)\n"
         "it = train_tokenizer(texts, TokenizerSettings(**settings))\n"
-        "rows = it.resample(flatten(it.encode(texts)), 5).rows()\n"
+        "rows = it.sample_segmentation(flatten(it.encode(texts)), 5).rows()\n"
         "print(json.dumps([it.fingerprint(), [row.tolist() for row in rows]]))\n"
     )
     done = subprocess.run(

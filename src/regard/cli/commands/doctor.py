@@ -335,7 +335,7 @@ def _trial_table(trial_result: DryRun, recipe: Recipe) -> Table:
         "vocabulary": f"{sizes} tokens; {trial_result.tokens_per_word.source:.2f} and "
         f"{trial_result.tokens_per_word.target:.2f} in a word",
         "speed": f"{trial_result.tokens_per_second:,.0f} target tokens a second on "
-        "{trial_result.device}; "
+        f"{trial_result.device}; "
         f"{trial_result.step_seconds:.3g} s a step of "
         f"{trial_result.batch_tokens * settings.accumulate:,}",
         "time": f"{format_seconds(times.total)}: preparing {format_seconds(times.preparing)}, "
@@ -343,7 +343,7 @@ def _trial_table(trial_result: DryRun, recipe: Recipe) -> Table:
         f"{format_seconds(times.validating)}",
         "passes": f"each pair is seen {trial_result.epochs:.1f} times",
         "memory": f"{format_bytes(trial_result.memory)} of "
-        "{format_bytes(trial_result.memory_available)}",
+        f"{format_bytes(trial_result.memory_available)}",
         "disk": f"{format_bytes(trial_result.disk)} of {format_bytes(trial_result.disk_free)} "
         "free; "
         f"a checkpoint {format_bytes(trial_result.checkpoint)}",
