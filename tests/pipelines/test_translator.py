@@ -87,6 +87,20 @@ def test_answers_come_in_order_whatever_their_lengths(translator):
     assert texts(translator.translate(SENTENCES[::-1])) == alone[::-1]
 
 
+def test_texts_tokenized_before_are_translated_alike(ensemble, monkeypatch):
+    monkeypatch.setattr(ensemble, "input", InputSettings())
+    lines = [*SENTENCES, "Écris à a@b.org !", "", "- 2026"]
+    prepared = ensemble.tokenize(lines)
+    found = ensemble.translate_tokenized(prepared, GREEDY)
+    assert [one.candidates for one in found] == [
+        one.candidates for one in ensemble.translate(lines, GREEDY)
+    ]
+    assert [one.protected for one in prepared] == [False] * 4 + [True, False, False]
+    assert [one.num_tokens > 0 for one in prepared] == [True] * 5 + [False] * 2
+    assert all(len(one.lines) == 2 for one in prepared)
+    assert not any(one.protected for one in ensemble.tokenize(lines, split=False))
+
+
 def test_no_lines_give_no_answers(translator):
     assert translator.translate([]) == []
 

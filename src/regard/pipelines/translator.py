@@ -26,7 +26,7 @@ from regard.pipelines.answer import Answer, build_answer
 from regard.recipes.input_settings import infer_input_settings, run_input_settings
 from regard.recipes.paths import NAMED_WEIGHTS, weights_file
 from regard.text.arguments import require_texts
-from regard.text.preprocess import sanitize, tokenize_for_ensemble
+from regard.text.preprocess import PreparedText, TokenizedLine, sanitize, tokenize_for_ensemble
 from regard.text.segmentation import InputSettings, Segments, holds_codes, segment, split_lines
 
 if TYPE_CHECKING:  # all of it stands on torch, or on what may not be there
@@ -222,46 +222,62 @@ class Translator:
     def answer(
         self, texts: Sequence[str], request: TranslationRequest, *, split: bool | None = None
     ) -> list[Answer]:
-        """What `translate` gives, by all that is wanted in one."""
+        """The translation of each text; `translate` says what a request may ask for."""
         self._check_not_forked()
-        require_texts("texts", texts)
         require_texts("forbidden", request.forbidden)
+        return self._translate(self.tokenize(texts, split=split), request)
+
+    def tokenize(self, texts: Sequence[str], *, split: bool | None = None) -> list[PreparedText]:
+        """Each text segmented as in `translate` and tokenized: the input of `translate_tokenized`.
+
+        This needs no model and may be called from any thread.
+        """
+        require_texts("texts", texts)
         texts, settings = [sanitize(text) for text in texts], self._segmentation(split)
-        protected = [
-            text for text in texts if request.is_plain and self._has_protected_text(text, settings)
+        lines = tokenize_for_ensemble(texts, self.sources, self.limit, settings)
+        return [
+            PreparedText(text, versions, settings is not None and self._has_protected(versions[0]))
+            for text, *versions in zip(texts, *lines, strict=True)
         ]
-        if not protected:
-            return self._translate_texts(texts, request, settings)
-        answered = iter(
-            availability.held_codes().translate_with_protected(self, protected, request, settings)
-        )
-        others = set(protected)
-        rest = iter(
-            self._translate_texts([one for one in texts if one not in others], request, settings)
-        )
-        return [next(answered if text in others else rest) for text in texts]
+
+    def translate_tokenized(
+        self, prepared: Sequence[PreparedText], settings: DecodingSettings | None = None
+    ) -> list[Answer]:
+        """The translation of each text that `tokenize` has prepared, in order: N in, N out."""
+        self._check_not_forked()
+        request = TranslationRequest(settings or self.settings, observers=self._observers)
+        return self._translate(prepared, request)
 
     def holds_codes(self, sentence: str) -> bool:
         """Whether a sentence has addresses or placeholders that come back as they are."""
         return "codes" in self.input.pass_through and holds_codes(sentence)
 
-    def _has_protected_text(self, text: str, settings: InputSettings | None) -> bool:
-        """Whether a sentence of the text does, which is taken apart by `settings`."""
-        if settings is None or not self.holds_codes(text):
-            return False
-        return any(map(holds_codes, segment(text, settings).lines))
+    def _has_protected(self, line: TokenizedLine) -> bool:
+        """Whether a sentence of the line has addresses or placeholders."""
+        return any(map(self.holds_codes, line.segments.lines))
 
-    def _translate_texts(
-        self, texts: Sequence[str], request: TranslationRequest, settings: InputSettings | None
+    def _translate(
+        self, prepared: Sequence[PreparedText], request: TranslationRequest
     ) -> list[Answer]:
+        """The answer to each text; sentences with protected text are translated around it."""
+        is_protected = [request.is_plain and one.protected for one in prepared]
+        plain = [one for one, apart in zip(prepared, is_protected, strict=True) if not apart]
         engine = self._select_engine(request)
-        lines = tokenize_for_ensemble(texts, self.sources, self.limit, settings)
-        return [
-            build_answer(text, line, result.parts, self.target, result.looks)
-            for text, line, result in zip(
-                texts, lines[0], engine.translate_lines(lines, request), strict=True
+        lines = [[one.lines[model] for one in plain] for model in range(len(self.sources))]
+        answers = (
+            build_answer(one.text, one.lines[0], result.parts, self.target, result.looks)
+            for one, result in zip(plain, engine.translate_lines(lines, request), strict=True)
+        )
+        if not any(is_protected):
+            return list(answers)
+        with_protected = iter(
+            availability.held_codes().translate_with_protected(
+                self,
+                [one for one, apart in zip(prepared, is_protected, strict=True) if apart],
+                request,
             )
-        ]
+        )
+        return [next(with_protected if apart else answers) for apart in is_protected]
 
     def segment(self, text: str, *, split: bool | None = None) -> Segments:
         """What of a text is translated, part by part, and what stays as it is: see `translate`.

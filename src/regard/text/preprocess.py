@@ -51,6 +51,21 @@ class TokenizedLine(NamedTuple):
         return [list(islice(rest, len(part))) for part in self.parts]
 
 
+class PreparedText(NamedTuple):
+    """A text, segmented and tokenized for each model of an ensemble."""
+
+    text: str
+    lines: Sequence[TokenizedLine]
+    """The same text in the tokens of each model."""
+    protected: bool = False
+    """Whether a sentence has URLs, e-mail addresses or placeholders that come back unchanged."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Source tokens of the first model."""
+        return sum(map(len, self.lines[0].parts))
+
+
 def part_id(line: int, part: int) -> int:
     """What a search knows a part of a line by: no other part of any line has the same."""
     return line * MAX_PARTS_PER_LINE + part

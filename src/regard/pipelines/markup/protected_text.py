@@ -11,7 +11,8 @@ from regard.engines.engine import TranslationRequest
 from regard.pipelines.answer import Answer, Candidate
 from regard.pipelines.markup.markup_translator import MarkupTranslator
 from regard.pipelines.translator import Translator
-from regard.text.segmentation import InputSettings, Segments, holds_codes, segment
+from regard.text.preprocess import PreparedText
+from regard.text.segmentation import Segments, holds_codes
 
 
 def translate_protected(
@@ -34,12 +35,11 @@ def translate_protected(
 
 def translate_with_protected(
     translator: Translator,
-    texts: Sequence[str],
+    prepared: Sequence[PreparedText],
     request: TranslationRequest,
-    settings: InputSettings,
 ) -> list[Answer]:
     """The answer to each text; what its sentences hold of addresses and placeholders is kept."""
-    segmented = [segment(text, settings) for text in texts]
+    segmented = [one.lines[0].segments for one in prepared]
     sentences = [line for one in segmented for line in one.lines]
     is_protected = [holds_codes(line) for line in sentences]
     protected_answers = iter(
@@ -50,8 +50,8 @@ def translate_with_protected(
     )
     rest = iter([next(protected_answers if one else plain_answers) for one in is_protected])
     return [
-        _join_answers(text, one, list(islice(rest, len(one.lines))))
-        for text, one in zip(texts, segmented, strict=True)
+        _join_answers(one.text, segments, list(islice(rest, len(segments.lines))))
+        for one, segments in zip(prepared, segmented, strict=True)
     ]
 
 
