@@ -82,7 +82,7 @@ def be_quick(patch):
     patch.setattr(compare, "start_process", start_here)
     patch.setattr(dry_run, "MIN_TIMED_SECONDS", 0.0)
     patch.setattr(dry_run, "MIN_TIMED_STEPS", 2)
-    patch.setattr(flops, "BATCHES", 1)
+    patch.setattr(flops, "NUM_BATCHES", 1)
 
 
 def run_compare(*args, device="cpu"):

@@ -82,5 +82,5 @@ def test_minutes_are_timed_once_for_all_seeds(within, folder, monkeypatch):
 
 
 def test_real_steps_are_timed(within, monkeypatch):
-    monkeypatch.setattr("regard.recipes.dry_run.SECONDS", 0.0)
+    monkeypatch.setattr("regard.recipes.dry_run.MIN_TIMED_SECONDS", 0.0)
     assert within(Budget(minutes=0.5))[0] > 10

@@ -240,10 +240,10 @@ def test_a_file_that_cannot_be_read(tmp_path, monkeypatch):
     file = tmp_path / "mine.yaml"
     file.write_text("name: mine\n")
 
-    def refuse(path, *, most):
+    def refuse(path, *, max_bytes):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("regard.yaml_files.read_whole", refuse)
+    monkeypatch.setattr("regard.yaml_files.read_limited", refuse)
     with pytest.raises(SettingsError, match=r"mine\.yaml: cannot be read: Permission denied"):
         load_recipe(file)
 

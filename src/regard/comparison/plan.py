@@ -86,7 +86,7 @@ class ComparisonPlan(SavedRecord):
         if given == len(self.entries):
             return "finished runs as they were"
         if given:
-            return f"{self.budget.describe('each row is_trained here')}; finished runs as they were"
+            return f"{self.budget.describe('each row trained here')}; finished runs as they were"
         return str(self.budget)
 
     def entry(self, name: str) -> PlanEntry:
