@@ -120,7 +120,7 @@ def test_no_step_waits_for_the_device(size, excluded, more, monkeypatch):
         monkeypatch.setattr(module, "is_on_cpu", lambda x: False)
     monkeypatch.setattr(loop, "host_lag", lambda where: 1)
     mode = NoWaits()
-    mode.allow(monkeypatch, active_batch.ActiveBatch, "hear")
+    mode.allow(monkeypatch, active_batch.ActiveBatch, "poll")
     mode.allow(monkeypatch, result_reader.ResultReader, "_read")
     torch.manual_seed(0)
     sizes = {"encoder_layers": 1, "decoder_layers": 2, "width": 16, "heads": 2, "feed_forward": 16}

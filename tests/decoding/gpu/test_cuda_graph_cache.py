@@ -53,7 +53,7 @@ def hold_equal(models, chains, settings, batches=BATCHES, constraints=lambda cou
     """One batch after another, replayed and plainly."""
     for number, lengths in enumerate(batches):
         batch = sentences(*lengths, seed=number)
-        how = {"wording": constraints(len(batch))}
+        how = {"constraints": constraints(len(batch))}
         plain = found(models, batch, settings, **how)
         mine = found(models, batch, settings, chains, **how)
         for got, want in zip(mine, plain, strict=True):
@@ -253,7 +253,7 @@ def test_who_looks_on_is_shown_a_plain_search():
     def hook(site, weights):
         return weights
 
-    for how in ({"watch": hook}, {"observe": SearchObserver.__new__(SearchObserver)}) * 2:
+    for how in ({"hook": hook}, {"observe": SearchObserver.__new__(SearchObserver)}) * 2:
         found([model], sentences(3, 2), BEAM, chains, **how)
     assert capturer.captured == 0
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 import yaml
 
-from regard.engines.ctranslate2 import availability, exporter, parity_check
+from regard.engines.ctranslate2 import ct2_engine, exporter, parity_check
 from regard.engines.ctranslate2.export_artifact import (
     CARD_FILE,
     EXPORTS_FOLDER,
@@ -66,7 +66,7 @@ def test_the_first_use_makes_an_export_and_the_next_takes_it(copied, monkeypatch
     first = load(copied, device="cpu", precision="float32")
     assert "exported for CTranslate2: 20 of 20 sentences" in first.remarks[0]
     assert first.engine_for() == "ctranslate2"
-    monkeypatch.setattr(availability, "exporter", lambda: pytest.fail("made again"))
+    monkeypatch.setattr(exporter, "try_export", lambda *_, **__: pytest.fail("made again"))
     second = load(copied, device="cpu", precision="float32")
     assert second.remarks == ()
     native = load(copied, device="cpu", engine="native")
@@ -91,7 +91,7 @@ def test_engines_and_precisions_that_there_are_not(exported):
 
 def test_a_run_that_was_copied_has_its_export_too(exported, tmp_path, monkeypatch):
     copied = shutil.copytree(exported, tmp_path / "copy", copy_function=shutil.copy)  # new times
-    monkeypatch.setattr(availability, "exporter", lambda: pytest.fail("made again"))
+    monkeypatch.setattr(exporter, "try_export", lambda *_, **__: pytest.fail("made again"))
     assert load(copied, device="cpu", precision="float32").engine_for() == "ctranslate2"
     assert found(copied).card.weights.mtime_ns == (copied / "model.safetensors").stat().st_mtime_ns
 
@@ -166,7 +166,7 @@ def test_a_file_of_another_version_of_ctranslate2(exported, tmp_path):
 
 
 def test_an_export_that_can_never_be_read(copied, monkeypatch):
-    monkeypatch.setattr(availability.fast(), "open_ct2_engine", lambda *given: None)
+    monkeypatch.setattr(ct2_engine, "open_ct2_engine", lambda *given: None)
     assert load(copied, device="cpu", precision="float32").engine_for() == "native"
     with pytest.raises(RunError, match="cannot be used: its export cannot be read"):
         load(copied, device="cpu", precision="float32", engine="ctranslate2")
@@ -237,9 +237,9 @@ def test_a_mistake_in_exporting_is_told_and_nothing_is_lost(copied, monkeypatch,
 
 KILLED = """
 import os, sys
-from regard.pipelines import exporting
+from regard.engines.ctranslate2 import exporter
 from regard.pipelines.translator import load
-exporting.examine = lambda *args: os._exit(9)
+exporter.check_parity = lambda *args: os._exit(9)
 load(sys.argv[1], device="cpu")
 """
 
@@ -306,7 +306,7 @@ def test_an_export_that_says_something_else_is_refused(copied, monkeypatch):
     assert len(report.differences) == parity_check.MAX_SHOWN
     assert report.differences[0].native != report.differences[0].exported
     assert not (found(copied).folder / MODEL_FILE).exists()
-    monkeypatch.setattr(availability, "exporter", lambda: pytest.fail("made again"))
+    monkeypatch.setattr(exporter, "try_export", lambda *_, **__: pytest.fail("made again"))
     assert load(copied, device="cpu", precision="float32").remarks == (remark,)
     with pytest.raises(RunError, match="translated otherwise in float32"):
         load(copied, device="cpu", precision="float32", engine="ctranslate2")
@@ -429,7 +429,7 @@ def test_without_ctranslate2_all_is_native(exported, monkeypatch):
 def test_devices(exported, monkeypatch):
     with pytest.raises(SettingsError, match="it is for processors, and the device is cuda"):
         load(exported, device="cuda", engine="ctranslate2")
-    monkeypatch.setattr(availability.fast(), "has_gpu", lambda: True)
+    monkeypatch.setattr(ct2_engine, "has_gpu", lambda: True)
     assert load(exported, device="cpu", precision="float32").engine_for() == "ctranslate2"
     with pytest.raises(SettingsError, match="there is a GPU"):
         load(exported, engine="ctranslate2")

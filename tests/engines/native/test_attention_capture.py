@@ -135,5 +135,5 @@ def test_a_notebook_shows_a_figure_once(look):
     assert (
         "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
     )
-    assert "AttentionMaps" in repr(look)
+    assert "Attention cross" in repr(look)
     assert len(repr(look)) < 200

@@ -28,7 +28,7 @@ def test_helpers_answer_as_this_process_does(tiny_run, monkeypatch):
     monkeypatch.setattr(native_engine, "CPU_BUDGET", 20)
     translator = load(tiny_run, device="cpu", engine="native")
     alone = [answer.candidates for answer in translator.translate(SENTENCES, GREEDY)]
-    monkeypatch.setattr(worker_pool, "PAYS", -1.0)
+    monkeypatch.setattr(worker_pool, "MIN_SECONDS", -1.0)
     together = [answer.candidates for answer in translator.translate(SENTENCES * 4, GREEDY)]
     assert translator._native_engine._pool.started
     translator._native_engine._pool.close()
