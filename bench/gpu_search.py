@@ -32,9 +32,9 @@ from regard.kernels import dispatch
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
 from regard.models.translation.transformer import TransformerSettings
-from regard.nouns import Hypothesis
 from regard.settings import Settings
 from regard.text.special_tokens import EOS, PAD
+from regard.types import Hypothesis
 
 Ids = list[list[int]]
 
@@ -141,7 +141,7 @@ def prepare(task: StageConfig) -> Records:
         run = taken.run
         lines = (asked.lines or run.folder.data / "train.source.txt").read_text("utf-8")
         ids = run.tokenizers.source.encode(lines.splitlines())
-        fit = [row for row in ids if 0 < len(row) <= min(LONGEST, run.model.limit or LONGEST)]
+        fit = [row for row in ids if 0 < len(row) <= min(LONGEST, run.model.max_length or LONGEST)]
         apart = max(1, len(fit) // asked.sentences)
         prepared = StageInputs(
             model=run.recipe.model,

@@ -186,7 +186,7 @@ def learning_of(model: AnyModel) -> StepContext:
 
 def capture(context: StepContext, tokens: int, *, graphs: bool) -> CudaGraphStep:
     """A step of batches of at most `tokens` positions a side."""
-    buckets = ShapeBuckets(tokens, context.model.supports_packing, context.model.limit)
+    buckets = ShapeBuckets(tokens, context.model.supports_packing, context.model.max_length)
     return CudaGraphStep(context, buckets, CudaGraphs(CUDA) if graphs else EagerReplay(), _refuse)
 
 
@@ -210,7 +210,7 @@ class CapturedLearner:
         """How many there were, and the share of both sides' tokens that is filler."""
         shapes = [self.work.buckets.shape(batch) for batch in given]
         filled = sum(shape.source_tokens + shape.target_tokens for shape in shapes)
-        own = sum(len(batch.places) + len(batch.source_indices) for batch in given)
+        own = sum(len(batch.target_indices) + len(batch.source_indices) for batch in given)
         return {"shapes": len(self.work.replays), "filler": 1 - own / filled}
 
 

@@ -28,10 +28,10 @@ import torch
 from regard.alignment.extraction import AlignmentSettings
 from regard.alignment.run_alignment import best_alignment, read_gold, select_on_validation
 from regard.corpora.corpus import Pair
-from regard.nouns import GoldAlignment
 from regard.pipelines.markup.markup_translator import MarkupTranslator
 from regard.pipelines.translator import Translator, load
 from regard.recipes.prepared_data import load_data
+from regard.types import GoldAlignment
 
 LONGEST = 5
 """Source words that a pair of tags wraps at most."""

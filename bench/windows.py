@@ -21,8 +21,7 @@ from torch import Tensor
 from bench.peers.training_loop import wait_for_device
 from regard.attention.attend import KeyValues, plain_attention
 from regard.attention.block_local import SlidingWindow
-from regard.attention.multihead import MultiHeadAttention, merge_heads
-from regard.attention.self_attention import SelfAttention
+from regard.attention.multihead import MultiHeadAttention, SelfAttention, merge_heads
 from regard.recipes.memory import peak_memory, reset_peak_memory
 from regard.types import Site
 

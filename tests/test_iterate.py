@@ -1,6 +1,6 @@
 from collections import Counter
 
-from regard.iterate import chunked, pick
+from regard.iterate import chunked, reservoir_sample
 
 
 def test_chunks_hold_all_in_order():
@@ -9,13 +9,13 @@ def test_chunks_hold_all_in_order():
 
 
 def test_few_are_all_picked_in_order():
-    assert pick(iter("abc"), 3) == pick("abc", 9) == ["a", "b", "c"]
-    assert pick([], 3) == []
+    assert reservoir_sample(iter("abc"), 3) == reservoir_sample("abc", 9) == ["a", "b", "c"]
+    assert reservoir_sample([], 3) == []
 
 
 def test_many_are_picked_from_everywhere_and_the_same_each_time():
-    picked = pick(range(10_000), 1000)
-    assert picked == pick(range(10_000), 1000)
+    picked = reservoir_sample(range(10_000), 1000)
+    assert picked == reservoir_sample(range(10_000), 1000)
     assert len(set(picked)) == 1000
     tenths = Counter(number // 1000 for number in picked)
     assert len(tenths) == 10

@@ -3,7 +3,7 @@ import os
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from regard.json_files import dump_json, parse_json, read_json, why
+from regard.json_files import describe_error, dump_json, parse_json, read_json
 
 NUMBERS = TypeAdapter(dict[str, int])
 
@@ -15,7 +15,7 @@ NUMBERS = TypeAdapter(dict[str, int])
 def test_what_is_no_json_that_we_read(content):
     with pytest.raises(ValueError, match=r"line 1 column") as caught:
         parse_json(content)
-    assert "\n" not in why(caught.value)
+    assert "\n" not in describe_error(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -31,14 +31,14 @@ def test_what_is_of_another_shape(tmp_path, content, said):
     file.write_bytes(content)
     with pytest.raises(ValidationError) as caught:
         read_json(file, NUMBERS)
-    assert why(caught.value) == said
+    assert describe_error(caught.value) == said
 
 
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "a.json")
     with pytest.raises(OSError, match="not a plain file") as caught:
         read_json(tmp_path / "a.json", NUMBERS)
-    assert why(caught.value) == "not a plain file"
+    assert describe_error(caught.value) == "not a plain file"
 
 
 def test_infinity_is_not_written():

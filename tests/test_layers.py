@@ -7,7 +7,7 @@ from pathlib import Path
 from regard.models.build import FAMILIES
 
 ORDER = [
-    {"errors", "interruption", "settings", "iterate", "nouns", "types"},
+    {"errors", "interruption", "settings", "iterate", "types"},
     {"manifest"},
     {"atomic_io", "kernels"},
     {"json_files", "yaml_files"},

@@ -7,20 +7,28 @@ import pytest
 
 from flips import flip
 from regard import manifest
-from regard.atomic_io import atomic_file, remove, remove_tree, write_atomic
+from regard.atomic_io import atomic_file, remove_file, remove_tree, write_atomic
 from regard.errors import DamagedError
-from regard.manifest import check, create, find, is_intact, list_files, read, rebuild
+from regard.manifest import (
+    check_file,
+    create_manifest,
+    find_entry,
+    is_intact,
+    list_files,
+    read_manifest,
+    rebuild_manifest,
+)
 
 
 @pytest.fixture
 def root(tmp_path):
-    create(tmp_path / "run")
+    create_manifest(tmp_path / "run")
     return tmp_path / "run"
 
 
 def agrees(root):
     """Whether all files are as they are listed, and all are listed."""
-    listed = read(root)
+    listed = read_manifest(root)
     names = {name for name in listed if "#" not in name}
     return set(list_files(root)) <= names and all(
         manifest.digest_or_none(root / name) in listed[name] for name in names
@@ -32,26 +40,26 @@ def test_what_is_written_is_listed_and_what_is_removed_is_not(root):
     write_atomic(root / "deep" / "er" / "b.txt", b"b")
     write_atomic(root / "metrics.jsonl", b"grows")
     write_atomic(root / "a.txt", b"A", {"half": "456"})
-    assert list(read(root)) == ["a.txt", "a.txt#half", "deep/er/b.txt"]
-    assert read(root)["a.txt"] == (manifest.digest(b"A"),)
+    assert list(read_manifest(root)) == ["a.txt", "a.txt#half", "deep/er/b.txt"]
+    assert read_manifest(root)["a.txt"] == (manifest.sha256(b"A"),)
     assert manifest.damaged_parts(root, "a.txt", {"half": "789"}) == ["half"]
     assert manifest.damaged_parts(root, "a.txt", {}) == ["half"]
     assert manifest.damaged_parts(root, "a.txt", {"half": "456"}) == []
     assert agrees(root)
-    remove(root / "a.txt")
+    remove_file(root / "a.txt")
     remove_tree(root / "deep")
-    assert "a.txt" not in read(root)
-    assert not any(name.startswith("deep") for name in read(root))
+    assert "a.txt" not in read_manifest(root)
+    assert not any(name.startswith("deep") for name in read_manifest(root))
 
 
 def test_a_flipped_bit_is_found_and_a_file_that_nobody_listed_passes(root):
     write_atomic(root / "a.txt", b"abc")
     (root / "own.txt").write_bytes(b"mine")
-    check(root / "own.txt")
-    check(root / "a.txt", b"abc")
+    check_file(root / "own.txt")
+    check_file(root / "a.txt", b"abc")
     flip(root / "a.txt", 1)
     with pytest.raises(DamagedError, match=r"a\.txt: not what was written there: it is damaged"):
-        check(root / "a.txt")
+        check_file(root / "a.txt")
     assert not is_intact(root / "a.txt")
 
 
@@ -67,7 +75,7 @@ def test_killed_at_any_moment_the_files_agree_with_the_manifest(root, change, mo
 
     def work():
         if change == "remove":
-            remove(path)
+            remove_file(path)
         else:
             write_atomic(path, b"after")
 
@@ -83,7 +91,7 @@ def test_killed_at_any_moment_the_files_agree_with_the_manifest(root, change, mo
                 raise Killed
 
         monkeypatch.setattr(manifest, "replace_and_sync", dying)
-        monkeypatch.setattr("regard.atomic_io.replace_durably", dying)
+        monkeypatch.setattr("regard.atomic_io.replace_and_sync", dying)
         try:
             work()
         except Killed:
@@ -92,14 +100,14 @@ def test_killed_at_any_moment_the_files_agree_with_the_manifest(root, change, mo
     assert moments >= 3
     monkeypatch.undo()
     work()
-    left = () if change == "remove" else (manifest.digest(b"after"),)
-    assert read(root).get("a.txt", ()) == left
+    left = () if change == "remove" else (manifest.sha256(b"after"),)
+    assert read_manifest(root).get("a.txt", ()) == left
 
 
 def test_many_write_at_once(root):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: write_atomic(root / f"{n % 20}.txt", b"%d" % n), range(60)))
-    assert len(read(root)) == 20
+    assert len(read_manifest(root)) == 20
     assert agrees(root)
 
 
@@ -112,27 +120,27 @@ def test_one_who_reads_while_another_writes_is_not_misled(root, monkeypatch):
         seen.append(file)
         if len(seen) == 1:  # between the manifest that was read and the file that is
             write_atomic(path, b"new")
-        return manifest.digest(path.read_bytes())
+        return manifest.sha256(path.read_bytes())
 
     monkeypatch.setattr(manifest, "digest_or_none", slow)
-    check(path)
+    check_file(path)
     assert len(seen) == 2
 
 
 def test_hidden_folders_and_folders_with_a_manifest_of_their_own_are_not_of_it(root):
     write_atomic(root / ".making" / "a.txt", b"a")
-    create(root / "export")
+    create_manifest(root / "export")
     write_atomic(root / "export" / "b.txt", b"b")
-    assert read(root) == {}
-    assert list(read(root / "export")) == ["b.txt"]
-    rebuild(root, {})
-    assert read(root) == {}
+    assert read_manifest(root) == {}
+    assert list(read_manifest(root / "export")) == ["b.txt"]
+    rebuild_manifest(root, {})
+    assert read_manifest(root) == {}
 
 
 def test_a_manifest_of_somebody_else_is_left_alone(tmp_path):
     (tmp_path / "manifest.json").write_text('{"name": "my page"}')
     write_atomic(tmp_path / "out" / "a.txt", b"a")
-    assert find(tmp_path / "out" / "a.txt") is None
+    assert find_entry(tmp_path / "out" / "a.txt") is None
     assert (tmp_path / "manifest.json").read_text() == '{"name": "my page"}'
 
 
@@ -145,7 +153,7 @@ def test_a_damaged_manifest(root):
     for content in (json.dumps(raw), json.dumps(forged), "[]", "{", "[" * 100_000):
         (root / "manifest.json").write_text(content)
         with pytest.raises(DamagedError, match=r"manifest\.json: damaged, .*verify .* --accept"):
-            check(root / "recipe.yaml")
+            check_file(root / "recipe.yaml")
 
 
 def test_stock_is_taken_of_files_alone_whatever_their_names(root):
@@ -154,8 +162,8 @@ def test_stock_is_taken_of_files_alone_whatever_their_names(root):
     (root / "nowhere").symlink_to(root / "gone")
     odd = os.fsdecode(b"\xff.txt")
     (root / odd).write_text("x")
-    rebuild(root, {})
-    assert read(root) == {odd: (manifest.digest(b"x"),)}
+    rebuild_manifest(root, {})
+    assert read_manifest(root) == {odd: (manifest.sha256(b"x"),)}
 
 
 def test_a_name_from_inside_a_run_is_checked_too(root, monkeypatch):
@@ -163,12 +171,12 @@ def test_a_name_from_inside_a_run_is_checked_too(root, monkeypatch):
     flip(root / "weights" / "best.bin")
     monkeypatch.chdir(root / "weights")
     with pytest.raises(DamagedError, match=r"best\.bin: not what was written there"):
-        check(Path("best.bin"))
+        check_file(Path("best.bin"))
 
 
 def test_a_failed_write_changes_nothing(root):
     write_atomic(root / "a.txt", b"old")
     with pytest.raises(TypeError), atomic_file(root / "a.txt") as file:
         file.write("no bytes")
-    assert read(root) == {"a.txt": (manifest.digest(b"old"),)}
+    assert read_manifest(root) == {"a.txt": (manifest.sha256(b"old"),)}
     assert agrees(root)

@@ -12,7 +12,7 @@ def test_memory_of_some_sentences():
     whole = Memory(
         torch.randn(B, S, D), mask, (torch.randn(B, 7), torch.randn(B, 2, 6)), (routing,)
     )
-    some = whole.rows(torch.tensor([2, 0, 2, 2]))
+    some = whole.select_sentences(torch.tensor([2, 0, 2, 2]))
     for found, all_of_it in zip(
         (some.states, some.mask, *some.extras),
         (whole.states, whole.mask, *whole.extras),

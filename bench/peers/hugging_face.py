@@ -94,7 +94,7 @@ def logits(model: Any, batch: Any) -> Tensor:
         decoder_input_ids=batch.target.ids,
         use_cache=False,
     ).logits  # (B, T, V)
-    return found.flatten(0, 1)[batch.places]
+    return found.flatten(0, 1)[batch.target_indices]
 
 
 def translate_names(weights: dict[str, Tensor]) -> dict[str, Tensor]:

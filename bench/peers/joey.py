@@ -117,7 +117,7 @@ def logits(model: Any, batch: Any) -> Tensor:
     """Of the real target positions of a batch: (M, V)."""
     found, _, _, _ = model._encode_decode(**_inputs(batch))  # (B, T, V)
     flat: Tensor = found.flatten(0, 1)
-    return flat[batch.places]
+    return flat[batch.target_indices]
 
 
 def _inputs(batch: Any) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def open_trainer(shape: ModelShape, setup: PeerConfig) -> Trainer:
 
     def loss(batch: Any) -> Tensor:
         labels = torch.full_like(batch.target.ids, PAD).flatten()  # (B * T,)
-        labels[batch.places] = batch.labels
+        labels[batch.target_indices] = batch.labels
         wanted = {"trg": labels.view_as(batch.target.ids)}
         summed: Tensor = model(return_type="loss", **_inputs(batch), **wanted)[0]
         mean: Tensor = summed / batch.num_tokens

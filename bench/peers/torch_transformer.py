@@ -53,7 +53,7 @@ class TorchTransformer(nn.Module):
             memory_key_padding_mask=~batch.source.mask,
             tgt_is_causal=True,
         )  # (B, T, D)
-        return F.linear(hidden.flatten(0, 1)[batch.places], self.embedding.weight)
+        return F.linear(hidden.flatten(0, 1)[batch.target_indices], self.embedding.weight)
 
     def _embed(self, ids: Tensor) -> Tensor:
         placed = self.embedding(ids) * self.scale + self.places[: ids.shape[1]]  # (B, T, D)

@@ -14,10 +14,10 @@ from typing import BinaryIO
 from regard.errors import StorageError
 from regard.manifest import (
     PART_FILE_NAME,
-    digest_of,
-    find,
+    find_entry,
     remove_folder_entries,
     replace_and_sync,
+    sha256_of_file,
     update_entry,
 )
 
@@ -40,7 +40,7 @@ def atomic_file(path: Path, parts: Mapping[str, str] | None = None) -> Iterator[
             yield file
             file.flush()
             os.fsync(file.fileno())
-        new = digest_of(part_file) if find(path) else None
+        new = sha256_of_file(part_file) if find_entry(path) else None
         with update_entry(path, new, parts or {}):
             replace_and_sync(part_file, path)
     except OSError as error:
@@ -95,9 +95,9 @@ def append_file(path: Path) -> Iterator[BinaryIO]:
         raise storage_error(path, error) from error
 
 
-def remove(path: Path) -> None:
+def remove_file(path: Path) -> None:
     """Remove a file, if it is there, from its folder and from the manifest."""
-    entry = find(path)
+    entry = find_entry(path)
     if not path.exists() and not (entry and entry.states):
         return
     try:
@@ -124,7 +124,7 @@ def check_no_linked_folders(root: Path) -> None:
 def remove_tree(path: Path) -> None:
     """Remove a folder, as far as that can be done, with all that is in it."""
     shutil.rmtree(path, ignore_errors=True)
-    entry = find(path)
+    entry = find_entry(path)
     if entry is not None and not path.exists():
         remove_folder_entries(entry.root, entry.name)
 

@@ -15,7 +15,7 @@ def chunked(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield chunk
 
 
-def pick(items: Iterable[T], limit: int) -> list[T]:
+def reservoir_sample(items: Iterable[T], limit: int) -> list[T]:
     """At most `limit` of the items, each as likely as any other; the same ones every time."""
     picked: list[T] = []
     rng = random.Random(0)

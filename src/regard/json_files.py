@@ -9,7 +9,7 @@ from pydantic_core import from_json
 
 from regard.atomic_io import read_limited
 from regard.errors import RunError
-from regard.manifest import check
+from regard.manifest import check_file
 from regard.settings import abbreviate, expectation
 
 JSON_MAX_BYTES = 64 << 20
@@ -48,16 +48,16 @@ def load_json(path: Path, schema: type[ModelT] | TypeAdapter[ValueT], *, advice:
 
     Where there is none, the error ends with `advice`.
     """
-    check(path)
+    check_file(path)
     try:
         return read_json(path, schema)
     except (OSError, ValueError) as error:
         raise RunError(
-            f"{path}: damaged, or of another version of regard: {why(error)}; {advice}"
+            f"{path}: damaged, or of another version of regard: {describe_error(error)}; {advice}"
         ) from None
 
 
-def why(error: OSError | ValueError) -> str:
+def describe_error(error: OSError | ValueError) -> str:
     """What was wrong with a file that `read_json` did not take, in a few words."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]

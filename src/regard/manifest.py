@@ -51,14 +51,14 @@ class ManifestEntry(NamedTuple):
     """Empty: it is not listed."""
 
 
-def create(root: Path) -> None:
+def create_manifest(root: Path) -> None:
     """Write a manifest without entries into `root`, unless it has one."""
     with _locked(root):
-        if read(root) is None:
+        if read_manifest(root) is None:
             _save(root, {})
 
 
-def rebuild(root: Path, parts: Mapping[str, str], *, lock: bool = True) -> None:
+def rebuild_manifest(root: Path, parts: Mapping[str, str], *, lock: bool = True) -> None:
     """List all files below `root` as they are now, and `parts` of them by their own digests.
 
     Pipes, devices and links that lead nowhere are no files, and may be read without end.
@@ -70,7 +70,7 @@ def rebuild(root: Path, parts: Mapping[str, str], *, lock: bool = True) -> None:
         _save(root, {name: (state,) for name, state in {**listed, **parts}.items()})
 
 
-def read(root: Path) -> dict[str, Digests] | None:
+def read_manifest(root: Path) -> dict[str, Digests] | None:
     """The files of a folder of ours and what they may hold; None: it has no manifest."""
     path = root / MANIFEST
     try:
@@ -97,7 +97,7 @@ def read(root: Path) -> dict[str, Digests] | None:
     return files
 
 
-def find(path: Path) -> ManifestEntry | None:
+def find_entry(path: Path) -> ManifestEntry | None:
     """The entry of a file in the nearest manifest above it; None: it belongs to no folder of ours.
 
     Hidden files, and logs that grow, belong to none. A name relative to a folder inside a run is
@@ -113,25 +113,25 @@ def _find(path: Path) -> ManifestEntry | None:
         below = path.relative_to(root).parts
         if not _is_listed(below):
             return None
-        if (root / MANIFEST).is_file() and (files := read(root)) is not None:
+        if (root / MANIFEST).is_file() and (files := read_manifest(root)) is not None:
             name = "/".join(below)
             return ManifestEntry(root, name, files.get(name, ()))
     return None
 
 
-def check(path: Path, content: bytes | None = None) -> None:
+def check_file(path: Path, content: bytes | None = None) -> None:
     """An error if a file, or its `content` that was read, is not what was written there.
 
     A file that is not listed passes: what it should hold is unknown.
     """
-    entry = find(path)
+    entry = find_entry(path)
     if entry is None or not entry.states:
         return
     for _ in range(READ_ATTEMPTS):
-        found = digest_or_none(path) if content is None else digest(content)
+        found = digest_or_none(path) if content is None else sha256(content)
         if found is None or found in entry.states:
             return  # that a file is missing is reported by its reader
-        before, entry = entry, find(path) or entry
+        before, entry = entry, find_entry(path) or entry
         if entry.states == before.states:
             break
         content = None  # it was replaced meanwhile
@@ -145,7 +145,7 @@ def check(path: Path, content: bytes | None = None) -> None:
 def is_intact(path: Path) -> bool:
     """Whether a file is there, and is what was written there, as far as that is known."""
     try:
-        check(path)
+        check_file(path)
     except DamagedError:
         return False
     return path.is_file()
@@ -156,7 +156,7 @@ def damaged_parts(root: Path, name: str, parts: Mapping[str, str]) -> list[str]:
     start = part_entry_name(name, "")
     listed = {
         key.removeprefix(start): states
-        for key, states in (read(root) or {}).items()
+        for key, states in (read_manifest(root) or {}).items()
         if key.startswith(start)
     }
     return [part for part, states in listed.items() if parts.get(part) not in states]
@@ -169,7 +169,7 @@ def part_entry_name(name: str, part: str) -> str:
 
 def warn_without_manifest(root: Path) -> None:
     """Warn, once, that a run is from before manifests."""
-    if read(root) is None:
+    if read_manifest(root) is None:
         warnings.warn(
             f"{root}: has no {MANIFEST}, so that damage to its files is not noticed; once you "
             f"trust it: regard verify {root} --accept",
@@ -185,14 +185,14 @@ def update_entry(path: Path, new: str | None, parts: Mapping[str, str]) -> Itera
     `parts` are digests of what is in it, which are listed beside it. Afterwards only what is there
     now is listed; a process that is killed in between leaves both.
     """
-    entry = find(path)
+    entry = find_entry(path)
     if entry is None:
         yield
         return
     root, name = entry.root, entry.name
     after = {name: new, **{part_entry_name(name, part): state for part, state in parts.items()}}
     with _locked(root):
-        files = read(root) or {}
+        files = read_manifest(root) or {}
         both = {key: (state, *files.get(key, (None,))) for key, state in after.items()}
         _save(root, files | {key: tuple(dict.fromkeys(states)) for key, states in both.items()})
         yield
@@ -204,7 +204,7 @@ def update_entry(path: Path, new: str | None, parts: Mapping[str, str]) -> Itera
 def remove_folder_entries(root: Path, below: str) -> None:
     """Remove the entries of all files in the folder `below`, which is gone."""
     with _locked(root):
-        files = read(root) or {}
+        files = read_manifest(root) or {}
         kept = {name: one for name, one in files.items() if not name.startswith(f"{below}/")}
         if kept != files:
             _save(root, kept)
@@ -227,20 +227,20 @@ def list_files(root: Path) -> Iterator[str]:
 def digest_or_none(path: Path) -> str | None:
     """The digest of a file, or None where there is no plain file."""
     try:
-        return digest_of(path) if path.is_file() else None
+        return sha256_of_file(path) if path.is_file() else None
     except FileNotFoundError:
         return None
     except OSError as error:
         raise DamagedError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def digest_of(path: Path) -> str:
+def sha256_of_file(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def digest(content: bytes) -> str:
+def sha256(content: bytes) -> str:
     """SHA-256 of some bytes."""
     return hashlib.sha256(content).hexdigest()
 
@@ -262,7 +262,7 @@ def _is_listed(below: tuple[str, ...]) -> bool:
 
 def _own_digest(files: Mapping[str, Digests]) -> str:
     """The digest of a manifest's own content."""
-    return digest(json.dumps({name: list(files[name]) for name in sorted(files)}).encode())
+    return sha256(json.dumps({name: list(files[name]) for name in sorted(files)}).encode())
 
 
 def _save(root: Path, files: Mapping[str, Digests]) -> None:

@@ -1,89 +1,110 @@
-"""The nouns that cross folders and hold tensors; `nouns.py` has the others.
+"""Types shared by several packages. Importing this module does not import torch.
 
 Axis letters, the same in every file: B sentences of a batch, T target or query positions,
 S source or key positions, H heads, D model width, K hypotheses of a sentence (in search) or head
-width (in attention), V vocabulary, E experts of a layer. A mask is boolean and True means *may
-look* or *is real*.
+width (in attention), V vocabulary, E experts of a layer. Masks are boolean; True means *may be
+attended to* or *is not padding*.
 """
 
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, Protocol, Self
+from __future__ import annotations
 
-import torch
-from torch import Tensor, device
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
+
+if TYPE_CHECKING:
+    from torch import Tensor, device
+
+Link = tuple[int, int]
+"""Indices, from 0, of a source word and a target word that are aligned; words as `split_units`."""
+
+
+class GoldAlignment(NamedTuple):
+    """The reference alignment of one sentence pair."""
+
+    sure: frozenset[Link]
+    possible: frozenset[Link]  # includes the sure ones
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One result of a search."""
+
+    tokens: tuple[int, ...]
+    """Token ids without BOS and EOS."""
+    score: float
+    """The value the search ranks by: the log-probability after the penalties."""
+    log_probability: float
+    """Sum of the natural logarithms of the probabilities of its tokens, EOS included, after the
+    constraints of the search (see `RuleSettings.excluded`)."""
+    finished: bool
+    """Whether it ended in EOS, rather than at the length limit."""
 
 
 class Padded(NamedTuple):
-    """Sentences of unlike length in one rectangle."""
+    """A padded batch of sentences."""
 
     ids: Tensor  # (B, S) token ids
-    mask: Tensor  # (B, S) True where a token is real; each row is some True, then some False
+    mask: Tensor  # (B, S) True where a token is real; padding comes last in each row
 
-    def to(self, where: device) -> "Padded":
-        return Padded(*(_to_device(x, where) for x in self))
+    def to(self, device: device) -> Padded:
+        return Padded(*(_to_device(x, device) for x in self))
 
 
-def _to_device(x: Tensor, where: device) -> Tensor:
-    """`x` on a device.
-
-    A GPU fetches it by itself from memory that is pinned; from any other the host would have to
-    hand it over, when all work before it is done.
-    """
-    if where.type != "cuda" or x.is_cuda:
-        return x.to(where)
-    return x.pin_memory().to(where, non_blocking=True)
+def _to_device(x: Tensor, device: device) -> Tensor:
+    """`x` on a device; the copy to a GPU is asynchronous, from pinned memory."""
+    if device.type != "cuda" or x.is_cuda:
+        return x.to(device)
+    return x.pin_memory().to(device, non_blocking=True)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs to learn from, with their M real target positions told apart from the padding."""
+    """Sentence pairs to train on, and the indices of their real tokens."""
 
     source: Padded  # (B, S) each row ends in EOS
-    target: Padded  # (B, T) what the decoder is given: each row begins with BOS
-    places: Tensor  # (M,) where the real positions lie in the flattened (B * T)
-    labels: Tensor  # (M,) what the decoder should answer there; EOS at each row's last
-    source_indices: Tensor  # (N,) where the real source tokens lie in the flattened (B * S)
+    target: Padded  # (B, T) decoder input: each row begins with BOS
+    target_indices: Tensor  # (M,) indices of the real target positions in the flattened (B * T)
+    labels: Tensor  # (M,) the token to predict at each of them; EOS at each row's last
+    source_indices: Tensor  # (N,) indices of the real source tokens in the flattened (B * S)
 
     @property
     def num_tokens(self) -> int:
-        """M, known without asking a device."""
+        """M, known without synchronizing with the device."""
         return self.labels.shape[0]
 
     def duplicated(self) -> Self:
-        """Every pair a second time, behind the first ones."""
-        positions, cells = self.target.ids.numel(), self.source.ids.numel()
-        return type(self)(
-            Padded(*(torch.cat([x, x]) for x in self.source)),
-            Padded(*(torch.cat([x, x]) for x in self.target)),
-            torch.cat([self.places, self.places + positions]),
-            torch.cat([self.labels, self.labels]),
-            torch.cat([self.source_indices, self.source_indices + cells]),
+        """The batch repeated once: pairs 0 to B - 1, then the same again."""
+        source, target = (
+            Padded(*(x.repeat(2, 1) for x in side)) for side in (self.source, self.target)
         )
+        indices, labels = self.target_indices.repeat(2), self.labels.repeat(2)
+        indices[self.num_tokens :] += self.target.ids.numel()
+        source_indices = self.source_indices.repeat(2)
+        source_indices[len(self.source_indices) :] += self.source.ids.numel()
+        return type(self)(source, target, indices, labels, source_indices)
 
-    def to(self, where: device) -> Self:
-        """The same on a device, which nobody waits for."""
-        return type(self)(
-            self.source.to(where),
-            self.target.to(where),
-            _to_device(self.places, where),
-            _to_device(self.labels, where),
-            _to_device(self.source_indices, where),
+    def to(self, device: device) -> Self:
+        """The same batch on a device; the copy is asynchronous."""
+        indices, labels, source_indices = (
+            _to_device(x, device) for x in (self.target_indices, self.labels, self.source_indices)
         )
+        source, target = self.source.to(device), self.target.to(device)
+        return type(self)(source, target, indices, labels, source_indices)
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What an encoder made of the source: all that a decoder ever sees of it."""
+    """Encoder output: everything the decoder gets of the source."""
 
     states: Tensor  # (B, S, D)
     mask: Tensor  # (B, S)
     extras: tuple[Tensor, ...] = ()
-    """What else this family's decoder asks for, such as a last hidden state; each (B, ...)."""
-    routings: "tuple[Routing, ...]" = ()
+    """Further tensors for this family's decoder, such as a last hidden state; each (B, ...)."""
+    routings: tuple[Routing, ...] = ()
     """Of the encoder's layers of experts."""
 
-    def rows(self, sentences: Tensor) -> "Memory":
-        """That of some `sentences` (B',), each as often as it is named."""
+    def select_sentences(self, sentences: Tensor) -> Memory:
+        """The memory of `sentences` (B',); indices may repeat."""
         states, mask, *extras = (
             x.index_select(0, sentences) for x in (self.states, self.mask, *self.extras)
         )
@@ -91,38 +112,38 @@ class Memory:
 
 
 class Site(NamedTuple):
-    """The place in a model where an attention happens."""
+    """Identifies one attention of a model."""
 
     part: Literal["encoder", "decoder", "cross"]
     layer: int
     step: int | None = None
     """The target position being decoded; None when all positions are computed at once."""
     member: int = 0
-    """Which model of an ensemble; they all have a first layer."""
+    """Index of the model in an ensemble."""
 
 
 class Routing(NamedTuple):
-    """How a layer of experts shared out the tokens of a batch."""
+    """How a layer of experts distributed the tokens of a batch."""
 
     site: Site
-    balance_loss: Tensor  # () what uneven use costs, in nats a token: it is added to the loss
-    shares: Tensor  # (E,) of all choices, the share that fell on each expert
+    balance_loss: Tensor  # () penalty for uneven use, in nats a token: it is added to the loss
+    shares: Tensor  # (E,) the fraction of all selections that each expert got
 
 
 class DecoderOutput(NamedTuple):
-    """What a decoder made of a given target."""
+    """Decoder output for a given target."""
 
-    features: Tensor  # (B, T, D), or (M, D) of the real positions alone: for the output layer
+    features: Tensor  # (B, T, D), or (M, D) of the real positions: input of the output layer
     routings: tuple[Routing, ...] = ()
     """Of the decoder's layers of experts."""
 
 
 class AttentionHook(Protocol):
-    """The recorder's hook: sees every attention of a forward pass, and may change it.
+    """Called with the weights of every attention in a forward pass; may replace them.
 
-    `weights` is (B, H, T, S); in a step of a search T counts the hypotheses of each sentence.
-    The answer, of the same shape, is what the values are mixed with. Giving a watch makes every
-    attention take the plain formula; giving none costs nothing.
+    `weights` is (B, H, T, S); in a decoding step, T is the number of hypotheses of each sentence.
+    The returned tensor, of the same shape, is multiplied with the values. With a hook, every
+    attention is computed by the plain formula; without one there is no cost.
     """
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor: ...

@@ -17,7 +17,7 @@ from regard.alignment.selection import (
 from regard.errors import CorpusError
 from regard.evaluation.alignment_error import score_alignments
 from regard.inspection.recording.attention_map import AttentionMaps, Axis
-from regard.nouns import GoldAlignment
+from regard.types import GoldAlignment
 
 # a b c d </s> -> A B C D E </s>
 COLUMNS = Axis(("▁a", "▁b", "▁c", "▁d", "</s>"), ("a", "b", "c", "d"), (0, 1, 2, 3, None))

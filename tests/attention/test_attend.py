@@ -5,9 +5,12 @@ import torch
 from regard.attention.attend import (
     KeyValues,
     attend,
+    causal_mask,
     fused_attention,
     masked_softmax,
+    padding_mask,
     plain_attention,
+    window_mask,
 )
 from regard.attention.scores import AdditiveScore, DotScore, ScaledDotScore
 from regard.types import Site
@@ -142,7 +145,7 @@ def test_a_watch_that_only_looks_changes_not_a_bit_in_float64():
 
 def test_scores_that_are_no_dot_product_take_the_plain_formula():
     queries, kv, mask = some(torch.float32)
-    score = AdditiveScore(K, K, masked=7)
+    score = AdditiveScore(K, K, hidden=7)
     kv = KeyValues(score.prepare(kv.keys), kv.values)
     found = attend(score, queries, kv, mask, site=HERE)
     torch.testing.assert_close(found, plain_attention(score, queries, kv, mask, site=HERE))
@@ -161,7 +164,7 @@ def test_dropout_drops_weights_and_makes_up_for_it(hook):
 
 def test_key_values_pick_sentences_and_grow():
     _, kv, _ = some()
-    picked = kv.rows(torch.tensor([1, 1, 0]))
+    picked = kv.select_sentences(torch.tensor([1, 1, 0]))
     assert torch.equal(picked.keys, kv.keys[[1, 1, 0]])
     assert torch.equal(picked.values, kv.values[[1, 1, 0]])
     grown = kv.append(KeyValues(kv.keys[:, :, :2], kv.values[:, :, :2]))
@@ -180,6 +183,36 @@ def test_short_sentences_in_half_precision_are_learned_from_by_the_formula(monke
     queries, kv, mask = some(torch.bfloat16)
     attend(ScaledDotScore(), queries, kv, mask, site=HERE)
     attend(ScaledDotScore(), queries.requires_grad_(), kv, mask, site=HERE)
-    monkeypatch.setattr("regard.attention.attend.SHORT", S - 1)
+    monkeypatch.setattr("regard.attention.attend.CPU_FORMULA_MAX_KEYS", S - 1)
     attend(ScaledDotScore(), queries, kv, mask, site=HERE)
-    assert ways == ["fused", "plain", "fused"]
+    assert ways == ["fused_attention", "plain_attention", "fused_attention"]
+
+
+def test_padding_mask_shows_the_real_keys_to_every_query():
+    real = torch.tensor([[True, True, False], [True, False, False]])
+    mask = padding_mask(real)
+    assert mask.shape == (2, 1, 1, 3)
+    assert torch.equal(mask[:, 0, 0], real)
+
+
+def test_causal_mask_hides_the_future():
+    assert causal_mask(3, 3)[0, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+
+
+def test_causal_mask_lets_late_queries_see_what_was_there_before():
+    mask = causal_mask(2, 5)
+    assert mask.shape == (1, 1, 2, 5)
+    assert mask[0, 0].int().tolist() == [[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
+
+
+def test_window_mask_reaches_to_either_side_and_ends_with_the_keys():
+    mask = window_mask(torch.tensor([[0, 3], [2, 9]]), keys=6, reach=1)
+    assert mask.shape == (2, 2, 6)
+    assert mask.int().tolist() == [
+        [[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 0]],
+        [[0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 0, 0]],
+    ]
+
+
+def test_window_mask_takes_centres_between_keys():
+    assert window_mask(torch.tensor([1.5]), keys=4, reach=1).int().tolist() == [[0, 1, 1, 0]]

@@ -3,7 +3,7 @@ import torch
 
 from regard.attention.attend import KeyValues, attend
 from regard.attention.block_local import SlidingWindow, merge_blocks, split_blocks
-from regard.attention.relative import RelativeKeys, relative_positions
+from regard.attention.positions import RelativeKeys, relative_positions
 from regard.attention.scores import ScaledDotScore
 from regard.types import Site
 

@@ -67,7 +67,7 @@ def test_is_taken_for_short_sentences_on_a_cpu(monkeypatch):
     given, at = [some(SOURCES, seed, torch.bfloat16) for seed in range(3)], layout(SOURCES)
     wanted = cpu_bmm_attention(*given, VarlenArgs(at, at, causal=False, scale=SCALE))
     assert torch.equal(attend_packed(*given, VarlenArgs(at, at, causal=False, scale=SCALE)), wanted)
-    monkeypatch.setattr("regard.attention.varlen.LONGEST", 5)
+    monkeypatch.setattr("regard.attention.varlen.CPU_BMM_MAX_LENGTH", 5)
     padded = padded_attention(*given, VarlenArgs(at, at, causal=False, scale=SCALE))
     assert torch.equal(attend_packed(*given, VarlenArgs(at, at, causal=False, scale=SCALE)), padded)
 

@@ -66,7 +66,7 @@ def test_what_is_hidden_may_be_anything():
 def test_sight_of_some_sentences():
     _, _, mask = looked()
     source_mask, rows = SourceMask.of(mask, torch.float32), torch.tensor([2, 0])
-    some = source_mask.rows(rows)
+    some = source_mask.select_sentences(rows)
     assert torch.equal(some.mask, mask[rows])
     assert torch.equal(some.bias, source_mask.bias[rows])
 

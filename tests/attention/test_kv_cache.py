@@ -112,7 +112,7 @@ def test_keep_picks_sentences():
     found = self_cached(
         ScaledDotScore(),
         queries[rows],
-        cache.rows(rows),
+        cache.select_sentences(rows),
         ancestry.select_sentences(rows),
         site=HERE,
     )
@@ -152,7 +152,9 @@ def test_cells_are_a_value_whoever_appends_to_them(mode):
                 assert torch.equal(mine, wanted)
         rows = torch.tensor([1])
         assert torch.equal(
-            cache.rows(rows).append(new_columns(1, 0).rows(rows)).kv.keys[:, :, :-1],
+            cache.select_sentences(rows)
+            .append(new_columns(1, 0).select_sentences(rows))
+            .kv.keys[:, :, :-1],
             all_laid.keys[rows],
         )
 
@@ -184,8 +186,8 @@ def test_a_few_cells_of_one_hypothesis_lie_without_gaps_and_more_have_room():
 def test_who_leaves_takes_no_room_from_those_who_stay():
     with torch.inference_mode():
         cache = KVCache(new_columns(0, 0)).append(new_columns(1, 0)).append(new_columns(2, 1))
-        kept = cache.rows(torch.tensor([1]))
-        added = kept.append(new_columns(2, 2).rows(torch.tensor([1])))
+        kept = cache.select_sentences(torch.tensor([1]))
+        added = kept.append(new_columns(2, 2).select_sentences(torch.tensor([1])))
         assert torch.equal(kept.kv.keys, cache.kv.keys[1:])
         assert added.kv.keys.data_ptr() == kept.kv.keys.data_ptr()
         assert torch.equal(added.kv.values[:, :, :3], cache.kv.values[1:])

@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from regard.attention.attend import KeyValues, attend
-from regard.attention.masks import causal_mask, padding_mask
+from regard.attention.attend import KeyValues, attend, causal_mask, padding_mask
 from regard.attention.scores import ScaledDotScore
 from regard.attention.varlen import PackedLayout, VarlenArgs, attend_packed
 from regard.types import Site

@@ -28,6 +28,8 @@ def test_labels_are_the_target_one_place_on():
 
 def test_places_point_at_the_real_positions():
     batch = collate([[5], [6, 7]], [[9, 10, 11], [12]])
-    given = batch.target.ids.flatten()[batch.places]
+    given = batch.target.ids.flatten()[batch.target_indices]
     assert given.tolist() == [BOS, 9, 10, 11, BOS, 12]
-    torch.testing.assert_close(batch.target.mask.flatten().nonzero().squeeze(1), batch.places)
+    torch.testing.assert_close(
+        batch.target.mask.flatten().nonzero().squeeze(1), batch.target_indices
+    )

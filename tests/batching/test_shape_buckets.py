@@ -42,18 +42,18 @@ def test_a_batch_keeps_its_own_rows_and_is_filled_up_with_others(buckets):
 def test_places_and_labels_belong_together(buckets):
     given = batch([2, 5, 3], [4, 2, 6])
     shape, found, real = buckets.shape(given), filled(given, buckets), given.num_tokens
-    assert len(found.labels) == len(found.places) == shape.target_tokens
+    assert len(found.labels) == len(found.target_indices) == shape.target_tokens
     assert len(found.source_indices) == shape.source_tokens
     assert torch.equal(found.labels[:real], given.labels)
     assert (found.labels[real:] == IGNORE_INDEX).all()
-    ids = found.target.ids.flatten()[found.places[:real]]
-    assert torch.equal(ids, given.target.ids.flatten()[given.places])
-    assert len(set(found.places.tolist())) == len(found.places)
+    ids = found.target.ids.flatten()[found.target_indices[:real]]
+    assert torch.equal(ids, given.target.ids.flatten()[given.target_indices])
+    assert len(set(found.target_indices.tolist())) == len(found.target_indices)
 
 
 def test_what_is_packed_has_its_tokens_at_their_places():
     found = filled(batch([2, 5, 3], [4, 2, 6]), PACKED)
-    assert torch.equal(found.places, found.target.mask.flatten().nonzero().squeeze(1))
+    assert torch.equal(found.target_indices, found.target.mask.flatten().nonzero().squeeze(1))
     assert torch.equal(found.source_indices, found.source.mask.flatten().nonzero().squeeze(1))
 
 
@@ -89,7 +89,7 @@ def test_every_batch_fits_though_it_has_grown_beyond_the_budget(buckets, grown):
                 given = batch(*(side * (grown * rows) for side in sides))
                 shape, found = buckets.shape(given), filled(given, buckets)
                 assert found.target.ids.shape == (shape.rows, shape.target)
-                assert len(found.places) == shape.target_tokens
+                assert len(found.target_indices) == shape.target_tokens
                 assert torch.equal(found.labels[: given.num_tokens], given.labels)
                 if buckets.packed:
                     assert found.target.mask.sum() == shape.target_tokens
@@ -122,7 +122,7 @@ def test_batches_cut_at_random_have_few_shapes_and_little_filler(packed):
     assert len(given) > 300
     assert len(set(shapes)) < (32 if packed else 45)
     if packed:
-        own = sum(len(one.places) + len(one.source_indices) for one in given)
+        own = sum(len(one.target_indices) + len(one.source_indices) for one in given)
         assert sum(x.source_tokens + x.target_tokens for x in shapes) < 1.035 * own
     else:
         own = sum(one.source.ids.numel() + one.target.ids.numel() for one in given)

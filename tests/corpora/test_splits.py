@@ -11,7 +11,7 @@ from regard.corpora.cleaning.pair_filters import CleaningReport, CleaningSetting
 from regard.corpora.corpus import Corpus, Pair
 from regard.corpora.splits import SplitSettings, comparison_key, drop_leaks, split_corpus
 from regard.errors import CorpusError
-from regard.nouns import GoldAlignment
+from regard.types import GoldAlignment
 
 PAIRS = [Pair(f"Sentence {n}", f"Satz {n}") for n in range(200)]
 

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from regard.models.contracts import gather_parents
-from regard.nouns import Hypothesis
 from regard.text.special_tokens import BOS, EOS
-from regard.types import Site
+from regard.types import Hypothesis, Site
 
 FIRST_WORD = 4
 

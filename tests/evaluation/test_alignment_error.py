@@ -6,7 +6,7 @@ import pytest
 from regard.errors import CorpusError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.pharaoh import read_pharaoh
-from regard.nouns import GoldAlignment
+from regard.types import GoldAlignment
 
 DATA = Path(os.environ.get("REGARD_DATA", "/nowhere")) / "alignments"
 

@@ -8,7 +8,7 @@ from regard.evaluation.pharaoh import (
     format_pharaoh,
     read_pharaoh,
 )
-from regard.nouns import GoldAlignment
+from regard.types import GoldAlignment
 
 
 def test_sure_possible_and_empty_lines():

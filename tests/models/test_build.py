@@ -1,9 +1,10 @@
 import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
+from torch import nn
 
 from regard.errors import SettingsError
-from regard.models.build import FAMILIES, ModelSettings, build_model
+from regard.models.build import FAMILIES, ModelSettings, build_model, parameter_limit
 from regard.models.translation.luong import LuongSettings
 from regard.models.translation.transformer import TransformerSettings
 
@@ -47,3 +48,15 @@ def test_shared_embeddings_need_a_joint_vocabulary():
 def test_a_joint_vocabulary_has_one_size():
     with pytest.raises(ValueError, match="source_size=30 target_size=40"):
         build_model(LuongSettings(), 30, 40, joint=True)
+
+
+def test_a_model_within_the_limit_is_built():
+    with parameter_limit(12):
+        assert sum(p.numel() for p in nn.Linear(3, 3).parameters()) == 12
+    nn.Linear(3, 4)  # and none is limited afterwards
+
+
+@pytest.mark.parametrize("size", [3, 1 << 17, 1 << 40])
+def test_a_larger_one_is_refused_before_it_takes_memory(size):
+    with pytest.raises(SettingsError, match="its model"), parameter_limit(11):
+        nn.Linear(size, size)

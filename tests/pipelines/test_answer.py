@@ -1,11 +1,11 @@
 from dataclasses import replace
 
-from regard.nouns import Hypothesis
 from regard.pipelines.answer import Answer, Candidate, FilledHypothesis, build_answer
 from regard.text.build import train_tokenizer
 from regard.text.preprocess import TokenizedLine
 from regard.text.segmentation import Segment, Segments
 from regard.text.settings import TokenizerSettings
+from regard.types import Hypothesis
 
 SENTENCE = "Jane visite l'Afrique en septembre."
 TARGET = train_tokenizer(["Jane visits Africa ⁇ a\tb"], TokenizerSettings(kind="words"))

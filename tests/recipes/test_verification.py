@@ -8,7 +8,7 @@ from flips import flip
 from regard.engines.ctranslate2.ct2_engine import open_ct2_engine
 from regard.engines.ctranslate2.export_artifact import find_export
 from regard.errors import RegardError, RunError, RunWarning
-from regard.manifest import digest_of
+from regard.manifest import sha256_of_file
 from regard.pipelines.translator import load
 from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import RunFolder
@@ -92,7 +92,7 @@ def test_what_can_be_made_again_is_said(copied):
         "tokenizer.json": "copy ",
     }
     last = next((copied / "weights").glob("step-*60.safetensors"))
-    assert digest_of(last) == digest_of(copied / "weights" / "last.safetensors")
+    assert sha256_of_file(last) == sha256_of_file(copied / "weights" / "last.safetensors")
     for name in again:
         flip(copied / name)
     (copied / "tokenizer.model").unlink()

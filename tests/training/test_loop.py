@@ -10,7 +10,7 @@ from regard.batching.prefetch import collate_stream
 from regard.batching.sampler import sample_batches
 from regard.corpora.token_store import TokenChunk, TokenStore, write_store
 from regard.errors import RunError, TrainingError
-from regard.manifest import create
+from regard.manifest import create_manifest
 from regard.models.translation.transformer import Transformer, TransformerSettings
 from regard.training import loop
 from regard.training.checkpoints import list_checkpoints, load_weights, read_progress
@@ -170,7 +170,7 @@ def test_where_no_checkpoint_is_whole_training_starts_over_and_says_so(store, tm
 
 @pytest.mark.parametrize("lost", [1, 2])
 def test_lost_or_damaged_weights_do_not_end_a_run(store, tmp_path, lost):
-    create(tmp_path)
+    create_manifest(tmp_path)
     losses = iter(range(100, 0, -1))
     changed = {"validate": lambda model: {"loss": float(next(losses))}}
     run(store, tmp_path, stop_after=11, **changed)

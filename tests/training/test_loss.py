@@ -73,7 +73,7 @@ def test_two_views_that_differ_cost_more():
     torch.manual_seed(1)
     duplicated = batch.duplicated()
     features = model.decode(duplicated.target, model.encode(duplicated.source)).features
-    views = model.logits(features.flatten(0, 1)[duplicated.places]).chunk(2)
+    views = model.logits(features.flatten(0, 1)[duplicated.target_indices]).chunk(2)
     assert not torch.equal(*views)
     gap = symmetric_kl(*views, batch.labels)
     torch.testing.assert_close(much.loss - little.loss, 2 * gap)

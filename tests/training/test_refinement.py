@@ -11,10 +11,10 @@ from regard.models.translation.luong import LuongSettings
 from regard.models.translation.moe import MoeSettings
 from regard.models.translation.rnn import RnnSettings
 from regard.models.translation.transformer import TransformerSettings
-from regard.nouns import Hypothesis
 from regard.text.special_tokens import BOS, EOS, PAD
 from regard.training.loss import batch_loss
 from regard.training.refinement import RefinementSettings, refinement_loss, weight_samples
+from regard.types import Hypothesis
 
 A, B = 4, 5  # all that there is to say, beside UNK
 SIZE = 6

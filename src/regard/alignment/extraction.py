@@ -13,8 +13,8 @@ from torch import Tensor
 from regard.alignment.symmetrization import Symmetrization, flip, symmetrize
 from regard.inspection.attention_sinks import without_sinks
 from regard.inspection.recording.attention_map import AttentionMaps, Axis
-from regard.nouns import Link
 from regard.settings import Settings
+from regard.types import Link
 
 LinkExtraction = Literal["rows", "columns", Symmetrization]
 

@@ -25,9 +25,8 @@ from regard.evaluation.pharaoh import read_pharaoh
 from regard.inspection.recording.attention_map import AttentionMaps, Axis, Part, count_heads, record
 from regard.iterate import chunked
 from regard.json_files import load_json
-from regard.manifest import check
+from regard.manifest import check_file
 from regard.models.contracts import AnyModel
-from regard.nouns import GoldAlignment, Link
 from regard.recipes.prepared_data import Data
 from regard.recipes.run_folder import Run
 from regard.settings import Settings
@@ -36,7 +35,7 @@ from regard.text.preprocess import replace_unknown_spaces
 from regard.text.ragged import Ids
 from regard.text.special_tokens import BOS
 from regard.text.tokenizer import Tokenizer
-from regard.types import AttentionHook
+from regard.types import AttentionHook, GoldAlignment, Link
 
 CROSS: tuple[Part, ...] = ("cross",)
 BATCH_SIZE = 64
@@ -313,5 +312,5 @@ def read_valid_gold(data: Data) -> list[GoldAlignment]:
 def read_gold(data: Data, split: SplitName) -> Iterator[GoldAlignment]:
     """The gold alignments of a split that has them."""
     path = data.gold(split)
-    check(path)
+    check_file(path)
     return read_pharaoh(read_lines(path), name=str(path))

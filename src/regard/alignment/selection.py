@@ -22,7 +22,7 @@ from regard.evaluation.alignment_error import error_rate, score_alignments
 from regard.evaluation.metrics import check_lines
 from regard.inspection.attention_sinks import without_sinks
 from regard.inspection.recording.attention_map import AttentionMaps
-from regard.nouns import GoldAlignment, Link
+from regard.types import GoldAlignment, Link
 
 FINALISTS = 4
 """Maps whose links are read off in every way; all others are only read by rows."""

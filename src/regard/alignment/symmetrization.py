@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Set
 from typing import Literal, get_args
 
-from regard.nouns import Link
+from regard.types import Link
 
 Symmetrization = Literal[
     "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"

@@ -5,13 +5,34 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, device
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.attention.scores import Score
 from regard.kernels.dispatch import HALF_DTYPES
 from regard.kernels.dropout import apply_dropout
 from regard.types import AttentionHook, Site
+
+
+def padding_mask(real: Tensor) -> Tensor:
+    """Every query may look at the real keys: `real` (B, S) -> (B, 1, 1, S)."""
+    return real[:, None, None, :]
+
+
+def causal_mask(queries: int, keys: int, *, where: device | None = None) -> Tensor:
+    """A query may look at keys no later than itself, the last query at all: (1, 1, T, S).
+
+    Fewer queries than keys means that the first keys were there before: a cache.
+    """
+    place = torch.arange(keys, device=where)  # (S,)
+    return (place[keys - queries :, None] >= place)[None, None]  # (1, 1, T, S)
+
+
+def window_mask(centres: Tensor, keys: int, reach: int) -> Tensor:
+    """A query may look `reach` keys to either side of its centre: (..., T) -> (..., T, S)."""
+    place = torch.arange(keys, device=centres.device)  # (S,)
+    return (place - centres[..., None]).abs() <= reach  # (..., T, S)
+
 
 SDPA_BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """Those of torch's kernels that keep our promises on a GPU.
@@ -34,7 +55,7 @@ class KeyValues(NamedTuple):
     keys: Tensor  # (B, H, S, K)
     values: Tensor  # (B, H, S, K')
 
-    def rows(self, sentences: Tensor) -> "KeyValues":
+    def select_sentences(self, sentences: Tensor) -> "KeyValues":
         """Those of some sentences (B',) alone."""
         return KeyValues(*(x.index_select(0, sentences) for x in self))
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.attend import KeyValues
-from regard.attention.relative import relative_positions
+from regard.attention.positions import relative_positions
 
 
 class SlidingWindow(NamedTuple):

@@ -31,7 +31,7 @@ class SourceMask(NamedTuple):
         zeros = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
         return cls(mask, zeros.masked_fill_(~mask, torch.finfo(dtype).min / 2))
 
-    def rows(self, sentences: Tensor) -> "SourceMask":
+    def select_sentences(self, sentences: Tensor) -> "SourceMask":
         """Of some `sentences` (B',) alone."""
         return SourceMask(self.mask[sentences], self.bias[sentences])
 

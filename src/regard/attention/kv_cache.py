@@ -52,10 +52,10 @@ class KVCache(NamedTuple):
     kv: KeyValues  # (B, H, P, D)
     buffer: _Buffer | None = None
 
-    def rows(self, sentences: Tensor) -> "KVCache":
+    def select_sentences(self, sentences: Tensor) -> "KVCache":
         """Those of some `sentences` (B',) alone, with as much room for more."""
         if self.buffer is None or torch.is_grad_enabled():
-            return KVCache(self.kv.rows(sentences))
+            return KVCache(self.kv.select_sentences(sentences))
         num_filled = self.kv.keys.shape[2]
         buffer = KeyValues(*(x.new_empty(len(sentences), *x.shape[1:]) for x in self.buffer.kv))
         kept = KeyValues(*(x[:, :, :num_filled] for x in buffer))

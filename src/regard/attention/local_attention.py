@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.attention.masks import padding_mask, window_mask
+from regard.attention.attend import padding_mask, window_mask
 
 WindowName = Literal["global", "local-m", "local-p"]
 

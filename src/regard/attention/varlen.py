@@ -12,9 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.attend import KeyValues, attend
+from regard.attention.attend import KeyValues, attend, causal_mask, padding_mask
 from regard.attention.cpu_bmm import BmmArgs, BmmAttention, PaddedIndex, pad_to_register
-from regard.attention.masks import causal_mask, padding_mask
 from regard.attention.scores import DotScore
 from regard.kernels.dispatch import use_kernel
 from regard.kernels.varlen_attention import HEAD_WIDTHS, PackedRows, attend_varlen, split_qkv

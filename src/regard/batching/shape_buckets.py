@@ -80,7 +80,7 @@ class ShapeBuckets(NamedTuple):
         multiple = coarseness * self._token_multiple(PACKED_TOKEN_STEPS)
         tokens = (
             _round_to_multiple(len(places), multiple)
-            for places in (batch.source_indices, batch.places)
+            for places in (batch.source_indices, batch.target_indices)
         )
         return BatchShape(num_rows + -(-multiple // min(source, target)), source, target, *tokens)
 
@@ -104,7 +104,9 @@ def pad_to_shape(batch: Batch, shape: BatchShape, *, packed: bool = True) -> Bat
     source = add_filler(
         _pad_length(batch.source, batch.source_indices, source_length), rows, source_tokens
     )
-    target = add_filler(_pad_length(batch.target, batch.places, target_length), rows, target_tokens)
+    target = add_filler(
+        _pad_length(batch.target, batch.target_indices, target_length), rows, target_tokens
+    )
     labels = batch.labels.new_full((target_tokens,), IGNORE_INDEX)
     labels[: batch.num_tokens] = batch.labels
     return Batch(source.padded, target.padded, target.places, labels, source.places)

@@ -16,7 +16,7 @@ from regard.comparison.plan import Budget, PlanEntry
 from regard.comparison.shared_corpus import copy_shared_corpus
 from regard.corpora.token_store import TokenStore
 from regard.errors import RunError
-from regard.json_files import read_json, why
+from regard.json_files import describe_error, read_json
 from regard.manifest import is_intact
 from regard.recipes.dry_run import time_steps
 from regard.recipes.recipe import Recipe
@@ -75,7 +75,9 @@ def _load_steps(file: Path) -> int:
     try:
         return read_json(file, STEPS_ADAPTER)
     except (OSError, ValueError) as error:
-        raise RunError(f"{file}: damaged: {why(error)}; remove it to time again") from None
+        raise RunError(
+            f"{file}: damaged: {describe_error(error)}; remove it to time again"
+        ) from None
 
 
 def _with_steps(recipe: Recipe, steps: int) -> Recipe:

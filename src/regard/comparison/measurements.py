@@ -24,7 +24,7 @@ from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.perplexity import Perplexity
 from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.json_files import load_json, read_json
-from regard.manifest import check, is_intact
+from regard.manifest import check_file, is_intact
 from regard.pipelines.run_evaluation import translator_perplexity
 from regard.pipelines.translator import Translator
 from regard.recipes.dry_run import time_steps
@@ -133,7 +133,7 @@ def measure_untimed(
     """What there is to find of the trained run of a row without a clock; kept once it was found."""
     kept = folder.findings(entry)
     with suppress(DamagedError, OSError, ValueError):  # what is not whole is found again
-        check(kept)
+        check_file(kept)
         return read_json(kept, UntimedMeasurements)
     reporter.noted("examining")
     home = folder.run(entry)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-from regard.atomic_io import append_file, remove, write_atomic
+from regard.atomic_io import append_file, remove_file, write_atomic
 from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import Failure, MeasuredRow, load_row
 from regard.comparison.plan import ComparisonPlan, PlanEntry
@@ -88,7 +88,7 @@ def run_rows(
     """
     todo = unmeasured_entries(plan, folder)
     for entry in todo:
-        remove(folder.row(entry))  # a failure: it is tried again
+        remove_file(folder.row(entry))  # a failure: it is tried again
     pool = _ProcessPool(folder, start, watcher, stop_requested)
     if jobs > 1:
         untrained = untrained_entries(plan, folder)

@@ -13,7 +13,7 @@ from regard.evaluation.bootstrap import BootstrapScores, bootstrap, interval, me
 from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_length
 from regard.evaluation.scores import ScoreSettings, build_metrics
 from regard.evaluation.significance import p_value
-from regard.manifest import check
+from regard.manifest import check_file
 from regard.recipes.auto_settings import WARMUP_SETTING
 from regard.recipes.prepared_data import Data
 from regard.text.word_units import count_units
@@ -228,7 +228,7 @@ def _load_outcome(entry: PlanEntry, folder: ComparisonFolder, sentences: int) ->
     if not isinstance(row, MeasuredRow):
         return _RowOutcome(row, [])
     path = folder.translations(entry)
-    check(path)
+    check_file(path)
     texts = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     if len(texts) != sentences:
         raise RunError(

@@ -6,7 +6,7 @@ from regard.atomic_io import atomic_file, remove_tree
 from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.plan import ComparisonPlan, PlanEntry
 from regard.errors import CorpusError
-from regard.manifest import check
+from regard.manifest import check_file
 from regard.recipes.prepared_data import Data, Notify, load_data, prepare_data
 from regard.recipes.run_folder import PREPARED_FILE
 
@@ -46,6 +46,6 @@ def copy_shared_corpus(entry: PlanEntry, folder: ComparisonFolder) -> None:
     for file in sorted(
         shared.iterdir(), key=lambda one: one.name == PREPARED_FILE
     ):  # which comes last
-        check(file)
+        check_file(file)
         with file.open("rb") as content, atomic_file(home.data / file.name) as copy:
             shutil.copyfileobj(content, copy)

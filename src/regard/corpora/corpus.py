@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from regard.corpora.readers.read_report import ReadReport
-from regard.nouns import GoldAlignment
+from regard.types import GoldAlignment
 
 SplitName = Literal["train", "valid", "test"]
 

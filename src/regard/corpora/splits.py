@@ -16,8 +16,8 @@ from regard.corpora.corpus import Corpus, Pair, SplitName
 from regard.corpora.dedup import HashSet, hash_texts
 from regard.errors import CorpusError
 from regard.iterate import chunked
-from regard.nouns import GoldAlignment
 from regard.settings import Settings
+from regard.types import GoldAlignment
 
 MAX_HELD_OUT_SHARE = 0.1
 """Of the corpus, for one split."""

@@ -22,8 +22,7 @@ from regard.decoding.tracing.observer import SearchObserver
 from regard.errors import SearchError
 from regard.kernels.cuda_graphs import CudaGraphs, GraphCapturer
 from regard.models.contracts import AnyModel, Decoder, State
-from regard.nouns import Hypothesis
-from regard.types import AttentionHook, Padded
+from regard.types import AttentionHook, Hypothesis, Padded
 
 
 class SearchJob(NamedTuple):
@@ -199,7 +198,7 @@ def one_thread() -> Iterator[None]:
 def _cap_max_length(
     settings: DecodingSettings, members: Sequence[SearchMember]
 ) -> DecodingSettings:
-    limits = [model.limit for model, _ in members if model.limit is not None]
+    limits = [model.max_length for model, _ in members if model.max_length is not None]
     longest = min([settings.rules.max_length, *limits])
     rules = settings.rules.model_copy(update={"max_length": longest})
     return settings.model_copy(update={"rules": rules})

@@ -6,11 +6,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from regard.decoding.settings import DecodingSettings
-from regard.nouns import Hypothesis
 from regard.text.preprocess import TokenizedLine
 from regard.text.special_tokens import UNK
 from regard.text.tokenizer import Tokenizer
 from regard.text.word_units import has_unspaced
+from regard.types import Hypothesis
 
 if TYPE_CHECKING:  # what is only handed on: an engine that does not use it needs no torch
     from regard.decoding.tracing.observer import SearchObserver

@@ -12,7 +12,7 @@ from regard.atomic_io import write_atomic
 from regard.engines.ctranslate2.export_artifact import Precision
 from regard.errors import DamagedError
 from regard.json_files import read_json
-from regard.manifest import check
+from regard.manifest import check_file
 from regard.settings import Settings
 
 MEASURED_FILE = "measured.json"
@@ -69,7 +69,7 @@ def load_tuned_engine(run: Path) -> EngineConfig | None:
     What is damaged, or was measured elsewhere, is as good as nothing.
     """
     try:
-        check(run / MEASURED_FILE)
+        check_file(run / MEASURED_FILE)
         found = read_json(run / MEASURED_FILE, EngineMeasurement)
     except (OSError, ValueError, DamagedError):
         return None

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from regard.errors import CorpusError
 from regard.evaluation.metrics import check_lines
-from regard.nouns import GoldAlignment, Link
+from regard.types import GoldAlignment, Link
 
 
 class AlignmentScore(NamedTuple):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from regard.errors import CorpusError
-from regard.nouns import GoldAlignment, Link
+from regard.types import GoldAlignment, Link
 
 LINK = re.compile(r"([0-9]+)([-p?])([0-9]+)")
 

@@ -7,10 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.positions import LearnedPositions, SinusoidPositions
-from regard.attention.relative import RelativeKeys
-from regard.attention.rotary import apply_rotary
-from regard.attention.self_attention import SelfAttention
+from regard.attention.multihead import SelfAttention
+from regard.attention.positions import (
+    LearnedPositions,
+    RelativeKeys,
+    SinusoidPositions,
+    apply_rotary,
+)
 from regard.errors import SettingsError
 
 

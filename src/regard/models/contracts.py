@@ -61,7 +61,7 @@ class Model(nn.Module, ABC, Generic[StateT]):
     registered family to that, and to the other demands of the contract.
     """
 
-    limit: int | None = None
+    max_length: int | None = None
     """The longest source or target, in tokens, that the model can take; None: any."""
     supports_packing: bool = False
     """Whether `teach` leaves out padding on the way: it takes as long as there are tokens then,
@@ -123,7 +123,7 @@ class Model(nn.Module, ABC, Generic[StateT]):
         """
         memory = self.encode(batch.source)
         features, routings = self.decode(batch.target, memory)  # (B, T, D)
-        real = features.flatten(0, 1).index_select(0, batch.places)  # (M, D)
+        real = features.flatten(0, 1).index_select(0, batch.target_indices)  # (M, D)
         return DecoderOutput(real, memory.routings + routings)
 
 

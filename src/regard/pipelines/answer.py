@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from regard.engines.engine import FilledHypothesis
 from regard.inspection.word_diff import diff_words, separator
-from regard.nouns import Link
 from regard.text.preprocess import TokenizedLine
 from regard.text.tokenizer import Tokenizer
+from regard.types import Link
 
 if TYPE_CHECKING:  # who asks for neither needs no torch
     from regard.alignment.extraction import AlignmentSettings

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Sequence
 
 from regard.decoding.tracing.observer import SearchObserver, SearchStep, best_so_far
-from regard.nouns import Hypothesis
 from regard.text.preprocess import part_index
 from regard.text.tokenizer import Tokenizer
+from regard.types import Hypothesis
 
 OnPartial = Callable[[int, str], bool]
 """Told the number of a line and its translation so far; whether anyone still waits for it."""

@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 from pydantic import NonNegativeInt, model_validator
 
-from regard.atomic_io import atomic_file, remove, write_atomic
+from regard.atomic_io import atomic_file, remove_file, write_atomic
 from regard.corpora.build import CorpusSettings, build_corpus
 from regard.corpora.cleaning.adaptive_rules import choose_leaks, choose_ratio, peek
 from regard.corpora.cleaning.pair_filters import CleaningReport, Reason, clean
@@ -31,7 +31,7 @@ from regard.errors import CorpusError, RunError
 from regard.evaluation.pharaoh import format_pharaoh
 from regard.iterate import chunked
 from regard.json_files import load_json
-from regard.manifest import check, is_intact
+from regard.manifest import check_file, is_intact
 from regard.recipes.auto_settings import AUTO_CLEANING, SettingChoice
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import PREPARED_FILE, RunFolder
@@ -164,7 +164,7 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> Data:
             f"on and {counts['valid']} to validate with; {_dropped_text(report)}"
         )
     for file in cleaned_files(folder.data):
-        remove(file)
+        remove_file(file)
     for name in held_out.keys() & corpus.gold.keys():
         lines = "".join(f"{format_pharaoh(gold)}\n" for gold in corpus.gold[name]())
         write_atomic(gold_file(folder.data, name), lines.encode())
@@ -285,7 +285,7 @@ def _chain_splits(splits: Iterable[Callable[[], Iterator[Pair]]]) -> Iterator[Pa
 def _read_pairs(files: SplitFiles) -> Iterator[Pair]:
     """Pairs of two files of our own writing."""
     for file in files:
-        check(file)
+        check_file(file)
     try:
         with files.source.open("rb") as sources, files.target.open("rb") as targets:
             for source, target in zip(sources, targets, strict=True):

@@ -11,13 +11,12 @@ from regard.decoding.settings import DecodingSettings, RuleSettings, SamplingSet
 from regard.evaluation.bleu_tokenizer import BleuTokenizer
 from regard.evaluation.metrics import MeanGleu
 from regard.models.contracts import AnyModel
-from regard.nouns import Hypothesis
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import TrainingSettings
 from regard.training.optimizer import ScheduleSettings
 from regard.training.refinement import RefinementSettings, RewardFn, refinement_loss
 from regard.training.step import LossFn
-from regard.types import Memory
+from regard.types import Hypothesis, Memory
 
 NUM_SEEDS = 1 << 62
 """How many seeds there are to draw."""
@@ -48,7 +47,7 @@ def sample_translations(
         n_best=settings.samples,
         sampling=SamplingSettings(seed=int(torch.randint(NUM_SEEDS, ()))),
         rules=RuleSettings(
-            max_length=model.limit or UNLIMITED_LENGTH,
+            max_length=model.max_length or UNLIMITED_LENGTH,
             max_length_ratio=settings.max_length_ratio,  # of `lengths`: those of the references
             max_length_offset=0,
             allow_unknown=True,

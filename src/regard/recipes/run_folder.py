@@ -16,7 +16,7 @@ from regard import manifest
 from regard.atomic_io import (
     check_no_linked_folders,
     open_regular,
-    remove,
+    remove_file,
     remove_part_files,
     storage_error,
     write_atomic,
@@ -24,9 +24,8 @@ from regard.atomic_io import (
 from regard.batching.malloc_tuning import limit_onednn_caches
 from regard.errors import DamagedError, RunError, RunWarning, SettingsError
 from regard.layers.quantized import Precision, quantize
-from regard.models.build import build_model
+from regard.models.build import build_model, parameter_limit
 from regard.models.contracts import AnyModel
-from regard.models.parameter_limit import parameter_limit
 from regard.recipes.memory import physical_memory
 from regard.recipes.paths import EXPORT_INFO, NAMED_WEIGHTS, RECIPE_FILE, weights_file
 from regard.recipes.recipe import Recipe
@@ -110,8 +109,8 @@ class RunFolder:
 
     def mark_unfinished(self) -> None:
         """Take away what says that the run is finished, and how good it is."""
-        remove(self.card)
-        remove(self.scores)
+        remove_file(self.card)
+        remove_file(self.scores)
 
     def save_recipe(self, recipe: Recipe) -> None:
         """Write the recipe of the run, which makes the folder one."""
@@ -166,7 +165,7 @@ class RunFolder:
         """Make the folder a run's, unless it is one; an error if it holds anything else."""
         if (self.path / EXPORT_INFO).is_file():
             raise RunError(f"{self.path}: holds an export; name another folder with --out")
-        if self.path.is_dir() and manifest.read(self.path) is None:
+        if self.path.is_dir() and manifest.read_manifest(self.path) is None:
             known = self.exists() or (self.path / COMPARISON_PLAN_FILE).is_file()
             others = sorted(path.name for path in self.path.iterdir() if not _is_leftover(path))
             if others and not known:
@@ -178,7 +177,7 @@ class RunFolder:
             if self.exists():
                 self.rebuild_manifest()  # begun before there were manifests
         try:
-            manifest.create(self.path)
+            manifest.create_manifest(self.path)
         except OSError as error:
             raise _cannot_write(self.path, error) from None
 
@@ -192,7 +191,7 @@ class RunFolder:
                 for name, x in _digest_parts(raw).items()
             }
         try:
-            manifest.rebuild(self.path, parts)
+            manifest.rebuild_manifest(self.path, parts)
         except OSError as error:
             raise storage_error(self.path / manifest.MANIFEST, error) from error
 
@@ -260,7 +259,7 @@ def _digest_parts(raw: Raw) -> dict[str, str]:
     parts = {name: group for name, group in raw.items() if isinstance(name, str)}
     parts["limit"] = training.get("max_tokens") if isinstance(training, dict) else None
     return {
-        name: manifest.digest(json.dumps(group, sort_keys=True, default=str).encode())
+        name: manifest.sha256(json.dumps(group, sort_keys=True, default=str).encode())
         for name, group in parts.items()
     }
 
@@ -292,7 +291,7 @@ class Run(NamedTuple):
     @property
     def longest(self) -> int:
         """The most tokens of a sentence that the model was trained for and has positions for."""
-        return min(self.recipe.training.max_tokens, (self.model.limit or 1 << 30) - 1)
+        return min(self.recipe.training.max_tokens, (self.model.max_length or 1 << 30) - 1)
 
 
 def load_run(

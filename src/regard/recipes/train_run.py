@@ -30,7 +30,7 @@ from regard.evaluation.bleu_tokenizer import EvaluationSettings, choose_tokenize
 from regard.evaluation.metrics import MetricName, check_available
 from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score
-from regard.manifest import check
+from regard.manifest import check_file
 from regard.models.contracts import AnyModel
 from regard.recipes.auto_choices import (
     TokenFacts,
@@ -199,7 +199,7 @@ class _Stages:
         self.reporter.refining(refinement.steps)
         first = self.folder.refined.path / "weights" / "first.safetensors"
         if not self.folder.refined.has_checkpoints():
-            check(self.folder.weights("model"))
+            check_file(self.folder.weights("model"))
             write_atomic(first, self.folder.weights("model").read_bytes())
         self.model.load_state_dict(load_weights(first))
         settings = refinement_training_settings(self.recipe.training, refinement)
@@ -358,15 +358,15 @@ def _with_bleu_tokenizer(
 
 def _check_max_positions(model: AnyModel, prepared: TrainingInputs, max_tokens: int) -> None:
     """An error if a sentence is longer than a model with learned positions can take."""
-    if model.limit is None:
+    if model.max_length is None:
         return
     train, valid = prepared.train.lengths(), prepared.valid.lengths()
     fitting = within_max_tokens(train, max_tokens)
     sides = [side[fitting] for side in train] + list(valid)
     longest = max(int(side.max(initial=0)) for side in sides) + 1  # with EOS or BOS
-    if longest > model.limit:
+    if longest > model.max_length:
         raise SettingsError(
-            f"a sentence has {longest} tokens, and the model has positions for {model.limit}: "
+            f"a sentence has {longest} tokens, and the model has positions for {model.max_length}: "
             "raise model.max_positions, or lower training.max_tokens"
         )
 

@@ -82,7 +82,7 @@ def verify(folder: Path) -> Verification:
     for root in _roots(folder):
         below = "" if root == folder else f"{root.relative_to(folder).as_posix()}/"
         try:
-            listed = manifest.read(root)
+            listed = manifest.read_manifest(root)
         except DamagedError:
             found.append(FileFinding(f"{below}{MANIFEST}", "damaged", ""))
             continue
@@ -166,7 +166,7 @@ def _remedy_for(name: str) -> str | None:
 def _listed_states(folder: Path, name: str) -> manifest.Digests:
     """What a file should hold."""
     try:
-        entry = manifest.find(folder / name)
+        entry = manifest.find_entry(folder / name)
     except DamagedError:
         return ()
     return entry.states if entry else ()

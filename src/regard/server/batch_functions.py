@@ -10,7 +10,6 @@ from regard.decoding.tracing.observer import SearchObserver, SearchStep
 from regard.engines.engine import TranslationRequest
 from regard.errors import SearchError
 from regard.inspection.interventions import InterventionRequest
-from regard.nouns import Link
 from regard.pipelines.answer import Answer
 from regard.pipelines.markup.markup_translator import translate_markup
 from regard.pipelines.markup.protected_text import translate_protected
@@ -19,6 +18,7 @@ from regard.pipelines.translator import Translator
 from regard.pipelines.viewer_document import ViewerDocument, viewer_document
 from regard.server.batcher import Waiters
 from regard.text.preprocess import part_index
+from regard.types import Link
 
 
 class CancelOnDisconnect(SearchObserver):

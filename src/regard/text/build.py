@@ -6,9 +6,9 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.atomic_io import remove
+from regard.atomic_io import remove_file
 from regard.errors import TextError
-from regard.iterate import pick
+from regard.iterate import reservoir_sample
 from regard.settings import abbreviate
 from regard.text.normalization import normalize
 from regard.text.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -48,7 +48,9 @@ class Tokenizers(NamedTuple):
 
 def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
     """A tokenizer with the vocabulary of `texts`: the same texts make the same tokenizer."""
-    sampled = pick((text for text in texts if text.strip()), settings.max_training_texts)
+    sampled = reservoir_sample(
+        (text for text in texts if text.strip()), settings.max_training_texts
+    )
     if not sampled:
         raise TextError(
             "no text to learn a vocabulary from: there are no texts, or all are blank; "
@@ -79,7 +81,7 @@ def save_tokenizers(tokenizers: Tokenizers, folder: Path) -> None:
         tokenizer.save(folder, name)
     for name in {JOINT, SOURCE, TARGET} - named.keys():
         for ending in ("json", "model"):
-            remove(folder / f"{name}.{ending}")
+            remove_file(folder / f"{name}.{ending}")
 
 
 def load_tokenizers(folder: Path) -> Tokenizers:

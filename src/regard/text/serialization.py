@@ -7,8 +7,8 @@ from pydantic import ValidationError, model_validator
 
 from regard.atomic_io import read_limited, write_atomic
 from regard.errors import TextError
-from regard.json_files import JSON_MAX_BYTES, why
-from regard.manifest import check
+from regard.json_files import JSON_MAX_BYTES, describe_error
+from regard.manifest import check_file
 from regard.settings import Settings
 from regard.text.settings import TokenizerSettings
 
@@ -49,7 +49,7 @@ def load_card(folder: Path, name: str) -> TokenizerCard:
         return TokenizerCard.model_validate_json(read_file(path))
     except ValidationError as error:
         raise TextError(
-            f"{path}: no tokenizer of this version of regard, or damaged: {why(error)}; "
+            f"{path}: no tokenizer of this version of regard, or damaged: {describe_error(error)}; "
             "copy or train it again"
         ) from None
 
@@ -64,5 +64,5 @@ def read_file(path: Path) -> bytes:
         ) from None
     except OSError as error:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}") from None
-    check(path, content)
+    check_file(path, content)
     return content

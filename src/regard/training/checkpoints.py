@@ -12,10 +12,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from regard.atomic_io import remove, remove_part_files, write_atomic
+from regard.atomic_io import remove_file, remove_part_files, write_atomic
 from regard.errors import RunError
-from regard.json_files import dump_json, parse_json, why
-from regard.manifest import check
+from regard.json_files import describe_error, dump_json, parse_json
+from regard.manifest import check_file
 from regard.training.progress import Progress
 
 CHECKPOINT_NAME = re.compile(r"step-(\d+)-([0-9a-f]{16})\.safetensors")
@@ -35,7 +35,7 @@ def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
 
 def load_weights(path: Path) -> dict[str, Tensor]:
     """The weights of a model, on the CPU; an error if they are not what was written."""
-    check(path)
+    check_file(path)
     try:
         return safetensors.torch.load_file(path)
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: in
     same_step = [old for old in others if old.name.startswith(f"step-{step:09d}-")]
     older = [old for old in others if old not in same_step]
     for old in (*same_step, *older[keep - 1 :]):
-        remove(old)
+        remove_file(old)
     remove_part_files(folder)
     return path
 
@@ -100,7 +100,7 @@ def _parse_progress(path: Path, metadata: Mapping[str, str] | None) -> Progress:
     except ValueError as error:
         raise RunError(
             f"{path}: the checkpoint was written by another version of regard, or forged "
-            f"({why(error)}); train in another folder"
+            f"({describe_error(error)}); train in another folder"
         ) from None
 
 

@@ -13,7 +13,7 @@ import torch
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor
 
-from regard.atomic_io import remove
+from regard.atomic_io import remove_file
 from regard.batching.malloc_tuning import keep_freed_memory, limit_onednn_caches
 from regard.batching.prefetch import PositionedBatch, prefetch
 from regard.batching.sampler import StreamPosition
@@ -235,7 +235,7 @@ class _Training:
         capture = self.device.type == "cuda" and not s.compile if s.capture == "auto" else s.capture
         if not capture:
             return EagerStep(context)
-        buckets = ShapeBuckets(s.batch_tokens, self.model.supports_packing, self.model.limit)
+        buckets = ShapeBuckets(s.batch_tokens, self.model.supports_packing, self.model.max_length)
         return CudaGraphStep(context, buckets, cuda_graphs_on(self.device), self.reporter.noted)
 
     # -- going on ---------------------------------------------------------------------------
@@ -441,7 +441,7 @@ class _Training:
         needed = {step for one in read_progress(folder) for _, step in one.best}
         for path in (self.folder / "weights").glob("step-*.safetensors"):
             if int(path.stem.removeprefix("step-")) not in needed:
-                remove(path)
+                remove_file(path)
 
     def finish(self) -> None:
         """Leave the best, the last and the averaged weights, and the one of them that is used."""

@@ -11,11 +11,10 @@ from torch import Tensor
 
 from regard.batching.collate import pad
 from regard.models.contracts import AnyModel
-from regard.nouns import Hypothesis
 from regard.settings import Settings
 from regard.text.special_tokens import BOS, EOS, PAD
 from regard.training.loss import Loss
-from regard.types import Batch, Memory, Routing
+from regard.types import Batch, Hypothesis, Memory, Routing
 
 
 class RefinementSettings(Settings):
@@ -158,7 +157,9 @@ def _token_log_probs(
     labels = wanted.ids.flatten()[places].to(device)
     weights = torch.tensor([one.weight for one in answers], dtype=torch.float64)[rows]  # (M,)
     sentences = torch.tensor([one.sentence for one in answers]).to(device)
-    features, routings = model.decode(given.to(device), memory.rows(sentences))  # (R, T, D)
+    features, routings = model.decode(
+        given.to(device), memory.select_sentences(sentences)
+    )  # (R, T, D)
     logits = model.logits(features.flatten(0, 1)[places.to(device)])  # (M, V)
     logits_float32 = logits.to(torch.promote_types(logits.dtype, torch.float32))
     allowed_logits = logits_float32.index_fill(

@@ -10,7 +10,7 @@ from regard.corpora.generated.generator import (
     sample_splits,
 )
 from regard.errors import CorpusError
-from regard.nouns import GoldAlignment
+from regard.types import GoldAlignment
 
 SETTINGS = GeneratedSettings(train=40, valid=7, test=11, seed=3)
 

@@ -17,7 +17,7 @@ from regard.engines.ctranslate2.export_artifact import (
     write_card,
 )
 from regard.errors import RunError
-from regard.manifest import digest_of
+from regard.manifest import sha256_of_file
 
 PASSED = ParityReport(sentences=2, identical=2, score_difference=0.0, same=2, loss=0.0)
 
@@ -40,7 +40,7 @@ def card(run, **changed):
         precision="int8",
         run=run.name,
         weights=stamp_weights(run / "model.safetensors"),
-        recipe_sha256=digest_of(run / "recipe.yaml"),
+        recipe_sha256=sha256_of_file(run / "recipe.yaml"),
         decoding=DecodingSettings(),
         longest=50,
         positions=None,
@@ -93,7 +93,7 @@ def test_one_export_serves_whoever_would_make_the_same(run, made, became, gate, 
 def test_weights_of_the_same_size_and_time_are_not_read(run, monkeypatch):
     read = []
     monkeypatch.setattr(
-        export_artifact, "digest_of", lambda file: read.append(file.name) or digest_of(file)
+        export_artifact, "digest_of", lambda file: read.append(file.name) or sha256_of_file(file)
     )
     assert find(run) is not None
     assert read == ["recipe.yaml"]
@@ -103,7 +103,7 @@ def test_weights_of_another_time_are_read_once(run, monkeypatch):
     os.utime(run / "model.safetensors", ns=(1, 1))
     read = []
     monkeypatch.setattr(
-        export_artifact, "digest_of", lambda file: read.append(file.name) or digest_of(file)
+        export_artifact, "digest_of", lambda file: read.append(file.name) or sha256_of_file(file)
     )
     assert find(run) is not None
     assert find(run).card.weights.mtime_ns == 1

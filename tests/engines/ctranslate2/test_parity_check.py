@@ -8,9 +8,9 @@ from regard.decoding.batch_search import search_many
 from regard.engines.ctranslate2 import parity_check
 from regard.engines.ctranslate2.exporter import export_to
 from regard.engines.ctranslate2.parity_check import SAMPLE_SIZE, check_parity, draw_sample
-from regard.nouns import Hypothesis
 from regard.recipes.run_folder import load_run
 from regard.text.special_tokens import SPECIAL_PIECES
+from regard.types import Hypothesis
 
 pytest.importorskip("ctranslate2")
 

@@ -170,7 +170,7 @@ def test_the_papers_size():
 
 def test_learned_positions_have_an_end():
     model, complaint = tiny(max_positions=6), "7 tokens is longer than the 6 positions"
-    assert model.limit == 6
+    assert model.max_length == 6
     with pytest.raises(TextError, match=complaint):
         model.encode(SOURCE)
     source = Padded(SOURCE.ids[:, :6], SOURCE.mask[:, :6])

@@ -3,7 +3,7 @@ import torch
 from pydantic import ValidationError
 from torch import nn
 
-from regard.attention.masks import causal_mask, padding_mask
+from regard.attention.attend import causal_mask, padding_mask
 from regard.errors import TextError
 from regard.models.translation.transformer import (
     DecoderLayer,
@@ -78,7 +78,7 @@ def test_rotary_positions_need_pairs():
 def test_learned_positions_have_an_end():
     settings = TransformerSettings(preset="tiny", positions="learned", max_positions=4)
     model = Transformer(settings, V, V).eval()
-    assert model.limit == 4
+    assert model.max_length == 4
 
     def sentence(columns):
         return Padded(torch.zeros(1, columns).long(), torch.ones(1, columns).bool())

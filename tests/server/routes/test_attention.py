@@ -2,7 +2,7 @@ import base64
 
 import pytest
 
-from regard.nouns import Link
+from regard.types import Link
 from servers import client
 
 SENTENCE = "Jane visite l'Afrique en septembre."

@@ -53,7 +53,7 @@ def context(chosen=None, *, consistency=0.0, autocast=nullcontext, **settings):
 
 
 def step_of(it, capturer, notes=None, budget=60):
-    buckets = ShapeBuckets(budget, it.model.supports_packing, it.model.limit)
+    buckets = ShapeBuckets(budget, it.model.supports_packing, it.model.max_length)
     return CudaGraphStep(it, buckets, capturer, [].append if notes is None else notes.append)
 
 
@@ -242,7 +242,7 @@ def test_a_batch_that_is_filled_up_costs_what_it_cost(name, dtype, budget):
     model, source, target = tiny(name, dtype=dtype)
     places, cells = (x.mask.flatten().nonzero().squeeze(1) for x in (target, source))
     batch = Batch(source, target, places, torch.randint(V_TARGET, places.shape), cells)
-    buckets = ShapeBuckets(budget, model.supports_packing, model.limit)
+    buckets = ShapeBuckets(budget, model.supports_packing, model.max_length)
     filled = pad_to_shape(batch, buckets.shape(batch), packed=model.supports_packing)
     assert filled.num_tokens > batch.num_tokens
     assert (source.ids.numel() > budget) == (budget == 10)
@@ -264,7 +264,7 @@ def four_steps(model, batch, budget, *, capturer=None):
     )  # fmt: skip
     step, notes, seen = EagerStep(context), [], []
     if capturer is not None:
-        buckets = ShapeBuckets(budget, model.supports_packing, model.limit)
+        buckets = ShapeBuckets(budget, model.supports_packing, model.max_length)
         step = CudaGraphStep(context, buckets, capturer, notes.append)
     for number in range(1, 5):
         context.totals.zero_()

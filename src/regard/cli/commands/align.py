@@ -29,11 +29,11 @@ from regard.errors import SettingsError
 from regard.evaluation.alignment_error import AlignmentScore, score_alignments
 from regard.evaluation.pharaoh import check_gold, flip_gold, format_links, read_pharaoh
 from regard.inspection.attention_sinks import MIN_SINK_WEIGHT, SinkCounter
-from regard.iterate import pick
-from regard.nouns import GoldAlignment, Link
+from regard.iterate import reservoir_sample
 from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import PREPARED_FILE, Run, load_run, pick_device
 from regard.text.word_units import count_units
+from regard.types import GoldAlignment, Link
 
 NOTABLE_SINK_SHARE = 0.05
 """A head that parks this share of its attention on one piece is spoken of."""
@@ -188,7 +188,9 @@ def command(
         if one
     ]
     if dictionary is not None:
-        sampled = data_to_align.pairs if pairs is None else pick(data_to_align.pairs, pairs)
+        sampled = (
+            data_to_align.pairs if pairs is None else reservoir_sample(data_to_align.pairs, pairs)
+        )
         _write_dictionary(directions[0], sampled, dictionary, min_count=min_count or 1)
     elif sinks:
         _report_sinks(run, data_to_align, json=json)

@@ -10,8 +10,8 @@ from pydantic import NonNegativeInt, PositiveInt
 from regard.corpora.corpus import Corpus, Pair, SplitName
 from regard.corpora.splits import comparison_key
 from regard.errors import CorpusError
-from regard.nouns import GoldAlignment
 from regard.settings import Settings
+from regard.types import GoldAlignment
 
 MAX_MISSES = 2000
 """Draws in a row that may bring nothing new before there is taken to be nothing new."""

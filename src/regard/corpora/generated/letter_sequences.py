@@ -6,7 +6,7 @@ from random import Random
 
 from regard.corpora.corpus import Corpus, Pair
 from regard.corpora.generated.generator import Example, GeneratedSettings, generated_corpus
-from regard.nouns import GoldAlignment
+from regard.types import GoldAlignment
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 MAX_LETTERS = 12

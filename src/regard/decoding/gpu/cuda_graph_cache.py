@@ -238,7 +238,7 @@ class CudaGraphCache:
             return None
         sentences = round_up_to_bucket(count, 1)
         lengths = [
-            _padded_length(max(map(len, own)) + 1, model.limit)
+            _padded_length(max(map(len, own)) + 1, model.max_length)
             for model, own in zip(self._models, job.sources, strict=True)
         ]
         if sentences * settings.beam.size > MAX_CAPTURED_HYPOTHESES or None in lengths:

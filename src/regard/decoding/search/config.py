@@ -14,8 +14,7 @@ from regard.decoding.search.step import SearchConfig
 from regard.decoding.settings import BeamSettings, DecodingSettings
 from regard.decoding.tracing.observer import SearchObserver
 from regard.models.contracts import Decoder, StateT
-from regard.nouns import Hypothesis
-from regard.types import AttentionHook
+from regard.types import AttentionHook, Hypothesis
 
 SAMPLING_PENALTIES = BeamSettings(length_penalty=0.0)
 """Samples are ranked by their probability alone."""

@@ -20,8 +20,7 @@ from regard.decoding.search.step import (
 from regard.decoding.tracing.observer import SearchObserver, SearchStep
 from regard.kernels.cuda_graphs import GraphCapturer
 from regard.models.contracts import Decoder, StateT
-from regard.nouns import Hypothesis
-from regard.types import AttentionHook
+from regard.types import AttentionHook, Hypothesis
 
 COMPACT_BELOW, COMPACT_BELOW_SMALL = 7 / 8, 1 / 2
 """Of the sentences of a batch; when no more than these go on, the others leave it.

@@ -9,8 +9,8 @@ from torch import Tensor, device
 
 from regard.errors import SearchError
 from regard.models.contracts import gather_parents
-from regard.nouns import Hypothesis
 from regard.text.special_tokens import BOS, PAD
+from regard.types import Hypothesis
 
 
 class NBest(NamedTuple):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from regard.decoding.gpu.async_copy import AsyncCopy, async_to_host
 from regard.decoding.search.n_best import NBest
 from regard.decoding.tracing.observer import SearchObserver
-from regard.nouns import Hypothesis
+from regard.types import Hypothesis
 
 
 class ResultReader:

@@ -8,8 +8,8 @@ from torch import Tensor
 from regard.decoding.search.hypotheses import Candidates, Hypotheses
 from regard.decoding.search.n_best import NBest
 from regard.models.contracts import gather_parents
-from regard.nouns import Hypothesis
 from regard.text.special_tokens import PAD
+from regard.types import Hypothesis
 
 
 class SearchStep(NamedTuple):

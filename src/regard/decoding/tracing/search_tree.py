@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 from regard.decoding.search.hypotheses import Candidates
 from regard.decoding.tracing.observer import SearchObserver, SearchStep
-from regard.nouns import Hypothesis
 from regard.text.special_tokens import BOS, EOS
+from regard.types import Hypothesis
 
 NodeState = Literal["kept", "dropped", "ended"]
 ROOT = 0

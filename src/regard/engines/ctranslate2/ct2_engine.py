@@ -24,10 +24,10 @@ from regard.engines.engine import (
 from regard.engines.tuned_engine import EngineConfig, count_cores
 from regard.errors import RegardError
 from regard.exchange.token_names import token_labels
-from regard.nouns import Hypothesis
 from regard.text.build import load_tokenizers
 from regard.text.preprocess import TokenizedLine
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES
+from regard.types import Hypothesis
 
 WORKER_BUDGET = 2048
 """Positions that a worker searches at a time, counted once for each hypothesis; where nothing was

@@ -16,7 +16,7 @@ from regard.atomic_io import write_atomic
 from regard.decoding.settings import DecodingSettings
 from regard.errors import DamagedError, RunError, StorageError
 from regard.json_files import read_json
-from regard.manifest import check, digest_of, read
+from regard.manifest import check_file, read_manifest, sha256_of_file
 from regard.recipes.paths import EXPORT_INFO, RECIPE_FILE
 from regard.settings import Settings
 from regard.text.segmentation import InputSettings
@@ -106,7 +106,7 @@ def read_export(folder: Path) -> ExportArtifact | None:
     Its model, which is large, is only looked at here; see `check_export`.
     """
     try:
-        check(folder / CARD_FILE)
+        check_file(folder / CARD_FILE)
         card = read_json(folder / CARD_FILE, ExportCard)
         whole = not card.model_bytes or (folder / MODEL_FILE).stat().st_size == card.model_bytes
     except (OSError, ValueError, DamagedError):
@@ -116,8 +116,8 @@ def read_export(folder: Path) -> ExportArtifact | None:
 
 def check_export(folder: Path) -> None:
     """An error if a file of an export is not what was written there."""
-    for name in read(folder) or ():
-        check(folder / name)
+    for name in read_manifest(folder) or ():
+        check_file(folder / name)
 
 
 def is_export(path: Path) -> bool:
@@ -183,7 +183,9 @@ def delete_export(export: ExportArtifact) -> None:
 def stamp_weights(file: Path) -> WeightsStamp:
     """What tells these weights from others."""
     found = file.stat()
-    return WeightsStamp(bytes=found.st_size, mtime_ns=found.st_mtime_ns, sha256=digest_of(file))
+    return WeightsStamp(
+        bytes=found.st_size, mtime_ns=found.st_mtime_ns, sha256=sha256_of_file(file)
+    )
 
 
 def _is_current(found: ExportArtifact, run: Path, file: Path) -> bool:
@@ -196,13 +198,13 @@ def _is_current(found: ExportArtifact, run: Path, file: Path) -> bool:
     try:
         file_stat = os.stat(file)
         if (
-            digest_of(run / RECIPE_FILE) != card.recipe_sha256
+            sha256_of_file(run / RECIPE_FILE) != card.recipe_sha256
             or file_stat.st_size != card.weights.bytes
         ):
             return False
         if file_stat.st_mtime_ns == card.weights.mtime_ns:
             return True
-        if digest_of(file) != card.weights.sha256:
+        if sha256_of_file(file) != card.weights.sha256:
             return False
     except OSError:
         return False

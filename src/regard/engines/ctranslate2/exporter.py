@@ -34,7 +34,7 @@ from regard.engines.ctranslate2.parity_check import check_parity
 from regard.errors import RunError, SettingsError, StorageError
 from regard.exchange.ctranslate2_spec import unsupported_reason, write_model
 from regard.layers.quantized import Precision as NativePrecision
-from regard.manifest import MANIFEST, digest_of, rebuild
+from regard.manifest import MANIFEST, rebuild_manifest, sha256_of_file
 from regard.recipes.input_settings import run_input_settings
 from regard.recipes.paths import NAMED_WEIGHTS
 from regard.recipes.run_folder import Run
@@ -207,12 +207,12 @@ def _write(run: Run, file: Path, folder: Path, precision: Precision) -> ExportAr
         precision=precision,
         run=run.folder.path.resolve().name,
         weights=stamp_weights(file),
-        recipe_sha256=digest_of(run.folder.recipe),
+        recipe_sha256=sha256_of_file(run.folder.recipe),
         decoding=run.recipe.decoding,
         input=run_input_settings(run.recipe, run.folder.path),
         longest=run.longest,
         positions=positions,
-        limit=run.model.limit,
+        limit=run.model.max_length,
         model_bytes=(folder / MODEL_FILE).stat().st_size,
         gate=ParityReport(sentences=0, identical=0, score_difference=0.0, same=0, loss=0.0),
     )
@@ -225,7 +225,7 @@ def _write_card(folder: Path, card: ExportCard, report: ParityReport) -> ExportC
     card = card.model_copy(update={"gate": report, "model_bytes": size})
     write_card(folder, card)
     try:
-        rebuild(folder, {}, lock=False)  # the folder itself is locked
+        rebuild_manifest(folder, {}, lock=False)  # the folder itself is locked
         folder.chmod(0o755)  # as any folder, not for us alone
         for file in folder.iterdir():
             with file.open("rb") as content:

@@ -11,13 +11,13 @@ from regard.decoding.search_options import portable_settings
 from regard.engines.ctranslate2.ct2_engine import CTranslate2Engine
 from regard.engines.ctranslate2.export_artifact import ParityReport, TranslationDifference
 from regard.errors import RegardError
-from regard.iterate import pick
-from regard.nouns import Hypothesis
+from regard.iterate import reservoir_sample
 from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import Run
 from regard.text.preprocess import TokenizedLine, tokenize_lines
 from regard.text.segmentation import Segments
 from regard.text.special_tokens import SPECIAL_PIECES
+from regard.types import Hypothesis
 
 SAMPLE_SIZE = 64
 """In the sample."""
@@ -46,7 +46,7 @@ def draw_sample(run: Run) -> ParitySample:
     try:
         data = load_data(run.folder)
         split = data.held_out()
-        pairs: list[Pair] = pick(data.read(split), SAMPLE_SIZE)
+        pairs: list[Pair] = reservoir_sample(data.read(split), SAMPLE_SIZE)
         lines = tokenize_lines([pair.source for pair in pairs], tokenizer, run.longest)
         lines = [line for line in lines if len(line.parts) == 1 and len(line.parts[0]) <= longest]
     except (RegardError, OSError):

@@ -20,7 +20,7 @@ from regard.inspection.plots.search_tree import plot_tree
 from regard.inspection.plots.terminal_map import heat_map
 from regard.inspection.plots.theme import ThemeName
 from regard.inspection.recording.attention_map import PARTS, AttentionMaps, Part
-from regard.nouns import Link
+from regard.types import Link
 
 PlotKind = Literal["map", "grid", "arcs", "focus", "distance", "tree"]
 SINGLE_MAP_PLOTS = {"map": plot_attention, "arcs": plot_arcs, "focus": plot_focus}

@@ -23,11 +23,10 @@ from regard.engines.tuned_engine import EngineConfig, count_cores
 from regard.errors import SettingsError
 from regard.inspection.recording.attention_map import chain
 from regard.layers.quantized import Precision
-from regard.nouns import Hypothesis
 from regard.recipes.memory import available_memory
 from regard.recipes.run_folder import Run, load_run, pick_device
 from regard.text.preprocess import TokenizedLine, part_id
-from regard.types import AttentionHook
+from regard.types import AttentionHook, Hypothesis
 
 DEFAULT_BUDGET = 16_384
 """Positions searched at a time, counted once for each hypothesis; where nothing was measured."""

@@ -17,9 +17,8 @@ from regard.inspection.recording.attention_map import (
     build_attention_maps,
     build_axis,
 )
-from regard.nouns import Hypothesis
 from regard.text.tokenizer import Tokenizer
-from regard.types import Site
+from regard.types import Hypothesis, Site
 
 STEPWISE_PARTS: tuple[Part, ...] = ("decoder", "cross")
 """The parts that look again in each step; the encoder looks once, before the first."""

@@ -11,8 +11,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from regard.attention.attend import KeyValues, attend
-from regard.attention.masks import padding_mask
+from regard.attention.attend import KeyValues, attend, padding_mask
 from regard.attention.positions import (
     LearnedPositions,
     SinusoidPositions,
@@ -198,7 +197,7 @@ class ConvS2S(Model[AttentionDecoderState]):
 
     def __init__(self, settings: ConvS2SSettings, source_size: int, target_size: int) -> None:
         super().__init__()
-        self.limit, embedding = settings.max_positions, settings.embedding
+        self.max_length, embedding = settings.max_positions, settings.embedding
         self.dropout, keep_prob = Dropout(settings.dropout), 1 - settings.dropout
         self.source = PositionalEmbedding(source_size, settings)
         shapes = settings.shapes(settings.encoder_layers)
@@ -267,7 +266,7 @@ class ConvS2S(Model[AttentionDecoderState]):
 
     def _embed(self, embedding: PositionalEmbedding, ids: Tensor, first: int, count: int) -> Tensor:
         """Vectors of `ids` (B, T), which stand at `count` positions (T of them, or one)."""
-        check_length(first + count, self.limit)
+        check_length(first + count, self.max_length)
         places = torch.arange(first, first + count, device=ids.device)
         placed: Tensor = self.dropout(embedding(ids, places))
         return placed

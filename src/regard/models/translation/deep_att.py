@@ -7,8 +7,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.layers.attention_lstm import AttentionLstm
-from regard.layers.deep_lstm import FastForwardColumn, FastForwardStack, fast_forward
+from regard.layers.deep_lstm import AttentionLstm, FastForwardColumn, FastForwardStack, fast_forward
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.init import init_output_layer, xavier_linears

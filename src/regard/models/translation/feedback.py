@@ -17,9 +17,9 @@ from regard.models.translation.transformer import (
     DecoderLayerBase,
     TransformerBase,
     TransformerSettings,
+    TransformerState,
 )
 from regard.models.translation.transformer_settings import StackSettings
-from regard.models.translation.transformer_state import TransformerState
 from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Site
 
 

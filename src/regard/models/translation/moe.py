@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.attention.scores import TanhProductScore
-from regard.layers.attention_lstm import AttentionLstm
+from regard.layers.deep_lstm import AttentionLstm
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.experts import Experts, ExpertsSettings

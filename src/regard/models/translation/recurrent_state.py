@@ -7,7 +7,7 @@ from typing import Self
 from torch import Tensor
 
 from regard.attention.attend import KeyValues
-from regard.layers.attention_lstm import AttentionLstm
+from regard.layers.deep_lstm import AttentionLstm
 from regard.layers.recurrent import Hidden, RecurrentLayer, merge_layer_states
 from regard.models.contracts import gather_parents
 from regard.types import Memory
@@ -41,7 +41,9 @@ class AttentionDecoderState(RecurrentState):
 
     def select_sentences(self, sentences: Tensor) -> Self:
         kept = super().select_sentences(sentences)
-        return replace(kept, memory=self.memory.rows(sentences), real=self.real[sentences])
+        return replace(
+            kept, memory=self.memory.select_sentences(sentences), real=self.real[sentences]
+        )
 
 
 def initial_state(

@@ -7,8 +7,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from regard.attention.attend import KeyValues, attend
-from regard.attention.masks import padding_mask
+from regard.attention.attend import KeyValues, attend, padding_mask
 from regard.attention.scores import AdditiveScore
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import build_embedding

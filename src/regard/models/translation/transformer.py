@@ -1,28 +1,26 @@
 """The Transformer (Vaswani et al. 2017)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, cast
 
 import torch
 from pydantic import PositiveInt, model_validator
 from torch import Tensor, nn
 
-from regard.attention.attend import KeyValues
+from regard.attention.attend import KeyValues, causal_mask, padding_mask
 from regard.attention.block_local import SlidingWindow
 from regard.attention.decode_attention import SourceMask
 from regard.attention.kv_cache import Ancestry, KVCache
-from regard.attention.masks import causal_mask, padding_mask
-from regard.attention.multihead import MultiHeadAttention, split_heads
+from regard.attention.multihead import MultiHeadAttention, SelfAttention, split_heads
 from regard.attention.positions import (
     Positions,
     PositionsName,
+    RelativeKeys,
     build_positions,
     check_length,
     check_max_positions,
 )
-from regard.attention.relative import RelativeKeys
-from regard.attention.self_attention import SelfAttention
 from regard.attention.varlen import PackedLayout
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import TiedEmbeddings
@@ -31,9 +29,30 @@ from regard.layers.feed_forward import FeedForward
 from regard.layers.residual import Residual
 from regard.models.contracts import Model, OutputProjection
 from regard.models.translation.transformer_settings import StackSettings
-from regard.models.translation.transformer_state import TransformerState
 from regard.settings import NumPositions
 from regard.types import AttentionHook, Batch, DecoderOutput, Memory, Padded, Routing, Site
+
+
+@dataclass(frozen=True)
+class TransformerState:
+    """Keys and values of the source once per sentence, of the past once per cell: see `cache`."""
+
+    source: tuple[KeyValues, ...]  # of each layer (B, H, S, K), cleared by `sight`
+    source_mask: SourceMask  # (B, 1, 1, S)
+    past: tuple[KVCache, ...]  # of each layer (B, H, P, K)
+    ancestry: Ancestry  # (B, K, t) in the P cells
+
+    def select_sentences(self, sentences: Tensor) -> "TransformerState":
+        return TransformerState(
+            tuple(kv.select_sentences(sentences) for kv in self.source),
+            self.source_mask.select_sentences(sentences),
+            tuple(cells.select_sentences(sentences) for cells in self.past),
+            self.ancestry.select_sentences(sentences),
+        )
+
+    def reorder(self, parents: Tensor) -> "TransformerState":
+        return replace(self, ancestry=self.ancestry.reorder(parents))
+
 
 ENCODER_CHUNK_TOKENS = 1024
 """Positions that an encoder on a CPU reads at a time: their vectors stay in its caches. And
@@ -250,7 +269,7 @@ class TransformerBase(Model[TransformerState], Generic[LayerT]):
     ) -> None:
         super().__init__()
         width, limit = settings.width, settings.max_positions
-        self.limit, self.heads = limit, settings.heads
+        self.max_length, self.heads = limit, settings.heads
         self.has_experts = settings.experts is not None
         self.embeddings = TiedEmbeddings(source_size, target_size, width, settings.embeddings)
         self.source_positions = build_positions(settings.positions, width, limit or 0)
@@ -318,7 +337,7 @@ class TransformerBase(Model[TransformerState], Generic[LayerT]):
         which, and who searches keeps to the limit.
         """
         if isinstance(first, int):
-            check_length(first + count, self.limit)
+            check_length(first + count, self.max_length)
         if positions is not None:
             if isinstance(first, Tensor):
                 places = positions(first[None])  # (1, D)
@@ -384,7 +403,7 @@ class Transformer(TransformerBase[DecoderLayer]):
         if not self.supports_packing or self.embeddings.source.dtype == torch.float64:
             return super().training_features(batch)
         of = PackedLayout.of(batch.source.mask, batch.source_indices)
-        at = PackedLayout.of(batch.target.mask, batch.places)
+        at = PackedLayout.of(batch.target.mask, batch.target_indices)
         x = self._embed_packed(
             self.embeddings.of_source, batch.source, self.source_positions, of
         )  # (N, D)
@@ -409,7 +428,7 @@ class Transformer(TransformerBase[DecoderLayer]):
         at: PackedLayout,
     ) -> Tensor:
         """The vectors (N, D) of the real tokens of a rectangle, told where they stand."""
-        check_length(at.max_seqlen, self.limit)
+        check_length(at.max_seqlen, self.max_length)
         x = embed(at.pack(given.ids))  # (N, D)
         if positions is not None:
             places = positions(torch.arange(at.max_seqlen, device=x.device)).to(x.dtype)  # (T, D)

@@ -6,7 +6,6 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from regard.corpora.corpus import Pair
 from regard.evaluation.pharaoh import format_links
-from regard.nouns import Link
 from regard.pipelines.viewer_document import ViewerDocument
 from regard.server.batch_functions import AlignPairs, RecordAttention
 from regard.server.errors import RequestError
@@ -23,6 +22,7 @@ from regard.server.schemas import (
 )
 from regard.server.service import ServiceDep, count_tokens
 from regard.text.word_units import split_units
+from regard.types import Link
 
 router = APIRouter(tags=["inside"])
 

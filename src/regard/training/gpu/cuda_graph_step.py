@@ -198,4 +198,4 @@ def copy_batch(batch: Batch, static: Batch) -> None:
 
 
 def _batch_tensors(batch: Batch) -> tuple[Tensor, ...]:
-    return *batch.source, *batch.target, batch.places, batch.labels, batch.source_indices
+    return *batch.source, *batch.target, batch.target_indices, batch.labels, batch.source_indices

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from regard.corpora.corpus import Pair
 from regard.corpora.generated.generator import Example
 from regard.corpora.generated.travel.phrases import Phrase, PhraseWord
-from regard.nouns import GoldAlignment, Link
+from regard.types import GoldAlignment, Link
 
 ELIDED = {"le", "la", "je", "me", "te", "se", "ne", "de", "que"}
 BEFORE_VOWEL = {"ce": "cet", "ma": "mon", "ta": "ton", "sa": "son"}
