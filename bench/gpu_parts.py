@@ -110,7 +110,7 @@ class AttentionCase:
         self.scale = head**-0.5
 
     def run(self, parts: list[Tensor], dropout: float = 0.0) -> Tensor:
-        how = {"causal": self.causal, "factor": self.scale, "dropout": dropout}
+        how = {"causal": self.causal, "scale": self.scale, "dropout": dropout}
         return attend_varlen(parts, self.queries, self.keys, **how)
 
     def both(self, parts: list[Tensor], dropout: float = 0.0) -> list[Tensor]:
@@ -119,7 +119,7 @@ class AttentionCase:
         return [found, *torch.autograd.grad(found, parts, self.grad.to(found.dtype))]
 
     def formula(self, parts: list[Tensor], dropout: float, seed: Tensor) -> list[Tensor]:
-        how = {"causal": self.causal, "factor": self.scale, "dropout": dropout, "seed": seed}
+        how = {"causal": self.causal, "scale": self.scale, "dropout": dropout, "seed": seed}
         found = plain_attend_varlen(parts, self.queries, self.keys, **how)
         return [found, *torch.autograd.grad(found, parts, self.grad.to(found.dtype))]
 

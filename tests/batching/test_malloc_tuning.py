@@ -20,7 +20,7 @@ from regard.batching.malloc_tuning import (
 MULTIPLY = """
 import ctypes
 import torch
-from regard.batching.malloc_tuning import remember_few_shapes
+from regard.batching.malloc_tuning import limit_onednn_caches
 
 class Heap(ctypes.Structure):
     names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
@@ -28,7 +28,7 @@ class Heap(ctypes.Structure):
 
 libc = ctypes.CDLL(None)
 libc.mallinfo2.restype = Heap
-remember_few_shapes()
+limit_onednn_caches()
 weight, used = torch.zeros(64, 64, dtype=torch.bfloat16), []
 for rows in range(1, 402):
     torch.zeros(rows, 64, dtype=torch.bfloat16) @ weight

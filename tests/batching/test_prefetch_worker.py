@@ -136,9 +136,9 @@ def test_who_is_not_relieved_leaves_no_process(monkeypatch):
 def test_a_killed_caller_leaves_no_process():
     script = """
         import functools
-        from regard.batching.prefetch_worker import apart, relieved
+        from regard.batching.prefetch_worker import iterate_in_workers
         pids = map, eval, ["__import__('os').getpid()"] * 1000
-        items = apart([functools.partial(*pids)], OSError)
+        items = iterate_in_workers([functools.partial(*pids)], OSError)
         print(next(items), flush=True)
         input()
     """

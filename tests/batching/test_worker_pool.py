@@ -138,9 +138,9 @@ def test_a_helper_ends_with_who_started_it():
     script = (
         "import operator, os\n"
         "from functools import partial\n"
-        "from regard.batching.worker_pool import Helper\n"
-        "helper = Helper(partial(partial, operator.mul, 3))\n"
-        "assert helper.ask(2) == 6\n"
+        "from regard.batching.worker_pool import PoolWorker\n"
+        "helper = PoolWorker(partial(partial, operator.mul, 3))\n"
+        "assert helper.request(2) == 6\n"
         "print(helper._process.pid, flush=True)\n"
         "os._exit(1)\n"  # as if it was killed: nothing is put in order
     )

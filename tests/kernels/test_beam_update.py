@@ -90,7 +90,7 @@ def far(monkeypatch):
     [
         (3, 7, {}),
         (1, 0, {"n_best": 1}),
-        (5, 4, {"size": 5, "n_best": 5, "over": False}),
+        (5, 4, {"size": 5, "n_best": 5, "is_done": False}),
         (1, 5, {"size": 1, "n_best": 1}),
         (3, 9, {"sampling": True, "n_best": 3}),
     ],

@@ -1,18 +1,16 @@
-"""Each kernel compiled for a GPU with the arguments of a launch, for which no GPU is needed.
+"""Each kernel is compiled for a GPU with the arguments of a launch; no GPU is needed.
 
-Triton's interpreter, in which the other tests of this folder run, forgives what a compiler does
-not, and knows nothing of registers.
+Triton's interpreter, in which the other tests of this folder run, accepts what its compiler does
+not, and does not know when a kernel is compiled again.
 """
 
-import re
-import subprocess
 from typing import NamedTuple
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.kernels import cross_entropy, varlen_attention
+from regard.kernels import cross_entropy
 from regard.kernels.beam_update import (
     BeamUpdateConfig,
     Continuations,
@@ -26,40 +24,36 @@ from regard.kernels.dispatch import have_triton, interpreted
 from regard.kernels.fused_add_norm import LayerNormParams, add_norm, add_norm_with_sum
 from regard.kernels.fused_linear_relu import linear_relu
 from regard.kernels.topk_logits import TokenRules, topk_continuations
-from regard.kernels.varlen_attention import PackedRows, TilePlan, attend_varlen
+from regard.kernels.varlen_attention import PackedRows, attend_varlen
 
 H, D, V = 2, 512, 8000
 HALF = torch.bfloat16
-SHARED = 227 * 1024
-"""Bytes of shared memory that one program can have on a Hopper GPU."""
-SPILLED = 128
-"""Bytes of one thread's numbers that may find no register: more would be felt."""
+RULES = TokenRules((0, 2), eos=3, floor=-1e4, banned_keep_mass=True)
 
 
-def why_not():
+def missing():
     """What is missing for compiling, if anything is."""
     if interpreted():
-        return "Triton's interpreter stands in the place of its compiler"
+        return "Triton's interpreter replaces its compiler"
     if not have_triton():
         return "triton is not installed (it is for Linux alone)"
     from triton import knobs
 
     try:
         assert knobs.nvidia.ptxas.path
-        assert knobs.nvidia.cuobjdump.path
     except RuntimeError as error:
         return f"triton came without NVIDIA's assembler: {error}"
     return ""
 
 
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
 
 class Hopper:
-    """All of a driver that a compiler asks for."""
+    """The part of a driver that the compiler asks for."""
 
     def get_current_device(self):
-        return -1  # nobody's: what is compiled here is launched nowhere
+        return -1
 
     def get_current_stream(self, _):
         return 0
@@ -70,47 +64,38 @@ class Hopper:
         return GPUTarget("cuda", 90, 32)
 
 
-class Built(NamedTuple):
-    """A kernel, and what it takes on a GPU."""
-
+class Compiled(NamedTuple):
     name: str
     code: object
-    registers: int  # of one thread
-    spilled: int  # bytes of one thread's
-    shared: int  # bytes of one program
 
 
 @pytest.fixture
-def built(monkeypatch, tmp_path):
-    """The kernels that were launched meanwhile: each was compiled, and none was run."""
+def compiled(monkeypatch, tmp_path):
+    """The kernels launched by a test: each is compiled, and none is run."""
     from triton.runtime import JITFunction, driver
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(driver, "_active", Hopper())
-    compile_or_run, found = JITFunction.run, []
+    compile_or_run, kernels = JITFunction.run, []
 
     def compile_only(kernel, *values, grid, warmup, **named):
         assert all(isinstance(size, int) for size in grid)
         code = compile_or_run(kernel, *values, grid=grid, warmup=True, **named)
-        found.append(Built(kernel.__name__, code, *resources(code, tmp_path / "kernel.cubin")))
+        kernels.append(Compiled(kernel.__name__, code))
 
     monkeypatch.setattr(JITFunction, "run", compile_only)
-    return found
+    return kernels
 
 
-def resources(code, file):
-    """Registers, spilled bytes and shared bytes."""
-    from triton import knobs
-
-    file.write_bytes(code.asm["cubin"])
-    command = [knobs.nvidia.cuobjdump.path, "--dump-resource-usage", str(file)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    registers, spilled = re.search(r"REG:(\d+) STACK:(\d+)", said).groups()
-    return int(registers), int(spilled), code.metadata.shared
+def names(compiled):
+    return [kernel.name for kernel in compiled]
 
 
-def rows(lengths):
-    """Where sentences of these lengths lie."""
+def versions(compiled):
+    return len({id(kernel.code) for kernel in compiled})
+
+
+def packed_rows(lengths):
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]  # (B, S)
     offsets = F.pad(mask.sum(1).cumsum(0), (1, 0)).to(torch.int32)
     return PackedRows(offsets, mask.flatten().nonzero().squeeze(1), max(lengths))
@@ -120,136 +105,114 @@ def leaf(*shape, dtype=HALF):
     return torch.zeros(shape, dtype=dtype, requires_grad=True)
 
 
-def attend(lengths, *, width=64, causal=True, dropout=0.1):
+def norm_params():
+    return LayerNormParams(*(leaf(D, dtype=torch.float32) for _ in range(2)))
+
+
+def attend(lengths, *, width=64):
     """Launch forward and backward."""
-    part, where = leaf(sum(lengths), 3, H, width), rows(lengths)
-    attend_varlen([part], where, where, causal=causal, scale=0.1, dropout=dropout).sum().backward()
-
-
-def fits(built, names):
-    assert [one.name for one in built] == names
-    for one in built:
-        assert one.shared <= SHARED, one
-        assert one.spilled <= SPILLED, one
+    part, rows = leaf(sum(lengths), 3, H, width), packed_rows(lengths)
+    attend_varlen([part], rows, rows, causal=True, scale=0.1, dropout=0.1).sum().backward()
 
 
 @pytest.mark.parametrize("width", [64, 128])
-def test_attention(width, built):
+def test_varlen_attention_compiles(width, compiled):
     attend([4, 1, 7], width=width)
-    fits(built, ["forward", "backward_whole"])
+    assert names(compiled) == ["forward", "backward_whole"]
 
 
-def test_attention_with_kernels_apart(built, monkeypatch):
-    monkeypatch.setitem(varlen_attention.TILE_PLANS, 64, TilePlan(whole=None))
-    attend([4, 1, 7], causal=False, dropout=0.0)
-    fits(built, ["forward", "backward_queries", "backward_keys"])
-
-
-def test_norm(built):
-    x, y, norm = (
-        leaf(12, D),
-        leaf(12, D),
-        LayerNormParams(*(leaf(D, dtype=torch.float32) for _ in range(2))),
-    )
-    how = {"bias": leaf(D, dtype=torch.float32), "dropout": 0.1}
-    add_norm(x, y, norm, **how).sum().backward()
-    added, normed = add_norm_with_sum(x, y, norm, **how)
+def test_add_norm_compiles(compiled):
+    x, y, norm = leaf(12, D), leaf(12, D), norm_params()
+    options = {"bias": leaf(D, dtype=torch.float32), "dropout": 0.1}
+    add_norm(x, y, norm, **options).sum().backward()
+    added, normed = add_norm_with_sum(x, y, norm, **options)
     (added + normed).sum().backward()
-    fits(built, ["forward", "backward", "sum_rows"] * 2)
+    assert names(compiled) == ["forward", "backward", "column_sums"] * 2
 
 
-def test_bend(built):
+def test_linear_relu_compiles(compiled):
     linear_relu(leaf(12, D), leaf(4 * D, D), leaf(4 * D)).sum().backward()
-    fits(built, ["backward", "sum_rows"])
+    assert names(compiled) == ["backward", "column_sums"]
 
 
-def test_sums(built):
+def test_column_sums_compile(compiled):
     column_sums(leaf(TWO_PASS_ROWS + 1, D))
-    fits(built, ["sum_rows"] * 2)
+    assert names(compiled) == ["column_sums"] * 2
 
 
 @pytest.mark.parametrize(
-    ("size", "name"), [(V, "at_once"), (32_000, "at_once"), (50_000, "in_parts")]
+    ("size", "name"), [(V, "whole_row"), (32_000, "whole_row"), (50_000, "row_in_blocks")]
 )
-def test_loss(size, name, built):
-    cross_entropy._kernel(torch.zeros(2, size, dtype=HALF), torch.zeros(2, dtype=torch.int64), 0.1)
-    fits(built, [name])
+def test_cross_entropy_compiles(size, name, compiled):
+    cross_entropy._launch(torch.zeros(2, size, dtype=HALF), torch.zeros(2, dtype=torch.int64), 0.1)
+    assert names(compiled) == [name]
 
 
-def look(queries, keys, dtype, width=64):
-    """Launch a step's attention."""
+def decode(queries, keys, dtype, width=64):
+    """Launch the attention of a search step."""
     kv = [torch.zeros(3, H, keys + 7, width, dtype=dtype)[:, :, :keys] for _ in range(2)]
-    hidden = torch.zeros(3, 1, queries, keys, dtype=dtype)
-    decode_attention(torch.zeros(3, H, queries, width, dtype=dtype), *kv, hidden, scale=0.1)
+    mask_bias = torch.zeros(3, 1, queries, keys, dtype=dtype)
+    decode_attention(torch.zeros(3, H, queries, width, dtype=dtype), *kv, mask_bias, scale=0.1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, HALF])
 @pytest.mark.parametrize("width", [64, 128])
-def test_glance(dtype, width, built):
-    for keys in (12, 30, 100):
-        look(5, keys, dtype, width)
-    fits(built, ["decode_attention"] * 3)
-
-
-SAYABLE = TokenRules((0, 2), eos=3, floor=-1e4, banned_keep_mass=True)
+def test_decode_attention_compiles(dtype, width, compiled):
+    decode(5, 30, dtype, width)
+    assert names(compiled) == ["decode_attention"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, HALF])
-@pytest.mark.parametrize("size", [V, 32_000])
-def test_choice(dtype, size, built):
-    topk_continuations(torch.zeros(3, 5, size, dtype=dtype), torch.zeros(3, 5), 10, SAYABLE)
-    fits(built, ["skim", "choose"])
+def test_topk_logits_compiles(dtype, compiled):
+    topk_continuations(torch.zeros(3, 5, 32_000, dtype=dtype), torch.zeros(3, 5), 10, RULES)
+    assert names(compiled) == ["chunk_maxima", "rank_chunks"]
 
 
-def move(length, *, greedy=False):
-    """Launch what follows a choice."""
-    cells, ways, places = (1, 1, 1) if greedy else (5, 10, 5)
-    whole, real = torch.zeros(3, ways, dtype=torch.int64), torch.zeros(3, ways)
-    grid = LiveHypotheses(
-        torch.zeros(3, cells, length + 1, dtype=torch.int64), whole[:, 0], real[:, 0]
+def update(length, *, greedy=False):
+    """Launch the update of a beam."""
+    width, candidates, capacity = (1, 1, 1) if greedy else (5, 10, 5)
+    tokens, scores = torch.zeros(3, candidates, dtype=torch.int64), torch.zeros(3, candidates)
+    live = LiveHypotheses(
+        torch.zeros(3, width, length + 1, dtype=torch.int64), tokens[:, 0], scores[:, 0]
     )
-    texts = torch.zeros(3, places, length, dtype=torch.int64)
-    known = FinishedHypotheses(real[:, :places], real[:, :places], texts, real[:, :places] == 0)
-    ways = Continuations(real, whole, None if greedy else whole)
-    update_beam(
-        ways,
-        grid,
-        known,
-        known.ended[:, 0],
-        BeamUpdateConfig(cells, 1, "size", 0.3, eos=3, filler=0),
+    texts = torch.zeros(3, capacity, length, dtype=torch.int64)
+    finished = FinishedHypotheses(
+        scores[:, :capacity], scores[:, :capacity], texts, scores[:, :capacity] == 0
     )
-
-
-def test_choice_of_other_batches_is_not_compiled_again(built):
-    for sentences in (1, 2, 3, 16):
-        topk_continuations(torch.zeros(sentences, 5, V), torch.zeros(sentences, 5), 10, SAYABLE)
-    assert len({id(one.code) for one in built}) == 2
+    continuations = Continuations(scores, tokens, None if greedy else tokens)
+    config = BeamUpdateConfig(width, 1, "size", 0.3, last=3, filler=0)
+    update_beam(continuations, live, finished, finished.ended[:, 0], config)
 
 
 @pytest.mark.parametrize("greedy", [False, True])
-def test_onward(greedy, built):
+def test_beam_update_is_compiled_once_for_all_lengths(greedy, compiled):
     for length in (2, 7, 16, 64):
-        move(length, greedy=greedy)
-    fits(built, ["go_on"] * 4)
-    assert len({id(one.code) for one in built}) == 1
+        update(length, greedy=greedy)
+    assert names(compiled) == ["update_beam"] * 4
+    assert versions(compiled) == 1
 
 
-def test_a_longer_past_is_not_compiled_for_again(built):
+def test_topk_logits_is_compiled_once_for_all_batch_sizes(compiled):
+    for sentences in (1, 2, 3, 16):
+        topk_continuations(torch.zeros(sentences, 5, V), torch.zeros(sentences, 5), 10, RULES)
+    assert versions(compiled) == 2
+
+
+def test_decode_attention_is_compiled_once_for_all_lengths(compiled):
     for keys in (33, 48, 64, 65, 70, 128, 257):
-        look(5, keys, torch.float32)
-    assert len({id(one.code) for one in built}) == 1
+        decode(5, keys, torch.float32)
+    assert versions(compiled) == 1
 
 
-def test_other_batches_do_not_compile_again(built):
-    norm = LayerNormParams(*(leaf(D, dtype=torch.float32) for _ in range(2)))
+def test_kernels_of_training_are_compiled_once_for_all_batches(compiled):
+    norm = norm_params()
     for lengths in ([4, 1, 7], [16, 16], [1], [2] * 300):
         attend(lengths)
         num = sum(lengths)
         add_norm(leaf(num, D), leaf(num, D), norm, dropout=0.1).sum().backward()
         linear_relu(leaf(num, D), leaf(4 * D, D), leaf(4 * D)).sum().backward()
-        cross_entropy._kernel(
+        cross_entropy._launch(
             torch.zeros(num, V, dtype=HALF), torch.zeros(num, dtype=torch.int64), 0.1
         )
         column_sums(leaf(num, D))
-    assert len(built) == 4 * 9
-    assert len({id(one.code) for one in built}) == 9
+    assert versions(compiled) == len(compiled) // 4 == 9

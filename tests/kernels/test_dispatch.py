@@ -23,7 +23,7 @@ def few_programs(where, monkeypatch):
         for module, name in (
             (fused_add_norm, "tiles"),
             (fused_linear_relu, "tiles"),
-            (column_sum, "first"),
+            (column_sum, "first_pass_tiles"),
         ):
             monkeypatch.setattr(module, name, getattr(module, name)._replace(programs=5))
 

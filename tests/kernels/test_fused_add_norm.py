@@ -39,14 +39,14 @@ def grads(outputs, inputs):
 def test_searches_of_many_sentences_use_it(where, monkeypatch):
     residual = Residual(D, "post", 0.3).to(where).eval()
     x, y = torch.randn(2, 2, 3, D, device=where)
-    wanted = residual.leave(x, y).detach()
+    wanted = residual.post(x, y).detach()
     with torch.no_grad():
         assert not use_add_norm(y, training=False)
         monkeypatch.setattr(fused_add_norm, "MIN_INFERENCE_ROWS", 6)
         assert use_add_norm(y, training=False)
         assert not use_add_norm(y[:1], training=False)
         assert not use_add_norm(y.double(), training=False)
-        torch.testing.assert_close(residual.leave(x, y), wanted)
+        torch.testing.assert_close(residual.post(x, y), wanted)
     assert not use_add_norm(y, training=False)
 
 

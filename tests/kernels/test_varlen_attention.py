@@ -50,7 +50,7 @@ def grads(found, parts):
 def test_the_kernel_is_the_formula(kind, plan, dropout, where, seed, monkeypatch):
     monkeypatch.setitem(varlen_attention.TILE_PLANS, 32, plan)
     parts, queries, keys, causal = given(kind, where)
-    how = {"causal": causal, "factor": FACTOR, "dropout": dropout}
+    how = {"causal": causal, "scale": FACTOR, "dropout": dropout}
     found = attend_varlen(parts, queries, keys, **how)
     wanted = plain_attend_varlen(parts, queries, keys, **how, seed=seed)
     torch.testing.assert_close(found, wanted)
@@ -125,7 +125,7 @@ def test_where_nobody_asks_nobody_has_a_slope(plan, where, monkeypatch):
 
 def test_each_call_drops_others(where):
     parts, queries, keys, causal = given("causal", where)
-    how = {"causal": causal, "factor": FACTOR, "dropout": 0.5}
+    how = {"causal": causal, "scale": FACTOR, "dropout": 0.5}
     one, other = (attend_varlen(parts, queries, keys, **how) for _ in range(2))
     assert not torch.equal(one, other)
 
