@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from regard.errors import TextError
 from regard.text.build import TokenizerSettings, load_tokenizer, train_tokenizer
-from regard.text.normalization import normalize
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, UNK
+from regard.text.tokenizer import normalize
 from regard.text.word_units import has_unspaced, merge_units
 from text.lessons import KINDS, SUBWORDS, TEXTS, learned, sampled
 
@@ -28,7 +28,7 @@ numbers = st.lists(st.integers(0), max_size=30)
 
 def check_words(tokenizer, ids):
     """Each word has its tokens, in order, and no token has a word that is not there."""
-    text, numbered = tokenizer.decode(ids), tokenizer.words(ids)
+    text, numbered = tokenizer.decode(ids), tokenizer.word_ids(ids)
     assert len(numbered) == len(ids)
     found = [number for number in numbered if number is not None]
     assert found == sorted(found)
@@ -83,7 +83,7 @@ def test_words_of_a_plain_sentence(kind):
     by_word = [
         tokenizer.decode([i for i, _ in group]).strip()
         for number, group in itertools.groupby(
-            zip(ids, tokenizer.words(ids), strict=True), key=lambda pair: pair[1]
+            zip(ids, tokenizer.word_ids(ids), strict=True), key=lambda pair: pair[1]
         )
         if number is not None
     ]
@@ -136,7 +136,7 @@ def test_what_is_unknown_can_be_said(kind):
     said = tokenizer.decode(cut, ["New York", "▁Ω"])
     assert said.startswith("New York")
     assert said.endswith("▁Ω")
-    words = tokenizer.words(cut, ["New York", "▁Ω"])
+    words = tokenizer.word_ids(cut, ["New York", "▁Ω"])
     assert words[0] == 0
     assert words[-1] == len(said.split()) - 1
     with pytest.raises(ValueError, match="zip"):
@@ -157,7 +157,7 @@ def test_special_ids_are_shown_but_not_spelled(kind):
     [ids] = tokenizer.encode(["Jane visits"])
     framed = [BOS, *ids, EOS, PAD, PAD]
     assert tokenizer.decode(framed) == "Jane visits"
-    assert tokenizer.words(framed) == [None, *tokenizer.words(ids), None, None, None]
+    assert tokenizer.word_ids(framed) == [None, *tokenizer.word_ids(ids), None, None, None]
     assert tokenizer.pieces(range(4)) == list(SPECIAL_PIECES)
     assert tokenizer.decode([*ids, UNK]) == "Jane visits⁇"
 
@@ -168,7 +168,7 @@ def test_nothing_is_nothing(kind):
     assert tokenizer.encode([]) == sampled(tokenizer, [], 1) == []
     assert tokenizer.encode(["", "Jane", ""])[::2] == [[], []]
     assert tokenizer.decode([]) == ""
-    assert tokenizer.words([]) == tokenizer.pieces([]) == []
+    assert tokenizer.word_ids([]) == tokenizer.pieces([]) == []
 
 
 @every_kind
@@ -184,7 +184,7 @@ def test_many_texts_give_what_each_gives_alone(kind):
 @every_kind
 def test_ids_outside_the_vocabulary_are_refused(kind):
     tokenizer = learned(kind)
-    for ask in (tokenizer.decode, tokenizer.pieces, tokenizer.words):
+    for ask in (tokenizer.decode, tokenizer.pieces, tokenizer.word_ids):
         for wrong in (-1, tokenizer.size):
             last = tokenizer.size - 1
             with pytest.raises(ValueError, match=f"id {wrong} is not in .* ids 0 to {last}$"):

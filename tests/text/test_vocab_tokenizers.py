@@ -27,7 +27,7 @@ def words(*texts, **settings):
     ],
 )
 def test_words_are_cut_from_marks_and_keep_one_space(text, expected):
-    assert WordTokenizer.cut(text) == expected
+    assert WordTokenizer.split_pieces(text) == expected
     assert "".join(expected).removeprefix(" ") == text
 
 
@@ -52,7 +52,7 @@ def test_an_unknown_word_is_one_unknown_and_keeps_its_space():
     [ids] = tokenizer.encode([text])
     assert tokenizer.pieces(ids) == ["▁the", "▁", "<unk>", "▁sat", "▁(", "<unk>", ")", "."]
     assert tokenizer.decode(ids) == "the ⁇ sat (⁇)."
-    assert tokenizer.words(ids) == [0, None, 1, 2, 3, 3, 3, 3]
+    assert tokenizer.word_ids(ids) == [0, None, 1, 2, 3, 3, 3, 3]
 
 
 def test_a_word_known_without_a_space_is_known_behind_one():

@@ -7,7 +7,7 @@ from pathlib import Path
 from regard.atomic_io import write_atomic
 from regard.corpora.readers.pair_files import read_lines
 from regard.errors import CorpusError, SettingsError
-from regard.text.normalization import normalize
+from regard.text.tokenizer import normalize
 from regard.text.vocab_tokenizers import WordTokenizer
 
 KEEP_UNKNOWN, COPY_UNKNOWN = "keep", "copy"
@@ -79,7 +79,7 @@ def _check_word(source: str, target: str, where: str) -> None:
     if not source or not target:
         side = "translation" if source else "word"
         raise CorpusError(f"{where}: the {side} is missing: {source or target!r} stands alone")
-    words = [piece.strip() for piece in WordTokenizer.cut(source) if piece.strip()]
+    words = [piece.strip() for piece in WordTokenizer.split_pieces(source) if piece.strip()]
     if len(words) > 1:
         raise CorpusError(
             f"{where}: {source!r} can never be looked up: a text is looked up word by word, and "

@@ -37,7 +37,7 @@ def word_axis(cut: TokenizedText) -> Axis:
     ]  # for each character
     words: list[str] = []
     word_at: list[int | None] = []  # for each character
-    for piece in WordTokenizer.cut(text):
+    for piece in WordTokenizer.split_pieces(text):
         word = piece.lstrip()
         word_at += [None] * (len(piece) - len(word))
         first = len(word_at) - 1  # the first piece begins with a space that the text has not
@@ -69,7 +69,7 @@ def unknown_axis(ids: Sequence[int], tokenizer: Tokenizer) -> Axis:
     places = [place for place, i in enumerate(ids) if i == UNK]
     number = {place: order for order, place in enumerate(places)}
     numbers = [number.get(place) for place in range(len(ids))]
-    named = zip(tokenizer.pieces(ids), tokenizer.words(ids), strict=True)
+    named = zip(tokenizer.pieces(ids), tokenizer.word_ids(ids), strict=True)
     pieces = [" " if word is None else piece for piece, word in named]
     return _axis(pieces, [UNK_SURFACE] * len(places), numbers)
 

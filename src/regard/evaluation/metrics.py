@@ -18,10 +18,9 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
 from sacrebleu.utils import SACREBLEU_DIR
 
-from regard.errors import CorpusError, SettingsError
+from regard.errors import CorpusError, SettingsError, require_texts
 from regard.evaluation.bleu_tokenizer import PACKAGES, BleuTokenizer
 from regard.evaluation.gleu import sentence_gleu
-from regard.text.arguments import require_texts
 
 MetricName = Literal["bleu", "chrf", "chrf++", "ter", "gleu", "exact"]
 SPACED_TOKENIZERS: tuple[BleuTokenizer, ...] = ("13a", "none", "intl")

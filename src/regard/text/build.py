@@ -10,11 +10,10 @@ from regard.atomic_io import remove_file
 from regard.errors import TextError
 from regard.iterate import reservoir_sample
 from regard.settings import abbreviate
-from regard.text.normalization import normalize
 from regard.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from regard.text.serialization import load_card, read_file
 from regard.text.settings import TextSettings, TokenizerSettings
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, normalize
 from regard.text.vocab_tokenizers import CharacterTokenizer, VocabTokenizer, WordTokenizer
 
 __all__ = [

@@ -195,7 +195,7 @@ def split_long(ids: Sequence[int], tokenizer: Tokenizer, limit: int) -> list[lis
         raise ValueError(f"a part must hold at least one token, got {limit=}")
     if len(ids) <= limit:
         return [list(ids)]
-    words, pieces = tokenizer.words(ids), tokenizer.pieces(ids)
+    words, pieces = tokenizer.word_ids(ids), tokenizer.pieces(ids)
     parts, first = [], 0
     while len(ids) - first > limit:
         last = _best_cut(words, pieces, first, first + limit)

@@ -11,12 +11,32 @@ from itertools import islice, pairwise
 from typing import Literal, NamedTuple, get_args
 
 from regard.settings import Settings
-from regard.text.codes import CODE
 from regard.text.sentence_splitter import split_sentences
 
 Kind = Literal["codes", "layout", "numbers", "symbols"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+CHARACTER_REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+"""A character written by its name or number."""
+_CONVERSION = r"[#0+-]*\d*(?:\.\d+)?[diouxXeEfFgGcrsa@](?![A-Za-z])"
+PLACEHOLDER = re.compile(
+    r"\{\{[^{}\n]{1,200}\}\}"  # {{x}}
+    r"|\$\{[^{}\n]{1,200}\}"  # ${x}
+    r"|\{[\w.!:\[\],#+*^%-]{0,80}\}"  # {}, {name}, {0:.2f}
+    rf"|%\([\w.]{{1,80}}\){_CONVERSION}"  # %(name)d
+    rf"|(?<![\w%])%(?:\d{{1,2}}\$)?{_CONVERSION}"  # %s, %1$s
+    r"|(?<![\w%])%L?\d{1,2}(?!\w)"  # %1
+    r"|\$[A-Za-z_]\w*"  # $VAR
+)
+_URL_REST = rf"(?:&amp;|(?!{CHARACTER_REFERENCE.pattern})[^\s<>\"])+(?:(?<=[\w/#&=])|(?<=&amp;))"
+"""Up to a reference: `&gt;` and `&nbsp;` stand behind an address, not in it."""
+URL_OR_EMAIL = re.compile(
+    rf"(?:https?|ftp)://{_URL_REST}|(?<![\w.@])www\.{_URL_REST}"
+    r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",
+    re.IGNORECASE,
+)
+CODE = re.compile(f"(?:{URL_OR_EMAIL.pattern})|(?:{PLACEHOLDER.pattern})", re.IGNORECASE)
+"""A URL, an e-mail address or a placeholder."""
 LINE_BREAK = re.compile("[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 """What `str.splitlines` cuts at."""
 _LIST_MARKER = re.compile(r"[\s\ufeff]*+(?:(?:[-*+•–—>#]+|\d{1,3}[.)])(?:[ \t][\s\ufeff]*+|\Z))*+")

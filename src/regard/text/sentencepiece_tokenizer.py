@@ -1,8 +1,8 @@
 """Subwords by SentencePiece (Kudo and Richardson 2018): byte-pair encoding and unigram.
 
-SentencePiece writes a space as `▁` (U+2581), so a text's own `▁` would come back as a space. It
-is hidden behind a code point that Unicode keeps for use inside programs, and that one, should a
-text hold it, behind another. With byte fallback every text then comes back as it went in.
+SentencePiece writes a space as `▁` (U+2581), so a `▁` of the text would be decoded as a space. It
+is escaped by a Unicode noncharacter, which is escaped itself if a text holds it. With byte fallback
+every text then round-trips.
 """
 
 import codecs
@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from importlib import import_module
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,47 +25,40 @@ from regard.interruption import interruptible
 from regard.text.serialization import TokenizerCard, save_card
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, UNK
-from regard.text.table import TableTokenizer
-from regard.text.unigram_sampling import UnigramSampler
+from regard.text.tokenizer import Tokenizer
 
-if TYPE_CHECKING:  # arrays are for training: who only translates imports no NumPy
-    from regard.text.bpe_dropout import BpeDropout
+if TYPE_CHECKING:  # only training needs arrays: translation must not import NumPy
     from regard.text.ragged import Ragged
+    from regard.text.subword_sampling import BpeDropout, UnigramSampler
 
 _ESCAPE, _UNDERSCORE = "\ufdd0", "\ufdd1"
 _TO_ESCAPE = re.compile(f"[{_ESCAPE}{_UNDERSCORE}]")
 _ESCAPED = re.compile(f"{_ESCAPE}([{_ESCAPE}{_UNDERSCORE}])|{_UNDERSCORE}")
 
-# A piece must not reach across a space of any kind, or `words` could not tell what it is part of.
-# The trainer makes no piece that holds a special one: so one beside each such space parts them.
+# No piece may contain white space other than U+0020, or `word_ids` would be ambiguous. The trainer
+# makes no piece across a special one, so a special piece is put on both sides of such white space.
 _OTHER_SPACE = re.compile(r"[^\S ]")
 _BOUNDARY = SPECIAL_PIECES[EOS]
-# What the trainer keeps for itself: it would drop a word that holds one of these.
+# Reserved by the trainer, which would drop words that contain these.
 _RESERVED = re.compile("[\0\t\u2585]")
-_MAX_WORD_CHARACTERS = 1000  # the trainer kills the process at 65,536 characters without a space
+_MAX_WORD_CHARACTERS = 1000  # the trainer aborts at 65,536 characters without a space
 
-# What training may hold. For BPE each character of each different word takes some 110 bytes: with
-# spaces between words there are seldom so many, without them a few hundred thousand sentences are.
-# For unigram each character of the text takes some 30 bytes, and a stretch that repeats itself
-# takes time square in its length, so the copies of a word are limited and mixed with others.
+# Memory limits of training. BPE takes about 110 bytes for each character of each distinct word;
+# only scripts without spaces reach the limit. Unigram takes about 30 bytes for each character of
+# the text, and quadratic time for repetitions, so copies of a word are limited and shuffled.
 _BPE_CHARACTERS = 3_000_000
 _UNIGRAM_CHARACTERS = 10_000_000
 _UNIGRAM_COPIES = 1000
 
-_MIN_BATCHED_TEXTS = (
-    64  # below, one by one: SentencePiece starts a thread for a list, however short
-)
-_MIN_THREADED_TEXTS = 1000  # from here on starting threads pays
-
-# What is cut at random at a time: a word with the space before it, or a part of an endless one.
-_WORD = re.compile(" [^ ]{,63}|[^ ]{1,64}")
+_MIN_BATCHED_TEXTS = 64  # SentencePiece starts a thread for every list, so short ones do not pay
+_MIN_THREADED_TEXTS = 1000
 
 
-class SentencePieceTokenizer(TableTokenizer):
-    """A SentencePiece model, its normalisation and how wildly it samples."""
+class SentencePieceTokenizer(Tokenizer):
+    """A SentencePiece model with its normalisation and, for training, its random segmentation."""
 
     def __init__(self, model: bytes, settings: TokenizerSettings) -> None:
-        """`model` is what SentencePiece writes into a `.model` file, as `learn` has it trained."""
+        """`model` is the content of a SentencePiece `.model` file."""
         self._model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         ids = range(len(SPECIAL_PIECES), self._processor.get_piece_size())
@@ -76,13 +68,13 @@ class SentencePieceTokenizer(TableTokenizer):
         self._ids = {self._id_bytes[i].decode(): i for i in letters}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._model, self.settings)  # all the rest is made from these
+        return type(self), (self._model, self.settings)  # the rest is derived
 
     @classmethod
     def train(cls, texts: Iterable[str], settings: TokenizerSettings) -> "SentencePieceTokenizer":
-        """The vocabulary of `texts`, which are normalised already: the same texts, the same model.
+        """A vocabulary of `texts`, which are normalised already; training is deterministic.
 
-        It is smaller than `settings.size` where the texts do not hold so many subwords.
+        It is smaller than `settings.size` if the texts have too few subwords.
         """
         counts = _count_words(texts)
         if not counts:
@@ -101,18 +93,10 @@ class SentencePieceTokenizer(TableTokenizer):
         return ids
 
     def sample_segmentation(self, texts: "Ragged", seed: int) -> "Ragged":
-        if not self.settings.sampling:
-            return texts
-        if self.settings.kind == "bpe":
-            return self._bpe_dropout.cut(texts, seed)
-        rng = random.Random(seed)
-        cut: Ragged = import_module("regard.text.ragged").flatten(
-            [self._cut(row.tolist(), rng) for row in texts.rows()]
-        )
-        return cut
+        return self._sampler.sample(texts, seed) if self.settings.sampling else texts
 
     def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
-        # SentencePiece puts a space before every text, so that its first word is like any other.
+        # SentencePiece puts a space before every text.
         return _unescape(self._decode_bytes(ids, unknown).removeprefix(" "))
 
     def save(self, folder: Path, name: str) -> None:
@@ -123,36 +107,16 @@ class SentencePieceTokenizer(TableTokenizer):
         )
 
     @cached_property
-    def _bpe_dropout(self) -> "BpeDropout":
-        make: type[BpeDropout] = import_module("regard.text.bpe_dropout").BpeDropout
-        return make(self._ids, self._scores(), self.size, self.settings.sampling)
-
-    @cached_property
-    def _unigram_sampler(self) -> UnigramSampler:
-        return UnigramSampler(self._scores(), self.settings.sampling)
-
-    def _scores(self) -> dict[str, float]:
-        return {piece: self._processor.get_score(i) for piece, i in self._ids.items()}
-
-    def _cut(self, ids: Sequence[int], rng: random.Random) -> list[int]:
-        """The text of some ids, cut by the lattice; what is unknown stays so, and parts words."""
-        cut: list[int] = []
-        for unknown, stretch in groupby(ids, UNK.__eq__):
-            words = [] if unknown else _WORD.findall(self._decode_bytes(list(stretch), ()))
-            pieces = (piece for word in words for piece in self._unigram_sampler.cut(word, rng))
-            cut += [UNK] if unknown else self._look_up(pieces)
-        return cut
-
-    def _look_up(self, pieces: Iterable[str]) -> list[int]:
-        ids: list[int] = []
-        for piece in pieces:
-            if piece in self._ids:
-                ids.append(self._ids[piece])
-            elif self._byte_ids:
-                ids += [self._byte_ids[byte] for byte in piece.encode()]
-            elif ids[-1:] != [UNK]:  # of several in a row SentencePiece makes one
-                ids.append(UNK)
-        return ids
+    def _sampler(self) -> "BpeDropout | UnigramSampler":
+        sampling = import_module("regard.text.subword_sampling")  # needs NumPy: training only
+        scores = {piece: self._processor.get_score(i) for piece, i in self._ids.items()}
+        sampler: BpeDropout | UnigramSampler
+        if self.settings.kind == "bpe":
+            sampler = sampling.BpeDropout(self._ids, scores, self.size, self.settings.sampling)
+        else:
+            tables = self._ids, self._id_bytes, self._byte_ids
+            sampler = sampling.UnigramSampler(scores, self.settings.sampling, *tables)
+        return sampler
 
     def _split_surfaces(self, text: str) -> list[str]:
         escaped = _escape(text)
@@ -185,7 +149,7 @@ def _unescape(text: str) -> str:
 
 
 def _count_words(texts: Iterable[str]) -> Counter[str]:
-    """How often each word occurs, a word being what stands between plain spaces."""
+    """The frequency of each word; words are separated by U+0020."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(_escape(text).split(" "))
@@ -199,9 +163,9 @@ def _count_words(texts: Iterable[str]) -> Counter[str]:
 
 
 def _bpe_lines(counts: Counter[str]) -> Iterator[str]:
-    """The most frequent words, as many as there is room for, each with its count."""
+    """The most frequent words within the memory limit, each with its count."""
     words = sorted(counts)
-    random.Random(0).shuffle(words)  # of equally frequent words any may be kept
+    random.Random(0).shuffle(words)  # break ties between equally frequent words at random
     words.sort(key=counts.__getitem__, reverse=True)
     budget = _BPE_CHARACTERS
     for word in words:
@@ -212,15 +176,15 @@ def _bpe_lines(counts: Counter[str]) -> Iterator[str]:
 
 
 def _unigram_lines(counts: Counter[str]) -> Iterator[str]:
-    """Each word about as often as it was counted, in a mixed order, as there is room."""
+    """Each word about as often as it was counted, shuffled, within the memory limit."""
     capped = {word: min(counts[word], _UNIGRAM_COPIES) for word in sorted(counts)}
     characters = sum((len(word) + 1) * count for word, count in capped.items())
     share = min(1.0, _UNIGRAM_CHARACTERS / characters)
     copies: list[str] = []
-    wanted = 0.0
+    expected = 0.0
     for word, count in capped.items():
-        wanted += count * share
-        copies += [word] * (round(wanted) - len(copies))
+        expected += count * share
+        copies += [word] * (round(expected) - len(copies))
     random.Random(0).shuffle(copies)
     return iter(copies)
 
@@ -234,10 +198,10 @@ def _train(lines: Iterator[str], settings: TokenizerSettings) -> bytes:
         "byte_fallback": settings.byte_fallback,
         "character_coverage": settings.character_coverage,
         "input_format": "tsv" if settings.kind == "bpe" else "text",
-        "max_sentence_length": 16 * _MAX_WORD_CHARACTERS,  # in bytes, with borders
+        "max_sentence_length": 16 * _MAX_WORD_CHARACTERS,  # bytes
         "normalization_rule_name": "identity",
         "remove_extra_whitespaces": False,
-        "num_threads": 4,  # a fixed number: sums in another order would be other sums
+        "num_threads": 4,  # fixed: the order of sums depends on it
         "minloglevel": 2,
     }
     for name, i in (("pad", PAD), ("unk", UNK), ("bos", BOS), ("eos", EOS)):

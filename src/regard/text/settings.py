@@ -5,11 +5,12 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from regard.settings import Settings
-from regard.text.normalization import Form
 from regard.text.special_tokens import SPECIAL_PIECES
 
-_FOR_SUBWORDS = ("byte_fallback", "character_coverage", "sampling")
-_FOR_LISTS = ("min_count",)
+Form = Literal["none", "nfc", "nfkc"]
+
+SUBWORD_ONLY = ("byte_fallback", "character_coverage", "sampling")
+VOCAB_ONLY = ("min_count",)
 
 
 class TokenizerSettings(Settings):
@@ -45,7 +46,7 @@ class TokenizerSettings(Settings):
     @model_validator(mode="after")
     def _refuse_what_cannot_be(self) -> Self:
         subwords = self.kind in ("bpe", "unigram")
-        for name in _FOR_LISTS if subwords else _FOR_SUBWORDS:
+        for name in VOCAB_ONLY if subwords else SUBWORD_ONLY:
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:
                 raise ValueError(

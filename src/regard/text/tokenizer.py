@@ -1,69 +1,165 @@
-"""What every tokenizer promises: text <-> ids, without loss."""
+"""Base class of all tokenizers: text <-> ids without loss, by a table of the bytes of each id."""
 
+import hashlib
+import json
+import re
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # arrays are for training: who only translates imports no NumPy
+from regard.errors import TextError
+from regard.text.settings import Form, TokenizerSettings
+from regard.text.special_tokens import SPECIAL_PIECES, UNK, UNK_SURFACE
+from regard.text.word_units import byte_word_ids
+
+if TYPE_CHECKING:  # only training needs arrays: translation must not import NumPy
     from regard.text.ragged import Ragged
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def normalize(text: str, form: Form, *, lowercase: bool) -> str:
+    """`text` in a Unicode form and, if asked, in lower case; the function is idempotent."""
+    if found := _SURROGATE.search(text):
+        raise TextError(
+            f"the text holds half a surrogate pair, {found.group()!r}, as character "
+            f"{found.start() + 1} of {len(text)}, which UTF-8 cannot spell; "
+            "read its file as UTF-8 or repair the text"
+        )
+    if lowercase:
+        # Compose before and after lower(): NFKC maps ℌ to a capital, lower() may decompose.
+        text = _compose(text, form).lower()
+    return _compose(text, form)
+
+
+def _compose(text: str, form: Form) -> str:
+    if form == "none":
+        return text
+    return unicodedata.normalize("NFC" if form == "nfc" else "NFKC", text)
 
 
 class Tokenizer(ABC):
-    """A vocabulary and a way to cut text into its pieces.
+    """A vocabulary, and how text is segmented into its pieces.
 
-    Ids never hold BOS, EOS or PAD: those belong to batches. `decode(encode(text))` is the
-    normalised text whenever no piece is unknown.
+    Ids exclude BOS, EOS and PAD, which batches add. `decode(encode(text))` is the normalised text
+    if no piece is unknown. A piece may be a part of a UTF-8 character.
     """
 
+    def __init__(
+        self, settings: TokenizerSettings, piece_bytes: Sequence[bytes], content: bytes
+    ) -> None:
+        """`piece_bytes`: the bytes of all ids but the special ones; `content` is fingerprinted."""
+        self.settings = settings
+        special = [UNK_SURFACE.encode() if i == UNK else b"" for i in range(len(SPECIAL_PIECES))]
+        self._id_bytes = (*special, *piece_bytes)
+        self._content = content
+
     @property
-    @abstractmethod
     def size(self) -> int:
         """Ids run from 0 to `size` - 1, the four special ones first."""
+        return len(self._id_bytes)
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, normalised as the settings say."""
+        """The ids of each text, which is normalised as the settings say."""
 
     @abstractmethod
     def sample_segmentation(self, texts: "Ragged", seed: int) -> "Ragged":
-        """The ids of each text, cut at random (subword regularisation), from those of `encode`.
+        """Ids of randomly segmented texts (subword regularisation), given those of `encode`.
 
-        The answer depends on the texts and the seed alone. Tokenizers that can cut a text in one
-        way only give the ids back.
-        """
-
-    @abstractmethod
-    def surfaces(self, text: str) -> list[str]:
-        """For each id of `encode([text])` the stretch of `text` that it is for, UNK or not.
-
-        Together they are the text as it was given; the normalised one where that has other than
-        one character for each. Of a character in several ids, the last has it.
+        The result depends on the texts and the seed only. Tokenizers with one segmentation per
+        text return `texts`.
         """
 
     @abstractmethod
     def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
-        """The text that the ids spell; special ids are left out, but UNK shows as `⁇`.
+        """The text of the ids, without special ones, but with `⁇` for UNK.
 
-        If `unknown` is given, it holds for each UNK what shows instead.
+        `unknown` holds one replacement for each UNK.
         """
-
-    @abstractmethod
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Each id as a reader may see it: `▁` for a space, `<0x0A>` for a byte not to be seen."""
-
-    @abstractmethod
-    def words(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[int | None]:
-        """For each id, the number of the first word of `decode(ids, unknown)` that it is in.
-
-        Words are those of `split_units`: in scripts without spaces single letters. None for a mere
-        space.
-        """
-
-    @abstractmethod
-    def fingerprint(self) -> str:
-        """A short hash that changes when any answer of the tokenizer may."""
 
     @abstractmethod
     def save(self, folder: Path, name: str) -> None:
         """Write `name`.* into `folder`, from where `text.build.load_tokenizer` reads it."""
+
+    @abstractmethod
+    def _split_surfaces(self, text: str) -> list[str]:
+        """The surfaces of a normalised text."""
+
+    def surfaces(self, text: str) -> list[str]:
+        """For each id of `encode([text])`, UNK or not, the part of `text` that it covers.
+
+        Joined they give the text; or the normalised text if normalisation does not map characters
+        one to one. A character of several ids belongs to the last of them.
+        """
+        normal = self._normalize(text)
+        surfaces = self._split_surfaces(normal)
+        # Equal lengths are not enough: one character may become two, and two others one.
+        if len(normal) != len(text) or not self._maps_one_to_one(text):
+            return surfaces
+        offsets = accumulate(map(len, surfaces), initial=0)
+        return [text[first:last] for first, last in pairwise(offsets)]
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Each id in readable form: `▁` for a space, `<0x0A>` for an invisible byte."""
+        return [
+            SPECIAL_PIECES[i] if i < len(SPECIAL_PIECES) else self._display(spelling)
+            for i, spelling in zip(ids, self._bytes_of(ids), strict=True)
+        ]
+
+    def word_ids(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[int | None]:
+        """For each id the index of the first word of `decode(ids, unknown)` that it is part of.
+
+        Words are those of `split_units`. None for a space.
+        """
+        return byte_word_ids(self._bytes_of(ids, unknown))
+
+    def fingerprint(self) -> str:
+        """A short hash of all that determines the tokenizer's results."""
+        kept = self.settings.model_dump(include={"kind", "form", "lowercase", "sampling"})
+        return hashlib.sha256(json.dumps(kept).encode() + self._content).hexdigest()[:16]
+
+    def _normalize(self, text: str) -> str:
+        return normalize(text, self.settings.form, lowercase=self.settings.lowercase)
+
+    def _maps_one_to_one(self, text: str) -> bool:
+        """Whether each character of `text` is normalised to a single one."""
+        return text.isascii() or all(len(self._normalize(char)) == 1 for char in text)
+
+    def _decode_bytes(self, ids: Sequence[int], unknown: Sequence[str]) -> str:
+        return b"".join(self._bytes_of(ids, unknown)).decode("utf-8", "replace")
+
+    def _bytes_of(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[bytes]:
+        """The bytes of each id; those of the n-th UNK are `unknown[n]`, if given."""
+        for i in ids:
+            if not 0 <= i < self.size:
+                raise ValueError(f"id {i} is not in the vocabulary of ids 0 to {self.size - 1}")
+        spelled = [self._id_bytes[i] for i in ids]
+        if unknown:
+            places = [place for place, i in enumerate(ids) if i == UNK]
+            for place, text in zip(places, unknown, strict=True):
+                spelled[place] = text.encode()
+        return spelled
+
+    def _display(self, spelling: bytes) -> str:
+        """A readable piece: incomplete and invisible characters as bytes, such as <0xE2>."""
+        try:
+            text = spelling.decode()
+        except UnicodeDecodeError:
+            return _hexadecimal(spelling)
+        return "".join(_visible(char) for char in text)
+
+
+def _visible(char: str) -> str:
+    if char == " ":
+        return "▁"
+    # Cf: joiners inside words and emoji, which shape their neighbours.
+    visible = char.isprintable() or unicodedata.category(char) == "Cf"
+    return char if visible else _hexadecimal(char.encode())
+
+
+def _hexadecimal(spelling: bytes) -> str:
+    return "".join(f"<0x{byte:02X}>" for byte in spelling)

@@ -1,4 +1,4 @@
-"""Vocabularies that are lists: the words, or the characters, of the training text."""
+"""Tokenizers whose vocabulary is a list of the words or characters of the training text."""
 
 import json
 import re
@@ -12,24 +12,24 @@ from regard.errors import TextError
 from regard.text.serialization import TokenizerCard, save_card
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import SPECIAL_PIECES, UNK
-from regard.text.table import TableTokenizer
+from regard.text.tokenizer import Tokenizer
 from regard.text.word_units import COMBINING, JOINERS
 
-if TYPE_CHECKING:  # arrays are for training: who only translates imports no NumPy
+if TYPE_CHECKING:  # only training needs arrays: translation must not import NumPy
     from regard.text.ragged import Ragged
 
-# `\w` knows letters and digits but no signs that combine with them, without which words fall apart.
+# `\w` excludes combining marks, which would split words.
 _PIECE = re.compile(rf" ?(?:\w[\w{JOINERS}{COMBINING}]*|[^\w\s])|\s")
 
 
-class VocabTokenizer(TableTokenizer):
+class VocabTokenizer(Tokenizer):
     """The most frequent pieces of the training text; all others are unknown."""
 
     required_pieces: ClassVar[tuple[str, ...]] = ()
-    """Pieces known even if no training text holds them."""
+    """Pieces that are always in the vocabulary."""
 
     def __init__(self, pieces: Sequence[str], settings: TokenizerSettings) -> None:
-        """`pieces` are those after the special ones."""
+        """`pieces` exclude the special ones."""
         piece_bytes = [piece.encode() for piece in pieces]
         super().__init__(settings, piece_bytes, json.dumps(pieces).encode())
         self._pieces = tuple(pieces)
@@ -37,8 +37,8 @@ class VocabTokenizer(TableTokenizer):
 
     @classmethod
     def train(cls, texts: Iterable[str], settings: TokenizerSettings) -> Self:
-        """The list of the most frequent pieces of `texts`, which are normalised already."""
-        counts = Counter(piece for text in texts for piece in cls.cut(text))
+        """A tokenizer of the most frequent pieces of `texts`, which are normalised already."""
+        counts = Counter(piece for text in texts for piece in cls.split_pieces(text))
         learned = [
             piece
             for piece, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -55,7 +55,7 @@ class VocabTokenizer(TableTokenizer):
 
     @staticmethod
     @abstractmethod
-    def cut(text: str) -> list[str]:
+    def split_pieces(text: str) -> list[str]:
         """The pieces of a normalised text."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -73,22 +73,21 @@ class VocabTokenizer(TableTokenizer):
         )
 
     def _split_known(self, text: str) -> list[str]:
-        """The pieces of a normalised text, cut where that makes more of them known."""
-        return self.cut(text)
+        """The pieces of a normalised text, split further if that makes more of them known."""
+        return self.split_pieces(text)
 
 
 class WordTokenizer(VocabTokenizer):
-    """Words, punctuation marks and spaces: a word and a mark take the one space before them along.
+    """Words and punctuation marks, each with the space before it; other spaces are pieces.
 
-    An unknown word is one UNK, behind a piece for its space, so that a text keeps its spaces and
-    its number of words whatever is unknown in it.
+    An unknown word is one UNK behind a piece for its space, so the number of words is kept.
     """
 
     required_pieces = (" ",)
 
     @staticmethod
-    def cut(text: str) -> list[str]:
-        # The first word gets a space as well, so that it is the same piece as within a text.
+    def split_pieces(text: str) -> list[str]:
+        # The first word gets a space too, so that it is the same piece as inside a text.
         return _PIECE.findall(f" {text}") if text else []
 
     def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
@@ -100,7 +99,7 @@ class WordTokenizer(VocabTokenizer):
 
     def _split_known(self, text: str) -> list[str]:
         pieces = []
-        for piece in self.cut(text):
+        for piece in self.split_pieces(text):
             if piece in self._ids or len(piece) == 1 or piece[0] != " ":
                 pieces.append(piece)
             else:
@@ -109,14 +108,14 @@ class WordTokenizer(VocabTokenizer):
 
 
 class CharacterTokenizer(VocabTokenizer):
-    """Characters (code points), spaces among them."""
+    """Characters (code points), including spaces."""
 
     @staticmethod
-    def cut(text: str) -> list[str]:
+    def split_pieces(text: str) -> list[str]:
         return list(text)
 
     def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
         return self._decode_bytes(ids, unknown)
 
     def _split_surfaces(self, text: str) -> list[str]:
-        return self.cut(text)
+        return self.split_pieces(text)

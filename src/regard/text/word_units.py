@@ -7,9 +7,10 @@ is not cut further: a word or number of another script is a unit, and so are mar
 `Debianの起動。` is `Debian の 起 動 。`
 """
 
+import codecs
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -55,6 +56,7 @@ UNSPACED_LETTERS = f"{_EAST_ASIAN}{_SOUTH_EAST_ASIAN}"
 _LETTER = f"[{UNSPACED_LETTERS}]"
 _UNSPACED = re.compile(_LETTER)
 _CHUNK = re.compile(r"\S+")
+_COMPARED = re.compile(rf"\d+|{_LETTER}|[^\W\d_{UNSPACED_LETTERS}]+")
 
 
 @cache
@@ -83,6 +85,11 @@ def split_units(text: str) -> list[str]:
 def count_units(text: str) -> int:
     """How many words a text has; in scripts without spaces how many letters."""
     return len(split_units(text))
+
+
+def compared_words(text: str) -> list[str]:
+    """Words and numbers, case-folded; single characters in scripts without spaces."""
+    return _COMPARED.findall(text.casefold())
 
 
 def unit_spans(text: str) -> list[tuple[int, int]]:
@@ -123,3 +130,33 @@ def merge_units(text: str, begins: Collection[int | None]) -> MergedWords:
         sizes[-1] += 1
         word_of.append(len(words) - 1)
     return MergedWords(tuple(words), tuple(sizes), tuple(word_of))
+
+
+def byte_word_ids(spellings: Sequence[bytes]) -> list[int | None]:
+    """For each spelling the index of the first word that it is part of; None if there is none.
+
+    Words are those of `split_units` on the text of all spellings together, where bytes that are
+    not UTF-8 read as U+FFFD. A spelling may be a part of a character.
+    """
+    text, spans = _decode_spans(spellings)
+    word_at: list[int | None] = [None] * len(text)
+    for number, (first, last) in enumerate(unit_spans(text)):
+        word_at[first:last] = [number] * (last - first)
+    return [
+        next((number for number in word_at[first:last] if number is not None), None)
+        for first, last in spans
+    ]
+
+
+def _decode_spans(spellings: Sequence[bytes]) -> tuple[str, list[tuple[int, int]]]:
+    """The text, and the characters [first, last) of it that each spelling is part of."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text, spans = "", []
+    for spelling in spellings:
+        if spelling and not 0x80 <= spelling[0] < 0xC0:
+            text += decoder.decode(b"", final=True)  # the character before stays incomplete
+        first = len(text)
+        text += decoder.decode(spelling)
+        incomplete = bool(decoder.getstate()[0])
+        spans.append((first, len(text) + incomplete if spelling else first))
+    return text + decoder.decode(b"", final=True), spans

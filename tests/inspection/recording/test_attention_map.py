@@ -30,7 +30,8 @@ TARGETS = [[9, 10], [4, 6, 5, 7, 8]]
 class Halves(Tokenizer):
     """Even ids begin a word and odd ones go on with it."""
 
-    size = V
+    def __init__(self):
+        super().__init__(TokenizerSettings(), [b""] * (V - 4), b"")
 
     def pieces(self, ids):
         return [f"▁{number}" if number % 2 == 0 else str(number) for number in ids]
@@ -38,7 +39,7 @@ class Halves(Tokenizer):
     def decode(self, ids, unknown=()):
         return "".join(self.pieces(ids)).replace("▁", " ").strip()
 
-    def words(self, ids, unknown=()):
+    def word_ids(self, ids, unknown=()):
         begun = 0
         numbers = []
         for place, number in enumerate(ids):
@@ -49,7 +50,7 @@ class Halves(Tokenizer):
     def encode(self, texts):
         raise NotImplementedError
 
-    sample_segmentation = surfaces = fingerprint = save = encode
+    sample_segmentation = save = _split_surfaces = encode
 
 
 class Fake(Model):

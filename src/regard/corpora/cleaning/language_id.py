@@ -22,7 +22,7 @@ from regard.corpora.cleaning.trigrams import (
     log_probability,
 )
 from regard.corpora.corpus import Pair
-from regard.text.comparison_words import compared_words
+from regard.text.word_units import compared_words
 
 Mask = NDArray[np.bool_]
 

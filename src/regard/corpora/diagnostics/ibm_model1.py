@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.text.comparison_words import compared_words
+from regard.text.word_units import compared_words
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

@@ -21,10 +21,9 @@ from regard.alignment.word_axes import (
 from regard.engines.engine import FilledHypothesis
 from regard.errors import SettingsError
 from regard.recipes.run_folder import Run
-from regard.text.normalization import normalize
 from regard.text.preprocess import TokenizedLine
 from regard.text.special_tokens import UNK, UNK_SURFACE
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, normalize
 from regard.types import AttentionHook, Hypothesis
 
 

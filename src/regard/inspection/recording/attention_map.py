@@ -192,7 +192,7 @@ def build_axis(ids: Sequence[int], tokenizer: Tokenizer, unknown: Sequence[str] 
     first = int(len(ids) > 0 and ids[0] == BOS)
     last = len(ids) - int(len(ids) > 0 and ids[-1] == EOS)
     inner = ids[first:last]
-    numbers = tokenizer.words(inner, unknown)
+    numbers = tokenizer.word_ids(inner, unknown)
     for place, behind in enumerate(inner[1:]):
         if behind == UNK and numbers[place] is None:
             numbers[place] = numbers[place + 1]

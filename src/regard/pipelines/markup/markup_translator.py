@@ -23,6 +23,7 @@ from regard.alignment.extraction import AlignmentSettings
 from regard.alignment.run_alignment import attends, best_alignment
 from regard.alignment.word_axes import tokenize_text
 from regard.decoding.settings import DecodingSettings
+from regard.errors import require_texts
 from regard.pipelines.answer import Answer, Candidate
 from regard.pipelines.markup.flat_text import FlatText, flatten, protected_texts
 from regard.pipelines.markup.markup_tree import (
@@ -39,10 +40,8 @@ from regard.pipelines.markup.word_links import WordLinks, link_words
 from regard.pipelines.markup.word_spans import TextLinks, WordSpans, sentence_links
 from regard.pipelines.translator import Translator
 from regard.recipes.run_folder import Run
-from regard.text.arguments import require_texts
-from regard.text.codes import CHARACTER_REFERENCE
 from regard.text.preprocess import sanitize, split_long
-from regard.text.segmentation import Segment, Segments
+from regard.text.segmentation import CHARACTER_REFERENCE, Segment, Segments
 from regard.text.sentence_splitter import Span
 from regard.text.word_units import has_unspaced
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Union
 
 from regard.pipelines.markup.tag_scanner import MarkupToken, scan_markup
-from regard.text.codes import CHARACTER_REFERENCE, CODE, URL_OR_EMAIL
+from regard.text.segmentation import CHARACTER_REFERENCE, CODE, URL_OR_EMAIL
 
 CODE_ELEMENTS = frozenset(["code", "kbd", "samp", "tt", "var", "math", "svg"])
 """Elements whose content is no language."""

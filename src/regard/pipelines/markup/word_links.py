@@ -147,6 +147,6 @@ def _link_by_position(source: str, target: str) -> WordLinks:
 
 
 def _text_words(text: str) -> list[Span]:
-    pieces = (piece.strip() for piece in WordTokenizer.cut(text))
+    pieces = (piece.strip() for piece in WordTokenizer.split_pieces(text))
     words = (unit for piece in pieces for unit in split_units(piece))
     return _locate([word for word in words if any(map(str.isalnum, word))], text) or []

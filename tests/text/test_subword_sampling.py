@@ -1,5 +1,7 @@
+import math
 from collections import Counter
-from itertools import pairwise
+from itertools import combinations, pairwise
+from random import Random
 
 import numpy as np
 import pytest
@@ -7,8 +9,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from regard.text.bpe_dropout import BpeDropout
 from regard.text.ragged import Ragged, flatten
+from regard.text.subword_sampling import BpeDropout, UnigramSampler
 from text.lessons import TEXTS, learned
 
 RANKED = ["ab", "bc", "abc", "a", "b", "c"]
@@ -59,7 +61,7 @@ class Vocabulary:
 def shares(vocabulary, word, p, draws=40_000):
     """How often each cut comes up when `word` is cut so often at once."""
     given = [vocabulary.ids[piece] for piece in vocabulary.cut(word)]
-    found = vocabulary.dropout(p).cut(flatten([given] * draws), 3)
+    found = vocabulary.dropout(p).sample(flatten([given] * draws), 3)
     spelled = {i: piece for piece, i in vocabulary.ids.items()}
     counts = Counter(tuple(spelled[i] for i in row.tolist()) for row in found.rows())
     return {cut: count / draws for cut, count in counts.items()}
@@ -99,7 +101,8 @@ def test_cuts_are_as_likely_as_by_the_letter_of_the_algorithm(pieces, word, p):
 def test_the_first_merge_left_out_is_found_whatever_piece_it_is_in():
     # As likely as by the letter, over words of a real vocabulary with many merges in some pieces.
     tokenizer = learned("bpe", sampling=0.2)
-    pieces = sorted(tokenizer._ids, key=tokenizer._scores().__getitem__, reverse=True)
+    scores = {piece: tokenizer._processor.get_score(i) for piece, i in tokenizer._ids.items()}
+    pieces = sorted(tokenizer._ids, key=scores.__getitem__, reverse=True)
     vocabulary = Vocabulary(pieces)
     for word in (" septembre", " l'Europe", " visited"):
         expected = vocabulary.chances(tuple(word), 0.2)
@@ -114,7 +117,7 @@ def test_words_are_parted_by_spaces_and_texts():
     given = flatten([[ids[" a"], ids[" a"]], [ids["a"]], [], [ids["a"], ids[" "]]])
     seen = set()
     for seed in range(200):
-        found = vocabulary.dropout(0.5).cut(given, seed)
+        found = vocabulary.dropout(0.5).sample(given, seed)
         rows = [tuple(row.tolist()) for row in found.rows()]
         assert rows[1:] == [(ids["a"],), (), (ids["a"], ids[" "])]
         seen.add(rows[0])
@@ -127,7 +130,7 @@ def test_what_is_no_text_stays_as_it_is():
     vocabulary = Vocabulary(RANKED)
     given = flatten([[0, 1, vocabulary.ids["abc"], 2, 3]])
     for seed in range(20):
-        found = vocabulary.dropout(0.9).cut(given, seed).ids.tolist()
+        found = vocabulary.dropout(0.9).sample(given, seed).ids.tolist()
         assert found[:2] == [0, 1]
         assert found[-2:] == [2, 3]
 
@@ -135,38 +138,27 @@ def test_what_is_no_text_stays_as_it_is():
 def test_a_piece_that_its_letters_never_make_is_left_whole():
     vocabulary = Vocabulary(["abc", "ax", "a", "b", "c"])
     given = flatten([[vocabulary.ids["abc"], vocabulary.ids["ax"]]])
-    found = vocabulary.dropout(0.9).cut(given, 0)
+    found = vocabulary.dropout(0.9).sample(given, 0)
     assert found.ids.tolist() == given.ids.tolist()
 
 
 def test_letters_alone_are_a_vocabulary():
     given = flatten([[4, 5], [5]])
-    found = Vocabulary(["a", "b"]).dropout(0.5).cut(given, 0)
+    found = Vocabulary(["a", "b"]).dropout(0.5).sample(given, 0)
     assert [row.tolist() for row in found.rows()] == [[4, 5], [5]]
 
 
 @pytest.mark.parametrize("rows", [[], [[]], [[], []]])
 def test_nothing_is_nothing(rows):
-    found = Vocabulary(RANKED).dropout(0.5).cut(flatten(rows), 0)
+    found = Vocabulary(RANKED).dropout(0.5).sample(flatten(rows), 0)
     assert [row.tolist() for row in found.rows()] == rows
 
 
 def test_each_text_is_cut_by_chances_of_its_own():
     vocabulary = Vocabulary(RANKED)
     given = flatten([[vocabulary.ids["abc"]]] * 50)
-    found = vocabulary.dropout(0.5).cut(given, 0)
+    found = vocabulary.dropout(0.5).sample(given, 0)
     assert len({tuple(row.tolist()) for row in found.rows()}) == 4
-
-
-@hypothesis_settings(max_examples=100, deadline=None)
-@given(text=st.text(alphabet="Janevistsfrcl'éÉ !?12Ж", max_size=50))
-def test_what_all_merges_make_is_what_sentencepiece_says(text):
-    # Each merge but the very first is made: had the paths gone wrong, the pieces would differ.
-    tokenizer = learned("bpe")
-    vocabulary = Vocabulary(sorted(tokenizer._ids, key=tokenizer._scores().get, reverse=True))
-    words = [f" {word}" for word in text.split(" ")] if text else []
-    pieces = [piece for word in words for piece in vocabulary.cut(word)]
-    assert tokenizer._look_up(pieces) == tokenizer.encode([text])[0]
 
 
 def test_little_chance_changes_nothing():
@@ -177,3 +169,56 @@ def test_little_chance_changes_nothing():
     assert found.ids.dtype == np.int32
     assert found.ids.tolist() == given.ids.tolist()
     assert found.counts.tolist() == given.counts.tolist()
+
+
+LIKELY = {"a": math.log(0.4), "b": math.log(0.3), "ab": math.log(0.2), "ba": math.log(0.1)}
+
+
+def word_shares(sampler, word, draws=20_000):
+    """How often each cut comes up."""
+    rng = Random(3)
+    counts = Counter("|".join(sampler.sample_word(word, rng)) for _ in range(draws))
+    return {cut: count / draws for cut, count in counts.items()}
+
+
+def all_cuts(word):
+    for number in range(len(word)):
+        for places in combinations(range(1, len(word)), number):
+            edges = [0, *places, len(word)]
+            yield [word[i:j] for i, j in pairwise(edges)]
+
+
+@pytest.mark.parametrize("power", [0.1, 0.5, 1.0])
+def test_lattice_cuts_as_likely_as_the_power_of_the_probability(power):
+    weights = {
+        "|".join(cut): math.exp(power * sum(LIKELY[piece] for piece in cut))
+        for cut in all_cuts("abab")
+        if all(piece in LIKELY for piece in cut)
+    }
+    total = sum(weights.values())
+    expected = {cut: weight / total for cut, weight in weights.items()}
+    assert len(expected) == 5
+    assert word_shares(UnigramSampler(LIKELY, power), "abab") == pytest.approx(expected, abs=0.012)
+
+
+def test_lattice_takes_a_character_that_no_piece_holds_as_it_is():
+    assert UnigramSampler(LIKELY, 50.0).sample_word("abЖab", Random(0)) == ["ab", "Ж", "ab"]
+
+
+def test_lattice_shuns_the_unknown():
+    assert word_shares(UnigramSampler({"xy": -3.0}, 1.0), "xy", draws=1000) == {"xy": 1.0}
+
+
+def test_lattice_takes_long_words():
+    word = "ab" * 5000
+    assert "".join(UnigramSampler(LIKELY, 0.2).sample_word(word, Random(0))) == word
+
+
+@hypothesis_settings(max_examples=100, deadline=None)
+@given(text=st.text(alphabet="Janevistsfrcl'éÉ !?12Ж", max_size=50))
+def test_a_high_power_yields_the_segmentation_of_sentencepiece(text):
+    tokenizer = learned("unigram", sampling=0.5)
+    tables = tokenizer._ids, tokenizer._id_bytes, tokenizer._byte_ids
+    ids = tokenizer.encode([text])
+    sampler = UnigramSampler(tokenizer._sampler._scores, 1e4, *tables)
+    assert [row.tolist() for row in sampler.sample(flatten(ids), 0).rows()] == ids

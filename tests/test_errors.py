@@ -2,10 +2,10 @@
 
 import pytest
 
+from regard.errors import require_texts
 from regard.evaluation.by_length import LengthSettings, score_by_length
 from regard.evaluation.scores import ScoreSettings, score
 from regard.evaluation.significance import compare
-from regard.text.arguments import require_texts
 
 ONE = r"must be a list of texts \(str\), got str; for one text give \[text\]"
 
