@@ -7,6 +7,7 @@ import pytest
 from ladders import small_recipe
 from regard.comparison.plan import (
     Budget,
+    PlanEntry,
     check_same_plan,
     differences,
     entries_of,
@@ -42,6 +43,13 @@ def test_without_seeds_and_budget_the_recipe_decides():
 def test_a_plan_outlives_its_file():
     made = plan(budget=Budget(minutes=1.5))
     assert type(made).model_validate_json(made.model_dump_json()) == made
+
+
+def test_a_saved_plan_with_an_old_name_of_a_setting_is_read():
+    model = {"family": "moe", "experts": {"chosen": 3}}
+    recipe = {"name": "old", "corpus": {"name": "copy"}, "model": model}
+    entry = PlanEntry.model_validate({"label": "old", "recipe": recipe})
+    assert entry.recipe.model.experts.top_k == 3
 
 
 def test_what_is_to_be_chosen_is_part_of_a_plan():

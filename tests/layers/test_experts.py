@@ -13,7 +13,7 @@ SITE = Site("encoder", 1)
 
 
 def settings(**given):
-    return ExpertsSettings(**({"count": E, "chosen": CHOSEN} | given))
+    return ExpertsSettings(**({"count": E, "top_k": CHOSEN} | given))
 
 
 def experts(*, hidden=HIDDEN, activation="relu", **given):
@@ -190,7 +190,7 @@ def test_autocast_chooses_the_same_experts():
 
 def test_an_expert_of_the_paper_has_two_million_parameters():
     with torch.device("meta"):
-        layer = Experts(ExpertsSettings(count=32, chosen=4), 512, 2048)
+        layer = Experts(ExpertsSettings(count=32, top_k=4), 512, 2048)
     assert layer.inner.numel() + layer.outer.numel() == 32 * (512 * 2048 + 2048 * 512)
 
 
@@ -201,12 +201,10 @@ def test_first_weights_are_those_of_experts_drawn_apart():
 
 
 def test_settings_that_choose_nothing_or_do_nothing_are_refused():
-    with pytest.raises(
-        ValidationError, match=r"chosen must be less than count.*chosen 4 and count"
-    ):
-        ExpertsSettings(count=4, chosen=4)
-    with pytest.raises(ValidationError, match=r"chosen\n.*greater than or equal to 2"):
-        ExpertsSettings(chosen=1)
+    with pytest.raises(ValidationError, match=r"top_k must be less than count.*top_k 4 and count"):
+        ExpertsSettings(count=4, top_k=4)
+    with pytest.raises(ValidationError, match=r"top_k\n.*greater than or equal to 2"):
+        ExpertsSettings(top_k=1)
     with pytest.raises(ValidationError, match=r"load_weight 0.01 has no effect without noise"):
         ExpertsSettings(noise=False)
 

@@ -9,8 +9,9 @@ from regard.recipes.auto_settings import (
     format_choices,
     get_setting,
 )
-from regard.recipes.recipe import Recipe, recipe_schema
+from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import dump_recipe, load_recipe, make_recipe, shelf_recipes
+from regard.recipes.settings_reference import recipe_schema
 
 OWN = {"name": "mine", "corpus": {"train": {"data": "a.tsv"}}}
 

@@ -3,14 +3,18 @@ import yaml
 
 from regard.errors import SettingsError
 from regard.models.build import FAMILIES
+from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import (
+    RENAMED_SETTINGS,
     dump_recipe,
+    fill_old_defaults,
     find_recipe,
     load_recipe,
     make_recipe,
     read_raw,
     shelf_recipes,
 )
+from regard.recipes.settings_reference import groups_at
 
 COPY = {"name": "mine", "corpus": {"name": "copy"}}
 SHELF = sorted(shelf_recipes())
@@ -319,3 +323,37 @@ def test_mistakes_in_a_list_of_corpora(train, message):
     with pytest.raises(SettingsError) as caught:
         make_recipe({"name": "a", "corpus": {"train": train}}, where="x")
     assert message in str(caught.value)
+
+
+EXPERTS = {**COPY, "model": {"family": "moe", "experts": {"count": 6, "chosen": 3}}}
+
+
+def test_an_old_name_of_a_setting_is_read_as_the_new_one():
+    recipe = make_recipe(EXPERTS, where="x")
+    assert recipe.model.experts.top_k == 3
+    assert EXPERTS["model"]["experts"]["chosen"] == 3
+    assert "chosen" not in dump_recipe(recipe)
+    assert make_recipe(EXPERTS, ["model.experts.chosen=4"], where="x").model.experts.top_k == 4
+
+
+def test_an_old_name_beside_the_new_one_is_refused():
+    raw = {**COPY, "model": {"family": "moe", "experts": {"top_k": 2, "chosen": 3}}}
+    assert "model.experts.chosen: unknown key" in mistake(raw)
+
+
+def test_every_new_name_in_the_table_of_old_names_is_a_setting():
+    schema = Recipe.model_json_schema()
+    for old, new in RENAMED_SETTINGS.items():
+        for setting, expected in ((old, False), (new, True)):
+            *outer, name = setting.split(".")
+            groups = groups_at(schema, schema, outer)
+            assert any(name in group["properties"] for group in groups) is expected
+
+
+def test_a_saved_run_keeps_the_defaults_of_settings_that_did_not_exist():
+    decoding = {"beam": {"size": 3}, "rules": {}, "sampling": None}
+    filled = fill_old_defaults({**COPY, "decoding": decoding})["decoding"]
+    assert filled["beam"] == {"size": 3, "normalise": "gnmt"}
+    assert filled["rules"] == {"excluded": "lost"}
+    sampled = fill_old_defaults({**COPY, "decoding": {**decoding, "sampling": {"seed": 1}}})
+    assert "beam" not in sampled["decoding"]

@@ -61,6 +61,14 @@ def test_a_second_process_is_refused_and_the_lock_dies_with_the_first(tmp_path):
         assert (path / ".lock").read_text() == str(os.getpid())
 
 
+def test_a_run_saved_with_an_old_name_of_a_setting_is_read(tmp_path):
+    model = {"family": "moe", "experts": {"chosen": 3}}
+    recipe = {"name": "old", "corpus": {"name": "copy"}, "model": model}
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    with pytest.warns(RunWarning, match="manifest"):
+        assert RunFolder(tmp_path).load_recipe().model.experts.top_k == 3
+
+
 def test_a_folder_that_was_never_trained_in_is_not_in_use(tmp_path):
     assert not RunFolder(tmp_path).in_use()
     assert not (tmp_path / ".lock").exists()

@@ -160,7 +160,9 @@ def test_what_was_chosen_is_kept_when_a_run_goes_on(tiny_run, tmp_path, monkeypa
     assert not saved.auto
     assert saved.decoding.rules.limit(3) == 26
     monkeypatch.setattr("regard.recipes.train_run.resolve", lambda *_: pytest.fail("chosen anew"))
-    monkeypatch.setattr("regard.recipes.train_run.collect_text_facts", lambda _: pytest.fail("read anew"))
+    monkeypatch.setattr(
+        "regard.recipes.train_run.collect_text_facts", lambda _: pytest.fail("read anew")
+    )
     trained(path, "training.steps=61", "training.batch_tokens=auto", "model.width=auto")
     chosen = RunFolder(path).load_recipe()
     assert chosen == saved.with_values({"training.steps": 61})

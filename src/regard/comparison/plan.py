@@ -4,18 +4,24 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PositiveFloat, PositiveInt
 
 from regard.errors import SettingsError
 from regard.evaluation.bleu_tokenizer import BleuTokenizer, TokenizerChoice
 from regard.recipes.recipe import Recipe
+from regard.recipes.recipe_files import rename_old_settings
 from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder
 from regard.training.checkpoints import last_progress
 
 LABEL_PATTERN = re.compile(r"[\w+.,() -]+")
 """What a row may be called: its name is that of files too."""
+
+
+def _rename_settings(recipe: Any) -> Any:
+    """The recipe of a saved plan with the present names of its settings."""
+    return rename_old_settings(recipe) if isinstance(recipe, dict) else recipe
 
 
 class SavedRecord(BaseModel):
@@ -49,7 +55,7 @@ class PlanEntry(SavedRecord):
 
     label: str
     """The system's; the same for all seeds."""
-    recipe: Recipe
+    recipe: Annotated[Recipe, BeforeValidator(_rename_settings)]
     run: Path | None = None
     """A finished run, which is taken as it is."""
 

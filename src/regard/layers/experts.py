@@ -22,7 +22,7 @@ class ExpertsSettings(Settings):
 
     count: int = Field(default=8, ge=3, le=131_072)
     """Experts of a layer."""
-    chosen: int = Field(default=2, ge=2)
+    top_k: int = Field(default=2, ge=2)
     """Experts that each token goes through, the paper's k; fewer than there are. One alone would
     get all the weight, whichever it is, and the gate never learn which one is right."""
     noise: bool = True
@@ -34,10 +34,10 @@ class ExpertsSettings(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.chosen >= self.count:
+        if self.top_k >= self.count:
             raise ValueError(
-                f"chosen must be less than count, or there is nothing to choose; got chosen "
-                f"{self.chosen} and count {self.count}"
+                f"top_k must be less than count, or there is nothing to choose; got top_k "
+                f"{self.top_k} and count {self.count}"
             )
         if self.load_weight and not self.noise:
             raise ValueError(
@@ -77,9 +77,9 @@ class Gate(nn.Module):
     would choose other experts.
     """
 
-    def __init__(self, width: int, count: int, chosen: int, *, noise: bool) -> None:
+    def __init__(self, width: int, count: int, top_k: int, *, noise: bool) -> None:
         super().__init__()
-        self.chosen = chosen
+        self.top_k = top_k
         self.clean = nn.Parameter(torch.zeros(count, width))  # W_g
         self.noise = nn.Parameter(torch.zeros(count, width)) if noise else None  # W_noise
         if not noise:
@@ -91,12 +91,12 @@ class Gate(nn.Module):
             x = x.to(self.clean.dtype)
             clean = F.linear(x, self.clean)  # (N, E)
             if self.noise is None or not self.training:
-                values, experts = clean.topk(self.chosen)  # (N, k)
+                values, experts = clean.topk(self.top_k)  # (N, k)
                 selection_probs = torch.zeros_like(clean).scatter(1, experts, 1.0)  # (N, E)
                 return GateOutput(experts, values.softmax(-1), selection_probs)
             spread = F.softplus(F.linear(x, self.noise)) + MIN_NOISE_STD  # (N, E)
             noisy = clean + torch.randn_like(clean) * spread  # (N, E)
-            values, experts = noisy.topk(self.chosen + 1)  # (N, k + 1)
+            values, experts = noisy.topk(self.top_k + 1)  # (N, k + 1)
             kth_value, next_value = values[:, -2:].chunk(
                 2, dim=1
             )  # (N, 1): the last in, the first out
@@ -130,7 +130,7 @@ class Experts(nn.Module):
         super().__init__()
         self.importance_weight, self.load_weight = settings.importance_weight, settings.load_weight
         self.count, self.activation = settings.count, activation
-        self.gate = Gate(width, settings.count, settings.chosen, noise=settings.noise)
+        self.gate = Gate(width, settings.count, settings.top_k, noise=settings.noise)
         self.matrices = 2 if activation == "swiglu" else 1
         self.inner = nn.Parameter(torch.empty(settings.count, width, self.matrices * hidden))  # V
         self.outer = nn.Parameter(torch.empty(settings.count, hidden, width))  # W

@@ -1,25 +1,29 @@
-"""Settings of a recipe that say `auto`: which may, which do, and how values take their place.
+"""Settings that may be `auto`: which they are, and how chosen values replace them.
 
-A settings class holds plain values alone. A recipe that says `auto` somewhere has the default there
-meanwhile, and remembers the place: `Recipe.auto`.
+Settings classes hold plain values only. Until a value is chosen, a setting that is `auto` holds its
+default, and `Recipe.auto` lists its dotted name.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from regard.errors import SettingsError
 
 Raw = dict[str, Any]
+
+UNSET: Final = object()
+"""Stands for a setting that is not given; written to a setting, it removes it."""
 
 AUTO = "auto"
 AUTO_CLEANING = ("corpus.cleaning.max_ratio", "corpus.cleaning.leaks")
 AUTO_TEXT = ("text.source.size",)
 MODEL_SIZES = ("encoder_layers", "decoder_layers", "width", "heads", "feed_forward")
-"""What `model.preset: auto` leaves open, where a model does not name it."""
+"""Sizes that `model.preset: auto` makes `auto`, unless they are given."""
 AUTO_MODEL = (*(f"model.{name}" for name in MODEL_SIZES), "model.dropout")
 RESIZABLE_FAMILIES = ("transformer", "feedback")
-"""Families of models that have these sizes."""
+"""Model families that have these sizes."""
 AUTO_PLACEHOLDERS = {"model.heads": 1}
-"""What holds in place of a default until it is chosen: one head goes with any width."""
+"""Values held, in place of the defaults, until others are chosen: one head fits any width."""
 WARMUP_SETTING = "training.schedule.warmup"
 AUTO_TRAINING = (
     "training.steps",
@@ -47,33 +51,34 @@ AUTO_SETTINGS = (
     *AUTO_LIMITS,
     *AUTO_INPUT,
 )
-"""Every setting that may say `auto` and have a value chosen for it by `resolve`."""
+"""Every setting that may be `auto`."""
 
 
 class SettingChoice(NamedTuple):
-    """A value that was chosen for a setting."""
+    """A value chosen for a setting that was `auto`."""
 
-    place: str
+    setting: str
     """Its dotted name."""
     value: Any
     reason: str
-    """Why, in one plain sentence without its full stop; empty for what is usual."""
+    """Why, in one sentence without its full stop; empty for a default."""
 
 
 def format_choices(choices: Iterable[SettingChoice]) -> list[str]:
-    """What was chosen and why, a line for each reason; what is usual is not told.
+    """A line for each reason with the values chosen for it; defaults are left out.
 
-    The first setting of a group is named with it, as `--set` takes it: several are called `size`.
+    The first setting of each group is written with its group, because several are called `size`.
     """
-    grouped: dict[str, dict[str, list[str]]] = {}
-    for one in (choice for choice in choices if choice.reason):
-        group, _, name = one.place.rpartition(".")
-        said = f"{name} {_format_value(one.value)}"
-        grouped.setdefault(one.reason, {}).setdefault(group, []).append(said)
+    by_reason: dict[str, dict[str, list[str]]] = {}
+    for setting, value, reason in choices:
+        if reason:
+            group, _, name = setting.rpartition(".")
+            values = by_reason.setdefault(reason, {}).setdefault(group, [])
+            values.append(f"{name} {_format_value(value)}")
     lines = []
-    for reason, groups in grouped.items():
-        told = (f"{group}.{', '.join(said)}" for group, said in groups.items())
-        lines.append(f"{', '.join(told)}: {reason}")
+    for reason, groups in by_reason.items():
+        chosen = [f"{group}.{', '.join(values)}" for group, values in groups.items()]
+        lines.append(f"{', '.join(chosen)}: {reason}")
     return lines
 
 
@@ -91,43 +96,26 @@ def _format_value(value: Any) -> str:
 
 
 def extract_auto(given: Mapping[str, Any]) -> tuple[Raw, tuple[str, ...]]:
-    """Plain values of a recipe without those that say `auto`, and the places of these.
+    """A recipe's plain values without those that are `auto`, and the names of these settings.
 
-    Places that are open unless something is said there (`_by_default`) are among them.
+    Some settings are `auto` by default; the result names them where they are not given.
     """
     raw = _expand_auto_preset(dict(given))
-    known = (
-        AUTO_SETTINGS
-        if _resizable_model(raw)
-        else [place for place in AUTO_SETTINGS if place not in AUTO_MODEL]
-    )
-    said = [place for place in known if _value(raw, place) == AUTO]
-    for place in said:
-        raw = _update_nested(raw, place.split("."), lambda group, key: group.pop(key))
-    raw = set_values(
-        raw, {place: value for place, value in AUTO_PLACEHOLDERS.items() if place in said}
-    )
-    silent = [place for place in _auto_by_default(raw) if _is_unset(raw, place)]
-    return raw, tuple(place for place in AUTO_SETTINGS if place in {*said, *silent})
-
-
-def set_values(raw: Mapping[str, Any], values: Mapping[str, Any]) -> Raw:
-    """Plain values of a recipe, with others at some places."""
-    result = dict(raw)
-    for place, value in values.items():
-        result = _update_nested(result, place.split("."), partial(_set, value))
-    return result
-
-
-def get_setting(recipe: Any, place: str) -> Any:
-    """The value of a recipe's setting."""
-    for name in place.split("."):
-        recipe = getattr(recipe, name)
-    return recipe
+    allowed = [
+        setting
+        for setting in AUTO_SETTINGS
+        if setting not in AUTO_MODEL or _resizable_model(raw) is not None
+    ]
+    auto = {setting for setting in allowed if get_path(raw, setting.split(".")) == AUTO}
+    raw = set_values(raw, {setting: AUTO_PLACEHOLDERS.get(setting, UNSET) for setting in auto})
+    for setting in _auto_by_default(raw):
+        if get_path(raw, setting.split(".")) is UNSET:
+            auto.add(setting)
+    return raw, tuple(setting for setting in AUTO_SETTINGS if setting in auto)
 
 
 def _expand_auto_preset(raw: Raw) -> Raw:
-    """`model.preset: auto` as what it stands for: every size that is not given is `auto`."""
+    """`model.preset: auto` as every size that is not given set to `auto`."""
     model = _resizable_model(raw)
     if model is None or model.get("preset") != AUTO:
         return raw
@@ -136,47 +124,63 @@ def _expand_auto_preset(raw: Raw) -> Raw:
 
 
 def _resizable_model(raw: Raw) -> Raw | None:
-    """The model's settings, where it is of a family whose sizes can be chosen."""
+    """The model's plain settings, if its family's sizes can be chosen."""
     model = raw.get("model")
     return model if isinstance(model, dict) and model.get("family") in RESIZABLE_FAMILIES else None
 
 
 def _auto_by_default(raw: Raw) -> Iterable[str]:
-    """Places that are open where a recipe says nothing: of a named corpus, cleaning is not."""
+    """Settings that are `auto` unless given: of cleaning, only for a user's own files."""
     corpus = raw.get("corpus")
-    own = isinstance(corpus, dict) and corpus.get("train") is not None
-    return (*AUTO_CLEANING, *AUTO_LIMITS, *AUTO_INPUT) if own else (*AUTO_LIMITS, *AUTO_INPUT)
+    own_files = isinstance(corpus, dict) and corpus.get("train") is not None
+    return (*(AUTO_CLEANING if own_files else ()), *AUTO_LIMITS, *AUTO_INPUT)
 
 
-def _value(raw: Any, place: str) -> Any:
-    for name in place.split("."):
-        if not isinstance(raw, dict) or name not in raw:
+def get_setting(settings: Any, name: str) -> Any:
+    """The value of a setting, by its dotted name."""
+    for part in name.split("."):
+        settings = getattr(settings, part)
+    return settings
+
+
+def set_values(raw: Mapping[str, Any], values: Mapping[str, Any]) -> Raw:
+    """A recipe's plain values with new ones for some settings, by their dotted names."""
+    result = dict(raw)
+    for setting, value in values.items():
+        result = set_path(result, setting.split("."), value)
+    return result
+
+
+def get_path(raw: Any, keys: Sequence[str]) -> Any:
+    """The value at a path of keys; UNSET if one is missing, None below what is no dict."""
+    for key in keys:
+        if not isinstance(raw, dict):
             return None
-        raw = raw[name]
+        if key not in raw:
+            return UNSET
+        raw = raw[key]
     return raw
 
 
-def _is_unset(raw: Any, place: str) -> bool:
-    """Whether nothing is said at a place: who hands over settings as objects has said all."""
-    for name in place.split("."):
-        if not isinstance(raw, dict):
-            return False
-        if name not in raw:
-            return True
-        raw = raw[name]
-    return False
-
-
-def _update_nested(raw: Raw, keys: list[str], change: Callable[[Raw, str], object]) -> Raw:
-    """A copy in which the group that holds the last key was changed."""
+def set_path(raw: Any, keys: Sequence[str], value: Any) -> Any:
+    """A copy of nested dicts and lists with another value at a path; numbers index lists."""
     first, *rest = keys
-    copy = dict(raw)
+    key: Any = first
+    if isinstance(raw, list):
+        if not first.isdecimal() or int(first) >= len(raw):
+            raise SettingsError(
+                f"there is a list of {len(raw)} here: name one of them by its number, from 0 to "
+                f"{len(raw) - 1}, not by {first!r}"
+            )
+        key = int(first)
+    copy = raw.copy()
     if rest:
-        copy[first] = _update_nested(raw.get(first) or {}, rest, change)
+        inner = (raw[key] if isinstance(raw, list) else raw.get(key)) or {}
+        if not isinstance(inner, dict | list):
+            raise SettingsError(f"{first} is a single value, not a group")
+        copy[key] = set_path(inner, rest, value)
+    elif value is UNSET:
+        del copy[key]
     else:
-        change(copy, first)
+        copy[key] = value
     return copy
-
-
-def _set(value: Any, group: Raw, key: str) -> None:
-    group[key] = value

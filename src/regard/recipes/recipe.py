@@ -1,4 +1,4 @@
-"""The shape of a recipe: nothing but the settings classes of the folders below, nested."""
+"""A recipe: the settings classes of the lower layers, nested."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,7 +20,6 @@ from regard.models.build import ModelSettings
 from regard.models.translation.transformer import TransformerSettings
 from regard.recipes.auto_settings import (
     AUTO,
-    AUTO_SETTINGS,
     SettingChoice,
     extract_auto,
     get_setting,
@@ -61,26 +60,26 @@ class Recipe(Settings):
 
     @property
     def auto(self) -> tuple[str, ...]:
-        """The places of settings that say `auto`, and hold their defaults until they are chosen."""
+        """Settings that are `auto`, by dotted name; they hold defaults until values are chosen."""
         return self._auto
 
     def with_choices(self, choices: Iterable[SettingChoice]) -> "Recipe":
-        """The recipe with those values that were chosen for what says `auto`."""
-        return self.with_values({one.place: one.value for one in choices if one.place in self.auto})
+        """The recipe with the values chosen for settings that are `auto`."""
+        return self.with_values({name: value for name, value, _ in choices if name in self.auto})
 
     def with_choices_of(self, other: "Recipe") -> "Recipe":
-        """The recipe with the values of another one wherever it says `auto`, and that does not."""
-        known = [place for place in self.auto if place not in other.auto]
-        return self.with_values({place: get_setting(other, place) for place in known})
+        """The recipe with the values of `other` where it is `auto` and `other` is not."""
+        names = [name for name in self.auto if name not in other.auto]
+        return self.with_values({name: get_setting(other, name) for name in names})
 
     def with_values(self, values: Mapping[str, Any]) -> "Recipe":
-        """The recipe with other values at some places, none of which says `auto` any more."""
+        """The recipe with other values for some settings, which are then no longer `auto`."""
         if not values:
             return self
         try:
             return Recipe.model_validate(set_values(self.model_dump(mode="json"), values))
         except ValidationError as error:
-            chosen = ", ".join(f"{place} {value}" for place, value in values.items())
+            chosen = ", ".join(f"{name} {value}" for name, value in values.items())
             wrong = expectation(error.errors()[0])
             raise SettingsError(f"{wrong}: settings given do not go with {chosen}") from None
 
@@ -89,9 +88,9 @@ class Recipe(Settings):
     def _extract_auto(cls, given: Any, handler: ModelWrapValidatorHandler["Recipe"]) -> "Recipe":
         if not isinstance(given, dict):
             return handler(given)
-        raw, places = extract_auto(given)
+        raw, auto = extract_auto(given)
         recipe = handler(raw)
-        recipe._auto = places
+        recipe._auto = auto
         return recipe
 
     @model_serializer(mode="wrap")
@@ -108,33 +107,3 @@ class Recipe(Settings):
                 "training.consistency to 0"
             )
         return self
-
-
-def recipe_schema() -> dict[str, Any]:
-    """The JSON schema of a recipe, in which what may be chosen may say `auto`."""
-    schema = Recipe.model_json_schema()
-    for place in (*AUTO_SETTINGS, "model.preset"):
-        *outer, name = place.split(".")
-        for group in _groups(schema, schema, outer):
-            if name in group["properties"]:
-                field = group["properties"][name]
-                about = {key: field[key] for key in ("default", "description") if key in field}
-                group["properties"][name] = {"anyOf": [field, {"const": AUTO}], **about}
-    return schema
-
-
-def _groups(schema: dict[str, Any], node: dict[str, Any], path: list[str]) -> list[dict[str, Any]]:
-    """The groups of settings that may be at a path of a JSON schema."""
-    if "$ref" in node:
-        node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
-    found = [
-        one
-        for option in (*node.get("anyOf", ()), *node.get("oneOf", ()))
-        for one in _groups(schema, option, path)
-    ]
-    if "properties" not in node:
-        return found
-    if not path:
-        return [*found, node]
-    inner = node["properties"].get(path[0])
-    return [*found, *(_groups(schema, inner, path[1:]) if inner else [])]

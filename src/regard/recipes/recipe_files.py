@@ -1,4 +1,7 @@
-"""YAML -> `Recipe`, refusing what it does not know and saying what it may have meant."""
+"""YAML -> `Recipe`; errors name unknown keys and suggest known ones.
+
+`RENAMED_SETTINGS` is the one table of old names of settings.
+"""
 
 import difflib
 import json
@@ -14,19 +17,25 @@ from pydantic import ValidationError
 
 from regard.errors import SettingsError
 from regard.models.build import FAMILIES
+from regard.recipes.auto_settings import UNSET, Raw, get_path, set_values
 from regard.recipes.recipe import Recipe
+from regard.recipes.settings_reference import groups_at
 from regard.settings import abbreviate, expectation
 from regard.yaml_files import MAX_NESTING, YamlError, parse_yaml, read_yaml
 
-Raw = dict[str, Any]
-
 MAX_ERRORS_SHOWN = 10
-"""Mistakes of one recipe that are told of."""
-OLD_DECODING_DEFAULTS: dict[str, Raw] = {
-    "beam": {"normalise": "gnmt"},
-    "rules": {"excluded": "lost"},
+"""Errors of one recipe that a message lists."""
+RENAMED_SETTINGS: dict[str, str] = {
+    "model.experts.chosen": "model.experts.top_k",
 }
-"""What held before there were these settings."""
+"""Old name -> new name of every setting that was renamed. Recipes, overrides, run folders and saved
+comparisons with an old name are read as if they had the new one. A class that renames one of its
+fields needs nothing but a line here."""
+OLD_DEFAULTS: dict[str, Any] = {
+    "decoding.beam.normalise": "gnmt",
+    "decoding.rules.excluded": "lost",
+}
+"""What runs did that were saved before these settings existed."""
 
 
 def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -36,7 +45,7 @@ def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def read_raw(file: Traversable, *, where: str) -> Raw:
-    """The plain values that a recipe's file spells; `where` is what messages call it."""
+    """The plain values in a recipe's file; messages call it `where`."""
     try:
         raw = read_yaml(file)
     except UnicodeDecodeError as error:
@@ -53,6 +62,7 @@ def read_raw(file: Traversable, *, where: str) -> Raw:
 
 def make_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> Recipe:
     """The recipe of plain values, with `a.b=c` overrides."""
+    raw = rename_old_settings(raw)
     for override in overrides:
         raw = _override(raw, override)
     try:
@@ -64,21 +74,30 @@ def make_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> Recip
         raise SettingsError("\n".join(lines + rest)) from None
 
 
-def fill_old_defaults(raw: Raw) -> Raw:
-    """A saved run's plain values, with what a setting that it does not name was when it was saved.
+def rename_old_settings(raw: Raw) -> Raw:
+    """A recipe's plain values with settings under their present names (`RENAMED_SETTINGS`)."""
+    for old, new in RENAMED_SETTINGS.items():
+        *outer, name = old.split(".")
+        group = get_path(raw, outer)
+        if isinstance(group, dict) and name in group and get_path(raw, new.split(".")) is UNSET:
+            raw = set_values(raw, {new: group[name], old: UNSET})
+    return raw
 
-    A run's recipe is written with every default, so that what is missing did not exist then.
+
+def fill_old_defaults(raw: Raw) -> Raw:
+    """A saved run's plain values with those of settings that did not exist when it was saved.
+
+    A run's recipe is saved with every default, so a missing setting did not exist then.
     """
-    decoding = raw.get("decoding")
-    if not isinstance(decoding, dict):
-        return raw
-    filled = dict(decoding)
-    for group, old in OLD_DECODING_DEFAULTS.items():
-        if isinstance(decoding.get(group), dict):
-            filled[group] = old | decoding[group]
-    if decoding.get("sampling") is not None:
-        filled.pop("beam", None)  # it plays no part, and says what the defaults were
-    return {**raw, "decoding": filled}
+    for setting, value in OLD_DEFAULTS.items():
+        *outer, name = setting.split(".")
+        group = get_path(raw, outer)
+        if isinstance(group, dict) and name not in group:
+            raw = set_values(raw, {setting: value})
+    if isinstance(get_path(raw, ("decoding", "sampling")), dict):
+        decoding = raw["decoding"]  # the beam has no effect, and holds old defaults
+        raw = {**raw, "decoding": {k: v for k, v in decoding.items() if k != "beam"}}
+    return raw
 
 
 def dump_recipe(recipe: Recipe) -> str:
@@ -105,71 +124,45 @@ def find_recipe(name: str) -> Traversable:
 def shelf_recipes() -> dict[str, Traversable]:
     """The recipes that come with the package, by name."""
     folder = resources.files("regard.recipes") / "shelf"
-    found = {f.name.removesuffix(".yaml"): f for f in folder.iterdir() if f.name.endswith(".yaml")}
-    return dict(sorted(found.items()))
+    files = [file for file in folder.iterdir() if file.name.endswith(".yaml")]
+    return {f.name.removesuffix(".yaml"): f for f in sorted(files, key=lambda file: file.name)}
 
 
 def _override(raw: Raw, override: str) -> Raw:
     """`raw` with one `a.b=c` put in; the value is read as YAML."""
     key, equals, value = override.partition("=")
+    wrong = f"--set {abbreviate(override)}"
     if not equals or not key or key.count(".") > MAX_NESTING:
-        raise SettingsError(
-            f"--set {abbreviate(override)}: expected KEY=VALUE, such as training.steps=1000"
-        )
+        raise SettingsError(f"{wrong}: expected KEY=VALUE, such as training.steps=1000")
     try:
-        parsed = parse_yaml(value)
+        return set_values(raw, {RENAMED_SETTINGS.get(key, key): parse_yaml(value)})
     except YamlError as error:
         raise SettingsError(
-            f"--set {abbreviate(override)}: {abbreviate(repr(value))} is not a YAML value: {error}"
+            f"{wrong}: {abbreviate(repr(value))} is not a YAML value: {error}"
         ) from None
-    changed: Raw = _set_path(raw, key.split("."), parsed, override)
-    return changed
-
-
-def _set_path(raw: Any, keys: list[str], value: Any, override: str) -> Any:
-    first, *rest = keys
-    if isinstance(raw, list):
-        return _set_list_item(raw, keys, value, override)
-    if not rest:
-        return {**raw, first: value}
-    inner = raw.get(first) or {}
-    if not isinstance(inner, dict | list):
-        raise SettingsError(f"--set {abbreviate(override)}: {first} is a single value, not a group")
-    return {**raw, first: _set_path(inner, rest, value, override)}
-
-
-def _set_list_item(items: list[Any], keys: list[str], value: Any, override: str) -> list[Any]:
-    """A list with a value put into one of its items, which a number from 0 names."""
-    first, *rest = keys
-    if not first.isdecimal() or int(first) >= len(items):
-        raise SettingsError(
-            f"--set {abbreviate(override)}: there is a list of {len(items)} here: name one of them "
-            f"by its number, from 0 to {len(items) - 1}, not by {first!r}"
-        )
-    place = int(first)
-    new = _set_path(items[place], rest, value, override) if rest else value
-    return [*items[:place], new, *items[place + 1 :]]
+    except SettingsError as error:
+        raise SettingsError(f"{wrong}: {error}") from None
 
 
 def _describe_errors(error: ValidationError, raw: Raw, where: str) -> Iterator[str]:
-    """A line for each mistake: where it is, what was found, what was expected."""
+    """A line for each mistake: its key, what was expected and what was given."""
     for mistake in error.errors(include_url=False):
-        place = _dotted_key(mistake["loc"], raw)
+        key = _dotted_key(mistake["loc"], raw)
         match mistake["type"]:
             case "extra_forbidden":
-                yield f"{where}: {place}: unknown key; {_suggest_key(mistake['loc'])}"
+                yield f"{where}: {key}: unknown key; {_suggest_key(mistake['loc'])}"
             case "missing":
-                yield f"{where}: {place}: missing"
+                yield f"{where}: {key}: missing"
             case "union_tag_not_found" | "union_tag_invalid":
-                yield f"{where}: {place}.family: {_suggest_family(mistake['input'])}"
+                yield f"{where}: {key}.family: {_suggest_family(mistake['input'])}"
             case "model_type" | "model_attributes_type":
-                found = _type_name(mistake["input"])
-                yield f"{where}: {place}: expected a group of settings, got {found}"
+                given = _type_name(mistake["input"])
+                yield f"{where}: {key}: expected a group of settings, got {given}"
             case _:
                 value = mistake["input"]
-                found = "" if isinstance(value, dict) else f", got {abbreviate(repr(value))}"
+                given = "" if isinstance(value, dict) else f", got {abbreviate(repr(value))}"
                 message = expectation(mistake)
-                yield f"{where}: {place}: {message}{found}" if place else f"{where}: {message}"
+                yield f"{where}: {key}: {message}{given}" if key else f"{where}: {message}"
 
 
 def _dotted_key(location: Sequence[int | str], raw: Raw) -> str:
@@ -194,63 +187,38 @@ def _keys(location: Sequence[int | str], raw: Any) -> Iterator[int | str]:
 
 
 def _suggest_key(location: Sequence[int | str]) -> str:
-    """Which known key an unknown one is close to, or all that there are."""
+    """The known key closest to an unknown one, or all keys of its group."""
     *outer, wrong = location
     schema = Recipe.model_json_schema()
-    known = _known_keys(schema, schema, list(outer))
+    groups = groups_at(schema, schema, outer)
+    known = list(dict.fromkeys(key for group in groups for key in group["properties"]))
     near = difflib.get_close_matches(str(wrong), known, n=1)
     if near:
         return f"did you mean {near[0]!r}?"
-    if deeper := _find_nested_key(schema, list(outer), str(wrong)):
-        return f"did you mean {'.'.join(deeper)!r}?"
+    for group in groups:
+        if nested := _find_nested_key(schema, group, str(wrong)):
+            return f"did you mean {'.'.join(nested)!r}?"
     return f"known keys here: {', '.join(known)}"
 
 
-def _find_nested_key(schema: Raw, path: list[int | str], wrong: str) -> list[str]:
-    """The keys that lead from `path` down to one of that name; none: there is none."""
-    for group in _known_keys(schema, schema, path):
-        below = [*path, group]
-        known = _known_keys(schema, schema, below)
-        rest = [wrong] if wrong in known else _find_nested_key(schema, below, wrong)
-        if rest:
-            return [group, *rest]
+def _find_nested_key(schema: Raw, group: Raw, wrong: str) -> list[str]:
+    """The path to a key of that name in a group inside `group`; empty if there is none."""
+    for name, field in group["properties"].items():
+        for inner in groups_at(schema, field)[:1]:
+            found = wrong in inner["properties"]
+            if rest := [wrong] if found else _find_nested_key(schema, inner, wrong):
+                return [name, *rest]
     return []
 
 
 def _suggest_family(model: Mapping[str, Any]) -> str:
-    """What is wrong with the family that a model names, or does not name."""
+    """What is wrong with the family of a model: missing or unknown."""
     known = ", ".join(FAMILIES)
     if "family" not in model:
         return f"missing; there are {known}"
     near = difflib.get_close_matches(str(model["family"]), FAMILIES, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {known}"
     return f"unknown, got {abbreviate(repr(model['family']))}; {hint}"
-
-
-def _known_keys(schema: Raw, node: Raw, path: list[int | str]) -> list[str]:
-    """The keys of the group at `path` of a JSON schema."""
-    node = _dereference(schema, node)
-    if not path and "properties" in node:
-        return list(node["properties"])
-    first, *rest = path or [""]
-    if first in node.get("properties", {}):
-        return _known_keys(schema, node["properties"][first], rest)
-    tags = node.get("discriminator", {}).get("mapping", {})
-    if first in tags:
-        return _known_keys(schema, {"$ref": tags[first]}, rest)
-    if isinstance(first, int):
-        return _known_keys(schema, node.get("items", {}), rest)
-    for option in [*node.get("anyOf", []), *(node.get("oneOf", []) if not tags else [])]:
-        found = _known_keys(schema, option, path) or (path and _known_keys(schema, option, rest))
-        if found:
-            return found
-    return []
-
-
-def _dereference(schema: Raw, node: Raw) -> Raw:
-    while "$ref" in node:
-        node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
-    return node
 
 
 def _type_name(value: object) -> str:

@@ -89,10 +89,10 @@ def count(settings, size):
 def test_the_papers_models_have_their_parameters():
     settings = load_recipe("moe-paper").model
     assert f"{count(settings, 32_000) / 1e9:.1f}B" == "8.7B"  # as its tables say
-    many = {"expert_width": 2048, "experts": {"count": 2048, "chosen": 4}}
+    many = {"expert_width": 2048, "experts": {"count": 2048, "top_k": 4}}
     flat = MoeSettings(**(settings.model_dump() | many))
     assert f"{count(flat, 32_000) / 1e9:.1f}B" == "8.7B"  # without the second gate of a hierarchy
-    few = MoeSettings(**(settings.model_dump() | many | {"experts": {"count": 32, "chosen": 4}}))
+    few = MoeSettings(**(settings.model_dump() | many | {"experts": {"count": 32, "top_k": 4}}))
     experts_alone = 2 * (2048 - 32) * (2 * 512 * 2048 + 2 * 512)
     assert count(flat, 32_000) - count(few, 32_000) == experts_alone
 
