@@ -137,7 +137,7 @@ def resolve(recipe: Recipe, facts: TokenFacts) -> Resolved:
 
 
 def _resolve(recipe: Recipe, offered: Sequence[Iterable[SettingChoice]]) -> Resolved:
-    asked = {one.place: one for some in offered for one in some if one.place in recipe.auto}
+    asked = {one.setting: one for some in offered for one in some if one.setting in recipe.auto}
     return Resolved(recipe.with_choices(asked.values()), tuple(asked.values()))
 
 

@@ -26,10 +26,11 @@ from regard.errors import DamagedError, RunError, RunWarning, SettingsError
 from regard.layers.quantized import Precision, quantize
 from regard.models.build import build_model, parameter_limit
 from regard.models.contracts import AnyModel
+from regard.recipes.auto_settings import Raw
 from regard.recipes.memory import physical_memory
 from regard.recipes.paths import EXPORT_INFO, NAMED_WEIGHTS, RECIPE_FILE, weights_file
 from regard.recipes.recipe import Recipe
-from regard.recipes.recipe_files import Raw, dump_recipe, fill_old_defaults, make_recipe, read_raw
+from regard.recipes.recipe_files import dump_recipe, fill_old_defaults, make_recipe, read_raw
 from regard.settings import abbreviate
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import check_finite, list_checkpoints, load_weights

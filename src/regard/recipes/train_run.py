@@ -110,7 +110,7 @@ def prepare(
     those of the whole corpus, where the recipe's is a sample of it.
     """
     data = prepare_data(recipe, folder, reporter.noted)
-    choices = [one for one in data.choices if one.place in recipe.auto]
+    choices = [one for one in data.choices if one.setting in recipe.auto]
     recipe = recipe.with_choices(data.choices)
     facts = None
     if recipe.auto:
