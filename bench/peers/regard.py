@@ -7,8 +7,13 @@ from pathlib import Path
 from bench.peers.contract import Engine, ModelShape, PeerConfig, Trainer
 from regard.decoding.search_options import portable_settings, search_settings
 from regard.decoding.settings import RuleSettings
-from regard.engines.ctranslate2 import availability
-from regard.engines.tuned_engine import MEASURED_FILE, EngineConfig, count_cores
+from regard.engines.tuned_engine import (
+    CPU_BUDGET,
+    CT2_BUDGET,
+    MEASURED_FILE,
+    EngineConfig,
+    count_cores,
+)
 from regard.pipelines.translator import EngineChoice, load
 
 COPIED = ("*.yaml", "*.safetensors", "*.json", "*.model")
@@ -48,9 +53,7 @@ class RegardEngine:
                 engine="native" if native else "ctranslate2",
                 precision=precision,
                 workers=setup.workers,
-                budget=availability.native().CPU_BUDGET
-                if native
-                else availability.fast().WORKER_BUDGET,
+                budget=CPU_BUDGET if native else CT2_BUDGET,
             )
         self.translator = load(
             folder, device=setup.device, engine=engine, precision=precision, choice=choice

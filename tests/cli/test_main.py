@@ -13,11 +13,12 @@ from regard.errors import RegardError, RunError
 
 PRINTER = """
 import sys, typer
-from regard.cli import console, main
+from regard.cli import main
+from regard.cli.display import console
 fake = typer.Typer()
 @fake.command()
 def command(): {}
-main.open_command = lambda name: typer.main.get_command(fake)
+main.load_command = lambda name: typer.main.get_command(fake)
 sys.argv = ["regard", "look"]
 main.main()
 """

@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from regard.engines import tuned_engine
-from regard.engines.native.native_engine import CPU_BUDGET
 from regard.engines.tuned_engine import (
+    CPU_BUDGET,
     MEASURED_FILE,
     EngineConfig,
     EngineMeasurement,
@@ -68,8 +68,6 @@ def test_what_was_measured_is_used(tiny_run, tmp_path):
     )
     found = load(run, device="cpu")
     assert found.engine_for() == "native"
-    assert found._native_engine._budget == 2048
+    assert found.budget == 2048
     other = native.model_copy(update={"engine": "ctranslate2", "budget": 512})
-    assert (
-        load(run, device="cpu", engine="native", choice=other)._native_engine._budget == CPU_BUDGET
-    )
+    assert load(run, device="cpu", engine="native", choice=other).budget == CPU_BUDGET

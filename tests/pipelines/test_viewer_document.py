@@ -170,7 +170,7 @@ def test_a_model_that_attends_only_to_itself(capture):
 
 
 def test_a_real_answer_becomes_json(translator):
-    document = viewer_document(translator.capture("Jane visite Paris.", tree=True), model="tiny")
+    document = viewer_document(translator.look("Jane visite Paris.", tree=True), model="tiny")
     again = json.loads(json.dumps(document))
     assert set(again["parts"]) == {"encoder", "decoder", "cross"}
     layers, heads, rows, columns = again["parts"]["cross"]["shape"]

@@ -16,6 +16,9 @@ from regard.manifest import check_file
 from regard.settings import Settings
 
 MEASURED_FILE = "measured.json"
+CPU_BUDGET, CT2_BUDGET = 4096, 2048
+"""Positions searched at a time on a CPU, by the native engine and by a worker of CTranslate2, where
+nothing was measured: each hypothesis counts."""
 CPU_INFO = Path("/proc/cpuinfo")
 
 

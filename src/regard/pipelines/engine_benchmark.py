@@ -13,9 +13,8 @@ from typing import Literal, NamedTuple, TypeVar
 from regard.batching.prefetch_worker import iterate_in_workers
 from regard.decoding.search_options import portable_settings, search_settings
 from regard.decoding.settings import DecodingSettings
-from regard.engines.ctranslate2 import availability
 from regard.engines.ctranslate2.export_artifact import Precision
-from regard.engines.tuned_engine import EngineConfig, count_cores
+from regard.engines.tuned_engine import CPU_BUDGET, CT2_BUDGET, EngineConfig, count_cores
 from regard.errors import RegardError, RunError, StorageError
 from regard.pipelines.translator import Translator, load
 from regard.recipes.process_memory import peak_rss
@@ -102,7 +101,9 @@ def list_variants() -> list[EngineVariant]:
 
 def _find_gpu() -> Iterator[bool]:
     """Whether there is a GPU, as `apart` wants it: torch, which knows, stays out of here."""
-    yield availability.native().has_gpu()
+    from regard.engines.native.native_engine import has_gpu
+
+    yield has_gpu()
 
 
 def time_variant(
@@ -184,13 +185,9 @@ def _measure(
 def _budgets(variant: EngineVariant, translator: Translator) -> list[int]:
     """Those to try, first what the engine takes by itself; on a GPU that alone."""
     if variant.device == "cuda":
-        return [availability.native().default_budget([run.model for run in translator.runs])]
-    own: int = (
-        availability.native().CPU_BUDGET
-        if variant.engine == "native"
-        else availability.fast().WORKER_BUDGET
-    )
-    return sorted(BUDGETS, key=lambda one: one != own)
+        return [translator.budget]
+    default = CPU_BUDGET if variant.engine == "native" else CT2_BUDGET
+    return sorted(BUDGETS, key=lambda budget: budget != default)
 
 
 def _time_stream(translator: Translator, texts: Sequence[str], settings: DecodingSettings) -> float:

@@ -3,14 +3,15 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from regard.decoding.search_options import native_only_reason, portable_settings, search_settings
 from regard.decoding.settings import DecodingSettings
-from regard.engines.ctranslate2 import availability
+from regard.engines.ctranslate2.availability import ct2_sees_gpu, why_ctranslate2_unavailable
 from regard.engines.ctranslate2.export_artifact import (
+    ExportArtifact,
     Precision,
     damaged_export_error,
     delete_export,
@@ -25,10 +26,11 @@ from regard.manifest import warn_without_manifest
 from regard.pipelines.answer import Answer, build_answer
 from regard.recipes.input_settings import infer_input_settings, run_input_settings
 from regard.recipes.paths import NAMED_WEIGHTS, weights_file
-from regard.text.preprocess import PreparedText, TokenizedLine, sanitize, tokenize_for_ensemble
+from regard.text.preprocess import PreparedText, sanitize, tokenize_for_ensemble
 from regard.text.segmentation import InputSettings, Segments, holds_codes, segment, split_lines
+from regard.text.tokenizer import Tokenizer
 
-if TYPE_CHECKING:  # all of it stands on torch, or on what may not be there
+if TYPE_CHECKING:  # imported in functions: torch is slow to import, ctranslate2 is optional
     from regard.decoding.tracing.observer import SearchObserver
     from regard.engines.ctranslate2.ct2_engine import CTranslate2Engine
     from regard.engines.native.native_engine import NativeEngine
@@ -40,17 +42,42 @@ EngineChoice = Literal["auto", "native", "ctranslate2"]
 
 
 class Translator:
-    """One model, or several with one target vocabulary that vote, as a function of text."""
+    """A model as a function of text, or an ensemble of models with one target vocabulary."""
 
     def __init__(
         self,
-        runs: "Sequence[Run]",
+        runs: "Sequence[Run]" = (),
         *,
+        export: "CTranslate2Engine | None" = None,
+        folder: Path | None = None,
+        open_runs: "Callable[[], Sequence[Run]] | None" = None,
         remarks: Sequence[str] = (),
         choice: EngineConfig | None = None,
     ) -> None:
-        if not runs:
+        """A translator of `runs`; or of an `export` of the run in `folder`.
+
+        The export translates wherever it can; for all else the native engine uses the `runs`, or
+        those that `open_runs` loads.
+        """
+        if not runs and export is None:
             raise ValueError("a translator needs at least one run")
+        self._native_engine = _native_engine_class()(runs, choice) if runs else None
+        self._ct2_engine, self._ct2_only, self._open_runs = export, False, open_runs
+        self._engine_settings = choice
+        self._observers: tuple[SearchObserver, ...] = ()
+        self._process_id = os.getpid()
+        self.sources: tuple[Tokenizer, ...]
+        """The source vocabulary of each model."""
+        self.folders: tuple[Path, ...]
+        """The folders of the runs."""
+        self.remarks = tuple(remarks)
+        """Notes about loading, for the user."""
+        if export is not None:
+            self.sources, self.folders = (export.source,), (folder or export.folder,)
+            self.target = export.target
+            self.settings, self.limit = export.card.decoding, export.card.longest
+            self.input = export.card.input or infer_input_settings(self.folders[0])
+            return
         targets = {run.tokenizers.target.fingerprint(): run.folder.path for run in runs}
         if len(targets) > 1:
             raise SearchError(
@@ -58,47 +85,11 @@ class Translator:
                 + ", ".join(map(str, targets.values()))
             )
         self.sources = tuple(run.tokenizers.source for run in runs)
-        """The source vocabulary of each model."""
-        self.folders = tuple(run.folder.path for run in runs)
-        """Where they came from."""
         self.target = runs[0].tokenizers.target
-        self.settings = runs[0].recipe.decoding
+        self.folders = tuple(run.folder.path for run in runs)
+        self.settings, self.limit = runs[0].recipe.decoding, min(run.longest for run in runs)
         self.input = run_input_settings(runs[0].recipe, self.folders[0])
         """Which parts of a line are translated, and whether together."""
-        self.limit = min(run.longest for run in runs)
-        self.remarks = tuple(remarks)
-        """What a person should know of how it was loaded."""
-        self._run_loader: Callable[[], Sequence[Run]] | None = None
-        self._engine_settings = choice
-        self._native_engine: NativeEngine | None = availability.native().NativeEngine(runs, choice)
-        self._ct2_engine: CTranslate2Engine | None = None
-        self._ct2_only = False
-        self._observers: tuple[SearchObserver, ...] = ()
-        self._process_id = os.getpid()
-
-    @classmethod
-    def of_export(
-        cls,
-        fast: "CTranslate2Engine",
-        folder: Path,
-        open_runs: "Callable[[], Sequence[Run]] | None",
-        *,
-        only: bool = False,
-        choice: EngineConfig | None = None,
-    ) -> Self:
-        """The translator of an export of `folder`, asked wherever it can do what is wanted.
-
-        All else is done by what `open_runs` opens, unless the export is to be the `only` engine.
-        """
-        new = cls.__new__(cls)
-        new.sources, new.target, new.folders = (fast.source,), fast.target, (folder,)
-        new.settings, new.limit = fast.card.decoding, fast.card.longest
-        new.input = fast.card.input or infer_input_settings(folder)
-        new.remarks, new._observers = (), ()
-        new._ct2_engine, new._ct2_only = fast, only
-        new._run_loader, new._native_engine, new._engine_settings = open_runs, None, choice
-        new._process_id = os.getpid()
-        return new
 
     def __repr__(self) -> str:
         engine = "native" if self._ct2_engine is None else "ctranslate2"
@@ -106,25 +97,22 @@ class Translator:
 
     @property
     def runs(self) -> "tuple[Run, ...]":
-        """The models themselves."""
+        """The models."""
         self._check_not_forked()
         return self._load_native().runs
 
     @property
     def has_runs(self) -> bool:
-        """Whether there are models besides an export, which can do no more than translate."""
-        return self._native_engine is not None or self._run_loader is not None
+        """Whether the models themselves are available; an export can only translate."""
+        return self._native_engine is not None or self._open_runs is not None
 
     def observed(self, observe: "SearchObserver") -> Self:
-        """The same translator, whose searches tell `observe` what they do.
+        """A copy whose searches call `observe`; `part_index` gives the line and part of an id."""
+        observed = copy(self)
+        observed._observers = (*self._observers, observe)
+        return observed
 
-        It knows the parts of lines by the numbers that `part_number` gives.
-        """
-        other = copy(self)
-        other._observers = (*self._observers, observe)
-        return other
-
-    def __call__(  # noqa: PLR0913  # each by its name: what can be said of one translation
+    def __call__(  # noqa: PLR0913  # keyword arguments for one translation
         self,
         text: str,
         *,
@@ -138,21 +126,16 @@ class Translator:
         unknown: Mapping[str, str] | None = None,
         split: bool | None = None,
     ) -> Answer:
-        """The translation of one line; `look` keeps what was attended to, as `changes` do.
+        """The translation of one line; with `look` or `changes` its attention is recorded.
 
-        `n_best` asks for several candidates. All else is as in `translate`.
+        `n_best` is the number of candidates. All else is as in `translate`.
         """
-        search = search_settings(
-            settings or self.settings, beam=beam, n_best=n_best, unknown=unknown is not None
-        )
-        request = TranslationRequest(
-            search, prefix, forbidden, unknown=unknown, observers=self._observers
-        )
+        request = self._request(settings, n_best, prefix, forbidden, unknown, beam=beam)
         if look or changes:
             return self._look(text, request, changes, split)
         return self.answer([text], request, split=split)[0]
 
-    def look(  # noqa: PLR0913  # each by its name, as in `__call__`
+    def look(  # noqa: PLR0913  # keyword arguments, as in `__call__`
         self,
         text: str,
         settings: DecodingSettings | None = None,
@@ -165,21 +148,16 @@ class Translator:
         unknown: Mapping[str, str] | None = None,
         split: bool | None = None,
     ) -> Answer:
-        """The translation of one line with what was attended to.
+        """The translation of one line with its attention.
 
-        With `changes` it is what becomes of the translation when a head is silenced, a distribution
-        flattened or a word forced to look elsewhere, and `before` holds the one without them. With
-        `tree` all hypotheses of the search are kept; of a line in several parts, the first's.
+        `changes` are interventions: heads silenced, distributions flattened, words forced to attend
+        elsewhere; the answer's `before` is the translation without them. With `tree` all
+        hypotheses of the search are kept; of a line in several parts, those of the first.
         """
-        search = search_settings(
-            settings or self.settings, n_best=n_best, unknown=unknown is not None
-        )
-        request = TranslationRequest(
-            search, prefix, forbidden, unknown=unknown, observers=self._observers
-        )
+        request = self._request(settings, n_best, prefix, forbidden, unknown)
         return self._look(text, request, changes, split, tree=tree)
 
-    def translate(  # noqa: PLR0913  # each by its name, as in `__call__`
+    def translate(  # noqa: PLR0913  # keyword arguments, as in `__call__`
         self,
         texts: Sequence[str],
         settings: DecodingSettings | None = None,
@@ -195,28 +173,42 @@ class Translator:
     ) -> list[Answer]:
         """The translation of each text, in order: N in, N out.
 
-        The sentences of a text are translated one by one, and what is no sentence, such as a number
-        or a URL, comes back as it is, where the run has learned so (`input`). With `split` True
-        sentences are split whatever it has learned; with False a text goes in whole, and line
-        breaks and tabs in it become spaces. A sentence with URLs, e-mail addresses or placeholders
-        has them in its one candidate as they were, unless it is sampled, begun or looked into.
+        Sentences of a text are translated one by one, and what is not a sentence, such as a number
+        or a URL, is copied, if the run's training data was like that (`input`). With `split` True
+        sentences are always split; with False a text is translated as a whole, and its line breaks
+        and tabs become spaces. A sentence with URLs, e-mail addresses or placeholders has one
+        candidate, which keeps them unchanged, unless the request has a prefix, samples, records or
+        changes attention, or is observed.
 
-        Answers begin with `prefix` and hold none of the `forbidden` words. `changes` are made to
-        the attention. `first` is the number of the first text, by which samples are drawn: texts
-        that are given in several calls are then sampled as in one.
+        Translations begin with `prefix` and contain none of the `forbidden` words. `changes` are
+        interventions in the attention. `first` is the number of the first text, which seeds its
+        samples: texts given in several calls are then sampled as in one.
 
-        With `unknown`, a dictionary, a model may say that a word is unknown to it. In its place
-        stands the entry of the source word that it attends to, or where there is none a copy of
-        that word: an empty dictionary copies all. `⁇` shows where unknown words are allowed by the
-        settings alone.
+        With a dictionary `unknown` the model may generate the unknown token. It is replaced by the
+        dictionary's entry for the source word that it attends to, or else by a copy of that word:
+        an empty dictionary copies all. If the settings alone allow unknown tokens, they are `⁇`.
         """
-        search = search_settings(
-            settings or self.settings, n_best=n_best, unknown=unknown is not None
-        )
-        request = TranslationRequest(
-            search, prefix, forbidden, look, changes, first, unknown, self._observers
-        )
+        request = self._request(settings, n_best, prefix, forbidden, unknown)
+        request = replace(request, look=look, changes=changes, first=first)
         return self.answer(texts, request, split=split)
+
+    def _request(
+        self,
+        settings: DecodingSettings | None = None,
+        n_best: int | None = None,
+        prefix: str = "",
+        forbidden: Sequence[str] = (),
+        unknown: Mapping[str, str] | None = None,
+        *,
+        beam: int | None = None,
+    ) -> TranslationRequest:
+        """The request of some arguments of `translate`; what is not given is the run's own."""
+        search = search_settings(
+            settings or self.settings, beam=beam, n_best=n_best, unknown=unknown is not None
+        )
+        return TranslationRequest(
+            search, prefix, forbidden, unknown=unknown, observers=self._observers
+        )
 
     def answer(
         self, texts: Sequence[str], request: TranslationRequest, *, split: bool | None = None
@@ -235,7 +227,11 @@ class Translator:
         texts, settings = [sanitize(text) for text in texts], self._segmentation(split)
         lines = tokenize_for_ensemble(texts, self.sources, self.limit, settings)
         return [
-            PreparedText(text, versions, settings is not None and self._has_protected(versions[0]))
+            PreparedText(
+                text,
+                versions,
+                settings is not None and self.holds_codes(*versions[0].segments.lines),
+            )
             for text, *versions in zip(texts, *lines, strict=True)
         ]
 
@@ -244,16 +240,11 @@ class Translator:
     ) -> list[Answer]:
         """The translation of each text that `tokenize` has prepared, in order: N in, N out."""
         self._check_not_forked()
-        request = TranslationRequest(settings or self.settings, observers=self._observers)
-        return self._translate(prepared, request)
+        return self._translate(prepared, self._request(settings))
 
-    def holds_codes(self, sentence: str) -> bool:
-        """Whether a sentence has addresses or placeholders that come back as they are."""
-        return "codes" in self.input.pass_through and holds_codes(sentence)
-
-    def _has_protected(self, line: TokenizedLine) -> bool:
-        """Whether a sentence of the line has addresses or placeholders."""
-        return any(map(self.holds_codes, line.segments.lines))
+    def holds_codes(self, *sentences: str) -> bool:
+        """Whether a sentence has URLs, e-mail addresses or placeholders to be kept unchanged."""
+        return "codes" in self.input.pass_through and any(map(holds_codes, sentences))
 
     def _translate(
         self, prepared: Sequence[PreparedText], request: TranslationRequest
@@ -269,19 +260,16 @@ class Translator:
         )
         if not any(is_protected):
             return list(answers)
-        with_protected = iter(
-            availability.held_codes().translate_with_protected(
-                self,
-                [one for one, apart in zip(prepared, is_protected, strict=True) if apart],
-                request,
-            )
-        )
+        from regard.pipelines.markup.protected_text import translate_with_protected
+
+        apart = [one for one, apart in zip(prepared, is_protected, strict=True) if apart]
+        with_protected = iter(translate_with_protected(self, apart, request))
         return [next(with_protected if apart else answers) for apart in is_protected]
 
     def segment(self, text: str, *, split: bool | None = None) -> Segments:
-        """What of a text is translated, part by part, and what stays as it is: see `translate`.
+        """The sentences of a text and what is copied between them: see `translate`.
 
-        With `split` False the parts are its lines.
+        With `split` False its lines instead of its sentences.
         """
         settings = self._segmentation(split)
         return split_lines(text) if settings is None else segment(text, settings)
@@ -295,11 +283,12 @@ class Translator:
         *,
         tree: bool = False,
     ) -> Answer:
-        found: Answer = availability.look().look(self, text, request, changes, split, tree=tree)
-        return found
+        from regard.pipelines.look import look
+
+        return look(self, text, request, changes, split, tree=tree)
 
     def _check_not_forked(self) -> None:
-        """An error in a process that was forked from the one which loaded the translator."""
+        """Raise an error in a fork of the process that loaded the translator."""
         if os.getpid() != self._process_id:
             raise RunError(
                 f"{self!r} was loaded by process {self._process_id}, and this is another, "
@@ -308,27 +297,29 @@ class Translator:
             )
 
     def _segmentation(self, split: bool | None) -> InputSettings | None:
-        """How texts are taken apart; None: not at all."""
+        """How texts are segmented; None: not at all."""
         if split is None:
             return self.input
         return self.input.model_copy(update={"split_sentences": True}) if split else None
 
     def engine_for(self, settings: DecodingSettings | None = None) -> EngineName:
         """Which engine translates plain lines with these settings, or with the run's own."""
-        request = TranslationRequest(settings or self.settings, observers=self._observers)
-        fast = self._ct2_engine is not None and self._ct2_engine.unsupported_reason(request) is None
-        return "ctranslate2" if fast else "native"
+        engine, request = self._ct2_engine, self._request(settings)
+        supported = engine is not None and engine.unsupported_reason(request) is None
+        return "ctranslate2" if supported else "native"
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it translates on a GPU.
-
-        Whoever looks at each step of a search there makes the device wait for its host.
-        """
+        """Whether it translates on a GPU, where observing a search forces synchronisation."""
         return self._native_engine is not None and not self._native_engine.on_cpu
 
+    @property
+    def budget(self) -> int:
+        """Positions that the native engine searches at a time."""
+        return self._load_native().budget
+
     def _select_engine(self, request: TranslationRequest) -> Engine:
-        """The engine to do what is wanted: the fast one wherever it can."""
+        """The engine for a request: CTranslate2 wherever it can do it."""
         if self._ct2_engine is None:
             return self._load_native()
         reason = self._ct2_engine.unsupported_reason(request)
@@ -344,21 +335,18 @@ class Translator:
     def _load_native(self) -> "NativeEngine":
         """The native engine, loaded when it is first needed."""
         if self._native_engine is None:
-            if self._run_loader is None:
+            if self._open_runs is None:
                 assert self._ct2_engine is not None
                 raise SettingsError(
-                    f"{self._ct2_engine.folder}: an export can translate plainly and nothing "
-                    "else; for "
-                    f"this, use the run that it was made of ({self._ct2_engine.card.run})"
+                    f"{self._ct2_engine.folder}: an export can translate plainly and nothing else; "
+                    f"for this, use the run that it was made of ({self._ct2_engine.card.run})"
                 )
-            self._native_engine = availability.native().NativeEngine(
-                self._run_loader(), self._engine_settings
-            )
+            self._native_engine = _native_engine_class()(self._open_runs(), self._engine_settings)
         return self._native_engine
 
 
 def ignore_message(message: str) -> None:
-    """Nothing: nobody waits."""
+    """Discard the message."""
 
 
 def load(
@@ -373,16 +361,16 @@ def load(
 ) -> Translator:
     """The translator in a run's folder, or in that of an export; with `others`, an ensemble.
 
-    With the engine `auto`, plain translations are CTranslate2's wherever these are what the native
-    engine would say, and all else is that one's. It takes an export of the model in a `precision`,
-    which is made when there is none and kept in the run's folder; `remarks` tell of it. What `auto`
-    means, and how large batches are, is what `regard bench` has measured for the run on this
-    machine, if it has, or what a `choice` says. The native engine's precision is float32 unless
-    another is asked for. Whoever waits can be told, by `tell`, what takes long before it begins.
+    With the engine `auto`, CTranslate2 translates plain requests if its translations equal those of
+    the native engine, which does everything else. CTranslate2 needs an export of the model in a
+    `precision`; if there is none it is made and kept in the run's folder (see `remarks`). The
+    engine and precision that `auto` stands for, and batch sizes, are those that `regard bench` has
+    measured for the run on this machine, or those of `choice`. The native engine's precision is
+    float32 unless another is given. `tell` is called with a message before long work.
     """
-    for asked, known in ((engine, get_args(EngineChoice)), (precision, get_args(Precision))):
-        if asked not in known:
-            raise SettingsError(f"{asked!r}: must be one of {', '.join(known)}")
+    for given, known in ((engine, get_args(EngineChoice)), (precision, get_args(Precision))):
+        if given not in known:
+            raise SettingsError(f"{given!r}: must be one of {', '.join(known)}")
     folder = Path(path)
     if is_export(folder):
         if others or weights != "model" or engine == "native" or device not in ("auto", "cpu"):
@@ -397,18 +385,33 @@ def load(
     if choice is not None and reason is None and (engine, precision) == ("auto", "auto"):
         engine, precision = "native" if choice.engine == "native" else "auto", choice.precision
     if engine == "native" or (engine == "auto" and reason is not None):
-        paths, open_runs = (path, *others), availability.native().open_runs
-        runs = open_runs(paths, device=device, weights=weights, precision=precision)
+        runs = _native_engine_class().open_runs(
+            (path, *others), device=device, weights=weights, precision=precision
+        )
         return Translator(runs, choice=choice)
     if reason is not None:
         raise SettingsError(f"the engine ctranslate2 cannot be used: {reason}")
-    only = engine == "ctranslate2"
-    return _load_ct2(folder, weights, precision, choice, tell, only=only)
+    return _load_run(folder, weights, precision, choice, tell, ct2_only=engine == "ctranslate2")
+
+
+def _native_engine_class() -> "type[NativeEngine]":
+    from regard.engines.native.native_engine import NativeEngine
+
+    return NativeEngine
+
+
+def _open_ct2_engine(
+    export: ExportArtifact | None, choice: EngineConfig | None = None
+) -> "CTranslate2Engine | None":
+    """The engine of an export; None if there is no export, or it cannot be used."""
+    from regard.engines.ctranslate2.ct2_engine import open_ct2_engine
+
+    return None if export is None else open_ct2_engine(export, choice)
 
 
 def _load_export(folder: Path, precision: Precision) -> Translator:
     """The translator of an export that has no run beside it."""
-    missing = availability.why_ctranslate2_unavailable()
+    missing = why_ctranslate2_unavailable()
     if missing is not None:
         raise SettingsError(f"{folder}: an export, which needs CTranslate2. {missing}")
     export = open_export(folder)
@@ -417,83 +420,79 @@ def _load_export(folder: Path, precision: Precision) -> Translator:
             f"{folder}: this export is in {export.card.precision}, and {precision} is asked for; "
             f"make another: regard export RUN --to DIR --precision {precision}"
         )
-    fast = availability.fast().open_ct2_engine(export)
-    if fast is None:
+    engine = _open_ct2_engine(export)
+    if engine is None:
         raise damaged_export_error(folder)
-    return Translator.of_export(fast, folder, None)
+    return Translator(export=engine)
 
 
 def _why_not_ctranslate2(others: Sequence[str | Path], device: str, weights: str) -> str | None:
-    """Why no export of the run is for what is asked; None: it may be."""
+    """Why CTranslate2 cannot be used for these arguments of `load`; None: it can."""
     if others:
         return "it is one model's, and several are to vote"
     if device not in ("auto", "cpu"):
         return f"it is for processors, and the device is {device}"
     if weights != "model" and weights not in NAMED_WEIGHTS:
         return f"exports are kept of a run's own weights, and these are in a file, {weights}"
-    missing = availability.why_ctranslate2_unavailable()
-    if missing is None and device == "auto" and availability.fast().has_gpu():
+    missing = why_ctranslate2_unavailable()
+    if missing is None and device == "auto" and ct2_sees_gpu():
         return "there is a GPU, where the native engine is at home; give device cpu"
     return missing
 
 
-def _load_ct2(
+def _load_run(  # arguments of `load`
     folder: Path,
     weights: str,
     precision: Precision,
     choice: EngineConfig | None,
     tell: Callable[[str], None],
     *,
-    only: bool,
+    ct2_only: bool,
 ) -> Translator:
-    """The translator of the run's export, which is made now if there is none.
+    """The translator of a run by its export, which is made if there is none that can be read.
 
-    Where it cannot be made, or is refused, it is the native engine's, unless the export is to be
-    the `only` one: then it is an error.
+    If the export is refused or cannot be made, the native engine translates, unless the translator
+    is to be `ct2_only`: then this is an error.
     """
-    file, remarks = weights_file(folder, weights), []
-    found = find_export(folder, file, weights, precision) if file.is_file() else None
-    if found is not None:
-        warn_without_manifest(folder)
-    fast: CTranslate2Engine | None = (
-        availability.fast().open_ct2_engine(found, choice) if found else None
-    )
-    runs: Sequence[Run] | None = None
-    if fast is None and (found is None or found.card.gate.refused is None):
-        if found is not None:
-            delete_export(found)  # it cannot be read
-        runs = _open_runs(folder, weights)
-        export_run = availability.exporting().try_export
-        found, remark = export_run(runs[0], weights, precision, required=only, tell=tell)
-        remarks += [remark] if remark else []
-        fast = availability.fast().open_ct2_engine(found, choice) if found else None
-    if fast is None:
-        refused = found.card.gate.refused if found is not None else None
-        if only:
-            reason = refused or "its export cannot be read"
-            raise RunError(f"{folder}: the engine ctranslate2 cannot be used: {reason}")
-        if refused is not None:  # another engine would lose as much in that precision
-            remarks = [f"{folder}: the native engine translates, in float32: {refused}"]
-            precision = "float32"
-        if runs is None or precision not in ("auto", "float32"):
-            load_runs = availability.native().open_runs
-            runs = load_runs((folder,), device="cpu", weights=weights, precision=precision)
-        return Translator(runs, remarks=remarks, choice=choice)
-    open_runs = partial(_open_runs, folder, weights)
-    new = Translator.of_export(fast, folder, open_runs, only=only, choice=choice)
-    if runs is not None:
-        new._native_engine = availability.native().NativeEngine(runs, choice)
-    if only and native_only_reason(new.settings) is not None:
-        remarks.append(
-            "the run's own search is the native engine's alone "
-            f"({native_only_reason(new.settings)}); "
-            "this is the nearest that CTranslate2 has"
+
+    def open_runs(precision: str = "auto") -> "Sequence[Run]":
+        return _native_engine_class().open_runs(
+            (folder,), device="cpu", weights=weights, precision=precision
         )
-        new.settings = portable_settings(new.settings)
-    new.remarks = tuple(remarks)
-    return new
 
+    runs: Sequence[Run] = ()
+    remarks, file = [], weights_file(folder, weights)
+    export = find_export(folder, file, weights, precision) if file.is_file() else None
+    if export is not None:
+        warn_without_manifest(folder)
+    engine = _open_ct2_engine(export, choice)
+    if engine is None and (export is None or export.card.gate.refused is None):
+        if export is not None:
+            delete_export(export)  # it cannot be read
+        from regard.engines.ctranslate2.exporter import try_export
 
-def _open_runs(folder: Path, weights: str) -> "Sequence[Run]":
-    runs: Sequence[Run] = availability.native().open_runs((folder,), device="cpu", weights=weights)
-    return runs
+        runs = open_runs()
+        export, remark = try_export(runs[0], weights, precision, required=ct2_only, tell=tell)
+        remarks += [remark] if remark else []
+        engine = _open_ct2_engine(export, choice)
+    if engine is not None:
+        new = Translator(runs, export=engine, folder=folder, open_runs=open_runs, choice=choice)
+        new._ct2_only, reason = ct2_only, native_only_reason(new.settings)
+        if ct2_only and reason is not None:
+            remarks.append(
+                f"the run's own search is the native engine's alone ({reason}); "
+                "this is the nearest that CTranslate2 has"
+            )
+            new.settings = portable_settings(new.settings)
+        new.remarks = tuple(remarks)
+        return new
+    refused = export.card.gate.refused if export is not None else None
+    if ct2_only:
+        reason = refused or "its export cannot be read"
+        raise RunError(f"{folder}: the engine ctranslate2 cannot be used: {reason}")
+    if refused is not None:  # the native engine would lose as much in that precision
+        remarks = [f"{folder}: the native engine translates, in float32: {refused}"]
+        precision = "float32"
+    if not runs or precision not in ("auto", "float32"):
+        runs = open_runs(precision)
+    return Translator(runs, remarks=remarks, choice=choice)

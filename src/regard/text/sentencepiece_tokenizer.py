@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,15 +107,13 @@ class SentencePieceTokenizer(Tokenizer):
 
     @cached_property
     def _sampler(self) -> "BpeDropout | UnigramSampler":
-        sampling = import_module("regard.text.subword_sampling")  # needs NumPy: training only
+        from regard.text.subword_sampling import BpeDropout, UnigramSampler  # NumPy
+
         scores = {piece: self._processor.get_score(i) for piece, i in self._ids.items()}
-        sampler: BpeDropout | UnigramSampler
         if self.settings.kind == "bpe":
-            sampler = sampling.BpeDropout(self._ids, scores, self.size, self.settings.sampling)
-        else:
-            tables = self._ids, self._id_bytes, self._byte_ids
-            sampler = sampling.UnigramSampler(scores, self.settings.sampling, *tables)
-        return sampler
+            return BpeDropout(self._ids, scores, self.size, self.settings.sampling)
+        tables = self._ids, self._id_bytes, self._byte_ids
+        return UnigramSampler(scores, self.settings.sampling, *tables)
 
     def _split_surfaces(self, text: str) -> list[str]:
         escaped = _escape(text)

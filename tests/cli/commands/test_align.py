@@ -112,7 +112,7 @@ def test_layers_heads_shift_and_reading_change_the_links(run):
 
 
 def test_the_best_alignment_is_chosen_on_valid_and_kept(run, copied, monkeypatch):
-    monkeypatch.setattr(run_alignment, "CHOSEN_ON", 10)
+    monkeypatch.setattr(run_alignment, "NUM_SELECTION_PAIRS", 10)
     (copied / run_alignment.ALIGNMENT_FILE).unlink()
     shown = run("--choose", "--json", model=copied)
     chosen = json.loads(shown.stdout)["settings"]

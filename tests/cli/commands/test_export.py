@@ -1,10 +1,11 @@
 import json
 import shutil
+import sys
+from importlib import import_module
 
 import pytest
 from typer.testing import CliRunner
 
-from regard.cli.commands import export
 from regard.cli.commands.export import app
 from regard.engines.ctranslate2 import exporter
 from regard.engines.ctranslate2.export_artifact import EXPORTS_FOLDER, ParityReport
@@ -48,7 +49,7 @@ def test_a_refusal_shows_what_differs(copied, monkeypatch):
         sentences=9, identical=8, score_difference=1.0, same=8, loss=0.0, refused="1 of 9 differ",
         differences=[different],
     )  # fmt: skip
-    monkeypatch.setattr(exporter, "analyze_corpus", lambda *engines: report)
+    monkeypatch.setattr(exporter, "check_parity", lambda *engines: report)
     shown = CliRunner().invoke(app, [str(copied)])
     assert isinstance(shown.exception, RunError)
     assert str(shown.exception) == f"{copied}: the export is refused: 1 of 9 differ"
@@ -56,11 +57,11 @@ def test_a_refusal_shows_what_differs(copied, monkeypatch):
         assert text in shown.stderr
 
 
-def test_what_cannot_be_exported(other_run, tiny_run, monkeypatch):
+def test_what_cannot_be_exported(other_run, monkeypatch):
     with pytest.raises(SettingsError, match="cannot be exported: CTranslate2 runs Transformers"):
         run(other_run)
-    monkeypatch.setattr(
-        export.late, "why_ctranslate2_unavailable", lambda: "pip install ctranslate2"
-    )
-    with pytest.raises(SettingsError, match="regard export needs CTranslate2"):
-        run(tiny_run)
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    for module in ("regard.engines.ctranslate2.exporter", "regard.cli.commands.export"):
+        monkeypatch.delitem(sys.modules, module)
+    with pytest.raises(SettingsError, match=r"regard export needs CTranslate2\. .*pip install"):
+        import_module("regard.cli.commands.export")

@@ -37,7 +37,7 @@ def test_the_defaults_are_those_of_the_settings(run, tiny_run):
     assert "serving fr-en at http://127.0.0.1:5000" in result.stderr
     assert given["settings"] == ServerSettings()
     assert given["loading"] == LoadOptions()
-    assert given["asked"] == [(("fr", "en"), tiny_run)]
+    assert given["specs"] == [(("fr", "en"), tiny_run)]
     assert not given["keys"]
     assert "think of --keys" not in result.stderr
 

@@ -3,13 +3,13 @@ import json
 import shutil
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from regard.alignment.run_alignment import align_pairs, best_alignment
 from regard.cli.commands import translate
+from regard.cli.display import progress_bar
 from regard.corpora.corpus import Pair
 from regard.errors import CorpusError, RunError, SearchError, SettingsError
 from regard.evaluation.pharaoh import format_links
@@ -425,8 +425,7 @@ def test_a_document_of_an_office_program_is_refused(run, tmp_path):
 @pytest.mark.parametrize(("terminal", "shown"), [(True, True), (False, False)])
 def test_a_terminal_is_shown_how_far_it_is(run, tmp_path, monkeypatch, terminal, shown):
     told = []
-    bars = SimpleNamespace(progress_bar=lambda **_: Bar(told))
-    monkeypatch.setattr(translate, "import_module", lambda name: bars)
+    monkeypatch.setattr(progress_bar, "progress_bar", lambda **_: Bar(told))
     monkeypatch.setattr(translate, "_shows_progress", lambda: terminal)
     file = tmp_path / "a.txt"
     file.write_text(LINES)
@@ -439,8 +438,7 @@ def test_a_terminal_is_shown_how_far_a_document_is(run, tmp_path, monkeypatch):
     file.write_text("".join(f"<p>Il part {number}.</p>" for number in range(3)))
     quiet = run(file).stdout
     monkeypatch.setattr(translate, "DOCUMENT_CHUNK", 2)
-    bars = SimpleNamespace(progress_bar=lambda **_: Bar(told))
-    monkeypatch.setattr(translate, "import_module", lambda name: bars)
+    monkeypatch.setattr(progress_bar, "progress_bar", lambda **_: Bar(told))
     monkeypatch.setattr(translate, "_shows_progress", lambda: True)
     assert run(file).stdout == quiet
     assert told == [3, 2, 1]

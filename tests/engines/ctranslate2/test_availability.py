@@ -1,17 +1,11 @@
 """What may not be there is told apart from what is there and broken."""
 
 import sys
+from importlib.abc import MetaPathFinder
 
 import pytest
 
 from regard.engines.ctranslate2 import availability
-
-
-def broken(error):
-    def import_module(name):
-        raise error
-
-    return import_module
 
 
 @pytest.mark.parametrize(
@@ -36,7 +30,13 @@ def broken(error):
     ],
 )
 def test_why_ctranslate2_cannot_be_used(monkeypatch, error, said):
-    monkeypatch.setattr(availability, "import_module", broken(error))
+    class Broken(MetaPathFinder):
+        def find_spec(self, name, path, target=None):
+            if name == "ctranslate2":
+                raise error
+
+    monkeypatch.delitem(sys.modules, "ctranslate2", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
     assert availability.why_ctranslate2_unavailable() == said
 
 

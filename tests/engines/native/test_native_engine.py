@@ -34,7 +34,7 @@ def test_a_gpu_searches_as_much_at_a_time_as_it_holds(
 
 def test_what_was_measured_on_a_cpu_says_nothing_of_a_gpu(tiny_run, monkeypatch):
     choice = EngineConfig(engine="native", precision="float32", workers=1, budget=1024)
-    [run] = native_engine.open_runs([tiny_run], device="cpu", weights="model")
-    assert native_engine.NativeEngine([run], choice)._budget == 1024
+    [run] = native_engine.NativeEngine.open_runs([tiny_run], device="cpu", weights="model")
+    assert native_engine.NativeEngine([run], choice).budget == 1024
     run.model.to("meta")  # stands for a GPU
-    assert native_engine.NativeEngine([run], choice)._budget == native_engine.DEFAULT_BUDGET
+    assert native_engine.NativeEngine([run], choice).budget == native_engine.DEFAULT_BUDGET

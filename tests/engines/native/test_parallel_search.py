@@ -10,7 +10,7 @@ from regard.decoding.constraints.rules import NO_CONSTRAINTS
 from regard.decoding.gpu.cuda_graph_cache import CudaGraphCache
 from regard.decoding.settings import BeamSettings, DecodingSettings
 from regard.engines.native import native_engine, parallel_search
-from regard.engines.native.native_engine import NativeEngine, open_runs
+from regard.engines.native.native_engine import NativeEngine
 from regard.engines.native.parallel_search import load_search, make_pool
 from regard.errors import RunError, SettingsError
 from regard.kernels.cuda_graphs import EagerReplay
@@ -95,9 +95,9 @@ def test_records_may_hold_a_part_of_a_gpu(monkeypatch):
 
 
 def test_the_native_engine_takes_weights_in_fewer_bits(tiny_run):
-    [plain] = open_runs((tiny_run,), device="cpu", weights="model")
+    [plain] = NativeEngine.open_runs((tiny_run,), device="cpu", weights="model")
     assert plain.opened.precision == "float32"
-    [run] = open_runs((tiny_run,), device="cpu", weights="model", precision="int8")
+    [run] = NativeEngine.open_runs((tiny_run,), device="cpu", weights="model", precision="int8")
     assert any(isinstance(module, Int8Linear) for module in run.model.modules())
     assert run.opened == plain.opened._replace(precision="int8")
     file = os.stat(tiny_run / "model.safetensors")
@@ -107,4 +107,4 @@ def test_the_native_engine_takes_weights_in_fewer_bits(tiny_run):
     with pytest.raises(
         SettingsError, match="int16 is CTranslate2's; the native engine has float32"
     ):
-        open_runs((tiny_run,), device="cpu", weights="model", precision="int16")
+        NativeEngine.open_runs((tiny_run,), device="cpu", weights="model", precision="int16")

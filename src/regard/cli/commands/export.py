@@ -7,9 +7,17 @@ import typer
 
 from regard.cli.display.console import note, out, print_json
 from regard.cli.options import shared_options
-from regard.engines.ctranslate2 import availability
-from regard.engines.ctranslate2.export_artifact import ExportArtifact, Precision
+from regard.engines.ctranslate2.availability import why_ctranslate2_unavailable
+from regard.engines.ctranslate2.export_artifact import Precision
+from regard.engines.native.native_engine import NativeEngine
 from regard.errors import RunError, SettingsError
+
+try:
+    from regard.engines.ctranslate2.exporter import export_into_run, export_to
+except (ImportError, OSError):
+    raise SettingsError(
+        f"regard export needs CTranslate2. {why_ctranslate2_unavailable()}"
+    ) from None
 
 app = typer.Typer()
 
@@ -44,15 +52,11 @@ def command(
         regard export runs/travel
         regard export runs/travel --to travel-fast --precision float32
     """
-    missing = availability.why_ctranslate2_unavailable()
-    if missing is not None:
-        raise SettingsError(f"regard export needs CTranslate2. {missing}")
-    [run] = availability.native().open_runs((model,), device="cpu", weights=weights)
-    exporting = availability.exporting()
+    [run] = NativeEngine.open_runs((model,), device="cpu", weights=weights)
     if to is None:
-        export: ExportArtifact = exporting.export_into_run(run, weights, precision)
+        export = export_into_run(run, weights, precision)
     else:
-        export = exporting.export_to(run, weights, precision, to)
+        export = export_to(run, weights, precision, to)
     gate = export.card.gate
     if json:
         print_json({"folder": str(export.folder), **export.card.model_dump(mode="json")})

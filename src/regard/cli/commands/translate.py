@@ -4,7 +4,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,7 +14,6 @@ from regard.cli.display.console import note, print_json
 from regard.cli.options import shared_options
 from regard.corpora.readers.pair_files import read_bytes, read_lines
 from regard.decoding.search_options import search_settings
-from regard.engines.ctranslate2 import availability
 from regard.engines.ctranslate2.export_artifact import is_export
 from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_links
@@ -180,12 +178,10 @@ def command(
         unknown=unknown is not None,
     )
     if document is not None or markup:
-        markup_translator = availability.markup().MarkupTranslator(
-            translator,
-            settings,
-            split=split,
-            forbidden=forbid or (),
-            unknown=dictionary,
+        from regard.pipelines.markup.markup_translator import MarkupTranslator
+
+        markup_translator = MarkupTranslator(
+            translator, settings, split=split, forbidden=forbid or (), unknown=dictionary
         )
         _translate_markup(markup_translator, document, file)
         return
@@ -269,8 +265,9 @@ def _with_progress(chunks: Iterator[list[str]], total: int | None) -> Iterator[I
     if not _shows_progress():
         yield chunks
         return
-    bars = import_module("regard.cli.display.progress_bar")  # which takes some time, and few see it
-    with bars.progress_bar(rate=True) as progress:
+    from regard.cli.display.progress_bar import progress_bar  # rich.progress is slow to import
+
+    with progress_bar(rate=True) as progress:
         task = progress.add_task("translating", total=total)
 
         def counted() -> Iterator[list[str]]:

@@ -21,7 +21,7 @@ from regard.engines.engine import (
     TranslationRequest,
     forbidden_phrases,
 )
-from regard.engines.tuned_engine import EngineConfig, count_cores
+from regard.engines.tuned_engine import CT2_BUDGET, EngineConfig, count_cores
 from regard.errors import RegardError
 from regard.exchange.token_names import token_labels
 from regard.text.build import load_tokenizers
@@ -29,9 +29,6 @@ from regard.text.preprocess import TokenizedLine
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES
 from regard.types import Hypothesis
 
-WORKER_BUDGET = 2048
-"""Positions that a worker searches at a time, counted once for each hypothesis; where nothing was
-measured."""
 NO_PENALTY = 1e-9
 """In place of a length penalty of 0, with which CTranslate2 would stop by another rule. In float32
 any length to this power is 1."""
@@ -39,11 +36,6 @@ QUEUED_PER_WORKER = 2
 """Batches for each worker that are begun or wait: a person who interrupts waits for them too."""
 NEVER_GENERATED = [[SPECIAL_PIECES[PAD]], [SPECIAL_PIECES[BOS]]]
 """What is never said."""
-
-
-def has_gpu() -> bool:
-    """Whether CTranslate2 sees a GPU."""
-    return bool(ctranslate2.get_cuda_device_count())
 
 
 def open_ct2_engine(
@@ -88,7 +80,7 @@ class CTranslate2Engine:
         self._ids = {name: number for number, name in enumerate(self._names)}
         if choice is not None and choice.engine != "ctranslate2":
             choice = None  # what was measured of another engine says nothing of this one
-        self._budget = choice.budget if choice else WORKER_BUDGET
+        self._budget = choice.budget if choice else CT2_BUDGET
         self._workers = workers or (choice.workers if choice else count_cores())
         # CTranslate2 sets OpenMP's number of threads for whoever makes a translator, and torch has
         # it from there: a thread that ends takes that with it.

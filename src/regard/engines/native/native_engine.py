@@ -19,7 +19,7 @@ from regard.engines.native.capture_attention import capture_attention
 from regard.engines.native.intervention_checks import check_interventions
 from regard.engines.native.parallel_search import make_pool
 from regard.engines.native.unknown_words import build_unknown_replacer
-from regard.engines.tuned_engine import EngineConfig, count_cores
+from regard.engines.tuned_engine import CPU_BUDGET, EngineConfig, count_cores
 from regard.errors import SettingsError
 from regard.inspection.recording.attention_map import chain
 from regard.layers.quantized import Precision
@@ -30,8 +30,6 @@ from regard.types import AttentionHook, Hypothesis
 
 DEFAULT_BUDGET = 16_384
 """Positions searched at a time, counted once for each hypothesis; where nothing was measured."""
-CPU_BUDGET = 4096
-"""The same on a CPU, whose caches are to hold them."""
 PARAMETERS_PER_BYTE = 256
 """Of a model for each byte of a GPU's memory that one of them takes: who is wide and deep leaves
 more behind. The paper's base model is the measure.
@@ -53,11 +51,26 @@ class NativeEngine:
     def __init__(self, runs: Sequence[Run], choice: EngineConfig | None = None) -> None:
         self.runs = tuple(runs)
         self._target = runs[0].tokenizers.target
-        self._budget, workers = default_budget([run.model for run in runs]), count_cores()
+        self.budget, workers = default_budget([run.model for run in runs]), count_cores()
         self.on_cpu = next(runs[0].model.parameters()).device.type == "cpu"
         if choice is not None and choice.engine == "native" and self.on_cpu:
-            self._budget, workers = choice.budget, choice.workers  # what was measured on a CPU
+            self.budget, workers = choice.budget, choice.workers  # what was measured on a CPU
         self._pool = make_pool(runs, workers)
+
+    @staticmethod
+    def open_runs(
+        paths: Sequence[str | Path], *, device: str, weights: str, precision: str = "auto"
+    ) -> list[Run]:
+        """The runs in some folders, ready on the device of that name; `auto` is float32."""
+        known = get_args(Precision)
+        chosen = next((one for one in known if precision in (one, "auto")), None)
+        if chosen is None:
+            raise SettingsError(
+                f"--precision {precision} is CTranslate2's; the native engine has "
+                f"{', '.join(known)}"
+            )
+        where = pick_device(device)
+        return [load_run(path, device=where, weights=weights, precision=chosen) for path in paths]
 
     def unsupported_reason(self, request: TranslationRequest) -> str | None:
         return None
@@ -103,7 +116,7 @@ class NativeEngine:
         found = search_many(
             self._members(lines),
             request.settings,
-            budget=self._budget,
+            budget=self.budget,
             constraints=Constraints(
                 [[] if part else prefix_ids for _, part in places],
                 forbidden_phrases(request.forbidden, self._target),
@@ -122,20 +135,6 @@ class NativeEngine:
             SearchMember(run.model, [part for line in own for part in line.parts])
             for run, own in zip(self.runs, lines, strict=True)
         ]
-
-
-def open_runs(
-    paths: Sequence[str | Path], *, device: str, weights: str, precision: str = "auto"
-) -> list[Run]:
-    """The runs in some folders, ready on the device of that name; `auto` is float32."""
-    known = get_args(Precision)
-    chosen = next((one for one in known if precision in (one, "auto")), None)
-    if chosen is None:
-        raise SettingsError(
-            f"--precision {precision} is CTranslate2's; the native engine has {', '.join(known)}"
-        )
-    where = pick_device(device)
-    return [load_run(path, device=where, weights=weights, precision=chosen) for path in paths]
 
 
 def has_gpu() -> bool:
