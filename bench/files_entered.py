@@ -19,12 +19,12 @@ from regard.pipelines.translator import Translator, load
 from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.train_run import train
-from regard.server.app import build_app, wrap_in_middleware
-from regard.server.metrics import ServerMetrics
-from regard.server.middleware.api_keys import ApiKeys
+from regard.server.app import build_app
+from regard.server.middleware.access import ApiKeys
 from regard.server.models import LoadOptions, Models, parse_model_spec
 from regard.server.service import make_service
 from regard.server.settings import ServerSettings
+from regard.server.telemetry import ServerMetrics
 
 SOURCE = Path(regard.__file__).parent
 SENTENCE = "Jane visite l'Afrique en septembre."
@@ -130,7 +130,7 @@ def trace_http(run: Path) -> set[str]:
 
     async def ask() -> None:
         async with app.router.lifespan_context(app):
-            transport = httpx.ASGITransport(wrap_in_middleware(app))
+            transport = httpx.ASGITransport(app.state.lifecycle)
             async with httpx.AsyncClient(
                 transport=transport, base_url="http://localhost"
             ) as client:

@@ -16,12 +16,12 @@ import httpx
 from fastapi import FastAPI
 
 from forks import Fork
-from regard.server.app import build_app, wrap_in_middleware
-from regard.server.metrics import ServerMetrics
-from regard.server.middleware.api_keys import ApiKeys
+from regard.server.app import build_app
+from regard.server.middleware.access import ApiKeys
 from regard.server.models import LoadOptions, Models, parse_model_spec
 from regard.server.service import make_service
 from regard.server.settings import ServerSettings
+from regard.server.telemetry import ServerMetrics
 
 PATIENCE = 60.0
 """Seconds that a server may take to start or to stop on a busy machine."""
@@ -31,7 +31,7 @@ class Client:
     """Asks a server in this process, which lives on an event loop in a thread of its own."""
 
     def __init__(self, app: FastAPI, loop: asyncio.AbstractEventLoop) -> None:
-        self.lifecycle, self.service = wrap_in_middleware(app), app.state.service
+        self.lifecycle, self.service = app.state.lifecycle, app.state.service
         self._loop = loop
         transport = httpx.ASGITransport(self.lifecycle, raise_app_exceptions=False)
         self._asking = httpx.AsyncClient(transport=transport, base_url="http://localhost")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from regard.server.middleware.security_headers import SECURITY_HEADERS
+from regard.server.middleware.lifecycle import SECURITY_HEADERS
 from servers import client
 
 PAIR = {"source": "fr", "target": "en"}

@@ -25,13 +25,12 @@ SENTENCES = ["Jane visite l'Afrique en septembre.", "Il part.", "Elle ne la visi
 
 
 class RecordedWaiters:
-    """Waits for some items, and remembers what it is told."""
+    """Clients of which some have disconnected; records partial translations."""
 
     def __init__(self, *disconnected):
-        self.partials, self.disconnected, self.asked = [], disconnected, 0
+        self.partials, self.disconnected = [], disconnected
 
     def is_waiting(self, number):
-        self.asked += 1
         return number not in self.disconnected
 
     def send_partial(self, number, text):
@@ -39,119 +38,129 @@ class RecordedWaiters:
         return self.is_waiting(number)
 
 
-def test_lines_are_translated_as_alone(translator):
+def translate(translator, lines, waiters, **options):
+    """The answers to some lines, in one batch."""
+    prepared = translator.tokenize(lines, split=False)
+    return TranslateLines(translator, translator.settings, **options)(prepared, waiters)
+
+
+def test_lines_in_a_batch_are_translated_as_alone(translator):
     waiters = RecordedWaiters()
-    answers = TranslateLines(translator.settings)(translator, SENTENCES, waiters)
+    answers = translate(translator, SENTENCES, waiters)
     assert [one.text for one in answers] == [translator(one).text for one in SENTENCES]
     assert not waiters.partials
-    assert waiters.asked
 
 
-def test_streamed_lines_are_told_of_as_they_grow(translator):
+def test_streamed_lines_send_partial_translations(translator):
     waiters = RecordedWaiters()
-    answers = TranslateLines(translator.settings, streamed=True)(translator, SENTENCES, waiters)
+    answers = translate(translator, SENTENCES, waiters, streamed=True)
     for number, answer in enumerate(answers):
-        texts = [text for place, text in waiters.partials if place == number]
+        texts = [text for line, text in waiters.partials if line == number]
         assert len(texts) > 1
         assert texts[-1] == answer.text
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_who_leaves_leaves_the_batch(translator, streamed):
-    waiters = RecordedWaiters(0)
-    task = TranslateLines(translator.settings, streamed=streamed)
-    first, *others = task(translator, SENTENCES, waiters)
+def test_the_search_of_a_disconnected_client_is_cancelled(tiny_run, streamed):
+    translator = load(tiny_run, device="cpu", engine="native")
+    first, *others = translate(translator, SENTENCES, RecordedWaiters(0), streamed=streamed)
     assert [one.text for one in others] == [translator(one).text for one in SENTENCES[1:]]
     assert len(first.text) < len(translator(SENTENCES[0]).text)
 
 
-def test_no_search_on_a_gpu_is_looked_at(translator, monkeypatch):
+def test_searches_on_a_gpu_are_not_observed(translator, monkeypatch):
     def never(self, observe):
         raise AssertionError("it would wait for its host at each step")
 
-    monkeypatch.setattr(translator._native_engine, "on_cpu", False)
+    monkeypatch.setattr(type(translator), "on_gpu", True)
     monkeypatch.setattr(type(translator), "observed", never)
     waiters = RecordedWaiters(0)
-    first, *others = TranslateLines(translator.settings)(translator, SENTENCES, waiters)
-    assert not first.text  # who has left before is left out
+    first, *others = translate(translator, SENTENCES, waiters)
+    assert first is None  # its client had disconnected before
     assert [one.text for one in others] == [translator(one).text for one in SENTENCES[1:]]
-    assert TranslateMarkup(translator.settings)(translator, ["Il part."], waiters)
+    assert TranslateMarkup(translator, translator.settings)(["Il part."], waiters)
 
 
-def test_like_tasks_are_equal_and_unlike_ones_are_not(translator):
+def test_functions_are_equal_if_their_translators_and_options_are(translator, tiny_run):
     settings = translator.settings
     wider = settings.model_copy(update={"n_best": 2})
-    assert TranslateLines(settings) == TranslateLines(settings.model_copy())
-    assert hash(TranslateLines(settings)) == hash(TranslateLines(settings.model_copy()))
-    tasks = {
-        TranslateLines(settings),
-        TranslateLines(wider),
-        TranslateLines(settings, streamed=True),
+    same = TranslateLines(translator, settings.model_copy())
+    assert TranslateLines(translator, settings) == same
+    assert hash(TranslateLines(translator, settings)) == hash(same)
+    functions = {
+        TranslateLines(translator, settings),
+        TranslateLines(load(tiny_run, device="cpu"), settings),
+        TranslateLines(translator, wider),
+        TranslateLines(translator, settings, streamed=True),
+        TranslateMarkup(translator, settings),
+        RecordAttention(translator, settings),
+        RecordAttention(translator, settings, tree=True),
+        AlignPairs(translator),
     }
-    tasks |= {
-        TranslateMarkup(settings),
-        RecordAttention(settings),
-        RecordAttention(settings, tree=True),
-        AlignPairs(),
-    }
-    assert len(tasks) == 7
+    assert len(functions) == 8
 
 
-def test_markup_is_carried(translator):
-    [text, bare] = TranslateMarkup(translator.settings)(
-        translator, ["<b>Il</b> part.", "<br>"], RecordedWaiters()
-    )
+def test_markup_is_kept(translator):
+    lines = ["<b>Il</b> part.", "<br>"]
+    text, bare = TranslateMarkup(translator, translator.settings)(lines, RecordedWaiters())
     assert text.count("<b>") == text.count("</b>") == 1
     assert bare == "<br>"
 
 
-def test_lines_with_markup_are_read_whole_where_asked(translator):
+def test_lines_with_markup_can_be_translated_whole(translator):
     two = f"{SENTENCES[0]} {SENTENCES[1]}"
     apart, whole = (
-        TranslateMarkup(translator.settings, split=split)(translator, [two], RecordedWaiters())[0]
+        TranslateMarkup(translator, translator.settings, split)([two], RecordedWaiters())[0]
         for split in (True, False)
     )
     assert whole == translator(two, split=False).text
     assert apart == f"{translator(SENTENCES[0]).text} {translator(SENTENCES[1]).text}"
 
 
-def test_documents_of_a_look(translator):
-    [document] = RecordAttention(translator.settings, tree=True)(
-        translator, SENTENCES[:1], RecordedWaiters()
-    )
+def test_documents_for_the_viewer(translator):
+    function = RecordAttention(translator, translator.settings, tree=True)
+    [document] = function(SENTENCES[:1], RecordedWaiters())
     assert document["model"] == translator.runs[0].folder.path.name
     assert document["target"]["text"] == translator(SENTENCES[0]).text
     assert document["tree"]["nodes"]
 
 
-def test_the_links_of_a_look_are_those_measured_for_the_run(tiny_run, tmp_path):
+def test_recording_of_one_client_goes_on_when_another_disconnects(translator):
+    function = RecordAttention(translator, translator.settings)
+    cancelled, document = function(SENTENCES[:2], RecordedWaiters(0))
+    assert document["target"]["text"] == translator(SENTENCES[1]).text
+    assert len(cancelled["target"]["text"]) < len(translator(SENTENCES[0]).text)
+
+
+def test_the_links_of_a_document_are_by_the_alignment_measured_for_the_run(tiny_run, tmp_path):
     folder = shutil.copytree(tiny_run, tmp_path / "run")
     translator = load(folder, device="cpu")
     run, settings = translator.runs[0], AlignmentSettings(layer=1, head=2)
     measured = MeasuredAlignment(settings=settings, by="gold", value=0.1, pairs=1)
     (folder / ALIGNMENT_FILE).write_text(measured.model_dump_json())
     accept(folder)
-    [document] = RecordAttention(translator.settings)(translator, SENTENCES[:1], RecordedWaiters())
+    function = RecordAttention(translator, translator.settings)
+    [document] = function(SENTENCES[:1], RecordedWaiters())
     assert document["alignment"]["by"] == str(best_alignment(run)) == str(settings)
 
 
 def test_alignments_are_those_measured_for_the_run(translator):
     pairs, run = [Pair("Il part.", "He leaves."), Pair("Il part .", "He")], translator.runs[0]
-    found = AlignPairs()(translator, pairs, RecordedWaiters())
+    found = AlignPairs(translator)(pairs, RecordedWaiters())
     assert found == list(align_pairs(run, pairs, best_alignment(run)))
 
 
-def test_a_sentence_that_is_too_long_to_align(translator):
+def test_a_sentence_that_is_too_long_to_align_is_an_error(translator):
     with pytest.raises(SearchError, match="send its sentences one by one"):
-        AlignPairs()(translator, [Pair("Il part.", "He " * 99)], RecordedWaiters())
+        AlignPairs(translator)([Pair("Il part.", "He " * 99)], RecordedWaiters())
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_addresses_in_sentences_are_held_as_on_every_way(translator, monkeypatch, streamed):
+def test_urls_in_sentences_are_kept_as_by_the_translator(translator, monkeypatch, streamed):
     monkeypatch.setattr(translator, "input", InputSettings())
     lines, waiters = [SENTENCES[1], "Jane visite https://example.com demain."], RecordedWaiters()
-    answers = TranslateLines(translator.settings, streamed=streamed)(translator, lines, waiters)
+    answers = translate(translator, lines, waiters, streamed=streamed)
     assert [one.text for one in answers] == [one.text for one in translator.translate(lines)]
     assert {number for number, text in waiters.partials if text} == ({0} if streamed else set())
-    whole = TranslateLines(translator.settings, whole=True)(translator, lines, RecordedWaiters())
+    whole = translate(translator, lines, RecordedWaiters(), whole=True)
     assert whole[1].text == translator(lines[1], split=False).text

@@ -2,31 +2,36 @@ import asyncio
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from regard.errors import SearchError
 from regard.server.batcher import Batcher
 from regard.server.errors import RequestError
-from regard.server.metrics import ServerMetrics
 from regard.server.settings import ServerSettings
+from regard.server.telemetry import ServerMetrics
 
 
-class Nobody:
-    """Stands for a translator: these tasks need none."""
+class FakeTranslator:
+    """Has no models: the functions of these tests need none."""
 
-    folders = ()
+    folders = (Path("runs/secret"),)
+
+
+TRANSLATOR = FakeTranslator()
 
 
 @dataclass(frozen=True)
 class Shout:
-    """Repeats items in capitals, and remembers which it was given together."""
+    """Returns items in capitals, and records its batches."""
 
     name: str = ""
+    translator: FakeTranslator = TRANSLATOR
     batches: list = field(default_factory=list, compare=False)
     hold: threading.Event = field(default_factory=threading.Event, compare=False)
 
-    def __call__(self, translator, items, waiters):
+    def __call__(self, items, waiters):
         assert self.hold.wait(10)
         self.batches.append(list(items))
         if "bad" in items:
@@ -38,12 +43,12 @@ class Shout:
         return [item.upper() for item in items]
 
 
-def gather(scenario, clock=time.monotonic, **settings):
-    """Run `scenario(gatherer)` beside a gatherer."""
+def run_scenario(scenario, clock=time.monotonic, **settings):
+    """The result of `scenario(batcher)` while the batcher runs."""
 
     async def run():
-        wanted = ServerSettings(**{"window": 0.01, **settings})
-        batcher = Batcher("fr-en", Nobody(), wanted, ServerMetrics(), clock)
+        server_settings = ServerSettings(**{"window": 0.01, **settings})
+        batcher = Batcher("fr-en", server_settings, ServerMetrics(), clock)
         running = asyncio.create_task(batcher.run())
         try:
             return await asyncio.wait_for(scenario(batcher), 20)
@@ -55,27 +60,27 @@ def gather(scenario, clock=time.monotonic, **settings):
 
 
 def submit(batcher, function, *items, cost=1, on_partial=None):
-    return batcher.submit(function, items, [cost] * len(items), on_partial).done
+    return batcher.submit(function, items, [cost] * len(items), on_partial).future
 
 
-def opened(*names):
-    tasks = [Shout(name) for name in names]
-    for function in tasks:
-        function.hold.set()
-    return tasks if len(tasks) > 1 else tasks[0]
+def opened(name="", translator=TRANSLATOR):
+    """A function that does not hold its batches back."""
+    function = Shout(name, translator)
+    function.hold.set()
+    return function
 
 
-def test_requests_that_come_together_are_answered_together():
-    function = opened("")
+def test_concurrent_requests_share_a_batch():
+    function = opened()
 
     async def scenario(batcher):
         return await asyncio.gather(*(submit(batcher, function, f"a{n}", "b") for n in range(5)))
 
-    assert gather(scenario) == [[f"A{n}", "B"] for n in range(5)]
+    assert run_scenario(scenario) == [[f"A{n}", "B"] for n in range(5)]
     assert len(function.batches) == 1
 
 
-def test_those_who_come_while_a_batch_is_made_are_the_next():
+def test_requests_that_arrive_during_a_batch_make_up_the_next():
     function = Shout()
 
     async def scenario(batcher):
@@ -86,12 +91,12 @@ def test_those_who_come_while_a_batch_is_made_are_the_next():
         function.hold.set()
         return await asyncio.gather(first, *others)
 
-    gather(scenario, window=0)
+    run_scenario(scenario, window=0)
     assert function.batches == [["first"], ["x0", "x1", "x2", "x3"]]
 
 
-def test_those_who_came_together_are_waited_for():
-    function, now = opened(""), [0.0]
+def test_after_a_batch_of_several_the_window_is_longer():
+    function, now = opened(), [0.0]
     window = 600.0  # longer than the test may take: only the clock here ends one
 
     async def scenario(batcher):
@@ -103,12 +108,12 @@ def test_those_who_came_together_are_waited_for():
             again.append(submit(batcher, function, f"b{number}"))
         await asyncio.gather(*again)
 
-    gather(scenario, lambda: now[0], window=window, batch_tokens=3)
+    run_scenario(scenario, lambda: now[0], window=window, batch_tokens=3)
     assert [len(batch) for batch in function.batches] == [3, 3]
 
 
-def test_unlike_tasks_are_not_mixed():
-    one, other = opened("one", "other")
+def test_items_of_different_functions_are_not_in_one_batch():
+    one, other = opened("one"), opened("other")
 
     async def scenario(batcher):
         return await asyncio.gather(
@@ -119,13 +124,13 @@ def test_unlike_tasks_are_not_mixed():
             )
         )
 
-    gather(scenario)
+    run_scenario(scenario)
     assert one.batches == [["one 0", "one 1", "one 2"]]
     assert other.batches == [["other 0", "other 1", "other 2"]]
 
 
-def test_a_batch_is_within_its_budget_but_never_empty():
-    function = opened("")
+def test_a_batch_keeps_to_its_tokens_but_is_never_empty():
+    function = opened()
 
     async def scenario(batcher):
         await asyncio.gather(
@@ -133,14 +138,14 @@ def test_a_batch_is_within_its_budget_but_never_empty():
         )
         return await submit(batcher, function, "huge", cost=1000)
 
-    assert gather(scenario, batch_tokens=4) == ["HUGE"]
+    assert run_scenario(scenario, batch_tokens=4) == ["HUGE"]
     assert all(
         sum(2 if item.islower() else 1 for item in one) <= 5 for one in function.batches[:-1]
     )
 
 
-def test_one_of_many_lines_does_not_hold_up_one_of_few():
-    function = opened("")
+def test_a_request_of_many_lines_does_not_delay_one_of_few():
+    function = opened()
 
     async def scenario(batcher):
         await asyncio.gather(
@@ -148,11 +153,11 @@ def test_one_of_many_lines_does_not_hold_up_one_of_few():
             submit(batcher, function, "short 0", "short 1"),
         )
 
-    gather(scenario, batch_tokens=4)
+    run_scenario(scenario, batch_tokens=4)
     assert function.batches[0] == ["long 0", "short 0", "long 1", "short 1"]
 
 
-def test_a_full_queue_says_when_to_come_again():
+def test_a_full_queue_gives_503_with_retry_after():
     function = Shout()
 
     async def scenario(batcher):
@@ -163,12 +168,12 @@ def test_a_full_queue_says_when_to_come_again():
         await asyncio.gather(*requests)
         return refused.value
 
-    refused = gather(scenario, queue=3)
-    assert refused.status == 503
+    refused = run_scenario(scenario, queue=3)
+    assert refused.status_code == 503
     assert int(refused.headers["Retry-After"]) >= 1
 
 
-def test_who_leaves_is_not_translated():
+def test_a_cancelled_request_is_not_translated():
     function = Shout()
 
     async def scenario(batcher):
@@ -179,36 +184,38 @@ def test_who_leaves_is_not_translated():
         function.hold.set()
         return await asyncio.gather(*requests, return_exceptions=True)
 
-    first, remaining, last = gather(scenario)
+    first, remaining, last = run_scenario(scenario)
     assert (first, last) == (["X0"], ["X2"])
     assert isinstance(remaining, asyncio.CancelledError)
     assert function.batches == [["x0", "x2"]]
 
 
-def test_a_batch_hears_that_someone_left_while_it_is_made():
-    heard, begun, remaining = [], threading.Event(), threading.Event()
+def test_a_function_sees_that_a_client_disconnects_during_the_batch():
+    observed, begun, remaining = [], threading.Event(), threading.Event()
 
     @dataclass(frozen=True)
-    class Asking:
-        def __call__(self, translator, items, waiters):
+    class Observing:
+        translator: FakeTranslator = TRANSLATOR
+
+        def __call__(self, items, waiters):
             begun.set()
             assert remaining.wait(10)
-            heard.extend(waiters.is_waiting(number) for number in range(len(items)))
+            observed.extend(waiters.is_waiting(number) for number in range(len(items)))
             return list(items)
 
     async def scenario(batcher):
-        stays, leaves = submit(batcher, Asking(), "a"), submit(batcher, Asking(), "b")
+        waiting, leaving = submit(batcher, Observing(), "a"), submit(batcher, Observing(), "b")
         await asyncio.to_thread(begun.wait, 10)
-        leaves.cancel()
+        leaving.cancel()
         remaining.set()
-        return await stays
+        return await waiting
 
-    assert gather(scenario) == ["a"]
-    assert heard == [True, False]
+    assert run_scenario(scenario) == ["a"]
+    assert observed == [True, False]
 
 
-def test_one_that_fails_fails_alone():
-    function = opened("")
+def test_an_error_fails_only_the_request_that_caused_it():
+    function = opened()
 
     async def scenario(batcher):
         return await asyncio.gather(
@@ -216,72 +223,61 @@ def test_one_that_fails_fails_alone():
             return_exceptions=True,
         )
 
-    good, bad, fine, worse = gather(scenario)
+    good, bad, fine, worse = run_scenario(scenario)
     assert (good, fine) == (["GOOD"], ["FINE"])
-    assert (bad.status, bad.message) == (400, "runs/secret: bad is bad")
-    assert (worse.status, worse.message) == (500, "the server made a mistake; its log says where")
+    assert (bad.status_code, bad.detail) == (400, "fr-en: bad is bad")
+    assert (worse.status_code, worse.detail) == (
+        500,
+        "the server made a mistake; its log says where",
+    )
 
 
-def test_a_task_that_miscounts_is_our_mistake():
+def test_a_wrong_number_of_answers_is_an_internal_error():
     @dataclass(frozen=True)
     class Short:
-        def __call__(self, translator, items, waiters):
+        translator: FakeTranslator = TRANSLATOR
+
+        def __call__(self, items, waiters):
             return list(items)[1:]
 
     async def scenario(batcher):
         with pytest.raises(RequestError, match="the server made a mistake") as refused:
             await submit(batcher, Short(), "a", "b")
-        return [refused.value.status, await submit(batcher, opened(""), "c")]
+        return [refused.value.status_code, await submit(batcher, opened(), "c")]
 
-    assert gather(scenario) == [500, ["C"]]
-
-
-def test_an_error_does_not_tell_where_the_model_lies(translator):
-    async def run():
-        batcher = Batcher("fr-en", translator, ServerSettings(), ServerMetrics())
-        error = batcher._client_error(
-            SearchError(f"{translator.runs[0].folder.path}: has no layer 9")
-        )
-        batcher.close()
-        return error.message
-
-    assert asyncio.run(run()) == "fr-en: has no layer 9"
+    assert run_scenario(scenario) == [500, ["C"]]
 
 
-def test_progress_goes_to_whom_it_is_about():
-    function, heard = opened(""), []
+def test_partial_texts_go_to_the_request_they_belong_to():
+    function, observed = opened(), []
 
     async def scenario(batcher):
         await asyncio.gather(
             submit(batcher, function, "apple"),
-            submit(batcher, function, "pear", "fig", on_partial=lambda *news: heard.append(news)),
+            submit(
+                batcher, function, "pear", "fig", on_partial=lambda *update: observed.append(update)
+            ),
         )
 
-    gather(scenario)
-    assert sorted(heard) == [(0, "p"), (1, "f")]
+    run_scenario(scenario)
+    assert sorted(observed) == [(0, "p"), (1, "f")]
 
 
-def test_a_request_without_lines_is_answered_at_once():
+def test_a_request_without_items_is_answered_at_once():
     async def scenario(batcher):
         return await submit(batcher, Shout())
 
-    assert gather(scenario) == []
+    assert run_scenario(scenario) == []
 
 
-def test_a_new_model_takes_over_between_batches():
-    seen = []
-
-    @dataclass(frozen=True)
-    class Seeing:
-        def __call__(self, translator, items, waiters):
-            seen.append(translator)
-            return list(items)
+def test_requests_tokenized_by_an_old_model_are_not_mixed_with_those_of_a_new_one():
+    old, new = opened(), opened(translator=FakeTranslator())
 
     async def scenario(batcher):
-        before = batcher.translator
-        await submit(batcher, Seeing(), "a")
-        batcher.translator = after = Nobody()
-        await submit(batcher, Seeing(), "b")
-        return [before, after]
+        functions = [old, new, old]
+        return await asyncio.gather(
+            *(submit(batcher, function, f"x{n}") for n, function in enumerate(functions))
+        )
 
-    assert gather(scenario) == seen
+    assert run_scenario(scenario) == [["X0"], ["X1"], ["X2"]]
+    assert (old.batches, new.batches) == ([["x0", "x2"]], [["x1"]])

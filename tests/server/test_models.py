@@ -6,7 +6,6 @@ import pytest
 from regard.engines.ctranslate2.export_artifact import find_export
 from regard.errors import RunError, SettingsError
 from regard.server.errors import RequestError
-from regard.server.metrics import ServerMetrics
 from regard.server.models import (
     LanguageDirection,
     LoadOptions,
@@ -15,6 +14,7 @@ from regard.server.models import (
     parse_model_spec,
 )
 from regard.server.settings import ServerSettings
+from regard.server.telemetry import ServerMetrics
 
 
 def load(*arguments):
@@ -93,7 +93,7 @@ def test_models_are_found_by_their_languages(tiny_run, other_run):
 
 def test_what_models_have_learned_from(tiny_run, copied):
     shutil.rmtree(copied / "data")
-    texts = load(tiny_run, f"de-en={copied}").texts(7)
+    texts = load(tiny_run, f"de-en={copied}").training_texts(7)
     assert {language: len(lines) for language, lines in texts.items()} == {"fr": 7, "en": 7}
 
 

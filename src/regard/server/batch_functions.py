@@ -1,4 +1,4 @@
-"""What can be done for a request: the tasks that a model's thread is given."""
+"""What a model's thread does with the items of requests."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from regard.pipelines.streaming import PartialTranslations
 from regard.pipelines.translator import Translator
 from regard.pipelines.viewer_document import ViewerDocument, viewer_document
 from regard.server.batcher import Waiters
-from regard.text.preprocess import part_index
+from regard.text.preprocess import PreparedText, part_index
 from regard.types import Link
 
 
 class CancelOnDisconnect(SearchObserver):
-    """Gives up the lines that nobody waits for any more, and tells nobody anything."""
+    """Cancels the search of lines for which no client waits any more."""
 
     def __init__(self, is_waiting: Callable[[int], bool]) -> None:
         self._is_waiting = is_waiting
@@ -33,125 +33,131 @@ class CancelOnDisconnect(SearchObserver):
 
 @dataclass(frozen=True)
 class TranslateLines:
-    """Sentences -> answers."""
+    """Tokenized sentences -> answers."""
 
+    translator: Translator
     settings: DecodingSettings
     streamed: bool = False
-    """Whether the lines are told of as they grow, which takes some time."""
+    """Whether partial translations are sent while the search runs, which takes some time."""
     whole: bool = False
-    """Whether lines go in as they are, with their addresses and placeholders."""
+    """Whether URLs, e-mail addresses and placeholders are translated like other text."""
 
-    def __call__(
-        self, translator: Translator, lines: Sequence[str], waiters: Waiters, /
-    ) -> list[Answer]:
-        """The answer to each line; one with addresses or placeholders is not told of before."""
-        with_codes = [
-            number
-            for number, line in enumerate(lines)
-            if not self.whole and translator.holds_codes(line)
-        ]
-        if not with_codes:
-            return self._translate(translator, lines, waiters)
-        without_codes = ["" if number in with_codes else line for number, line in enumerate(lines)]
-        answers = self._translate(translator, without_codes, waiters)
-        if self._can_cancel(translator):
-            observed_translator = CancelOnDisconnect(
-                lambda _: any(map(waiters.is_waiting, with_codes))
-            )
-            translator = translator.observed(observed_translator)
-        sentences = [lines[number] for number in with_codes]
-        restored = translate_protected(translator, sentences, TranslationRequest(self.settings))
-        for number, answer in zip(with_codes, restored, strict=True):
-            answers[number] = answer
+    def __call__(self, lines: Sequence[PreparedText], waiters: Waiters, /) -> list[Answer | None]:
+        """The answer to each line; None where the client disconnected before the search.
+
+        Lines with protected text are translated apart, without partial translations.
+        """
+        can_cancel = self._can_cancel
+        protected: list[int] = []
+        plain: list[int] = []
+        for position, line in enumerate(lines):
+            if self.streamed or can_cancel or waiters.is_waiting(position):
+                apart = not self.whole and self.translator.holds_codes(line.text)
+                (protected if apart else plain).append(position)
+        answers: list[Answer | None] = [None] * len(lines)
+        for position, answer in zip(plain, self._translate(lines, plain, waiters), strict=True):
+            answers[position] = answer
+        if protected:
+            translator = self.translator
+            if can_cancel:
+                translator = _cancel_if_unwanted(translator, waiters, protected)
+            sentences = [lines[position].text for position in protected]
+            restored = translate_protected(translator, sentences, TranslationRequest(self.settings))
+            for position, answer in zip(protected, restored, strict=True):
+                answers[position] = answer
         return answers
 
     def _translate(
-        self, translator: Translator, lines: Sequence[str], waiters: Waiters
+        self, lines: Sequence[PreparedText], positions: Sequence[int], waiters: Waiters
     ) -> list[Answer]:
+        """The answers to the lines at some positions of the batch."""
+        translator = self.translator
         if self.streamed:
-            observed_translator = translator.observed(
-                PartialTranslations(translator.target, waiters.send_partial)
+            send = PartialTranslations(
+                translator.target, lambda line, text: waiters.send_partial(positions[line], text)
             )
-            return observed_translator.translate(lines, self.settings, split=False)
-        if self._can_cancel(translator):
-            observed_translator = translator.observed(CancelOnDisconnect(waiters.is_waiting))
-            return observed_translator.translate(lines, self.settings, split=False)
-        # others are faster than people are to leave: only who has left is left out
-        still_waiting = [
-            line if waiters.is_waiting(number) else "" for number, line in enumerate(lines)
-        ]
-        return translator.translate(still_waiting, self.settings, split=False)
+            translator = translator.observed(send)
+        elif self._can_cancel:
+            cancel = CancelOnDisconnect(lambda line: waiters.is_waiting(positions[line]))
+            translator = translator.observed(cancel)
+        chosen = [lines[position] for position in positions]
+        return translator.translate_tokenized(chosen, self.settings)
 
-    def _can_cancel(self, translator: Translator) -> bool:
-        """Whether a search may be given up on its way."""
-        return translator.engine_for(self.settings) == "native" and not translator.on_gpu
+    @property
+    def _can_cancel(self) -> bool:
+        """Whether a search can be cancelled while it runs; the fast engines end sooner anyway."""
+        return self.translator.engine_for(self.settings) == "native" and not self.translator.on_gpu
+
+
+def _cancel_if_unwanted(
+    translator: Translator, waiters: Waiters, positions: Collection[int]
+) -> Translator:
+    """The translator, whose search is cancelled once no client waits for any of the positions."""
+    return translator.observed(
+        CancelOnDisconnect(lambda _: any(map(waiters.is_waiting, positions)))
+    )
 
 
 @dataclass(frozen=True)
 class TranslateMarkup:
     """Lines with inline markup -> their translations with it.
 
-    Their sentences may be translated apart, so a batch of them is given up as a whole.
+    A line may be translated in several searches, so a batch can only be cancelled as a whole.
     """
 
+    translator: Translator
     settings: DecodingSettings
     split: bool | None = None
 
-    def __call__(
-        self, translator: Translator, lines: Sequence[str], waiters: Waiters, /
-    ) -> list[str]:
-        if not translator.on_gpu:  # where nobody has the time to leave
-            observed_translator = CancelOnDisconnect(
-                lambda _: any(map(waiters.is_waiting, range(len(lines))))
-            )
-            translator = translator.observed(observed_translator)
+    def __call__(self, lines: Sequence[str], waiters: Waiters, /) -> list[str]:
+        translator = self.translator
+        if not translator.on_gpu:
+            translator = _cancel_if_unwanted(translator, waiters, range(len(lines)))
         return translate_markup(translator, lines, self.settings, split=self.split)
 
 
 @dataclass(frozen=True)
 class RecordAttention:
-    """Lines -> their translations and what was attended to, as documents for a viewer."""
+    """Lines -> their translations and attention weights, as documents for the viewer."""
 
+    translator: Translator
     settings: DecodingSettings
     changes: tuple[InterventionRequest, ...] = ()
     tree: bool = False
 
-    def __call__(
-        self, translator: Translator, lines: Sequence[str], waiters: Waiters, /
-    ) -> list[ViewerDocument]:
-        observed_translator, run = (
-            translator.observed(CancelOnDisconnect(waiters.is_waiting)),
-            translator.runs[0],
+    def __call__(self, lines: Sequence[str], waiters: Waiters, /) -> list[ViewerDocument]:
+        name = self.translator.runs[0].folder.path.resolve().name
+        return [
+            viewer_document(self._look(line, waiters, position), model=name)
+            for position, line in enumerate(lines)
+        ]
+
+    def _look(self, line: str, waiters: Waiters, position: int) -> Answer:
+        translator = _cancel_if_unwanted(self.translator, waiters, [position])
+        return translator.look(
+            line, self.settings, changes=self.changes, tree=self.tree, split=False
         )
-        answers = (
-            observed_translator.look(
-                line, self.settings, changes=self.changes, tree=self.tree, split=False
-            )
-            for line in lines
-        )
-        name = run.folder.path.resolve().name
-        return [viewer_document(one, model=name) for one in answers]
 
 
 @dataclass(frozen=True)
 class AlignPairs:
-    """Pairs -> their links."""
+    """Sentence pairs -> their word links."""
 
-    def __call__(
-        self, translator: Translator, pairs: Sequence[Pair], waiters: Waiters, /
-    ) -> list[frozenset[Link]]:
-        run = translator.runs[0]
+    translator: Translator
+
+    def __call__(self, pairs: Sequence[Pair], waiters: Waiters, /) -> list[frozenset[Link]]:
+        run = self.translator.runs[0]
         for pair in pairs:
-            _check_length(pair, translator)
+            self._check_length(pair)
         return list(align_pairs(run, pairs, best_alignment(run)))
 
-
-def _check_length(pair: Pair, translator: Translator) -> None:
-    """An error if a model cannot take a sentence whole; cut, its words would be counted anew."""
-    for text, tokenizer in zip(pair, translator.runs[0].tokenizers, strict=True):
-        tokens = len(tokenizer.encode([text])[0])
-        if tokens > translator.limit:
-            raise SearchError(
-                f"a sentence of {tokens} tokens is longer than the {translator.limit} that the "
-                "model can align at once; send its sentences one by one"
-            )
+    def _check_length(self, pair: Pair) -> None:
+        """An error if a sentence is longer than the model can take whole."""
+        limit = self.translator.limit
+        for text, tokenizer in zip(pair, self.translator.runs[0].tokenizers, strict=True):
+            tokens = len(tokenizer.encode([text])[0])
+            if tokens > limit:
+                raise SearchError(
+                    f"a sentence of {tokens} tokens is longer than the {limit} that the "
+                    "model can align at once; send its sentences one by one"
+                )

@@ -1,10 +1,10 @@
-"""Requests of many users -> batches for one model.
+"""Dynamic batching: concurrent requests -> batches for one model.
 
-All state lives on the event loop; only whole batches go to the model's one thread. While a batch
-is being translated requests pile up, and together they are the next one: the busier the server,
-the larger its batches. Clients that were answered together ask again nearly together, one after
-the other; so after a batch of several the window is as many times as long, and ends when as many
-are there. Who is alone waits for one window only.
+All state belongs to the event loop; only whole batches go to the model's one thread. Requests that
+arrive while a batch is translated make up the next one, so batches grow with the load. A first
+request waits for a short window. Clients that were answered together tend to ask again nearly
+together, so after a batch of n requests the window is n times as long, and ends early when n
+requests are queued.
 """
 
 import asyncio
@@ -17,36 +17,30 @@ from typing import Any, NamedTuple, Protocol
 
 from regard.errors import RegardError
 from regard.pipelines.translator import Translator
-from regard.server.errors import RequestError, service_unavailable
-from regard.server.logs import log_error
-from regard.server.metrics import ServerMetrics
+from regard.server.errors import RequestError
 from regard.server.settings import ServerSettings
+from regard.server.telemetry import ServerMetrics, log_error
 
 MAX_WINDOWS = 20
 """Windows that a request waits for others, at most."""
+SMOOTHING = 0.2
+"""Weight of the last batch in the moving average of the seconds that a request takes."""
 PartialCallback = Callable[[int, str], None]
-"""Told the place of an item in its request, and its translation so far; called by the worker."""
-
-
-class Waiters(Protocol):
-    """Those who wait for the items of a batch, by the items' numbers in it."""
-
-    def is_waiting(self, number: int, /) -> bool:
-        """Whether anyone still waits for an item: who leaves, leaves the batch."""
-        ...
-
-    def send_partial(self, number: int, text: str, /) -> bool:
-        """Say what there is of an answer so far; whether anyone still waits for it."""
-        ...
+"""Called by the model's thread with the index of an item in its request and its partial text."""
 
 
 class BatchFunction(Protocol):
-    """What is to be done with items; items of equal tasks may be done together."""
+    """What is done with items; items of equal functions may be in one batch.
 
-    def __call__(
-        self, translator: Translator, items: Sequence[Any], waiters: Waiters, /
-    ) -> list[Any]:
-        """The answer to each item, in order; any for one that nobody waits for."""
+    The translator is part of it, so a request is searched by the model that tokenized it even if
+    another one has been loaded since.
+    """
+
+    @property
+    def translator(self) -> Translator: ...
+
+    def __call__(self, items: Sequence[Any], waiters: "Waiters", /) -> list[Any]:
+        """The answer to each item, in order; any value where the client has disconnected."""
         ...
 
     def __hash__(self) -> int: ...
@@ -54,75 +48,75 @@ class BatchFunction(Protocol):
 
 @dataclass(eq=False)
 class PendingRequest:
-    """The items of one request, and what has become of them."""
+    """The items of one request and their answers so far."""
 
     function: BatchFunction
     items: Sequence[Any]
     costs: Sequence[int]
     """Of each item, in tokens."""
-    done: "asyncio.Future[list[Any]]"
-    """The answers to all items; cancelling it takes the job out of the queue."""
+    future: "asyncio.Future[list[Any]]"
+    """The answers to all items; cancelling it takes the request out of the queue."""
+    arrival_time: float
+    """By the batcher's clock."""
     on_partial: PartialCallback | None = None
-    arrival_time: float = 0.0
-    """When, by the gatherer's clock."""
     num_batched: int = 0
-    """Items that a batch has been made of."""
+    """Items that were put into a batch."""
     answers: dict[int, Any] = field(default_factory=dict)
 
     def set_answer(self, index: int, answer: Any) -> None:
-        """Keep an answer; the last one settles the job."""
+        """Store an answer; an exception, or the last answer, completes the request."""
+        if self.future.done():
+            return
+        if isinstance(answer, Exception):
+            self.future.set_exception(answer)
+            return
         self.answers[index] = answer
-        if len(self.answers) == len(self.items) and not self.done.done():
-            self.done.set_result([self.answers[number] for number in range(len(self.items))])
+        if len(self.answers) == len(self.items):
+            self.future.set_result([self.answers[number] for number in range(len(self.items))])
 
 
 class BatchSlot(NamedTuple):
-    """An item in a batch, and whose it is."""
+    """An item of a batch: its request and its index there."""
 
     pending: PendingRequest
-    position: int
-
-    @property
-    def item(self) -> Any:
-        return self.pending.items[self.position]
+    item_index: int
 
 
-class BatchWaiters:
-    """The crowd that waits for some shares."""
+class Waiters:
+    """The clients that wait for the items of a batch, by the items' positions in it."""
 
     def __init__(self, slots: Sequence[BatchSlot]) -> None:
         self._slots = slots
 
-    def is_waiting(self, number: int, /) -> bool:
-        return not self._slots[number].pending.done.done()
+    def is_waiting(self, position: int) -> bool:
+        """Whether the client still waits: it may have disconnected, or run out of time."""
+        return not self._slots[position].pending.future.done()
 
-    def send_partial(self, number: int, text: str, /) -> bool:
-        pending, index = self._slots[number]
+    def send_partial(self, position: int, text: str) -> bool:
+        """Send a partial translation to the client; whether it still waits."""
+        pending, index = self._slots[position]
         if pending.on_partial is not None:
             pending.on_partial(index, text)
-        return self.is_waiting(number)
+        return self.is_waiting(position)
 
 
 class Batcher:
-    """The queue of one model, and the thread that empties it."""
+    """The queue of one model and the thread that runs its batches."""
 
     def __init__(
         self,
         name: str,
-        translator: Translator,
         settings: ServerSettings,
         metrics: ServerMetrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.name, self.translator = name, translator
+        self.name = name
         self._settings, self._metrics, self._clock = settings, metrics, clock
         self._queue: deque[PendingRequest] = deque()
         self._arrival = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"regard-{name}")
         self._last_batch_requests = 1
-        """Jobs in the last batch."""
         self._seconds_per_request = 0.0
-        """Seconds that a job took of late, for those who are told when to come again."""
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -134,44 +128,34 @@ class Batcher:
         costs: Sequence[int],
         on_partial: PartialCallback | None = None,
     ) -> PendingRequest:
-        """A job in the queue; an error if the queue is full."""
+        """Queue a request; an error with status 503 if the queue is full."""
         if len(self._queue) >= self._settings.queue:
-            raise service_unavailable(
+            raise RequestError(
+                503,
                 f"{len(self._queue)} requests wait already, and no more may; try again soon",
-                self._seconds_per_request * len(self._queue),
+                retry_after=self._seconds_per_request * len(self._queue),
             )
-        done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        pending = PendingRequest(function, items, costs, done, on_partial, self._clock())
+        future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        pending = PendingRequest(function, items, costs, future, self._clock(), on_partial)
         if not items:
-            done.set_result([])
+            future.set_result([])
             return pending
-        done.add_done_callback(lambda _: self._remove(pending))
+        future.add_done_callback(lambda _: self._remove(pending))
         self._queue.append(pending)
         self._update_queue_metric()
         self._arrival.set()
         return pending
 
     async def run(self) -> None:
-        """Translate batch after batch, for ever."""
+        """Run batch after batch until cancelled."""
         while True:
             await self._wait_for_requests()
-            batch = self._next_batch()
-            if batch:
+            if batch := self._next_batch():
                 await self._run_batch(batch)
 
     def close(self) -> None:
-        """Let the thread end once it has done what it is doing."""
+        """Let the thread end after its current batch."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-    def _client_error(self, error: Exception) -> RequestError:
-        """What a client is told of an error: its own fault, or ours; not where our files lie."""
-        if not isinstance(error, RegardError):
-            log_error("a batch failed", error, model=self.name)
-            return RequestError(500, "the server made a mistake; its log says where")
-        message = str(error)
-        for folder in self.translator.folders:
-            message = message.replace(str(folder), self.name)
-        return RequestError(400, message)
 
     def _remove(self, pending: PendingRequest) -> None:
         if pending in self._queue:
@@ -182,7 +166,7 @@ class Batcher:
         self._metrics.queued.labels(self.name).set(len(self._queue))
 
     async def _wait_for_requests(self) -> None:
-        """Wait for a first job and, within its window, for as many as a batch can hold."""
+        """Wait for a first request and, within its window, for a full batch."""
         while not self._queue:
             self._arrival.clear()
             await self._arrival.wait()
@@ -199,33 +183,28 @@ class Batcher:
                 return
 
     def _batch_is_full(self) -> bool:
-        """Whether all are there who came together the last time, or more than a batch can hold."""
+        """Whether as many requests are queued as the last batch had, or as many tokens as fit."""
         if len(self._queue) >= self._last_batch_requests > 1:
             return True
         queued = sum(sum(pending.costs[pending.num_batched :]) for pending in self._queue)
         return queued >= self._settings.batch_tokens
 
     def _next_batch(self) -> list[BatchSlot]:
-        """The next batch: one item of each job with the first one's task, again and again.
-
-        So a request of a thousand lines holds up none of a single one. Jobs that have items left
-        go behind the others.
-        """
+        """The next batch: one item of each request with the first one's function, in turn, until
+        the batch is full. So a request of a thousand lines does not delay one of a single line.
+        Requests with items left go to the end of the queue."""
         if not self._queue:
             return []
         tokens_left, batch = self._settings.batch_tokens, []
-        compatible = [
-            pending for pending in self._queue if pending.function == self._queue[0].function
-        ]
+        function = self._queue[0].function
+        compatible = [pending for pending in self._queue if pending.function == function]
         while compatible and tokens_left > 0:
             for pending in compatible:
                 if tokens_left > 0:
                     batch.append(BatchSlot(pending, pending.num_batched))
                     tokens_left -= pending.costs[pending.num_batched]
                     pending.num_batched += 1
-            compatible = [
-                pending for pending in compatible if pending.num_batched < len(pending.items)
-            ]
+            compatible = [one for one in compatible if one.num_batched < len(one.items)]
         for pending in dict.fromkeys(slot.pending for slot in batch):
             self._queue.remove(pending)
             if pending.num_batched < len(pending.items):
@@ -234,36 +213,42 @@ class Batcher:
         return batch
 
     async def _run_batch(self, batch: list[BatchSlot]) -> None:
-        """Hand a batch to the thread, and its answers to those who wait for them."""
-        loop, started = asyncio.get_running_loop(), self._clock()
+        """Run a batch in the thread and hand out its answers."""
+        started = self._clock()
         self._metrics.batches.labels(self.name).observe(len(batch))
-        answers = await loop.run_in_executor(self._thread, answer_batch, self.translator, batch)
+        loop = asyncio.get_running_loop()
+        answers = await loop.run_in_executor(self._thread, answer_batch, batch)
         elapsed = self._clock() - started
         self._metrics.batch_seconds.labels(self.name).observe(elapsed)
-        self._metrics.tokens.labels(self.name).inc(
-            sum(slot.pending.costs[slot.position] for slot in batch)
-        )
+        num_tokens = sum(pending.costs[index] for pending, index in batch)
+        self._metrics.tokens.labels(self.name).inc(num_tokens)
         self._last_batch_requests = len({id(slot.pending) for slot in batch})
-        self._seconds_per_request += 0.2 * (
-            elapsed / self._last_batch_requests - self._seconds_per_request
-        )
-        for slot, answer in zip(batch, answers, strict=True):
-            if isinstance(answer, Exception):
-                if not slot.pending.done.done():
-                    slot.pending.done.set_exception(self._client_error(answer))
-            else:
-                slot.pending.set_answer(slot.position, answer)
+        per_request = elapsed / self._last_batch_requests
+        self._seconds_per_request += SMOOTHING * (per_request - self._seconds_per_request)
+        for (pending, index), answer in zip(batch, answers, strict=True):
+            failed = isinstance(answer, Exception)
+            answer = self._client_error(answer, pending.function) if failed else answer
+            pending.set_answer(index, answer)
+
+    def _client_error(self, error: Exception, function: BatchFunction) -> RequestError:
+        """An error as the client sees it, without the paths of the model's files."""
+        if not isinstance(error, RegardError):
+            log_error("a batch failed", error, model=self.name)
+            return RequestError(500, "the server made a mistake; its log says where")
+        message = str(error)
+        for folder in function.translator.folders:
+            message = message.replace(str(folder), self.name)
+        return RequestError(400, message)
 
 
-def answer_batch(translator: Translator, batch: Sequence[BatchSlot]) -> list[Any]:
-    """The answer to each item of a batch, or the error that it made.
+def answer_batch(batch: Sequence[BatchSlot]) -> list[Any]:
+    """The answer to each item of a batch, or the exception that it raised.
 
-    Where one fails, each request is tried alone, so that no one pays for another's.
+    If the batch fails, each request is run alone, so that only the faulty ones get an error.
     """
+    items = [pending.items[index] for pending, index in batch]
     try:
-        answers = batch[0].pending.function(
-            translator, [slot.item for slot in batch], BatchWaiters(batch)
-        )
+        answers = batch[0].pending.function(items, Waiters(batch))
         if len(answers) != len(batch):
             raise ValueError(f"{len(answers)} answers to {len(batch)} items")
         return answers
@@ -275,7 +260,7 @@ def answer_batch(translator: Translator, batch: Sequence[BatchSlot]) -> list[Any
             return [error] * len(batch)
         collected: list[Any] = [None] * len(batch)
         for numbers in by_request.values():
-            found = answer_batch(translator, [batch[number] for number in numbers])
-            for number, answer in zip(numbers, found, strict=True):
+            alone = answer_batch([batch[number] for number in numbers])
+            for number, answer in zip(numbers, alone, strict=True):
                 collected[number] = answer
         return collected

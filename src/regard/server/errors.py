@@ -1,4 +1,4 @@
-"""Requests that are not answered as asked: {"error": ...} and a status, as LibreTranslate does."""
+"""Errors as HTTP responses: `{"error": message}` and a status, as LibreTranslate sends them."""
 
 import math
 from collections.abc import Mapping
@@ -8,65 +8,41 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 REQUEST_ID = "regard.request"
-"""Where a request's scope holds the number that the log knows it by."""
-
+"""The key of a request's id in its ASGI scope."""
 CLIENT_CLOSED_REQUEST = 499
-"""The status of a request whose client left before its answer: nginx' number, for the log."""
+"""nginx' status for a client that disconnected before its response, in logs and metrics."""
 
 
-class RequestError(Exception):
-    """A request that gets an error instead of an answer."""
+class RequestError(HTTPException):
+    """An error response; `retry_after` is in seconds."""
 
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status, self.message, self.headers = status, message, dict(headers or {})
-
-    def response(self) -> JSONResponse:
-        """What the client is sent."""
-        return JSONResponse({"error": self.message}, self.status, self.headers)
-
-
-def service_unavailable(message: str, seconds: float) -> RequestError:
-    """What a client is told that should come again after some `seconds`."""
-    return RequestError(503, message, _retry_after(seconds))
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        retry_after: float | None = None,
+    ) -> None:
+        retry = {} if retry_after is None else {"Retry-After": str(max(1, math.ceil(retry_after)))}
+        super().__init__(status, message, {**(headers or {}), **retry})
 
 
-def too_many_requests(message: str, seconds: float) -> RequestError:
-    """What a client is told that has sent too many requests, and may go on after some `seconds`."""
-    return RequestError(429, message, _retry_after(seconds))
+class ClientDisconnectedError(RequestError):
+    """The client disconnected: no response will be read."""
+
+    def __init__(self) -> None:
+        super().__init__(CLIENT_CLOSED_REQUEST, "the client has left")
 
 
-def _retry_after(seconds: float) -> dict[str, str]:
-    return {"Retry-After": str(max(1, math.ceil(seconds)))}
-
-
-def body_too_large(limit: int) -> RequestError:
-    """What a client is told whose body is longer than `limit` bytes."""
-    return RequestError(
-        413,
-        f"the body is longer than the {limit:,} bytes that are allowed; send less at once",
-        {"Connection": "close"},
-    )
-
-
-def client_disconnected() -> RequestError:
-    """What nobody will read: the client has left."""
-    return RequestError(CLIENT_CLOSED_REQUEST, "the client has left")
-
-
-async def handle_request_error(request: Request, error: Exception) -> JSONResponse:
-    """The handler of `RequestError`."""
-    assert isinstance(error, RequestError)
-    return error.response()
-
-
-async def handle_http_exception(request: Request, error: Exception) -> JSONResponse:
-    """The handler of what the framework refuses, in our form."""
-    assert isinstance(error, HTTPException)
+def error_response(error: HTTPException) -> JSONResponse:
+    """The response for an error of ours or of the framework."""
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 
-async def handle_unexpected_error(request: Request, error: Exception) -> JSONResponse:
-    """The handler of what nobody foresaw; who sees to it finds it in the log by its number."""
-    number = request.scope.get(REQUEST_ID, "")
-    return RequestError(500, f"the server made a mistake; its log names {number}").response()
+async def handle_error(request: Request, error: Exception) -> JSONResponse:
+    """The handler of all exceptions; an unexpected one is found in the log by the request's id."""
+    if isinstance(error, HTTPException):
+        return error_response(error)
+    request_id = request.scope.get(REQUEST_ID, "")
+    return JSONResponse({"error": f"the server made a mistake; its log names {request_id}"}, 500)

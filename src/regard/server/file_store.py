@@ -1,16 +1,15 @@
-"""Translated files, kept in memory until they are fetched or forgotten."""
+"""Translated files, kept in memory until they expire."""
 
 import secrets
 import time
-from collections import OrderedDict
 from typing import NamedTuple
 
 KEEP_SECONDS = 600.0
-"""Seconds that a file can be fetched."""
+"""How long a file can be fetched."""
 
 
 class StoredFile(NamedTuple):
-    """A file, and when it is forgotten."""
+    """A file and the time at which it expires."""
 
     name: str
     content: bytes
@@ -18,30 +17,24 @@ class StoredFile(NamedTuple):
 
 
 class FileStore:
-    """Files by names that nobody can guess; the oldest make room for new ones."""
+    """Files by unguessable tokens; the oldest are evicted when `max_bytes` are exceeded."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._files: OrderedDict[str, StoredFile] = OrderedDict()
+        self._files: dict[str, StoredFile] = {}
 
     def put(self, name: str, content: bytes) -> str:
-        """Keep a file; what it can be fetched by."""
+        """Store a file and return its token; the newest file is stored whatever its size."""
         token = secrets.token_urlsafe(24)
         self._files[token] = StoredFile(name, content, time.monotonic() + KEEP_SECONDS)
-        self._evict()
+        size = sum(len(file.content) for file in self._files.values())
+        for old, file in list(self._files.items())[:-1]:
+            if size > self._max_bytes or file.expires_at <= time.monotonic():
+                size -= len(file.content)
+                del self._files[old]
         return token
 
     def get(self, token: str) -> StoredFile | None:
-        """The file, if it is still there."""
-        self._evict()
-        return self._files.get(token)
-
-    def _evict(self) -> None:
-        now, max_bytes = time.monotonic(), self._max_bytes
-        size = sum(len(file.content) for file in self._files.values())
-        while self._files:
-            oldest = next(iter(self._files.values()))
-            if oldest.expires_at > now and (size <= max_bytes or len(self._files) == 1):
-                return
-            size -= len(oldest.content)
-            self._files.popitem(last=False)
+        """The file, or None if it has expired or was evicted."""
+        file = self._files.get(token)
+        return file if file and file.expires_at > time.monotonic() else None

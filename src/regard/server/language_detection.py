@@ -1,26 +1,26 @@
-"""Which language a text is in, by the letters of the texts that the served models learned from.
+"""Detects the language of a text by naive Bayes over character n-grams.
 
-Naive Bayes over letters, pairs and triples of letters (Cavnar and Trenkle 1994 compare their ranks;
-their probabilities say, besides, how sure one can be). It knows the languages of the served models
-and no others, so what is sure of the best of them is scaled down by how much of the text is like
-nothing that was learned from.
+The n-grams come from the training data of the served models (Cavnar and Trenkle 1994 compare their
+ranks; probabilities give a confidence, too). Only the languages of those models are known, so the
+confidence is scaled by the share of the text's n-grams that occur in the training data at all.
 """
 
 import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 NGRAM_ORDERS = (1, 2, 3)
-"""Letters that are looked at together. Each letter is in as many of them, so a text's
-log-probability is the sum over all divided by their number."""
+"""Each character is in one n-gram of each order, so a text's log-probability is the sum over all
+n-grams divided by the number of orders."""
 SMOOTHING = 0.1
-"""Added to every count: what was never seen is not impossible."""
+"""Added to every count, so that unseen n-grams are not impossible."""
 MAX_CHARACTERS = 1000
-"""Characters of a text that are looked at; more would change nothing."""
+"""Characters of a text that are examined."""
 NUM_EXCERPTS = 8
-"""Places in a longer text that these characters are taken from."""
+"""Excerpts of a longer text that these characters are taken from."""
 MIN_CERTAIN_CONFIDENCE = 90.0
 """Confidence from which a text is taken to be in a language that the request does not name."""
 MIN_WORD_SHARE = 2 / 3
@@ -39,42 +39,37 @@ class LanguageGuess(NamedTuple):
 
 
 class NgramProfile:
-    """How often a language has which letters next to each other."""
+    """The n-gram counts of a language."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._counts: Counter[str] = Counter()
-        for text in texts:
-            self._counts.update(char_ngrams(text))
-        totals: Counter[int] = Counter()
-        num_types: Counter[int] = Counter()
+        self._counts = Counter(chain.from_iterable(map(char_ngrams, texts)))
+        self._sizes = dict.fromkeys(NGRAM_ORDERS, SMOOTHING)
         for ngram, count in self._counts.items():
-            totals[len(ngram)] += count
-            num_types[len(ngram)] += 1
-        self._sizes = {n: totals[n] + SMOOTHING * (num_types[n] + 1) for n in NGRAM_ORDERS}
+            self._sizes[len(ngram)] += count + SMOOTHING
 
     def __bool__(self) -> bool:
         return bool(self._counts)
 
     def log_probability(self, ngrams: Mapping[str, int]) -> float:
-        """The natural logarithm of the probability of a text with these groups of letters."""
+        """The natural logarithm of the probability of a text with these n-grams."""
         return sum(
             count * math.log((self._counts[ngram] + SMOOTHING) / self._sizes[len(ngram)])
             for ngram, count in ngrams.items()
         ) / len(NGRAM_ORDERS)
 
     def known_share(self, ngrams: Mapping[str, int]) -> float:
-        """The share of the longest groups that were seen before."""
-        highest_order = {ngram: n for ngram, n in ngrams.items() if len(ngram) == NGRAM_ORDERS[-1]}
-        known = sum(n for ngram, n in highest_order.items() if ngram in self._counts)
-        return known / max(1, sum(highest_order.values()))
+        """The share of the n-grams of the highest order that are in the profile."""
+        longest = {ngram: n for ngram, n in ngrams.items() if len(ngram) == NGRAM_ORDERS[-1]}
+        known = sum(n for ngram, n in longest.items() if ngram in self._counts)
+        return known / max(1, sum(longest.values()))
 
 
 class Detector:
-    """The profiles of some languages."""
+    """Detects the languages of some texts."""
 
     def __init__(self, texts: Mapping[str, Iterable[str]]) -> None:
         profiles = {language: NgramProfile(lines) for language, lines in texts.items()}
-        self._profiles = {language: one for language, one in profiles.items() if one}
+        self._profiles = {language: profile for language, profile in profiles.items() if profile}
 
     @property
     def languages(self) -> list[str]:
@@ -82,42 +77,39 @@ class Detector:
         return list(self._profiles)
 
     def detect(self, text: str, candidates: Collection[str] | None = None) -> list[LanguageGuess]:
-        """Every language it knows, or those `among` them, the likeliest first."""
-        profiles = {
-            name: one
-            for name, one in self._profiles.items()
-            if candidates is None or name in candidates
-        }
+        """The likely languages, out of all or of `candidates`, the likeliest first."""
+        names = [name for name in self._profiles if candidates is None or name in candidates]
         ngrams = Counter(char_ngrams(excerpt(text)))
-        scores = {name: one.log_probability(ngrams) for name, one in profiles.items()}
+        scores = {name: self._profiles[name].log_probability(ngrams) for name in names}
         best = max(scores.values(), default=0.0)
         odds = {name: math.exp(score - best) for name, score in scores.items()}
         total = sum(odds.values())
         guesses = [
-            LanguageGuess(name, 100 * odds[name] / total * profile.known_share(ngrams))
-            for name, profile in profiles.items()
+            LanguageGuess(name, 100 * odds[name] / total * self._profiles[name].known_share(ngrams))
+            for name in names
         ]
         return sorted(guesses, key=lambda guess: (-guess.confidence, -odds[guess.language]))
 
     def is_certainly(self, text: str, language: str) -> bool:
         """Whether a text is in a language beyond doubt: as a whole, without any one of its words
-        (a name, say), and by most of them, each taken alone."""
+        (a name, say), and by most of its words, each taken alone."""
         best = next(iter(self.detect(text)), None)
         if best is None or best.language != language or best.confidence < MIN_CERTAIN_CONFIDENCE:
             return False
-        own = self._profiles[language]
-        others = [one for name, one in self._profiles.items() if name != language]
-        odds = []  # of each word, against the likeliest other language, as a logarithm
+        profile = self._profiles[language]
+        others = [other for name, other in self._profiles.items() if name != language]
+        log_odds = []  # of each word, against the likeliest other language
         for word in map(Counter, word_ngrams(excerpt(text))):
-            likeliest = max((one.log_probability(word) for one in others), default=-math.inf)
-            odds.append(own.log_probability(word) - likeliest)
-        return sum(odds) - max(odds) >= math.log(
-            MIN_CERTAIN_CONFIDENCE / (100 - MIN_CERTAIN_CONFIDENCE)
-        ) and sum(one > 0 for one in odds) >= MIN_WORD_SHARE * len(odds)
+            likeliest = max((other.log_probability(word) for other in others), default=-math.inf)
+            log_odds.append(profile.log_probability(word) - likeliest)
+        certain = math.log(MIN_CERTAIN_CONFIDENCE / (100 - MIN_CERTAIN_CONFIDENCE))
+        num_likely = sum(one > 0 for one in log_odds)
+        enough_words = num_likely >= MIN_WORD_SHARE * len(log_odds)
+        return enough_words and sum(log_odds) - max(log_odds) >= certain
 
 
 def excerpt(text: str) -> str:
-    """The text, or as much of it as is looked at, taken from all over it."""
+    """The text, or excerpts from all over a long one."""
     if len(text) <= MAX_CHARACTERS:
         return text
     size, step = MAX_CHARACTERS // NUM_EXCERPTS, len(text) // NUM_EXCERPTS
@@ -125,25 +117,24 @@ def excerpt(text: str) -> str:
 
 
 def strip_tags(text: str) -> str:
-    """What a reader sees of a web page, roughly: the names of tags are words of no language."""
+    """The visible text of a web page, roughly: the names of tags are words of no language."""
     first, *rest = SCRIPT_OR_STYLE.split(text)
     visible = "".join([first, *(part.partition("</")[2].partition(">")[2] for part in rest)])
     return TAG.sub(" ", visible)
 
 
 def has_word(text: str) -> bool:
-    """Whether there is a word to tell a language by: one of two letters or more."""
+    """Whether there is a word of two letters or more, by which a language can be detected."""
     return any(len(ngram.strip()) > 1 for ngram in char_ngrams(excerpt(text)))
 
 
 def char_ngrams(text: str) -> Iterator[str]:
-    """One to three letters that stand together in a word, its ends marked by spaces."""
-    for ngrams in word_ngrams(text):
-        yield from ngrams
+    """The n-grams of all words."""
+    return chain.from_iterable(word_ngrams(text))
 
 
 def word_ngrams(text: str) -> Iterator[list[str]]:
-    """The groups of letters of each word."""
+    """The character n-grams of each word, whose ends are marked by spaces."""
     cleaned = "".join(char if char.isalpha() else " " for char in text.lower())
     for word in cleaned.split():
         padded = f" {word} "

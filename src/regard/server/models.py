@@ -1,4 +1,4 @@
-"""The models that are served, by language pair; loaded again without a request being dropped."""
+"""The served models by language pair, and how they are reloaded while requests go on."""
 
 import asyncio
 import os
@@ -19,9 +19,8 @@ from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import RunFolder
 from regard.server.batcher import Batcher
 from regard.server.errors import RequestError
-from regard.server.logs import log, log_error
-from regard.server.metrics import ServerMetrics
 from regard.server.settings import ServerSettings
+from regard.server.telemetry import ServerMetrics, log, log_error
 
 
 class LanguageDirection(NamedTuple):
@@ -37,8 +36,8 @@ class LanguageDirection(NamedTuple):
 class LoadOptions(NamedTuple):
     """How models are loaded: see `regard.pipelines.translator.load`.
 
-    In float32 nothing is lost. What is streamed or looked into is the native engine's: people who
-    see both should see the same.
+    Streaming and attention use the native engine, so another precision than float32 may give two
+    translations of one text.
     """
 
     device: str = "auto"
@@ -69,7 +68,7 @@ def parse_model_spec(argument: str) -> ModelSpec:
             )
         return ModelSpec(LanguageDirection(*codes), Path(rest))
     folder = RunFolder(Path(argument))
-    folder.load_recipe()  # an error of its own where there is no run
+    folder.load_recipe()  # raises an error of its own where there is no run
     try:
         languages = LanguageDirection(*load_data(folder).languages)
     except DamagedError:
@@ -94,40 +93,40 @@ def language_name(code: str) -> str:
 
 @dataclass(eq=False)
 class ServedModel:
-    """A model, its queue, and what its weights looked like when they were read."""
+    """A model and its queue."""
 
     languages: LanguageDirection
     path: Path
     load_options: LoadOptions
     batcher: Batcher
+    translator: Translator
+    """Replaced when the model is reloaded; a request keeps the one it began with."""
     weights_stat: tuple[int, ...]
-
-    @property
-    def translator(self) -> Translator:
-        return self.batcher.translator
+    """Of the weights when they were loaded."""
 
     async def reload(self, metrics: ServerMetrics) -> None:
-        """Read the folder again; requests go on meanwhile, with the old model if it fails."""
+        """Load the folder again; the old model serves meanwhile, and stays if this fails."""
         self.weights_stat = _stat_weights(self.path)
         try:
-            tell = partial(_log_load_message, self.languages)
-            reloaded = await asyncio.to_thread(self.load_options.open, self.path, tell)
-        except Exception as error:  # half-written or damaged: what is served must stay served
-            # no request has a part in this: the message holds no text of anybody's
+            log_progress = partial(_log_load_message, self.languages)
+            self.translator = await asyncio.to_thread(
+                self.load_options.open, self.path, log_progress
+            )
+        except Exception as error:  # half-written or damaged
+            # unlike other errors this one quotes no client's text, so its message is logged
             log_error("reload failed", error, model=str(self.languages), reason=str(error))
             metrics.reloads.labels(str(self.languages), "failed").inc()
             return
-        self.batcher.translator = reloaded
         metrics.reloads.labels(str(self.languages), "done").inc()
         log("reloaded", model=str(self.languages), path=str(self.path))
 
     def weights_changed(self) -> bool:
-        """Whether the weights are others than those that were read."""
+        """Whether the file of weights is another than the one that was loaded."""
         return _stat_weights(self.path) != self.weights_stat
 
 
 class Models:
-    """All that are served, in the order given."""
+    """All served models, in the order given."""
 
     def __init__(self, served: Sequence[ServedModel], metrics: ServerMetrics) -> None:
         self.served = tuple(served)
@@ -142,7 +141,7 @@ class Models:
         metrics: ServerMetrics,
         load_options: LoadOptions,
     ) -> Self:
-        """Read all models; an error if two are for one pair of languages."""
+        """Load all models; an error if two are for one language pair."""
         served: dict[LanguageDirection, ServedModel] = {}
         for languages, path in specs:
             if languages in served:
@@ -154,73 +153,61 @@ class Models:
             translator = load_options.open(path, partial(_log_load_message, languages))
             for remark in translator.remarks:
                 log("loaded", model=str(languages), remark=remark)
-            batcher = Batcher(str(languages), translator, settings, metrics)
-            served[languages] = ServedModel(languages, path, load_options, batcher, weights_stat)
+            batcher = Batcher(str(languages), settings, metrics)
+            served[languages] = ServedModel(
+                languages, path, load_options, batcher, translator, weights_stat
+            )
         return cls(list(served.values()), metrics)
 
     def sources(self, target: str | None = None) -> list[str]:
-        """The languages that can be translated from, into `target` or into any."""
-        return list(
-            dict.fromkeys(
-                one.languages.source
-                for one in self.served
-                if target is None or one.languages.target == target
-            )
-        )
+        """The languages that can be translated into `target`, or into any."""
+        return list(dict.fromkeys(s for s, t in self._by_pair if target in (None, t)))
 
     def targets(self, source: str | None = None) -> list[str]:
-        """The languages that can be translated to, from `source` or from any."""
-        return list(
-            dict.fromkeys(
-                one.languages.target
-                for one in self.served
-                if source is None or one.languages.source == source
-            )
-        )
+        """The languages that `source`, or any, can be translated into."""
+        return list(dict.fromkeys(t for s, t in self._by_pair if source in (None, s)))
 
     def find(self, source: str, target: str) -> ServedModel:
-        """The model for a pair of languages; a refusal that names what there is."""
-        found = self._by_pair.get(LanguageDirection(source, target))
-        if found is None:
-            there = ", ".join(str(one.languages) for one in self.served)
-            raise RequestError(400, f"{source}-{target} is not supported; this server has {there}")
-        return found
+        """The model for a language pair; an error that names the pairs there are."""
+        served = self._by_pair.get(LanguageDirection(source, target))
+        if served is None:
+            pairs = ", ".join(map(str, self._by_pair))
+            raise RequestError(400, f"{source}-{target} is not supported; this server has {pairs}")
+        return served
 
-    def texts(self, most: int) -> dict[str, list[str]]:
-        """Some of what the models learned from, by language; none of a run whose data are gone."""
-        found: dict[str, list[str]] = {}
-        for one in self.served:
+    def training_texts(self, max_pairs: int) -> dict[str, list[str]]:
+        """Training sentences of each language; none of runs whose data are gone."""
+        texts: dict[str, list[str]] = {}
+        for served in self.served:
             try:
-                pairs = list(islice(load_data(RunFolder(one.path)).read("train"), most))
+                pairs = list(islice(load_data(RunFolder(served.path)).read("train"), max_pairs))
             except (RegardError, OSError):
                 continue
-            for side, language in enumerate(one.languages):
-                found.setdefault(language, []).extend(pair[side] for pair in pairs)
-        return found
+            for side, language in enumerate(served.languages):
+                texts.setdefault(language, []).extend(pair[side] for pair in pairs)
+        return texts
 
-    async def reload(self) -> None:
-        """Read all models again, one after the other."""
-        for one in self.served:
-            await one.reload(self._metrics)
+    async def reload(self, *, only_changed: bool = False) -> None:
+        """Load all models again, one after the other, or those whose weights have changed."""
+        for served in self.served:
+            if not only_changed or served.weights_changed():
+                await served.reload(self._metrics)
 
     async def watch(self, seconds: float) -> None:
-        """Read a model again when its weights change, for ever."""
+        """Reload models whose weights have changed, every few seconds, until cancelled."""
         while True:
             await asyncio.sleep(seconds)
-            for one in self.served:
-                if one.weights_changed():
-                    await one.reload(self._metrics)
+            await self.reload(only_changed=True)
 
 
 def _log_load_message(languages: LanguageDirection, message: str) -> None:
-    """Write what takes long, before it begins."""
     log("loading", model=str(languages), remark=message)
 
 
 def _stat_weights(path: Path) -> tuple[int, ...]:
-    """What tells new weights from old ones without reading them; nothing while there are none."""
+    """Inode, size and time of the weights, which change with them; empty if there are none."""
     try:
-        found = os.stat(RunFolder(path).weights("model"))
+        stat = os.stat(RunFolder(path).weights("model"))
     except OSError:
         return ()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns

@@ -1,72 +1,93 @@
-"""The OpenAPI document: what the framework finds out, and what only this server knows."""
+"""The OpenAPI document: FastAPI's own, plus request bodies, errors and this server's limits."""
 
-from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from regard.server import schemas
+from regard.server.request_parsing import (
+    FORM,
+    JSON,
+    MULTIPART,
+    AlignRequest,
+    KeyedRequest,
+    SuggestRequest,
+)
+from regard.server.schemas import ErrorResponse
 from regard.server.service import AUTO, Service
 
-REQUEST_TYPES: tuple[type[BaseModel], ...] = (
-    schemas.TranslateRequest,
-    schemas.StreamRequest,
-    schemas.DetectRequest,
-    schemas.SuggestRequest,
-    schemas.AttentionRequest,
-    schemas.AlignRequest,
-    schemas.FileRequest,
-)
-"""The shapes of bodies, which we read ourselves: as JSON or as forms."""
+ERROR_DESCRIPTIONS = {
+    400: "Something in the request is wrong, or this server has no such languages.",
+    401: "A key is needed.",
+    403: "The key is not known.",
+    404: "There is no such thing.",
+    408: "The request came too slowly.",
+    413: "The request is too long.",
+    415: "The body is of a kind that is not understood.",
+    429: "Too many requests came from one client; Retry-After says when to come again.",
+    500: "The server made a mistake.",
+    503: "Too many requests wait, or the server is stopping; Retry-After says when to come again.",
+    504: "The answer took too long.",
+}
+BODY_ERRORS = (400, 401, 403, 408, 413, 415, 429, 500, 503, 504)
+"""The statuses of errors of routes with a body."""
+GET_ERRORS = (400, 500, 503)
+"""The statuses of errors of routes without."""
+
+Responses = dict[int | str, dict[str, Any]]
 
 
-def openapi_builder(app: FastAPI, service: Service) -> Callable[[], dict[str, Any]]:
-    """A function that gives the document, made once."""
+def error_responses(*statuses: int) -> Responses:
+    """The descriptions of a route's errors."""
+    responses: Responses = {}
+    for status in statuses:
+        responses[status] = {"model": ErrorResponse, "description": ERROR_DESCRIPTIONS[status]}
+        if status in (429, 503):
+            retry = {"description": "Seconds to wait.", "schema": {"type": "integer"}}
+            responses[status]["headers"] = {"Retry-After": retry}
+    return responses
 
-    def build() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            app.openapi_schema = _build_document(app, service)
-        return app.openapi_schema
 
-    return build
+def describe_body(request_type: type[BaseModel], *content_types: str) -> dict[str, Any]:
+    """The arguments of a route with a body, which `request_parsing` reads in place of FastAPI."""
+    schema = {"schema": {"$ref": f"#/components/schemas/{request_type.__name__}"}}
+    content = dict.fromkeys(content_types or (JSON, FORM, MULTIPART), schema)
+    return {
+        "responses": error_responses(*BODY_ERRORS),
+        "openapi_extra": {"requestBody": {"required": True, "content": content}},
+    }
 
 
-def _build_document(app: FastAPI, service: Service) -> dict[str, Any]:
-    document = get_openapi(
-        title=app.title,
-        version=app.version,
-        summary=app.summary,
-        description=app.description,
-        routes=app.routes,
-    )
+def build_document(app: FastAPI, service: Service) -> dict[str, Any]:
+    """The OpenAPI document of this server."""
+    document = FastAPI.openapi(app)
+    request_types: list[type[BaseModel]] = [*KeyedRequest.__subclasses__()]
     _, request_schemas = models_json_schema(
-        [(request_type, "validation") for request_type in REQUEST_TYPES],
+        [(request_type, "validation") for request_type in request_types],
         ref_template="#/components/schemas/{model}",
     )
     components = document["components"]["schemas"] | request_schemas["$defs"]
-    for request_type in REQUEST_TYPES:
+    for request_type in request_types:
         _add_limits(components[request_type.__name__]["properties"], service, request_type)
     for name in ("HTTPValidationError", "ValidationError"):
         components.pop(name, None)
     for path in document["paths"].values():
         for operation in path.values():
-            operation["responses"].pop("422", None)  # ours is 400, and described
+            operation["responses"].pop("422", None)  # ours is 400
     document["components"]["schemas"] = components
-    if service.keys:
+    if service.access.keys:
         document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"key": []}, {}]
     return document
 
 
 def _add_limits(fields: dict[str, Any], service: Service, request_type: type[BaseModel]) -> None:
-    """Say of a shape what the settings and the models of this server allow."""
+    """Add the languages and limits of this server to the fields of a request."""
     settings, models = service.settings, service.models
-    if "source" in fields and request_type is not schemas.SuggestRequest:
-        aligning = request_type is schemas.AlignRequest
-        fields["source"]["enum"] = [*([] if aligning else [AUTO]), *models.sources()]
+    if "source" in fields and request_type is not SuggestRequest:
+        automatic = [] if request_type is AlignRequest else [AUTO]
+        fields["source"]["enum"] = [*automatic, *models.sources()]
         fields["target"]["enum"] = models.targets()
     for name in ("q", "translation"):
         for variant in fields.get(name, {}).get("oneOf", [fields.get(name, {})]):

@@ -1,16 +1,29 @@
-"""Bodies as clients send them, JSON or forms -> requests that have been checked."""
+"""Request bodies, as JSON or forms, and the pydantic models that check them.
 
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+The fields of /translate, /detect, /suggest and /translate_file are LibreTranslate's.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Request
-from pydantic import ValidationError
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    Tag,
+    ValidationError,
+)
 from starlette.datastructures import FormData
 from starlette.requests import ClientDisconnect
 
-from regard.server.errors import RequestError, client_disconnected
-from regard.server.schemas import UNION_TAGS, KeyedRequest
+from regard.inspection.interventions import InterventionRequestJson
+from regard.server.errors import ClientDisconnectedError, RequestError
+from regard.server.schemas import ApiModel
 from regard.server.service import ServiceDep
 from regard.settings import describe, expectation
 
@@ -18,75 +31,200 @@ JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 MAX_FIELDS = 1000
+MAX_CHANGES = 64
+"""Interventions in one request."""
+MAX_DIGITS = 9
+"""Digits of a number that is sent as a string."""
 UTF8_BOM = b"\xef\xbb\xbf"
-"""The byte order mark that some programs begin UTF-8 with."""
+
+
+def parse_number(value: Any) -> Any:
+    """The number in a string of digits, as some programs send it; other values unchanged."""
+    if not isinstance(value, str) or len(value) > MAX_DIGITS:
+        return value
+    return int(value) if value.isascii() and value.isdecimal() else value
+
+
+NonNegativeCount = Annotated[NonNegativeInt, BeforeValidator(parse_number)]
+Format = Annotated[Literal["text", "html"], BeforeValidator(lambda value: value or "text")]
+Text = Annotated[str, Field(min_length=1)]
+Texts = Annotated[list[str], Field(min_length=1)]
+OneOrMore = Annotated[
+    Annotated[Text, Tag("text")] | Annotated[Texts, Tag("texts")],
+    Discriminator(lambda value: "texts" if isinstance(value, list) else "text"),
+]
+UNION_TAGS = frozenset(["text", "texts", "silence", "flatten", "force"])
+"""Parts of pydantic's error locations that name a member of a union, not a field."""
+Source = Annotated[str, Field(description="The code of its language; auto finds out.")]
+Target = Annotated[str, Field(description="The code of the language to translate into.")]
+
+
+class KeyedRequest(ApiModel):
+    """A request that a key may come with."""
+
+    api_key: str | None = None
+    """A key, where the server asks for one; `Authorization: Bearer KEY` does as well."""
+
+
+class TranslateRequest(KeyedRequest):
+    """Something to translate."""
+
+    q: OneOrMore
+    """The text, or several. Its lines are translated one by one and stay lines."""
+    source: Source
+    target: Target
+    format: Format = "text"
+    """html keeps the markup, and translates what stands between it."""
+    alternatives: NonNegativeCount = 0
+    """Other translations wanted besides the best; none for html."""
+
+
+class StreamRequest(KeyedRequest):
+    """A text whose translation is to be sent while it is made."""
+
+    q: Text
+    """The text."""
+    source: Source
+    target: Target
+    alternatives: NonNegativeCount = 0
+    """Other translations wanted besides the best."""
+
+
+class DetectRequest(KeyedRequest):
+    """A text whose language is wanted."""
+
+    q: Text
+    """The text."""
+
+
+class SuggestRequest(KeyedRequest):
+    """A better translation; this server takes none."""
+
+    q: str
+    """The text."""
+    s: str
+    """Its translation."""
+    source: str
+    """The code of the text's language."""
+    target: str
+    """The code of the translation's."""
+
+
+class AttentionRequest(KeyedRequest):
+    """A text, of which a sentence is to be translated and looked into."""
+
+    q: Text
+    """The text."""
+    sentence: NonNegativeCount = 0
+    """Which of its sentences, counted from 0 as /translate cuts the text into them."""
+    source: Source
+    target: Target
+    changes: list[InterventionRequestJson] = Field(default=[], max_length=MAX_CHANGES)
+    """What to change in the model's attention."""
+    beam: Annotated[PositiveInt, BeforeValidator(parse_number)] | None = None
+    """Hypotheses kept at each step; otherwise as the model's recipe says."""
+    alternatives: NonNegativeCount = 0
+    """Other translations wanted besides the best."""
+    tree: bool = False
+    """Whether all hypotheses of the search are wanted, too."""
+
+
+class AlignRequest(KeyedRequest):
+    """Texts and their translations, to be aligned word by word."""
+
+    q: OneOrMore
+    """The text, or several."""
+    translation: OneOrMore
+    """Its translation, or as many."""
+    source: str
+    """The code of the text's language."""
+    target: str
+    """The code of the translation's."""
+
+
+class FileRequest(KeyedRequest):
+    """A file to translate."""
+
+    file: bytes = Field(json_schema_extra={"format": "binary"})
+    """Its content, in UTF-8; the end of its name says what kind it is of."""
+    source: Source
+    target: Target
+
+
 RequestT = TypeVar("RequestT", bound=KeyedRequest)
 
 
-def body(request_type: type[RequestT]) -> Callable[[Request, ServiceDep], Awaitable[RequestT]]:
-    """A dependency that reads a body of a `shape` and checks who sent it."""
+def parsed_body(
+    request_type: type[RequestT],
+) -> Callable[[Request, ServiceDep], Awaitable[RequestT]]:
+    """A dependency that reads a body of this type and checks its API key."""
 
     async def read(request: Request, service: ServiceDep) -> RequestT:
-        found = await read_body(request, request_type, service.settings.max_bytes)
-        service.authorize(request, found.api_key)
-        return found
+        payload = await read_body(request, request_type, service.settings.max_bytes)
+        service.access.authorize(request, payload.api_key)
+        return payload
 
     return read
 
 
 async def read_body(request: Request, request_type: type[RequestT], max_bytes: int) -> RequestT:
-    """The body as a `shape`; a refusal that says which field is wrong.
+    """The body as a `request_type`; an error that names the first wrong field.
 
-    Fields of a form may be in the query string instead, as LibreTranslate takes them, too.
+    Fields of a form may be in the query string instead, as LibreTranslate accepts them, too.
     """
     kind = media_type(request)
-    try:
+    with parsing_errors():
         if kind == JSON or (kind.startswith("application/") and kind.endswith("+json")):
             data = (await request.body()).removeprefix(UTF8_BOM)
             return request_type.model_validate_json(data, strict=True)
         query = form_values(parse_form(request.scope["query_string"], "query string"))
         if kind == FORM or not (kind or has_body(request)):
-            return request_type.model_validate(
-                form_values(parse_form(await request.body())) | query
-            )
+            fields = form_values(parse_form(await request.body()))
+            return request_type.model_validate(fields | query)
         if kind == MULTIPART:
-            decode_utf8(await request.body())  # else it would be taken for Latin-1
+            decode_utf8(await request.body())  # Starlette would decode it as Latin-1
             async with request.form(
                 max_files=0, max_fields=MAX_FIELDS, max_part_size=max_bytes
             ) as form:
                 return request_type.model_validate(form_values(form) | query)
-    except ValidationError as error:
-        raise RequestError(400, validation_message(error)) from None
-    except ClientDisconnect:
-        raise client_disconnected() from None
     raise RequestError(
         415,
         f"send the request as {JSON}, {FORM} or {MULTIPART}; Content-Type is {kind or 'missing'}",
     )
 
 
+@contextmanager
+def parsing_errors() -> Iterator[None]:
+    """Turns the exceptions of reading and validating a body into error responses."""
+    try:
+        yield
+    except ValidationError as error:
+        raise RequestError(400, validation_message(error)) from None
+    except ClientDisconnect:
+        raise ClientDisconnectedError from None
+
+
 def media_type(request: Request) -> str:
-    """The kind of the body, without its parameters."""
+    """The media type of the body, without its parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def has_body(request: Request) -> bool:
-    """Whether something comes behind the head."""
+    """Whether a body follows the head."""
     headers = request.headers
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
-def parse_form(data: bytes, where: str = "body") -> FormData:
-    """The fields of a form, or of a query string.
+def parse_form(data: bytes, part: str = "body") -> FormData:
+    """The fields of a URL-encoded form or query string in UTF-8, percent-encoded or not.
 
-    Their letters may be written as they are or by their bytes (%C3%A9).
-    The framework would take letters that are written as they are for Latin-1.
+    Starlette would decode characters that are not percent-encoded as Latin-1.
     """
-    text = decode_utf8(data, where)
+    text = decode_utf8(data, part)
     try:
         fields = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
     except UnicodeDecodeError as error:
-        raise _not_utf8(error, where) from None
+        raise _not_utf8(error, part) from None
     except ValueError:
         raise RequestError(
             400, f"Invalid request: more than the {MAX_FIELDS} fields that a form may have"
@@ -94,32 +232,29 @@ def parse_form(data: bytes, where: str = "body") -> FormData:
     return FormData([*fields])
 
 
-def decode_utf8(data: bytes, where: str = "body") -> str:
-    """The text of a body; a refusal if it is none."""
+def decode_utf8(data: bytes, part: str = "body") -> str:
+    """The text of a part of the request; an error if it is not UTF-8."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _not_utf8(error, where) from None
+        raise _not_utf8(error, part) from None
 
 
-def _not_utf8(error: UnicodeDecodeError, where: str) -> RequestError:
+def _not_utf8(error: UnicodeDecodeError, part: str) -> RequestError:
     byte = error.object[error.start]
     return RequestError(
-        400, f"Invalid request: the {where} is not UTF-8, it has the byte 0x{byte:02x}; send UTF-8"
+        400, f"Invalid request: the {part} is not UTF-8, it has the byte 0x{byte:02x}; send UTF-8"
     )
 
 
 def form_values(form: FormData) -> dict[str, Any]:
-    """The fields of a form; one that is there several times is a list."""
-    values: dict[str, Any] = {}
-    for name in form:
-        values_of_field = form.getlist(name)
-        values[name] = values_of_field[0] if len(values_of_field) == 1 else values_of_field
-    return values
+    """The fields of a form; a repeated one becomes a list."""
+    values = {name: form.getlist(name) for name in form}
+    return {name: several if len(several) > 1 else several[0] for name, several in values.items()}
 
 
 def validation_message(error: ValidationError) -> str:
-    """What is wrong, and where, in the first field that is."""
+    """The first mistake and its field."""
     mistake = error.errors(include_url=False)[0]
     place = ".".join(str(part) for part in mistake["loc"] if part not in UNION_TAGS)
     if mistake["type"] == "missing":

@@ -1,149 +1,17 @@
-"""The shapes of requests and answers; the first half is LibreTranslate's, and named by it."""
+"""The JSON of responses; names in camel case are LibreTranslate's."""
 
-from typing import Annotated, Any, Literal
+from typing import Literal, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-    Tag,
-)
+from pydantic import BaseModel, ConfigDict, Field
 
-from regard.inspection.interventions import InterventionRequestJson
 from regard.pipelines.viewer_document import ViewerDocument
-
-MAX_CHANGES = 64
-"""Of a model's attention, in one request."""
-MAX_DIGITS = 9
-"""Digits of a number that may be written as a text."""
-
-
-def parse_number(value: Any) -> Any:
-    """A number for a text of digits, as programs write it that know texts alone."""
-    if not isinstance(value, str) or len(value) > MAX_DIGITS:
-        return value
-    return int(value) if value.isascii() and value.isdecimal() else value
-
-
-NonNegativeCount = Annotated[NonNegativeInt, BeforeValidator(parse_number)]
-Format = Annotated[Literal["text", "html"], BeforeValidator(lambda value: value or "text")]
-Texts = Annotated[list[str], Field(min_length=1)]
-UNION_TAGS = frozenset(["text", "texts", "silence", "flatten", "force"])
-"""What the errors of pydantic name besides fields: which of several shapes a value has."""
-OneOrMore = Annotated[
-    Annotated[Annotated[str, Field(min_length=1)], Tag("text")] | Annotated[Texts, Tag("texts")],
-    Discriminator(lambda value: "texts" if isinstance(value, list) else "text"),
-]
+from regard.server.language_detection import LanguageGuess
 
 
 class ApiModel(BaseModel):
-    """Fields described by the docstrings below them."""
+    """A model whose fields are described by the docstrings below them."""
 
     model_config = ConfigDict(use_attribute_docstrings=True, allow_inf_nan=False)
-
-
-class KeyedRequest(ApiModel):
-    """A request that a key may come with."""
-
-    api_key: str | None = None
-    """A key, where the server asks for one; `Authorization: Bearer KEY` does as well."""
-
-
-class TranslateRequest(KeyedRequest):
-    """Something to translate."""
-
-    q: OneOrMore
-    """The text, or several. Its lines are translated one by one and stay lines."""
-    source: str
-    """The code of its language; auto finds out."""
-    target: str
-    """The code of the language to translate into."""
-    format: Format = "text"
-    """html keeps the markup, and translates what stands between it."""
-    alternatives: NonNegativeCount = 0
-    """Other translations wanted besides the best; none for html."""
-
-
-class StreamRequest(KeyedRequest):
-    """A text whose translation is to be sent while it is made."""
-
-    q: str = Field(min_length=1)
-    """The text."""
-    source: str
-    """The code of its language; auto finds out."""
-    target: str
-    """The code of the language to translate into."""
-    alternatives: NonNegativeCount = 0
-    """Other translations wanted besides the best."""
-
-
-class DetectRequest(KeyedRequest):
-    """A text whose language is wanted."""
-
-    q: str = Field(min_length=1)
-    """The text."""
-
-
-class SuggestRequest(KeyedRequest):
-    """A better translation; this server takes none."""
-
-    q: str
-    """The text."""
-    s: str
-    """Its translation."""
-    source: str
-    """The code of the text's language."""
-    target: str
-    """The code of the translation's."""
-
-
-class AttentionRequest(KeyedRequest):
-    """A text, of which a sentence is to be translated and looked into."""
-
-    q: str = Field(min_length=1)
-    """The text."""
-    sentence: NonNegativeCount = 0
-    """Which of its sentences, counted from 0 as /translate cuts the text into them."""
-    source: str
-    """The code of its language; auto finds out."""
-    target: str
-    """The code of the language to translate into."""
-    changes: list[InterventionRequestJson] = Field(default=[], max_length=MAX_CHANGES)
-    """What to change in the model's attention."""
-    beam: Annotated[PositiveInt, BeforeValidator(parse_number)] | None = None
-    """Hypotheses kept at each step; otherwise as the model's recipe says."""
-    alternatives: NonNegativeCount = 0
-    """Other translations wanted besides the best."""
-    tree: bool = False
-    """Whether all hypotheses of the search are wanted, too."""
-
-
-class AlignRequest(KeyedRequest):
-    """Texts and their translations, to be aligned word by word."""
-
-    q: OneOrMore
-    """The text, or several."""
-    translation: OneOrMore
-    """Its translation, or as many."""
-    source: str
-    """The code of the text's language."""
-    target: str
-    """The code of the translation's."""
-
-
-class FileRequest(KeyedRequest):
-    """A file to translate."""
-
-    file: bytes = Field(json_schema_extra={"format": "binary"})
-    """Its content, in UTF-8; the end of its name says what kind it is of."""
-    source: str
-    """The code of its language; auto finds out."""
-    target: str
-    """The code of the language to translate into."""
 
 
 class ErrorResponse(ApiModel):
@@ -159,6 +27,11 @@ class DetectedLanguage(ApiModel):
     """In percent."""
     language: str
     """Its code."""
+
+    @classmethod
+    def of(cls, guess: LanguageGuess) -> Self:
+        """A guess with three significant digits, so that a small confidence is not shown as 0."""
+        return cls(confidence=float(f"{guess.confidence:.3g}"), language=guess.language)
 
 
 class TranslateResponse(ApiModel):

@@ -1,34 +1,40 @@
-"""What the routes share: the parts of one server, and how a request waits for its answer."""
+"""What the routes share: models, limits, and a text's way to its translation."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from fastapi import Depends, Request
 
+from regard.decoding.search_options import search_settings
+from regard.decoding.settings import DecodingSettings
+from regard.pipelines.answer import Answer
+from regard.pipelines.translator import Translator
 from regard.server.batcher import BatchFunction
-from regard.server.errors import RequestError, client_disconnected
+from regard.server.errors import ClientDisconnectedError, RequestError
 from regard.server.file_store import FileStore
 from regard.server.language_detection import Detector, LanguageGuess, has_word
-from regard.server.metrics import ServerMetrics
-from regard.server.middleware.api_keys import ApiKeys, key_digest
-from regard.server.middleware.rate_limit import RateLimit, client_address
+from regard.server.middleware.access import Access, ApiKeys, RateLimit
 from regard.server.models import Models, ServedModel
 from regard.server.settings import ServerSettings
+from regard.server.telemetry import ServerMetrics
+from regard.text.preprocess import PreparedText
+from regard.text.segmentation import Segments
 
 AUTO = "auto"
 """The source language of a text whose language is to be detected."""
-DETECTION_SENTENCES = 5000
-"""Sentences of a corpus by which its languages are told apart."""
+DETECTION_PAIRS = 5000
+"""Training pairs of each model from which its languages are learned."""
 INLINE_CHARACTERS = 1000
-"""Characters that are worked on at once: to wait for a thread would take longer."""
+"""Texts up to this length are processed on the event loop: using a thread takes longer."""
 MIN_CONFIDENCE = 10.0
 """Confidence, in percent, below which `auto` refuses a text."""
 MAX_STORED_FILES = 16
-"""Files of the longest kind that are kept until they are fetched."""
+"""Translated files of the maximum size that fit into the file store."""
 
 T = TypeVar("T")
 
@@ -37,9 +43,37 @@ class ModelMatch(NamedTuple):
     """The model for a text."""
 
     served: ServedModel | None
-    """None for a text that is in the target language already: it is answered as it is."""
+    """None for a text that is in the target language already: it is returned unchanged."""
     guess: LanguageGuess | None
-    """What its language was detected as, where that was asked for."""
+    """The detected language, with `auto`."""
+
+
+class SegmentedTexts(NamedTuple):
+    """Texts, each split into the lines or sentences to translate."""
+
+    texts: list[Segments]
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of all texts, in order."""
+        return [line for text in self.texts for line in text.lines]
+
+    def join(self, lines: Sequence[str]) -> list[str]:
+        """The texts with other lines in the place of their own."""
+        remaining = iter(lines)
+        return [text.join(list(islice(remaining, len(text.lines)))) for text in self.texts]
+
+    def translations(self, answers: Sequence[Answer], count: int) -> list[list[str]]:
+        """At most `count` different translations of each text, the best first.
+
+        The n-th best of a text is made of the n-th best of its lines; a line that has fewer gives
+        its last.
+        """
+        by_rank = [
+            self.join([one.candidates[min(rank, len(one.candidates) - 1)].text for one in answers])
+            for rank in range(count)
+        ]
+        return [list(dict.fromkeys(ranked)) for ranked in zip(*by_rank, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -48,77 +82,69 @@ class Service:
 
     settings: ServerSettings
     models: Models
-    keys: ApiKeys
+    access: Access
     metrics: ServerMetrics
     detector: Detector
     files: FileStore
-    rates: RateLimit
 
-    def authorize(self, request: Request, key: str | None) -> None:
-        """A refusal unless the request holds a key, if there are keys; or if its client, who is
-        told by the key or else by the address, has sent too many."""
-        given = key or bearer_token(request)
-        if self.keys and self.keys.authorize(given):
-            self.rates.consume(f"key {key_digest(given).hex()}")
+    def check_texts(self, texts: Sequence[str]) -> None:
+        """An error for too many texts, or for texts that are too long together."""
+        length, settings = sum(map(len, texts)), self.settings
+        if len(texts) > settings.max_texts:
+            message = f"{len(texts)} texts exceed the limit of {settings.max_texts}"
+        elif length > settings.max_characters:
+            message = f"request ({length}) exceeds text limit ({settings.max_characters})"
+        else:
             return
-        # uvicorn puts here what a proxy at this machine says in X-Forwarded-For
-        self.rates.consume(client_address(request.client.host if request.client else ""))
-        self.check_key(given)
+        raise RequestError(400, f"Invalid request: {message}")
 
-    def check_key(self, given: str) -> None:
-        """A refusal unless this is a key, if there are keys."""
-        if not self.keys:
-            return
-        if not given:
-            raise RequestError(
-                401,
-                "this server needs an API key: send it as api_key or as Authorization: Bearer",
-                {"WWW-Authenticate": "Bearer"},
-            )
-        if not self.keys.authorize(given):
-            raise RequestError(403, "Invalid API key")
+    def decoding_settings(
+        self, translator: Translator, alternatives: int = 0, beam: int | None = None
+    ) -> DecodingSettings:
+        """The recipe's search with room for alternatives; never sampled, so that equal requests get
+        equal answers."""
+        for name, value, limit in (
+            ("alternatives", alternatives, self.settings.max_alternatives),
+            ("beam", beam or 0, self.settings.max_beam),
+        ):
+            if value > limit:
+                raise RequestError(400, f"Invalid request: {name} must be at most {limit}")
+        n_best = alternatives + 1
+        beam_size = max(beam or translator.settings.beam.size, n_best)
+        return search_settings(translator.settings, beam=beam_size, n_best=n_best)
 
     async def find_models(self, source: str, target: str, texts: Sequence[str]) -> list[ModelMatch]:
-        """The model for each text; `auto` detects each one's language."""
+        """The model for each text; `auto` detects the language of each."""
         if source == AUTO:
-            return await maybe_to_thread(sum(map(len, texts)), partial(self._detect, target, texts))
+            return await maybe_to_thread(texts, partial(self._detect, target, texts))
         known = {*self.models.sources(), *self.models.targets()}
         if source == target and source in known and source not in self.models.sources(target):
             return [ModelMatch(None, None)] * len(texts)
         return [ModelMatch(self.models.find(source, target), None)] * len(texts)
 
-    async def find_model(self, source: str, target: str, text: str) -> ServedModel:
-        """The model for a text; a refusal if it is in the target language already."""
-        [(served, _)] = await self.find_models(source, target, [text])
-        if served is None:
-            raise RequestError(
-                400, f"the text is in {target} already, so nothing is translated; name its source"
-            )
-        return served
-
     def _detect(self, target: str, texts: Sequence[str]) -> list[ModelMatch]:
-        """The likeliest model into `target` for each text.
+        """The model into `target` for the detected language of each text.
 
-        What is surely in the target language is left as it is, unless a model translates from it.
-        A text without words is taken to be in the language of the texts together.
+        A text that is certainly in the target language stays as it is, unless a model translates
+        from it. A text without words is taken to be in the language of all texts together.
         """
         sources = self.models.sources(target)
-        common_guess = next(iter(self.detector.detect("\n".join(texts), sources)), None)
-        if common_guess is None and len(sources) == 1:
-            common_guess = LanguageGuess(sources[0], 0.0)
-        found = []
+        common = next(iter(self.detector.detect("\n".join(texts), sources)), None)
+        if common is None and len(sources) == 1:
+            common = LanguageGuess(sources[0], 0.0)
+        matches = []
         for number, text in enumerate(texts, 1):
             if target not in sources and self.detector.is_certainly(text, target):
-                found.append(ModelMatch(None, self.detector.detect(text)[0]))
+                matches.append(ModelMatch(None, self.detector.detect(text)[0]))
                 continue
-            if common_guess is None:
+            if common is None:
                 why = (
                     "no text to detect languages by is at hand" if sources else "there is no model"
                 )
                 raise RequestError(400, f"auto-{target} is not supported: {why}; name the source")
-            guess = next(iter(self.detector.detect(text, sources)), common_guess)
+            guess = next(iter(self.detector.detect(text, sources)), common)
             if not has_word(text):
-                guess = guess._replace(language=common_guess.language)
+                guess = guess._replace(language=common.language)
             elif guess.confidence < MIN_CONFIDENCE and self.detector.languages:
                 which = f"text {number} of {len(texts)}" if len(texts) > 1 else "the text"
                 raise RequestError(
@@ -126,17 +152,15 @@ class Service:
                     f"auto-{target}: {which} is like none in {', '.join(sources)}, which there are "
                     "models for; name the source",
                 )
-            found.append(ModelMatch(self.models.find(guess.language, target), guess))
-        return found
+            matches.append(ModelMatch(self.models.find(guess.language, target), guess))
+        return matches
 
-    @asynccontextmanager
-    async def time_limit(self) -> AsyncIterator[None]:
-        """A refusal if what is done within takes longer than a request may."""
-        try:
-            async with asyncio.timeout(self.settings.timeout):
-                yield
-        except TimeoutError:
-            raise self.timeout_error() from None
+    async def segment(self, translator: Translator, texts: Sequence[str]) -> SegmentedTexts:
+        """The texts in sentences, or in lines where the model translates whole lines."""
+        split = self.settings.sentences
+        return await maybe_to_thread(
+            texts, lambda: SegmentedTexts([translator.segment(text, split=split) for text in texts])
+        )
 
     async def run(
         self,
@@ -146,21 +170,30 @@ class Service:
         items: Sequence[Any],
         costs: Sequence[int],
     ) -> list[Any]:
-        """The answers to the items of a request, unless its client leaves."""
-        pending = served.batcher.submit(function, items, costs)
+        """The answer to each item, unless the client disconnects."""
+        future = served.batcher.submit(function, items, costs).future
         disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
-        futures: set[asyncio.Future[Any]] = {pending.done, disconnected}
+        futures: set[asyncio.Future[Any]] = {future, disconnected}
         try:
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
-            if pending.done.done():
-                return pending.done.result()
-            raise client_disconnected()
+            if future.done():
+                return future.result()
+            raise ClientDisconnectedError
         finally:
             disconnected.cancel()
-            pending.done.cancel()
+            future.cancel()
+
+    @asynccontextmanager
+    async def time_limit(self) -> AsyncIterator[None]:
+        """An error with status 504 if the body takes longer than a request may."""
+        try:
+            async with asyncio.timeout(self.settings.timeout):
+                yield
+        except TimeoutError:
+            raise self.timeout_error() from None
 
     def timeout_error(self) -> RequestError:
-        """What a client is told whose answer took too long."""
+        """The error of a request that took too long, counted."""
         self.metrics.dropped.labels("timeout").inc()
         return RequestError(
             504, f"no answer within {self.settings.timeout:g} s; send less at once, or later"
@@ -170,39 +203,41 @@ class Service:
 def make_service(
     models: Models, settings: ServerSettings, keys: ApiKeys, metrics: ServerMetrics
 ) -> Service:
-    """The service of some models, which learns to tell their languages apart."""
-    detector = Detector(models.texts(DETECTION_SENTENCES))
-    files = FileStore(MAX_STORED_FILES * settings.max_bytes)
-    rates = RateLimit(settings.rate_limit)
-    return Service(settings, models, keys, metrics, detector, files, rates)
-
-
-def bearer_token(request: Request) -> str:
-    """The key in the header of a request, or nothing."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
+    """The service of some models, with a detector of their languages."""
+    return Service(
+        settings,
+        models,
+        Access(keys, RateLimit(settings.rate_limit)),
+        metrics,
+        Detector(models.training_texts(DETECTION_PAIRS)),
+        FileStore(MAX_STORED_FILES * settings.max_bytes),
+    )
 
 
 async def _wait_for_disconnect(request: Request) -> None:
-    """Return when the client is gone; its body must have been read."""
+    """Return when the client is gone; the body must have been read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-async def count_tokens(served: ServedModel, lines: Sequence[str]) -> list[int]:
-    """What each line costs: its source tokens, and one for its end."""
-    tokenizer = served.translator.sources[0]
-    found = await maybe_to_thread(sum(map(len, lines)), partial(tokenizer.encode, list(lines)))
-    return [len(ids) + 1 for ids in found]
+async def tokenize(translator: Translator, lines: Sequence[str]) -> list[PreparedText]:
+    """The tokens of each line, which is not split into sentences."""
+    return await maybe_to_thread(lines, partial(translator.tokenize, lines, split=False))
 
 
-async def maybe_to_thread(size: int, work: Callable[[], T]) -> T:
-    """What `work` on so many characters gives: in a thread where it would hold up others."""
-    return work() if size <= INLINE_CHARACTERS else await asyncio.to_thread(work)
+def token_costs(lines: Sequence[PreparedText]) -> list[int]:
+    """The cost of each line in a batch: its tokens and its end-of-sentence token."""
+    return [line.num_tokens + 1 for line in lines]
+
+
+async def maybe_to_thread(texts: Sequence[str], work: Callable[[], T]) -> T:
+    """The result of `work` on some texts, which runs in a thread unless they are short."""
+    short = sum(map(len, texts)) <= INLINE_CHARACTERS
+    return work() if short else await asyncio.to_thread(work)
 
 
 def get_service(request: Request) -> Service:
-    """The service of the application that a request is for."""
+    """The service of the application that serves a request."""
     service: Service = request.app.state.service
     return service
 

@@ -1,35 +1,34 @@
-"""A server from its start to its end: sockets, signals, and the clients that never finish."""
+"""uvicorn with connection timeouts and a graceful stop: sockets and signals of one server."""
 
 import asyncio
 import resource
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from types import FrameType
 from typing import Any
 
+import h11
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import SettingsError
-from regard.server.app import build_app, wrap_in_middleware
-from regard.server.connection_timeouts import protocol_with_timeouts
-from regard.server.logs import configure_logging, log
-from regard.server.metrics import ServerMetrics
-from regard.server.middleware.api_keys import ApiKeys
+from regard.server.app import build_app
+from regard.server.middleware.access import ApiKeys
 from regard.server.middleware.lifecycle import RequestLifecycle
 from regard.server.models import LoadOptions, Models, ModelSpec
 from regard.server.service import make_service
 from regard.server.settings import ServerSettings
+from regard.server.telemetry import ServerMetrics, configure_logging, log
 
 BACKLOG = 2048
-"""Connections that the system holds until we take them."""
+"""Connections that the system holds until they are accepted."""
 MAX_HEAD_BYTES = 32 * 1024
-"""Longest head of a request, in bytes."""
 KEEP_ALIVE_SECONDS = 15
-"""Seconds that a silent connection is kept."""
+"""Seconds after which an idle connection is closed."""
 CLOSE_SECONDS = 10
-"""Seconds that the last connections are given to close when nobody is inside any more."""
+"""Seconds for the last connections to close when all requests are answered."""
 
 
 def serve(
@@ -40,17 +39,17 @@ def serve(
     *,
     on_listening: Callable[[str], None],
 ) -> None:
-    """Serve models until told to stop by SIGTERM or SIGINT; `announce` is told the address."""
+    """Serve models until SIGTERM or SIGINT; `on_listening` is called with the address."""
     configure_logging()
     metrics = ServerMetrics()
     models = Models.load(specs, settings, metrics, load_options)
     app = build_app(make_service(models, settings, keys, metrics))
-    lifecycle = wrap_in_middleware(app)
     listener = listen(settings)
-    raise_file_limit()
+    _, max_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))  # each connection is one
     config = uvicorn.Config(
-        lifecycle,
-        http=protocol_with_timeouts(settings.read_timeout),
+        app.state.lifecycle,
+        http=type("Protocol", (TimeoutProtocol,), {"seconds": settings.read_timeout}),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -61,71 +60,130 @@ def serve(
         h11_max_incomplete_event_size=MAX_HEAD_BYTES,
     )
     on_listening(address(listener))
-    GracefulServer(config, lifecycle, app, settings.grace).run(sockets=[listener])
+    GracefulServer(config, app, settings.grace).run(sockets=[listener])
 
 
 class GracefulServer(uvicorn.Server):
-    """Stops in two steps: first no one new is let in, then, when all are out, it ends.
+    """On a signal it refuses new requests and ends when all active ones are answered.
 
-    A second signal ends it at once. SIGHUP loads the models again.
+    A second signal ends it at once. SIGHUP reloads the models.
     """
 
-    def __init__(
-        self, config: uvicorn.Config, lifecycle: RequestLifecycle, app: FastAPI, grace: float
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, app: FastAPI, grace: float) -> None:
         super().__init__(config)
-        self._lifecycle, self._app, self._grace = lifecycle, app, grace
+        self._app, self._grace = app, grace
+        self._lifecycle: RequestLifecycle = app.state.lifecycle
         self._background_tasks: set[asyncio.Task[None]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, self._start_task, self._reload)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
         for signal_number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(signal_number, self._handle_signal, signal_number)
+            loop.add_signal_handler(signal_number, self._handle_stop_signal)
         log("listening", address=address(sockets[0]) if sockets else "")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Before the start is over, just end."""
+        """A signal during startup ends the server at once."""
         self.should_exit = True
 
-    def _handle_signal(self, signal_number: int) -> None:
-        if self._lifecycle.shut:
+    def _handle_stop_signal(self) -> None:
+        if self._lifecycle.stopping:
             log("stopping at once")
-            self._stop_now()
+            self._end(timeout=0)
         else:
-            self._start_task(self._stop)
+            self._start_task(self._stop())
 
-    def _start_task(self, work: Callable[[], Any]) -> None:
-        task = asyncio.ensure_future(work())
+    def _reload(self) -> None:
+        self._start_task(self._app.state.service.models.reload())
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
         self._background_tasks.add(task)
         task.add_done_callback(self._background_tasks.discard)
 
-    async def _reload(self) -> None:
-        await self._app.state.service.models.reload()
-
     async def _stop(self) -> None:
         log("stopping")
-        if not await self._lifecycle.close(self._grace):
+        if await self._lifecycle.close(self._grace):
+            self._end(timeout=CLOSE_SECONDS)
+        else:
             log("some requests took too long and are not answered")
-            self._stop_now()
-            return
-        # None would be for ever: who does not read the refusal keeps a connection open.
-        self.config.timeout_graceful_shutdown = CLOSE_SECONDS
+            self._end(timeout=0)
+
+    def _end(self, timeout: int) -> None:
+        """Let uvicorn close the connections, and cancel requests after `timeout` seconds."""
+        self.config.timeout_graceful_shutdown = timeout
         self.should_exit = True
 
-    def _stop_now(self) -> None:
-        """Let uvicorn cancel what is still under way."""
-        self.config.timeout_graceful_shutdown = 0
-        self.should_exit = True
+
+class TimeoutProtocol(H11Protocol):
+    """Closes a connection whose next request has no complete head after `seconds`, or whose client
+    reads nothing of its response for as long.
+
+    uvicorn would keep such connections (slow loris attacks), and the unsent data, for ever.
+    """
+
+    seconds: float
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._start_timer("head", self._close_if_idle)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._cancel_timer("head")
+        elif "head" not in self._timers:
+            self._start_timer("head", self._close_if_idle)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel_timer("head")
+        self._cancel_timer("write")
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._start_write_timer()
+
+    def resume_writing(self) -> None:
+        self._cancel_timer("write")
+        super().resume_writing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        if self.transport.get_write_buffer_size():  # it is closed only when that is sent
+            self._start_write_timer()
+
+    def _start_timer(self, name: str, callback: Callable[..., None], *args: int) -> None:
+        self._cancel_timer(name)
+        self._timers[name] = self.loop.call_later(self.seconds, callback, *args)
+
+    def _cancel_timer(self, name: str) -> None:
+        if timer := self._timers.pop(name, None):
+            timer.cancel()
+
+    def _close_if_idle(self) -> None:
+        self._cancel_timer("head")
+        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+            self.transport.close()
+
+    def _start_write_timer(self) -> None:
+        self._start_timer("write", self._abort_if_stalled, self.transport.get_write_buffer_size())
+
+    def _abort_if_stalled(self, unsent_before: int) -> None:
+        if self.transport.get_write_buffer_size() >= unsent_before:
+            self.transport.abort()
+        else:
+            self._start_write_timer()
 
 
 def listen(settings: ServerSettings) -> socket.socket:
-    """A socket at the settings' address, open before models are asked anything.
+    """A socket that listens at the settings' address.
 
-    Connections inherit TCP_NODELAY. asyncio sets it only where a socket's protocol is TCP by
-    number, which `create_server` leaves at 0; without it the second packet of an answer waits for
-    the client to acknowledge the first (Nagle), which clients delay for 40 ms.
+    Connections inherit TCP_NODELAY. asyncio sets it only on sockets whose protocol number is TCP's,
+    which `create_server` leaves at 0; without it the second packet of a response waits until the
+    client acknowledges the first (Nagle), which clients delay by 40 ms.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     address_and_port = (settings.host, settings.port)
@@ -141,12 +199,6 @@ def listen(settings: ServerSettings) -> socket.socket:
 
 
 def address(listener: socket.socket) -> str:
-    """Where a browser finds the server."""
+    """The URL of the server."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def raise_file_limit() -> None:
-    """Let the process hold as many connections as the system allows it."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

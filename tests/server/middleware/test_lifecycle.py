@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 
-from regard.server.metrics import ServerMetrics
 from regard.server.middleware import lifecycle as module
 from regard.server.middleware.lifecycle import RequestLifecycle
+from regard.server.telemetry import ServerMetrics
 
 PART = {"type": "http.request", "more_body": True}
 LAST = {"type": "http.request", "more_body": False}
@@ -16,23 +16,23 @@ def scope(**headers):
 
 
 def stopping_lifecycle(deadline=float("inf")):
-    lifecycle = RequestLifecycle(None, ServerMetrics())  # nobody is let in
-    lifecycle.shut, lifecycle._deadline = True, deadline
+    lifecycle = RequestLifecycle(None, ServerMetrics())
+    lifecycle.stopping, lifecycle._deadline = True, deadline
     return lifecycle
 
 
 def send_request(lifecycle, receive, **headers):
-    """A request, and what it is answered."""
-    said = []
+    """A coroutine that serves a request, and the list of messages it will send."""
+    messages = []
 
     async def send(message):
-        said.append(message)
+        messages.append(message)
 
-    return lifecycle(scope(**headers), receive, send), said
+    return lifecycle(scope(**headers), receive, send), messages
 
 
-def status(said):
-    return said[0]["status"], said[-1]["type"]
+def status(messages):
+    return messages[0]["status"], messages[-1]["type"]
 
 
 REFUSED = (503, "http.response.body")
@@ -47,7 +47,7 @@ async def silence():
     await asyncio.sleep(60)
 
 
-def test_who_is_turned_away_is_heard_out_first():
+def test_a_refused_request_is_read_to_its_end_before_the_response():
     """A connection closed with something unread is reset, and its answer may be lost."""
     left = [PART, PART, LAST]
 
@@ -55,9 +55,9 @@ def test_who_is_turned_away_is_heard_out_first():
         return left.pop(0)
 
     async def ask():
-        answering, said = send_request(stopping_lifecycle(), receive)
+        answering, messages = send_request(stopping_lifecycle(), receive)
         await answering
-        return said
+        return messages
 
     assert status(asyncio.run(ask())) == REFUSED
     assert not left
@@ -65,64 +65,64 @@ def test_who_is_turned_away_is_heard_out_first():
 
 @pytest.mark.parametrize("receive", [trickle, silence])
 @pytest.mark.parametrize("left", [0.1, 60])
-def test_who_takes_too_long_to_say_it_is_told_before(receive, left, monkeypatch):
+def test_a_slow_refused_request_is_not_read_to_its_end(receive, left, monkeypatch):
     monkeypatch.setattr(module, "QUIET_SECONDS", 0.05)
     monkeypatch.setattr(module, "DRAIN_SECONDS", 0.05 if left > 1 else 60)
 
     async def ask():
-        answering, said = send_request(
+        answering, messages = send_request(
             stopping_lifecycle(asyncio.get_running_loop().time() + left), receive
         )
         await asyncio.wait_for(answering, 10)
-        return said
+        return messages
 
     assert status(asyncio.run(ask())) == REFUSED
 
 
-def test_who_waits_to_be_asked_for_a_body_is_not():
+def test_nothing_is_read_of_a_refused_request_that_expects_100_continue():
     async def receive():
-        raise AssertionError("nobody is to ask for it")
+        raise AssertionError("no body is to be read")
 
     async def ask():
-        answering, said = send_request(stopping_lifecycle(), receive, expect="100-Continue")
+        answering, messages = send_request(stopping_lifecycle(), receive, expect="100-Continue")
         await answering
-        return said
+        return messages
 
     assert status(asyncio.run(ask())) == REFUSED
 
 
-def test_doors_close_in_time_whoever_knocks(monkeypatch):
+def test_closing_ends_in_time_though_requests_keep_coming(monkeypatch):
     monkeypatch.setattr(module, "QUIET_SECONDS", 0.05)
     monkeypatch.setattr(module, "DRAIN_SECONDS", 30)
 
     async def close():
-        lifecycle, said = RequestLifecycle(None, ServerMetrics()), []
+        lifecycle, sent = RequestLifecycle(None, ServerMetrics()), []
         closing = asyncio.create_task(lifecycle.close(0.5))
         await asyncio.sleep(0)
         for _ in range(3):
-            answering, heard = send_request(lifecycle, trickle)
-            said.append((asyncio.create_task(answering), heard))
-        time_limit = await asyncio.wait_for(closing, 10)
-        return time_limit, [status(heard) for task, heard in said]
+            answering, messages = send_request(lifecycle, trickle)
+            sent.append((asyncio.create_task(answering), messages))
+        in_time = await asyncio.wait_for(closing, 10)
+        return in_time, [status(messages) for _, messages in sent]
 
     assert asyncio.run(close()) == (True, [REFUSED] * 3)
 
 
-@pytest.mark.parametrize("shut", [True, False])
-def test_who_is_inside_when_the_time_is_over_is_told_so(shut):
+@pytest.mark.parametrize("stopping", [True, False])
+def test_a_request_active_at_the_end_of_the_grace_period_gets_503(stopping):
     async def never(scope, receive, send):
         await asyncio.sleep(60)
 
     async def stay():
         lifecycle = RequestLifecycle(never, ServerMetrics())
-        answering, said = send_request(lifecycle, silence)
+        answering, messages = send_request(lifecycle, silence)
         task = asyncio.create_task(answering)
         await asyncio.sleep(0)
-        time_limit = await lifecycle.close(0.05) if shut else None
+        in_time = await lifecycle.close(0.05) if stopping else None
         task.cancel()
         await asyncio.wait([task])
-        return time_limit, task.cancelled(), said
+        return in_time, task.cancelled(), messages
 
-    time_limit, cancelled, said = asyncio.run(stay())
-    assert cancelled is not shut
-    assert (time_limit, status(said)) == (False, REFUSED) if shut else not said
+    in_time, cancelled, messages = asyncio.run(stay())
+    assert cancelled is not stopping
+    assert (in_time, status(messages)) == (False, REFUSED) if stopping else not messages

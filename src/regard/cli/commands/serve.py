@@ -14,7 +14,7 @@ from regard.errors import SettingsError
 from regard.settings import expectation
 
 try:
-    from regard.server.middleware.api_keys import KEYS_VARIABLE, ApiKeys, read_keys
+    from regard.server.middleware.access import KEYS_VARIABLE, ApiKeys, read_keys
     from regard.server.middleware.limits import is_loopback
     from regard.server.models import LoadOptions, parse_model_spec
     from regard.server.settings import ServerSettings
@@ -141,5 +141,5 @@ def _settings(params: Mapping[str, Any]) -> ServerSettings:
 
 def _warn_if_open(settings: ServerSettings, keys: ApiKeys) -> None:
     """Say that the server is open, where it is."""
-    if not keys and settings.host != "localhost" and not is_loopback(settings.host):
+    if not keys and not is_loopback(settings.host):
         note(f"whoever reaches {settings.host} may use this server: think of --keys")

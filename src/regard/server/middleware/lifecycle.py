@@ -1,4 +1,4 @@
-"""Who is inside: requests are let in until the server is told to stop, then seen to the end."""
+"""Outermost ASGI layer: request ids, logs, metrics, security headers, and 503 while stopping."""
 
 import asyncio
 import contextlib
@@ -6,35 +6,47 @@ import logging
 import secrets
 import time
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.server.errors import CLIENT_CLOSED_REQUEST, REQUEST_ID, service_unavailable
-from regard.server.logs import log, log_error
-from regard.server.metrics import ServerMetrics
+from regard.server.errors import CLIENT_CLOSED_REQUEST, REQUEST_ID, RequestError, error_response
 from regard.server.middleware.limits import expects_continue
+from regard.server.telemetry import ServerMetrics, log, log_error
 
 PATHS_WHILE_STOPPING = {"/health", "/ready", "/metrics"}
-"""Paths that are answered to the last."""
+"""Paths that are served until the end."""
 KNOWN_METHODS = {"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
 OTHER_LABEL = "(other)"
-"""The method or route of a request that we have none for: whoever asks cannot invent new labels."""
+"""The label of an unknown method or route: clients cannot create new metrics."""
+QUIET_SECONDS = 0.5
+"""While stopping: how long no request may arrive before connections are closed."""
+DRAIN_SECONDS = 5.0
+"""While stopping: the longest wait for that, and for the body of one refused request."""
 
-QUIET_SECONDS, DRAIN_SECONDS = 0.5, 5.0
-"""Seconds without a knock before a server that stops hangs up, and the most it waits for them or
-listens to one of them."""
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
 
 
 class RequestLifecycle:
-    """The outermost layer: counts, times, numbers and logs requests; shuts them out at the end."""
+    """Counts, times, numbers and logs requests, and refuses new ones while the server stops."""
 
     def __init__(self, app: ASGIApp, metrics: ServerMetrics) -> None:
         self.app, self._metrics = app, metrics
-        self.shut = False
-        self._deadline = float("inf")  # when, by the clock of the loop, all must be out
+        self.stopping = False
+        self._deadline = float("inf")  # of all active requests, by the clock of the event loop
         self._active = self._num_requests = 0
-        self._all_done = asyncio.Event()
-        self._all_done.set()
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -43,10 +55,10 @@ class RequestLifecycle:
         context = RequestContext(scope, send, self)
         self._active += 1
         self._num_requests += 1
-        self._all_done.clear()
+        self._idle.clear()
         self._metrics.active_requests.set(self._active)
         try:
-            if self.shut and scope["path"] not in PATHS_WHILE_STOPPING:
+            if self.stopping and scope["path"] not in PATHS_WHILE_STOPPING:
                 await self._drain_request(scope, receive)
                 await _send_unavailable(context, receive)
             else:
@@ -55,46 +67,40 @@ class RequestLifecycle:
             self._active -= 1
             self._metrics.active_requests.set(self._active)
             if not self._active:
-                self._all_done.set()
+                self._idle.set()
             self._log_and_count(context)
 
     async def close(self, grace: float) -> bool:
-        """Let nobody in any more, and wait until all are out; whether they were in time.
+        """Answer new requests with 503 and wait for the active ones; True if all have finished.
 
-        Who knocks is told so until nobody has for a while: a client that found its connection
-        closed could not know whether what it had sent was read.
+        Connections stay open until no request has arrived for a while: a client whose connection is
+        closed cannot know whether its request was read.
         """
-        self.shut = True
+        self.stopping = True
         self._deadline = asyncio.get_running_loop().time() + grace
         try:
             async with asyncio.timeout_at(self._deadline):
-                await self._all_done.wait()
-                await self._wait_until_quiet()
+                await self._idle.wait()
+                give_up_at, seen = time.monotonic() + DRAIN_SECONDS, -1
+                while seen < self._num_requests and time.monotonic() < give_up_at:
+                    seen = self._num_requests
+                    await asyncio.sleep(QUIET_SECONDS)
+                    await self._idle.wait()
         except TimeoutError:
             return not self._active
         return True
 
-    async def _wait_until_quiet(self) -> None:
-        """Wait until nobody knocks any more, and all who did have heard their refusal."""
-        deadline, seen = time.monotonic() + DRAIN_SECONDS, -1
-        while seen < self._num_requests and time.monotonic() < deadline:
-            seen = self._num_requests
-            await asyncio.sleep(QUIET_SECONDS)
-            await self._all_done.wait()
-
     async def _drain_request(self, scope: Scope, receive: Receive) -> None:
-        """Read a request to its end, until its client leaves, or for as long as there is time.
+        """Read a refused request to its end, or for as long as there is time.
 
-        A connection that is closed with something unread is reset, and the answer may be lost with
-        it. Who waits to be asked for a body is not asked.
+        A connection that is closed with unread data is reset, and the response may be lost. With
+        `Expect: 100-continue` nothing is read, since no body is sent before we ask for it.
         """
         if expects_continue(Headers(scope=scope)):
             return
-        until = min(
-            asyncio.get_running_loop().time() + DRAIN_SECONDS, self._deadline - QUIET_SECONDS
-        )
+        now = asyncio.get_running_loop().time()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout_at(min(now + DRAIN_SECONDS, self._deadline - QUIET_SECONDS)):
                 while (await receive()).get("more_body", False):
                     pass
 
@@ -102,23 +108,19 @@ class RequestLifecycle:
         try:
             await self.app(context.scope, receive, context.send)
         except asyncio.CancelledError:
-            if context.status or not self.shut:
+            if context.status or not self.stopping:
                 raise
-            await _send_unavailable(
-                context, receive
-            )  # its time is over, and it has heard nothing yet
-        except Exception as error:  # the client has been told
+            await _send_unavailable(context, receive)  # the grace period is over
+        except Exception as error:  # the response was sent by the error handler
             log_error("a request failed", error, request=context.request_id)
 
     def _log_and_count(self, context: "RequestContext") -> None:
         route = getattr(context.scope.get("route"), "path", OTHER_LABEL)
         method = context.method if context.method in KNOWN_METHODS else OTHER_LABEL
-        status, elapsed = (
-            context.status or CLIENT_CLOSED_REQUEST,
-            time.monotonic() - context.started,
-        )
+        status = context.status or CLIENT_CLOSED_REQUEST
+        elapsed = time.monotonic() - context.started
         self._metrics.requests.labels(route, method, str(status)).inc()
-        self._metrics.seconds.labels(route).observe(elapsed)
+        self._metrics.request_seconds.labels(route).observe(elapsed)
         if status == CLIENT_CLOSED_REQUEST:
             self._metrics.dropped.labels("left").inc()
         log(
@@ -133,18 +135,15 @@ class RequestLifecycle:
 
 
 async def _send_unavailable(context: "RequestContext", receive: Receive) -> None:
-    unavailable = service_unavailable("the server is stopping; try again soon", 1)
-    await unavailable.response()(context.scope, receive, context.send)
+    error = RequestError(503, "the server is stopping; try again soon", retry_after=1)
+    await error_response(error)(context.scope, receive, context.send)
 
 
 class RequestContext:
-    """One request, from its head to the end of its answer.
-
-    HEAD asks for what GET would be answered, without the body.
-    """
+    """One request and the headers of its response; HEAD is served as GET without the body."""
 
     def __init__(self, scope: Scope, send: Send, lifecycle: RequestLifecycle) -> None:
-        self.scope, self._send, self._doors = scope, send, lifecycle
+        self.scope, self._send, self._lifecycle = scope, send, lifecycle
         self.method: str = scope["method"]
         if self.method == "HEAD":
             scope["method"] = "GET"
@@ -155,9 +154,14 @@ class RequestContext:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [*message["headers"], (b"x-request-id", self.request_id.encode())]
-            if self._doors.shut:  # else the client would send its next request here
-                message["headers"].append((b"connection", b"close"))
+            headers = MutableHeaders(raw=list(message["headers"]))
+            headers.update({**SECURITY_HEADERS, "X-Request-ID": self.request_id})
+            path = self.scope["path"]
+            is_page_file = path == "/" or path.startswith("/static/")
+            headers.setdefault("Cache-Control", "no-cache" if is_page_file else "no-store")
+            if self._lifecycle.stopping:  # no further request should come on this connection
+                headers.append("Connection", "close")
+            message["headers"] = headers.raw
         elif self.method == "HEAD":
             message = {**message, "body": b""}
         await self._send(message)

@@ -1,1 +1,1 @@
-"""What is answered at which path."""
+"""The routes of the server, by what they serve."""

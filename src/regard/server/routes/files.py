@@ -1,31 +1,38 @@
-"""Files -> files, as LibreTranslate has it: sent as a form, fetched by a name nobody can guess."""
+"""LibreTranslate's routes for files: sent as a form, fetched by a URL that cannot be guessed."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import PurePath
 from typing import NamedTuple
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
-from pydantic import ValidationError
 from starlette.datastructures import UploadFile
-from starlette.requests import ClientDisconnect
 
 from regard.errors import CorpusError
+from regard.pipelines.documents.document import Document
 from regard.pipelines.documents.document_formats import (
     FORMAT_OF_SUFFIX,
     DocumentFormat,
     decode,
     read,
 )
-from regard.server.errors import RequestError, client_disconnected
+from regard.server.batch_functions import TranslateMarkup
+from regard.server.errors import RequestError
 from regard.server.language_detection import strip_tags
-from regard.server.request_options import decoding_settings
-from regard.server.request_parsing import MULTIPART, form_values, media_type, validation_message
-from regard.server.routes.document_translation import translate_documents
-from regard.server.routes.openapi_responses import BODY_ERRORS, GET_ERRORS, errors, request_body
-from regard.server.schemas import FileRequest, TranslatedFile
-from regard.server.service import Service, ServiceDep
+from regard.server.models import ServedModel
+from regard.server.openapi import GET_ERRORS, describe_body, error_responses
+from regard.server.request_parsing import (
+    MULTIPART,
+    FileRequest,
+    form_values,
+    media_type,
+    parsing_errors,
+)
+from regard.server.schemas import TranslatedFile
+from regard.server.service import Service, ServiceDep, token_costs, tokenize
 
 MAX_UPLOAD_FIELDS = 10
 FILE_DESCRIPTION = {
@@ -37,7 +44,7 @@ router = APIRouter(tags=["translate"])
 
 
 class Upload(NamedTuple):
-    """A file as it came."""
+    """A file that was sent."""
 
     name: str
     kind: DocumentFormat
@@ -46,42 +53,65 @@ class Upload(NamedTuple):
     target: str
 
 
-@router.post(
-    "/translate_file",
-    response_model=TranslatedFile,
-    responses=errors(*BODY_ERRORS),
-    openapi_extra=request_body(FileRequest, MULTIPART),
-)
+@router.post("/translate_file", **describe_body(FileRequest, MULTIPART))
 async def translate_file(request: Request, service: ServiceDep) -> TranslatedFile:
     """Translate a file: plain text, HTML with its markup kept, SRT and VTT subtitles."""
-    sent = await _read_upload(request, service)
+    upload = await _read_upload(request, service)
     async with service.time_limit():
-        done = await _translate(service, request, sent)
-    path = PurePath(sent.name)
-    name = f"{path.stem}.{sent.target}{path.suffix}"
-    token = service.files.put(name, done.encode(errors="replace"))
+        translation = await _translate(service, request, upload)
+    path = PurePath(upload.name)
+    name = f"{path.stem}.{upload.target}{path.suffix}"
+    token = service.files.put(name, translation.encode(errors="replace"))
     address = f"{request.base_url}download_file/{token}.{quote(name)}"
     return TranslatedFile(translatedFileUrl=address)
 
 
-async def _translate(service: Service, request: Request, sent: Upload) -> str:
-    """The text of the file in the other language; one that is in it already stays as it is."""
-    visible_text = strip_tags(sent.text) if sent.kind == "html" else sent.text
-    [(served, _)] = await service.find_models(sent.source, sent.target, [visible_text])
+async def _translate(service: Service, request: Request, upload: Upload) -> str:
+    """The translation of a file; a text in the target language stays as it is."""
+    visible_text = strip_tags(upload.text) if upload.kind == "html" else upload.text
+    [(served, _)] = await service.find_models(upload.source, upload.target, [visible_text])
     if served is None:
-        return sent.text
-    settings = decoding_settings(served, service.settings, alternatives=0)
-    read_document = partial(read, kind=sent.kind, name=sent.name)
-    [done] = await translate_documents(
-        service, request, served, read_document, [sent.text], settings
+        return upload.text
+    read_document = partial(read, kind=upload.kind, name=upload.name)
+    [text] = await translate_documents(service, request, served, read_document, [upload.text])
+    return text
+
+
+async def translate_documents(
+    service: Service,
+    request: Request,
+    served: ServedModel,
+    read: Callable[[str], Document],
+    texts: Sequence[str],
+) -> list[str]:
+    """The translation of each document, its markup kept; `read` parses one.
+
+    Documents can be long, so they are parsed and joined in a thread.
+    """
+    try:
+        documents = await asyncio.to_thread(lambda: list(map(read, texts)))
+    except CorpusError as error:
+        raise RequestError(400, str(error)) from None
+    lines = [line for document in documents for line in document.lines]
+    limit = service.settings.max_characters
+    if (longest := max(map(len, lines), default=0)) > limit:  # tokenizing it would take too long
+        raise RequestError(
+            400, f"a line of {longest} characters is longer than the {limit} allowed; break it"
+        )
+    translator = served.translator
+    costs = token_costs(await tokenize(translator, lines))
+    settings = service.decoding_settings(translator)
+    function = TranslateMarkup(translator, settings, split=service.settings.sentences)
+    translations = iter(await service.run(request, served, function, lines, costs))
+    return await asyncio.to_thread(
+        lambda: [one.join(list(islice(translations, len(one.lines)))) for one in documents]
     )
-    return done
 
 
 @router.get(
     "/download_file/{filename}",
     response_class=Response,
-    responses={200: FILE_DESCRIPTION, **errors(404, *GET_ERRORS)},
+    responses={200: FILE_DESCRIPTION, **error_responses(404, *GET_ERRORS)},
 )
 async def download_file(filename: str, service: ServiceDep) -> Response:
     """Fetch a translated file."""
@@ -93,25 +123,19 @@ async def download_file(filename: str, service: ServiceDep) -> Response:
 
 
 async def _read_upload(request: Request, service: Service) -> Upload:
-    """The form, checked."""
+    """The file and the fields of the form, checked."""
     if media_type(request) != MULTIPART:
         raise RequestError(415, f"send the file as {MULTIPART}")
-    limit = service.settings.max_bytes
-    try:
+    name, limit = "", service.settings.max_bytes
+    with parsing_errors():
         async with request.form(
             max_files=1, max_fields=MAX_UPLOAD_FIELDS, max_part_size=limit
         ) as form:
             values, file = form_values(form), form.get("file")
-            name, data = "", b""
             if isinstance(file, UploadFile):
-                name, data = PurePath(file.filename or "").name, await file.read()
-                values["file"] = data
+                name, values["file"] = PurePath(file.filename or "").name, await file.read()
             payload = FileRequest.model_validate(values)
-    except ValidationError as error:
-        raise RequestError(400, validation_message(error)) from None
-    except ClientDisconnect:
-        raise client_disconnected() from None
-    service.authorize(request, payload.api_key)
+    service.access.authorize(request, payload.api_key)
     kind = FORMAT_OF_SUFFIX.get(PurePath(name.lower()).suffix)
     if kind is None:
         raise RequestError(
@@ -119,7 +143,7 @@ async def _read_upload(request: Request, service: Service) -> Upload:
             f"Invalid request: file format not supported; there are {', '.join(FORMAT_OF_SUFFIX)}",
         )
     try:
-        text = await asyncio.to_thread(decode, data, name)
+        text = await asyncio.to_thread(decode, payload.file, name)
     except CorpusError as error:
         raise RequestError(400, str(error)) from None
     return Upload(name, kind, text, payload.source, payload.target)

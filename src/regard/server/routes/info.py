@@ -1,20 +1,31 @@
-"""What the server can do, for its clients: LibreTranslate's routes for it."""
+"""Routes without a body: LibreTranslate's about languages and settings; health and metrics."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request, Response
+from starlette.responses import PlainTextResponse
 
+from regard import __version__
 from regard.pipelines.documents.document_formats import FORMAT_OF_SUFFIX
+from regard.server.errors import RequestError
+from regard.server.middleware.access import bearer_token
 from regard.server.models import language_name
-from regard.server.routes.openapi_responses import GET_ERRORS, errors
-from regard.server.schemas import FrontendSettings, Language, LanguageName, LanguagePair
+from regard.server.openapi import GET_ERRORS, error_responses
+from regard.server.schemas import (
+    FrontendSettings,
+    Language,
+    LanguageName,
+    LanguagePair,
+    ReadyStatus,
+    ServerStatus,
+)
 from regard.server.service import ServiceDep
 
 TYPING_DELAY_MS = 500
-"""Milliseconds after a key stroke before a page should ask, as LibreTranslate's own says."""
+"""Milliseconds after a key stroke before a page sends a request; LibreTranslate's value."""
 
-router = APIRouter(tags=["about"])
+router = APIRouter(responses=error_responses(*GET_ERRORS))
 
 
-@router.get("/languages", response_model=list[Language], responses=errors(*GET_ERRORS))
+@router.get("/languages", tags=["about"])
 async def languages(service: ServiceDep) -> list[Language]:
     """The languages that can be translated from, and into which."""
     models = service.models
@@ -24,7 +35,7 @@ async def languages(service: ServiceDep) -> list[Language]:
     ]
 
 
-@router.get("/frontend/settings", response_model=FrontendSettings, responses=errors(*GET_ERRORS))
+@router.get("/frontend/settings", tags=["about"])
 async def frontend_settings(service: ServiceDep) -> FrontendSettings:
     """What a page has to know."""
     source, target = (
@@ -34,11 +45,38 @@ async def frontend_settings(service: ServiceDep) -> FrontendSettings:
     return FrontendSettings(
         charLimit=service.settings.max_characters,
         frontendTimeout=TYPING_DELAY_MS,
-        apiKeys=bool(service.keys),
-        keyRequired=bool(service.keys),
+        apiKeys=bool(service.access.keys),
+        keyRequired=bool(service.access.keys),
         alternativesLimit=service.settings.max_alternatives,
         suggestions=False,
         filesTranslation=True,
         supportedFilesFormat=list(FORMAT_OF_SUFFIX),
         language=LanguagePair(source=source, target=target),
     )
+
+
+@router.get("/health", tags=["state"])
+async def health() -> ServerStatus:
+    """Say that the process lives."""
+    return ServerStatus(status="ok")
+
+
+@router.get("/ready", tags=["state"])
+async def ready(request: Request, service: ServiceDep) -> ReadyStatus:
+    """Say whether requests are taken: 503 once the server has been told to stop."""
+    if request.app.state.lifecycle.stopping:
+        raise RequestError(503, "the server is stopping", retry_after=1)
+    models = [str(one.languages) for one in service.models.served]
+    return ReadyStatus(status="ok", models=models, version=__version__)
+
+
+@router.get(
+    "/metrics",
+    tags=["state"],
+    response_class=PlainTextResponse,
+    responses=error_responses(401, 403),
+)
+async def metrics(request: Request, service: ServiceDep) -> Response:
+    """Count requests, seconds, batches and tokens, in Prometheus' form."""
+    service.access.check_key(bearer_token(request))
+    return Response(service.metrics.render(), media_type=service.metrics.media_type)

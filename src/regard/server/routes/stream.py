@@ -1,12 +1,12 @@
-"""A translation while it is made, as server-sent events."""
+"""A translation while the search runs, as server-sent events."""
 
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Response
 from starlette.responses import StreamingResponse
 
 from regard.pipelines.answer import Answer
@@ -14,17 +14,10 @@ from regard.server.batch_functions import TranslateLines
 from regard.server.batcher import PendingRequest
 from regard.server.errors import RequestError
 from regard.server.language_detection import LanguageGuess
-from regard.server.request_options import (
-    check_texts,
-    decoding_settings,
-    detected_language,
-    segment_texts_async,
-)
-from regard.server.request_parsing import JSON, body
-from regard.server.routes.openapi_responses import BODY_ERRORS, errors, request_body
-from regard.server.schemas import DetectedLanguage, SentencePair, StreamRequest, StreamResult
-from regard.server.segmented_texts import SegmentedTexts
-from regard.server.service import Service, ServiceDep, count_tokens
+from regard.server.openapi import describe_body
+from regard.server.request_parsing import JSON, StreamRequest, parsed_body
+from regard.server.schemas import DetectedLanguage, SentencePair, StreamResult
+from regard.server.service import SegmentedTexts, Service, ServiceDep, token_costs, tokenize
 
 EVENT_STREAM = "text/event-stream"
 STREAM_DESCRIPTION = {
@@ -45,119 +38,108 @@ STREAM_DESCRIPTION = {
         }
     },
 }
+ROUTE = describe_body(StreamRequest)
+ROUTE["responses"][200] = STREAM_DESCRIPTION
 
 router = APIRouter(tags=["translate"])
 
 
-class PartialUpdate(NamedTuple):
-    """What a line has become."""
+class PartialText:
+    """The partial translation of a text, whose lines the model's thread sets."""
 
-    line: int
-    text: str
+    def __init__(self, segmented: SegmentedTexts) -> None:
+        self._segmented, self._lines = segmented, [""] * len(segmented.lines)
+        self._loop = asyncio.get_running_loop()
+        self.changed = asyncio.Event()
+
+    def __str__(self) -> str:
+        return self._segmented.join(self._lines)[0]
+
+    def set_line(self, index: int, text: str) -> None:
+        """Set a line; may be called by any thread."""
+        self._loop.call_soon_threadsafe(self._set_line, index, text)
+
+    def _set_line(self, index: int, text: str) -> None:
+        self._lines[index] = text
+        self.changed.set()
 
 
-@router.post(
-    "/translate/stream",
-    response_class=StreamingResponse,
-    responses={200: STREAM_DESCRIPTION, **errors(*BODY_ERRORS)},
-    openapi_extra=request_body(StreamRequest),
-)
+@router.post("/translate/stream", response_class=StreamingResponse, **ROUTE)
 async def translate_stream(
-    payload: Annotated[StreamRequest, Depends(body(StreamRequest))], service: ServiceDep
-) -> StreamingResponse:
+    payload: Annotated[StreamRequest, Depends(parsed_body(StreamRequest))], service: ServiceDep
+) -> Response:
     """Translate a text and tell what there is of its translation as it grows."""
-    check_texts([payload.q], service.settings)
+    service.check_texts([payload.q])
     deadline = time.monotonic() + service.settings.timeout
     async with service.time_limit():
         [(served, guess)] = await service.find_models(payload.source, payload.target, [payload.q])
-        if served is None:
-            return StreamingResponse(_unchanged(payload, guess), media_type=EVENT_STREAM)
-        settings = decoding_settings(served, service.settings, alternatives=payload.alternatives)
-        segmented = await segment_texts_async(served, [payload.q], service.settings)
-        costs = await count_tokens(served, segmented.lines)
-    updates = asyncio.Queue[PartialUpdate | None]()
-    loop = asyncio.get_running_loop()
+        if served is None:  # the text comes back as it is
+            return Response(_done_event(payload, guess, [payload.q]), media_type=EVENT_STREAM)
+        translator = served.translator
+        settings = service.decoding_settings(translator, payload.alternatives)
+        segmented = await service.segment(translator, [payload.q])
+        lines = await tokenize(translator, segmented.lines)
+    text = PartialText(segmented)
+    whole_lines = service.settings.sentences is False
+    function = TranslateLines(translator, settings, streamed=True, whole=whole_lines)
+    pending = served.batcher.submit(function, lines, token_costs(lines), text.set_line)
+    pending.future.add_done_callback(lambda _: text.changed.set())
 
-    def put_update(index: int, text: str) -> None:  # by the model's thread
-        loop.call_soon_threadsafe(updates.put_nowait, PartialUpdate(index, text))
+    def done_event(answers: Sequence[Answer]) -> str:
+        [translations] = segmented.translations(answers, payload.alternatives + 1)
+        sentences = [
+            SentencePair(source=line, target=answer.text)
+            for line, answer in zip(segmented.lines, answers, strict=True)
+        ]
+        return _done_event(payload, guess, translations, sentences)
 
-    function = TranslateLines(settings, streamed=True, whole=service.settings.sentences is False)
-    pending = served.batcher.submit(function, segmented.lines, costs, put_update)
-    pending.done.add_done_callback(lambda _: updates.put_nowait(None))
-    final_event = FinalEvent(segmented, payload.alternatives, detected_language(guess))
-    events = _events(service, pending, final_event, updates, deadline)
+    events = _events(service, pending, text, done_event, deadline)
     return StreamingResponse(events, media_type=EVENT_STREAM)
-
-
-async def _unchanged(payload: StreamRequest, guess: LanguageGuess | None) -> AsyncIterator[str]:
-    """What a client is sent whose text is in the target language already."""
-    done = StreamResult(
-        translatedText=payload.q,
-        alternatives=[] if payload.alternatives else None,
-        detectedLanguage=detected_language(guess),
-        sentences=[],
-    )
-    yield _format_event("done", done.model_dump(exclude_none=True))
-
-
-class FinalEvent(NamedTuple):
-    """How the end of a stream is written."""
-
-    segmented: SegmentedTexts
-    alternatives: int
-    language: DetectedLanguage | None
-
-    def done(self, answers: Sequence[Answer]) -> StreamResult:
-        """What /translate would answer, and the sentences."""
-        segmented, count = self.segmented, self.alternatives
-        return StreamResult(
-            translatedText=segmented.best(answers)[0],
-            alternatives=segmented.alternatives(answers, count)[0] if count else None,
-            detectedLanguage=self.language,
-            sentences=[
-                SentencePair(source=line, target=answer.text)
-                for line, answer in zip(segmented.lines, answers, strict=True)
-            ],
-        )
 
 
 async def _events(
     service: Service,
     pending: PendingRequest,
-    final_event: FinalEvent,
-    updates: "asyncio.Queue[PartialUpdate | None]",
+    text: PartialText,
+    done_event: Callable[[Sequence[Answer]], str],
     deadline: float,
 ) -> AsyncIterator[str]:
-    """What a client is sent until time is over; if it leaves, its job leaves the queue."""
-    segmented = final_event.segmented
-    partials = [""] * len(segmented.lines)
+    """The events of a stream; a client that reads slowly gets fewer partial texts.
+
+    If the client disconnects, its request leaves the queue.
+    """
     try:
-        while await _collect_updates(updates, partials, deadline - time.monotonic()):
-            yield _format_event("partial", {"text": segmented.join_texts(partials)[0]})
-        done = final_event.done(pending.done.result())
-        yield _format_event("done", done.model_dump(exclude_none=True))
+        while not pending.future.done():
+            await asyncio.wait_for(text.changed.wait(), max(0.0, deadline - time.monotonic()))
+            text.changed.clear()
+            if not pending.future.done():
+                yield _event("partial", {"text": str(text)})
+        yield done_event(pending.future.result())
     except TimeoutError:
-        pending.done.cancel()
-        yield _format_event("error", {"error": service.timeout_error().message})
+        pending.future.cancel()
+        yield _event("error", {"error": service.timeout_error().detail})
     except RequestError as error:
-        yield _format_event("error", {"error": error.message})
+        yield _event("error", {"error": error.detail})
     finally:
-        if pending.done.cancel():
+        if pending.future.cancel():
             service.metrics.dropped.labels("left").inc()
 
 
-async def _collect_updates(
-    updates: "asyncio.Queue[PartialUpdate | None]", partials: list[str], remaining: float
-) -> bool:
-    """Wait for news and put all there is into `said`; whether more may come."""
-    one = await asyncio.wait_for(updates.get(), max(0.0, remaining))
-    while one is not None:
-        partials[one.line] = one.text
-        if updates.empty():
-            return True
-        one = updates.get_nowait()
-    return False
+def _done_event(
+    payload: StreamRequest,
+    guess: LanguageGuess | None,
+    translations: Sequence[str],
+    sentences: Sequence[SentencePair] = (),
+) -> str:
+    best, *alternatives = translations
+    result = StreamResult(
+        translatedText=best,
+        alternatives=alternatives if payload.alternatives else None,
+        detectedLanguage=DetectedLanguage.of(guess) if guess else None,
+        sentences=list(sentences),
+    )
+    return _event("done", result.model_dump(exclude_none=True))
 
 
-def _format_event(kind: str, data: dict[str, Any]) -> str:
+def _event(kind: str, data: dict[str, Any]) -> str:
     return f"event: {kind}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"

@@ -1,7 +1,7 @@
-"""Text -> text, as LibreTranslate has it."""
+"""LibreTranslate's routes for texts: translate, detect, suggest."""
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 
@@ -10,85 +10,48 @@ from regard.server.batch_functions import TranslateLines
 from regard.server.errors import RequestError
 from regard.server.language_detection import strip_tags
 from regard.server.models import ServedModel
-from regard.server.request_options import (
-    check_texts,
-    decoding_settings,
-    detected_language,
-    segment_texts_async,
-)
-from regard.server.request_parsing import body
-from regard.server.routes.document_translation import translate_documents
-from regard.server.routes.openapi_responses import BODY_ERRORS, errors, request_body
-from regard.server.schemas import (
-    DetectedLanguage,
+from regard.server.openapi import describe_body
+from regard.server.request_parsing import (
     DetectRequest,
     SuggestRequest,
     TranslateRequest,
-    TranslateResponse,
+    parsed_body,
 )
-from regard.server.service import ModelMatch, Service, ServiceDep, count_tokens
+from regard.server.routes.files import translate_documents
+from regard.server.schemas import DetectedLanguage, TranslateResponse
+from regard.server.service import Service, ServiceDep, token_costs, tokenize
 
 router = APIRouter(tags=["translate"])
 
 
-class Translations(NamedTuple):
-    """The best translation of each text, and the others that were asked for."""
-
-    best: list[str]
-    alternatives_of: list[list[str]]
-
-
-@router.post(
-    "/translate",
-    response_model=TranslateResponse,
-    response_model_exclude_none=True,
-    responses=errors(*BODY_ERRORS),
-    openapi_extra=request_body(TranslateRequest),
-)
+@router.post("/translate", response_model_exclude_none=True, **describe_body(TranslateRequest))
 async def translate(
-    payload: Annotated[TranslateRequest, Depends(body(TranslateRequest))],
+    payload: Annotated[TranslateRequest, Depends(parsed_body(TranslateRequest))],
     request: Request,
     service: ServiceDep,
 ) -> TranslateResponse:
     """Translate a text, or several."""
     texts = [payload.q] if isinstance(payload.q, str) else payload.q
-    check_texts(texts, service.settings)
+    service.check_texts(texts)
+    translations = [[text] for text in texts]  # one without a model stays as it is
     async with service.time_limit():
-        read = [strip_tags(text) for text in texts] if payload.format == "html" else texts
-        found = await service.find_models(payload.source, payload.target, read)
-        best, alternatives_of = await _translate_each(service, request, payload, texts, found)
-    languages = [one for one in (detected_language(guess) for _, guess in found) if one]
-    if isinstance(payload.q, str):
-        return TranslateResponse(
-            translatedText=best[0],
-            alternatives=alternatives_of[0] if payload.alternatives else None,
-            detectedLanguage=languages[0] if languages else None,
-        )
-    return TranslateResponse(
-        translatedText=best,
-        alternatives=alternatives_of if payload.alternatives else None,
+        visible = [strip_tags(text) for text in texts] if payload.format == "html" else texts
+        matches = await service.find_models(payload.source, payload.target, visible)
+        for served in dict.fromkeys(match.served for match in matches if match.served):
+            indices = [index for index, match in enumerate(matches) if match.served is served]
+            chosen = [texts[index] for index in indices]
+            translated = await _translate(service, request, served, payload, chosen)
+            for index, ranked in zip(indices, translated, strict=True):
+                translations[index] = ranked
+    languages = [DetectedLanguage.of(match.guess) for match in matches if match.guess]
+    response = TranslateResponse(
+        translatedText=[best for best, *_ in translations],
+        alternatives=[more for _, *more in translations] if payload.alternatives else None,
         detectedLanguage=languages or None,
     )
-
-
-async def _translate_each(
-    service: Service,
-    request: Request,
-    payload: TranslateRequest,
-    texts: Sequence[str],
-    found: Sequence[ModelMatch],
-) -> Translations:
-    """What becomes of each text by the model found for it; one without a model stays as it is."""
-    translations = Translations(list(texts), [[] for _ in texts])
-    for served in dict.fromkeys(one.served for one in found):
-        if served is None:
-            continue
-        indices = [index for index, one in enumerate(found) if one.served is served]
-        chosen = [texts[index] for index in indices]
-        best, alternatives_of = await _translate(service, request, served, payload, chosen)
-        for index, text, more in zip(indices, best, alternatives_of, strict=True):
-            translations.best[index], translations.alternatives_of[index] = text, more
-    return translations
+    if isinstance(payload.q, str):
+        return TranslateResponse(**{name: values[0] for name, values in response if values})
+    return response
 
 
 async def _translate(
@@ -97,50 +60,38 @@ async def _translate(
     served: ServedModel,
     payload: TranslateRequest,
     texts: Sequence[str],
-) -> Translations:
-    """What becomes of each text; of a document there is one translation."""
-    settings = decoding_settings(served, service.settings, alternatives=payload.alternatives)
+) -> list[list[str]]:
+    """The translations of each text, the best first; of HTML only that one."""
+    translator = served.translator
+    settings = service.decoding_settings(translator, payload.alternatives)
     if payload.format == "html":
-        settings = decoding_settings(served, service.settings, alternatives=0)
-        best = await translate_documents(service, request, served, read_html, texts, settings)
-        return Translations(best, [[] for _ in texts])
-    segmented = await segment_texts_async(served, texts, service.settings)
-    costs = await count_tokens(served, segmented.lines)
-    function = TranslateLines(settings, whole=service.settings.sentences is False)
-    answers = await service.run(request, served, function, segmented.lines, costs)
-    return Translations(
-        segmented.best(answers), segmented.alternatives(answers, payload.alternatives)
-    )
+        best = await translate_documents(service, request, served, read_html, texts)
+        return [[text] for text in best]
+    segmented = await service.segment(translator, texts)
+    lines = await tokenize(translator, segmented.lines)
+    whole_lines = service.settings.sentences is False
+    function = TranslateLines(translator, settings, whole=whole_lines)
+    answers = await service.run(request, served, function, lines, token_costs(lines))
+    return segmented.translations(answers, payload.alternatives + 1)
 
 
-@router.post(
-    "/detect",
-    response_model=list[DetectedLanguage],
-    responses=errors(*BODY_ERRORS),
-    openapi_extra=request_body(DetectRequest),
-)
+@router.post("/detect", **describe_body(DetectRequest))
 async def detect(
-    payload: Annotated[DetectRequest, Depends(body(DetectRequest))], service: ServiceDep
+    payload: Annotated[DetectRequest, Depends(parsed_body(DetectRequest))], service: ServiceDep
 ) -> list[DetectedLanguage]:
     """Guess the language of a text: those that the models have learned from, the likeliest first.
 
     The confidence is low, down to 0, where the text is like none of them.
     """
-    check_texts([payload.q], service.settings)
+    service.check_texts([payload.q])
     if not service.detector.languages:
         raise RequestError(400, "no text to detect languages by is at hand on this server")
-    return [one for one in map(detected_language, service.detector.detect(payload.q)) if one]
+    return [DetectedLanguage.of(guess) for guess in service.detector.detect(payload.q)]
 
 
-@router.post(
-    "/suggest",
-    response_model=None,
-    status_code=403,
-    responses=errors(*BODY_ERRORS),
-    openapi_extra=request_body(SuggestRequest),
-)
+@router.post("/suggest", response_model=None, status_code=403, **describe_body(SuggestRequest))
 async def suggest(
-    payload: Annotated[SuggestRequest, Depends(body(SuggestRequest))],
+    payload: Annotated[SuggestRequest, Depends(parsed_body(SuggestRequest))],
 ) -> None:
     """Refuse a better translation: this server keeps no texts."""
     raise RequestError(403, "Suggestions are disabled on this server.")

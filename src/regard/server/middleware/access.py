@@ -1,0 +1,144 @@
+"""API keys and the rate limit: which requests are answered."""
+
+import hmac
+import ipaddress
+import os
+import time
+from collections.abc import Callable, Iterable
+from hashlib import sha256
+from pathlib import Path
+
+from fastapi import Request
+
+from regard.errors import SettingsError
+from regard.server.errors import RequestError
+
+KEYS_VARIABLE = "REGARD_API_KEYS"
+"""The environment variable that may hold keys, separated by commas or white space."""
+MIN_KEY_CHARACTERS = 16
+MINUTE = 60.0
+MAX_CLIENTS = 10_000
+"""Clients whose requests are counted; beyond that the least recent one is forgotten."""
+MAX_ADDRESS_CHARACTERS = 64
+"""Length to which a malformed address, as a proxy may send one, is cut."""
+IPV6_PREFIX_BITS = 64
+"""A client has all IPv6 addresses with the same first bits."""
+
+
+class ApiKeys:
+    """The accepted keys, as digests; without any, no key is asked for."""
+
+    def __init__(self, keys: Iterable[str] = ()) -> None:
+        self._digests = tuple({_digest(key) for key in keys})
+
+    def __bool__(self) -> bool:
+        return bool(self._digests)
+
+    def __contains__(self, key: str) -> bool:
+        """Compares all digests, so that the time taken depends on no key."""
+        given = _digest(key)
+        return sum([hmac.compare_digest(given, known) for known in self._digests]) > 0
+
+
+def _digest(key: str) -> bytes:
+    return sha256(key.encode(errors="surrogatepass")).digest()
+
+
+class RateLimit:
+    """At most `limit` requests at once, and `limit` a minute over time (GCRA); None: no limit."""
+
+    def __init__(self, limit: int | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit, self._clock = limit, clock
+        self._paid_until: dict[str, float] = {}
+        """For each client the time at which its requests so far are no longer counted."""
+
+    def __len__(self) -> int:
+        return len(self._paid_until)
+
+    def consume(self, client: str) -> None:
+        """Count a request of a client; an error with status 429 if it has sent too many."""
+        if self._limit is None:
+            return
+        now, interval = self._clock(), MINUTE / self._limit
+        paid_until = max(now, self._paid_until.pop(client, now))
+        wait = paid_until + interval - now - MINUTE
+        allowed = wait < 1e-6  # a sum of `limit` intervals may be a minute and a rounding error
+        self._paid_until[client] = paid_until + interval * allowed
+        if len(self._paid_until) > MAX_CLIENTS:
+            del self._paid_until[next(iter(self._paid_until))]
+        if not allowed:
+            message = f"Slowdown: {self._limit} requests a minute are allowed"
+            raise RequestError(429, message, retry_after=wait)
+
+
+class Access:
+    """Checks the key of a request and counts it against the rate limit of its client."""
+
+    def __init__(self, keys: ApiKeys, limit: RateLimit) -> None:
+        self.keys, self._limit = keys, limit
+
+    def authorize(self, request: Request, key: str | None) -> None:
+        """An error without a valid key where keys are needed, or after too many requests.
+
+        Requests are counted by key, or without a valid one by address.
+        """
+        given = key or bearer_token(request)
+        if self.keys and given in self.keys:
+            self._limit.consume(f"key {_digest(given).hex()}")
+            return
+        # uvicorn has put the X-Forwarded-For of a proxy at this machine here
+        self._limit.consume(client_address(request.client.host if request.client else ""))
+        self.check_key(given)
+
+    def check_key(self, given: str) -> None:
+        """An error if keys are needed and this is none."""
+        if self.keys and not given:
+            raise RequestError(
+                401,
+                "this server needs an API key: send it as api_key or as Authorization: Bearer",
+                {"WWW-Authenticate": "Bearer"},
+            )
+        if self.keys and given not in self.keys:
+            raise RequestError(403, "Invalid API key")
+
+
+def bearer_token(request: Request) -> str:
+    """The key in the Authorization header, or an empty string."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def client_address(address: str) -> str:
+    """What identifies the clients at an address: of IPv6 its network."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address[:MAX_ADDRESS_CHARACTERS]
+    if isinstance(parsed, ipaddress.IPv6Address):
+        network = ipaddress.ip_network((int(parsed), IPV6_PREFIX_BITS), strict=False)
+        return str(parsed.ipv4_mapped or network)
+    return str(parsed)
+
+
+def read_keys(file: Path | None) -> ApiKeys:
+    """The keys of a file, one on each line with `#` for remarks, and those of the environment."""
+    keys, origin = os.environ.get(KEYS_VARIABLE, "").replace(",", " ").split(), KEYS_VARIABLE
+    if file is not None:
+        origin = str(file)
+        try:
+            lines = file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"--keys {file}: cannot be read: {error}") from None
+        in_file = [key for line in lines if (key := line.split("#")[0].strip())]
+        if not in_file:
+            raise SettingsError(
+                f"--keys {file}: holds no keys: write one on each line, or leave out --keys"
+            )
+        keys += in_file
+    for number, key in enumerate(keys, 1):
+        if len(key) < MIN_KEY_CHARACTERS:
+            raise SettingsError(
+                f"{origin}: key {number} has {len(key)} characters, but {MIN_KEY_CHARACTERS} are "
+                "needed: make one with: openssl rand -hex 24"
+            )
+    return ApiKeys(keys)
