@@ -37,13 +37,16 @@ TINY = (
 
 
 class Tracer(AbstractContextManager["Tracer"]):
-    """Notes which files of the package are entered, by any thread, while it is switched on."""
+    """Records which files of the package are entered, by any thread, while it is switched on."""
 
-    def __init__(self, until: CodeType | None = None) -> None:
+    def __init__(self, until: CodeType | None = None, opaque: str | None = None) -> None:
         self.files: set[str] = set()
         self.on = False
         self._until = until
         """A function at whose call tracing ends."""
+        self._opaque = opaque
+        """A file that is counted, but not what its functions call."""
+        self._stack = threading.local()
 
     def __enter__(self) -> Self:
         threading.setprofile(self._enter)
@@ -55,13 +58,20 @@ class Tracer(AbstractContextManager["Tracer"]):
         threading.setprofile(None)
 
     def _enter(self, frame: FrameType, event: str, _: object) -> None:
-        if not self.on or event != "call":
+        depth = getattr(self._stack, "depth", 0)  # of calls by this thread beneath the opaque file
+        if depth:
+            self._stack.depth = depth + {"call": 1, "return": -1}.get(event, 0)
             return
         code = frame.f_code
+        if not self.on or event != "call" or not code.co_filename.startswith(str(SOURCE)):
+            return
+        file = str(Path(code.co_filename).relative_to(SOURCE))
+        if code.co_name != "<module>":
+            self.files.add(file)
         if code is self._until:
             self.on = False
-        elif code.co_name != "<module>" and code.co_filename.startswith(str(SOURCE)):
-            self.files.add(str(Path(code.co_filename).relative_to(SOURCE)))
+        elif file == self._opaque:
+            self._stack.depth = 1
 
 
 def trace_training_step() -> set[str]:
@@ -122,7 +132,10 @@ def trace_beam_step(run: Path) -> set[str]:
 
 
 def trace_http(run: Path) -> set[str]:
-    """Files that POST /translate enters before the translator is called."""
+    """Files that POST /translate enters up to the translator.
+
+    The translator is counted, what its methods call (segmentation, tokenization) is not.
+    """
     settings, metrics = ServerSettings(), ServerMetrics()
     served = Models.load([parse_model_spec(str(run))], settings, metrics, LoadOptions(device="cpu"))
     app = build_app(make_service(served, settings, ApiKeys(()), metrics))
@@ -137,7 +150,8 @@ def trace_http(run: Path) -> set[str]:
                 tracer.on = True
                 (await client.post("/translate", data=form)).raise_for_status()
 
-    with Tracer(until=Translator.translate.__code__) as tracer:
+    until = Translator.translate_tokenized.__code__
+    with Tracer(until=until, opaque="pipelines/translator.py") as tracer:
         asyncio.run(ask())
     return tracer.files
 
