@@ -192,6 +192,12 @@ class Translator:
         request = replace(request, look=look, changes=changes, first=first)
         return self.answer(texts, request, split=split)
 
+    def search_settings(
+        self, *, beam: int | None = None, n_best: int | None = None
+    ) -> DecodingSettings:
+        """The run's own search settings with another beam or number of candidates."""
+        return search_settings(self.settings, beam=beam, n_best=n_best)
+
     def _request(
         self,
         settings: DecodingSettings | None = None,

@@ -10,7 +10,6 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from fastapi import Depends, Request
 
-from regard.decoding.search_options import search_settings
 from regard.decoding.settings import DecodingSettings
 from regard.pipelines.answer import Answer
 from regard.pipelines.translator import Translator
@@ -111,7 +110,7 @@ class Service:
                 raise RequestError(400, f"Invalid request: {name} must be at most {limit}")
         n_best = alternatives + 1
         beam_size = max(beam or translator.settings.beam.size, n_best)
-        return search_settings(translator.settings, beam=beam_size, n_best=n_best)
+        return translator.search_settings(beam=beam_size, n_best=n_best)
 
     async def find_models(self, source: str, target: str, texts: Sequence[str]) -> list[ModelMatch]:
         """The model for each text; `auto` detects the language of each."""
