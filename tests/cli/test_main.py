@@ -58,7 +58,7 @@ def called(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", main.COMMANDS)
-def test_the_sign_says_what_the_command_says(name):
+def test_the_list_of_commands_has_the_first_line_of_each_help(name):
     module = importlib.import_module(f"regard.cli.commands.{name}")
     assert module.command.__doc__.splitlines()[0] == main.COMMANDS[name]
     assert str(main.load_command(name).help).startswith(main.COMMANDS[name])
@@ -97,6 +97,29 @@ def test_an_unknown_command_is_answered_with_a_known_one():
     shown = CliRunner().invoke(main.app, ["trian"])
     assert shown.exit_code == 2
     assert "No such command 'trian'. Did you mean 'train'?" in shown.output
+
+
+@pytest.mark.parametrize("name", main.RENAMED)
+def test_former_commands_are_kinds_of_look(name, monkeypatch):
+    given = []
+    fake = typer.Typer()
+
+    @fake.command()
+    def look(
+        model: str,
+        heads: bool = False,
+        distances: bool = False,
+        positions: bool = False,
+        limit: int = 0,
+    ):
+        given.append((model, {"heads": heads, "distances": distances, "positions": positions}))
+        given.append(limit)
+
+    monkeypatch.setattr(main, "load_command", lambda name: typer.main.get_command(fake))
+    shown = CliRunner().invoke(main.app, [name, "runs/x", "--sentences", "7"])
+    assert shown.exit_code == 0
+    assert f"regard {name} is now regard look --{name}" in shown.stderr
+    assert given == [("runs/x", {kind: kind == name for kind in main.RENAMED}), 7]
 
 
 def test_an_unknown_option_is_refused():

@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import re
 import signal
 import sys
 import warnings
@@ -25,10 +26,8 @@ COMMANDS = {
     "train": "Train a model from a recipe, or from your own files.",
     "translate": "Translate lines one for one, from a file or stdin to stdout; or whole documents.",
     "evaluate": "Score a model: BLEU, chrF, TER with signatures; compare it with another.",
-    "look": "Show what a model attends to when it translates a sentence.",
-    "heads": "Score every head by what its removal costs in BLEU.",
-    "distances": "Show how far each head looks, and at how many words at once.",
-    "positions": "Show what a model is told about positions, and how alike two of them are.",
+    "look": "Show what a model attends to when it translates a sentence; or measure all of its "
+    "heads.",
     "align": "Align words by attention; with gold, measure the alignment error rate.",
     "serve": "Serve models over HTTP: a page, LibreTranslate's interface, attention, alignments.",
     "compare": "Train several systems alike, then score and time them in one table.",
@@ -44,10 +43,18 @@ COMMANDS = {
 `regard --help`."""
 
 
+RENAMED = {"heads": "--heads", "distances": "--distances", "positions": "--positions"}
+"""Former commands -> the option of `look` that they have become."""
+
+
 class LazyGroup(TyperGroup):
     """A group whose commands show their help line, and are imported when they are given."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] in RENAMED:
+            note(f"regard {args[0]} is now regard look {RENAMED[args[0]]}")
+            rest = [re.sub("^--sentences(?==|$)", "--limit", arg) for arg in args[1:]]
+            args = ["look", RENAMED[args[0]], *rest]
         name, _, rest = super().resolve_command(ctx, args)
         command = load_command(str(name))
         reject_repeated_options(command, rest, ctx)

@@ -209,7 +209,10 @@ def test_a_model_that_does_not_attend_has_a_search(run, tmp_path, monkeypatch, t
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--all", "--layer", "0"), "--all shows every layer and head: drop --layer and --head"),
+        (
+            ("--all", "--layer", "0"),
+            "--all does not go with --layer: drop one of them; --all shows every",
+        ),
         (("--without", "a"), "--without a: expected LAYER.HEAD or LAYER, such as 3.5"),
         (("--without", "encoder"), "--without encoder: expected LAYER.HEAD or LAYER"),
         (

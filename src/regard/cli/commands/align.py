@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import typer
 from rich.markup import escape
@@ -23,10 +23,11 @@ from regard.cli.display.console import note, out, print_json
 from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
 from regard.cli.options.eval_data import read_run_split
+from regard.cli.options.option_rules import OptionRule, check_options
 from regard.corpora.corpus import Pair, SplitName
 from regard.corpora.readers.pair_files import FilesSettings, read_lines, read_pairs
 from regard.errors import SettingsError
-from regard.evaluation.alignment_error import AlignmentScore, score_alignments
+from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.pharaoh import check_gold, flip_gold, format_links, read_pharaoh
 from regard.inspection.attention_sinks import MIN_SINK_WEIGHT, SinkCounter
 from regard.iterate import reservoir_sample
@@ -36,8 +37,28 @@ from regard.text.word_units import count_units
 from regard.types import GoldAlignment, Link
 
 NOTABLE_SINK_SHARE = 0.05
-"""A head that parks this share of its attention on one piece is spoken of."""
+"""Share of its attention that a head parks on one piece, from which on a note reports it."""
 
+OPTION_RULES = (
+    OptionRule(
+        "layer head shift links plain",
+        excludes="choose",
+        hint="--choose finds --layer, --head, --shift and --links by itself",
+    ),
+    OptionRule("links", excludes="plain", hint="--plain reads by rows"),
+    OptionRule(
+        "links",
+        excludes="reverse",
+        hint="--links is for one model: with --reverse give --symmetrize",
+    ),
+    OptionRule("gold_from gold_reversed", needs="gold"),
+    OptionRule("source", needs="target"),
+    OptionRule("target cut_apart", needs="source"),
+    OptionRule("symmetrize", needs="reverse"),
+    OptionRule("gold quiet reverse", excludes="sinks dictionary", hint="these print no alignments"),
+    OptionRule("json sinks cut_apart", excludes="dictionary"),
+    OptionRule("min_count pairs", needs="dictionary"),
+)
 app = typer.Typer()
 
 
@@ -161,20 +182,16 @@ def command(
         regard align runs/travel --sinks
         regard align runs/words --dictionary fr-en.tsv --pairs 20000
     """
-    reading_options = {"layer": layer, "head": head, "shift": shift or None, "links": links}
-    reading_options = {
-        name: option_value
-        for name, option_value in reading_options.items()
-        if option_value is not None
-    }
-    _reject_unused_options(context.params, bool(reading_options))
-    where = pick_device(device)
-    run = load_run(model, device=where)
-    reverse_run = load_run(reverse, device=where) if reverse else None
+    check_options(context, OPTION_RULES)
+    given = {"layer": layer, "head": head, "shift": shift or None, "links": links}
+    reading_options = {name: value for name, value in given.items() if value is not None}
+    torch_device = pick_device(device)
+    run = load_run(model, device=torch_device)
+    reverse_run = load_run(reverse, device=torch_device) if reverse else None
     if reverse_run is not None:
         _check_directions(run, reverse_run)
-    given = _GoldFile(gold, 1 if gold_from else 0, gold_reversed) if gold else None
-    data_to_align = _alignment_input(run, source, target, given, learn=dictionary is not None)
+    gold_file = _GoldFile(gold, 1 if gold_from else 0, gold_reversed) if gold else None
+    data_to_align = _alignment_input(run, source, target, gold_file, train=dictionary is not None)
     data_to_align = data_to_align._replace(cut_apart=cut_apart)
     if quiet and data_to_align.gold is None:
         raise SettingsError(
@@ -188,9 +205,8 @@ def command(
         if one
     ]
     if dictionary is not None:
-        sampled = (
-            data_to_align.pairs if pairs is None else reservoir_sample(data_to_align.pairs, pairs)
-        )
+        all_pairs = data_to_align.pairs
+        sampled = all_pairs if pairs is None else reservoir_sample(all_pairs, pairs)
         _write_dictionary(directions[0], sampled, dictionary, min_count=min_count or 1)
     elif sinks:
         _report_sinks(run, data_to_align, json=json)
@@ -198,48 +214,16 @@ def command(
         _align(directions, data_to_align, symmetrize, quiet=quiet, json=json)
 
 
-def _reject_unused_options(given: Mapping[str, Any], has_reading_options: bool) -> None:
-    """An error if an option would do nothing beside the others; `wished`: a reading is named."""
-    writes_dictionary = given["dictionary"] is not None
-    has_dictionary_options = given["min_count"] is not None or given["pairs"] is not None
-    has_gold_options = given["gold_from"] or given["gold_reversed"]
-    unused = {
-        "--choose finds --layer, --head, --shift and --links by itself and is not --plain: drop "
-        "them": given["choose"] and (has_reading_options or given["plain"]),
-        "--plain reads by rows: drop --links": given["plain"] and given["links"] is not None,
-        "--gold-from and --gold-reversed go with --gold": given["gold"] is None
-        and has_gold_options,
-        "--cut-apart goes with --source and --target": given["cut_apart"]
-        and given["source"] is None,
-        "--symmetrize goes with --reverse MODEL": given["reverse"] is None
-        and given["symmetrize"] is not None,
-        "--links is for one model: with --reverse give --symmetrize": given["reverse"] is not None
-        and given["links"] is not None,
-        "--sinks and --dictionary print no alignments: drop --gold, --quiet and --reverse": (
-            given["sinks"] or writes_dictionary
-        )
-        and (given["gold"] is not None or given["quiet"] or given["reverse"] is not None),
-        "--dictionary prints nothing and reads words as they are: drop --json, --sinks and "
-        "--cut-apart": writes_dictionary
-        and (given["json"] or given["sinks"] or given["cut_apart"]),
-        "--min-count and --pairs go with --dictionary": not writes_dictionary
-        and has_dictionary_options,
-    }
-    for message in (message for message, is_unused in unused.items() if is_unused):
-        raise SettingsError(message)
-
-
 def _check_directions(run: Run, reverse_run: Run) -> None:
-    """An error if the second model is not of the other direction, as far as can be told."""
+    """Raise an error if the second model is not of the other direction; without data, pass."""
     folders = run.folder, reverse_run.folder
     if not all((folder.data / PREPARED_FILE).exists() for folder in folders):
         return
-    here, there = (load_data(folder).languages for folder in folders)
-    if here != there[::-1]:
+    (source, target), reverse = (load_data(folder).languages for folder in folders)
+    if (target, source) != tuple(reverse):
         raise SettingsError(
-            f"--reverse {reverse_run.folder.path}: it goes from {there[0]} to {there[1]}, but a "
-            "model "
-            f"from {here[1]} to {here[0]} is needed"
+            f"--reverse {reverse_run.folder.path}: it goes from {reverse[0]} to {reverse[1]}, but "
+            f"a model from {target} to {source} is needed"
         )
 
 
@@ -262,29 +246,33 @@ class _GoldFile(NamedTuple):
 
 
 class _AlignmentInput(NamedTuple):
-    """What is to be aligned, and a file that says how it should be."""
+    """The pairs to align, and their gold alignments if there are any."""
 
     pairs: Iterable[Pair]
     gold: _GoldFile | None
     from_user: bool
     """Whether the pairs came from the command line."""
     cut_apart: bool = False
-    """Whether their marks stand alone."""
+    """Whether punctuation is separated from words."""
+
+    def read_gold(self) -> tuple["_AlignmentInput", list[GoldAlignment] | None]:
+        """The same pairs in a list, and their gold alignments."""
+        pairs = list(self.pairs)
+        gold = self.gold.read(pairs, cut_apart=self.cut_apart) if self.gold else None
+        return self._replace(pairs=pairs), gold
 
 
 def _alignment_input(
-    run: Run, source: str | None, target: str | None, gold: _GoldFile | None, *, learn: bool
+    run: Run, source: str | None, target: str | None, gold: _GoldFile | None, *, train: bool
 ) -> _AlignmentInput:
-    """The pairs of the files given, or of the run: those to learn from, or those kept from it."""
-    if (source is None) != (target is None):
-        raise SettingsError("--source and --target go together")
+    """The pairs of the files given, or of the run: its training pairs or held-out ones."""
     if source == target == "-":
         raise SettingsError("--source and --target cannot both be the standard input")
     if source is not None and target is not None:
         files = FilesSettings(source=source, target=target)
         return _AlignmentInput(read_pairs(files, ("und", "und")), gold, from_user=True)
     data = load_data(run.folder)
-    split: SplitName = "train" if learn else data.held_out()
+    split: SplitName = "train" if train else data.held_out()
     known = data.gold(split)
     own = _GoldFile(str(known)) if known.exists() else None
     return _AlignmentInput(read_run_split(data, split), gold or own, from_user=False)
@@ -293,7 +281,7 @@ def _alignment_input(
 def _alignment_settings(
     run: Run, reading_options: Mapping[str, object], *, plain: bool
 ) -> AlignmentSettings:
-    """What was asked for, or else what was measured to be best."""
+    """The settings of the options, or else those measured to be best."""
     if not reading_options and not plain:
         return run_alignment.best_alignment(run)
     return (BASELINE_ALIGNMENT if plain else DEFAULT_ALIGNMENT).model_copy(
@@ -304,58 +292,43 @@ def _alignment_settings(
 def _select_alignment(
     run: Run, reverse_run: Run | None, data_to_align: _AlignmentInput
 ) -> _AlignmentInput:
-    """Measure which alignment is best and keep that; the task, its pairs still to be read."""
+    """Measure and save the best alignment settings of the runs; the pairs, still to be read."""
+    cut_apart = data_to_align.cut_apart
     if data_to_align.from_user:
+        data_to_align, gold = data_to_align.read_gold()
         pairs = list(data_to_align.pairs)
-        data_to_align = data_to_align._replace(pairs=pairs)
-        gold = (
-            data_to_align.gold.read(pairs, cut_apart=data_to_align.cut_apart)
-            if data_to_align.gold
-            else None
-        )
     else:
         data = load_data(run.folder)
         pairs = run_alignment.read_valid(data)
         gold = run_alignment.read_valid_gold(data) if data.gold("valid").exists() else None
-    if gold is not None:
-        _select_by_gold(run, reverse_run, pairs, gold, cut_apart=data_to_align.cut_apart)
-    elif reverse_run is not None:
-        both = run_alignment.measure_by_agreement(
-            run, reverse_run, pairs, cut_apart=data_to_align.cut_apart
-        )
-        for one, measured in zip((run, reverse_run), both, strict=True):
-            note(f"{one.folder.path}: {measured}")
-    else:
+    if gold is None and reverse_run is None:
         raise SettingsError(
             f"--choose: the pairs that {run.folder.path} is to be measured on have no gold "
             "alignments; give --source, --target and --gold, or --reverse with a model of the "
             "other direction, to choose by agreement"
         )
+    if gold is None and reverse_run is not None:
+        measured = [
+            *run_alignment.measure_by_agreement(run, reverse_run, pairs, cut_apart=cut_apart)
+        ]
+    elif gold is not None:
+        measured = [run_alignment.measure_by_gold(run, pairs, gold, cut_apart=cut_apart)]
+        if reverse_run is not None:
+            turned = [Pair(pair.target, pair.source) for pair in pairs]
+            flipped = [flip_gold(each) for each in gold]
+            measured.append(
+                run_alignment.measure_by_gold(reverse_run, turned, flipped, cut_apart=cut_apart)
+            )
+    for one, best in zip((run, reverse_run), measured, strict=False):
+        if one is not None:
+            note(f"{one.folder.path}: {best}")
     return data_to_align
-
-
-def _select_by_gold(
-    run: Run,
-    reverse_run: Run | None,
-    pairs: Sequence[Pair],
-    gold: Sequence[GoldAlignment],
-    *,
-    cut_apart: bool,
-) -> None:
-    """Measure each direction by the same gold."""
-    measured = run_alignment.measure_by_gold(run, pairs, gold, cut_apart=cut_apart)
-    note(f"{run.folder.path}: {measured}")
-    if reverse_run is not None:
-        turned = [Pair(pair.target, pair.source) for pair in pairs]
-        flipped = [flip_gold(each) for each in gold]
-        measured = run_alignment.measure_by_gold(reverse_run, turned, flipped, cut_apart=cut_apart)
-        note(f"{reverse_run.folder.path}: {measured}")
 
 
 def _write_dictionary(
     direction: DirectedModel, pairs: Iterable[Pair], file: Path, *, min_count: int
 ) -> None:
-    """Write what the alignments of `pairs` say of each source word."""
+    """Write the best translation of each source word by the alignments of `pairs`."""
     entries = extract_dictionary(direction.run, pairs, direction.settings, min_count=min_count)
     if not entries:
         raise SettingsError(
@@ -367,7 +340,7 @@ def _write_dictionary(
 
 
 def _report_sinks(run: Run, data_to_align: _AlignmentInput, *, json: bool) -> None:
-    """Print which heads park their attention on what."""
+    """Print which heads are attention sinks, and on which pieces."""
     tally = SinkCounter()
     for attention in run_alignment.pair_attention(
         run, data_to_align.pairs, cut_apart=data_to_align.cut_apart
@@ -402,12 +375,10 @@ def _align(
     quiet: bool,
     json: bool,
 ) -> None:
-    """Print the links of each pair, and what they score; gold that does not fit is told before."""
-    gold: list[GoldAlignment] = []
+    """Print the links of each pair, and their score if there is gold."""
+    gold: list[GoldAlignment] | None = None
     if data_to_align.gold is not None:
-        pairs = list(data_to_align.pairs)
-        gold = data_to_align.gold.read(pairs, cut_apart=data_to_align.cut_apart)
-        data_to_align = data_to_align._replace(pairs=pairs)
+        data_to_align, gold = data_to_align.read_gold()  # before aligning: it may not fit
     links: list[frozenset[Link]] = []
     tally = SinkCounter()
     for found in _extract_links(directions, data_to_align, symmetry, tally):
@@ -415,10 +386,12 @@ def _align(
         if not quiet and not json:
             print(format_links(found))
     _note_sinks(tally)
-    score = None
-    if data_to_align.gold is not None:
-        score = score_alignments(links, gold)
-        note(_describe(score, len(links)))
+    score = score_alignments(links, gold) if gold is not None else None
+    if score is not None:
+        note(
+            f"alignment error rate {score.error_rate:.1%} (precision {score.precision:.1%}, "
+            f"recall {score.recall:.1%}) on {len(links):,} pairs"
+        )
     if json:
         print_json(
             {
@@ -437,7 +410,7 @@ def _extract_links(
     symmetry: Symmetrization | None,
     tally: SinkCounter,
 ) -> Iterator[frozenset[Link]]:
-    """The links of each pair by one model or two; what one model parks and is left out counts."""
+    """The links of each pair by one model or two; `tally` counts sinks that are left out."""
     if len(directions) > 1:
         forward, backward = directions
         yield from run_alignment.align_bidirectional(
@@ -453,7 +426,7 @@ def _extract_links(
 
 
 def _note_sinks(tally: SinkCounter) -> None:
-    """Say so if much of the attention is parked."""
+    """Note it if much of the attention goes to sinks."""
     large_sinks = [one for one in tally.found_sinks() if one.share >= NOTABLE_SINK_SHARE]
     if large_sinks:
         heads = len({(one.layer, one.head) for one in large_sinks})
@@ -463,10 +436,3 @@ def _note_sinks(tally: SinkCounter) -> None:
             f"{first.layer}, head {first.head} with {first.share:.0%} on {first.piece}; it is left "
             "out (see --sinks)"
         )
-
-
-def _describe(score: AlignmentScore, pairs: int) -> str:
-    return (
-        f"alignment error rate {score.error_rate:.1%} (precision {score.precision:.1%}, "
-        f"recall {score.recall:.1%}) on {pairs:,} pairs"
-    )

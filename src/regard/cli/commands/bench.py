@@ -9,9 +9,8 @@ import typer
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
-from regard.cli.options.eval_data import read_eval_data
+from regard.cli.options.eval_data import read_sources
 from regard.comparison.machine import today
-from regard.corpora.readers.pair_files import read_lines
 from regard.engines.tuned_engine import (
     MEASURED_FILE,
     EngineMeasurement,
@@ -55,10 +54,7 @@ def command(
         regard bench runs/travel
         regard bench runs/mine --source letters.en --beam 1 --no-keep
     """
-    lines = (
-        read_eval_data(model, None, None).sources if source is None else list(read_lines(source))
-    )
-    texts = lines[:sentences]
+    texts = read_sources(model, source)[:sentences]
     if not any(text.strip() for text in texts):
         raise SettingsError("all sentences are blank: there is nothing to measure")
     trials: dict[EngineVariant, VariantTiming] = {}

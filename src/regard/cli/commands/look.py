@@ -3,28 +3,42 @@
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import typer
+from matplotlib.figure import Figure
 from rich.markup import escape
 from rich.text import Text
 
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.figures import check_suffix, figure_files, save_figures
 from regard.cli.display.progress_bar import progress_bar
+from regard.cli.display.run_measurements import (
+    show_distances,
+    show_head_importance,
+    show_positions,
+)
 from regard.cli.display.tables import plain_table
-from regard.cli.options import shared_options
+from regard.cli.options import score_options, shared_options
+from regard.cli.options.eval_data import EvalData, read_eval_data, read_sources
 from regard.cli.options.intervention_options import InterventionOptions, render_word_diff
+from regard.cli.options.option_rules import OptionRule, check_options
 from regard.decoding.search_options import search_settings
 from regard.decoding.settings import DecodingSettings
 from regard.engines.native.attention_capture import AttentionCapture, PlotKind
 from regard.errors import SettingsError
 from regard.inspection.plots.terminal_tree import render_tree
+from regard.inspection.plots.theme import ThemeName
 from regard.inspection.plots.word_lines import describe_head
-from regard.inspection.recording.attention_map import Part
+from regard.inspection.recording.attention_map import PARTS, Part
 from regard.inspection.viewer.html_page import write_page
 from regard.pipelines.answer import Answer
 from regard.pipelines.head_ablation import ablate_each_head, num_ablations
+from regard.pipelines.head_importance import (
+    HeadImportance,
+    HeadImportanceSettings,
+    measure_head_importance,
+)
 from regard.pipelines.translator import Translator, load
 from regard.pipelines.viewer_document import HeadAblation, ViewerDocument, viewer_document
 
@@ -33,27 +47,92 @@ app = typer.Typer()
 HEAD_METAVAR = "[PART.]LAYER[.HEAD]"
 
 
+HEAD_DEFAULTS = HeadImportanceSettings()
+DISTANCE_SENTENCES = 100
+"""Sentences that --distances measures on by default."""
+OPTION_RULES = (
+    OptionRule("sentence distances positions", excludes="heads"),
+    OptionRule("sentence positions", excludes="distances"),
+    OptionRule("sentence part beam pieces", excludes="positions"),
+    OptionRule("pieces", excludes="heads"),
+    OptionRule(
+        "layer head every without flatten force kind html number split tree n_best",
+        needs="sentence",
+    ),
+    OptionRule("source limit", needs="heads distances"),
+    OptionRule("reference tolerance tokenize", needs="heads"),
+    OptionRule("length", needs="positions"),
+    OptionRule("every", excludes="layer head", hint="--all shows every layer and head"),
+)
+
+
 class MapSelection(NamedTuple):
-    """What of the attention is shown."""
+    """Which attention is shown, and how it is drawn."""
 
     part: Part
     layer: int | None
     head: int | None
     every: bool
     words: bool
+    kind: PlotKind
+    theme: ThemeName
+
+    def plot(self, capture: AttentionCapture) -> Figure:
+        """The figure of a capture."""
+        return capture.plot(
+            self.part,
+            kind=self.kind,
+            layer=self.layer,
+            head=self.head,
+            words=self.words,
+            theme=self.theme,
+        )
 
 
 @app.command()
 def command(
+    context: typer.Context,
     model: shared_options.Model,
-    sentence: Annotated[str, typer.Argument(help="What to translate and look into.")],
+    sentence: Annotated[
+        str | None,
+        typer.Argument(
+            help="What to translate and look into; none with --heads, --distances, --positions."
+        ),
+    ] = None,
+    heads: Annotated[
+        bool,
+        typer.Option(
+            "--heads",
+            help="Score every head by what its removal costs in BLEU. Sentences are translated "
+            "with the whole model, without each head, without each layer's attention, and without "
+            "all heads that are free to remove.",
+        ),
+    ] = False,
+    distances: Annotated[
+        bool,
+        typer.Option(
+            "--distances",
+            help="Show how far each head looks, and at how many words at once: in cross attention "
+            "from the diagonal, in the encoder from the word that looks, in the decoder from the "
+            "word that is to come.",
+        ),
+    ] = False,
+    positions: Annotated[
+        bool,
+        typer.Option(
+            "--positions",
+            help="Show the model's position encodings, and the cosines between the vectors of "
+            "positions that are 1, 2, 4 … apart, on the average.",
+        ),
+    ] = False,
     part: Annotated[
-        Part,
+        Literal["encoder", "decoder", "cross", "all"] | None,
         typer.Option(
             help="cross: the translation looking at the sentence; encoder: the sentence at "
-            "itself; decoder: the translation at itself.",
+            "itself; decoder: the translation at itself; all, with --heads. Otherwise cross, and "
+            "all with --heads.",
         ),
-    ] = "cross",
+    ] = None,
     layer: shared_options.Layer = None,
     head: shared_options.Head = None,
     every: Annotated[
@@ -121,11 +200,31 @@ def command(
         int | None, typer.Option(min=1, metavar="N", help="Show the N best translations.")
     ] = None,
     beam: shared_options.Beam = None,
+    source: shared_options.HeldOutSource = None,
+    reference: shared_options.HeldOutReference = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Measure on the first N sentences; otherwise --heads on all, --distances on 100.",
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            min=0, help="With --heads: one that costs no more BLEU than this is free to remove."
+        ),
+    ] = HEAD_DEFAULTS.tolerance,
+    tokenize: score_options.Tokenize = HEAD_DEFAULTS.tokenize,
+    length: Annotated[
+        int, typer.Option(min=2, help="With --positions: how many positions to look at.")
+    ] = 64,
     weights: shared_options.Weights = "model",
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
-    """Show what a model attends to when it translates a sentence.
+    """Show what a model attends to when it translates a sentence; or measure all of its heads.
 
     The map in the terminal has a row for each word of the translation and a column for each word of
     the sentence: the brighter, the more that word was looked at. --png and --svg draw the same.
@@ -138,52 +237,125 @@ def command(
         regard look runs/travel "Jane visite l'Afrique en septembre." --all --png heads.png
         regard look runs/travel "Jane visite l'Afrique en septembre." --force Africa=septembre
         regard look runs/travel "Jane visite l'Afrique en septembre." --html look.html
+        regard look runs/travel --heads --limit 200 --beam 1
+        regard look runs/travel --distances --part encoder --png distances.png
+        regard look runs/travel --positions --png positions.png
     """
-    if every and (layer is not None or head is not None):
-        raise SettingsError("--all shows every layer and head: drop --layer and --head, or --all")
+    check_options(context, OPTION_RULES)
     files = figure_files(png, svg)
+    check_suffix("--html", html, ".html")
+    if part == "all" and not heads:
+        raise SettingsError("--part all goes with --heads")
+    one_part: Part = "cross" if part is None or part == "all" else part
     if kind is not None and not files:
         raise SettingsError(f"--as {kind} says what to draw: give it a file with --png or --svg")
-    kind = kind or ("grid" if every else "map")
-    check_suffix("--html", html, ".html")
-    intervention_options = InterventionOptions(without or (), flatten or (), force or ())
-    requests = intervention_options.requests(part)
+    if sentence is None and not (heads or distances or positions):
+        raise SettingsError("give a SENTENCE, or one of --heads, --distances, --positions")
+    texts = None
+    if heads:
+        texts = read_eval_data(model, source, reference).first(limit)
+        tokenize = score_options.run_tokenizer(model, tokenize, texts.references)
     translator = load(model, device=device, weights=weights, engine="native")
     settings = search_settings(translator.settings, beam=beam, n_best=n_best)
-    needs_tree = tree or kind == "tree" or html is not None or json
-    chosen = _select_sentence(translator, sentence, number, split=split)
-    answer = translator.look(chosen, settings, changes=requests, tree=needs_tree, split=False)
-    look = _require_attention(answer)
-    selection = MapSelection(part, layer, head, every, not pieces)
-    if json:
-        print_json(_document(translator, answer))
+    if sentence is not None:
+        kind = kind or ("grid" if every else "map")
+        selection = MapSelection(one_part, layer, head, every, not pieces, kind, theme)
+        chosen = _select_sentence(translator, sentence, number, split=split)
+        options = InterventionOptions(without or (), flatten or (), force or ())
+        look = SentenceLook(translator, settings, selection, options)
+        look.show(chosen, tree=tree, json=json, html=html, files=files)
+        return
+    if texts is not None:
+        parts = PARTS if part is None or part == "all" else (part,)
+        importance = HeadImportanceSettings(parts=parts, tolerance=tolerance, tokenize=tokenize)
+        found = _measure_heads(translator, texts, importance, settings)
+        measured = show_head_importance(model, found)
+    elif distances:
+        lines = read_sources(model, source)[: limit or DISTANCE_SENTENCES]
+        answers = translator.translate(lines, settings, look=True, split=False)
+        measured = show_distances(answers, one_part, words=not pieces)
     else:
-        _print_texts(answer, intervention_options)
-        _print_maps(look, selection, required=not needs_tree)
-        if tree and look.tree is not None:
-            out.print(render_tree(look.tree, look.tree_pieces))
-    save_figures(
-        files,
-        lambda: look.plot(part, kind=kind, layer=layer, head=head, words=not pieces, theme=theme),
-    )
-    if html is not None:
-        # in a page of a changed translation a click could not be told from the changes made here
-        outcomes = [] if requests else _ablate_each_head(translator, answer, settings)
-        write_page(html, _document(translator, answer, outcomes))
-        note(f"wrote {html}")
+        measured = show_positions(translator, length)
+    if json:
+        print_json(measured.document)
+    else:
+        for row in measured.rows:
+            out.print(row)
+    save_figures(files, lambda: measured.draw(theme))
 
 
-def _require_attention(answer: Answer) -> AttentionCapture:
-    """What was attended to, if anything was; what is odd about the sentence is told."""
-    for message in answer.notes:
-        note(message)
-    if answer.attention is None:
-        raise SettingsError("the sentence is blank: there is nothing to look at")
-    return answer.attention
+class SentenceLook(NamedTuple):
+    """Shows the translation of a sentence with its attention, as the options say."""
+
+    translator: Translator
+    settings: DecodingSettings
+    selection: MapSelection
+    interventions: InterventionOptions
+
+    def show(
+        self, sentence: str, *, tree: bool, json: bool, html: Path | None, files: Sequence[Path]
+    ) -> None:
+        """Print the translation and its maps, and write the files."""
+        selection, requests = self.selection, self.interventions.requests(self.selection.part)
+        needs_tree = tree or selection.kind == "tree" or html is not None or json
+        answer = self.translator.look(
+            sentence, self.settings, changes=requests, tree=needs_tree, split=False
+        )
+        for message in answer.notes:
+            note(message)
+        capture = answer.attention
+        if capture is None:
+            raise SettingsError("the sentence is blank: there is nothing to look at")
+        if json:
+            print_json(self._document(answer))
+        else:
+            _print_texts(answer, self.interventions)
+            _print_maps(capture, selection, required=not needs_tree)
+            if tree and capture.tree is not None:
+                out.print(render_tree(capture.tree, capture.tree_pieces))
+        save_figures(files, lambda: selection.plot(capture))
+        if html is not None:
+            # a page of a changed translation has no ablations: they would combine with the changes
+            ablations = [] if requests else self._ablate_each_head(answer)
+            write_page(html, self._document(answer, ablations))
+            note(f"wrote {html}")
+
+    def _document(self, answer: Answer, without: Sequence[HeadAblation] = ()) -> ViewerDocument:
+        name = self.translator.runs[0].folder.path.resolve().name
+        return viewer_document(answer, model=name, without=without)
+
+    def _ablate_each_head(self, answer: Answer) -> list[HeadAblation]:
+        """The translations without each head, which the page shows when a head is clicked."""
+        with progress_bar() as progress:
+            return list(
+                progress.track(
+                    ablate_each_head(self.translator, answer, self.settings),
+                    total=num_ablations(answer),
+                    description="silencing heads",
+                )
+            )
+
+
+def _measure_heads(
+    translator: Translator,
+    texts: EvalData,
+    settings: HeadImportanceSettings,
+    search: DecodingSettings,
+) -> HeadImportance:
+    with progress_bar() as progress:
+        task = progress.add_task("removing heads")
+        return measure_head_importance(
+            translator,
+            texts.sources,
+            texts.references,
+            settings,
+            search=search,
+            tell=lambda done, total: progress.update(task, completed=done, total=total),
+        )
 
 
 def _select_sentence(translator: Translator, text: str, number: int, *, split: bool | None) -> str:
-    """The sentence of a text to look into; others are told of."""
+    """The sentence of a text to look into; a note says how many there are."""
     if split is False or not text.strip():
         return text
     found = translator.segment(text, split=split).lines
@@ -202,15 +374,15 @@ def _select_sentence(translator: Translator, text: str, number: int, *, split: b
     return found[number]
 
 
-def _print_texts(answer: Answer, intervention_options: InterventionOptions) -> None:
-    """The translation; where it was changed, the one before and the changed one with its marks."""
+def _print_texts(answer: Answer, interventions: InterventionOptions) -> None:
+    """Print the translation; with interventions the one before too, and their difference."""
     plain = answer.before or answer
     out.print(f"[bold]{escape(plain.text)}[/bold]")
     if answer.before is not None:
         coloured = out.color_system is not None
         marked = render_word_diff(plain.text, answer.text, coloured=coloured)
         same = Text(" (the same words)", "dim") if plain.text == answer.text else Text()
-        out.print(Text.assemble((f"{intervention_options}: ", "dim"), marked, same))
+        out.print(Text.assemble((f"{interventions}: ", "dim"), marked, same))
     if len(answer.candidates) > 1:
         table = plain_table("score", "of the n best", right=("score",))
         for one in answer.candidates:
@@ -218,41 +390,20 @@ def _print_texts(answer: Answer, intervention_options: InterventionOptions) -> N
         out.print(table)
 
 
-def _print_maps(look: AttentionCapture, selection: MapSelection, *, required: bool) -> None:
-    """The maps; where something else is shown as well, they may be missing."""
-    if not look.parts and not required:
+def _print_maps(capture: AttentionCapture, selection: MapSelection, *, required: bool) -> None:
+    """Print the maps; unless `required`, a model may have none."""
+    if not capture.parts and not required:
         note("this model does not attend: there is no map to show")
         return
     if not selection.every:
-        shown = look.show(
+        shown = capture.show(
             selection.part, layer=selection.layer, head=selection.head, words=selection.words
         )
-        attention = look.attention(selection.part, words=selection.words)
+        attention = capture.attention(selection.part, words=selection.words)
         out.print(f"[dim]{describe_head(attention, selection.layer, selection.head)}[/dim]")
         out.print(shown)
         return
-    layers, heads = look.attention(selection.part).layers.shape[:2]
+    layers, heads = capture.attention(selection.part).layers.shape[:2]
     for layer, head in product(range(layers), range(heads)):
         out.print(f"[dim]layer {layer}, head {head}[/dim]")
-        out.print(look.show(selection.part, layer=layer, head=head, words=selection.words))
-
-
-def _document(
-    translator: Translator, answer: Answer, without: Sequence[HeadAblation] = ()
-) -> ViewerDocument:
-    name = translator.runs[0].folder.path.resolve().name
-    return viewer_document(answer, model=name, without=without)
-
-
-def _ablate_each_head(
-    translator: Translator, answer: Answer, settings: DecodingSettings
-) -> list[HeadAblation]:
-    """The translations without each head, which the page shows when a head is clicked."""
-    with progress_bar() as progress:
-        return list(
-            progress.track(
-                ablate_each_head(translator, answer, settings),
-                total=num_ablations(answer),
-                description="silencing heads",
-            )
-        )
+        out.print(capture.show(selection.part, layer=layer, head=head, words=selection.words))

@@ -3,15 +3,15 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeVar
 
 import typer
 
 from regard.alignment.dictionary import read_unknown_option
-from regard.cli.display.console import note, print_json
+from regard.cli.display.console import note, to_json
 from regard.cli.options import shared_options
+from regard.cli.options.option_rules import OptionRule, check_options
 from regard.corpora.readers.pair_files import read_bytes, read_lines
 from regard.decoding.search_options import search_settings
 from regard.engines.ctranslate2.export_artifact import is_export
@@ -19,7 +19,6 @@ from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_links
 from regard.iterate import chunked
 from regard.pipelines.answer import Answer
-from regard.pipelines.documents.document import Document
 from regard.pipelines.documents.document_formats import (
     DOCUMENT_FORMATS,
     DocumentFormat,
@@ -30,21 +29,26 @@ from regard.pipelines.documents.document_formats import (
 from regard.pipelines.translator import EngineChoice, Translator, load
 from regard.text.special_tokens import UNK
 
-if TYPE_CHECKING:  # which stands on torch: it is imported where there is markup
-    from regard.pipelines.markup.markup_translator import MarkupTranslator
+if TYPE_CHECKING:  # it imports torch
+    from regard.pipelines.markup.markup_translator import MarkupAnswer
 
 app = typer.Typer()
 
+OPTION_RULES = (
+    OptionRule("temperature top_k top_p seed", needs="sample"),
+    OptionRule("n_best scores align json prefix", excludes="markup"),
+)
 LONG_LINE = 20_000
-"""Characters of a line that takes a while."""
+"""Characters of a line that is noted."""
 CHUNK = 2048
-"""Lines translated together: enough to find many of like length, few enough to answer soon."""
+"""Lines translated together: many, to batch by length; few, to print early."""
 DOCUMENT_CHUNK = 64
-"""Texts of a document translated together where a bar shows how far it is."""
+"""Texts of a document translated together where a progress bar is shown."""
 
 
 @app.command()
 def command(
+    context: typer.Context,
     model: Annotated[
         str,
         typer.Argument(
@@ -139,18 +143,14 @@ def command(
         echo "<b>Bonjour</b> {name}!" | regard translate runs/travel --markup
     """
     document_format = _document_format(kind, file)
-    columns = {"--n-best": n_best, "--scores": scores, "--align": align, "--json": json}
-    _reject_unused_options(
-        document_format, file, markup=markup, given=columns | {"--prefix": prefix}
-    )
-    sampling_options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    sampling_options = {
-        name: value for name, value in sampling_options.items() if value is not None
-    }
-    if sampling_options and not sample:
-        raise SettingsError(
-            f"--{next(iter(sampling_options)).replace('_', '-')} goes with --sample"
+    check_options(context, OPTION_RULES)
+    if document_format is not None:
+        columns = {"--n-best": n_best, "--scores": scores, "--align": align, "--json": json}
+        _check_document_options(
+            document_format, file, {"--markup": markup, **columns, "--prefix": prefix}
         )
+    sampling_options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    sampling = {name: value for name, value in sampling_options.items() if value is not None}
     dictionary = read_unknown_option(unknown) if unknown is not None else None
     document = (
         read(decode(read_bytes(file), file), document_format, file) if document_format else None
@@ -174,7 +174,7 @@ def command(
         beam=beam,
         n_best=n_best,
         length_penalty=length_penalty,
-        sampling=sampling_options if sample else None,
+        sampling=sampling if sample else None,
         unknown=unknown is not None,
     )
     if document is not None or markup:
@@ -183,57 +183,65 @@ def command(
         markup_translator = MarkupTranslator(
             translator, settings, split=split, forbidden=forbid or (), unknown=dictionary
         )
-        _translate_markup(markup_translator, document, file)
+        if document is None:
+            _translate_lines(file, lambda lines, first: markup_translator.translate_texts(lines))
+            return
+        chunk = DOCUMENT_CHUNK if _shows_progress() else CHUNK
+        with _with_progress(chunked(document.lines, chunk), len(document.lines)) as chunks:
+            answers = _translate_chunks(
+                chunks, "text", lambda lines, first: markup_translator.translate_texts(lines)
+            )
+            sys.stdout.write(document.join([answer.text for _, answer in answers]))
         return
     _note_prefix(translator, prefix)
-    translate = partial(
-        translator.translate,
-        settings=settings,
-        prefix=prefix,
-        forbidden=forbid or (),
-        look=align,
-        unknown=dictionary,
-        split=split,
-    )
-    ranked = settings.n_best > 1
-    show = _print_json if json else partial(_print, ranked=ranked, scores=scores, align=align)
-    _translate_lines(translate, file, show)
+
+    def translate(lines: list[str], first: int) -> list[Answer]:
+        return translator.translate(
+            lines,
+            settings,
+            prefix=prefix,
+            forbidden=forbid or (),
+            look=align,
+            first=first,
+            unknown=dictionary,
+            split=split,
+        )
+
+    output = OutputColumns(ranked=settings.n_best > 1, scores=scores, align=align)
+    _translate_lines(file, translate, _format_json if json else output.format)
 
 
 def _native_unless_export(model: str) -> EngineChoice:
-    """The engine for what the native one alone can do: none is exported for the other in vain."""
-    return "auto" if is_export(Path(model)) else "native"  # an export says what it cannot do
+    """The engine for what only the native one can do; an export reports what it cannot do."""
+    return "auto" if is_export(Path(model)) else "native"
 
 
 def _document_format(kind: str | None, file: str) -> DocumentFormat | None:
-    """What kind of document the file is translated as, whole; None: line by line."""
+    """The format of a document; None: lines."""
     if kind is None:
         found = format_of(file)
-        return None if found == "text" else found  # plain text may be lines without an end
+        return None if found == "text" else found  # text files are lines by default
     return next((one for one in DOCUMENT_FORMATS if one == kind), None)
 
 
-def _reject_unused_options(
-    document_format: DocumentFormat | None, file: str, *, markup: bool, given: Mapping[str, object]
+def _check_document_options(
+    document_format: DocumentFormat, file: str, given: Mapping[str, object]
 ) -> None:
-    """An error if an option was given that would do nothing."""
+    """Raise an error if an option was given that has no effect on documents."""
     name = next((name for name, value in given.items() if value), None)
-    if document_format is not None and markup:
+    if name == "--markup":
         raise SettingsError(
             f"--markup goes with lines: {document_format} is translated with its markup"
         )
-    if document_format is not None and name:
+    if name is not None:
         raise SettingsError(
             f"{name} goes with lines, and {file} is translated whole, as {document_format}; drop "
-            "it, or give "
-            "--format lines"
+            "it, or give --format lines"
         )
-    if markup and name:
-        raise SettingsError(f"{name} does not go with --markup: drop one of them")
 
 
 def _note_prefix(translator: Translator, prefix: str) -> None:
-    """Tell which words of a prefix the model does not know: they will stand there as unknown."""
+    """Note which words of a prefix are not in the vocabulary."""
     target = translator.target
     known = {word: UNK not in target.encode([word])[0] for word in prefix.split()}
     unknown = [word for word, is_known in known.items() if not is_known]
@@ -245,12 +253,12 @@ def _note_prefix(translator: Translator, prefix: str) -> None:
 
 
 def _shows_progress() -> bool:
-    """Whether a bar can be shown: on a terminal that shows no translations."""
+    """Whether to show a bar: stderr is a terminal, and stdout is not."""
     return sys.stderr.isatty() and not sys.stdout.isatty()
 
 
 def _chunks(file: str) -> AbstractContextManager[Iterator[list[str]]]:
-    """The lines of a file, some at a time; of those that are typed, one: it is answered at once."""
+    """The lines of a file in chunks, or one by one if they are typed; with a bar."""
     typed = file == "-" and sys.stdin.isatty()
     chunks = chunked(_note_long_lines(read_lines(file, replace=True)), 1 if typed else CHUNK)
     if typed:
@@ -261,7 +269,7 @@ def _chunks(file: str) -> AbstractContextManager[Iterator[list[str]]]:
 
 @contextmanager
 def _with_progress(chunks: Iterator[list[str]], total: int | None) -> Iterator[Iterator[list[str]]]:
-    """The chunks; on a terminal that shows no translations a bar shows how far it is."""
+    """The chunks; a bar counts their lines where `_shows_progress`."""
     if not _shows_progress():
         yield chunks
         return
@@ -279,7 +287,7 @@ def _with_progress(chunks: Iterator[list[str]], total: int | None) -> Iterator[I
 
 
 def _note_long_lines(lines: Iterable[str]) -> Iterator[str]:
-    """The lines; one that takes a while for its length is noted before it is translated."""
+    """The lines; a note precedes one so long that its translation takes a while."""
     for number, line in enumerate(lines, 1):
         if len(line) > LONG_LINE:
             note(
@@ -289,75 +297,64 @@ def _note_long_lines(lines: Iterable[str]) -> Iterator[str]:
         yield line
 
 
-def _translate_markup(
-    markup_translator: "MarkupTranslator", document: Document | None, file: str
-) -> None:
-    """Print the document, or each line of the file, translated with its markup."""
-    if document is not None:
-        texts, answers = document.lines, list[str]()
-        with _with_progress(
-            chunked(texts, DOCUMENT_CHUNK if _shows_progress() else CHUNK), len(texts)
-        ) as chunks:
-            for chunk in chunks:
-                answers += _translate_chunk(markup_translator, chunk, "text", first=len(answers))
-        sys.stdout.write(document.join(answers))
-        return
+TextT = TypeVar("TextT", Answer, "MarkupAnswer")
+
+
+def _translate_chunks(
+    chunks: Iterable[list[str]], unit: str, translate: Callable[[list[str], int], Sequence[TextT]]
+) -> Iterator[tuple[int, TextT]]:
+    """The number of each text, from 1, and its translation; notes are printed.
+
+    `translate` is called with some texts and the number of those before.
+    """
     number = 0
-    with _chunks(file) as chunks:
-        for chunk in chunks:
-            for line in _translate_chunk(markup_translator, chunk, "line", first=number):
-                print(line)
-            number += len(chunk)
-            sys.stdout.flush()
-
-
-def _translate_chunk(
-    markup_translator: "MarkupTranslator", lines: Sequence[str], unit: str, *, first: int = 0
-) -> list[str]:
-    """The translations with their markup; what was odd about them is told."""
-    translated = markup_translator.translate_texts(lines)
-    for number, one in enumerate(translated, first + 1):
-        for message in one.notes:
-            note(f"{unit} {number}: {message}")
-    return [one.text for one in translated]
+    for chunk in chunks:
+        for answer in translate(chunk, number):
+            number += 1
+            for message in answer.notes:
+                note(f"{unit} {number}: {message}")
+            yield number, answer
+        sys.stdout.flush()
 
 
 def _translate_lines(
-    translate: Callable[..., Sequence[Answer]], file: str, show: Callable[[int, Answer], None]
+    file: str,
+    translate: Callable[[list[str], int], Sequence[TextT]],
+    format_line: Callable[[int, TextT], str] = lambda number, answer: answer.text,
 ) -> None:
-    """Show the answer to each line of a file, a chunk of them at a time."""
-    number = 0
+    """Print the translation of each line of a file."""
     with _chunks(file) as chunks:
-        for chunk in chunks:
-            for answer in translate(chunk, first=number):
-                number += 1
-                for message in answer.notes:
-                    note(f"line {number}: {message}")
-                show(number, answer)
-            sys.stdout.flush()
+        for number, answer in _translate_chunks(chunks, "line", translate):
+            print(format_line(number, answer))
 
 
-def _print(number: int, answer: Answer, *, ranked: bool, scores: bool, align: bool) -> None:
-    for rank, candidate in enumerate(answer.candidates, 1):
-        columns = [str(number), str(rank)] if ranked else []
-        columns += [f"{candidate.score:.4f}"] if scores else []
-        others = [_alignment(answer)] if align and rank == 1 else []
-        # a tab that came back as it is would be taken for one between columns
-        text = candidate.text.replace("\t", " ") if columns or others else candidate.text
-        print("\t".join([*columns, text, *others]))
+class OutputColumns(NamedTuple):
+    """What is printed of an answer, separated by tabs."""
+
+    ranked: bool
+    scores: bool
+    align: bool
+
+    def format(self, number: int, answer: Answer) -> str:
+        """A line for each candidate."""
+        lines = []
+        for rank, candidate in enumerate(answer.candidates, 1):
+            columns = [str(number), str(rank)] if self.ranked else []
+            columns += [f"{candidate.score:.4f}"] if self.scores else []
+            others = [format_links(answer.alignment())] if self.align and rank == 1 else []
+            # a tab that was copied from the source would be read as a separator
+            text = candidate.text.replace("\t", " ") if columns or others else candidate.text
+            lines.append("\t".join([*columns, text, *others]))
+        return "\n".join(lines)
 
 
-def _alignment(answer: Answer) -> str:
-    return format_links(answer.alignment())
-
-
-def _print_json(number: int, answer: Answer) -> None:
-    found: dict[str, object] = {
+def _format_json(number: int, answer: Answer) -> str:
+    document: dict[str, object] = {
         "line": number,
         "source": answer.source,
         "translations": [candidate._asdict() for candidate in answer.candidates],
         "notes": list(answer.notes),
     }
     if answer.attention:
-        found["alignment"] = sorted(answer.alignment())
-    print_json(found)
+        document["alignment"] = sorted(answer.alignment())
+    return to_json(document)

@@ -1,4 +1,4 @@
-"""What all commands say, and how."""
+"""The consoles of all commands: answers on stdout, everything else on stderr."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from rich.markup import escape
 
 
 class PipedConsole(Console):
-    """A console that leaves it to the command line what to do when its reader has gone."""
+    """A console that raises BrokenPipeError; rich would exit."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -23,16 +23,21 @@ err = PipedConsole(stderr=True, highlight=False)
 
 
 def note(message: str) -> None:
-    """Tell the person something, beside the answer."""
+    """Print a message on stderr."""
     err.print(f"[dim]{escape(message)}[/dim]", soft_wrap=True)
 
 
 def print_error(message: str) -> None:
-    """Say what went wrong."""
-    with suppress(OSError):  # a log on a full disk: the exit code says it
+    """Print an error on stderr."""
+    with suppress(OSError):  # stderr may be a file on a full disk; the exit code remains
         err.print(f"[bold red]error:[/bold red] {escape(message)}", soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
-    """One line of JSON, for a machine to read."""
-    print(json.dumps(value, ensure_ascii=False), file=sys.stdout)
+    """Print one line of JSON."""
+    print(to_json(value), file=sys.stdout)
+
+
+def to_json(value: Any) -> str:
+    """One line of JSON."""
+    return json.dumps(value, ensure_ascii=False)

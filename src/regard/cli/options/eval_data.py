@@ -1,4 +1,4 @@
-"""The sentences that a model is measured on, where the person gives none."""
+"""The sentences that a model is measured on: those of the files given, or of the run."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +14,14 @@ from regard.recipes.run_folder import RunFolder
 
 
 class EvalData(NamedTuple):
-    """Sentences to translate, and their translations by people."""
+    """Sentences to translate, and their references."""
 
     sources: list[str]
     references: list[str]
+
+    def first(self, limit: int | None) -> "EvalData":
+        """The first sentences only; None: all."""
+        return EvalData(self.sources[:limit], self.references[:limit])
 
 
 def read_eval_data(model: str, source: str | None, reference: str | None) -> EvalData:
@@ -31,6 +35,11 @@ def read_eval_data(model: str, source: str | None, reference: str | None) -> Eva
     data = load_data(RunFolder(Path(model)))
     pairs = list(read_run_split(data, data.held_out()))
     return EvalData([pair.source for pair in pairs], [pair.target for pair in pairs])
+
+
+def read_sources(model: str, source: str | None) -> list[str]:
+    """The sentences of a file, or the sources of the run's test split."""
+    return read_eval_data(model, None, None).sources if source is None else list(read_lines(source))
 
 
 def read_run_split(data: Data, split: SplitName) -> Iterator[Pair]:

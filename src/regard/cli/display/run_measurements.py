@@ -1,0 +1,162 @@
+"""Measurements of a run that `regard look --heads`, `--distances` and `--positions` show."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from matplotlib.figure import Figure
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+from torch import Tensor
+
+from regard.cli.display.console import out
+from regard.cli.display.tables import SIGNIFICANCE_LEVEL, SIGNIFICANCE_NOTE, plain_table
+from regard.errors import SettingsError
+from regard.inspection.attention_distance import HeadDistances, measure_distances
+from regard.inspection.plots.head_costs import plot_head_costs
+from regard.inspection.plots.head_distances import plot_distances
+from regard.inspection.plots.positions import plot_positions
+from regard.inspection.plots.terminal_map import cell_style
+from regard.inspection.plots.theme import ThemeName
+from regard.inspection.position_encodings import read_positions, similarity_by_distance
+from regard.inspection.recording.attention_map import PARTS, Part
+from regard.pipelines.answer import Answer
+from regard.pipelines.head_importance import AblationResult, HeadImportance
+from regard.pipelines.translator import Translator
+
+SHOWN_DISTANCES = range(-2, 3)
+"""Distances that the table of heads shows."""
+SHOWN_OFFSETS = (1, 2, 4, 8, 16, 32)
+"""Distances that the table of position encodings shows."""
+
+
+class RunMeasurement(NamedTuple):
+    """A measurement in the three forms that a command can show."""
+
+    document: Any
+    """For --json."""
+    rows: Sequence[RenderableType]
+    """For the terminal."""
+    draw: Callable[[ThemeName], Figure]
+
+
+def show_positions(translator: Translator, length: int) -> RunMeasurement:
+    """The position encodings of a model, and the similarity of their vectors by distance."""
+    encodings = read_positions(translator.runs[0].model, length)
+    columns = tuple(map(str, SHOWN_OFFSETS))
+    table = plain_table(
+        "kind",
+        "where",
+        "vectors",
+        *columns,
+        title="mean cosine of two that are so far apart",
+        right=("vectors", *columns),
+    )
+    document = []
+    for encoding in encodings:
+        mean = similarity_by_distance(encoding.similarity()).mean
+        cosines = [f"{mean[far]:.2f}" if far < len(mean) else "" for far in SHOWN_OFFSETS]
+        size = "×".join(map(str, encoding.vectors.shape))
+        table.add_row(encoding.kind, escape(", ".join(encoding.where)), size, *cosines)
+        document.append(
+            {
+                "kind": encoding.kind,
+                "where": encoding.where,
+                "places": encoding.places.tolist(),
+                "vectors": encoding.vectors.tolist(),
+                "cosine_by_distance": mean.tolist(),
+            }
+        )
+    return RunMeasurement(document, [table], lambda theme: plot_positions(encodings, theme=theme))
+
+
+def show_distances(answers: Sequence[Answer], part: Part, *, words: bool) -> RunMeasurement:
+    """How far away the heads of a part attend in some translations, and how widely."""
+    captures = [answer.attention for answer in answers if answer.attention is not None]
+    if not captures:
+        raise SettingsError("all sentences are blank: there is nothing to look at")
+    attentions = [one.attention(part, words=words) for one in captures]
+    found = measure_distances(attentions)
+    document = {
+        "part": found.part,
+        "mean": found.mean.tolist(),
+        "spread": found.spread.tolist(),
+        "shares": found.shares.tolist(),
+    }
+    return RunMeasurement(
+        document, [_distance_table(found)], lambda theme: plot_distances(attentions, theme=theme)
+    )
+
+
+def _distance_table(found: HeadDistances) -> Table:
+    """A row for each head."""
+    distance_columns = [f"{distance:+d}" if distance else "0" for distance in SHOWN_DISTANCES]
+    title = f"{found.part} attention: how far away, at how many at once, share by distance"
+    numbers = ("away", "at once", *distance_columns)
+    table = plain_table("layer.head", *numbers, title=title, right=numbers)
+    middle = found.shares.shape[-1] // 2
+    layers, heads = found.mean.shape
+    for layer in range(layers):
+        for head in range(heads):
+            shares = [f"{found.shares[layer, head, middle + far]:.0%}" for far in SHOWN_DISTANCES]
+            away, at_once = (f"{of[layer, head]:.2f}" for of in (found.mean, found.spread))
+            table.add_row(f"{layer}.{head}", away, at_once, *shares)
+    return table
+
+
+def show_head_importance(model: str, found: HeadImportance) -> RunMeasurement:
+    """The BLEU lost without each head and without each layer."""
+    score, free = found.baseline, len(found.free)
+    interval = f" ({score.interval.low:.2f} … {score.interval.high:.2f})" if score.interval else ""
+    costliest = max(found.heads, key=lambda one: one.cost)
+    rows: list[RenderableType] = [
+        f"[bold]{escape(model)}[/bold] on {found.sentences:,} sentences: BLEU {score.value:.2f}"
+        f"{interval}  [dim]{escape(score.signature)}[/dim]",
+        _cost_table(found),
+        SIGNIFICANCE_NOTE,
+        f"dearest: {costliest.part} {costliest.layer}.{costliest.head}, without which "
+        f"{costliest.changed:.0%} of the translations are others, for {costliest.cost:.2f} BLEU",
+        f"free to remove, each alone, for at most {found.tolerance:g} BLEU: {free} of "
+        f"{len(found.heads)} heads",
+    ]
+    if found.without_free is not None:
+        gained = found.without_free - score.value
+        rows.append(f"without these {free} at once: BLEU {found.without_free:.2f} ({gained:+.2f})")
+    return RunMeasurement(
+        found.to_json(), rows, lambda theme: plot_head_costs(cost_grids(found), theme=theme)
+    )
+
+
+def cost_grids(found: HeadImportance) -> dict[str, Tensor]:
+    """The costs of the heads of each part: each (L, H)."""
+    heads_of = {part: [one for one in found.heads if one.part == part] for part in PARTS}
+    return {
+        part: torch.tensor([one.cost for one in heads]).view(heads[-1].layer + 1, -1)  # (L, H)
+        for part, heads in heads_of.items()
+        if heads
+    }
+
+
+def _cost_table(found: HeadImportance) -> Table:
+    """BLEU lost without each head, a row for each layer, and without the whole layer."""
+    widest, peak = max(one.head or 0 for one in found.heads), max(one.cost for one in found.heads)
+    heads = [f"head {number}" for number in range(widest + 1)]
+    columns = [*heads, "whole layer"] if widest else heads  # a single head is its layer
+    table = plain_table("", *columns, title="BLEU lost without", gap=1)
+    layers: dict[tuple[Part, int], dict[int | None, Text]] = {}
+    for one in found.removals:
+        layers.setdefault((one.part, one.layer), {})[one.head] = _cost_cell(one, peak)
+    for (part, layer), cells in layers.items():
+        row = (cells.get(head, "") for head in (*range(widest + 1), None)[: len(columns)])
+        table.add_row(f"{part} {layer}", *row)
+    return table
+
+
+def _cost_cell(one: AblationResult, peak: float) -> Text:
+    """The cost; that of a head on a brighter ground the higher it is, if there is colour."""
+    shown = f"{one.cost:6.2f}{'*' if one.p_value < SIGNIFICANCE_LEVEL else ' '}"
+    if one.head is None or out.color_system not in ("256", "truecolor"):
+        return Text(shown)
+    return Text(shown, cell_style(max(one.cost, 0) / peak if peak > 0 else 0))
