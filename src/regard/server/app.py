@@ -48,8 +48,8 @@ def build_app(service: Service) -> FastAPI:
     app.state.lifecycle = RequestLifecycle(RequestLimits(app, service.settings), service.metrics)
     for module in (translation, stream, files, info, attention):
         app.include_router(module.router)
-    app.add_api_route("/", _page, include_in_schema=False)
-    app.add_api_route("/spec", _spec, include_in_schema=False)
+    app.add_route("/", _page)
+    app.add_route("/spec", _spec)
     app.mount("/static/page", StaticFiles(directory=PAGE, check_dir=False))
     app.mount("/static/view", StaticFiles(directory=VIEWER_PAGE, check_dir=False))
     app.openapi = cache(partial(build_document, app, service))  # type: ignore[method-assign]
@@ -90,11 +90,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             batcher.close()
 
 
+async def _page(request: Request) -> Response:
+    return FileResponse(PAGE / "index.html")
+
+
 async def _spec(request: Request) -> Response:
     """The OpenAPI document, under LibreTranslate's path."""
     return JSONResponse(request.app.openapi())
-
-
-async def _page() -> Response:
-    """The page."""
-    return FileResponse(PAGE / "index.html")

@@ -43,8 +43,6 @@ class BatchFunction(Protocol):
         """The answer to each item, in order; any value where the client has disconnected."""
         ...
 
-    def __hash__(self) -> int: ...
-
 
 @dataclass(eq=False)
 class PendingRequest:
@@ -113,6 +111,7 @@ class Batcher:
         self.name = name
         self._settings, self._metrics, self._clock = settings, metrics, clock
         self._queue: deque[PendingRequest] = deque()
+        metrics.queued.labels(name).set_function(lambda: len(self._queue))
         self._arrival = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"regard-{name}")
         self._last_batch_requests = 1
@@ -142,7 +141,6 @@ class Batcher:
             return pending
         future.add_done_callback(lambda _: self._remove(pending))
         self._queue.append(pending)
-        self._update_queue_metric()
         self._arrival.set()
         return pending
 
@@ -160,10 +158,6 @@ class Batcher:
     def _remove(self, pending: PendingRequest) -> None:
         if pending in self._queue:
             self._queue.remove(pending)
-            self._update_queue_metric()
-
-    def _update_queue_metric(self) -> None:
-        self._metrics.queued.labels(self.name).set(len(self._queue))
 
     async def _wait_for_requests(self) -> None:
         """Wait for a first request and, within its window, for a full batch."""
@@ -209,7 +203,6 @@ class Batcher:
             self._queue.remove(pending)
             if pending.num_batched < len(pending.items):
                 self._queue.append(pending)
-        self._update_queue_metric()
         return batch
 
     async def _run_batch(self, batch: list[BatchSlot]) -> None:

@@ -65,21 +65,19 @@ class SentenceAttention(ViewerDocument):
     sentences: int
 
 
-class Language(ApiModel):
-    """A language that can be translated from or to."""
-
-    code: str
-    name: str
-    """In English."""
-    targets: list[str]
-    """Codes of the languages it can be translated into."""
-
-
 class LanguageName(ApiModel):
     """A language."""
 
     code: str
     name: str
+    """In English."""
+
+
+class Language(LanguageName):
+    """A language that can be translated from or to."""
+
+    targets: list[str]
+    """Codes of the languages it can be translated into."""
 
 
 class LanguagePair(ApiModel):
@@ -133,7 +131,7 @@ class AlignResponse(ApiModel):
 class ServerStatus(ApiModel):
     """How the server is."""
 
-    status: Literal["ok", "stopping"]
+    status: Literal["ok"] = "ok"
 
 
 class ReadyStatus(ServerStatus):

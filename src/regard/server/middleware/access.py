@@ -77,29 +77,27 @@ class Access:
     def __init__(self, keys: ApiKeys, limit: RateLimit) -> None:
         self.keys, self._limit = keys, limit
 
-    def authorize(self, request: Request, key: str | None) -> None:
+    def authorize(self, request: Request, key: str | None = None, *, counted: bool = True) -> None:
         """An error without a valid key where keys are needed, or after too many requests.
 
         Requests are counted by key, or without a valid one by address.
         """
         given = key or bearer_token(request)
-        if self.keys and given in self.keys:
-            self._limit.consume(f"key {_digest(given).hex()}")
+        valid = given in self.keys
+        if counted:
+            # uvicorn has put the X-Forwarded-For of a proxy at this machine here
+            address = request.client.host if request.client else ""
+            client = f"key {_digest(given).hex()}" if valid else client_address(address)
+            self._limit.consume(client)
+        if valid or not self.keys:
             return
-        # uvicorn has put the X-Forwarded-For of a proxy at this machine here
-        self._limit.consume(client_address(request.client.host if request.client else ""))
-        self.check_key(given)
-
-    def check_key(self, given: str) -> None:
-        """An error if keys are needed and this is none."""
-        if self.keys and not given:
-            raise RequestError(
-                401,
-                "this server needs an API key: send it as api_key or as Authorization: Bearer",
-                {"WWW-Authenticate": "Bearer"},
-            )
-        if self.keys and given not in self.keys:
+        if given:
             raise RequestError(403, "Invalid API key")
+        raise RequestError(
+            401,
+            "this server needs an API key: send it as api_key or as Authorization: Bearer",
+            {"WWW-Authenticate": "Bearer"},
+        )
 
 
 def bearer_token(request: Request) -> str:

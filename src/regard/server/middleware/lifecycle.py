@@ -45,6 +45,7 @@ class RequestLifecycle:
         self.stopping = False
         self._deadline = float("inf")  # of all active requests, by the clock of the event loop
         self._active = self._num_requests = 0
+        metrics.active_requests.set_function(lambda: self._active)
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -56,7 +57,6 @@ class RequestLifecycle:
         self._active += 1
         self._num_requests += 1
         self._idle.clear()
-        self._metrics.active_requests.set(self._active)
         try:
             if self.stopping and scope["path"] not in PATHS_WHILE_STOPPING:
                 await self._drain_request(scope, receive)
@@ -65,7 +65,6 @@ class RequestLifecycle:
                 await self._serve(context, receive)
         finally:
             self._active -= 1
-            self._metrics.active_requests.set(self._active)
             if not self._active:
                 self._idle.set()
             self._log_and_count(context)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import PurePath
-from typing import NamedTuple
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
@@ -13,12 +12,7 @@ from starlette.datastructures import UploadFile
 
 from regard.errors import CorpusError
 from regard.pipelines.documents.document import Document
-from regard.pipelines.documents.document_formats import (
-    FORMAT_OF_SUFFIX,
-    DocumentFormat,
-    decode,
-    read,
-)
+from regard.pipelines.documents.document_formats import FORMAT_OF_SUFFIX, decode, read
 from regard.server.batch_functions import TranslateMarkup
 from regard.server.errors import RequestError
 from regard.server.language_detection import strip_tags
@@ -43,53 +37,63 @@ FILE_DESCRIPTION = {
 router = APIRouter(tags=["translate"])
 
 
-class Upload(NamedTuple):
-    """A file that was sent."""
-
-    name: str
-    kind: DocumentFormat
-    text: str
-    source: str
-    target: str
-
-
 @router.post("/translate_file", **describe_body(FileRequest, MULTIPART))
 async def translate_file(request: Request, service: ServiceDep) -> TranslatedFile:
     """Translate a file: plain text, HTML with its markup kept, SRT and VTT subtitles."""
-    upload = await _read_upload(request, service)
+    payload, name = await _read_upload(request, service)
+    path = PurePath(name)
+    kind = FORMAT_OF_SUFFIX.get(path.suffix.lower())
+    if kind is None:
+        raise RequestError(
+            400,
+            f"Invalid request: file format not supported; there are {', '.join(FORMAT_OF_SUFFIX)}",
+        )
     async with service.time_limit():
-        translation = await _translate(service, request, upload)
-    path = PurePath(upload.name)
-    name = f"{path.stem}.{upload.target}{path.suffix}"
-    token = service.files.put(name, translation.encode(errors="replace"))
-    address = f"{request.base_url}download_file/{token}.{quote(name)}"
+        try:
+            text = await asyncio.to_thread(decode, payload.file, name)
+        except CorpusError as error:
+            raise RequestError(400, str(error)) from None
+        visible_text = strip_tags(text) if kind == "html" else text
+        [(served, _)] = await service.find_models(payload.source, payload.target, [visible_text])
+        if served is not None:  # else the text is in the target language already
+            parse = partial(read, kind=kind, name=name)
+            [text] = await translate_documents(service, request, served, parse, [text])
+    translated_name = f"{path.stem}.{payload.target}{path.suffix}"
+    token = service.files.put(translated_name, text.encode(errors="replace"))
+    address = f"{request.base_url}download_file/{token}.{quote(translated_name)}"
     return TranslatedFile(translatedFileUrl=address)
 
 
-async def _translate(service: Service, request: Request, upload: Upload) -> str:
-    """The translation of a file; a text in the target language stays as it is."""
-    visible_text = strip_tags(upload.text) if upload.kind == "html" else upload.text
-    [(served, _)] = await service.find_models(upload.source, upload.target, [visible_text])
-    if served is None:
-        return upload.text
-    read_document = partial(read, kind=upload.kind, name=upload.name)
-    [text] = await translate_documents(service, request, served, read_document, [upload.text])
-    return text
+async def _read_upload(request: Request, service: Service) -> tuple[FileRequest, str]:
+    """The form, checked, and the name of the file."""
+    if media_type(request) != MULTIPART:
+        raise RequestError(415, f"send the file as {MULTIPART}")
+    name, limit = "", service.settings.max_bytes
+    with parsing_errors():
+        async with request.form(
+            max_files=1, max_fields=MAX_UPLOAD_FIELDS, max_part_size=limit
+        ) as form:
+            values, file = form_values(form), form.get("file")
+            if isinstance(file, UploadFile):
+                name, values["file"] = PurePath(file.filename or "").name, await file.read()
+            payload = FileRequest.model_validate(values)
+    service.access.authorize(request, payload.api_key)
+    return payload, name
 
 
 async def translate_documents(
     service: Service,
     request: Request,
     served: ServedModel,
-    read: Callable[[str], Document],
+    parse: Callable[[str], Document],
     texts: Sequence[str],
 ) -> list[str]:
-    """The translation of each document, its markup kept; `read` parses one.
+    """The translation of each document, its markup kept.
 
     Documents can be long, so they are parsed and joined in a thread.
     """
     try:
-        documents = await asyncio.to_thread(lambda: list(map(read, texts)))
+        documents = await asyncio.to_thread(lambda: list(map(parse, texts)))
     except CorpusError as error:
         raise RequestError(400, str(error)) from None
     lines = [line for document in documents for line in document.lines]
@@ -120,30 +124,3 @@ async def download_file(filename: str, service: ServiceDep) -> Response:
         raise RequestError(404, "there is no such file, or no longer: translate it again")
     headers = {"Content-Disposition": f"attachment; filename*=utf-8''{quote(stored.name)}"}
     return Response(stored.content, headers=headers, media_type="application/octet-stream")
-
-
-async def _read_upload(request: Request, service: Service) -> Upload:
-    """The file and the fields of the form, checked."""
-    if media_type(request) != MULTIPART:
-        raise RequestError(415, f"send the file as {MULTIPART}")
-    name, limit = "", service.settings.max_bytes
-    with parsing_errors():
-        async with request.form(
-            max_files=1, max_fields=MAX_UPLOAD_FIELDS, max_part_size=limit
-        ) as form:
-            values, file = form_values(form), form.get("file")
-            if isinstance(file, UploadFile):
-                name, values["file"] = PurePath(file.filename or "").name, await file.read()
-            payload = FileRequest.model_validate(values)
-    service.access.authorize(request, payload.api_key)
-    kind = FORMAT_OF_SUFFIX.get(PurePath(name.lower()).suffix)
-    if kind is None:
-        raise RequestError(
-            400,
-            f"Invalid request: file format not supported; there are {', '.join(FORMAT_OF_SUFFIX)}",
-        )
-    try:
-        text = await asyncio.to_thread(decode, payload.file, name)
-    except CorpusError as error:
-        raise RequestError(400, str(error)) from None
-    return Upload(name, kind, text, payload.source, payload.target)

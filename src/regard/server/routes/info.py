@@ -6,7 +6,6 @@ from starlette.responses import PlainTextResponse
 from regard import __version__
 from regard.pipelines.documents.document_formats import FORMAT_OF_SUFFIX
 from regard.server.errors import RequestError
-from regard.server.middleware.access import bearer_token
 from regard.server.models import language_name
 from regard.server.openapi import GET_ERRORS, error_responses
 from regard.server.schemas import (
@@ -58,7 +57,7 @@ async def frontend_settings(service: ServiceDep) -> FrontendSettings:
 @router.get("/health", tags=["state"])
 async def health() -> ServerStatus:
     """Say that the process lives."""
-    return ServerStatus(status="ok")
+    return ServerStatus()
 
 
 @router.get("/ready", tags=["state"])
@@ -67,7 +66,7 @@ async def ready(request: Request, service: ServiceDep) -> ReadyStatus:
     if request.app.state.lifecycle.stopping:
         raise RequestError(503, "the server is stopping", retry_after=1)
     models = [str(one.languages) for one in service.models.served]
-    return ReadyStatus(status="ok", models=models, version=__version__)
+    return ReadyStatus(models=models, version=__version__)
 
 
 @router.get(
@@ -78,5 +77,5 @@ async def ready(request: Request, service: ServiceDep) -> ReadyStatus:
 )
 async def metrics(request: Request, service: ServiceDep) -> Response:
     """Count requests, seconds, batches and tokens, in Prometheus' form."""
-    service.access.check_key(bearer_token(request))
+    service.access.authorize(request, counted=False)
     return Response(service.metrics.render(), media_type=service.metrics.media_type)
