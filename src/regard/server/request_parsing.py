@@ -3,7 +3,7 @@
 The fields of /translate, /detect, /suggest and /translate_file are LibreTranslate's.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
@@ -18,7 +18,6 @@ from pydantic import (
     Tag,
     ValidationError,
 )
-from starlette.datastructures import FormData
 from starlette.requests import ClientDisconnect
 
 from regard.inspection.interventions import InterventionRequestJson
@@ -172,21 +171,22 @@ async def read_body(request: Request, request_type: type[RequestT], max_bytes: i
 
     Fields of a form may be in the query string instead, as LibreTranslate accepts them, too.
     """
-    kind = media_type(request)
+    kind, headers = media_type(request), request.headers
+    has_body = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
     with parsing_errors():
         if kind == JSON or (kind.startswith("application/") and kind.endswith("+json")):
             data = (await request.body()).removeprefix(UTF8_BOM)
             return request_type.model_validate_json(data, strict=True)
-        query = form_values(parse_form(request.scope["query_string"], "query string"))
-        if kind == FORM or not (kind or has_body(request)):
-            fields = form_values(parse_form(await request.body()))
-            return request_type.model_validate(fields | query)
+        with parsing_errors("query string"):
+            query = parse_form(request.scope["query_string"])
+        if kind == FORM or not (kind or has_body):
+            return request_type.model_validate(parse_form(await request.body()) | query)
         if kind == MULTIPART:
-            decode_utf8(await request.body())  # Starlette would decode it as Latin-1
+            (await request.body()).decode()  # an error unless UTF-8; Starlette assumes Latin-1
             async with request.form(
                 max_files=0, max_fields=MAX_FIELDS, max_part_size=max_bytes
             ) as form:
-                return request_type.model_validate(form_values(form) | query)
+                return request_type.model_validate(form_values(form.multi_items()) | query)
     raise RequestError(
         415,
         f"send the request as {JSON}, {FORM} or {MULTIPART}; Content-Type is {kind or 'missing'}",
@@ -194,14 +194,19 @@ async def read_body(request: Request, request_type: type[RequestT], max_bytes: i
 
 
 @contextmanager
-def parsing_errors() -> Iterator[None]:
-    """Turns the exceptions of reading and validating a body into error responses."""
+def parsing_errors(part: str = "body") -> Iterator[None]:
+    """Turns the exceptions of reading and validating a part of a request into error responses."""
     try:
         yield
     except ValidationError as error:
         raise RequestError(400, validation_message(error)) from None
     except ClientDisconnect:
         raise ClientDisconnectedError from None
+    except UnicodeDecodeError as error:
+        wrong = f"it has the byte 0x{error.object[error.start]:02x}"
+        raise RequestError(
+            400, f"Invalid request: the {part} is not UTF-8, {wrong}; send UTF-8"
+        ) from None
 
 
 def media_type(request: Request) -> str:
@@ -209,47 +214,26 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def has_body(request: Request) -> bool:
-    """Whether a body follows the head."""
-    headers = request.headers
-    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
-
-
-def parse_form(data: bytes, part: str = "body") -> FormData:
-    """The fields of a URL-encoded form or query string in UTF-8, percent-encoded or not.
-
-    Starlette would decode characters that are not percent-encoded as Latin-1.
-    """
-    text = decode_utf8(data, part)
+def parse_form(data: bytes) -> dict[str, Any]:
+    """The fields of a URL-encoded form in UTF-8, percent-encoded or not; Starlette assumes Latin-1
+    where characters are not percent-encoded."""
     try:
-        fields = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
-    except UnicodeDecodeError as error:
-        raise _not_utf8(error, part) from None
+        return form_values(
+            parse_qsl(data.decode(), True, errors="strict", max_num_fields=MAX_FIELDS)
+        )
+    except UnicodeDecodeError:
+        raise
     except ValueError:
         raise RequestError(
             400, f"Invalid request: more than the {MAX_FIELDS} fields that a form may have"
         ) from None
-    return FormData([*fields])
 
 
-def decode_utf8(data: bytes, part: str = "body") -> str:
-    """The text of a part of the request; an error if it is not UTF-8."""
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise _not_utf8(error, part) from None
-
-
-def _not_utf8(error: UnicodeDecodeError, part: str) -> RequestError:
-    byte = error.object[error.start]
-    return RequestError(
-        400, f"Invalid request: the {part} is not UTF-8, it has the byte 0x{byte:02x}; send UTF-8"
-    )
-
-
-def form_values(form: FormData) -> dict[str, Any]:
+def form_values(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """The fields of a form; a repeated one becomes a list."""
-    values = {name: form.getlist(name) for name in form}
+    values: dict[str, list[Any]] = {}
+    for name, value in items:
+        values.setdefault(name, []).append(value)
     return {name: several if len(several) > 1 else several[0] for name, several in values.items()}
 
 

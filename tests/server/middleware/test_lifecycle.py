@@ -4,6 +4,8 @@ import pytest
 
 from regard.server.middleware import lifecycle as module
 from regard.server.middleware.lifecycle import RequestLifecycle
+from regard.server.middleware.limits import RequestLimits
+from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics
 
 PART = {"type": "http.request", "more_body": True}
@@ -11,12 +13,17 @@ LAST = {"type": "http.request", "more_body": False}
 
 
 def scope(**headers):
-    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+    named = {"host": "localhost", **headers}
+    pairs = [(name.encode(), value.encode()) for name, value in named.items()]
     return {"type": "http", "method": "POST", "path": "/translate", "headers": pairs}
 
 
+def make_lifecycle(app=None):
+    return RequestLifecycle(RequestLimits(app, ServerSettings()), ServerMetrics())
+
+
 def stopping_lifecycle(deadline=float("inf")):
-    lifecycle = RequestLifecycle(None, ServerMetrics())
+    lifecycle = make_lifecycle()
     lifecycle.stopping, lifecycle._deadline = True, deadline
     return lifecycle
 
@@ -47,7 +54,7 @@ async def silence():
     await asyncio.sleep(60)
 
 
-def test_a_refused_request_is_read_to_its_end_before_the_response():
+def test_a_refused_request_is_read_to_its_end():
     """A connection closed with something unread is reset, and its answer may be lost."""
     left = [PART, PART, LAST]
 
@@ -96,7 +103,7 @@ def test_closing_ends_in_time_though_requests_keep_coming(monkeypatch):
     monkeypatch.setattr(module, "DRAIN_SECONDS", 30)
 
     async def close():
-        lifecycle, sent = RequestLifecycle(None, ServerMetrics()), []
+        lifecycle, sent = make_lifecycle(), []
         closing = asyncio.create_task(lifecycle.close(0.5))
         await asyncio.sleep(0)
         for _ in range(3):
@@ -114,7 +121,7 @@ def test_a_request_active_at_the_end_of_the_grace_period_gets_503(stopping):
         await asyncio.sleep(60)
 
     async def stay():
-        lifecycle = RequestLifecycle(never, ServerMetrics())
+        lifecycle = make_lifecycle(never)
         answering, messages = send_request(lifecycle, silence)
         task = asyncio.create_task(answering)
         await asyncio.sleep(0)

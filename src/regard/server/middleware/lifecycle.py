@@ -1,16 +1,15 @@
 """Outermost ASGI layer: request ids, logs, metrics, security headers, and 503 while stopping."""
 
 import asyncio
-import contextlib
 import logging
 import secrets
 import time
 
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.datastructures import MutableHeaders
+from starlette.types import Message, Receive, Scope, Send
 
 from regard.server.errors import CLIENT_CLOSED_REQUEST, REQUEST_ID, RequestError, error_response
-from regard.server.middleware.limits import expects_continue
+from regard.server.middleware.limits import RequestLimits
 from regard.server.telemetry import ServerMetrics, log, log_error
 
 PATHS_WHILE_STOPPING = {"/health", "/ready", "/metrics"}
@@ -40,7 +39,7 @@ SECURITY_HEADERS = {
 class RequestLifecycle:
     """Counts, times, numbers and logs requests, and refuses new ones while the server stops."""
 
-    def __init__(self, app: ASGIApp, metrics: ServerMetrics) -> None:
+    def __init__(self, app: RequestLimits, metrics: ServerMetrics) -> None:
         self.app, self._metrics = app, metrics
         self.stopping = False
         self._deadline = float("inf")  # of all active requests, by the clock of the event loop
@@ -59,8 +58,9 @@ class RequestLifecycle:
         self._idle.clear()
         try:
             if self.stopping and scope["path"] not in PATHS_WHILE_STOPPING:
-                await self._drain_request(scope, receive)
-                await _send_unavailable(context, receive)
+                now = asyncio.get_running_loop().time()
+                seconds = min(DRAIN_SECONDS, self._deadline - QUIET_SECONDS - now)
+                await self.app.refuse(_unavailable(), scope, receive, context.send, seconds)
             else:
                 await self._serve(context, receive)
         finally:
@@ -89,27 +89,14 @@ class RequestLifecycle:
             return not self._active
         return True
 
-    async def _drain_request(self, scope: Scope, receive: Receive) -> None:
-        """Read a refused request to its end, or for as long as there is time.
-
-        A connection that is closed with unread data is reset, and the response may be lost. With
-        `Expect: 100-continue` nothing is read, since no body is sent before we ask for it.
-        """
-        if expects_continue(Headers(scope=scope)):
-            return
-        now = asyncio.get_running_loop().time()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(min(now + DRAIN_SECONDS, self._deadline - QUIET_SECONDS)):
-                while (await receive()).get("more_body", False):
-                    pass
-
     async def _serve(self, context: "RequestContext", receive: Receive) -> None:
         try:
             await self.app(context.scope, receive, context.send)
         except asyncio.CancelledError:
             if context.status or not self.stopping:
                 raise
-            await _send_unavailable(context, receive)  # the grace period is over
+            response = error_response(_unavailable())  # the grace period is over
+            await response(context.scope, receive, context.send)
         except Exception as error:  # the response was sent by the error handler
             log_error("a request failed", error, request=context.request_id)
 
@@ -133,9 +120,8 @@ class RequestLifecycle:
         )
 
 
-async def _send_unavailable(context: "RequestContext", receive: Receive) -> None:
-    error = RequestError(503, "the server is stopping; try again soon", retry_after=1)
-    await error_response(error)(context.scope, receive, context.send)
+def _unavailable() -> RequestError:
+    return RequestError(503, "the server is stopping; try again soon", retry_after=1)
 
 
 class RequestContext:

@@ -1,9 +1,11 @@
 """ASGI layer that refuses malformed heads, unknown host names, and long or slow bodies."""
 
 import asyncio
+import contextlib
 import ipaddress
 import re
 import time
+from functools import partial
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -12,8 +14,7 @@ from regard.server.errors import RequestError, error_response
 from regard.server.settings import ServerSettings
 
 MAX_DISCARDED_BYTES = 64 * 1024 * 1024
-"""Bytes of a refused body that are read and discarded after the response: a client that sends its
-whole body before it reads would otherwise see a reset connection instead of the error."""
+"""Bytes of a refused body that are read and discarded, at most."""
 HOST = re.compile(r"(?P<name>[\w.-]+|\[[0-9a-fA-F:.]+\])?(?::\d{0,5})?", re.ASCII)
 """A Host header: a name or an address, and perhaps a port."""
 
@@ -39,22 +40,27 @@ class RequestLimits:
         try:
             self._check_head(headers)
         except RequestError as error:
-            await error_response(error)(scope, receive, send)
+            await self.refuse(error, scope, receive, send)
             return
-        reader = BodyReader(receive, headers, self)
-
-        async def send_then_drain(message: Message) -> None:
-            last = message["type"] == "http.response.body" and not message.get("more_body")
-            if reader.refused and last:
-                await send({**message, "more_body": True})
-                await reader.drain()
-                message = {"type": "http.response.body", "body": b""}
-            await send(message)
-
+        reader = BodyReader(receive, headers, self, self.settings.read_timeout)
         try:
-            await self.app(scope, reader, send_then_drain)
+            await self.app(scope, reader, partial(reader.send_then_drain, send))
         finally:
             reader.release()
+
+    async def refuse(
+        self,
+        error: RequestError,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        seconds: float | None = None,
+    ) -> None:
+        """Answer a request with an error, and read its body for at most some seconds."""
+        seconds = self.settings.read_timeout if seconds is None else seconds
+        reader = BodyReader(receive, Headers(scope=scope), self, seconds)
+        reader.refused = True
+        await error_response(error)(scope, reader, partial(reader.send_then_drain, send))
 
     def _check_head(self, headers: Headers) -> None:
         """A host name that is not the server's may be DNS rebinding: a page from elsewhere whose
@@ -76,14 +82,16 @@ class RequestLimits:
 
 
 class BodyReader:
-    """An ASGI `receive` that enforces the limits of a body."""
+    """An ASGI `receive` that enforces the limits of a body, which must arrive within `seconds`."""
 
-    def __init__(self, receive: Receive, headers: Headers, limits: RequestLimits) -> None:
+    def __init__(
+        self, receive: Receive, headers: Headers, limits: RequestLimits, seconds: float
+    ) -> None:
         self._receive, self._limits = receive, limits
         declared = headers.get("content-length", "")
         self._content_length = int(declared) if declared.isdecimal() else 0
-        self._expects_continue = expects_continue(headers)
-        self._deadline = time.monotonic() + limits.settings.read_timeout
+        self._expects_continue = headers.get("expect", "").lower() == "100-continue"
+        self._deadline = time.monotonic() + seconds
         self._received = self._held = 0
         self._complete = False
         self.refused = False
@@ -125,15 +133,21 @@ class BodyReader:
         self._limits.held_bytes -= self._held
         self._held = 0
 
-    async def drain(self) -> None:
-        """Read the rest of a refused body; none if the client waits for 100 Continue."""
-        if self._expects_continue and not self._received:
-            return
-        try:
-            while not self._complete and self._received <= MAX_DISCARDED_BYTES:
-                await self._next()
-        except RequestError:
-            return  # too slow; the response is sent already
+    async def send_then_drain(self, send: Send, message: Message) -> None:
+        """Send a message; after the last one of a refused request read and discard its body.
+
+        A connection that is closed with unread data is reset, and the response may be lost. A
+        client that waits for 100 Continue sends no body.
+        """
+        last = message["type"] == "http.response.body" and not message.get("more_body")
+        if self.refused and last:
+            await send({**message, "more_body": True})
+            message = {"type": "http.response.body", "body": b""}
+            waiting = self._expects_continue and not self._received
+            with contextlib.suppress(RequestError):  # too slow
+                while not (waiting or self._complete or self._received > MAX_DISCARDED_BYTES):
+                    await self._next()
+        await send(message)
 
     async def _next(self) -> Message:
         try:
@@ -146,11 +160,6 @@ class BodyReader:
         self._received += len(message.get("body", b""))
         self._complete = not message.get("more_body", False)
         return message
-
-
-def expects_continue(headers: Headers) -> bool:
-    """Whether a client sends its body only after 100 Continue."""
-    return headers.get("expect", "").lower() == "100-continue"
 
 
 def host_name(host: str) -> str | None:

@@ -73,7 +73,7 @@ async def _read_upload(request: Request, service: Service) -> tuple[FileRequest,
         async with request.form(
             max_files=1, max_fields=MAX_UPLOAD_FIELDS, max_part_size=limit
         ) as form:
-            values, file = form_values(form), form.get("file")
+            values, file = form_values(form.multi_items()), form.get("file")
             if isinstance(file, UploadFile):
                 name, values["file"] = PurePath(file.filename or "").name, await file.read()
             payload = FileRequest.model_validate(values)
