@@ -11,9 +11,9 @@ from bench.synthetic_batches import LONGEST
 from regard.batching.collate import collate
 from regard.batching.prefetch import collate_stream
 from regard.batching.sampler import StreamPosition, sample_batches
+from regard.recipes.prepared_data import prepare
 from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.train_run import prepare
 from regard.types import Batch, Padded
 
 RECIPE = "multi30k"
@@ -30,7 +30,7 @@ def multi30k_batches(count: int, tokens: int) -> list[Batch]:
     recipe = load_recipe(RECIPE, SIZES)
     with folder.locked():
         folder.save_recipe(recipe)
-        store = prepare(recipe, folder, SilentReporter()).train
+        store = prepare(recipe, folder, SilentReporter().noted).train
     stream = sample_batches(store, StreamPosition(0, 0), budget=tokens, seed=1, max_tokens=LONGEST)
     return [placed.batch for placed in islice(collate_stream(stream), count)]
 

@@ -10,8 +10,8 @@ from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.plan import Budget, entries_of, make_plan
 from regard.comparison.shared_corpus import prepare_shared_corpus
 from regard.recipes.dry_run import TimedSteps
+from regard.recipes.prepared_data import prepare
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.train_run import prepare
 from tiny import Quiet
 
 CPU = torch.device("cpu")
@@ -40,7 +40,7 @@ def within(folder):
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_tokens_of_a_step_are_the_mean_of_an_epoch(tmp_path, accumulate):
     recipe = small_recipe("plain", f"training.accumulate={accumulate}", "training.max_tokens=15")
-    prepared = prepare(recipe, RunFolder(tmp_path), Quiet())
+    prepared = prepare(recipe, RunFolder(tmp_path), print)
     s = recipe.training
     drawn = sample_batches(
         prepared.train, StreamPosition(0, 0), budget=256, seed=s.seed, max_tokens=s.max_tokens
@@ -71,8 +71,8 @@ def test_tokens_become_steps(within):
 def test_minutes_are_timed_once_for_all_seeds(within, folder, monkeypatch):
     calls = []
 
-    def timed(recipe, prepared, where, *, device):
-        calls.append(recipe.training.seed)
+    def timed(inputs, folder, *, device):
+        calls.append(inputs.recipe.training.seed)
         return TimedSteps(torch.nn.Identity(), seconds=0.05 * len(calls), tokens_per_second=1.0)
 
     monkeypatch.setattr(module, "time_steps", timed)

@@ -6,9 +6,10 @@ from regard.batching.collate import collate
 from regard.comparison import flops
 from regard.comparison.flops import count_flops, flops_per_token
 from regard.models.build import build_model
+from regard.recipes.prepared_data import prepare
 from regard.recipes.run_folder import RunFolder, new_model
-from regard.recipes.train_run import build_loss, prepare
-from tiny import Quiet, tiny_recipe
+from regard.recipes.train_run import build_loss
+from tiny import tiny_recipe
 
 COPY = (
     "corpus={name: copy, generated: {train: 300, valid: 20, test: 20}}",
@@ -19,7 +20,7 @@ COPY = (
 
 
 def counted(tmp_path, recipe):
-    prepared = prepare(recipe, RunFolder(tmp_path), Quiet())
+    prepared = prepare(recipe, RunFolder(tmp_path), print)
     return flops_per_token(recipe, prepared), new_model(recipe, prepared.tokenizers), prepared
 
 

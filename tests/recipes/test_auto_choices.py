@@ -8,8 +8,8 @@ from regard.recipes.auto_choices import (
     TextFacts,
     TokenFacts,
     collect_text_facts,
-    resolve,
     resolve_text,
+    resolve_tokens,
 )
 from regard.recipes.recipe_files import load_recipe
 
@@ -25,7 +25,7 @@ def facts(pairs, *, source=12, target=12, words=30_000, machine=CORES):
 
 def resolved(given, *overrides):
     recipe = load_recipe("own", overrides)
-    return resolve(resolve_text(recipe, given.text).recipe, given).recipe
+    return resolve_tokens(resolve_text(recipe, given.text).recipe, given).recipe
 
 
 def epochs(recipe, given):

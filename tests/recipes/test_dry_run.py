@@ -52,13 +52,13 @@ def pairs(count):
     return [Pair(f"{line} {n % 7}", line.upper()) for n, line in enumerate(lines)]
 
 
-def tried(wanted, sample, sizes=None, place=None, told=None):
+def tried(wanted, sample, sizes=None, run=None, told=None):
     return dry_run_training(
         wanted,
         sample,
         sizes or CorpusSizes(len(sample), 20),
         device=CPU,
-        place=place,
+        run=run,
         notify=(told if told is not None else []).append,
     )
 
@@ -66,21 +66,23 @@ def tried(wanted, sample, sizes=None, place=None, told=None):
 def test_a_trial_measures_what_training_takes(tmp_path):
     told = []
     found = tried(recipe(), pairs(300), CorpusSizes(3000, 200), tmp_path, told)
-    assert (found.pairs, found.all_pairs, found.batch_tokens) == (300, 3000, 128)
+    assert (found.pairs, found.all_pairs, found.steps.batch_tokens) == (300, 3000, 128)
     assert found.device.startswith("cpu, ")
-    assert found.vocabulary == (20, 13)  # special ones, a space, letters; digits in the source
-    assert found.unknown == PerSide(0, 0)
-    assert found.tokens_per_word.target == pytest.approx(1.0)
-    assert found.parameters > 1000
-    assert found.checkpoint > 3 * 4 * found.parameters  # the weights and Adam's two means
-    assert found.disk > 3 * found.checkpoint
+    assert found.text.vocabulary == (20, 13)  # special ones, a space, letters; digits in the source
+    assert found.text.unknown == PerSide(0, 0)
+    assert found.text.tokens_per_word.target == pytest.approx(1.0)
+    assert found.steps.parameters > 1000
+    assert (
+        found.steps.checkpoint > 3 * 4 * found.steps.parameters
+    )  # the weights and Adam's two means
+    assert found.disk > 3 * found.steps.checkpoint
     assert found.disk_free > 0
-    assert 0 < found.memory < found.memory_available
-    assert found.step_seconds > 0
+    assert 0 < found.steps.memory < found.memory_available
+    assert found.steps.step_seconds > 0
     # a batch of up to 128 positions holds some 20 pairs: 100 steps see 3,000 pairs about once
     assert found.epochs == pytest.approx(0.6, abs=0.3)
-    assert 20 < found.tokens_per_second * found.step_seconds <= 128
-    assert found.times.training == pytest.approx(100 * found.step_seconds)
+    assert 20 < found.steps.tokens_per_second * found.steps.step_seconds <= 128
+    assert found.times.training == pytest.approx(100 * found.steps.step_seconds)
     assert found.times.total == sum(found.times)
     assert told[-1] == "trying some steps of training"
     assert list(tmp_path.iterdir()) == []
@@ -96,21 +98,21 @@ def test_times_grow_with_the_corpus_and_validations():
 
 
 def test_accumulated_batches_count(tmp_path):
-    once = tried(recipe(), pairs(200), place=tmp_path)
-    thrice = tried(recipe("training.accumulate=3"), pairs(200), place=tmp_path)
+    once = tried(recipe(), pairs(200), run=tmp_path)
+    thrice = tried(recipe("training.accumulate=3"), pairs(200), run=tmp_path)
     assert thrice.epochs == pytest.approx(3 * once.epochs)
 
 
 def test_unknown_words_and_long_pairs_are_counted(tmp_path):
     wanted = recipe("text.source.size=9", "training.max_tokens=6")
-    found = tried(wanted, pairs(300), place=tmp_path)
-    assert found.unknown.source > 0.2
-    assert 0.2 < found.too_long < 0.8
+    found = tried(wanted, pairs(300), run=tmp_path)
+    assert found.text.unknown.source > 0.2
+    assert 0.2 < found.text.too_long < 0.8
 
 
 def test_sampled_subwords_are_tried_as_they_are_trained(tmp_path):
-    found = tried(recipe("text.source.sampling=0.1", kind="bpe"), pairs(300), place=tmp_path)
-    assert found.tokens_per_second > 0
+    found = tried(recipe("text.source.sampling=0.1", kind="bpe"), pairs(300), run=tmp_path)
+    assert found.steps.tokens_per_second > 0
 
 
 def test_a_batch_that_does_not_fit_is_halved(tmp_path, monkeypatch):
@@ -125,9 +127,9 @@ def test_a_batch_that_does_not_fit_is_halved(tmp_path, monkeypatch):
         return real(model, task, settings, **rest)
 
     monkeypatch.setattr(dry_run, "fit", small_memory)
-    found = tried(recipe("training.batch_tokens=512"), pairs(200), place=tmp_path)
+    found = tried(recipe("training.batch_tokens=512"), pairs(200), run=tmp_path)
     assert budgets == [512, 256, 128]
-    assert found.batch_tokens == 128
+    assert found.steps.batch_tokens == 128
 
 
 def test_a_model_that_never_fits_is_an_error(tmp_path, monkeypatch):
@@ -136,7 +138,7 @@ def test_a_model_that_never_fits_is_an_error(tmp_path, monkeypatch):
 
     monkeypatch.setattr(dry_run, "fit", no_memory)
     with pytest.raises(RunError, match=r"does not fit on cpu.* even with 64 tokens in a batch"):
-        tried(recipe(), pairs(200), place=tmp_path)
+        tried(recipe(), pairs(200), run=tmp_path)
 
 
 def test_other_errors_are_not_taken_for_lack_of_memory(tmp_path, monkeypatch):
@@ -145,12 +147,12 @@ def test_other_errors_are_not_taken_for_lack_of_memory(tmp_path, monkeypatch):
 
     monkeypatch.setattr(dry_run, "fit", broken)
     with pytest.raises(RuntimeError, match="shapes"):
-        tried(recipe(), pairs(200), place=tmp_path)
+        tried(recipe(), pairs(200), run=tmp_path)
 
 
 def test_a_sample_too_small_is_an_error(tmp_path):
     with pytest.raises(CorpusError, match="5 pairs are too few"):
-        tried(recipe(), pairs(5), place=tmp_path)
+        tried(recipe(), pairs(5), run=tmp_path)
 
 
 def test_the_longest_pairs_come_first(tmp_path, monkeypatch):
@@ -165,7 +167,7 @@ def test_the_longest_pairs_come_first(tmp_path, monkeypatch):
         return real(model, task._replace(batches=noted), *args, **rest)
 
     monkeypatch.setattr(dry_run, "fit", watched)
-    tried(recipe(), pairs(300), place=tmp_path)
+    tried(recipe(), pairs(300), run=tmp_path)
     assert len(widths) > 3
     assert widths[0] == max(widths)
 
@@ -173,18 +175,18 @@ def test_the_longest_pairs_come_first(tmp_path, monkeypatch):
 def test_a_slow_machine_is_not_watched_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr(dry_run, "MIN_TIMED_SECONDS", 1e9)
     monkeypatch.setattr(dry_run, "MAX_TIMED_SECONDS", 0.0)
-    assert tried(recipe(), pairs(200), place=tmp_path).step_seconds > 0
+    assert tried(recipe(), pairs(200), run=tmp_path).steps.step_seconds > 0
 
 
 def test_a_run_folder_that_is_not_there_yet_has_the_disk_of_its_parent(tmp_path):
-    found = tried(recipe(), pairs(200), place=tmp_path / "runs" / "mine")
+    found = tried(recipe(), pairs(200), run=tmp_path / "runs" / "mine")
     assert found.disk_free > 0
 
 
 def test_json_holds_all_numbers(tmp_path):
-    found = tried(recipe(), pairs(200), place=tmp_path)
+    found = tried(recipe(), pairs(200), run=tmp_path)
     said = json.loads(json.dumps(found.to_json()))
-    assert said["parameters"] == found.parameters
+    assert said["parameters"] == found.steps.parameters
     assert said["unknown"] == {"source": 0.0, "target": 0.0}
     assert said["times"]["total"] == pytest.approx(found.times.total)
 
@@ -198,7 +200,7 @@ def test_times_sum_up():
 def test_a_trial_on_a_gpu(tmp_path):
     device = torch.device("cuda")
     found = dry_run_training(
-        recipe(), pairs(300), CorpusSizes(300, 20), device=device, place=tmp_path, notify=print
+        recipe(), pairs(300), CorpusSizes(300, 20), device=device, run=tmp_path, notify=print
     )
     assert found.device == torch.cuda.get_device_name(device)
-    assert 4 * 4 * found.parameters < found.memory < found.memory_available
+    assert 4 * 4 * found.steps.parameters < found.steps.memory < found.memory_available

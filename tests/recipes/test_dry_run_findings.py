@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from regard.decoding.constraints.length_limits import DEFAULT_LIMITS, TruncationReport
-from regard.recipes.dry_run import DryRun, PerSide, RunSeconds
+from regard.recipes.dry_run import DryRun, PerSide, RunSeconds, StepStats, TextStats
 from regard.recipes.dry_run_findings import diagnose_dry_run
 from regard.recipes.recipe_files import make_recipe
 
@@ -17,27 +17,41 @@ def recipe(*overrides):
 GOOD = DryRun(
     recipe=recipe(),
     choices=(),
-    cut=TruncationReport(20_000, 0, 0, DEFAULT_LIMITS),
+    truncation=TruncationReport(20_000, 0, 0, DEFAULT_LIMITS),
     device="cpu, 2 threads",
     load=1.0,
     pairs=20_000,
     all_pairs=50_000,
-    vocabulary=(8000, 8000),
-    tokens_per_word=PerSide(1.2, 1.3),
-    unknown=PerSide(0.0, 0.0),
-    too_long=0.0,
-    parameters=10_000_000,
-    batch_tokens=4096,
-    step_seconds=0.1,
-    tokens_per_second=40_000,
+    text=TextStats(
+        vocabulary=(8000, 8000),
+        tokens_per_word=PerSide(1.2, 1.3),
+        unknown=PerSide(0.0, 0.0),
+        too_long=0.0,
+    ),
+    steps=StepStats(
+        parameters=10_000_000,
+        batch_tokens=4096,
+        step_seconds=0.1,
+        tokens_per_second=40_000,
+        memory=1 * GB,
+        checkpoint=GB // 10,
+    ),
     epochs=10.0,
-    memory=1 * GB,
     memory_available=16 * GB,
-    checkpoint=GB // 10,
     disk=1 * GB,
     disk_free=100 * GB,
     times=RunSeconds(10.0, 1000.0, 50.0),
 )
+
+
+def changed(result, **values):
+    """A dry run with other values, wherever they are."""
+    text = {name: values.pop(name) for name in TextStats._fields if name in values}
+    steps = {name: values.pop(name) for name in StepStats._fields if name in values}
+    text, steps = result.text._replace(**text), result.steps._replace(**steps)
+    return replace(result, text=text, steps=steps, **values)
+
+
 GPU = replace(GOOD, device="NVIDIA H200")
 
 
@@ -55,7 +69,7 @@ def test_a_good_trial_says_so():
 
 
 @pytest.mark.parametrize(
-    ("changed", "overrides", "text", "level"),
+    ("values", "overrides", "text", "level"),
     [
         ({"memory": 15 * GB}, (), "which is tight: lower training.batch_tokens", "warning"),
         ({"disk": 90 * GB}, (), "90.0 GB of the 100.0 GB of disk", "warning"),
@@ -75,17 +89,17 @@ def test_a_good_trial_says_so():
         ({"vocabulary": (5000, 5000)}, (), "a vocabulary of 5,000, not 8,000", "note"),
     ],
 )
-def test_what_is_worth_telling(changed, overrides, text, level):
-    assert level_of(diagnose_dry_run(replace(GOOD, **changed), recipe(*overrides)), text) == level
+def test_a_measurement_beyond_its_limit_is_a_finding(values, overrides, text, level):
+    assert level_of(diagnose_dry_run(changed(GOOD, **values), recipe(*overrides)), text) == level
 
 
 def test_a_whole_corpus_gives_the_vocabulary_that_it_gives():
-    found = replace(GOOD, vocabulary=(50, 50), all_pairs=20_000)
+    found = changed(GOOD, vocabulary=(50, 50), all_pairs=20_000)
     assert not any("vocabulary" in one.text for one in diagnose_dry_run(found, recipe()))
 
 
 def test_a_batch_that_does_not_fit():
-    found = replace(GPU, batch_tokens=1024)
+    found = changed(GPU, batch_tokens=1024)
     findings = diagnose_dry_run(found, recipe("training.accumulate=2"))
     text = "--set training.batch_tokens=1024 --set training.accumulate=8 comes to the same"
     assert level_of(findings, text) == "problem"
@@ -94,5 +108,5 @@ def test_a_batch_that_does_not_fit():
 def test_room_for_a_larger_batch_on_a_gpu():
     # 0.16 GB of state leave 0.84 GB for 4,096 tokens, and 12.64 GB for 61,000
     assert level_of(diagnose_dry_run(GPU, recipe()), "training.batch_tokens=32,768") == "note"
-    busy = replace(GPU, memory=10 * GB)
+    busy = changed(GPU, memory=10 * GB)
     assert not any("There is room" in one.text for one in diagnose_dry_run(busy, recipe()))

@@ -1,5 +1,4 @@
 import re
-from dataclasses import replace
 
 import pytest
 import torch
@@ -27,7 +26,7 @@ def card(tiny_run, tmp_path):
     def write(progress, **changed):
         run = load_run(tiny_run, device=torch.device("cpu"))
         run = run._replace(folder=RunFolder(tmp_path))
-        data = replace(load_data(RunFolder(tiny_run)), **changed)
+        data = load_data(RunFolder(tiny_run)).model_copy(update=changed)
         write_card(run, data, progress, SCORES, split="test")
         return (tmp_path / "card.md").read_text(encoding="utf-8").splitlines()
 

@@ -16,9 +16,10 @@ from regard.corpora.corpus import Pair
 from regard.decoding.settings import RuleSettings
 from regard.errors import CorpusError, RunError, SettingsError, TrainingError
 from regard.recipes import train_run
+from regard.recipes.prepared_data import prepare
 from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder, load_run, new_model
-from regard.recipes.train_run import build_validation, greedy_search, prepare, train
+from regard.recipes.train_run import TrainingBatches, build_validation, greedy_search, train
 from regard.text.build import TextSettings
 from regard.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from tiny import MODELS, RAW, Quiet, tiny_recipe
@@ -159,9 +160,11 @@ def test_what_was_chosen_is_kept_when_a_run_goes_on(tiny_run, tmp_path, monkeypa
     saved = RunFolder(path).load_recipe()
     assert not saved.auto
     assert saved.decoding.rules.limit(3) == 26
-    monkeypatch.setattr("regard.recipes.train_run.resolve", lambda *_: pytest.fail("chosen anew"))
     monkeypatch.setattr(
-        "regard.recipes.train_run.collect_text_facts", lambda _: pytest.fail("read anew")
+        "regard.recipes.prepared_data.resolve_tokens", lambda *_: pytest.fail("chosen anew")
+    )
+    monkeypatch.setattr(
+        "regard.recipes.prepared_data.collect_text_facts", lambda _: pytest.fail("read anew")
     )
     trained(path, "training.steps=61", "training.batch_tokens=auto", "model.width=auto")
     chosen = RunFolder(path).load_recipe()
@@ -216,7 +219,7 @@ def test_a_comparison_is_no_place_for_a_run(tmp_path):
 def test_before_the_first_checkpoint_anything_may_change(tmp_path):
     folder = RunFolder(tmp_path)
     folder.save_recipe(tiny_recipe("model.width=64"))
-    prepare(tiny_recipe("model.width=64"), folder, Quiet())
+    prepare(tiny_recipe("model.width=64"), folder, print)
     progress = trained(tmp_path, "training.steps=1", "text.source.size=500")
     assert progress.step == 1
     run = load_run(tmp_path, device=CPU)
@@ -229,10 +232,10 @@ def test_nobody_else_may_train_there(tmp_path):
 
 
 def test_long_pairs_are_left_out_and_counted(tmp_path):
-    prepared = prepare(tiny_recipe("training.max_tokens=20"), RunFolder(tmp_path), Quiet())
-    assert 0 < prepared.too_long < 300
+    prepared = prepare(tiny_recipe("training.max_tokens=20"), RunFolder(tmp_path), print)
+    assert 0 < prepared.num_too_long < 300
     source, target = prepared.train.lengths()
-    assert prepared.too_long == ((source > 20) | (target > 20)).sum()
+    assert prepared.num_too_long == ((source > 20) | (target > 20)).sum()
 
 
 def test_no_pair_short_enough_is_an_error(tmp_path):
@@ -241,7 +244,7 @@ def test_no_pair_short_enough_is_an_error(tmp_path):
         match=r"none of the 300 training pairs has at most 1 tokens on both sides; raise "
         r"training\.max_tokens",
     ):
-        prepare(tiny_recipe("training.max_tokens=1"), RunFolder(tmp_path), Quiet())
+        prepare(tiny_recipe("training.max_tokens=1"), RunFolder(tmp_path), print)
 
 
 @pytest.mark.parametrize("limit", [20, 49])
@@ -264,7 +267,7 @@ def test_subwords_are_sampled_anew(tmp_path):
 
 def test_several_processes_prepare_the_batches_that_one_would(tmp_path, monkeypatch):
     recipe, start = tiny_recipe("text.source.sampling=0.3"), StreamPosition(0, 1)
-    prepared = prepare(recipe, RunFolder(tmp_path), Quiet())
+    prepared = prepare(recipe, RunFolder(tmp_path), print)
     here, real = [], SentencePieceTokenizer.sample_segmentation
     noted = lambda *args: here.append(args) or real(*args)  # noqa: E731
     monkeypatch.setattr(SentencePieceTokenizer, "sample_segmentation", noted)
@@ -277,13 +280,13 @@ def test_several_processes_prepare_the_batches_that_one_would(tmp_path, monkeypa
         max_tokens=99,
         sample_segmentation=sample_segmentation,
     )
-    alone, made_elsewhere = draw(start), 0
-    with closing(train_run._draw_in_workers(draw, 3, start)) as shared:
+    alone, made_elsewhere = TrainingBatches(draw, 0)(start), 0
+    with closing(TrainingBatches(draw, 3)(start)) as shared:
         while made_elsewhere < 7:
             before = len(here)
-            one = next(shared)
+            batch = next(shared)
             made_elsewhere += len(here) == before
-            assert str(next(alone)) == str(one)
+            assert str(next(alone)) == str(batch)
             time.sleep(0.01)
 
 
@@ -313,7 +316,7 @@ def test_who_prepares_batches_may_be_killed():
 
 def test_validation_scores_what_it_is_told_to(tmp_path):
     wanted = tiny_recipe("training.validation.sentences=3")
-    prepared = prepare(wanted, RunFolder(tmp_path), Quiet())
+    prepared = prepare(wanted, RunFolder(tmp_path), print)
     torch.manual_seed(1)
     model = new_model(wanted, prepared.tokenizers).eval()
     validate = build_validation(wanted, prepared)

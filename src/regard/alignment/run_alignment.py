@@ -27,7 +27,7 @@ from regard.iterate import chunked
 from regard.json_files import load_json
 from regard.manifest import check_file
 from regard.models.contracts import AnyModel
-from regard.recipes.prepared_data import Data
+from regard.recipes.prepared_data import PreparedData
 from regard.recipes.run_folder import Run
 from regard.settings import Settings
 from regard.text.detokenizer import detokenize
@@ -220,7 +220,7 @@ def select_alignment(
     return select_by_gold(list(pair_attention(run, pairs, cut_apart=cut_apart)), gold)
 
 
-def select_on_validation(run: Run, data: Data) -> SelectedAlignment:
+def select_on_validation(run: Run, data: PreparedData) -> SelectedAlignment:
     """The choice on validation pairs of a corpus that has gold alignments for them."""
     return select_alignment(run, read_valid(data), read_valid_gold(data))
 
@@ -268,7 +268,7 @@ def measure_by_gold(
     )
 
 
-def measure_on_valid(run: Run, data: Data) -> MeasuredAlignment:
+def measure_on_valid(run: Run, data: PreparedData) -> MeasuredAlignment:
     """The same on validation pairs of a corpus that has gold alignments for them."""
     return measure_by_gold(run, read_valid(data), read_valid_gold(data))
 
@@ -299,17 +299,17 @@ def _save_measured(run: Run, measured: MeasuredAlignment) -> MeasuredAlignment:
     return measured
 
 
-def read_valid(data: Data) -> list[Pair]:
+def read_valid(data: PreparedData) -> list[Pair]:
     """The validation pairs that a choice is made on."""
     return list(islice(data.read("valid"), NUM_SELECTION_PAIRS))
 
 
-def read_valid_gold(data: Data) -> list[GoldAlignment]:
+def read_valid_gold(data: PreparedData) -> list[GoldAlignment]:
     """Their gold alignments, where the corpus has them."""
     return list(islice(read_gold(data, "valid"), NUM_SELECTION_PAIRS))
 
 
-def read_gold(data: Data, split: SplitName) -> Iterator[GoldAlignment]:
+def read_gold(data: PreparedData, split: SplitName) -> Iterator[GoldAlignment]:
     """The gold alignments of a split that has them."""
     path = data.gold(split)
     check_file(path)

@@ -19,9 +19,9 @@ from regard.errors import RunError
 from regard.json_files import describe_error, read_json
 from regard.manifest import is_intact
 from regard.recipes.dry_run import time_steps
+from regard.recipes.prepared_data import prepare
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.train_run import prepare
 from regard.training.loop import Reporter, TrainingSettings
 
 STEPS_ADAPTER: TypeAdapter[int] = TypeAdapter(PositiveInt)
@@ -55,7 +55,7 @@ def apply_budget(
     if budget.minutes is not None and is_intact(known):
         return _with_steps(entry.recipe, _load_steps(known))
     copy_shared_corpus(entry, folder)
-    prepared = prepare(entry.recipe, folder.run(entry), reporter, device=device)
+    prepared = prepare(entry.recipe, folder.run(entry), reporter.noted, device=device)
     if budget.tokens is not None:
         # The seed decides which pairs share a batch, and so the mean: one for all of a system.
         settings = prepared.recipe.training.model_copy(update={"seed": 0})
@@ -64,7 +64,7 @@ def apply_budget(
     assert budget.minutes is not None
     reporter.noted("timing some steps")
     with TemporaryDirectory(prefix="regard-timing-") as temporary:
-        timed = time_steps(prepared.recipe, prepared, RunFolder(Path(temporary)), device=device)
+        timed = time_steps(prepared, RunFolder(Path(temporary)), device=device)
     steps = max(1, round(60 * budget.minutes / timed.seconds))
     write_atomic(known, json.dumps(steps).encode())
     return _with_steps(entry.recipe, steps)

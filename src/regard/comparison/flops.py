@@ -13,9 +13,10 @@ from regard.batching.collate import collate
 from regard.batching.sampler import within_max_tokens
 from regard.decoding.batch_search import one_thread
 from regard.models.contracts import AnyModel
+from regard.recipes.prepared_data import TrainingInputs
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import new_model
-from regard.recipes.train_run import TrainingInputs, build_loss
+from regard.recipes.train_run import build_loss
 from regard.training.step import LossFn
 from regard.types import Batch
 

@@ -28,9 +28,8 @@ from regard.manifest import check_file, is_intact
 from regard.pipelines.run_evaluation import translator_perplexity
 from regard.pipelines.translator import Translator
 from regard.recipes.dry_run import time_steps
-from regard.recipes.prepared_data import Data, load_data
-from regard.recipes.run_folder import Run, RunFolder, load_run
-from regard.recipes.train_run import prepare
+from regard.recipes.prepared_data import PreparedData, load_data, prepare
+from regard.recipes.run_folder import Run, RunFolder, count_parameters, load_run
 from regard.text.word_units import count_units
 from regard.training.checkpoints import last_progress
 from regard.training.loop import Reporter
@@ -142,13 +141,13 @@ def measure_untimed(
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     progress = last_progress(home.path)
     assert progress is not None  # a trained run has a checkpoint
-    prepared = prepare(run.recipe, home, reporter)
+    prepared = prepare(run.recipe, home, reporter.noted)
     tokens = progress.step * tokens_per_step(prepared.train, run.recipe.training)
     surprise = translator_perplexity(Translator([run]), sources, references)
     found = UntimedMeasurements(
         family=run.recipe.model.family,
         attends=attends(run),
-        parameters=sum(p.numel() for p in run.model.parameters()),
+        parameters=count_parameters(run.model),
         steps=progress.step,
         tokens=round(tokens),
         flops=tokens * flops_per_token(run.recipe, prepared),
@@ -179,9 +178,9 @@ def measure_row(
         Translator([run]), [pair.source for pair in pairs], settings
     )
     reporter.noted("measuring")
-    prepared = prepare(run.recipe, home, reporter)
+    prepared = prepare(run.recipe, home, reporter.noted)
     with TemporaryDirectory(prefix="regard-timing-") as temporary:
-        timed = time_steps(run.recipe, prepared, RunFolder(Path(temporary)), device=device)
+        timed = time_steps(prepared, RunFolder(Path(temporary)), device=device)
     how = SCORE_SETTINGS.model_copy(update={"tokenize": plan.tokenize})
     scores = score(texts, [pair.target for pair in pairs], how)
     row = MeasuredRow(
@@ -231,7 +230,7 @@ def _row_score(one: Score) -> RowScore:
     )
 
 
-def _alignment(run: Run, data: Data, pairs: list[Pair]) -> RowAlignment | None:
+def _alignment(run: Run, data: PreparedData, pairs: list[Pair]) -> RowAlignment | None:
     """The alignment's error where there is gold to take it by, and attention to align by."""
     split = data.held_out()
     if not (data.gold("valid").exists() and data.gold(split).exists() and attends(run)):

@@ -15,7 +15,7 @@ from regard.evaluation.scores import ScoreSettings, build_metrics
 from regard.evaluation.significance import p_value
 from regard.manifest import check_file
 from regard.recipes.auto_settings import WARMUP_SETTING
-from regard.recipes.prepared_data import Data
+from regard.recipes.prepared_data import PreparedData
 from regard.text.word_units import count_units
 
 BLEU, CHRF = "BLEU", "chrF2"
@@ -171,7 +171,7 @@ class _TestSet(NamedTuple):
 
 
 def aggregate_results(
-    plan: ComparisonPlan, folder: ComparisonFolder, data: Data
+    plan: ComparisonPlan, folder: ComparisonFolder, data: PreparedData
 ) -> ComparisonResults:
     """The ladder of all rows that are finished."""
     split = data.held_out()

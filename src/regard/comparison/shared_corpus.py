@@ -7,11 +7,13 @@ from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.plan import ComparisonPlan, PlanEntry
 from regard.errors import CorpusError
 from regard.manifest import check_file
-from regard.recipes.prepared_data import Data, Notify, load_data, prepare_data
+from regard.recipes.prepared_data import Notify, PreparedData, load_data, prepare_data
 from regard.recipes.run_folder import PREPARED_FILE
 
 
-def prepare_shared_corpus(plan: ComparisonPlan, folder: ComparisonFolder, note: Notify) -> Data:
+def prepare_shared_corpus(
+    plan: ComparisonPlan, folder: ComparisonFolder, note: Notify
+) -> PreparedData:
     """The texts of all rows; an error unless they are the same, held-out ones included."""
     first, *others = plan.entries
     new = not folder.corpora.exists()
@@ -30,7 +32,7 @@ def prepare_shared_corpus(plan: ComparisonPlan, folder: ComparisonFolder, note: 
     return shared
 
 
-def _row_data(entry: PlanEntry, folder: ComparisonFolder, note: Notify) -> Data:
+def _row_data(entry: PlanEntry, folder: ComparisonFolder, note: Notify) -> PreparedData:
     if entry.run is not None:
         return load_data(folder.run(entry))
     return prepare_data(entry.recipe, folder.corpus(entry.recipe), note)

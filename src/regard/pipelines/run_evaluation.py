@@ -19,7 +19,7 @@ from regard.json_files import dump_json
 from regard.pipelines.answer import Answer
 from regard.pipelines.translator import Translator
 from regard.recipes.model_card import write_card
-from regard.recipes.prepared_data import Data, load_data
+from regard.recipes.prepared_data import PreparedData, load_data
 from regard.recipes.run_folder import RunFolder, load_run
 from regard.training.progress import Progress
 
@@ -66,7 +66,7 @@ def finish_run(folder: RunFolder, progress: Progress, device: torch.device) -> H
 
 
 def score_held_out(
-    translator: Translator, data: Data, tokenize: TokenizerChoice = "auto"
+    translator: Translator, data: PreparedData, tokenize: TokenizerChoice = "auto"
 ) -> HeldOutScores:
     """The scores of a run on the test pairs that were kept from it."""
     split = data.held_out()

@@ -1,11 +1,10 @@
-"""What says `auto` -> values chosen from the training pairs and the machine, each with its reason.
+"""Values for settings that are `auto`, by facts about the training pairs and the machine.
 
-Nothing here reads or writes: facts go in, choices come out. `TEXT_CHOOSERS` are asked before there
-are tokens, `TOKEN_CHOOSERS` after, in their order; what does not say `auto` is left as it is.
+`resolve_text` chooses before text is tokenized, `resolve_tokens` after that.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -23,16 +22,17 @@ from regard.recipes.auto_settings import AUTO_INPUT, MODEL_SIZES, WARMUP_SETTING
 from regard.recipes.recipe import Recipe
 
 CLOSED_MAX_WORDS, CLOSED_MIN_USES = 2000, 50
-"""A language of at most so many different words, each used so often on average, is closed: all its
-words are known, and what is to be learned is how they go together."""
+"""A language of at most 2,000 distinct words, each used 50 times on average, is closed: a model
+need not handle words that are not in the corpus."""
 MAX_COUNTED_WORDS = 50_000
-"""Different words beyond which they are not counted."""
+"""Distinct words are counted up to this number."""
 FULLY_SAMPLED_PAIRS = 20_000
-"""Pairs beyond which sentences are looked for in every second, then every third, and so on."""
+"""Of the pairs after these, segmentation is measured on every second, then every third, and so
+on."""
 
 
 class Hardware(NamedTuple):
-    """What trains."""
+    """What a model is trained on."""
 
     gpu: bool
     cores: int
@@ -42,30 +42,30 @@ class Hardware(NamedTuple):
 
 
 def training_hardware(device: torch.device) -> Hardware:
-    """The machine as training on `device` will use it."""
+    """The hardware that training on `device` uses."""
     return Hardware(device.type != "cpu", torch.get_num_threads())
 
 
 @dataclass(frozen=True)
 class TextFacts:
-    """What the training pairs are like, as text."""
+    """Statistics of the training pairs as text."""
 
     pairs: int
     words: tuple[int, int]
-    """Running words of source and target, as spaces divide them."""
+    """Words of all sources and of all targets, split at spaces."""
     distinct_words: int
-    """Of both sides together; `MANY_WORDS` at the most."""
+    """Of both sides together; at most `MAX_COUNTED_WORDS`."""
     segmentation: SegmentationStatistics = field(default_factory=SegmentationStatistics)
-    """What they show of sentences; of a large corpus, what some of them show."""
+    """Measured on all pairs, or on a sample of a large corpus."""
 
     @property
     def closed(self) -> bool:
-        """Whether the language has few words, each used often."""
+        """Whether the language has few words, each used often (`CLOSED_MAX_WORDS`)."""
         few = self.distinct_words <= CLOSED_MAX_WORDS
         return few and sum(self.words) >= CLOSED_MIN_USES * self.distinct_words
 
     def scaled_by(self, factor: float) -> "TextFacts":
-        """The facts of a corpus so many times as large, of which this was a sample."""
+        """The facts of a corpus `factor` times as large, of which this is a sample."""
         source, target = self.words
         return replace(
             self,
@@ -75,19 +75,19 @@ class TextFacts:
 
 
 def collect_text_facts(pairs: Iterable[Pair]) -> TextFacts:
-    """What there is to know of training pairs, in one pass."""
+    """Statistics of training pairs, in one pass."""
     count, words, distinct, segmentation = 0, [0, 0], set[str](), SegmentationStatistics()
     for chunk in chunked(pairs, CHUNK):
         for pair in chunk[:: 1 + count // FULLY_SAMPLED_PAIRS]:
             segmentation.add(pair)
         count += len(chunk)
-        for place in (0, 1):
-            split = [pair[place].split() for pair in chunk]
-            words[place] += sum(map(len, split))
+        for side in (0, 1):
+            split = [pair[side].split() for pair in chunk]
+            words[side] += sum(map(len, split))
             if len(distinct) < MAX_COUNTED_WORDS:
                 distinct.update(*split)
-    known = min(len(distinct), MAX_COUNTED_WORDS)
-    return TextFacts(count, (words[0], words[1]), known, segmentation)
+    num_distinct = min(len(distinct), MAX_COUNTED_WORDS)
+    return TextFacts(count, (words[0], words[1]), num_distinct, segmentation)
 
 
 TokenCounts = NDArray[np.int32]
@@ -95,53 +95,58 @@ TokenCounts = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class TokenFacts:
-    """All that choices are made from once there are tokens."""
+    """Statistics of the training pairs as text and tokens, and the hardware."""
 
     text: TextFacts
     source: TokenCounts
-    """Tokens (N,) of the sources of training pairs that are learned from, without EOS."""
+    """Tokens (N,) of the sources of training pairs that are short enough, without EOS."""
     target: TokenCounts
     machine: Hardware
 
     @property
     def positions(self) -> int:
-        """Of one pass over all pairs: what batches are measured by."""
+        """Positions of one epoch, as `training.batch_tokens` counts them."""
         longer = np.maximum(self.source, self.target).astype(np.int64) + 1
         return int(longer.sum() * (self.text.pairs / max(1, len(longer))))
 
 
-TextChooser = Callable[[Recipe, TextFacts], Iterable[SettingChoice]]
-TokenChooser = Callable[[Recipe, TokenFacts], Iterable[SettingChoice]]
-
-
 class Resolved(NamedTuple):
-    """A recipe that says less `auto` than before, and why."""
+    """A recipe with fewer settings that are `auto`, and the choices made."""
 
     recipe: Recipe
     choices: tuple[SettingChoice, ...]
 
 
 def resolve_text(recipe: Recipe, facts: TextFacts) -> Resolved:
-    """The recipe with what decides how text becomes tokens."""
-    return _resolve(recipe, [chooser(recipe, facts) for chooser in TEXT_CHOOSERS])
+    """The recipe with values for settings of segmentation and vocabulary that are `auto`."""
+    return _apply(recipe, [*_choose_vocabulary(facts), *_choose_input(facts)])
 
 
-def resolve(recipe: Recipe, facts: TokenFacts) -> Resolved:
-    """The recipe with all that is left to choose; each chooser sees what the last ones chose."""
+def resolve_tokens(recipe: Recipe, facts: TokenFacts) -> Resolved:
+    """The recipe with values for all other settings that are `auto`.
+
+    Each function sees the values that those before it have chosen.
+    """
     choices: list[SettingChoice] = []
-    for chooser in TOKEN_CHOOSERS:
-        resolved = _resolve(recipe, [chooser(recipe, facts)])
-        recipe = resolved.recipe
-        choices += resolved.choices
+    for choose in (
+        _choose_model_size,
+        _choose_steps,
+        _choose_schedule,
+        _choose_validation,
+        _choose_beam,
+        _choose_length_limits,
+    ):
+        recipe, chosen = _apply(recipe, choose(recipe, facts))
+        choices += chosen
     return Resolved(recipe, tuple(choices))
 
 
-def _resolve(recipe: Recipe, offered: Sequence[Iterable[SettingChoice]]) -> Resolved:
-    asked = {one.setting: one for some in offered for one in some if one.setting in recipe.auto}
-    return Resolved(recipe.with_choices(asked.values()), tuple(asked.values()))
+def _apply(recipe: Recipe, choices: Iterable[SettingChoice]) -> Resolved:
+    used = tuple(choice for choice in choices if choice.setting in recipe.auto)
+    return Resolved(recipe.with_choices(used), used)
 
 
-def _choose_vocabulary(recipe: Recipe, facts: TextFacts) -> Iterator[SettingChoice]:
+def _choose_vocabulary(facts: TextFacts) -> Iterator[SettingChoice]:
     if facts.closed:
         reason = f"all {facts.distinct_words:,} words of the corpus become pieces of their own"
         yield SettingChoice("text.source.size", 8000, reason)
@@ -154,8 +159,6 @@ def _choose_vocabulary(recipe: Recipe, facts: TextFacts) -> Iterator[SettingChoi
 
 
 class _ModelSize(NamedTuple):
-    """How large a model is."""
-
     layers: int
     width: int
     heads: int
@@ -167,7 +170,7 @@ SMALL_SIZE, BASE_SIZE = _ModelSize(3, 256, 4, 1024), _ModelSize(6, 512, 8, 2048)
 
 
 CLOSED_PAIRS_WITHOUT_DROPOUT = 10_000
-"""Pairs of a closed language that are not learned by heart: a model of them needs no dropout."""
+"""From this many pairs on, a model of a closed language does not overfit and has no dropout."""
 
 
 def _choose_model_size(recipe: Recipe, facts: TokenFacts) -> Iterator[SettingChoice]:
@@ -190,36 +193,32 @@ def _choose_model_size(recipe: Recipe, facts: TokenFacts) -> Iterator[SettingCho
 
 
 def _heads_for_width(width: int) -> int:
-    """Heads that divide a width that is given, none of them narrow."""
+    """The most heads, up to 8, of width 32 or more that divide the width."""
     return next((heads for heads in (8, 4, 2) if width % heads == 0 and width >= 32 * heads), 1)
 
 
 MAX_CPU_STEPS = 20_000
-"""Of training on a CPU; a GPU takes twice as many, of batches twice as large."""
+"""On a CPU; a GPU takes up to twice as many, of batches twice as large."""
 EPOCHS, CLOSED_EPOCHS = 40, 30
-"""Over the corpus, unless it is large, and where its language is closed: early stopping ends what
-learns no more."""
+"""Epochs of training, unless they exceed the maximum of steps; early stopping may end it sooner."""
 MIN_STEPS = 1000
 
 
 def _choose_steps(recipe: Recipe, facts: TokenFacts) -> Iterator[SettingChoice]:
-    settings, positions, open_places = recipe.training, facts.positions, recipe.auto
+    settings, positions, auto = recipe.training, facts.positions, recipe.auto
     batch = 1024 if positions < 200_000 else 2048 if positions < 1_000_000 else 4096
     if facts.machine.gpu and positions >= 4_000_000:
         batch = 8192
-    if "training.batch_tokens" not in open_places:
+    if "training.batch_tokens" not in auto:
         batch = settings.batch_tokens
     steps_per_epoch = max(1.0, positions / (batch * settings.accumulate))
-    most = MAX_CPU_STEPS * (2 if facts.machine.gpu else 1)
+    max_steps = MAX_CPU_STEPS * (2 if facts.machine.gpu else 1)
     epochs = CLOSED_EPOCHS if facts.text.closed else EPOCHS
-    steps = _round_to_two_digits(min(most, max(MIN_STEPS, epochs * steps_per_epoch)))
-    if "training.steps" not in open_places:
+    steps = _round_to_two_digits(min(max_steps, max(MIN_STEPS, epochs * steps_per_epoch)))
+    if "training.steps" not in auto:
         steps = settings.steps
-    reason = (
-        f"{steps / steps_per_epoch:,.0f} passes over {facts.text.pairs:,} pairs, or fewer if it "
-        "stops "
-        "learning"
-    )
+    passes = f"{steps / steps_per_epoch:,.0f} passes over {facts.text.pairs:,} pairs"
+    reason = f"{passes}, or fewer if it stops learning"
     yield SettingChoice("training.steps", steps, reason)
     yield SettingChoice("training.batch_tokens", batch, reason)
 
@@ -250,10 +249,11 @@ def _choose_validation(recipe: Recipe, facts: TokenFacts) -> Iterator[SettingCho
 
 
 def _choose_beam(recipe: Recipe, facts: TokenFacts) -> Iterator[SettingChoice]:
-    """The width of the search.
+    """The beam size.
 
-    A model that is sure of every token finds nothing better in a beam. It loses by one that stops
-    as soon as enough hypotheses have finished: the unlikely short ones finish first.
+    A model of a closed language is nearly certain of every token, so that a beam finds nothing
+    better. One that stops when enough hypotheses have finished is worse: the short ones finish
+    first.
     """
     if facts.text.closed:
         yield SettingChoice("decoding.beam.size", 1, "one answer alone is right")
@@ -262,47 +262,33 @@ def _choose_beam(recipe: Recipe, facts: TokenFacts) -> Iterator[SettingChoice]:
 
 
 def _choose_length_limits(recipe: Recipe, facts: TokenFacts) -> Iterator[SettingChoice]:
-    """LengthLimits on answers that training targets fit with room to spare."""
-    rules, place = recipe.decoding.rules, "decoding.rules"
+    """Limits on the length of translations, well above the lengths of the training targets."""
+    group = "decoding.rules"
     given = {
-        name: getattr(rules, name)
+        name: getattr(recipe.decoding.rules, name)
         for name in LengthLimits._fields
-        if f"{place}.{name}" not in recipe.auto
+        if f"{group}.{name}" not in recipe.auto
     }
-    found, longest = fit_limits(facts.source, facts.target, given), int(facts.target.max(initial=0))
-    told = (
-        f"training targets have up to {longest:,} tokens, {_length_ratio(facts):.1f} for each "
-        "token of "
-        "the source"
+    limits = fit_limits(facts.source, facts.target, given)
+    longest = int(facts.target.max(initial=0))
+    ratio = facts.target.sum() / max(1, facts.source.sum())
+    reason = (
+        f"training targets have up to {longest:,} tokens, {ratio:.1f} for each token of the source"
+        if limits != DEFAULT_LIMITS
+        else ""
     )
-    for name, value in found._asdict().items():
-        yield SettingChoice(f"{place}.{name}", value, "" if found == DEFAULT_LIMITS else told)
-
-
-def _length_ratio(facts: TokenFacts) -> float:
-    return float(facts.target.sum() / max(1, facts.source.sum()))
+    for name, value in limits._asdict().items():
+        yield SettingChoice(f"{group}.{name}", value, reason)
 
 
 def _round_to_two_digits(number: float) -> int:
-    """A number near by with two digits, at least 1."""
+    """The number rounded to two significant digits, at least 1."""
     number = max(1.0, number)
     digits = max(0, math.floor(math.log10(number)) - 1)
     return int(round(number, -digits))
 
 
-def _choose_input(recipe: Recipe, facts: TextFacts) -> Iterator[SettingChoice]:
-    found = facts.segmentation
-    settings = found.settings()
-    yield SettingChoice(AUTO_INPUT[0], settings.split_sentences, str(found))
-    yield SettingChoice(AUTO_INPUT[1], settings.pass_through, str(found))
-
-
-TEXT_CHOOSERS: tuple[TextChooser, ...] = (_choose_vocabulary, _choose_input)
-TOKEN_CHOOSERS: tuple[TokenChooser, ...] = (
-    _choose_model_size,
-    _choose_steps,
-    _choose_schedule,
-    _choose_validation,
-    _choose_beam,
-    _choose_length_limits,
-)
+def _choose_input(facts: TextFacts) -> Iterator[SettingChoice]:
+    settings, reason = facts.segmentation.settings(), str(facts.segmentation)
+    yield SettingChoice(AUTO_INPUT[0], settings.split_sentences, reason)
+    yield SettingChoice(AUTO_INPUT[1], settings.pass_through, reason)

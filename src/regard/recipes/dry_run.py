@@ -1,12 +1,12 @@
-"""A few real steps of training on a sample -> what all of it will take, here."""
+"""Some real training steps on a sample -> time, memory and disk that the whole training takes."""
 
 import gc
 import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,14 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from regard.batching.batch_sampler import length_sorted_batches
 from regard.batching.collate import collate
 from regard.batching.prefetch import PositionedBatch, held_out_batches
-from regard.batching.sampler import within_max_tokens
 from regard.corpora.build import CorpusSettings
 from regard.corpora.corpus import Pair
 from regard.corpora.readers.pair_files import FilesSettings
-from regard.corpora.token_store import TokenStore
 from regard.decoding.batch_search import SearchMember, search_many
 from regard.decoding.constraints.length_limits import TruncationReport
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
@@ -31,42 +28,41 @@ from regard.evaluation.perplexity import perplexity
 from regard.models.contracts import AnyModel
 from regard.recipes.auto_settings import SettingChoice
 from regard.recipes.memory import available_memory, format_bytes, peak_memory, reset_peak_memory
+from regard.recipes.prepared_data import Notify, TrainingInputs, prepare
 from regard.recipes.recipe import Recipe
-from regard.recipes.run_folder import RunFolder, new_model
-from regard.recipes.train_run import (
-    VALIDATION_BATCH_TOKENS,
-    TrainingInputs,
-    build_batches,
-    build_loss,
-    prepare,
-)
+from regard.recipes.run_folder import RunFolder, count_parameters, new_model
+from regard.recipes.train_run import VALIDATION_BATCH_TOKENS, build_batches, build_loss
 from regard.text.special_tokens import UNK
 from regard.text.word_units import count_units
 from regard.training.checkpoints import list_checkpoints
 from regard.training.loop import TrainingSettings, TrainingTask, fit
-from regard.types import Batch
 
 SAMPLE_PAIRS = 20_000
-"""Training pairs that are enough for a trial."""
+"""Training pairs of a dry run, at most."""
 WARMUP_STEPS, MIN_TIMED_STEPS, MIN_TIMED_SECONDS, MAX_TIMED_SECONDS = 2, 5, 5.0, 60.0
-"""Steps that are not timed; then so many are and for so long at least, and at most."""
 MIN_BATCH_TOKENS = 64
-"""The smallest batch that is tried where larger ones do not fit."""
+"""The smallest batch to try if larger ones do not fit."""
 DECODED_SENTENCES = 100
 """Sentences decoded to time a validation."""
 SOURCE_LENGTH_SEARCH = DecodingSettings(
     beam=BeamSettings(size=1), rules=RuleSettings(max_length_ratio=1.0, max_length_offset=1)
 )
-"""Answers as long as their source: those of a model that has learned nothing never end."""
+"""Translations as long as their sources: an untrained model never predicts EOS."""
 NEVER = 1 << 60
-NOT_IN_JSON = ("recipe", "choices", "cut")
-
-Notify = Callable[[str], None]
-"""Is told what is being done."""
+NOT_IN_JSON = (
+    "recipe",
+    "choices",
+    "truncation",
+    "text",
+    "steps",
+    "bytes_on_disk",
+    "pairs_per_batch",
+    "validation_seconds",
+)
 
 
 class CorpusSizes(NamedTuple):
-    """Pairs of the whole corpus, of which the trial sees a sample."""
+    """Pairs of the whole corpus, of which the dry run uses a sample."""
 
     train: int
     valid: int
@@ -79,8 +75,37 @@ class PerSide(NamedTuple):
     target: float
 
 
+class TextStats(NamedTuple):
+    """Statistics of the tokens of the sample."""
+
+    vocabulary: tuple[int, int]
+    tokens_per_word: PerSide
+    unknown: PerSide
+    """Share of unknown tokens in the validation pairs."""
+    too_long: float
+    """Share of training pairs with more than `training.max_tokens` tokens."""
+    bytes_on_disk: int = 0
+    """Of texts and tokens."""
+
+
+class StepStats(NamedTuple):
+    """Measurements of some training steps and a validation."""
+
+    parameters: int
+    batch_tokens: int
+    """The largest batch that fits: that of the recipe, or a half, a quarter … of it."""
+    step_seconds: float
+    tokens_per_second: float
+    memory: int
+    """Peak, in bytes."""
+    checkpoint: int
+    """Bytes of one."""
+    pairs_per_batch: float = 0.0
+    validation_seconds: float = 0.0
+
+
 class RunSeconds(NamedTuple):
-    """Seconds that parts of a run will take."""
+    """Estimated seconds of the parts of a run."""
 
     preparing: float
     training: float
@@ -93,50 +118,40 @@ class RunSeconds(NamedTuple):
 
 @dataclass(frozen=True)
 class DryRun:
-    """What training a recipe on this device was seen to take, and what all of it would."""
+    """Measurements of a short training on this device, and estimates for the whole one."""
 
     recipe: Recipe
-    """What was tried, with a value wherever the one that was given said `auto`."""
+    """The recipe with a value for every setting that was `auto`."""
     choices: tuple[SettingChoice, ...]
-    """Those values, and why."""
-    cut: TruncationReport
-    """What the limits on answers would cost perfect answers to the sample."""
+    """These values, and why they were chosen."""
+    truncation: TruncationReport
+    """Targets of the sample that exceed the limits on the length of translations."""
     device: str
     load: float
-    """Processes that wanted a core while the corpus was examined; 1 of them was ours."""
+    """The machine's load average before the dry run."""
     pairs: int
     """Of the sample."""
     all_pairs: int
-    """That training would get."""
-    vocabulary: tuple[int, int]
-    tokens_per_word: PerSide
-    unknown: PerSide
-    """Share of unknown tokens on validation pairs."""
-    too_long: float
-    """Share of training pairs with more than `training.max_tokens` tokens."""
-    parameters: int
-    batch_tokens: int
-    """The largest batch that fits, of what the recipe asks and its halves."""
-    step_seconds: float
-    tokens_per_second: float
+    """Of the whole training."""
+    text: TextStats
+    steps: StepStats
     epochs: float
-    """How often all steps together go through the corpus."""
-    memory: int
-    """Bytes taken at the most."""
+    """Passes of the whole training over the corpus."""
     memory_available: int
-    checkpoint: int
-    """Bytes of one."""
     disk: int
-    """Bytes that the run's folder will take at the most."""
+    """Bytes that the run's folder will hold at most."""
     disk_free: int
     times: RunSeconds
 
     def to_json(self) -> dict[str, Any]:
-        """The numbers, as JSON can hold them."""
+        """All numbers, in one group."""
+        fields = {**vars(self), **self.text._asdict(), **self.steps._asdict()}
+        numbers = {name: value for name, value in fields.items() if name not in NOT_IN_JSON}
         return {
-            **{name: one for name, one in asdict(self).items() if name not in NOT_IN_JSON},
-            **{name: getattr(self, name)._asdict() for name in ("tokens_per_word", "unknown")},
-            "references_beyond_limit": self.cut.references,
+            **numbers,
+            "tokens_per_word": self.text.tokens_per_word._asdict(),
+            "unknown": self.text.unknown._asdict(),
+            "references_beyond_limit": self.truncation.references,
             "times": {**self.times._asdict(), "total": self.times.total},
         }
 
@@ -147,113 +162,71 @@ def dry_run_training(
     sizes: CorpusSizes,
     *,
     device: torch.device,
-    place: Path,
+    run: Path,
     notify: Notify,
 ) -> DryRun:
-    """Train the recipe's model for some seconds on `sample`, cleaned pairs, in a temporary folder.
+    """Train the recipe's model for some seconds on cleaned pairs, in a temporary folder.
 
-    All that is scaled to `sizes` is taken to grow with the pairs. `place` is on the disk that the
-    run would be written to.
+    Estimates for a corpus of `sizes` grow in proportion to the pairs. `run` is the folder of the
+    whole training, which decides the disk.
     """
     load = os.getloadavg()[0]
     with TemporaryDirectory(prefix="regard-trial-") as temporary:
         folder = RunFolder(Path(temporary))
         small = _recipe_on_sample(recipe, sample, folder)
         began = time.perf_counter()
-        prepared = prepare(
-            small, folder, _NoteReporter(notify), device=device, all_pairs=sizes.train
-        )
-        small = prepared.recipe
+        inputs = prepare(small, folder, notify, device=device, all_pairs=sizes.train)
         preparing = time.perf_counter() - began
         notify("trying some steps of training")
-        text = _measure_text(prepared)
-        steps = _measure_largest_batch(small, prepared, folder, device, sizes)
-    settings = small.training
+        text = _measure_text(inputs)
+        steps = _measure_largest_batch(inputs, folder, device, sizes)
+    settings = inputs.recipe.training
     scale = max(1.0, sizes.train / len(sample))
     validations = math.ceil(settings.steps / settings.validation.every)
-    seen = settings.steps * settings.accumulate * steps.pairs_per_batch
+    pairs_trained_on = settings.steps * settings.accumulate * steps.pairs_per_batch
     return DryRun(
-        recipe=small.model_copy(update={"corpus": recipe.corpus}),
-        choices=prepared.choices,
-        cut=prepared.cut,
+        recipe=inputs.recipe.model_copy(update={"corpus": recipe.corpus}),
+        choices=inputs.choices,
+        truncation=inputs.truncation,
         device=describe_device(device),
         load=load,
         pairs=len(sample),
         all_pairs=sizes.train,
-        vocabulary=text.vocabulary,
-        tokens_per_word=text.tokens_per_word,
-        unknown=text.unknown,
-        too_long=text.too_long,
-        parameters=steps.parameters,
-        batch_tokens=steps.batch_tokens,
-        step_seconds=steps.seconds,
-        tokens_per_second=steps.tokens_per_second,
-        epochs=seen / max(1, sizes.train),
-        memory=steps.memory,
+        text=text,
+        steps=steps,
+        epochs=pairs_trained_on / max(1, sizes.train),
         memory_available=available_memory(device),
-        checkpoint=steps.checkpoint,
-        disk=round(scale * text.written) + _weights_on_disk(steps, settings),
-        disk_free=_free_disk(place),
+        disk=round(scale * text.bytes_on_disk) + _weights_on_disk(steps, settings),
+        disk_free=_free_disk(run),
         times=RunSeconds(
             scale * preparing,
-            settings.steps * steps.seconds,
+            settings.steps * steps.step_seconds,
             validations * steps.validation_seconds,
         ),
     )
 
 
-class _TextStats(NamedTuple):
-    """What the tokens of the sample are like."""
-
-    vocabulary: tuple[int, int]
-    tokens_per_word: PerSide
-    unknown: PerSide
-    too_long: float
-    written: int
-    """Bytes of texts and tokens on disk."""
-
-
-def _measure_text(prepared: TrainingInputs) -> _TextStats:
-    source, target = prepared.tokenizers
-    store = prepared.valid
-    pairs = list(prepared.data.read("valid"))
+def _measure_text(inputs: TrainingInputs) -> TextStats:
+    store, pairs = inputs.valid, list(inputs.data.read("valid"))
     ids = [side.ids for side in store.take(np.arange(len(store)))]
-    words = [sum(count_units(pair[place]) for pair in pairs) for place in (0, 1)]
-    return _TextStats(
-        (source.size, target.size),
-        PerSide(*(len(some) / max(1, count) for some, count in zip(ids, words, strict=True))),
-        PerSide(*(float((some == UNK).sum() / max(1, len(some))) for some in ids)),
-        prepared.too_long / len(prepared.train),
-        sum(file.stat().st_size for file in prepared.data.folder.iterdir()),
+    words = [sum(count_units(pair[side]) for pair in pairs) for side in (0, 1)]
+    return TextStats(
+        (inputs.tokenizers.source.size, inputs.tokenizers.target.size),
+        PerSide(*(len(side) / max(1, count) for side, count in zip(ids, words, strict=True))),
+        PerSide(*(float((side == UNK).sum() / max(1, len(side))) for side in ids)),
+        inputs.num_too_long / len(inputs.train),
+        sum(file.stat().st_size for file in inputs.data.folder.iterdir()),
     )
 
 
-class _StepStats(NamedTuple):
-    """What some steps took."""
-
-    parameters: int
-    batch_tokens: int
-    seconds: float
-    """Of one."""
-    tokens_per_second: float
-    pairs_per_batch: float
-    validation_seconds: float
-    memory: int
-    checkpoint: int
-
-
-class _NoteReporter:
-    """Passes on what is being done, and nothing else."""
-
-    def __init__(self, noted: Notify) -> None:
-        self.noted = noted
-
+class _SilentReporter:
+    def noted(self, message: str) -> None: ...
     def logged(self, step: int, numbers: Mapping[str, float]) -> None: ...
     def validated(self, step: int, numbers: Mapping[str, float], *, best: bool) -> None: ...
 
 
 class _Stopwatch:
-    """Is asked after each step whether to stop; notes when that was."""
+    """The loop's `stop_requested`: notes the time after each step, and stops after enough."""
 
     def __init__(self, device: torch.device) -> None:
         self.times: list[float] = []
@@ -274,41 +247,38 @@ class _Stopwatch:
         return self.times[-1] - self.times[WARMUP_STEPS - 1]
 
     def step(self) -> float:
-        """The median time of a step: what else the machine does for a moment does not count."""
+        """The median time of a step."""
         return float(np.median(np.diff(self.times[WARMUP_STEPS - 1 :])))
 
 
 def _recipe_on_sample(recipe: Recipe, sample: Sequence[Pair], folder: RunFolder) -> Recipe:
-    """The recipe, on files that hold the sample alone."""
+    """The recipe with the sample as its corpus."""
     files = FilesSettings(
         source=str(folder.path / "source.txt"), target=str(folder.path / "target.txt")
     )
-    for name, place in ((files.source, 0), (files.target, 1)):
-        lines = "".join(f"{pair[place]}\n" for pair in sample)
+    for name, side in ((files.source, 0), (files.target, 1)):
+        lines = "".join(f"{pair[side]}\n" for pair in sample)
         Path(str(name)).write_text(lines, encoding="utf-8")
     corpus = CorpusSettings(train=files, cleaning=recipe.corpus.cleaning)
     return recipe.model_copy(update={"corpus": corpus})
 
 
 def _measure_largest_batch(
-    recipe: Recipe,
-    prepared: TrainingInputs,
-    folder: RunFolder,
-    device: torch.device,
-    sizes: CorpusSizes,
-) -> _StepStats:
-    """The measurements with the recipe's batches, or with the largest halves of them that fit."""
-    budget = recipe.training.batch_tokens
-    while budget >= min(MIN_BATCH_TOKENS, recipe.training.batch_tokens):
+    inputs: TrainingInputs, folder: RunFolder, device: torch.device, sizes: CorpusSizes
+) -> StepStats:
+    """Measurements with the recipe's batch size, halved until a batch fits into memory."""
+    budget = inputs.recipe.training.batch_tokens
+    while budget >= min(MIN_BATCH_TOKENS, inputs.recipe.training.batch_tokens):
+        recipe = inputs.recipe.with_values({"training.batch_tokens": budget})
         try:
-            return _measure_steps(recipe, prepared, folder, device, sizes, budget)
+            return _measure_steps(inputs._replace(recipe=recipe), folder, device, sizes)
         except (torch.OutOfMemoryError, MemoryError):
             pass
-        except RuntimeError as error:  # which is what torch raises on a CPU
+        except RuntimeError as error:  # torch's error on a CPU
             if "allocate memory" not in str(error):
                 raise
         budget //= 2
-        gc.collect()  # what is freed now is there for the next attempt
+        gc.collect()  # frees memory for the next attempt
     raise RunError(
         f"the model does not fit on {describe_device(device)}, which has "
         f"{format_bytes(available_memory(device))}, even with {2 * budget} tokens in a batch; "
@@ -317,51 +287,43 @@ def _measure_largest_batch(
 
 
 def _measure_steps(
-    recipe: Recipe,
-    prepared: TrainingInputs,
-    folder: RunFolder,
-    device: torch.device,
-    sizes: CorpusSizes,
-    budget: int,
-) -> _StepStats:
+    inputs: TrainingInputs, folder: RunFolder, device: torch.device, sizes: CorpusSizes
+) -> StepStats:
     """Train for some steps and validate once."""
     reset_peak_memory(device)
-    training = recipe.training.model_copy(update={"batch_tokens": budget})
-    timed = time_steps(
-        recipe.model_copy(update={"training": training}), prepared, folder, device=device
-    )
+    timed = time_steps(inputs, folder, device=device)
+    budget = inputs.recipe.training.batch_tokens
     checkpoint = list_checkpoints(folder.path / "checkpoints")[0]
-    return _StepStats(
-        parameters=sum(p.numel() for p in timed.model.parameters()),
+    return StepStats(
+        parameters=count_parameters(timed.model),
         batch_tokens=budget,
-        seconds=timed.seconds,
+        step_seconds=timed.seconds,
         tokens_per_second=timed.tokens_per_second,
-        pairs_per_batch=_batch_stats(prepared.train, training).pairs_per_batch,
-        validation_seconds=_validation_seconds(timed.model, recipe, prepared, sizes),
+        validation_seconds=_validation_seconds(timed.model, inputs, sizes),
         memory=peak_memory(device),
         checkpoint=checkpoint.stat().st_size,
+        pairs_per_batch=len(inputs.fitting.rows) / len(inputs.fitting.length_sorted(budget)),
     )
 
 
 class TimedSteps(NamedTuple):
-    """What some steps of training took."""
+    """Measurements of some training steps."""
 
     model: AnyModel
-    """As they left it."""
+    """After these steps."""
     seconds: float
     """Of one: the median."""
     tokens_per_second: float
-    """Target tokens, as the log of a training counts them."""
+    """Target tokens, as the log of training counts them."""
 
 
-def time_steps(
-    recipe: Recipe, prepared: TrainingInputs, folder: RunFolder, *, device: torch.device
-) -> TimedSteps:
-    """Some seconds of the recipe's training, by the training loop itself but not compiled.
+def time_steps(inputs: TrainingInputs, folder: RunFolder, *, device: torch.device) -> TimedSteps:
+    """Train for some seconds with the training loop itself, but not compiled.
 
-    `folder` is one to be thrown away: a checkpoint is left in it. The batch with the longest pairs
-    comes first, so that what does not fit fails now.
+    A checkpoint is left in `folder`. The batch with the longest pairs comes first, so that one that
+    does not fit into memory fails at once.
     """
+    recipe = inputs.recipe
     settings = recipe.training.model_copy(
         update={
             "steps": NEVER,
@@ -372,9 +334,9 @@ def time_steps(
         }
     )
     torch.manual_seed(settings.seed)
-    model = new_model(recipe, prepared.tokenizers).to(device)
-    stopwatch, longest = _Stopwatch(device), _batch_stats(prepared.train, settings).longest
-    stream = build_batches(recipe, prepared, settings, device)
+    model = new_model(recipe, inputs.tokenizers).to(device)
+    stopwatch, stream = _Stopwatch(device), build_batches(recipe, inputs, device)
+    longest = collate(*inputs.train.take(inputs.fitting.length_sorted(settings.batch_tokens)[-1]))
     tokens: list[int] = []
     task = TrainingTask(
         lambda start: _count_tokens(
@@ -389,76 +351,56 @@ def time_steps(
         settings,
         folder=folder.path,
         width=recipe.model.width,
-        reporter=_NoteReporter(lambda message: None),
+        reporter=_SilentReporter(),
         stop_requested=stopwatch,
     )
     steps, batches = len(stopwatch.times), settings.accumulate
-    learned = sum(tokens[WARMUP_STEPS * batches : steps * batches]) / (steps - WARMUP_STEPS)
-    return TimedSteps(model, stopwatch.step(), learned / stopwatch.step())
-
-
-class _BatchStats(NamedTuple):
-    """How pairs fall into batches."""
-
-    longest: Batch
-    """The one with the longest pairs, which takes the most memory."""
-    pairs_per_batch: float
-
-
-def _batch_stats(store: TokenStore, settings: TrainingSettings) -> _BatchStats:
-    lengths = store.lengths()
-    fitting = np.flatnonzero(within_max_tokens(lengths, settings.max_tokens))
-    source, target = lengths.source[fitting] + 1, lengths.target[fitting] + 1  # with EOS or BOS
-    plan = length_sorted_batches(source, target, budget=settings.batch_tokens)
-    longest = collate(*store.take(fitting[plan[-1]]))
-    return _BatchStats(longest, len(fitting) / len(plan))
+    per_step = sum(tokens[WARMUP_STEPS * batches : steps * batches]) / (steps - WARMUP_STEPS)
+    return TimedSteps(model, stopwatch.step(), per_step / stopwatch.step())
 
 
 def _count_tokens(
     stream: Iterable[PositionedBatch], tokens: list[int]
 ) -> Iterator[PositionedBatch]:
-    """The same batches, whose numbers of tokens are noted."""
-    for placed in stream:
-        tokens.append(placed.batch.num_tokens)
-        yield placed
+    """The same batches; their numbers of tokens are appended to `tokens`."""
+    for item in stream:
+        tokens.append(item.batch.num_tokens)
+        yield item
 
 
-def _validation_seconds(
-    model: AnyModel, recipe: Recipe, prepared: TrainingInputs, sizes: CorpusSizes
-) -> float:
-    """How long a validation takes: the loss on all held-out pairs, and the search on some."""
+def _validation_seconds(model: AnyModel, inputs: TrainingInputs, sizes: CorpusSizes) -> float:
+    """Estimated time of a validation: the loss on all validation pairs, the search on some."""
     began = time.perf_counter()
-    perplexity(model, held_out_batches(prepared.valid, budget=VALIDATION_BATCH_TOKENS))
+    perplexity(model, held_out_batches(inputs.valid, budget=VALIDATION_BATCH_TOKENS))
     scored = time.perf_counter()
-    texts = [pair.source for pair in prepared.data.read("valid")][:DECODED_SENTENCES]
-    ids = prepared.tokenizers.source.encode(texts)
+    texts = [pair.source for pair in inputs.data.read("valid")][:DECODED_SENTENCES]
+    ids = inputs.tokenizers.source.encode(texts)
     model.eval()
     search_many([SearchMember(model, ids)], SOURCE_LENGTH_SEARCH, budget=VALIDATION_BATCH_TOKENS)
     decoded = time.perf_counter()
-    sentences = min(recipe.training.validation.sentences, sizes.valid)
-    return (scored - began) * sizes.valid / len(prepared.valid) + (
-        decoded - scored
-    ) * sentences / len(texts)
+    sentences = min(inputs.recipe.training.validation.sentences, sizes.valid)
+    loss_seconds = (scored - began) * sizes.valid / len(inputs.valid)
+    return loss_seconds + (decoded - scored) * sentences / len(texts)
 
 
-def _weights_on_disk(steps: _StepStats, settings: TrainingSettings) -> int:
-    """Bytes of checkpoints, one more than are kept, and of weights: kept, and four that are named.
+def _weights_on_disk(steps: StepStats, settings: TrainingSettings) -> int:
+    """Bytes of checkpoints, one more than are kept, and of weights: validated ones, and four named.
 
-    The named ones are the model's, the best, the last and the average.
+    The named ones are model, best, last and average.
     """
     weights = 4 * steps.parameters * (settings.average + 1 + 4)
     return (settings.keep + 1) * steps.checkpoint + weights
 
 
-def _free_disk(place: Path) -> int:
-    """Bytes free where `place` is, or would be."""
-    while not place.exists():
-        place = place.parent
-    return shutil.disk_usage(place).free
+def _free_disk(path: Path) -> int:
+    """Bytes free on the disk of a path that need not exist."""
+    while not path.exists():
+        path = path.parent
+    return shutil.disk_usage(path).free
 
 
 def describe_device(device: torch.device) -> str:
-    """What computes: the name of a GPU, or how many threads of a processor."""
+    """The name of a GPU, or the number of threads of a CPU."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()

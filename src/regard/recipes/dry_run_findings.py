@@ -1,4 +1,4 @@
-"""The numbers of a trial -> what they mean, and what to do about it."""
+"""The measurements of a dry run -> what they mean, and what to do about it."""
 
 import os
 from collections.abc import Iterator
@@ -10,31 +10,32 @@ from regard.recipes.recipe import Recipe
 from regard.recipes.train_run import warmup_warning
 
 LONG_RUN_SECONDS = 86_400.0
-"""Seconds of a run from which a person is warned."""
+"""From this duration of a run on there is a warning."""
 TIGHT_SHARE, ROOMY_SHARE = 0.85, 0.4
-"""Shares of the memory: above one it may not suffice, below the other a GPU has little to do."""
+"""Shares of the memory above which it may not suffice, and below which a GPU is hardly used."""
 TARGET_MEMORY_SHARE = 0.8
-"""Share of a GPU's memory that a larger batch may be expected to fill."""
+"""Share of a GPU's memory that a larger batch is estimated to fill."""
 TRAINING_BYTES_PER_PARAMETER = 16
-"""Bytes of each parameter: its weight, its gradient and Adam's two means."""
+"""The weight, its gradient and Adam's two moments."""
 BUSY_SHARE = 0.5
-"""Share of the cores that others use."""
+"""Share of the cores used by other processes from which on the machine is called busy."""
 MANY_EPOCHS = 200
 VALIDATION_SHARE = 0.3
 TOO_LONG_SHARES = (0.01, 0.1)
 UNKNOWN_SHARES = (0.01, 0.05)
-"""Shares that are worth a note, and a warning."""
+"""Shares that give a note, and a warning."""
 
 
-def diagnose_dry_run(trial: DryRun, recipe: Recipe) -> list[Finding]:
-    """What a trial of a recipe means."""
+def diagnose_dry_run(result: DryRun, recipe: Recipe) -> list[Finding]:
+    """Findings on the memory, disk, time and text of a dry run of a recipe."""
     checks = (_memory, _disk, _time, _text)
-    return [finding for part in checks for finding in part(trial, recipe)]
+    return [finding for check in checks for finding in check(result, recipe)]
 
 
-def _memory(trial: DryRun, recipe: Recipe) -> Iterator[Finding]:
-    asked, fits = recipe.training.batch_tokens, trial.batch_tokens
-    room = f"{format_bytes(trial.memory_available)} of memory on {trial.device}"
+def _memory(result: DryRun, recipe: Recipe) -> Iterator[Finding]:
+    asked, fits = recipe.training.batch_tokens, result.steps.batch_tokens
+    memory, available = result.steps.memory, result.memory_available
+    room = f"{format_bytes(available)} of memory on {result.device}"
     if fits < asked:
         times = recipe.training.accumulate * -(-asked // fits)
         yield Finding(
@@ -44,102 +45,98 @@ def _memory(trial: DryRun, recipe: Recipe) -> Iterator[Finding]:
             "same. Time and memory are given for that.",
         )
         return
-    share = trial.memory / trial.memory_available
-    sentence = f"Training takes {format_bytes(trial.memory)} of {room}"
-    if share > TIGHT_SHARE:
-        yield Finding(
-            "warning", f"{sentence}, which is tight: lower training.batch_tokens ({asked:,})."
-        )
+    sentence = f"Training takes {format_bytes(memory)} of {room}"
+    if memory > TIGHT_SHARE * available:
+        advice = f"lower training.batch_tokens ({asked:,})"
+        yield Finding("warning", f"{sentence}, which is tight: {advice}.")
         return
     yield Finding("ok", f"{sentence}.")
-    state = TRAINING_BYTES_PER_PARAMETER * trial.parameters
-    if share < ROOMY_SHARE and not trial.device.startswith("cpu") and trial.memory > state:
-        larger = (
-            asked * (TARGET_MEMORY_SHARE * trial.memory_available - state) / (trial.memory - state)
-        )
+    state = TRAINING_BYTES_PER_PARAMETER * result.steps.parameters
+    on_cpu = result.device.startswith("cpu")
+    if memory < ROOMY_SHARE * available and not on_cpu and memory > state:
+        larger = asked * (TARGET_MEMORY_SHARE * available - state) / (memory - state)
+        power_of_two = 1 << (max(1, int(larger)).bit_length() - 1)  # not above `larger`
         yield Finding(
             "note",
-            f"There is room for training.batch_tokens={_floor_power_of_two(larger):,}, which may "
-            "go "
-            "faster; the learning rate is then to be chosen again.",
+            f"There is room for training.batch_tokens={power_of_two:,}, which may go faster; the "
+            "learning rate is then to be chosen again.",
         )
 
 
-def _disk(trial: DryRun, recipe: Recipe) -> Iterator[Finding]:
-    needed, free = format_bytes(trial.disk), format_bytes(trial.disk_free)
-    if trial.disk > trial.disk_free:
+def _disk(result: DryRun, recipe: Recipe) -> Iterator[Finding]:
+    needed, free = format_bytes(result.disk), format_bytes(result.disk_free)
+    if result.disk > result.disk_free:
         yield Finding(
             "problem",
             f"The run will take {needed} of disk, and {free} are free. Make room, or keep fewer "
             f"weights (training.average, now {recipe.training.average}).",
         )
-    elif trial.disk > TIGHT_SHARE * trial.disk_free:
-        yield Finding("warning", f"The run will take {needed} of the {free} of disk that are free.")
-    else:
-        yield Finding("ok", f"The run will take {needed} of the {free} of disk that are free.")
+        return
+    tight = result.disk > TIGHT_SHARE * result.disk_free
+    sentence = f"The run will take {needed} of the {free} of disk that are free."
+    yield Finding("warning" if tight else "ok", sentence)
 
 
-def _time(trial: DryRun, recipe: Recipe) -> Iterator[Finding]:
-    settings, times = recipe.training, trial.times
+def _time(result: DryRun, recipe: Recipe) -> Iterator[Finding]:
+    settings, times = recipe.training, result.times
     early = ", if it does not stop early," if settings.validation.patience else ""
-    sentence = f"Training{early} takes about {format_seconds(times.total)}"
+    sentence = f"Training{early} takes about {format_seconds(times.total)}."
     if times.total > LONG_RUN_SECONDS:
         yield Finding(
             "warning",
-            f"{sentence}. Fewer training.steps ({settings.steps:,}), a smaller model or a faster "
+            f"{sentence} Fewer training.steps ({settings.steps:,}), a smaller model or a faster "
             "device would shorten it.",
         )
     else:
-        yield Finding("ok", f"{sentence}.")
+        yield Finding("ok", sentence)
     if settings.schedule.warmup > settings.steps:
         warning = warmup_warning(settings)
         yield Finding("warning", f"{warning[0].upper()}{warning[1:]}.")
+    yield from (Finding("note", text) for text in _time_notes(result, recipe))
+
+
+def _time_notes(result: DryRun, recipe: Recipe) -> Iterator[str]:
+    settings, times = recipe.training, result.times
     cores = os.cpu_count() or 1
-    if trial.device.startswith("cpu") and trial.load - 1 >= BUSY_SHARE * cores:
-        yield Finding(
-            "note",
-            f"This machine is busy (a load of {trial.load:.1f} on {cores} cores): training may be "
-            "faster when it is not.",
+    if result.device.startswith("cpu") and result.load - 1 >= BUSY_SHARE * cores:
+        yield (
+            f"This machine is busy (a load of {result.load:.1f} on {cores} cores): training may be "
+            "faster when it is not."
         )
     if times.validating > VALIDATION_SHARE * times.total:
-        yield Finding(
-            "note",
+        yield (
             f"Validations take {times.validating / times.total:.0%} of that: raise "
             f"training.validation.every ({settings.validation.every:,}) or lower "
-            f"training.validation.sentences ({settings.validation.sentences:,}).",
+            f"training.validation.sentences ({settings.validation.sentences:,})."
         )
-    if trial.epochs < 1:
-        yield Finding(
-            "note",
-            f"{settings.steps:,} steps see {trial.epochs:.0%} of the corpus: more training.steps "
-            "would learn from all of it.",
+    if result.epochs < 1:
+        yield (
+            f"{settings.steps:,} steps see {result.epochs:.0%} of the corpus: more training.steps "
+            "would learn from all of it."
         )
-    elif trial.epochs > MANY_EPOCHS:
-        yield Finding(
-            "note",
-            f"{settings.steps:,} steps see each pair {trial.epochs:,.0f} times, where it may be "
-            "learned by heart: fewer training.steps, or a training.validation.patience.",
+    elif result.epochs > MANY_EPOCHS:
+        yield (
+            f"{settings.steps:,} steps see each pair {result.epochs:,.0f} times, where it may be "
+            "learned by heart: fewer training.steps, or a training.validation.patience."
         )
     if settings.compile:
-        yield Finding(
-            "note", "The trial ran without training.compile, which makes a GPU faster than said."
-        )
+        yield "The trial ran without training.compile, which makes a GPU faster than said."
     if recipe.refinement is not None:
-        yield Finding(
-            "note",
+        yield (
             f"The {recipe.refinement.steps:,} steps of refinement come on top of that: the trial "
-            "did not try them.",
+            "did not try them."
         )
 
 
-def _text(trial: DryRun, recipe: Recipe) -> Iterator[Finding]:
-    if trial.too_long > TOO_LONG_SHARES[0]:
+def _text(result: DryRun, recipe: Recipe) -> Iterator[Finding]:
+    text = result.text
+    if text.too_long > TOO_LONG_SHARES[0]:
         yield Finding(
-            "warning" if trial.too_long > TOO_LONG_SHARES[1] else "note",
-            f"{trial.too_long:.1%} of the pairs have more than {recipe.training.max_tokens} tokens "
+            "warning" if text.too_long > TOO_LONG_SHARES[1] else "note",
+            f"{text.too_long:.1%} of the pairs have more than {recipe.training.max_tokens} tokens "
             "and are left out: cut them into sentences, or raise training.max_tokens.",
         )
-    for side, share in trial.unknown._asdict().items():
+    for side, share in text.unknown._asdict().items():
         if share > UNKNOWN_SHARES[0]:
             group = f"text.{side if recipe.text.target else 'source'}"
             yield Finding(
@@ -147,17 +144,12 @@ def _text(trial: DryRun, recipe: Recipe) -> Iterator[Finding]:
                 f"{share:.1%} of the held-out {side} tokens are unknown to the vocabulary: raise "
                 f"{group}.size, or take subwords ({group}.kind=bpe), which know all.",
             )
-    if sentence := str(trial.cut):
+    if sentence := str(result.truncation):
         yield Finding("warning", f"Of the pairs tried, {sentence}.")
-    asked = recipe.text.source.size
-    if max(trial.vocabulary) < asked and trial.pairs < trial.all_pairs:
+    asked, learned = recipe.text.source.size, max(text.vocabulary)
+    if learned < asked and result.pairs < result.all_pairs:
         yield Finding(
             "note",
-            f"{trial.pairs:,} pairs gave a vocabulary of {max(trial.vocabulary):,}, not "
-            f"{asked:,}: with the whole corpus the model may be larger than said here.",
+            f"{result.pairs:,} pairs gave a vocabulary of {learned:,}, not {asked:,}: with the "
+            "whole corpus the model may be larger than said here.",
         )
-
-
-def _floor_power_of_two(number: float) -> int:
-    """The largest power of two that is not more."""
-    return 1 << (max(1, int(number)).bit_length() - 1)

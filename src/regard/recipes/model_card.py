@@ -9,26 +9,26 @@ from regard import __version__
 from regard.atomic_io import write_atomic
 from regard.corpora.corpus import SplitName
 from regard.evaluation.scores import Score
-from regard.recipes.prepared_data import Data
-from regard.recipes.run_folder import Run, RunFolder
+from regard.recipes.prepared_data import PreparedData
+from regard.recipes.run_folder import Run, RunFolder, count_parameters
 from regard.training.checkpoints import last_progress
 from regard.training.metric_log import read_metrics
 from regard.training.progress import Progress
 
 
 def write_card(
-    run: Run, data: Data, progress: Progress, scores: Sequence[Score], *, split: SplitName
+    run: Run, data: PreparedData, progress: Progress, scores: Sequence[Score], *, split: SplitName
 ) -> None:
     """Write the run's `card.md`."""
     write_atomic(run.folder.card, "\n".join(_card(run, data, progress, scores, split)).encode())
 
 
 def _card(
-    run: Run, data: Data, progress: Progress, scores: Sequence[Score], split: SplitName
+    run: Run, data: PreparedData, progress: Progress, scores: Sequence[Score], split: SplitName
 ) -> Iterator[str]:
     recipe, (source, target) = run.recipe, data.languages
     training = recipe.training
-    parameters = sum(p.numel() for p in run.model.parameters())
+    parameters = count_parameters(run.model)
     yield f"# {recipe.name}: {source} → {target}\n"
     if recipe.about:
         yield f"{recipe.about}\n"

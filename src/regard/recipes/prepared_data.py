@@ -1,17 +1,31 @@
-"""A corpus -> cleaned splits as text -> tokenizers -> tokens on disk, each made once."""
+"""A corpus -> cleaned splits as text -> tokenizers -> tokens on disk, each made once.
+
+`prepare` does all of it, and chooses values for settings that are `auto`.
+"""
 
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
-from pydantic import NonNegativeInt, model_validator
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import (
+    BeforeValidator,
+    NonNegativeInt,
+    PlainSerializer,
+    PrivateAttr,
+    model_validator,
+)
 
 from regard.atomic_io import atomic_file, remove_file, write_atomic
+from regard.batching.batch_sampler import length_sorted_batches
+from regard.batching.sampler import within_max_tokens
 from regard.corpora.build import CorpusSettings, build_corpus
 from regard.corpora.cleaning.adaptive_rules import choose_leaks, choose_ratio, peek
 from regard.corpora.cleaning.pair_filters import CleaningReport, Reason, clean
@@ -27,24 +41,33 @@ from regard.corpora.token_store import (
     store_matches,
     write_store,
 )
+from regard.decoding.constraints.length_limits import TruncationReport, report_truncation
 from regard.errors import CorpusError, RunError
 from regard.evaluation.pharaoh import format_pharaoh
 from regard.iterate import chunked
 from regard.json_files import load_json
 from regard.manifest import check_file, is_intact
+from regard.recipes.auto_choices import (
+    TokenFacts,
+    collect_text_facts,
+    resolve_text,
+    resolve_tokens,
+    training_hardware,
+)
 from regard.recipes.auto_settings import AUTO_CLEANING, SettingChoice
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import PREPARED_FILE, RunFolder
 from regard.settings import Settings
 from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizers
 
+CPU = torch.device("cpu")
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 RATIO_SETTING, LEAKS_SETTING = AUTO_CLEANING
 PAIRS_PER_CHUNK = 4096
 """Pairs tokenised at a time."""
 
 Notify = Callable[[str], None]
-"""Tells a person what is being done."""
+"""Shows a message about progress."""
 
 
 class SplitFiles(NamedTuple):
@@ -54,8 +77,8 @@ class SplitFiles(NamedTuple):
     target: Path
 
 
-class SavedReport(Settings):
-    """What `CleaningReport.to_json` gives."""
+class _SavedReport(Settings):
+    """The form of a saved `CleaningReport`."""
 
     total: NonNegativeInt
     kept: NonNegativeInt
@@ -63,16 +86,29 @@ class SavedReport(Settings):
     examples: dict[Reason, list[Pair]]
 
 
-class SavedData(Settings):
-    """What `prepared.json` holds."""
+def _load_report(report: object) -> CleaningReport:
+    if isinstance(report, CleaningReport):
+        return report
+    return CleaningReport.from_json(_SavedReport.model_validate(report).model_dump())
+
+
+class PreparedData(Settings):
+    """The cleaned splits of a run, as `prepared.json` describes them."""
 
     mark: str
+    """Fingerprint of the corpus settings and of the files that they name."""
     languages: tuple[str, str]
     pairs: dict[SplitName, NonNegativeInt]
+    """How many pairs each split has."""
     digest: str
+    """SHA-256 of the texts of all splits."""
     origin: str
-    report: SavedReport
+    report: Annotated[
+        CleaningReport, BeforeValidator(_load_report), PlainSerializer(CleaningReport.to_json)
+    ]
     choices: tuple[SettingChoice, ...] = ()
+    """Values chosen for cleaning settings that were `auto`."""
+    _folder: Path = PrivateAttr(default_factory=Path)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -80,22 +116,13 @@ class SavedData(Settings):
             raise ValueError(f"it counts no pairs of {', '.join(missing)}")
         return self
 
-
-@dataclass(frozen=True)
-class Data:
-    """The cleaned splits of a run."""
-
-    folder: Path
-    languages: tuple[str, str]
-    pairs: dict[SplitName, int]
-    digest: str
-    """SHA-256 of the texts of all splits: the data hash of a receipt."""
-    origin: str
-    report: CleaningReport
-    choices: tuple[SettingChoice, ...] = ()
-    """How they were cleaned, where the recipe said `auto`."""
+    @property
+    def folder(self) -> Path:
+        """Where the files of the splits are."""
+        return self._folder
 
     def sides(self, split: SplitName) -> SplitFiles:
+        """The files of a split."""
         return split_files(self.folder, split)
 
     def held_out(self) -> SplitName:
@@ -112,44 +139,44 @@ class Data:
 
 
 def split_files(folder: Path, split: SplitName) -> SplitFiles:
-    """Where the cleaned sides of a split lie."""
+    """The files of a split in the data folder of a run."""
     return SplitFiles(folder / f"{split}.source.txt", folder / f"{split}.target.txt")
 
 
 def gold_file(folder: Path, split: SplitName) -> Path:
-    """Where the gold alignments of a split lie, if there are any."""
+    """The file of a split's gold alignments, which need not exist."""
     return folder / f"{split}.gold.txt"
 
 
-def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> Data:
+def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedData:
     """Clean and split the recipe's corpus into `folder`, unless that was done before.
 
-    A run that has been trained on its data goes on with them, whatever became of their files.
+    A run that has checkpoints keeps the data it was trained on, even if the corpus has changed.
     """
-    known = folder.data / PREPARED_FILE
-    if known.exists() and (folder.has_checkpoints() or is_intact(known)):
-        data, mark = load_data(folder), _read_saved(known).mark
-        same = mark == _corpus_fingerprint(recipe.with_choices(data.choices).corpus)
+    saved = folder.data / PREPARED_FILE
+    if saved.exists() and (folder.has_checkpoints() or is_intact(saved)):
+        data = load_data(folder)
+        same = data.mark == _corpus_fingerprint(recipe.with_choices(data.choices).corpus)
         if same or folder.has_checkpoints():
             if not same:
                 note(f"{recipe.corpus.label} changed; the run goes on with what it read before")
             return data
     note(f"reading and cleaning {recipe.corpus.label}")
-    report, digest = CleaningReport(), hashlib.sha256()
+    report, digest, weighting = CleaningReport(), hashlib.sha256(), CorpusWeighting()
     choices: list[SettingChoice] = []
-    weighting = CorpusWeighting()
     corpus = _clean_corpus(recipe, folder.data, report, weighting, choices, note)
-    held_out = {name: corpus.splits.get(name, _no_pairs) for name in SPLITS[1:]}
-    counts: dict[SplitName, int] = {"train": 0}  # the first to be named, the last to be known
-    for name, read in held_out.items():
-        counts[name] = _write_pairs(split_files(folder.data, name), read(), digest)
+    held_out = [name for name in SPLITS[1:] if name in corpus.splits]
+    counts: dict[SplitName, int] = dict.fromkeys(SPLITS, 0)
+    for name in SPLITS[1:]:
+        pairs = corpus.splits[name]() if name in held_out else iter(())
+        counts[name] = _write_pairs(split_files(folder.data, name), pairs, digest)
     if LEAKS_SETTING in recipe.auto:
-        chosen = choose_leaks(corpus.splits["train"](), _chain_splits(held_out.values()))
+        chosen = choose_leaks(corpus.splits["train"](), _read_splits(corpus, held_out))
         choices.append(SettingChoice(LEAKS_SETTING, *chosen))
     settings = recipe.with_choices(choices).corpus
     train = drop_leaks(
         corpus.splits["train"](),
-        _chain_splits(held_out.values()),
+        _read_splits(corpus, held_out),
         report,
         settings.cleaning.leaks,
         settings.cleaning.leaks_ignore,
@@ -165,20 +192,24 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> Data:
         )
     for file in cleaned_files(folder.data):
         remove_file(file)
-    for name in held_out.keys() & corpus.gold.keys():
+    for name in corpus.gold.keys() & set(SPLITS[1:]):
         lines = "".join(f"{format_pharaoh(gold)}\n" for gold in corpus.gold[name]())
         write_atomic(gold_file(folder.data, name), lines.encode())
-    saved = SavedData(
+    data = PreparedData(
         mark=_corpus_fingerprint(settings),
         languages=corpus.languages,
         pairs=counts,
         digest=digest.hexdigest(),
         origin=corpus.origin,
-        report=SavedReport.model_validate(report.to_json()),
+        report=report,
         choices=tuple(choices),
     )
-    write_atomic(known, saved.model_dump_json(indent=1).encode())
+    write_atomic(saved, data.model_dump_json(indent=1).encode())
     return load_data(folder)
+
+
+def _read_splits(corpus: Corpus, splits: Sequence[SplitName]) -> Iterator[Pair]:
+    return chain.from_iterable(corpus.splits[split]() for split in splits)
 
 
 def _clean_corpus(
@@ -189,24 +220,25 @@ def _clean_corpus(
     choices: list[SettingChoice],
     note: Notify,
 ) -> Corpus:
-    """The corpus with its training pairs cleaned, on disk, and the missing splits cut from them.
+    """The corpus with its training pairs cleaned, on disk, and missing splits taken from them.
 
-    The pairs are read from their origin once, which may be a pipe. Held-out splits that came with
-    the corpus stay as they are: a score should not depend on what we find clean. What the recipe
-    leaves open is chosen by the first pairs, and told to `choices`.
+    The pairs are read from their origin once, because it may be a pipe. Held-out splits that came
+    with the corpus are not cleaned: a score should not depend on the rules of cleaning. Settings
+    that are `auto` are chosen by the first pairs and appended to `choices`.
     """
     files, seen, corpus = cleaned_files(folder), HashSet(), build_corpus(recipe.corpus)
     parts = corpus.parts or [CorpusPart(corpus.name, 1.0, corpus.splits["train"])]
-    peeked = [peek(part.read()) for part in parts]
-    choices += choose_cleaning(recipe, [pair for one in peeked for pair in one.first])
+    previews = [peek(part.read()) for part in parts]
+    choices += choose_cleaning(recipe, [pair for preview in previews for pair in preview.first])
     settings = recipe.with_choices(choices).corpus
     cleaned = (
-        clean(one.pairs, settings.cleaning, corpus.languages, report, seen) for one in peeked
+        clean(preview.pairs, settings.cleaning, corpus.languages, report, seen)
+        for preview in previews
     )
-    entering = (
+    weighted = (
         weighting.subsample(pairs, part.weight) for part, pairs in zip(parts, cleaned, strict=True)
     )
-    _write_pairs(files, chain.from_iterable(entering))
+    _write_pairs(files, chain.from_iterable(weighted))
     corpus = replace(
         corpus,
         splits={**corpus.splits, "train": partial(_read_pairs, files)},
@@ -217,54 +249,43 @@ def _clean_corpus(
             f"{settings.label}: {report.kept} pairs are too few; {_dropped_text(report)}"
         )
     notes: list[str] = []
-    whole = split_corpus(corpus, settings.split, notes, by=settings.cleaning.leaks)
+    corpus = split_corpus(corpus, settings.split, notes, by=settings.cleaning.leaks)
     for message in notes:
         note(message)
-    return whole
+    return corpus
 
 
 def choose_cleaning(recipe: Recipe, first: Sequence[Pair]) -> list[SettingChoice]:
-    """What the first pairs of a corpus say of rules of cleaning that the recipe leaves open."""
+    """Choices for cleaning settings that are `auto`, by the first pairs of a corpus."""
     return (
         [SettingChoice(RATIO_SETTING, *choose_ratio(first))] if RATIO_SETTING in recipe.auto else []
     )
 
 
 def _dropped_text(report: CleaningReport) -> str:
-    """What became of pairs that are missing."""
+    """How many pairs were dropped, by reason."""
     reasons = [f"{row.num_pairs:,} were dropped as {row.reason!r}" for row in report.rows()]
     return f"of {report.total:,}, {', '.join(reasons) or 'none were dropped'}: see corpus.cleaning"
 
 
 def cleaned_files(folder: Path) -> SplitFiles:
-    """Where the cleaned pairs lie until they are split."""
+    """The files of the cleaned pairs before they are split."""
     return SplitFiles(folder / "cleaned.source.txt", folder / "cleaned.target.txt")
 
 
-def load_data(folder: RunFolder) -> Data:
-    """The data that a run was trained with."""
-    known = folder.data / PREPARED_FILE
-    if not known.exists():
-        folder.load_recipe()  # an error of its own where there is no run at all
-        raise RunError(f"{folder.path}: its data are gone: {known} is missing")
-    saved = _read_saved(known)
-    return Data(
-        folder=folder.data,
-        languages=saved.languages,
-        pairs=saved.pairs,
-        digest=saved.digest,
-        origin=saved.origin,
-        report=CleaningReport.from_json(saved.report.model_dump()),
-        choices=saved.choices,
-    )
-
-
-def _read_saved(known: Path) -> SavedData:
-    return load_json(known, SavedData, advice="train again in another folder")
+def load_data(folder: RunFolder) -> PreparedData:
+    """The data that a run was trained on."""
+    saved = folder.data / PREPARED_FILE
+    if not saved.exists():
+        folder.load_recipe()  # raises an error of its own if there is no run at all
+        raise RunError(f"{folder.path}: its data are gone: {saved} is missing")
+    data = load_json(saved, PreparedData, advice="train again in another folder")
+    data._folder = folder.data
+    return data
 
 
 def _corpus_fingerprint(settings: CorpusSettings) -> str:
-    """A hash that changes when the settings or the files that they name do."""
+    """A hash of the settings, and of sizes and times of the files that they name."""
     stats = []
     for files in settings.all_files():
         for name in (files.source, files.target, files.data):
@@ -274,16 +295,8 @@ def _corpus_fingerprint(settings: CorpusSettings) -> str:
     return fingerprint(settings.model_dump_json(), *stats)
 
 
-def _no_pairs() -> Iterator[Pair]:
-    return iter(())
-
-
-def _chain_splits(splits: Iterable[Callable[[], Iterator[Pair]]]) -> Iterator[Pair]:
-    return (pair for read in splits for pair in read())
-
-
 def _read_pairs(files: SplitFiles) -> Iterator[Pair]:
-    """Pairs of two files of our own writing."""
+    """The pairs in the two files of a split."""
     for file in files:
         check_file(file)
     try:
@@ -300,7 +313,7 @@ def _read_pairs(files: SplitFiles) -> Iterator[Pair]:
 def _write_pairs(
     files: SplitFiles, pairs: Iterable[Pair], digest: "hashlib._Hash | None" = None
 ) -> int:
-    """Write pairs, without spaces at their ends, as two files; digest them and count them."""
+    """Write stripped pairs to two files, update `digest` with them and return their number."""
     count = 0
     with atomic_file(files.source) as sources, atomic_file(files.target) as targets:
         for pair in pairs:
@@ -313,24 +326,28 @@ def _write_pairs(
     return count
 
 
-def prepare_tokenizers(recipe: Recipe, data: Data, folder: RunFolder, note: Notify) -> Tokenizers:
-    """The run's tokenizers, learned from its training pairs unless that was done before."""
-    mark, known = fingerprint(data.digest, recipe.text.model_dump_json()), folder.data / "text.mark"
-    if folder.has_checkpoints() or (known.exists() and known.read_bytes() == mark.encode()):
+def prepare_tokenizers(
+    recipe: Recipe, data: PreparedData, folder: RunFolder, note: Notify
+) -> Tokenizers:
+    """The run's tokenizers, trained on its training pairs unless they exist."""
+    mark = fingerprint(data.digest, recipe.text.model_dump_json()).encode()
+    saved = folder.data / "text.mark"
+    if folder.has_checkpoints() or (saved.exists() and saved.read_bytes() == mark):
         return load_tokenizers(folder.path)
     note("learning the vocabulary")
     sources = lambda: (pair.source for pair in data.read("train"))  # noqa: E731
     targets = lambda: (pair.target for pair in data.read("train"))  # noqa: E731
     tokenizers = train_tokenizers(sources, targets, recipe.text)
     save_tokenizers(tokenizers, folder.path)
-    write_atomic(known, mark.encode())
+    write_atomic(saved, mark)
     return tokenizers
 
 
-def prepare_store(data: Data, split: SplitName, tokenizers: Tokenizers, note: Notify) -> TokenStore:
-    """The tokens of a split, made unless they are there already."""
-    marks = [tokenizer.fingerprint() for tokenizer in tokenizers]
-    mark = fingerprint(data.digest, split, *marks)
+def prepare_store(
+    data: PreparedData, split: SplitName, tokenizers: Tokenizers, note: Notify
+) -> TokenStore:
+    """The tokens of a split, written unless they exist."""
+    mark = fingerprint(data.digest, split, *(one.fingerprint() for one in tokenizers))
     path = data.folder / f"{split}.arrow"
     if not (store_matches(path, mark) and is_intact(path)):
         note(f"tokenising {data.pairs[split]:,} pairs of {split}")
@@ -344,3 +361,87 @@ def _tokenized_chunks(pairs: Iterator[Pair], tokenizers: Tokenizers) -> Iterator
             tokenizers.source.encode([pair.source for pair in chunk]),
             tokenizers.target.encode([pair.target for pair in chunk]),
         )
+
+
+class FittingPairs(NamedTuple):
+    """The training pairs with at most `training.max_tokens` tokens on each side."""
+
+    rows: NDArray[np.intp]
+    """Their rows in the token store (N,)."""
+    source: NDArray[np.int32]
+    """Tokens of their sources (N,), without EOS."""
+    target: NDArray[np.int32]
+
+    def length_sorted(self, budget: int) -> list[NDArray[np.intp]]:
+        """Rows of batches of at most `budget` positions, from the shortest pairs to the longest."""
+        batches = length_sorted_batches(self.source + 1, self.target + 1, budget=budget)
+        return [self.rows[batch] for batch in batches]
+
+
+def fitting_pairs(store: TokenStore, max_tokens: int) -> FittingPairs:
+    """The pairs of a store that are short enough to be trained on."""
+    lengths = store.lengths()
+    rows = np.flatnonzero(within_max_tokens(lengths, max_tokens))
+    return FittingPairs(rows, lengths.source[rows], lengths.target[rows])
+
+
+class TrainingInputs(NamedTuple):
+    """All that a recipe's model is trained with."""
+
+    data: PreparedData
+    tokenizers: Tokenizers
+    train: TokenStore
+    valid: TokenStore
+    fitting: FittingPairs
+    recipe: Recipe
+    """The recipe with a value for every setting that was `auto`."""
+    choices: tuple[SettingChoice, ...]
+    """These values, and why they were chosen."""
+    truncation: TruncationReport
+    """Training targets that exceed the limits on the length of translations."""
+
+    @property
+    def num_too_long(self) -> int:
+        """Training pairs left out because they have more than `training.max_tokens` tokens."""
+        return len(self.train) - len(self.fitting.rows)
+
+
+def prepare(
+    recipe: Recipe,
+    folder: RunFolder,
+    note: Notify,
+    *,
+    device: torch.device = CPU,
+    all_pairs: int | None = None,
+) -> TrainingInputs:
+    """Data, tokenizers and tokens of a recipe in `folder`; those that exist are loaded.
+
+    Settings that are `auto` are chosen for training on `device`. `all_pairs` is the size of the
+    whole corpus, if the recipe's corpus is a sample of it.
+    """
+    data = prepare_data(recipe, folder, note)
+    choices = [choice for choice in data.choices if choice.setting in recipe.auto]
+    recipe = recipe.with_choices(data.choices)
+    facts = None
+    if recipe.auto:
+        facts = collect_text_facts(data.read("train"))
+        facts = facts.scaled_by((all_pairs or facts.pairs) / max(1, facts.pairs))
+        recipe, chosen = resolve_text(recipe, facts)
+        choices += chosen
+    tokenizers = prepare_tokenizers(recipe, data, folder, note)
+    train = prepare_store(data, "train", tokenizers, note)
+    valid = prepare_store(data, "valid", tokenizers, note)
+    rows, source, target = fitting = fitting_pairs(train, recipe.training.max_tokens)
+    if not len(rows):
+        raise CorpusError(
+            f"none of the {len(train)} training pairs has at most {recipe.training.max_tokens} "
+            "tokens on both sides; raise training.max_tokens"
+        )
+    if facts is not None:
+        tokens = TokenFacts(facts, source, target, training_hardware(device))
+        recipe, chosen = resolve_tokens(recipe, tokens)
+        choices += chosen
+    truncation = report_truncation(source, target, recipe.decoding.rules)
+    return TrainingInputs(
+        data, tokenizers, train, valid, fitting, recipe, tuple(choices), truncation
+    )

@@ -286,7 +286,7 @@ class Run(NamedTuple):
     """How it was loaded; None: it was not, or has been changed since."""
 
     def __repr__(self) -> str:
-        count = sum(one.numel() for one in self.model.parameters())
+        count = count_parameters(self.model)
         return f"<Run {self.folder.path}, {self.recipe.model.family} of {count:,} parameters>"
 
     @property
@@ -348,6 +348,11 @@ def new_model(
     whole = physical_memory() // BYTES_PER_PARAMETER
     with parameter_limit(min(whole if max_parameters is None else max_parameters, whole)):
         return build_model(recipe.model, source.size, target.size, joint=source is target)
+
+
+def count_parameters(model: AnyModel) -> int:
+    """Elements of all parameters of a model."""
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def pick_device(name: str) -> torch.device:

@@ -1,14 +1,14 @@
-"""A recipe -> a trained model: all the folders, wired."""
+"""A recipe -> a trained model: checks, data, model, the training loop, and then refinement."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from operator import attrgetter
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import torch
+from torch import Tensor
 
 from regard.atomic_io import write_atomic
 from regard.batching.prefetch import PositionedBatch, collate_stream, held_out_batches
@@ -19,36 +19,30 @@ from regard.batching.sampler import (
     StreamPosition,
     sample_batches,
     sample_segmentations,
-    within_max_tokens,
 )
-from regard.corpora.token_store import TokenStore
 from regard.decoding.batch_search import SearchMember, search_many
-from regard.decoding.constraints.length_limits import TruncationReport, report_truncation
-from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
-from regard.errors import CorpusError, RunError, SettingsError, TrainingError
-from regard.evaluation.bleu_tokenizer import EvaluationSettings, choose_tokenizer
-from regard.evaluation.metrics import MetricName, check_available
+from regard.decoding.search.config import search
+from regard.decoding.settings import (
+    BeamSettings,
+    DecodingSettings,
+    RuleSettings,
+    SamplingSettings,
+)
+from regard.errors import RunError, SettingsError, TrainingError
+from regard.evaluation.bleu_tokenizer import BleuTokenizer, EvaluationSettings, choose_tokenizer
+from regard.evaluation.metrics import MeanGleu, MetricName, check_available
 from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score
 from regard.manifest import check_file
 from regard.models.contracts import AnyModel
-from regard.recipes.auto_choices import (
-    TokenFacts,
-    collect_text_facts,
-    resolve,
-    resolve_text,
-    training_hardware,
-)
-from regard.recipes.auto_settings import SettingChoice
-from regard.recipes.prepared_data import Data, prepare_data, prepare_store, prepare_tokenizers
+from regard.recipes.prepared_data import PreparedData, TrainingInputs, prepare
 from regard.recipes.recipe import Recipe
-from regard.recipes.refinement_stage import refinement_objective, refinement_training_settings
 from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder, new_model
-from regard.text.build import TextSettings, Tokenizers
+from regard.text.build import TextSettings
+from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoints import last_progress, load_weights
 from regard.training.gpu.cuda_graph_step import require_cuda_graphs
 from regard.training.loop import (
-    BatchesFrom,
     Reporter,
     StopRequested,
     TrainingSettings,
@@ -58,83 +52,30 @@ from regard.training.loop import (
     is_finished,
 )
 from regard.training.loss import batch_loss
+from regard.training.optimizer import ScheduleSettings
 from regard.training.progress import Progress
-from regard.training.refinement import RefinementSettings
+from regard.training.refinement import RefinementSettings, RewardFn, refinement_loss
 from regard.training.step import LossFn
+from regard.types import Hypothesis, Memory
 
-CPU = torch.device("cpu")
 FIXED_GROUPS = ("corpus", "text", "model")
-"""Groups of settings that stay what they are once a run has checkpoints."""
+"""Groups of settings that cannot change once a run has checkpoints."""
 MAX_BATCH_WORKERS = {"bpe": 4, "unigram": 8}
-"""Processes that cut batches: one takes 5 ms for 4,096 positions by BPE-dropout, and more beside
-others, where a fast GPU takes 3 for a step of a small model; by a unigram model it takes 53."""
+"""Processes that sample segmentations for a GPU: for 4,096 positions one takes 5 ms by BPE-dropout
+and 53 ms by a unigram model, while a training step of a small model takes 3 ms."""
 VALIDATION_BATCH_TOKENS = 8192
-"""Positions that validation looks at together."""
-
-
-class TrainingInputs(NamedTuple):
-    """All that a recipe's model is trained with."""
-
-    data: Data
-    tokenizers: Tokenizers
-    train: TokenStore
-    valid: TokenStore
-    too_long: int
-    """Training pairs left out for having more tokens than `training.max_tokens`."""
-    recipe: Recipe
-    """What is trained: all that said `auto` is chosen."""
-    choices: tuple[SettingChoice, ...]
-    """What was chosen, and why."""
-    cut: TruncationReport
-    """What the limits on answers would cost perfect answers to the training pairs."""
+"""Positions in a batch of validation."""
+NUM_SEEDS = 1 << 62
+"""Seeds of sampling are below this."""
+UNLIMITED_LENGTH = 1 << 30
+"""Maximum length of a translation by a model without one."""
 
 
 class TrainingReporter(Reporter, Protocol):
-    """Shows a person how it goes, from the first file read."""
+    """Shows how a run goes, from the first file read."""
 
-    def prepared(self, prepared: TrainingInputs, model: AnyModel) -> None: ...
+    def prepared(self, inputs: TrainingInputs, model: AnyModel) -> None: ...
     def refining(self, steps: int) -> None: ...
-
-
-def prepare(
-    recipe: Recipe,
-    folder: RunFolder,
-    reporter: Reporter,
-    *,
-    device: torch.device = CPU,
-    all_pairs: int | None = None,
-) -> TrainingInputs:
-    """Data, tokenizers and tokens of a recipe in `folder`, made where they are not there yet.
-
-    What the recipe leaves open is chosen on the way, for training on `device`. `all_pairs` are
-    those of the whole corpus, where the recipe's is a sample of it.
-    """
-    data = prepare_data(recipe, folder, reporter.noted)
-    choices = [one for one in data.choices if one.setting in recipe.auto]
-    recipe = recipe.with_choices(data.choices)
-    facts = None
-    if recipe.auto:
-        facts = collect_text_facts(data.read("train"))
-        facts = facts.scaled_by((all_pairs or facts.pairs) / max(1, facts.pairs))
-        recipe, chosen = resolve_text(recipe, facts)
-        choices += chosen
-    tokenizers = prepare_tokenizers(recipe, data, folder, reporter.noted)
-    train = prepare_store(data, "train", tokenizers, reporter.noted)
-    valid = prepare_store(data, "valid", tokenizers, reporter.noted)
-    lengths = train.lengths()
-    fitting = within_max_tokens(lengths, recipe.training.max_tokens)
-    if not fitting.any():
-        raise CorpusError(
-            f"none of the {len(train)} training pairs has at most {recipe.training.max_tokens} "
-            "tokens on both sides; raise training.max_tokens"
-        )
-    sides = lengths.source[fitting], lengths.target[fitting]
-    if facts is not None:
-        recipe, chosen = resolve(recipe, TokenFacts(facts, *sides, training_hardware(device)))
-        choices += chosen
-    too_long = len(train) - int(fitting.sum())
-    cut = report_truncation(*sides, recipe.decoding.rules)
-    return TrainingInputs(data, tokenizers, train, valid, too_long, recipe, tuple(choices), cut)
 
 
 def train(
@@ -145,10 +86,10 @@ def train(
     reporter: TrainingReporter,
     stop_requested: StopRequested,
 ) -> Progress:
-    """Train the recipe's model in `folder`, from where it stands; nobody else may train there.
+    """Train the recipe's model in `folder`, from its last checkpoint if there is one.
 
-    Where the recipe asks for refinement, that is a second stage in a folder of its own. It takes
-    the first one's last weights up, so that the first is over for good once the second has begun.
+    Refinement is a second stage in a folder of its own. It starts from the last weights of the
+    first stage, which therefore cannot go on once refinement has begun.
     """
     if (folder.path / COMPARISON_PLAN_FILE).exists():
         raise RunError(f"{folder.path}: holds a comparison; train in another folder with --out")
@@ -159,112 +100,140 @@ def train(
         saved = _check_resumable(recipe, folder)
         folder.mark_unfinished()
         folder.save_recipe(recipe)
-        prepared = prepare(recipe, folder, reporter, device=device)
-        recipe = _with_bleu_tokenizer(prepared.recipe, saved, prepared.data, reporter)
-        folder.save_recipe(recipe)  # before the first checkpoint: who resumes chooses nothing anew
+        inputs = prepare(recipe, folder, reporter.noted, device=device)
+        recipe = _with_bleu_tokenizer(inputs.recipe, saved, inputs.data, reporter)
+        folder.save_recipe(recipe)  # before the first checkpoint: resuming keeps all choices
         settings = recipe.training
         torch.manual_seed(settings.seed)
-        model = new_model(recipe, prepared.tokenizers).to(device)
-        _check_max_positions(model, prepared, settings.max_tokens)
-        reporter.prepared(prepared, model)
+        model = new_model(recipe, inputs.tokenizers).to(device)
+        _check_max_positions(model, inputs)
+        reporter.prepared(inputs, model)
         if settings.schedule.warmup > settings.steps:
             reporter.noted(warmup_warning(settings))
-        stages = _Stages(recipe, folder, prepared, model, reporter, stop_requested)
+        stage = _Stage(inputs, model, reporter, stop_requested)
         progress = last_progress(folder.path) if folder.refined.has_checkpoints() else None
         if progress is None or recipe.refinement is None:
-            progress = stages.train()
+            progress = stage.fit(recipe, build_loss(settings), folder)
         if recipe.refinement is not None and not stop_requested():
-            stages.refine(recipe.refinement)
+            _refine(recipe, folder, stage)
         return progress
 
 
-@dataclass(frozen=True)
-class _Stages:
-    """The stages of a run's training, and what they share."""
+class _Stage(NamedTuple):
+    """What both stages of training share: training on references, and refinement."""
 
-    recipe: Recipe
-    folder: RunFolder
-    prepared: TrainingInputs
+    inputs: TrainingInputs
     model: AnyModel
     reporter: TrainingReporter
     stop_requested: StopRequested
 
-    def train(self) -> Progress:
-        """Learn what the references say."""
-        settings = self.recipe.training
-        return self._fit(build_loss(settings), settings, self.folder.path)
-
-    def refine(self, refinement: RefinementSettings) -> None:
-        """Go on from the weights that training ended with; the best become the run's model."""
-        self.reporter.refining(refinement.steps)
-        first = self.folder.refined.path / "weights" / "first.safetensors"
-        if not self.folder.refined.has_checkpoints():
-            check_file(self.folder.weights("model"))
-            write_atomic(first, self.folder.weights("model").read_bytes())
-        self.model.load_state_dict(load_weights(first))
-        settings = refinement_training_settings(self.recipe.training, refinement)
-        torch.manual_seed(settings.seed)
-        tokenize = self.recipe.evaluation.tokenize
-        assert tokenize != "auto"  # `train` has chosen
-        loss = refinement_objective(refinement, self.prepared.tokenizers.target, tokenize)
-        progress = self._fit(loss, settings, self.folder.refined.path, validate_first=True)
-        if self.stop_requested():
-            return
-        best = self.folder.refined.weights("model").read_bytes()
-        write_atomic(self.folder.weights("model"), best)
-        if progress.best[0][1] == 0:
-            self.reporter.noted(
-                "refinement never raised the GLEU of the validation pairs: the model keeps the "
-                "weights that training ended with"
-            )
-
-    def _fit(
-        self,
-        loss: LossFn,
-        settings: TrainingSettings,
-        folder: Path,
-        *,
-        validate_first: bool = False,
+    def fit(
+        self, recipe: Recipe, loss: LossFn, folder: RunFolder, *, validate_first: bool = False
     ) -> Progress:
-        where = next(self.model.parameters()).device
-        batches = build_batches(self.recipe, self.prepared, settings, where)
+        device = next(self.model.parameters()).device
+        task = TrainingTask(
+            build_batches(recipe, self.inputs, device), loss, build_validation(recipe, self.inputs)
+        )
         return fit(
             self.model,
-            TrainingTask(batches, loss, build_validation(self.recipe, self.prepared)),
-            settings,
-            folder=folder,
-            width=self.recipe.model.width,
+            task,
+            recipe.training,
+            folder=folder.path,
+            width=recipe.model.width,
             reporter=self.reporter,
             stop_requested=self.stop_requested,
             validate_first=validate_first,
         )
 
 
-def build_batches(
-    recipe: Recipe, prepared: TrainingInputs, settings: TrainingSettings, device: torch.device
-) -> BatchesFrom:
-    """What a model on `device` learns from, from any position on."""
-    draw = partial(
+def _refine(recipe: Recipe, folder: RunFolder, stage: _Stage) -> None:
+    """Refine the weights that training ended with; the best ones become the run's model."""
+    assert recipe.refinement is not None
+    assert recipe.evaluation.tokenize != "auto"  # `train` has chosen
+    stage.reporter.refining(recipe.refinement.steps)
+    model_file = folder.weights("model")
+    first = folder.refined.path / "weights" / "first.safetensors"
+    if not folder.refined.has_checkpoints():
+        check_file(model_file)
+        write_atomic(first, model_file.read_bytes())
+    stage.model.load_state_dict(load_weights(first))
+    settings = refinement_training_settings(recipe.training, recipe.refinement)
+    torch.manual_seed(settings.seed)
+    target = stage.inputs.tokenizers.target
+    loss = refinement_objective(recipe.refinement, target, recipe.evaluation.tokenize)
+    refined = recipe.model_copy(update={"training": settings})
+    progress = stage.fit(refined, loss, folder.refined, validate_first=True)
+    if stage.stop_requested():
+        return
+    write_atomic(model_file, folder.refined.weights("model").read_bytes())
+    if progress.best[0][1] == 0:
+        stage.reporter.noted(
+            "refinement never raised the GLEU of the validation pairs: the model keeps the "
+            "weights that training ended with"
+        )
+
+
+@dataclass(frozen=True)
+class TrainingBatches:
+    """Streams training batches from any position on."""
+
+    sample: Callable[..., Iterator[SampledPairs]]
+    """`sample_batches` of a token store; picklable without torch."""
+    num_workers: int
+    """Processes that sample; 0: this one."""
+
+    def __call__(self, start: StreamPosition) -> Iterator[PositionedBatch]:
+        if not self.num_workers:
+            return collate_stream(self.sample(start))
+        shards = [Shard(number, self.num_workers) for number in range(self.num_workers)]
+        in_workers = [partial(self.sample, shard=shard) for shard in shards]
+        next_position = attrgetter("next_position")
+        return collate_stream(
+            start_then_hand_over(self.sample, in_workers, start, next_position, _worker_died)
+        )
+
+
+def build_batches(recipe: Recipe, inputs: TrainingInputs, device: torch.device) -> TrainingBatches:
+    """The training batches of a model on `device`."""
+    settings, sampled = recipe.training, recipe.text.sampling
+    sample = partial(
         sample_batches,
-        prepared.train,
+        inputs.train,
         budget=settings.batch_tokens,
         seed=settings.seed,
         max_tokens=settings.max_tokens,
+        sample_segmentation=partial(sample_segmentations, inputs.tokenizers) if sampled else None,
     )
-    if recipe.text.sampling:
-        # To cut at random is so much work that this process would wait for itself.
-        cut = partial(draw, sample_segmentation=partial(sample_segmentations, prepared.tokenizers))
-        draw = partial(_draw_in_workers, cut, _num_batch_workers(device, recipe.text))
-    return partial(_collated_from, draw)
+    return TrainingBatches(sample, _num_batch_workers(device, recipe.text) if sampled else 0)
+
+
+def _num_batch_workers(device: torch.device, text: TextSettings) -> int:
+    """How many processes sample segmentations for a model on `device`.
+
+    On a CPU a training step takes far longer than to sample a batch, and needs the cores.
+    """
+    if device.type == "cpu":
+        return 1
+    sampled = [side.kind for side in (text.source, text.target) if side and side.sampling]
+    return min(
+        max(MAX_BATCH_WORKERS[kind] for kind in sampled), max(1, torch.get_num_threads() // 2)
+    )
+
+
+def _worker_died(status: int) -> TrainingError:
+    return TrainingError(
+        f"the process that prepares batches ended with status {status}; was it killed, or the "
+        "memory full? Go on with --resume"
+    )
 
 
 def build_loss(settings: TrainingSettings) -> LossFn:
-    """How wrong a model is, as the settings have it."""
+    """The loss with the label smoothing and consistency of the settings."""
     return partial(batch_loss, smoothing=settings.label_smoothing, consistency=settings.consistency)
 
 
 def warmup_warning(settings: TrainingSettings) -> str:
-    """What to say of a warm-up that training does not reach the end of."""
+    """The warning for a warm-up that is longer than training."""
     return (
         f"the warm-up of {settings.schedule.warmup:,} steps is longer than the {settings.steps:,} "
         "steps of training: the learning rate never reaches its peak; lower "
@@ -273,7 +242,7 @@ def warmup_warning(settings: TrainingSettings) -> str:
 
 
 def _with_saved_values(recipe: Recipe, folder: RunFolder) -> Recipe:
-    """The recipe with what was chosen when the run in `folder` was begun, where it says `auto`."""
+    """The recipe with the values that the run in `folder` was begun with where it is `auto`."""
     return (
         recipe.with_choices_of(folder.load_recipe())
         if recipe.auto and folder.has_checkpoints()
@@ -282,9 +251,9 @@ def _with_saved_values(recipe: Recipe, folder: RunFolder) -> Recipe:
 
 
 def _check_resumable(recipe: Recipe, folder: RunFolder) -> Recipe | None:
-    """The recipe of the run in `folder`, if it has begun; an error if it learned something else.
+    """The saved recipe of a run that has begun; an error unless the new one can resume it.
 
-    Only how it learns may change.
+    Only settings of training, refinement and use may change.
     """
     if not folder.has_checkpoints():
         return None
@@ -321,7 +290,7 @@ def _check_resumable(recipe: Recipe, folder: RunFolder) -> Recipe | None:
 def _check_changed_stage(
     folder: RunFolder, before: TrainingSettings, after: TrainingSettings, group: str
 ) -> None:
-    """An error if settings of a stage were changed that would do nothing, or undo what was done."""
+    """An error if changed settings would have no effect, or fewer steps than were taken."""
     progress = last_progress(folder.path)
     if progress is None:
         return
@@ -338,31 +307,31 @@ def _check_changed_stage(
 
 
 def _with_bleu_tokenizer(
-    recipe: Recipe, saved: Recipe | None, data: Data, reporter: Reporter
+    recipe: Recipe, saved: Recipe | None, data: PreparedData, reporter: Reporter
 ) -> Recipe:
-    """The recipe with the tokenizer that its run is scored with, from first to last.
+    """The recipe with the tokenizer of BLEU, GLEU and TER; a run that has begun keeps its own.
 
-    What `auto` chooses depends on what is installed; a run that has begun keeps its choice.
+    What `auto` chooses depends on the packages that are installed.
     """
-    wanted = recipe.evaluation.tokenize
-    if wanted == "auto" and saved is not None:
-        wanted = saved.evaluation.tokenize
-    if wanted == "auto":
+    tokenize = recipe.evaluation.tokenize
+    if tokenize == "auto" and saved is not None:
+        tokenize = saved.evaluation.tokenize
+    if tokenize == "auto":
         references = [pair.target for pair in data.read("valid")]
-        wanted, why = choose_tokenizer(data.languages[1], references)
-        if why:
-            reporter.noted(f"BLEU, GLEU and TER are counted with tok:{wanted}, chosen by {why}")
-    check_available(wanted)
-    return recipe.model_copy(update={"evaluation": EvaluationSettings(tokenize=wanted)})
+        tokenize, reason = choose_tokenizer(data.languages[1], references)
+        if reason:
+            reporter.noted(
+                f"BLEU, GLEU and TER are counted with tok:{tokenize}, chosen by {reason}"
+            )
+    check_available(tokenize)
+    return recipe.model_copy(update={"evaluation": EvaluationSettings(tokenize=tokenize)})
 
 
-def _check_max_positions(model: AnyModel, prepared: TrainingInputs, max_tokens: int) -> None:
-    """An error if a sentence is longer than a model with learned positions can take."""
+def _check_max_positions(model: AnyModel, inputs: TrainingInputs) -> None:
+    """An error if a sentence is longer than a model with learned positions allows."""
     if model.max_length is None:
         return
-    train, valid = prepared.train.lengths(), prepared.valid.lengths()
-    fitting = within_max_tokens(train, max_tokens)
-    sides = [side[fitting] for side in train] + list(valid)
+    sides = (inputs.fitting.source, inputs.fitting.target, *inputs.valid.lengths())
     longest = max(int(side.max(initial=0)) for side in sides) + 1  # with EOS or BOS
     if longest > model.max_length:
         raise SettingsError(
@@ -371,70 +340,111 @@ def _check_max_positions(model: AnyModel, prepared: TrainingInputs, max_tokens: 
         )
 
 
-def _collated_from(
-    draw: Callable[[StreamPosition], Iterator[SampledPairs]], start: StreamPosition
-) -> Iterator[PositionedBatch]:
-    return collate_stream(draw(start))
-
-
-def _num_batch_workers(device: torch.device, text: TextSettings) -> int:
-    """How many processes are to cut batches for a model on `device`.
-
-    On a CPU a step takes far longer than to cut a batch, and wants the cores for itself.
-    """
-    if device.type == "cpu":
-        return 1
-    sampled = [side.kind for side in (text.source, text.target) if side and side.sampling]
-    return min(
-        max(MAX_BATCH_WORKERS[kind] for kind in sampled), max(1, torch.get_num_threads() // 2)
-    )
-
-
-def _draw_in_workers(
-    draw: Callable[..., Iterator[SampledPairs]], num_workers: int, start: StreamPosition
-) -> Iterator[SampledPairs]:
-    """The same pairs, drawn in turn by other processes, and here until they are ready."""
-    others = [partial(draw, shard=Shard(number, num_workers)) for number in range(num_workers)]
-    return start_then_hand_over(draw, others, start, attrgetter("next_position"), _worker_died)
-
-
-def _worker_died(status: int) -> TrainingError:
-    return TrainingError(
-        f"the process that prepares batches ended with status {status}; was it killed, or the "
-        "memory full? Go on with --resume"
-    )
-
-
 def greedy_search(rules: RuleSettings) -> DecodingSettings:
-    """How validation decodes: quickly; the recipe's own search is for the final scores."""
+    """The search of validation: greedy; the recipe's own search is for the final scores."""
     limits = {name: value for name, value in rules if name.startswith("max_length")}
     return DecodingSettings(beam=BeamSettings(size=1), rules=RuleSettings(**limits))
 
 
-def build_validation(recipe: Recipe, prepared: TrainingInputs) -> Validate:
-    """A function that scores a model: its loss on all held-out pairs, its text on some."""
-    source, target = prepared.tokenizers
-    pairs = list(islice(prepared.data.read("valid"), recipe.training.validation.sentences))
+def build_validation(recipe: Recipe, inputs: TrainingInputs) -> Validate:
+    """A function that scores a model: the loss on all validation pairs, metrics on some."""
+    source, target = inputs.tokenizers
+    pairs = list(islice(inputs.data.read("valid"), recipe.training.validation.sentences))
     ids = source.encode([pair.source for pair in pairs])
     references = [pair.target for pair in pairs]
-    search = greedy_search(recipe.decoding.rules)
+    decoding = greedy_search(recipe.decoding.rules)
     metrics: tuple[MetricName, ...] = ("bleu", "chrf", "gleu", "exact")
-    wanted = ScoreSettings(
+    score_settings = ScoreSettings(
         metrics=metrics,
         tokenize=recipe.evaluation.tokenize,
-        language=prepared.data.languages[1],
+        language=inputs.data.languages[1],
         resamples=0,
-        warn=False,  # it would at each validation
+        warn=False,  # not at every validation
     )
 
     def validate(model: AnyModel) -> Mapping[str, float]:
-        measured = perplexity(
-            model, held_out_batches(prepared.valid, budget=VALIDATION_BATCH_TOKENS)
-        )
-        answers = search_many([SearchMember(model, ids)], search, budget=VALIDATION_BATCH_TOKENS)
+        measured = perplexity(model, held_out_batches(inputs.valid, budget=VALIDATION_BATCH_TOKENS))
+        answers = search_many([SearchMember(model, ids)], decoding, budget=VALIDATION_BATCH_TOKENS)
         texts = [target.decode(best[0].tokens) for best in answers]
-        scores = zip(wanted.metrics, score(texts, references, wanted), strict=True)
+        scores = zip(metrics, score(texts, references, score_settings), strict=True)
         numbers = {"loss": measured.loss, "perplexity": measured.value}
-        return numbers | {name: one.value for name, one in scores}
+        return numbers | {name: metric.value for name, metric in scores}
 
     return validate
+
+
+def refinement_objective(
+    settings: RefinementSettings, target: Tokenizer, tokenize: BleuTokenizer
+) -> LossFn:
+    """The loss of refinement: the expected GLEU of sampled translations (Wu et al. 2016)."""
+    return partial(
+        refinement_loss,
+        draw=partial(sample_translations, settings),
+        reward=gleu_reward(target, tokenize),
+        likelihood=settings.likelihood,
+    )
+
+
+def sample_translations(
+    settings: RefinementSettings, model: AnyModel, memory: Memory, lengths: Tensor
+) -> list[list[Hypothesis]]:
+    """Sampled translations of each of B sources, no longer than the settings allow.
+
+    Their seed comes from torch's generator, whose state is part of every checkpoint.
+    """
+    decoding = DecodingSettings(
+        n_best=settings.samples,
+        sampling=SamplingSettings(seed=int(torch.randint(NUM_SEEDS, ()))),
+        rules=RuleSettings(
+            max_length=model.max_length or UNLIMITED_LENGTH,
+            max_length_ratio=settings.max_length_ratio,  # of `lengths`: those of the references
+            max_length_offset=0,
+            allow_unknown=True,
+            excluded="lost",
+        ),
+    )
+    with torch.inference_mode():
+        return search(model, model.start(memory), lengths, decoding)
+
+
+def gleu_reward(target: Tokenizer, tokenize: BleuTokenizer) -> RewardFn:
+    """Sentence GLEU of decoded text, the number that validation measures.
+
+    On text instead of ids, other segmentations of the same words match and parts of words do not.
+    """
+    gleu = MeanGleu(tokenize)
+
+    def reward(reference: Sequence[int], answers: Sequence[Sequence[int]]) -> list[float]:
+        text = target.decode(reference)
+        return [gleu.line(target.decode(answer), text) for answer in answers]
+
+    return reward
+
+
+def refinement_training_settings(
+    training: TrainingSettings, settings: RefinementSettings
+) -> TrainingSettings:
+    """Settings of the training loop for refinement: those of `training`, with some replaced."""
+    optimizer = training.optimizer.model_copy(update={"learning_rate": settings.learning_rate})
+    validation = training.validation.model_copy(
+        update={
+            "every": settings.validate_every,
+            "by": "gleu",
+            "patience": settings.patience,
+        }
+    )
+    return training.model_copy(
+        update={
+            "steps": settings.steps,
+            "batch_tokens": settings.batch_tokens,
+            "accumulate": 1,
+            "compile": False,  # a search cannot be compiled
+            "capture": False,  # nor captured
+            "optimizer": optimizer,
+            "schedule": ScheduleSettings(shape="constant", warmup=settings.warmup),
+            "validation": validation,
+            "average": 1,
+            "log_every": min(training.log_every, settings.validate_every),
+            "save_every": settings.validate_every,
+        }
+    )

@@ -7,9 +7,9 @@ from rich.console import Console
 from regard.cli.display.training_progress import TerminalReporter
 from regard.corpora.corpus import Pair
 from regard.recipes.auto_settings import SettingChoice
+from regard.recipes.prepared_data import prepare
 from regard.recipes.run_folder import RunFolder, new_model
-from regard.recipes.train_run import prepare
-from tiny import Quiet, tiny_recipe
+from tiny import tiny_recipe
 
 NUMBERS = {
     "loss": 1.5,
@@ -87,7 +87,7 @@ def test_the_second_stage_is_told_apart(console):
 
 def test_what_was_prepared_is_told(console, tmp_path):
     recipe = tiny_recipe("training.max_tokens=20")
-    prepared = prepare(recipe, RunFolder(tmp_path), Quiet())
+    prepared = prepare(recipe, RunFolder(tmp_path), print)
     for _ in range(80):
         prepared.data.report.drop("empty", Pair("", "x"))
     chosen = SettingChoice("training.steps", 2000, "40 passes")
@@ -99,14 +99,14 @@ def test_what_was_prepared_is_told(console, tmp_path):
     assert "pairs       300 train, 30 valid, 20 test" in shown
     assert f"vocabulary  {prepared.tokenizers.source.size:,} shared" in shown
     assert f"parameters  {sum(p.numel() for p in model.parameters()):,}" in shown
-    assert f"{prepared.too_long:,} with too many tokens left out" in shown
+    assert f"{prepared.num_too_long:,} with too many tokens left out" in shown
     assert "warning     cleaning has dropped 80 of 300 pairs (26.7%), 80 as 'empty'. Look" in shown
     assert "chosen      training.steps 2,000: 40 passes" in shown
 
 
 def test_two_vocabularies_are_told_apart(console, tmp_path):
     recipe = tiny_recipe("text={joint: false, source: {kind: words}}", "model.embeddings=target")
-    prepared = prepare(recipe, RunFolder(tmp_path), Quiet())
+    prepared = prepare(recipe, RunFolder(tmp_path), print)
     torch.manual_seed(1)
     TerminalReporter(100, console=console).prepared(
         prepared, new_model(recipe, prepared.tokenizers)

@@ -41,7 +41,7 @@ from regard.errors import RegardError, SettingsError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice, choose_tokenizer
 from regard.evaluation.metrics import check_available
 from regard.inspection.plots.maps import save_figure
-from regard.recipes.prepared_data import Data
+from regard.recipes.prepared_data import PreparedData
 from regard.recipes.recipe_files import shelf_recipes
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.training.signals import StopRequests
@@ -316,7 +316,7 @@ def _compare(
         return _write_report(plan, folder, data)
 
 
-def _with_tokenizer(plan: ComparisonPlan, data: Data) -> ComparisonPlan:
+def _with_tokenizer(plan: ComparisonPlan, data: PreparedData) -> ComparisonPlan:
     """The plan with the tokenizer that all its rows are scored with."""
     if plan.tokenize != "auto":
         check_available(plan.tokenize)  # before anything is trained
@@ -337,7 +337,9 @@ def _resumed_plan(wanted: ComparisonPlan, folder: ComparisonFolder) -> Compariso
     return plan
 
 
-def _write_report(plan: ComparisonPlan, folder: ComparisonFolder, data: Data) -> ComparisonResults:
+def _write_report(
+    plan: ComparisonPlan, folder: ComparisonFolder, data: PreparedData
+) -> ComparisonResults:
     """Write the tables and figures of what is finished."""
     ladder = aggregate_results(plan, folder, data)
     write_atomic(folder.path / "ladder.json", ladder.model_dump_json(indent=1).encode())

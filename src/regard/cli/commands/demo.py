@@ -26,7 +26,7 @@ from regard.evaluation.alignment_error import AlignmentScore, score_alignments
 from regard.inspection.plots.maps import save_figure
 from regard.pipelines.run_evaluation import finish_run
 from regard.pipelines.translator import Translator, load
-from regard.recipes.prepared_data import Data, load_data
+from regard.recipes.prepared_data import PreparedData, load_data
 from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.train_run import train
@@ -83,7 +83,7 @@ def command(
     _print_next(folder)
 
 
-def _print_translations(translator: Translator, data: Data) -> None:
+def _print_translations(translator: Translator, data: PreparedData) -> None:
     pairs = list(islice(data.read("test"), NUM_SHOWN))
     answers = translator.translate([pair.source for pair in pairs], split=False)
     table = plain_table("", "French", "English")
@@ -95,7 +95,9 @@ def _print_translations(translator: Translator, data: Data) -> None:
     out.print(table)
 
 
-def _alignment(translator: Translator, data: Data) -> tuple[AlignmentSettings, AlignmentScore]:
+def _alignment(
+    translator: Translator, data: PreparedData
+) -> tuple[AlignmentSettings, AlignmentScore]:
     """The alignment that was best on validation pairs, and how it does on the test pairs."""
     run = translator.runs[0]
     settings = best_alignment(run)

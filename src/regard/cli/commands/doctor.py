@@ -186,7 +186,7 @@ def _run_trial(
     """A trial of training, and what it means; what stops it is a finding too."""
     try:
         trial_result = dry_run_training(
-            recipe, found.sample, _sizes(found), device=device, place=Path("runs"), notify=tell
+            recipe, found.sample, _sizes(found), device=device, run=Path("runs"), notify=tell
         )
     except RegardError as error:
         return None, [Finding("problem", f"Training fails at once: {error}.")]
@@ -218,7 +218,7 @@ def _to_json(
     return {
         **found.to_json(),
         "trial": trial_result.to_json() if trial_result else None,
-        "choices": [choice._asdict() for choice in chosen],
+        "choices": [dict(zip(("place", "value", "reason"), c, strict=True)) for c in chosen],
         "findings": [finding._asdict() for finding in findings],
     }
 
@@ -328,25 +328,26 @@ def _print_splits(found: CorpusReport) -> None:
 
 def _trial_table(trial_result: DryRun, recipe: Recipe) -> Table:
     settings, times = recipe.training, trial_result.times
-    source, target = trial_result.vocabulary
+    source, target = trial_result.text.vocabulary
     sizes = f"{source:,}" if source == target else f"{source:,} and {target:,}"
     rows = {
-        "model": f"{recipe.model.family}, {trial_result.parameters:,} parameters ({recipe.name})",
-        "vocabulary": f"{sizes} tokens; {trial_result.tokens_per_word.source:.2f} and "
-        f"{trial_result.tokens_per_word.target:.2f} in a word",
-        "speed": f"{trial_result.tokens_per_second:,.0f} target tokens a second on "
+        "model": f"{recipe.model.family}, {trial_result.steps.parameters:,} parameters "
+        f"({recipe.name})",
+        "vocabulary": f"{sizes} tokens; {trial_result.text.tokens_per_word.source:.2f} and "
+        f"{trial_result.text.tokens_per_word.target:.2f} in a word",
+        "speed": f"{trial_result.steps.tokens_per_second:,.0f} target tokens a second on "
         f"{trial_result.device}; "
-        f"{trial_result.step_seconds:.3g} s a step of "
-        f"{trial_result.batch_tokens * settings.accumulate:,}",
+        f"{trial_result.steps.step_seconds:.3g} s a step of "
+        f"{trial_result.steps.batch_tokens * settings.accumulate:,}",
         "time": f"{format_seconds(times.total)}: preparing {format_seconds(times.preparing)}, "
         f"{settings.steps:,} steps {format_seconds(times.training)}, validating "
         f"{format_seconds(times.validating)}",
         "passes": f"each pair is seen {trial_result.epochs:.1f} times",
-        "memory": f"{format_bytes(trial_result.memory)} of "
+        "memory": f"{format_bytes(trial_result.steps.memory)} of "
         f"{format_bytes(trial_result.memory_available)}",
         "disk": f"{format_bytes(trial_result.disk)} of {format_bytes(trial_result.disk_free)} "
         "free; "
-        f"a checkpoint {format_bytes(trial_result.checkpoint)}",
+        f"a checkpoint {format_bytes(trial_result.steps.checkpoint)}",
     }
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for name, value in rows.items():

@@ -23,7 +23,8 @@ from regard.corpora.diagnostics.findings import advise_dropped
 from regard.models.contracts import AnyModel
 from regard.recipes.auto_settings import format_choices
 from regard.recipes.memory import format_seconds
-from regard.recipes.train_run import TrainingInputs
+from regard.recipes.prepared_data import TrainingInputs
+from regard.recipes.run_folder import count_parameters
 
 VALIDATION_METRICS = {
     "loss": ".3f",
@@ -106,20 +107,21 @@ class TerminalReporter:
             if source is target
             else f"{source.size:,} and {target.size:,}"
         )
-        parameters = sum(p.numel() for p in model.parameters())
+        parameters = count_parameters(model)
         self._console.print(f"pairs       {counts}", soft_wrap=True)
         if data.report.dropped:
             self._console.print(cleaning_table(data.report))
         if advice := advise_dropped(data.report):
             self._console.print(f"[bold yellow]warning[/]     {escape(advice)}", soft_wrap=True)
-        if prepared.too_long:
-            self._console.print(f"            {prepared.too_long:,} with too many tokens left out")
+        if prepared.num_too_long:
+            too_long = f"{prepared.num_too_long:,} with too many tokens left out"
+            self._console.print(f"            {too_long}")
         self._console.print(f"vocabulary  {vocabulary}")
         self._console.print(f"parameters  {parameters:,}")
         for number, line in enumerate(format_choices(prepared.choices)):
             begin = "chosen" if not number else ""
             self._console.print(f"{begin:<12}{escape(line)}", soft_wrap=True)
-        if time_left := str(prepared.cut):
+        if time_left := str(prepared.truncation):
             self._console.print(f"[bold yellow]warning[/]     {escape(time_left)}", soft_wrap=True)
         self._begin(prepared.recipe.training.steps)
 

@@ -9,7 +9,7 @@ from regard.corpora.corpus import Pair, SplitName
 from regard.corpora.readers.pair_files import read_lines
 from regard.errors import SettingsError
 from regard.evaluation.metrics import check_lines
-from regard.recipes.prepared_data import Data, load_data
+from regard.recipes.prepared_data import PreparedData, load_data
 from regard.recipes.run_folder import RunFolder
 
 
@@ -42,7 +42,7 @@ def read_sources(model: str, source: str | None) -> list[str]:
     return read_eval_data(model, None, None).sources if source is None else list(read_lines(source))
 
 
-def read_run_split(data: Data, split: SplitName) -> Iterator[Pair]:
+def read_run_split(data: PreparedData, split: SplitName) -> Iterator[Pair]:
     """The pairs of a split of the run, and a note that it is these."""
     note(f"no --source given: the {split} split of the run, {data.pairs[split]:,} pairs")
     return data.read(split)

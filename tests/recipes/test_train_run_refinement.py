@@ -13,13 +13,14 @@ from regard.models.build import build_model
 from regard.models.translation.transformer import TransformerSettings
 from regard.pipelines.run_evaluation import finish_run
 from regard.recipes import train_run
-from regard.recipes.refinement_stage import (
+from regard.recipes.prepared_data import prepare
+from regard.recipes.run_folder import RunFolder, load_run
+from regard.recipes.train_run import (
     gleu_reward,
     refinement_training_settings,
     sample_translations,
+    train,
 )
-from regard.recipes.run_folder import RunFolder, load_run
-from regard.recipes.train_run import prepare, train
 from regard.text.build import load_tokenizers
 from regard.text.special_tokens import BOS, EOS, PAD
 from regard.training.checkpoints import last_progress, list_checkpoints
@@ -65,7 +66,7 @@ def prepared(tmp_path_factory):
     path = tmp_path_factory.mktemp("prepared") / "run"
     recipe = tiny_recipe(*FIRST)
     RunFolder(path).save_recipe(recipe)
-    prepare(recipe, RunFolder(path), Quiet())
+    prepare(recipe, RunFolder(path), print)
     return path
 
 
@@ -87,7 +88,7 @@ def has_checkpoints(prepared, tmp_path):
 def rising(monkeypatch):
     """Validations, each with a higher GLEU than the one before."""
 
-    def build(recipe, prepared):
+    def build(recipe, inputs):
         values = iter(range(100))
         return lambda model: {"loss": 1.0, "bleu": 2.0, "gleu": float(next(values))}
 
