@@ -22,7 +22,7 @@ from regard.models.contracts import AnyModel
 from regard.models.translation.bytenet import ByteNetSettings
 from regard.models.translation.convs2s import ConvS2SSettings
 from regard.models.translation.luong import LuongSettings
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.types import Padded
 
 VOCABULARY = 8000

@@ -31,7 +31,7 @@ from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSetting
 from regard.kernels import dispatch
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.settings import Settings
 from regard.text.special_tokens import EOS, PAD
 from regard.types import Hypothesis

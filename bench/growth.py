@@ -30,7 +30,7 @@ from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSetting
 from regard.errors import RunError
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.recipes.memory import peak_memory, reset_peak_memory
 from regard.recipes.prepared_data import prepare
 from regard.recipes.recipe_files import load_recipe

@@ -27,7 +27,7 @@ from regard.inspection.recording.search_recorder import SearchRecorder
 from regard.models.build import ModelSettings, build_model
 from regard.models.translation.convs2s import ConvS2SSettings
 from regard.models.translation.luong import LuongSettings
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.types import AttentionHook
 
 VOCABULARY, BUDGET = 8000, 16_384

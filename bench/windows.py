@@ -31,8 +31,8 @@ KINDS = ("plain", "fused", "window")
 
 
 def attention(kind: str, window: int) -> MultiHeadAttention:
-    span = SlidingWindow(window, window) if kind == "window" else None
-    return SelfAttention(WIDTH, HEADS, span=span)
+    sliding = SlidingWindow(window, window) if kind == "window" else None
+    return SelfAttention(WIDTH, HEADS, window=sliding)
 
 
 def look(kind: str, module: MultiHeadAttention, x: Tensor, mask: Tensor) -> Tensor:

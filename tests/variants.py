@@ -15,7 +15,7 @@ from regard.models.translation.luong import LuongSettings
 from regard.models.translation.moe import MoeSettings
 from regard.models.translation.rnn import RnnSettings
 from regard.models.translation.rnnsearch import RnnSearchSettings
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.types import Padded
 
 B, S, T, V_SOURCE, V_TARGET = 3, 6, 5, 11, 13

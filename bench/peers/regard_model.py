@@ -3,7 +3,7 @@
 from bench.peers.contract import ModelShape
 from regard.models.build import build_model
 from regard.models.contracts import AnyModel
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 
 
 def build_fresh_model(shape: ModelShape) -> AnyModel:

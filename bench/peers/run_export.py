@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bench.peers.contract import ModelShape
 from regard.errors import RunError
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.recipes.run_folder import Run, load_run
 
 TOKENIZER = "tokenizer.model"

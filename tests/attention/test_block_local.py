@@ -31,7 +31,7 @@ def some(length, dtype):
 def masked(queries, kv, real, span, relative):
     """What the blocks must give: all scores, those out of sight hidden."""
     length = queries.shape[2]
-    distances = relative_positions(length, length, where=queries.device)
+    distances = relative_positions(length, length, device=queries.device)
     bias = None if relative is None else relative(queries, distances)
     return attend(
         ScaledDotScore(), queries, kv, real & span.allows(distances), site=HERE, bias=bias
@@ -67,7 +67,7 @@ def test_blocks_equal_the_masked_whole_in_values_and_gradients(length, span, bia
 
 
 def test_a_span_sees_no_further():
-    seen = SlidingWindow(2, 1).allows(relative_positions(3, 5, where=torch.device("cpu")))
+    seen = SlidingWindow(2, 1).allows(relative_positions(3, 5, device=torch.device("cpu")))
     assert seen.int().tolist() == [[1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]]
 
 
@@ -76,7 +76,7 @@ def test_a_span_sees_no_further():
     [(SlidingWindow(4, 4), 4, 12), (SlidingWindow(4, 0), 4, 8), (SlidingWindow(1, 3), 3, 9)],
 )
 def test_a_block_has_room_for_itself_and_its_neighbours(span, size, room):
-    assert (span.size, span.room) == (size, room)
+    assert (span.size, span.num_keys) == (size, room)
     queries, kv, real = some(10, torch.float32)
     blocks, count = split_blocks(queries, kv, real, span), -(-10 // size)
     assert blocks.queries.shape == (B * count, H, size, K)

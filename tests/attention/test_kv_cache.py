@@ -4,7 +4,6 @@ import torch
 from regard.attention.attend import KeyValues, plain_attention
 from regard.attention.kv_cache import (
     BUFFER_STEPS,
-    CONTIGUOUS_MAX_CELLS,
     Ancestry,
     KVCache,
     self_cached,
@@ -120,7 +119,7 @@ def test_keep_picks_sentences():
     assert torch.equal(found, wanted)
 
 
-def test_no_hypothesis_shares_a_position_with_two_cells():
+def test_a_hypothesis_has_one_slot_per_position():
     _, ancestry, _ = searched(torch.float32)
     assert (ancestry.mask.sum(-1) == len(WIDTHS)).all()
     spread = torch.zeros(B, WIDTHS[-1], sum(WIDTHS), dtype=torch.bool).scatter(
@@ -135,7 +134,7 @@ def new_columns(count, seed):
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
-def test_cells_are_a_value_whoever_appends_to_them(mode):
+def test_a_cache_is_a_value_that_can_be_appended_to_twice(mode):
     with mode():
         cache, all_laid = KVCache(new_columns(0, 0)), new_columns(0, 0)
         for step in range(3 * BUFFER_STEPS):
@@ -159,7 +158,7 @@ def test_cells_are_a_value_whoever_appends_to_them(mode):
         )
 
 
-def test_a_room_is_shared_while_one_goes_on_alone():
+def test_a_buffer_is_shared_until_a_cache_is_appended_to_twice():
     with torch.inference_mode():
         cache = KVCache(new_columns(0, 0)).append(new_columns(2, 0))
         added = cache.append(new_columns(2, 1))
@@ -169,21 +168,7 @@ def test_a_room_is_shared_while_one_goes_on_alone():
         assert torch.equal(added.append(new_columns(2, 3)).kv.keys[:, :, :4], added.kv.keys)
 
 
-def test_a_few_cells_of_one_hypothesis_lie_without_gaps_and_more_have_room():
-    with torch.inference_mode():
-        cache = KVCache(new_columns(0, 0))
-        for step in range(CONTIGUOUS_MAX_CELLS):
-            cache = cache.append(new_columns(1, step))
-            assert all(x.is_contiguous() for x in cache.kv)
-        first = cache.append(new_columns(1, CONTIGUOUS_MAX_CELLS))
-        second = first.append(new_columns(1, CONTIGUOUS_MAX_CELLS + 1))
-        assert not second.kv.keys.is_contiguous()
-        assert second.kv.keys.data_ptr() == first.kv.keys.data_ptr()
-        for step in range(CONTIGUOUS_MAX_CELLS + 2):
-            assert torch.equal(second.kv.values[:, :, step : step + 1], new_columns(1, step).values)
-
-
-def test_who_leaves_takes_no_room_from_those_who_stay():
+def test_selected_sentences_keep_their_slots_and_capacity():
     with torch.inference_mode():
         cache = KVCache(new_columns(0, 0)).append(new_columns(1, 0)).append(new_columns(2, 1))
         kept = cache.select_sentences(torch.tensor([1]))

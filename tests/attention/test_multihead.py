@@ -129,7 +129,7 @@ def test_rotary_turns_queries_and_keys_but_not_values():
     torch.testing.assert_close(queries, apply_rotary(wanted, torch.arange(T)))
     torch.testing.assert_close(kv.keys, apply_rotary(unturned.keys, torch.arange(T)))
     assert torch.equal(kv.values, unturned.values)
-    queries, _ = rotated.project_all(x, at=5)
+    queries, _ = rotated.project_all(x, 5)
     torch.testing.assert_close(queries, apply_rotary(wanted, torch.tensor([5])))
 
 
@@ -141,7 +141,7 @@ def test_windows_in_blocks_equal_windows_by_a_mask(biased, rotary, ahead):
         torch.float32,
         rotary=rotary,
         relative=relative() if biased else None,
-        span=SlidingWindow(3, ahead),
+        window=SlidingWindow(3, ahead),
     )
     x, mask = torch.randn(B, T, D), padding_mask(REAL)
     seen = []
@@ -162,7 +162,7 @@ def test_no_square_is_made_of_a_long_sequence(monkeypatch):
         return real(queries, keys, *args, **given)
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
-    ours = attention(torch.float32, span=SlidingWindow(2, 0))
+    ours = attention(torch.float32, window=SlidingWindow(2, 0))
     look(ours, torch.randn(B, T, D), torch.ones(1, 1, 1, T, dtype=torch.bool))
     assert shapes == [(2, 4, (2, 4))]
 
@@ -171,12 +171,12 @@ def test_a_window_longer_than_the_sentence_hides_nothing():
     x, mask = torch.randn(B, T, D), padding_mask(REAL)
     blocks_allowed = attention(torch.float32)
     torch.testing.assert_close(
-        look(attention(torch.float32, span=SlidingWindow(T, T)), x, mask),
+        look(attention(torch.float32, window=SlidingWindow(T, T)), x, mask),
         look(blocks_allowed, x, mask),
     )
     causal, every = causal_mask(T, T), torch.ones(1, 1, 1, T, dtype=torch.bool)
     torch.testing.assert_close(
-        look(attention(torch.float32, span=SlidingWindow(T, 0)), x, every),
+        look(attention(torch.float32, window=SlidingWindow(T, 0)), x, every),
         look(blocks_allowed, x, causal),
     )
 
@@ -188,12 +188,12 @@ def test_a_window_longer_than_the_sentence_hides_nothing():
     ids=["no positions", "rotary", "relative"],
 )
 def test_each_step_finds_what_its_row_finds(given, dtype):
-    ours = attention(dtype, span=SlidingWindow(4, 0), **given)
+    ours = attention(dtype, window=SlidingWindow(4, 0), **given)
     x = torch.randn(B, T, D, dtype=dtype)
     wanted = look(ours, x, torch.ones(1, 1, 1, T, dtype=torch.bool))
     ancestry, cache = Ancestry.empty(B, like=x), None
     for t in range(T):
-        queries, new = ours.project_all(x[:, t : t + 1], at=t)
+        queries, new = ours.project_all(x[:, t : t + 1], t)
         cache = KVCache(new) if cache is None else cache.append(new)
         ancestry = ancestry.extend().windowed(4)
         found = ours.self_cached(queries, cache, ancestry, site=Site("decoder", 0, t))

@@ -59,17 +59,6 @@ def test_sinusoids_have_no_parameters():
     assert positions(torch.arange(LENGTH)).shape == (LENGTH, D)
 
 
-@pytest.mark.parametrize("name", ["sinusoid", "learned"])
-def test_one_position_is_that_of_all(name):
-    positions = build_positions(name, D, LENGTH)
-    with torch.inference_mode():
-        first = positions.at(3, torch.device("cpu"))  # (1, D), kept for who asks next
-    again = positions.at(3, torch.device("cpu"))
-    assert torch.equal(first, positions(torch.tensor([3])))
-    assert torch.equal(again, first)
-    (again * torch.ones(1, D, requires_grad=True)).sum().backward()  # who may be learning
-
-
 def test_learned_positions_are_rows_of_a_table():
     positions = build_positions("learned", D, LENGTH)
     assert isinstance(positions, LearnedPositions)
@@ -98,9 +87,9 @@ def test_positions_of_self_attention_add_nothing_to_token_vectors(name):
 
 
 def test_offsets_count_from_the_query_to_the_key():
-    where = torch.device("cpu")
-    assert relative_positions(2, 3, where=where).tolist() == [[0, 1, 2], [-1, 0, 1]]
-    assert relative_positions(2, 3, first=-2, where=where).tolist() == [[-2, -1, 0], [-3, -2, -1]]
+    device = torch.device("cpu")
+    assert relative_positions(2, 3, device=device).tolist() == [[0, 1, 2], [-1, 0, 1]]
+    assert relative_positions(2, 3, first=-2, device=device).tolist() == [[-2, -1, 0], [-3, -2, -1]]
 
 
 @pytest.mark.parametrize(("back", "ahead"), [(2, 3), (3, 0), (9, 9)])
@@ -108,7 +97,7 @@ def test_bias_is_the_papers_formula(back, ahead):
     torch.manual_seed(0)
     relative = RelativeKeys(K, back=back, ahead=ahead).double()
     queries = torch.randn(B, H, T, K, dtype=torch.float64)
-    found = relative(queries, relative_positions(T, S, where=torch.device("cpu")))
+    found = relative(queries, relative_positions(T, S, device=torch.device("cpu")))
     assert found.shape == (B, H, T, S)
     for i in range(T):
         for j in range(S):

@@ -10,7 +10,7 @@ from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSetting
 from regard.errors import SearchError
 from regard.models.build import build_model
 from regard.models.translation.rnnsearch import RnnSearchSettings
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.types import Site
 
 VOCABULARY, WIDE = 17, 10_000

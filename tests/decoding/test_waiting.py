@@ -17,7 +17,8 @@ from regard.decoding.search.beam import BeamSelector
 from regard.decoding.search.config import search
 from regard.decoding.search.penalties import Penalties
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
-from regard.models.translation.transformer import Transformer, TransformerSettings
+from regard.models.translation.transformer import Transformer
+from regard.models.translation.transformer_settings import TransformerSettings
 
 B, WORDS, S = 9, 4, 5
 

@@ -6,7 +6,8 @@ from regard.attention.positions import sinusoid
 from regard.errors import SettingsError
 from regard.inspection.position_encodings import read_positions, similarity_by_distance
 from regard.models.translation.convs2s import ConvS2S, ConvS2SSettings
-from regard.models.translation.transformer import Transformer, TransformerSettings
+from regard.models.translation.transformer import Transformer
+from regard.models.translation.transformer_settings import TransformerSettings
 
 SIZES = {"encoder_layers": 2, "decoder_layers": 1, "width": 24, "heads": 3, "feed_forward": 8}
 LENGTH = 11

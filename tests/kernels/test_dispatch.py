@@ -6,7 +6,8 @@ import torch
 from regard.batching.collate import collate
 from regard.kernels import column_sum, dispatch, fused_add_norm, fused_linear_relu
 from regard.kernels.dispatch import use_kernel
-from regard.models.translation.transformer import Transformer, TransformerSettings
+from regard.models.translation.transformer import Transformer
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.training.loss import batch_loss
 
 SIZE = 40

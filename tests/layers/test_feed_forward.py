@@ -2,21 +2,21 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.layers.feed_forward import FeedForward, maxout
+from regard.layers.feed_forward import FeedForward
 
 B, T, D, HIDDEN = 2, 3, 4, 10
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(("name", "activate"), [("relu", F.relu), ("gelu", F.gelu)])
-def test_is_two_linear_layers_with_a_bend(name, activate, bias):
+def test_is_two_linear_layers_with_an_activation_between(name, activate, bias):
     layer, x = FeedForward(D, HIDDEN, name, bias=bias), torch.randn(B, T, D)
     torch.testing.assert_close(layer(x), layer.outer(activate(layer.inner(x))))
     numbers = 2 * D * HIDDEN + (HIDDEN + D if bias else 0)
     assert sum(p.numel() for p in layer.parameters()) == numbers
 
 
-def test_what_is_given_stays_and_gradients_change_nothing():
+def test_the_input_stays_and_gradient_mode_changes_nothing():
     layer, x = FeedForward(D, HIDDEN, "relu"), torch.randn(B, T, D)
     kept = x.clone()
     with torch.no_grad():
@@ -47,7 +47,3 @@ def test_dropout_is_inside():
     assert not torch.equal(layer(x), layer(x))
     layer.eval()
     assert torch.equal(layer(x), layer(x))
-
-
-def test_maxout_takes_the_larger_of_neighbours():
-    assert maxout(torch.tensor([[1.0, 3.0, 5.0, 4.0]])).tolist() == [[3.0, 5.0]]

@@ -8,7 +8,7 @@ from regard.layers.embeddings import TiedEmbeddings
 from regard.layers.quantized import MIN_FEATURES, Bfloat16Linear, Int8Linear, quantize
 from regard.models.build import build_model
 from regard.models.translation.rnn import RnnSettings
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.types import Padded
 
 M, D, N = 7, 48, 40

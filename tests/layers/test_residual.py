@@ -25,7 +25,7 @@ def test_pre_norm():
 
 
 @pytest.mark.parametrize("place", ["pre", "post"])
-def test_dropout_falls_on_the_sub_layer_alone(place):
+def test_dropout_applies_to_the_output_of_the_sub_layer(place):
     torch.manual_seed(0)
     residual = Residual(1000, place, 0.5)
     residual.norm = torch.nn.Identity()
@@ -34,11 +34,11 @@ def test_dropout_falls_on_the_sub_layer_alone(place):
 
 
 @pytest.mark.parametrize("place", ["pre", "post"])
-def test_a_bias_that_is_left_is_added(place):
+def test_a_deferred_bias_is_added(place):
     residual, (x, y), bias = Residual(D, place, 0.0), torch.randn(2, T, D), torch.randn(D)
     wanted = residual.post(x, y + bias)
     torch.testing.assert_close(residual.post(x, y, bias), wanted)
     other = Residual(D, place, 0.0)
     torch.testing.assert_close(
-        residual.fused_post(x, DeferredBias(y, bias), other), (wanted, other.pre(wanted))
+        residual.post_then_pre(x, DeferredBias(y, bias), other), (wanted, other.pre(wanted))
     )

@@ -6,7 +6,7 @@ from torch import nn
 from regard.errors import SettingsError
 from regard.models.build import FAMILIES, ModelSettings, build_model, parameter_limit
 from regard.models.translation.luong import LuongSettings
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 
 ANY: TypeAdapter[ModelSettings] = TypeAdapter(ModelSettings)
 

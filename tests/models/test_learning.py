@@ -18,7 +18,7 @@ from regard.models.translation.luong import LuongSettings
 from regard.models.translation.moe import MoeSettings
 from regard.models.translation.rnn import RnnSettings
 from regard.models.translation.rnnsearch import RnnSearchSettings
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.text.special_tokens import BOS, EOS, PAD
 from regard.types import Padded
 

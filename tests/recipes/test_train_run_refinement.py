@@ -10,7 +10,7 @@ import torch
 from regard.batching.collate import collate
 from regard.errors import SettingsError
 from regard.models.build import build_model
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.pipelines.run_evaluation import finish_run
 from regard.recipes import train_run
 from regard.recipes.prepared_data import prepare

@@ -11,7 +11,8 @@ from regard.batching.sampler import sample_batches
 from regard.corpora.token_store import TokenChunk, TokenStore, write_store
 from regard.errors import RunError, TrainingError
 from regard.manifest import create_manifest
-from regard.models.translation.transformer import Transformer, TransformerSettings
+from regard.models.translation.transformer import Transformer
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.training import loop
 from regard.training.checkpoints import list_checkpoints, load_weights, read_progress
 from regard.training.loop import TrainingSettings, TrainingTask, fit

@@ -3,7 +3,8 @@ import torch
 import torch.nn.functional as F
 
 from regard.kernels.cross_entropy import IGNORE_INDEX
-from regard.models.translation.transformer import Transformer, TransformerSettings
+from regard.models.translation.transformer import Transformer
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.training.loss import batch_loss, smoothed_cross_entropy, symmetric_kl
 from regard.types import Batch, Padded
 

@@ -10,7 +10,7 @@ from regard.models.build import build_model
 from regard.models.translation.luong import LuongSettings
 from regard.models.translation.moe import MoeSettings
 from regard.models.translation.rnn import RnnSettings
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.text.special_tokens import BOS, EOS, PAD
 from regard.training.loss import batch_loss
 from regard.training.refinement import RefinementSettings, refinement_loss, weight_samples

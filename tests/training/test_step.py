@@ -4,7 +4,8 @@ from functools import partial
 import torch
 
 from regard.batching.collate import collate
-from regard.models.translation.transformer import Transformer, TransformerSettings
+from regard.models.translation.transformer import Transformer
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.training.expert_load import ExpertLoad
 from regard.training.loss import batch_loss
 from regard.training.optimizer import OptimizerSettings, build_optimizer

@@ -1,10 +1,8 @@
-"""The past of many hypotheses at once, never moved.
+"""The key-value cache of a beam search, shared by all hypotheses of a sentence.
 
-A search drops hypotheses and continues others twice. Were each one's keys and values kept in a row
-of its own, every such choice would copy them all. Here a step lays down one *cell* for each
-hypothesis of a sentence, in all layers, behind the cells of the steps before, and there it stays:
-P cells, shared by all hypotheses of the sentence. A hypothesis is then no more than the list of the
-cells that it came by, and to choose others is to copy lists of small numbers.
+Each step appends one *slot* per hypothesis, in every layer; slots are never moved or copied when
+the search reorders its hypotheses. A hypothesis is the list of the slots of its tokens: its
+ancestry, kept as a mask over all P slots of its sentence.
 """
 
 from dataclasses import dataclass
@@ -20,87 +18,72 @@ from regard.attention.scores import Score
 from regard.types import AttentionHook, Site
 
 BUFFER_STEPS = 16
-"""Steps that a room of cells has space for when it is made."""
-CONTIGUOUS_MAX_CELLS = 32
-"""Cells up to which, on a CPU and with one for each sentence and step, all are copied behind each
-other again. What is read of each sentence would lie in short stretches with the room between them,
-and a processor that finds such gaps does not fetch the next stretch ahead of time: to read takes up
-to five times as long, which is more than to copy."""
+"""Steps that a new buffer has capacity for."""
 
 
 @dataclass
 class _Buffer:
-    """Memory for cells, of which some are laid down; they are never changed any more."""
+    """Memory for slots, the first `num_filled` of which are written and never change again."""
 
-    kv: KeyValues  # (B, H, space, D)
+    kv: KeyValues  # (B, H, capacity, D)
     num_filled: int
 
     def can_append(self, first: int, last: int) -> bool:
-        """Whether cells `first` to `last` may be laid down here: nobody else has done so."""
+        """Whether slots `first` to `last` fit and are not yet written by another continuation."""
         same_mode = self.kv.keys.is_inference() == torch.is_inference_mode_enabled()
         return same_mode and self.num_filled == first and last <= self.kv.keys.shape[2]
 
 
 class KVCache(NamedTuple):
-    """The P cells of each sentence in one layer; a value.
+    """The P slots of each sentence in one layer; a value.
 
-    Who appends to it gets all cells back with the new ones behind them, and shares the memory of
-    the old ones. There is room for more than are there, so that most steps copy nothing but what is
-    new; a second one who appends to the same cells gets a room of his own.
+    `append` returns a new cache that shares the memory of the old slots: the buffer has spare
+    capacity, so most steps copy only the new ones. A second append to the same cache copies.
     """
 
     kv: KeyValues  # (B, H, P, D)
     buffer: _Buffer | None = None
 
     def select_sentences(self, sentences: Tensor) -> "KVCache":
-        """Those of some `sentences` (B',) alone, with as much room for more."""
+        """The slots of `sentences` (B',), with the same capacity."""
         if self.buffer is None or torch.is_grad_enabled():
             return KVCache(self.kv.select_sentences(sentences))
         num_filled = self.kv.keys.shape[2]
         buffer = KeyValues(*(x.new_empty(len(sentences), *x.shape[1:]) for x in self.buffer.kv))
         kept = KeyValues(*(x[:, :, :num_filled] for x in buffer))
         for old, new in zip(self.kv, kept, strict=True):
-            torch.index_select(old, 0, sentences, out=new)  # at once to its place: half the work
+            torch.index_select(old, 0, sentences, out=new)
         return KVCache(kept, _Buffer(buffer, num_filled))
 
-    def to_static(self, more: int) -> "KVCache":
-        """These, and behind them `more` that hold nothing yet: see `Paths.steady`."""
-        capacity = self.kv.keys.shape[2] + more
+    def to_static(self, num_slots: int) -> "KVCache":
+        """These slots and `num_slots` empty ones: see `Ancestry.to_static`."""
+        capacity = self.kv.keys.shape[2] + num_slots
         return KVCache(KeyValues(*(_with_capacity(x, capacity, empty=0.0) for x in self.kv)))
 
     def append(self, added: KeyValues, write_index: Tensor | None = None) -> "KVCache":
-        """These, and `later` ones (B, H, K, D) behind them.
+        """These slots, then the `added` ones (B, H, K, D).
 
-        Those of a steady past are laid down in it, at their `spot` (K,).
+        A static cache is written in place, at the slots `write_index` (K,).
         """
         if write_index is not None:
-            for place, new in zip(self.kv, added, strict=True):
-                place.index_copy_(2, write_index, new)
+            for slots, new in zip(self.kv, added, strict=True):
+                slots.index_copy_(2, write_index, new)
             return self
         first, buffer = self.kv.keys.shape[2], self.buffer
         last = first + added.keys.shape[2]
-        if torch.is_grad_enabled() or _stays_contiguous(added, last):
-            return KVCache(self.kv.append(added))  # gradients want all that was read as it was
+        if torch.is_grad_enabled():  # autograd needs what was read unchanged
+            return KVCache(self.kv.append(added))
         if buffer is None or not buffer.can_append(first, last):
             capacity = max(2 * first, first + BUFFER_STEPS * (last - first))
             buffer = _Buffer(KeyValues(*(_with_capacity(x, capacity) for x in self.kv)), first)
-        for place, new in zip(buffer.kv, added, strict=True):
-            place[:, :, first:last] = new
+        for slots, new in zip(buffer.kv, added, strict=True):
+            slots[:, :, first:last] = new
         buffer.num_filled = last
         return KVCache(KeyValues(*(x[:, :, :last] for x in buffer.kv)), buffer)
 
 
-def _stays_contiguous(added: KeyValues, cache: int) -> bool:
-    """Whether all `cells`, with these `later` ones (B, H, K, D), had better have no room."""
-    return (
-        cache <= CONTIGUOUS_MAX_CELLS
-        and added.keys.shape[2] == 1
-        and added.keys.device.type == "cpu"
-    )
-
-
 def _with_capacity(x: Tensor, capacity: int, *, empty: float | None = None) -> Tensor:
-    """`x` (B, H, P, D) at the beginning of (B, H, space, D); whatever is behind it, or `empty`."""
+    """`x` (B, H, P, D) at the beginning of (B, H, capacity, D); the rest unset, or `empty`."""
     rows, heads, num_filled, width = x.shape
     buffer = x.new_empty(rows, heads, capacity, width)
     buffer[:, :, :num_filled] = x
@@ -110,127 +93,112 @@ def _with_capacity(x: Tensor, capacity: int, *, empty: float | None = None) -> T
 
 
 class Ancestry(NamedTuple):
-    """By which cells each hypothesis came."""
+    """Which slots hold the tokens of each hypothesis."""
 
-    ancestor_bias: Tensor  # (B, 1, K, P): 0 where it passed, else -inf, to be added to scores
-    cells_per_step: tuple[int, ...]  # t of them, with the sum P: cells laid down at each position
-    window_bias: Tensor | None = None  # (P,) the same for where it may look at all; none: anywhere
-    new_bias: Tensor | None = None  # (K, K) what a step lays down in `trails`, if it laid down K
-    step_counter: Tensor | None = None  # () of a steady form, steps since it was made
-    write_index: Tensor | None = None  # (K,) of a steady form, the cells of its newest position
+    ancestor_bias: Tensor  # (B, 1, K, P) added to scores: 0 at a hypothesis's own slots, else -inf
+    slots_per_step: tuple[int, ...]  # of each of t positions; their sum is P
+    window_bias: Tensor | None = None  # (P,) the same for a sliding window; None: no window
+    new_bias: Tensor | None = None  # (K, K) what a step appends to `ancestor_bias` for K slots
+    step_counter: Tensor | None = None  # () of a static form: steps since it was made
+    write_index: Tensor | None = None  # (K,) of a static form: the slots of its newest position
 
     @classmethod
     def empty(cls, sentences: int, *, like: Tensor) -> "Ancestry":
-        """One hypothesis for each sentence, which has been nowhere yet; scores are `like` this."""
+        """One hypothesis without tokens for each sentence; the bias is of the type of `like`."""
         return cls(like.new_zeros(sentences, 1, 1, 0), ())
 
     @property
     def length(self) -> int:
-        """How many positions each hypothesis has."""
-        return len(self.cells_per_step)
+        """t, the tokens of each hypothesis."""
+        return len(self.slots_per_step)
 
     @property
     def next_position(self) -> int | Tensor:
-        """The position that comes next; a steady form knows it as a tensor ()."""
+        """The next position; of a static form, a tensor ()."""
         return self.length if self.step_counter is None else self.length + self.step_counter
 
     @property
     def positions(self) -> Tensor:
-        """The position (P,) at which each cell was laid down."""
-        where, first = self.ancestor_bias.device, 0
-        runs = [torch.arange(0, device=where)]
-        for width, same in groupby(
-            self.cells_per_step
-        ):  # as a tensor they would be waited for by a GPU
+        """The position (P,) of the token in each slot."""
+        device, first = self.ancestor_bias.device, 0
+        runs = [torch.arange(0, device=device)]
+        for width, same in groupby(self.slots_per_step):  # a tensor of counts would be a GPU sync
             last = first + len(list(same))
-            runs.append(torch.arange(first, last, device=where).repeat_interleave(width))
+            runs.append(torch.arange(first, last, device=device).repeat_interleave(width))
             first = last
         return torch.cat(runs)
 
     @property
     def bias(self) -> Tensor:
-        """What keeps each hypothesis from looking at cells, added to its scores: (B, 1, K, P)."""
-        return (
-            self.ancestor_bias
-            if self.window_bias is None
-            else self.ancestor_bias + self.window_bias
-        )
+        """Added to the scores of each hypothesis to mask other slots: (B, 1, K, P)."""
+        if self.window_bias is None:
+            return self.ancestor_bias
+        return self.ancestor_bias + self.window_bias
 
     @property
     def mask(self) -> Tensor:
-        """The same as which of the cells it may look at: (B, 1, K, P)."""
+        """The slots that each hypothesis may attend to: (B, 1, K, P)."""
         return self.bias == 0
 
     @property
     def slots(self) -> Tensor:
-        """The cell of each of its t positions: (B, K, t)."""
+        """The slot of each of its t tokens: (B, K, t)."""
         rows, _, width, _ = self.ancestor_bias.shape
-        visited = (self.ancestor_bias == 0).nonzero()[
-            :, -1
-        ]  # (B K t,): in each path the first cell first
-        return visited.view(rows, width, self.length)
+        slots = (self.ancestor_bias == 0).nonzero()[:, -1]  # (B K t,), ascending per hypothesis
+        return slots.view(rows, width, self.length)
 
     def extend(self) -> "Ancestry":
-        """The paths one position on: hypothesis k goes through the k-th new cell, cell P + k."""
+        """With one more token each: that of hypothesis k is in the k-th new slot, P + k."""
         rows, _, width, _ = self.ancestor_bias.shape
-        own = self._own()
-        new_columns = own.expand(rows, 1, -1, -1)  # (B, 1, K, K)
+        new_bias = self._new_bias()
+        new_columns = new_bias.expand(rows, 1, -1, -1)  # (B, 1, K, K)
         if self.step_counter is not None:
-            first = sum(self.cells_per_step) + self.step_counter * width
-            write_index = first + torch.arange(width, device=own.device)  # (K,)
-            return self._replace(
-                ancestor_bias=self.ancestor_bias.index_copy(3, write_index, new_columns),
-                write_index=write_index,
-            )
+            first = sum(self.slots_per_step) + self.step_counter * width
+            write_index = first + torch.arange(width, device=new_bias.device)  # (K,)
+            ancestor_bias = self.ancestor_bias.index_copy(3, write_index, new_columns)
+            return self._replace(ancestor_bias=ancestor_bias, write_index=write_index)
         ancestor_bias = torch.cat([self.ancestor_bias, new_columns], dim=3)  # (B, 1, K, P + K)
-        return Ancestry(ancestor_bias, (*self.cells_per_step, width), new_bias=own)
+        return Ancestry(ancestor_bias, (*self.slots_per_step, width), new_bias=new_bias)
 
-    def _own(self) -> Tensor:
-        """Through which of K new cells each of K hypotheses goes: (K, K)."""
+    def _new_bias(self) -> Tensor:
+        """0 on the diagonal, else -inf: (K, K)."""
         width = self.ancestor_bias.shape[2]
         if self.new_bias is not None and len(self.new_bias) == width:
             return self.new_bias
-        own = self.ancestor_bias.new_zeros(width, width)
-        return own.fill_(float("-inf")).fill_diagonal_(0.0) if width > 1 else own
+        bias = self.ancestor_bias.new_zeros(width, width)
+        return bias.fill_(float("-inf")).fill_diagonal_(0.0) if width > 1 else bias
 
     def to_static(self, steps: int, step_counter: Tensor) -> "Ancestry":
-        """The same, whose trails have room for so many `steps` more, counted by a `clock` ().
+        """A form of constant shape with room for `steps` more steps, counted by `step_counter` ().
 
-        It knows only how long it was when it was made. Cells of positions that are yet to come are
-        there, and nobody sees them.
+        `slots_per_step` stays as it is now. Slots of later steps exist, and are masked.
         """
         rows, _, width, num_filled = self.ancestor_bias.shape
-        ancestor_bias = self.ancestor_bias.new_full(
-            (rows, 1, width, num_filled + steps * width), float("-inf")
-        )
+        shape = (rows, 1, width, num_filled + steps * width)
+        ancestor_bias = self.ancestor_bias.new_full(shape, float("-inf"))
         ancestor_bias[..., :num_filled] = self.ancestor_bias
-        write_index = torch.arange(
-            width, device=step_counter.device
-        )  # until the first step lays something down
         return Ancestry(
             ancestor_bias,
-            self.cells_per_step,
-            new_bias=self._own(),
+            self.slots_per_step,
+            new_bias=self._new_bias(),
             step_counter=step_counter,
-            write_index=write_index,
+            write_index=torch.arange(width, device=step_counter.device),  # set by `extend`
         )
 
     def windowed(self, reach: int) -> "Ancestry":
-        """The same, seeing nothing that was laid down more than `reach` before the newest."""
-        window_bias = self.positions >= self.length - 1 - reach  # (P,)
-        zeros = self.ancestor_bias.new_zeros(window_bias.shape)
-        return self._replace(window_bias=zeros.masked_fill_(~window_bias, float("-inf")))
+        """The same, without the tokens more than `reach` positions before the newest."""
+        near = self.positions >= self.length - 1 - reach  # (P,)
+        zeros = self.ancestor_bias.new_zeros(near.shape)
+        return self._replace(window_bias=zeros.masked_fill_(~near, float("-inf")))
 
     def select_sentences(self, sentences: Tensor) -> "Ancestry":
-        """Those of `sentences` (B',) alone."""
+        """Those of `sentences` (B',)."""
         return self._replace(ancestor_bias=self.ancestor_bias[sentences])
 
     def reorder(self, parents: Tensor) -> "Ancestry":
-        """Those in which hypothesis k of sentence b continues `parents[b, k]`; (B, K')."""
-        cache = parents[:, None, :, None].expand(
-            -1, 1, -1, self.ancestor_bias.shape[-1]
-        )  # (B, 1, K', P)
-        return self._replace(ancestor_bias=self.ancestor_bias.gather(2, cache))
+        """Hypothesis k of sentence b becomes a copy of hypothesis `parents[b, k]`; (B, K')."""
+        index = parents[:, None, :, None].expand(-1, 1, -1, self.ancestor_bias.shape[-1])
+        return self._replace(ancestor_bias=self.ancestor_bias.gather(2, index))  # (B, 1, K', P)
 
 
 def self_cached(
@@ -244,12 +212,11 @@ def self_cached(
     dropout: float = 0.0,
     hook: AttentionHook | None = None,
 ) -> Tensor:
-    """What each hypothesis, with `queries` (B, H, K, D), finds in its own past: (B, H, K, D').
+    """Attention of each hypothesis, `queries` (B, H, K, D), to its own tokens: (B, H, K, D').
 
-    `bias` (B, H, K, P) is added to the scores.
-    All hypotheses of a sentence look at all its cells together, and the mask hides from each what
-    is not its own. A watch is to see positions, not cells: for it, and in float64 as `attend` has
-    it, each hypothesis gets a copy of its own cells, in the order of its positions.
+    `bias` (B, H, K, P) is added to the scores. All hypotheses of a sentence attend to all its
+    slots, masked by their ancestry. A hook is given positions, not slots: for it, and in float64
+    (see `attend`), the slots of each hypothesis are gathered in the order of its tokens.
     """
     scale = score.scale(queries.shape[-1])
     if hook is None and scale is not None and queries.dtype != torch.float64:
@@ -261,30 +228,25 @@ def self_cached(
         )
     slots = ancestry.slots  # (B, K, t)
     rows = torch.arange(len(slots), device=slots.device)[:, None, None]  # (B, 1, 1)
-    own = KeyValues(*(x[rows, :, slots].movedim(3, 1) for x in cache.kv))  # (B, H, K, t, D)
+    gathered = KeyValues(*(x[rows, :, slots].movedim(3, 1) for x in cache.kv))  # (B, H, K, t, D)
     mixed = plain_attention(
         score,
-        queries[..., None, :],  # (B, H, K, 1, D): the one query of each past
-        own,
-        _own(ancestry.mask, slots),
+        queries[..., None, :],  # (B, H, K, 1, D)
+        gathered,
+        _gather_slots(ancestry.mask, slots),
         site=site,
-        bias=None if bias is None else _own(bias, slots),
+        bias=None if bias is None else _gather_slots(bias, slots),
         dropout=dropout,
         hook=None if hook is None else _hook_by_hypothesis(hook),
     )
     return mixed.squeeze(-2)  # (B, H, K, D')
 
 
-def _own(cache: Tensor, slots: Tensor) -> Tensor:
-    """Of what is said of all P cells (B, H|1, K, P), what is said of one's own: (…, K, 1, t)."""
-    slots = slots[:, None].expand(-1, cache.shape[1], -1, -1)  # (B, H|1, K, t)
-    return cache.gather(-1, slots)[..., None, :]  # (B, H|1, K, 1, t)
+def _gather_slots(x: Tensor, slots: Tensor) -> Tensor:
+    """Values for all P slots (B, H|1, K, P) -> those of each hypothesis (B, H|1, K, 1, t)."""
+    return x.gather(-1, slots[:, None].expand(-1, x.shape[1], -1, -1))[..., None, :]
 
 
 def _hook_by_hypothesis(hook: AttentionHook) -> AttentionHook:
-    """`watch` for weights (B, H, K, 1, t), which it is to see as (B, H, K, t)."""
-
-    def hooked(site: Site, weights: Tensor, /) -> Tensor:
-        return hook(site, weights.squeeze(-2)).unsqueeze(-2)
-
-    return hooked
+    """For weights (B, H, K, 1, t), a hook that takes (B, H, K, t)."""
+    return lambda site, weights: hook(site, weights.squeeze(-2)).unsqueeze(-2)

@@ -1,7 +1,6 @@
-"""Where a token stands, told to a model that would otherwise see a set."""
+"""Position encodings: added to token vectors (sinusoids, learned), or used by self-attention."""
 
 import math
-from functools import cache
 from typing import Literal
 
 import torch
@@ -23,25 +22,15 @@ def angles(positions: Tensor, width: int, *, dtype: torch.dtype = torch.float32)
 def sinusoid(positions: Tensor, width: int) -> Tensor:
     """sin(p / 10000^(2i/D)) at 2i and the cosine at 2i + 1: (T,) -> (T, D), float32.
 
-    Vaswani et al. 2017, section 3.5. The distance between two of them depends on their offset
-    alone.
+    Vaswani et al. 2017, section 3.5. The distance of two of these vectors depends only on the
+    offset of their positions.
     """
     phases = angles(positions, width)  # (T, D / 2)
     return torch.stack([phases.sin(), phases.cos()], -1).flatten(1)[:, :width]  # (T, D)
 
 
-@cache
-def _cached_sinusoid(position: int, width: int, where: torch.device) -> Tensor:
-    """`sinusoid` of one position (1, D), which every search asks for again.
-
-    None is ever given up: a step that was recorded reads it where it lies.
-    """
-    with torch.inference_mode(False):  # whoever asks next may be learning
-        return sinusoid(torch.arange(position, position + 1, device=where), width)
-
-
 class SinusoidPositions(nn.Module):
-    """Fixed waves: no parameters, no longest sentence."""
+    """Sinusoids: no parameters, no maximum length."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -50,10 +39,6 @@ class SinusoidPositions(nn.Module):
     def forward(self, positions: Tensor) -> Tensor:
         """(T,) -> (T, D)"""
         return sinusoid(positions, self.width)
-
-    def at(self, position: int, where: torch.device) -> Tensor:
-        """That of one position alone: (1, D)."""
-        return _cached_sinusoid(position, self.width, where)
 
 
 class LearnedPositions(nn.Module):
@@ -70,19 +55,15 @@ class LearnedPositions(nn.Module):
         vectors: Tensor = self.table(positions)
         return vectors
 
-    def at(self, position: int, where: torch.device) -> Tensor:
-        """That of one position alone, where the table is: (1, D)."""
-        return self.table.weight[position : position + 1]
-
 
 Positions = SinusoidPositions | LearnedPositions
-"""What is added to the vectors of tokens."""
+"""Position encodings that are added to token vectors."""
 
 
 def build_positions(name: PositionsName, width: int, limit: int) -> Positions | None:
-    """What the positions called `name` add to token vectors; `limit` bounds the learned ones.
+    """The encoding `name` that is added to token vectors; None for those of self-attention.
 
-    None for those of which only self-attention knows (`relative`, `rotary`).
+    `limit` is the number of learned positions.
     """
     match name:
         case "sinusoid":
@@ -94,7 +75,7 @@ def build_positions(name: PositionsName, width: int, limit: int) -> Positions | 
 
 
 def check_max_positions(name: PositionsName, limit: int | None) -> None:
-    """Nothing, or a ValueError where a setting bounds positions that have no bound."""
+    """Raise a ValueError if a `limit` is set for positions that have none."""
     if name != "learned" and limit is not None:
         raise ValueError(
             f"max_positions {limit} has no effect on {name} positions, which know no longest "
@@ -103,7 +84,7 @@ def check_max_positions(name: PositionsName, limit: int | None) -> None:
 
 
 def check_length(length: int, limit: int | None) -> None:
-    """Nothing, or a TextError where `length` tokens are more than learned positions can tell."""
+    """Raise a TextError if a sentence of `length` tokens has more than `limit` positions."""
     if limit is not None and length > limit:
         raise TextError(
             f"a sentence of {length} tokens is longer than the {limit} positions that the model "
@@ -111,25 +92,25 @@ def check_length(length: int, limit: int | None) -> None:
         )
 
 
-def relative_positions(queries: int, keys: int, *, first: int = 0, where: torch.device) -> Tensor:
-    """How far each key stands behind each query, where key 0 stands `first` behind query 0: (T, S).
+def relative_positions(queries: int, keys: int, *, first: int = 0, device: torch.device) -> Tensor:
+    """The position of each key minus that of each query: (T, S).
 
-    Negative: before it.
+    Query 0 is at position 0, key 0 at position `first`.
     """
-    key_positions = torch.arange(first, first + keys, device=where)  # (S,)
-    return key_positions - torch.arange(queries, device=where)[:, None]  # (T, S)
+    key_positions = torch.arange(first, first + keys, device=device)  # (S,)
+    return key_positions - torch.arange(queries, device=device)[:, None]  # (T, S)
 
 
 class RelativeKeys(nn.Module):
-    """A learned vector a for each distance, added to the keys of all heads.
+    """A learned vector a for each distance, added to the keys (Shaw et al. 2018).
 
         e_ij = q_i · (k_j + a_{clip(j - i)}) / √K
 
-    Distances are clipped to `back` before and `ahead` behind the query, the paper's k; a decoder,
-    whose past alone is ever seen, needs none ahead. What the vectors add to the scores is
-    computed apart, and the keys stay as they are: a fused kernel takes it as a bias.
+    All heads share the vectors. Distances are clipped to `back` before and `ahead` behind the
+    query, the paper's k; a decoder needs none ahead. The keys stay as they are: q_i · a / √K is
+    computed separately, as a bias for a fused kernel.
 
-    The paper has such vectors for the values too, and finds that they change nothing (its table
+    The paper also has such vectors for the values, and finds that they change nothing (its table
     3: 25.8 BLEU with and without). Here there are none.
     """
 
@@ -141,19 +122,19 @@ class RelativeKeys(nn.Module):
         nn.init.xavier_uniform_(self.vectors)
 
     def forward(self, queries: Tensor, relative_positions: Tensor) -> Tensor:
-        """What the distances (T|1, S) add to the scores of `queries` (..., T, K): (..., T, S)."""
-        each: Tensor = self.score(queries, self.vectors)  # (..., T, back + 1 + ahead)
-        which = relative_positions.clamp(-self.back, self.ahead) + self.back  # (T|1, S)
-        return each.gather(-1, which.expand(*each.shape[:-1], -1))  # (..., T, S)
+        """The bias (..., T, S) of `queries` (..., T, K) for `relative_positions` (T|1, S)."""
+        scores: Tensor = self.score(queries, self.vectors)  # (..., T, back + 1 + ahead)
+        index = relative_positions.clamp(-self.back, self.ahead) + self.back  # (T|1, S)
+        return scores.gather(-1, index.expand(*scores.shape[:-1], -1))  # (..., T, S)
 
 
 def apply_rotary(x: Tensor, positions: Tensor) -> Tensor:
-    """`x` (..., T, K), each pair (x_2i, x_2i+1) turned by the angle p / 10000^(2i/K) of its place.
+    """`x` (..., T, K) with each pair (x_2i, x_2i+1) rotated by the angle p / 10000^(2i/K).
 
-    Equation 15 of the paper. The dot product of a query at place p and a key at place q, both
-    turned, depends on q - p and not on p. `positions` is (T,), or (1,) where all stand at one.
+    Su et al. 2021, equation 15. The dot product of a rotated query at position p and a rotated key
+    at q depends only on q - p. `positions` is (T,), or (1,) if it is the same for all.
     """
-    wide = torch.promote_types(x.dtype, torch.float32)  # in bfloat16 far places would coincide
+    wide = torch.promote_types(x.dtype, torch.float32)  # bfloat16 cannot tell far positions apart
     phases = angles(positions, x.shape[-1], dtype=wide)  # (T, K / 2)
     cos, sin = phases.cos(), phases.sin()
     even, odd = torch.unflatten(x.to(wide), -1, (-1, 2)).unbind(-1)  # (..., T, K / 2) each

@@ -1,85 +1,81 @@
-"""Attention of sentences that lie end to end in one row, with no padding between them.
+"""Attention of packed sentences: one row of N tokens, without padding between the sentences.
 
-All that a Transformer does to each token by itself (linear layers, norms, dropout) it can do to N
-real tokens as well as to a rectangle (B, S) of which a part is padding. Attention alone must know
-where a sentence begins and ends.
+Linear layers, norms and dropout treat each token separately, so they run on N real tokens as well
+as on a padded (B, S). Only attention must know where a sentence begins and ends. It is computed by
+a kernel on a GPU, by batched products for short sentences on a CPU, and else in a padded form.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.attend import KeyValues, attend, causal_mask, padding_mask
-from regard.attention.cpu_bmm import BmmArgs, BmmAttention, PaddedIndex, pad_to_register
 from regard.attention.scores import DotScore
 from regard.kernels.dispatch import use_kernel
+from regard.kernels.dropout import dropout_mask
 from regard.kernels.varlen_attention import HEAD_WIDTHS, PackedRows, attend_varlen, split_qkv
 from regard.types import Site
 
 DOT = DotScore()
-NO_SITE = Site("decoder", 0)
-"""Packed sentences are for when nobody watches."""
+NO_SITE = Site("decoder", 0)  # of attention without a hook
 CPU_BMM_MAX_LENGTH = 256
-"""Beyond so many tokens torch's kernel is as quick as whole tables of scores, and needs none."""
+"""For longer sentences torch's fused kernel is as fast, and needs less memory."""
+REGISTER_BYTES = 64
+"""The size of a vector register. Rows of scores fill whole registers: a softmax over 26 numbers in
+bfloat16 takes four times as long as one over 32."""
 
 
 class PackedLayout(NamedTuple):
-    """Where B sentences lie in a row of N tokens."""
+    """Where B sentences are in a row of N tokens."""
 
-    cu_seqlens: Tensor  # (B + 1,) int32: sentence b is tokens offsets[b] up to offsets[b + 1]
-    indices: Tensor  # (N,) where each token lies in the flattened rectangle (B * S)
-    mask: Tensor  # (B, S) where the tokens of the rectangle are real
+    cu_seqlens: Tensor  # (B + 1,) int32: sentence b is tokens cu_seqlens[b] up to cu_seqlens[b + 1]
+    indices: Tensor  # (N,) of each token in the flattened padded batch (B * S)
+    mask: Tensor  # (B, S) of the padded batch: where tokens are real
 
     @classmethod
     def of(cls, mask: Tensor, indices: Tensor) -> "PackedLayout":
-        """That of a rectangle which is real where `mask` (B, S) is True, at `places` (N,).
+        """From the `mask` (B, S) of a padded batch and the `indices` (N,) of its real tokens.
 
-        The places say no more than the mask, but to find them asks the device: whoever made the
-        mask on the host knows them.
+        The indices follow from the mask, but only by a synchronization with the device.
         """
         cu_seqlens = F.pad(mask.sum(1).cumsum(0), (1, 0))  # (B + 1,)
         return cls(cu_seqlens.to(torch.int32), indices, mask)
 
     @property
     def max_seqlen(self) -> int:
-        """S: no sentence has more tokens. Known without asking a device, as are N and B."""
+        """S, a bound of the sentences' lengths that is known to the host."""
         return self.mask.shape[1]
 
     @property
     def has_no_padding(self) -> bool:
-        """Whether there is no padding at all: the row is then the rectangle itself."""
+        """Whether the padded batch has no padding: packed and padded are then the same."""
         return len(self.indices) == self.mask.numel()
 
-    @property
-    def rows(self) -> PackedRows:
-        """As kernels ask for it."""
-        return PackedRows(self.cu_seqlens, self.indices, self.max_seqlen)
-
     def positions(self) -> Tensor:
-        """Where each token stands in its sentence, from 0: (N,)."""
+        """The position of each token in its sentence, from 0: (N,)."""
         return self.indices % self.max_seqlen
 
     def pack(self, x: Tensor) -> Tensor:
-        """The real ones of a rectangle: (B, S, ...) -> (N, ...)."""
+        """The real tokens: (B, S, ...) -> (N, ...)."""
         rows = x.flatten(0, 1)
         return rows if self.has_no_padding else rows.index_select(0, self.indices)
 
     def unpack(self, x: Tensor) -> Tensor:
-        """The rectangle, zeros in its padding: (N, ...) -> (B, S, ...)."""
+        """The padded form, with zeros as padding: (N, ...) -> (B, S, ...)."""
         if not self.has_no_padding:
-            blank = x.new_zeros(self.mask.numel(), *x.shape[1:])
-            x = blank.index_copy(0, self.indices, x)  # (B * S, ...)
+            zeros = x.new_zeros(self.mask.numel(), *x.shape[1:])
+            x = zeros.index_copy(0, self.indices, x)  # (B * S, ...)
         return torch.unflatten(x, 0, self.mask.shape)
 
 
 class VarlenArgs(NamedTuple):
-    """Whose queries look at whose keys, and how.
+    """Which queries attend to which keys, and how.
 
-    A query sees its own sentence alone; if `causal`, where queries and keys are of one layout,
-    nothing later than it. Scores are `factor` times the dot product of a query and a key.
+    Queries attend to their own sentence; if `causal`, which needs one layout for queries and keys,
+    not to later tokens. Scores are `scale` times the dot product of query and key.
     """
 
     query_layout: PackedLayout
@@ -90,42 +86,31 @@ class VarlenArgs(NamedTuple):
 
 
 def attend_stacked(parts: Sequence[Tensor], args: VarlenArgs) -> Tensor:
-    """`attend_packed` of what projections made, left as they made it: (N, H, K).
+    """`attend_packed` of queries, keys and values as projections return them: (N, H, K).
 
-    `parts` are (·, P, H, K), and hold queries, keys and values in this order: together,
-    (N, 3, H, K), or apart, as (N, 1, H, K) and (M, 2, H, K). A kernel that reads them as they are,
-    and writes slopes so, saves a copy of each.
+    `parts` are (·, P, H, K), in this order: all three in one, (N, 3, H, K), or apart, such as
+    (N, 1, H, K) and (M, 2, H, K). The kernel reads them, and writes their gradients, in place.
     """
     width = parts[0].shape[-1]
     if use_kernel("varlen_attention", parts[0]) and HEAD_WIDTHS[0] <= width <= HEAD_WIDTHS[1]:
-        query_layout, key_layout, causal, scale, dropout = args
-        rows = query_layout.rows, key_layout.rows
+        *layouts, causal, scale, dropout = args
+        rows = (PackedRows(x.cu_seqlens, x.indices, x.max_seqlen) for x in layouts)
         return attend_varlen(parts, *rows, causal=causal, scale=scale, dropout=dropout)
     return attend_packed(*split_qkv(parts), args)
 
 
 def attend_packed(queries: Tensor, keys: Tensor, values: Tensor, args: VarlenArgs) -> Tensor:
-    """The values (M, H, K), mixed for each query (N, H, K) by what it likes: (N, H, K)."""
+    """The attention output of `queries` (N, H, K) for keys and values (M, H, K): (N, H, K)."""
     compute = cpu_bmm_attention if use_cpu_bmm(queries, args) else padded_attention
     return compute(queries, keys, values, args)
 
 
-def use_cpu_bmm(queries: Tensor, args: VarlenArgs) -> bool:
-    """Whether `by_products` is the quickest way: for short sentences on a CPU."""
-    return (
-        queries.device.type == "cpu"
-        and queries.dtype != torch.float64
-        and max(args.query_layout.max_seqlen, args.key_layout.max_seqlen) <= CPU_BMM_MAX_LENGTH
-        and not torch.compiler.is_compiling()
-    )
-
-
 def padded_attention(queries: Tensor, keys: Tensor, values: Tensor, args: VarlenArgs) -> Tensor:
-    """`attend_packed` in a rectangle, by the one `attend`: on every device, in every precision."""
+    """`attend_packed` by `attend` in the padded form: on every device, in every precision."""
     query_layout, key_layout, causal, scale, dropout = args
     length = query_layout.max_seqlen
     mask = (
-        causal_mask(length, length, where=queries.device)  # hides the padding too, the last
+        causal_mask(length, length, device=queries.device)  # padding is last, so masked as well
         if causal
         else padding_mask(key_layout.mask)
     )
@@ -135,15 +120,107 @@ def padded_attention(queries: Tensor, keys: Tensor, values: Tensor, args: Varlen
     return query_layout.pack(mixed.transpose(1, 2))  # (N, H, K)
 
 
-def cpu_bmm_attention(queries: Tensor, keys: Tensor, values: Tensor, args: VarlenArgs) -> Tensor:
-    """`attend_packed` by batched products (see `products`)."""
-    query_layout, key_layout, causal, scale, dropout = args
-    to = PaddedIndex.of(query_layout.cu_seqlens, query_layout.positions(), query_layout.max_seqlen)
-    of = PaddedIndex.of(
-        key_layout.cu_seqlens,
-        key_layout.positions(),
-        pad_to_register(key_layout.max_seqlen, keys.dtype),
+def use_cpu_bmm(queries: Tensor, args: VarlenArgs) -> bool:
+    """Whether `cpu_bmm_attention` is the fastest way: for short sentences on a CPU."""
+    return (
+        queries.device.type == "cpu"
+        and queries.dtype != torch.float64
+        and max(args.query_layout.max_seqlen, args.key_layout.max_seqlen) <= CPU_BMM_MAX_LENGTH
+        and not torch.compiler.is_compiling()
     )
-    view = BmmArgs(to, of, causal=causal, scale=scale, dropout=dropout)
-    mixed: Tensor = BmmAttention.apply(queries, keys, values, view)  # type: ignore[no-untyped-call]
+
+
+def cpu_bmm_attention(queries: Tensor, keys: Tensor, values: Tensor, args: VarlenArgs) -> Tensor:
+    """`attend_packed` by batched products of all heads of all sentences, and a softmax.
+
+    torch's fused kernel treats each head of each sentence separately, and in half precision its
+    backward pass takes five times as long.
+    """
+    register = REGISTER_BYTES // keys.dtype.itemsize
+    num_keys = -(-args.key_layout.max_seqlen // register) * register
+    query_index = PaddedIndex.of(args.query_layout, args.query_layout.max_seqlen)
+    key_index = PaddedIndex.of(args.key_layout, num_keys)
+    mixed: Tensor = _BmmAttention.apply(queries, keys, values, query_index, key_index, args)  # type: ignore[no-untyped-call]
     return mixed
+
+
+class PaddedIndex(NamedTuple):
+    """Indices between N packed tokens and a padded (B, S), which may have columns to spare."""
+
+    token_indices: Tensor  # (B * S,) of the token at each padded position; N at padding
+    flat_positions: Tensor  # (N,) the padded position of each token
+    real: Tensor  # (B, S) whether a padded position has a token
+
+    @classmethod
+    def of(cls, layout: PackedLayout, size: int) -> "PaddedIndex":
+        """For S = `size`."""
+        columns, lengths = torch.arange(size), layout.cu_seqlens.diff()  # (S,), (B,)
+        real = columns < lengths[:, None]  # (B, S)
+        tokens = layout.cu_seqlens[:-1, None] + columns  # (B, S)
+        tokens = tokens.masked_fill_(~real, len(layout.indices)).flatten()
+        firsts = torch.arange(0, real.numel(), size).repeat_interleave(lengths)  # (N,)
+        return cls(tokens, firsts + layout.positions(), real)
+
+    def to_padded(self, x: Tensor) -> Tensor:
+        """(N, H, K) -> (B * H, S, K), with arbitrary tokens as padding."""
+        rows = x.index_select(0, self.token_indices.clamp_max(len(x) - 1))  # (B * S, H, K)
+        return torch.unflatten(rows, 0, self.real.shape).transpose(1, 2).flatten(0, 1)
+
+    def to_zero_padded(self, x: Tensor) -> Tensor:
+        """(N, H, K) -> (B * H, S, K), with zeros as padding."""
+        rows = torch.cat([x, x.new_zeros(1, *x.shape[1:])]).index_select(0, self.token_indices)
+        return torch.unflatten(rows, 0, self.real.shape).transpose(1, 2).flatten(0, 1)
+
+    def to_packed(self, x: Tensor) -> Tensor:
+        """(B * H, S, K) -> (N, H, K)"""
+        apart = torch.unflatten(x, 0, (len(self.real), -1)).transpose(1, 2)  # (B, S, H, K)
+        return apart.flatten(0, 1).index_select(0, self.flat_positions)
+
+
+class _BmmAttention(torch.autograd.Function):
+    """Queries (N, H, K), keys and values (M, H, K) -> (N, H, K)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        query_index: PaddedIndex,
+        key_index: PaddedIndex,
+        args: VarlenArgs,
+    ) -> Tensor:
+        q = query_index.to_padded(queries)  # (B * H, T, K)
+        k, v = key_index.to_padded(keys), key_index.to_padded(values)  # (B * H, S, K)
+        if args.causal:  # padding is later than every token
+            shape = (1, query_index.real.shape[1], key_index.real.shape[1])
+            mask = torch.ones(shape, dtype=torch.bool).tril()  # (1, T, S)
+        else:
+            mask = key_index.real.repeat_interleave(queries.shape[1], 0)[:, None]  # (B * H, 1, S)
+        lowest = torch.finfo(q.dtype).min / 2  # not -inf, which is NaN for an empty sentence
+        bias = torch.zeros(mask.shape, dtype=q.dtype).masked_fill_(~mask, lowest)
+        with torch.autocast("cpu", enabled=False):
+            weights = torch.baddbmm(bias, q, k.mT, alpha=args.scale).softmax(-1)  # (B * H, T, S)
+            p = args.dropout
+            kept = dropout_mask(weights.shape, p, weights.dtype) if p else None
+            mixed = torch.bmm(_drop_weights(weights, kept), v)  # (B * H, T, K)
+        ctx.save_for_backward(q, k, v, weights, kept)
+        ctx.indices, ctx.scale = (query_index, key_index), args.scale
+        return query_index.to_packed(mixed)
+
+    @staticmethod
+    def backward(ctx: Any, grads: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, weights, kept = ctx.saved_tensors
+        (query_index, key_index), scale = ctx.indices, ctx.scale
+        grad_mixed = query_index.to_zero_padded(grads)  # (B * H, T, K)
+        grad_values = torch.bmm(_drop_weights(weights, kept).mT, grad_mixed)  # (B * H, S, K)
+        grad_weights = _drop_weights(torch.bmm(grad_mixed, v.mT), kept)  # (B * H, T, S)
+        grad_scores = torch._softmax_backward_data(grad_weights, weights, -1, weights.dtype)
+        grad_queries = torch.baddbmm(q, grad_scores, k, beta=0, alpha=scale)  # (B * H, T, K)
+        grad_keys = torch.baddbmm(k, grad_scores.mT, q, beta=0, alpha=scale)  # (B * H, S, K)
+        packed = (key_index.to_packed(grad) for grad in (grad_keys, grad_values))
+        return query_index.to_packed(grad_queries), *packed, None, None, None
+
+
+def _drop_weights(x: Tensor, kept: Tensor | None) -> Tensor:
+    return x if kept is None else x * kept

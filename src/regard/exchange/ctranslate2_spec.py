@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from regard.attention.positions import sinusoid
 from regard.exchange.token_names import token_labels
 from regard.models.contracts import AnyModel
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.settings import Settings
 from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES, UNK
 

@@ -1,4 +1,6 @@
-"""Numbers left out at random, in training."""
+"""Dropout (Srivastava et al. 2014)."""
+
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
@@ -6,10 +8,7 @@ from regard.kernels.dropout import apply_dropout
 
 
 class Dropout(nn.Module):
-    """Sets a `share` of all numbers to 0 in training, scales the others up, and is else nothing.
-
-    Srivastava et al. 2014.
-    """
+    """In training, sets each number to 0 with probability `p` and scales up the others."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
@@ -20,6 +19,10 @@ class Dropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(...) -> (...)"""
         return apply_dropout(x, self.p) if self.training else x
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: Tensor) -> Tensor: ...
 
     def extra_repr(self) -> str:
         return f"{self.p}"

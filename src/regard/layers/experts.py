@@ -1,4 +1,7 @@
-"""Many feed-forward layers, of which each position goes through a few (Shazeer et al. 2017)."""
+"""Mixture of experts: each position goes through a few of many feed-forward layers.
+
+Shazeer et al. 2017.
+"""
 
 import math
 from typing import NamedTuple, Self
@@ -14,7 +17,7 @@ from regard.settings import Settings
 from regard.types import Routing, Site
 
 MIN_NOISE_STD = 0.01
-"""The noise never dies: a chance that has become certain would have no derivative, but 0 / 0."""
+"""Added to the standard deviation of the noise: without noise, the gradient of P would be 0 / 0."""
 
 
 class ExpertsSettings(Settings):
@@ -48,18 +51,18 @@ class ExpertsSettings(Settings):
 
 
 class GateOutput(NamedTuple):
-    """Which experts each of N positions goes through, and how it came to that."""
+    """The experts of each of N positions."""
 
-    experts: Tensor  # (N, k)
-    weights: Tensor  # (N, k) of their answers; each row sums to 1
+    experts: Tensor  # (N, k) indices
+    weights: Tensor  # (N, k) of their outputs; each row sums to 1
     selection_probs: Tensor  # (N, E) of each expert to be chosen
 
 
 class ExpertsOutput(NamedTuple):
-    """What a layer of experts made of a batch."""
+    """The output of a layer of experts."""
 
-    outputs: Tensor  # (B, T, D)
-    routing: Routing
+    outputs: Tensor  # (..., D)
+    routings: tuple[Routing, ...]  # of this layer; none in a decoding step
 
 
 class Gate(nn.Module):
@@ -69,12 +72,12 @@ class Gate(nn.Module):
         G(x) = softmax over the k largest of H(x), 0 elsewhere
         P(x, i) = Φ(((x W_g)_i - the k-th largest of the other H(x)) / softplus((x W_noise)_i))
 
-    P is the chance of expert i, were its own noise drawn again: unlike the choice itself, it can
-    be differentiated. Outside of training there is no noise, and a chance is 1 or 0. Both matrices
-    begin at zero, where all experts are alike and noise decides; without noise W_g is drawn, or
-    all tokens would begin, and stay, with the same experts. To each softplus a hundredth is added,
-    which the paper does not have: see `LEAST_SPREAD`. Autocast does not touch the gate: rounding
-    would choose other experts.
+    P is the probability that expert i is chosen if its own noise is drawn again; unlike the choice
+    itself it is differentiable. Outside of training there is no noise, and P is 1 or 0. Both
+    matrices begin at zero, where all experts are equal and noise decides; without noise W_g is
+    drawn at random, or all tokens would always choose the same experts. `MIN_NOISE_STD`, which the
+    paper does not have, is added to each softplus. The gate ignores autocast: rounding would
+    choose other experts.
     """
 
     def __init__(self, width: int, count: int, top_k: int, *, noise: bool) -> None:
@@ -86,7 +89,7 @@ class Gate(nn.Module):
             nn.init.xavier_uniform_(self.clean)
 
     def forward(self, x: Tensor) -> GateOutput:
-        """The choice of each row of `x` (N, D)."""
+        """The experts of each row of `x` (N, D)."""
         with torch.autocast(x.device.type, enabled=False):
             x = x.to(self.clean.dtype)
             clean = F.linear(x, self.clean)  # (N, E)
@@ -94,14 +97,12 @@ class Gate(nn.Module):
                 values, experts = clean.topk(self.top_k)  # (N, k)
                 selection_probs = torch.zeros_like(clean).scatter(1, experts, 1.0)  # (N, E)
                 return GateOutput(experts, values.softmax(-1), selection_probs)
-            spread = F.softplus(F.linear(x, self.noise)) + MIN_NOISE_STD  # (N, E)
-            noisy = clean + torch.randn_like(clean) * spread  # (N, E)
+            std = F.softplus(F.linear(x, self.noise)) + MIN_NOISE_STD  # (N, E)
+            noisy = clean + torch.randn_like(clean) * std  # (N, E)
             values, experts = noisy.topk(self.top_k + 1)  # (N, k + 1)
-            kth_value, next_value = values[:, -2:].chunk(
-                2, dim=1
-            )  # (N, 1): the last in, the first out
-            threshold = torch.where(noisy > next_value, next_value, kth_value)  # (N, E)
-            selection_probs = torch.special.ndtr((clean - threshold) / spread)  # (N, E)
+            last_chosen, first_left = values[:, -2:].chunk(2, dim=1)  # (N, 1) each
+            threshold = torch.where(noisy > first_left, first_left, last_chosen)  # (N, E)
+            selection_probs = torch.special.ndtr((clean - threshold) / std)  # (N, E)
             return GateOutput(experts[:, :-1], values[:, :-1].softmax(-1), selection_probs)
 
 
@@ -110,12 +111,12 @@ class Experts(nn.Module):
 
         y = Σ_i G(x)_i E_i(x),      E_i(x) = W_i relu(V_i x)
 
-    No position is dropped, however uneven the choice: what becomes of a sentence must not depend
-    on its neighbours in a batch. The loss that comes with y keeps the choice even (section 4):
+    No position is dropped, however uneven the choice: the output for a sentence must not depend on
+    the other sentences of a batch. A loss keeps the choice balanced (section 4):
 
         w_importance · CV(Σ_x G(x))² + w_load · CV(Σ_x P(x))²
 
-    where CV is the standard deviation over the experts in units of their mean.
+    where CV is the standard deviation over the experts divided by their mean.
     """
 
     def __init__(
@@ -138,120 +139,101 @@ class Experts(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier for each matrix of each expert by itself."""
+        """Xavier for each matrix of each expert separately."""
         for stacked in (*self.inner.chunk(self.matrices, dim=-1), self.outer):
             bound = math.sqrt(6 / (stacked.shape[1] + stacked.shape[2]))
             nn.init.uniform_(stacked, -bound, bound)
 
-    def forward(self, x: Tensor, mask: Tensor, *, site: Site) -> ExpertsOutput:
-        """(B, T, D) -> (B, T, D), and how the positions where `mask` (B, T) is True were shared.
+    def forward(self, x: Tensor, mask: Tensor | None, *, site: Site) -> ExpertsOutput:
+        """(..., D) -> (..., D); positions where `mask` (...) is False yield zeros.
 
-        The other positions go to no expert and count for nothing; they come out as zeros.
+        None: all positions are real.
         """
-        rows, real = x.flatten(0, 1), mask.flatten()  # (N, D), (N,)
-        gate_output = self.gate(rows)
-        expert_index = self._expert_index(gate_output, real)  # (N * k,)
-        outputs = self._combine(rows, gate_output, expert_index).view_as(x)
-        tokens_per_expert = self._one_hot(expert_index).sum(0)  # (E,)
-        return ExpertsOutput(
-            outputs,
-            Routing(
-                site,
-                self._balance_loss(gate_output, real),
-                tokens_per_expert / tokens_per_expert.sum(),
-            ),
-        )
-
-    def step(self, x: Tensor) -> Tensor:
-        """(B, K, D) -> (B, K, D), all positions real; nobody asks how they were routed."""
-        rows = x.flatten(0, 1)  # (N, D)
-        gate_output = self.gate(rows)
-        return self._combine(rows, gate_output, gate_output.experts.flatten()).view_as(x)
+        rows = x.flatten(0, -2)  # (N, D)
+        gate = self.gate(rows)
+        experts = gate.experts  # (N, k)
+        if mask is not None:
+            experts = experts.masked_fill(~mask.view(-1, 1), self.count)  # E: no expert
+        expert_index = experts.flatten()  # (N * k,)
+        outputs = self._combine(rows, gate, expert_index).view_as(x)
+        if site.step is not None:
+            return ExpertsOutput(outputs, ())
+        tokens = self._one_hot(expert_index).sum(0)  # (E,)
+        loss = self._balance_loss(gate, mask)
+        return ExpertsOutput(outputs, (Routing(site, loss, tokens / tokens.sum()),))
 
     def dispatch_by_expert(self, rows: Tensor, expert_index: Tensor) -> Tensor:
-        """What the owner of each row makes of it, one product for each expert: (R, D) -> (R, D).
+        """The output of each row's expert, one product for each expert: (R, D) -> (R, D).
 
-        `owners` (R,) are numbers of experts, or E for rows that belong to none and come out as
-        zeros. The host must know how many rows each expert has, so this is for the CPU.
+        `expert_index` (R,) is E for rows without expert, which yield zeros. The host must know how
+        many rows each expert has, so this is for the CPU.
         """
         order = expert_index.argsort(stable=True)  # (R,)
         sizes = self._one_hot(expert_index).sum(0).tolist()
         shares = torch.split(rows[order], [*sizes, len(rows) - sum(sizes)])
-        answers = [
+        outputs = [
             self._expert_forward(share, inner, outer)
             for share, inner, outer in zip(shares, self.inner, self.outer, strict=False)
         ]
-        unowned = torch.zeros_like(shares[-1], dtype=answers[0].dtype)
-        together = torch.cat([*answers, unowned])  # (R, D)
+        zeros = torch.zeros_like(shares[-1], dtype=outputs[0].dtype)
+        together = torch.cat([*outputs, zeros])  # (R, D)
         return torch.empty_like(together).index_copy(0, order, together)
 
     def dispatch_in_blocks(self, rows: Tensor, expert_index: Tensor) -> Tensor:
-        """`by_shares` without a look at the device.
+        """`dispatch_by_expert` without a synchronization with the device.
 
-        Each expert's rows are laid into blocks of M rows, the last of them partly empty. However
-        the rows fall, E + (R - E) / M blocks hold them: so many are computed, each with a copy of
-        its expert's matrices. M weighs empty rows against copies, whose costs are as E M to R / M.
+        The rows of each expert fill blocks of M rows, its last block partly. Whatever the choice,
+        E + (R - E) / M blocks are enough; all are computed, each with a copy of its expert's
+        matrices. The cost of empty rows grows as E M, that of copies as R / M.
         """
         count, device = len(expert_index), expert_index.device
         size = 8 * math.ceil(math.sqrt(count / self.count))  # M
         blocks = self.count + max(0, count - self.count) // size
         one_hot = self._one_hot(expert_index)  # (R, E)
-        needed = (one_hot.sum(0) + size - 1) // size  # (E,)
-        ends = needed.cumsum(0)  # (E,) the block behind each expert's last
-        block_expert = torch.searchsorted(
-            ends, torch.arange(blocks, device=device), right=True
-        )  # (blocks,)
-        block_expert = block_expert.clamp_max(self.count - 1)  # those that nobody needs hold zeros
-        clamped_index = expert_index.clamp_max(self.count - 1)  # (R,)
-        rank = (
-            one_hot.cumsum(0).gather(1, clamped_index[:, None])[:, 0] - 1
-        )  # (R,) within its expert's
-        place = (ends - needed)[clamped_index] * size + rank  # (R,)
-        place = torch.where(
-            expert_index < self.count, place, blocks * size
-        )  # one row behind all blocks
-        laid = rows.new_zeros(blocks * size + 1, rows.shape[1]).index_copy(0, place, rows)
-        answers = self._expert_forward(
-            laid[:-1].view(blocks, size, -1),  # (blocks, M, D)
+        needed = (one_hot.sum(0) + size - 1) // size  # (E,) blocks of each expert
+        ends = needed.cumsum(0)  # (E,)
+        block_expert = torch.searchsorted(ends, torch.arange(blocks, device=device), right=True)
+        block_expert = block_expert.clamp_max(self.count - 1)  # (blocks,); unused ones hold zeros
+        clamped = expert_index.clamp_max(self.count - 1)  # (R,)
+        rank = one_hot.cumsum(0).gather(1, clamped[:, None])[:, 0] - 1  # (R,) within its expert
+        slot = (ends - needed)[clamped] * size + rank  # (R,)
+        slot = torch.where(expert_index < self.count, slot, blocks * size)  # one row for the others
+        filled = rows.new_zeros(blocks * size + 1, rows.shape[1]).index_copy(0, slot, rows)
+        outputs = self._expert_forward(
+            filled[:-1].view(blocks, size, -1),  # (blocks, M, D)
             self.inner.index_select(0, block_expert),
             self.outer.index_select(0, block_expert),
         ).flatten(0, 1)
-        return F.pad(answers, (0, 0, 0, 1)).index_select(0, place)  # (R, D)
+        return F.pad(outputs, (0, 0, 0, 1)).index_select(0, slot)  # (R, D)
 
-    def _combine(self, x: Tensor, gate_output: GateOutput, expert_index: Tensor) -> Tensor:
+    def _combine(self, x: Tensor, gate: GateOutput, expert_index: Tensor) -> Tensor:
         """y (N, D) of `x` (N, D)."""
-        chosen = gate_output.experts.shape[1]
+        chosen = gate.experts.shape[1]
         rows = x[:, None].expand(-1, chosen, -1).flatten(0, 1)  # (N * k, D)
         dispatch = self.dispatch_by_expert if x.device.type == "cpu" else self.dispatch_in_blocks
-        answers = torch.unflatten(dispatch(rows, expert_index), 0, (-1, chosen))  # (N, k, D)
-        return (gate_output.weights[..., None] * answers).sum(1).to(answers.dtype)  # (N, D)
+        outputs = torch.unflatten(dispatch(rows, expert_index), 0, (-1, chosen))  # (N, k, D)
+        return (gate.weights[..., None] * outputs).sum(1).to(outputs.dtype)  # (N, D)
 
     def _expert_forward(self, x: Tensor, inner: Tensor, outer: Tensor) -> Tensor:
         """E_i(x) (..., M, D) of rows `x` (..., M, D) with the matrices of their expert."""
-        answer: Tensor = self.dropout(activate(x @ inner, self.activation)) @ outer
-        return answer
-
-    def _expert_index(self, gate_output: GateOutput, real: Tensor) -> Tensor:
-        """The expert of each choice (N * k,), or E where the position is padding."""
-        return gate_output.experts.masked_fill(~real[:, None], self.count).flatten()
+        y: Tensor = self.dropout(activate(x @ inner, self.activation)) @ outer
+        return y
 
     def _one_hot(self, expert_index: Tensor) -> Tensor:
         """Whether a row belongs to an expert: (R,) -> (R, E)."""
         return expert_index[:, None] == torch.arange(self.count, device=expert_index.device)
 
-    def _balance_loss(self, gate_output: GateOutput, real: Tensor) -> Tensor:
-        """What uneven use costs: ()."""
-        gates = torch.zeros_like(gate_output.selection_probs).scatter(
-            1, gate_output.experts, gate_output.weights
-        )
+    def _balance_loss(self, gate: GateOutput, mask: Tensor | None) -> Tensor:
+        """The loss of the class's formula: ()."""
+        gates = torch.zeros_like(gate.selection_probs).scatter(1, gate.experts, gate.weights)
+        real = None if mask is None else mask.view(-1, 1)  # (N, 1)
         importance, load = (
-            torch.where(real[:, None], x, 0.0).sum(0) for x in (gates, gate_output.selection_probs)
-        )  # (E,)
-        return self.importance_weight * squared_variation(
-            importance
-        ) + self.load_weight * squared_variation(load)
+            squared_variation((x if real is None else torch.where(real, x, 0.0)).sum(0))
+            for x in (gates, gate.selection_probs)  # (N, E)
+        )
+        return self.importance_weight * importance + self.load_weight * load
 
 
 def squared_variation(x: Tensor) -> Tensor:
-    """CV(x)², the variance of `x` (E,) in units of its squared mean: ()."""
+    """CV(x)², the variance of `x` (E,) divided by its squared mean: ()."""
     return x.var(correction=0) / x.mean().square()

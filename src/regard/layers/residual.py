@@ -1,4 +1,4 @@
-"""What goes around each sub-layer of a Transformer."""
+"""The residual connection, dropout and layer norm around each sub-layer of a Transformer."""
 
 from typing import Literal
 
@@ -13,43 +13,47 @@ NormPosition = Literal["post", "pre"]
 
 
 class Residual(nn.Module):
-    """A way past a sub-layer f, dropout behind it, and a norm on the one side or the other.
+    """What surrounds a sub-layer f.
 
-    `post`: norm(x + f(x)) (Vaswani et al. 2017). `pre`: x + f(norm(x)), which trains without
-    warm-up and in deeper stacks (Xiong et al. 2020).
+    `post`: norm(x + dropout(f(x))) (Vaswani et al. 2017). `pre`: x + dropout(f(norm(x))), which
+    trains without warm-up and in deeper stacks (Xiong et al. 2020). On a GPU, kernels compute it
+    in half-precision training and in searches of many sentences.
     """
 
-    def __init__(self, width: int, place: NormPosition, dropout: float) -> None:
+    def __init__(self, width: int, norm_position: NormPosition, dropout: float) -> None:
         super().__init__()
-        self.first = place == "pre"
+        self.pre_norm = norm_position == "pre"
         self.norm = nn.LayerNorm(width)
         self.dropout = Dropout(dropout)
 
     def pre(self, x: Tensor) -> Tensor:
-        """What the sub-layer is given for `x` (..., D)."""
-        return self.norm(x) if self.first else x
+        """The input of the sub-layer for `x` (..., D)."""
+        return self.norm(x) if self.pre_norm else x
 
     def post(self, x: Tensor, y: Tensor, bias: Tensor | None = None) -> Tensor:
-        """What comes out, where the sub-layer made `y` of `x`, its `bias` (D,) yet to be added.
+        """The output for the input `x` and the output `y` of the sub-layer, each (..., D).
 
-        On a GPU, one kernel does it in training in half precision, and answers in that, and in
-        searches of many sentences.
+        `bias` (D,) is added to `y` first.
         """
-        if not self.first and use_add_norm(y, training=self.training):
-            skipped, output = x.flatten(0, -2), y.flatten(0, -2)  # (N, D) each
+        if not self.pre_norm and use_add_norm(y, training=self.training):
             p = self.dropout.p if self.training else 0.0
-            return add_norm(skipped, output, self._norm_params, bias=bias, dropout=p).view(y.shape)
+            rows = x.flatten(0, -2), y.flatten(0, -2)  # (N, D) each
+            return add_norm(*rows, self._norm_params, bias=bias, dropout=p).view(y.shape)
         y = y if bias is None else y + bias
         x = x + (self.dropout(y) if self.training else y)
-        return x if self.first else self.norm(x)
+        return x if self.pre_norm else self.norm(x)
 
-    def fused_post(self, x: Tensor, y: DeferredBias, to: "Residual") -> tuple[Tensor, Tensor]:
-        """What comes out of packed `x` and `y` (N, D), and what `to`, the next, gives its own."""
-        if self.training and self.first and use_kernel("fused_add_norm", y.output):
-            p = self.dropout.p
-            return add_norm_with_sum(x, y.output, to._norm_params, bias=y.bias, dropout=p)
+    def post_then_pre(
+        self, x: Tensor, y: DeferredBias, following: "Residual"
+    ) -> tuple[Tensor, Tensor]:
+        """The output, and the input of the sub-layer inside the `following` residual."""
+        if self.training and self.pre_norm and use_kernel("fused_add_norm", y.output):
+            rows = x.flatten(0, -2), y.output.flatten(0, -2)  # (N, D) each
+            norm, p = following._norm_params, self.dropout.p
+            added, normed = add_norm_with_sum(*rows, norm, bias=y.bias, dropout=p)
+            return added.view(x.shape), normed.view(x.shape)
         x = self.post(x, *y)
-        return x, to.pre(x)
+        return x, following.pre(x)
 
     @property
     def _norm_params(self) -> LayerNormParams:

@@ -20,8 +20,8 @@ from regard.models.translation.luong import Luong, LuongSettings
 from regard.models.translation.moe import Moe, MoeSettings
 from regard.models.translation.rnn import RnnEncoderDecoder, RnnSettings
 from regard.models.translation.rnnsearch import RnnSearch, RnnSearchSettings
-from regard.models.translation.transformer import Transformer, TransformerSettings
-from regard.models.translation.transformer_settings import StackSettings
+from regard.models.translation.transformer import Transformer
+from regard.models.translation.transformer_settings import StackSettings, TransformerSettings
 from regard.settings import Settings
 
 OUT_OF_MEMORY_MESSAGES = ("can't allocate memory", "Storage size calculation overflowed")

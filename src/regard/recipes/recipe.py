@@ -17,7 +17,7 @@ from regard.decoding.settings import DecodingSettings
 from regard.errors import SettingsError
 from regard.evaluation.bleu_tokenizer import EvaluationSettings
 from regard.models.build import ModelSettings
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.recipes.auto_settings import (
     AUTO,
     SettingChoice,

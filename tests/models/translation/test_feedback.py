@@ -6,7 +6,8 @@ from torch.nn import functional
 
 from regard.inspection.recording.attention_map import record
 from regard.models.translation.feedback import Feedback, FeedbackSettings
-from regard.models.translation.transformer import Transformer, TransformerSettings
+from regard.models.translation.transformer import Transformer
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.types import Padded
 
 B, T, S, D, H, F, V, LAYERS = 2, 4, 5, 12, 3, 10, 9, 2

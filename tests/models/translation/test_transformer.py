@@ -4,14 +4,11 @@ from pydantic import ValidationError
 from torch import nn
 
 from regard.attention.attend import causal_mask, padding_mask
+from regard.attention.multihead import PaddedAttention, SelfAttention
 from regard.errors import TextError
-from regard.models.translation.transformer import (
-    DecoderLayer,
-    EncoderLayer,
-    Transformer,
-    TransformerSettings,
-)
-from regard.types import Batch, Padded, Site
+from regard.models.translation.transformer import DecoderLayer, EncoderLayer, Transformer
+from regard.models.translation.transformer_settings import TransformerSettings
+from regard.types import Batch, Memory, Padded, Site
 
 B, T, S, D, H, F, V = 2, 3, 5, 24, 4, 10, 9
 REAL = torch.arange(S) < torch.tensor([[5], [3]])
@@ -97,9 +94,9 @@ def test_learned_positions_have_an_end():
         model.step(torch.zeros(1, 1).long(), state)
 
 
-def test_sinusoids_have_none():
+def test_sinusoids_have_no_maximum_length():
     settings = TransformerSettings(preset="tiny")
-    assert Transformer(settings, V, V).limit is None
+    assert Transformer(settings, V, V).max_length is None
 
 
 @pytest.mark.parametrize("watched", [False, True], ids=["in blocks", "by masks"])
@@ -148,7 +145,7 @@ def test_every_site_is_named():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_many_sentences_are_encoded_some_at_a_time(monkeypatch, dtype):
+def test_many_sentences_are_encoded_in_chunks(monkeypatch, dtype):
     torch.manual_seed(0)
     settings = TransformerSettings(encoder_layers=2, decoder_layers=1, width=8, heads=2)
     model = Transformer(settings, 11, 11).to(dtype).eval()
@@ -157,7 +154,7 @@ def test_many_sentences_are_encoded_some_at_a_time(monkeypatch, dtype):
     source = Padded(torch.randint(4, 11, mask.shape).masked_fill(~mask, 0), mask)
     whole = model.encode(source)
     seen = []
-    monkeypatch.setattr("regard.models.translation.transformer.NEAR", 14)
+    monkeypatch.setattr("regard.models.translation.transformer.ENCODER_CHUNK_TOKENS", 14)
     for layer in model.encoder[:1]:
         layer.register_forward_pre_hook(lambda _, given: seen.append(tuple(given[0].shape[:2])))
     with torch.no_grad():
@@ -177,7 +174,7 @@ def test_the_source_is_held_once_per_sentence():
     assert all(kv.keys.shape == (B, H, S, 32) for kv in state.source)
 
 
-def test_dropout_falls_on_the_sums_of_embeddings_and_positions():
+def test_dropout_applies_to_the_sums_of_embeddings_and_positions():
     torch.manual_seed(0)
     model = Transformer(TransformerSettings(preset="tiny", dropout=0.25), V, V)
     model.encoder = nn.ModuleList()
@@ -202,7 +199,7 @@ def test_compiles_to_one_graph(given):
     torch.compiler.reset()
 
 
-def test_teaching_compiles_to_one_graph():
+def test_training_features_compile_to_one_graph():
     torch.manual_seed(0)
     model = Transformer(TransformerSettings(preset="tiny", encoder_layers=1), V, V).eval()
     source = Padded(torch.randint(V, (B, S)), REAL)
@@ -257,7 +254,7 @@ def test_encoder_layer_equals_torch(norm):
     theirs.norm1.load_state_dict(ours.around_own.norm.state_dict())
     theirs.norm2.load_state_dict(ours.around_feed.norm.state_dict())
     x = torch.randn(B, S, D, dtype=torch.float64)
-    found = ours(x, REAL, layer_index=0, hook=None).outputs
+    found = ours(x, PaddedAttention("encoder", REAL, padding_mask(REAL), None), 0).outputs
     wanted = theirs(x, src_key_padding_mask=~REAL)  # in training mode: no fast path
     torch.testing.assert_close(found[REAL], wanted[REAL])
 
@@ -265,7 +262,7 @@ def test_encoder_layer_equals_torch(norm):
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @torch.no_grad()
 def test_decoder_layer_equals_torch(norm):
-    ours = randomized(DecoderLayer(settings(norm)))
+    ours = randomized(DecoderLayer(settings(norm), SelfAttention(D, H)))
     theirs = nn.TransformerDecoderLayer(
         D, H, F, 0.0, "gelu", batch_first=True, norm_first=norm == "pre"
     ).double()
@@ -278,9 +275,8 @@ def test_decoder_layer_equals_torch(norm):
     theirs.norm3.load_state_dict(ours.around_feed.norm.state_dict())
     x, memory = (torch.randn(B, n, D, dtype=torch.float64) for n in (T, S))
     causal = causal_mask(T, T)
-    kv = ours.cross.project_memory(memory)
-    mask, real = padding_mask(REAL), torch.ones(B, T, dtype=torch.bool)
-    found = ours(x, causal, kv, mask, real, layer_index=0, hook=None).outputs
+    real = torch.ones(B, T, dtype=torch.bool)
+    found = ours(x, PaddedAttention("decoder", real, causal, None, Memory(memory, REAL)), 0).outputs
     wanted = theirs(x, memory, tgt_mask=~causal[0, 0], memory_key_padding_mask=~REAL)
     torch.testing.assert_close(found, wanted)
 
@@ -292,7 +288,7 @@ def with_experts(*, layers=(4, 3), **experts):
     )
 
 
-def test_every_so_many_layers_have_experts_and_say_how_they_were_used():
+def test_every_nth_layer_has_experts_and_reports_its_routing():
     source = Padded(torch.randint(V, (B, S)), REAL)
     target = Padded(torch.randint(V, (B, T)), torch.ones(B, T, dtype=torch.bool))
     for every, encoder, decoder in [(1, [0, 1, 2, 3], [0, 1, 2]), (2, [1, 3], [1]), (4, [3], [])]:
@@ -306,7 +302,7 @@ def test_every_so_many_layers_have_experts_and_say_how_they_were_used():
             torch.testing.assert_close(one.shares.sum(), torch.tensor(1.0))
 
 
-def test_experts_that_are_all_alike_are_a_feed_forward_layer():
+def test_equal_experts_are_a_feed_forward_layer():
     mixture = randomized(Transformer(with_experts(count=3, every=1), V, V)).eval()
     plain = Transformer(with_experts().model_copy(update={"experts": None}), V, V).double().eval()
     weights = dict(mixture.state_dict())

@@ -2,7 +2,7 @@ import pytest
 from pydantic import ValidationError
 
 from regard.models.translation.feedback import FeedbackSettings
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 
 
 @pytest.mark.parametrize("kind", [TransformerSettings, FeedbackSettings])

@@ -5,7 +5,7 @@ import torch
 from regard.batching.collate import collate
 from regard.models.build import build_model
 from regard.models.translation.luong import LuongSettings
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.training.gpu.bf16_weights import Bf16Loss
 from regard.training.loss import batch_loss
 

@@ -13,7 +13,7 @@ from regard.errors import TrainingError
 from regard.kernels.cuda_graphs import CudaGraphs, EagerReplay
 from regard.models.build import build_model
 from regard.models.translation.rnnsearch import RnnSearchSettings
-from regard.models.translation.transformer import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.training.expert_load import ExpertLoad
 from regard.training.gpu import cuda_graph_step as captured_module
 from regard.training.gpu.cuda_graph_step import CudaGraphStep, copy_batch, cuda_graphs_on

@@ -1,6 +1,6 @@
 """The Feedback Transformer (Fan et al. 2020, arXiv 2002.09402)."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -8,18 +8,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues
-from regard.attention.decode_attention import SourceMask
-from regard.attention.kv_cache import Ancestry, KVCache, self_cached
-from regard.attention.multihead import merge_heads, split_heads
+from regard.attention.kv_cache import Ancestry, self_cached
+from regard.attention.multihead import LayerAttention, MultiHeadAttention, merge_heads, split_heads
 from regard.attention.scores import ScaledDotScore
+from regard.kernels.deferred_bias import DeferredBias
 from regard.layers.init import xavier_linears
-from regard.models.translation.transformer import (
-    DecoderLayerBase,
-    TransformerBase,
-    TransformerSettings,
-    TransformerState,
-)
-from regard.models.translation.transformer_settings import StackSettings
+from regard.models.translation.transformer import TransformerBase, TransformerState
+from regard.models.translation.transformer_settings import StackSettings, TransformerSettings
 from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Site
 
 
@@ -31,7 +26,7 @@ class FeedbackSettings(StackSettings):
 
 
 class MemoryAttention(nn.Module):
-    """A layer's attention to the memory: queries of its own, keys and values that all share."""
+    """Self-attention of a layer to the memory; keys and values are shared by all layers."""
 
     def __init__(self, settings: StackSettings) -> None:
         super().__init__()
@@ -41,69 +36,55 @@ class MemoryAttention(nn.Module):
         self.out = nn.Linear(settings.width, settings.width, bias=settings.bias)
         xavier_linears(self)
 
-    def forward(
-        self,
-        x: Tensor,
-        cache: KVCache,
-        ancestry: Ancestry,
-        *,
-        site: Site,
-        hook: AttentionHook | None,
-    ) -> Tensor:
-        """What each hypothesis finds in its own past: (B, K, D) -> (B, K, D)."""
-        queries = split_heads(self.query(x), self.heads)  # (B, H, K, ·)
-        p = self.dropout if self.training else 0.0
-        mixed = self_cached(self.score, queries, cache, ancestry, site=site, dropout=p, hook=hook)
-        found: Tensor = self.out(merge_heads(mixed))
-        return found
 
+@dataclass
+class FeedbackAttention(LayerAttention[MemoryAttention]):
+    """The attention of the decoder's layers at the newest position of each hypothesis."""
 
-class FeedbackLayer(DecoderLayerBase[MemoryAttention]):
-    """One whose past is the memory of all layers."""
+    step: int
+    state: TransformerState
+    hook: AttentionHook | None
+    part, real = "decoder", None
 
-    def __init__(self, settings: TransformerSettings) -> None:
-        super().__init__(settings, MemoryAttention(settings))
-
-    def step(
-        self,
-        x: Tensor,
-        cache: KVCache,
-        ancestry: Ancestry,
-        source: KeyValues,
-        source_mask: SourceMask,
-        *,
-        layer_index: int,
-        hook: AttentionHook | None,
-    ) -> Tensor:
-        """`x` (B, K, D) of the newest position of each hypothesis, one layer on."""
-        step = ancestry.length - 1
-        site = Site("decoder", layer_index, step)
-        y = self.own(self.around_own.pre(x), cache, ancestry, site=site, hook=hook)
-        x = self.around_own.post(x, y)
-        return self.cross_and_feed_forward(
-            x, source, source_mask, Site("cross", layer_index, step), hook
+    def self_attend(self, attention: MemoryAttention, x: Tensor, layer: int) -> DeferredBias:
+        queries = split_heads(attention.query(x), attention.heads)  # (B, H, K, ·)
+        p = attention.dropout if attention.training else 0.0
+        mixed = self_cached(
+            attention.score,
+            queries,
+            self.state.past[0],
+            self.state.ancestry,
+            site=Site("decoder", layer, self.step),
+            dropout=p,
+            hook=self.hook,
         )
+        return DeferredBias(attention.out(merge_heads(mixed)))
+
+    def cross_attend(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> DeferredBias:
+        kv, mask = self.state.source[layer], self.state.source_mask
+        site = Site("cross", layer, self.step)
+        return DeferredBias(attention.cross_step(x, kv, mask, site=site, hook=self.hook))
 
 
-class Feedback(TransformerBase[FeedbackLayer]):
-    """A decoder whose lowest layer sees what the highest has made of the past.
+class Feedback(TransformerBase[MemoryAttention]):
+    """A decoder in which every layer attends to what all layers computed at earlier positions.
 
         m_t = Σ_l softmax(w)_l x_t^l                x_t^0 the token's vector, x_t^l out of layer l
         z_t^l = Attn(x_t^l, [m_{-1}, m_0, …, m_{t-1}])
-        keys W_k m_t and values W_v m_t, made once for all layers
+        keys W_k m_t and values W_v m_t, computed once for all layers
 
-    So a step sees itself by the way past the sub-layer alone, and the first would see nothing: like
-    the authors' code it begins with a memory of zeros, of which one, m_{-1}, is enough here. A
-    step can only be taken when those before it are done: teacher forcing goes one by one. With
-    norms before the sub-layers the memory has one too. The encoder is a Transformer's.
+    A step attends only to earlier positions, so the first would have none: like the authors' code
+    the memory begins with zeros, of which one vector, m_{-1}, is enough here. Each step needs those
+    before it: teacher forcing goes position by position. With pre-norm the memory has a norm too.
+    The encoder is a Transformer's.
 
-    A watch of the decoder sees m_{s-1} in column s, so that a map of attention names each memory,
-    like each row, by the piece that was answered from there, and the one of zeros `<s>`.
+    A hook of the decoder sees m_{s-1} in column s, so that an attention map names each memory, like
+    each row, by the token predicted there, and the zeros `<s>`.
     """
 
     def __init__(self, settings: FeedbackSettings, source_size: int, target_size: int) -> None:
         transformer_settings = TransformerSettings(**settings.model_dump(exclude={"family"}))
-        super().__init__(transformer_settings, source_size, target_size, FeedbackLayer)
+        super().__init__(transformer_settings, source_size, target_size, MemoryAttention)
         width = settings.width
         self.layer_weights = nn.Parameter(torch.zeros(settings.decoder_layers + 1))  # w
         self.memory_norm = nn.LayerNorm(width) if settings.norm == "pre" else nn.Identity()
@@ -139,18 +120,16 @@ class Feedback(TransformerBase[FeedbackLayer]):
     def _advance(
         self, x: Tensor, state: TransformerState, hook: AttentionHook | None
     ) -> tuple[Tensor, TransformerState]:
-        """Features (B, K, D) of the next token, `x` (B, K, D), and the state that remembers it."""
-        (cache,), ancestry, layer_outputs = state.past, state.ancestry, [x]
-        for layer_index, (layer, source) in enumerate(zip(self.decoder, state.source, strict=True)):
-            x = layer.step(
-                x, cache, ancestry, source, state.source_mask, layer_index=layer_index, hook=hook
-            )
+        """Features (B, K, D) of the next token, `x` (B, K, D), and the state after it."""
+        attention = FeedbackAttention(state.ancestry.length - 1, state, hook)
+        layer_outputs = [x]
+        for index, layer in enumerate(self.decoder):
+            x, _ = layer(x, attention, index)
             layer_outputs.append(x)
-        new = torch.stack(layer_outputs, -1) @ self.layer_weights.softmax(
-            0
-        )  # (B, K, D, L + 1) -> (B, K, D)
-        past = (cache.append(self._project_memory(new)),)
-        return self.decoder_norm(x), replace(state, past=past, ancestry=ancestry.extend())
+        weights = self.layer_weights.softmax(0)  # (L + 1,)
+        memory = torch.stack(layer_outputs, -1) @ weights  # (B, K, D, L + 1) -> (B, K, D)
+        past = (state.past[0].append(self._project_memory(memory)),)
+        return self.decoder_norm(x), replace(state, past=past, ancestry=state.ancestry.extend())
 
     def _project_memory(self, memory: Tensor) -> KeyValues:
         """Keys and values of memory vectors (B, K, D)."""
@@ -159,12 +138,12 @@ class Feedback(TransformerBase[FeedbackLayer]):
 
 
 def _padded_hook(hook: AttentionHook, columns: int) -> AttentionHook:
-    """`watch`, shown attention to the past as wide as if all was known from the start."""
+    """`hook` for decoder weights padded to `columns`, as under teacher forcing of other models."""
 
-    def hooked(site: Site, weights: Tensor, /) -> Tensor:
+    def padded(site: Site, weights: Tensor, /) -> Tensor:
         if site.part != "decoder":
             return hook(site, weights)
-        own = weights.shape[-1]
-        return hook(site, F.pad(weights, (0, columns - own)))[..., :own]
+        length = weights.shape[-1]
+        return hook(site, F.pad(weights, (0, columns - length)))[..., :length]
 
-    return hooked
+    return padded

@@ -114,7 +114,7 @@ class Luong(Model[AttentionDecoderState]):
             features = self._attend(hidden, positions, state, Site("cross", 0), hook)  # (B, T, D)
         else:
             columns = []
-            for column in x.split(1, dim=1):  # (B, 1, E)
+            for column in torch.split(x, 1, dim=1):  # (B, 1, E)
                 feature, state = self._advance(column, state, hook)
                 columns.append(feature)
             features = torch.cat(columns, 1)  # (B, T, D)

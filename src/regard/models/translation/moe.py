@@ -98,8 +98,8 @@ class Moe(Model[AttentionDecoderState]):
         *lower, top = self.encoder
         x = self._run_layers(lower, x)
         site = Site("encoder", len(lower))
-        x, routing = self._apply_experts(self.encoder_experts, x, source.mask, site)
-        return Memory(self._run_layers([top], x), source.mask, routings=(routing,))
+        x, routings = self._apply_experts(self.encoder_experts, x, source.mask, site)
+        return Memory(self._run_layers([top], x), source.mask, routings=routings)
 
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
@@ -107,8 +107,8 @@ class Moe(Model[AttentionDecoderState]):
         x = self.dropout(self.target(target.ids))  # (B, T, D)
         kv = self.bottom.prepare(memory.states)
         x = x + self.dropout(self.bottom(x, kv, memory.mask, hook=hook).outputs)
-        x, routing = self._apply_experts(self.decoder_experts, x, target.mask, Site("decoder", 0))
-        return DecoderOutput(self._run_layers(self.decoder, x), (routing,))
+        x, routings = self._apply_experts(self.decoder_experts, x, target.mask, Site("decoder", 0))
+        return DecoderOutput(self._run_layers(self.decoder, x), routings)
 
     def logits(self, features: Tensor) -> Tensor:
         logits: Tensor = self.output(features)
@@ -125,7 +125,9 @@ class Moe(Model[AttentionDecoderState]):
             x, state.hidden_states[:2], state.memory, state.real, site=site, hook=hook
         )
         x = x + self.dropout(hidden[0])
-        x = x + self.dropout(torch.sigmoid(self.decoder_experts.step(x)))
+        x, _ = self._apply_experts(
+            self.decoder_experts, x, None, Site("decoder", 0, state.position)
+        )
         above, states = state.hidden_states[2:], list[Hidden]()
         for number, layer in enumerate(self.decoder):
             states.append(layer.step(x, above[number :: len(self.decoder)]))
@@ -142,10 +144,10 @@ class Moe(Model[AttentionDecoderState]):
         return x
 
     def _apply_experts(
-        self, experts: Experts, x: Tensor, mask: Tensor, site: Site
-    ) -> tuple[Tensor, Routing]:
-        mixed, routing = experts(x, mask, site=site)
-        return x + self.dropout(torch.sigmoid(mixed)), routing
+        self, experts: Experts, x: Tensor, mask: Tensor | None, site: Site
+    ) -> tuple[Tensor, tuple[Routing, ...]]:
+        mixed, routings = experts(x, mask, site=site)
+        return x + self.dropout(torch.sigmoid(mixed)), routings
 
 
 def _lstm_stack(layers: int, width: int, units: int | None) -> Sequence[RecurrentLayer]:

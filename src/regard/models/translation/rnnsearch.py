@@ -11,7 +11,6 @@ from regard.attention.attend import KeyValues, attend, padding_mask
 from regard.attention.scores import AdditiveScore
 from regard.layers.dropout import Dropout
 from regard.layers.embeddings import build_embedding
-from regard.layers.feed_forward import maxout
 from regard.layers.init import xavier_linears
 from regard.layers.recurrent import RecurrentDecoder, RecurrentEncoder
 from regard.models.contracts import Model
@@ -85,7 +84,7 @@ class RnnSearch(Model[AttentionDecoderState]):
         embedded = self.dropout(self.target(target.ids))  # (B, T, E)
         state = self.start(memory)
         before, contexts = [], []
-        for column in embedded.split(1, dim=1):  # (B, 1, E)
+        for column in torch.split(embedded, 1, dim=1):  # (B, 1, E)
             context, hidden = self._attend(column, state, hook)
             before.append(state.hidden_states[0])
             contexts.append(context)
@@ -130,6 +129,6 @@ class RnnSearch(Model[AttentionDecoderState]):
 
     def _read_out(self, before: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
         """t_i (B, T, D) of s_{i-1}, E y_{i-1} and c_i."""
-        together = torch.cat([before, embedded, context], -1)
-        features: Tensor = self.dropout(maxout(self.readout(together)))
+        pairs = self.readout(torch.cat([before, embedded, context], -1))  # (B, T, 2 D)
+        features: Tensor = self.dropout(torch.unflatten(pairs, -1, (-1, 2)).amax(-1))  # maxout
         return features

@@ -1,13 +1,15 @@
-"""What models made of stacks of attention layers are set by."""
+"""Settings of Transformers and other stacks of attention layers."""
 
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
+from regard.attention.positions import PositionsName, check_max_positions
 from regard.layers.embeddings import Tying
+from regard.layers.experts import ExpertsSettings
 from regard.layers.feed_forward import ActivationName
 from regard.layers.residual import NormPosition
-from regard.settings import NumLayers, Settings, Width
+from regard.settings import NumLayers, NumPositions, Settings, Width
 
 TRANSFORMER_PRESETS: dict[str, dict[str, Any]] = {
     # Wu et al. 2021 for Multi30k: some thirty thousand pairs.
@@ -30,7 +32,7 @@ TRANSFORMER_PRESETS: dict[str, dict[str, Any]] = {
     "base": {},  # the defaults of the fields
     "big": {"width": 1024, "heads": 16, "feed_forward": 4096, "dropout": 0.3},
 }
-"""What the presets say of fields that are not given."""
+"""The values that presets give to fields which are not set."""
 
 
 class StackSettings(Settings):
@@ -61,7 +63,7 @@ class StackSettings(Settings):
     final_norm: bool | None = None
     """Whether encoder and decoder end in one more norm; if not given, where norm is `pre`."""
     activation: ActivationName = "relu"
-    """The bend inside the feed-forward layers."""
+    """The activation function of the feed-forward layers."""
     embeddings: Tying = "shared"
     """Which of source, target and output share a matrix; `shared` needs a joint vocabulary."""
     bias: bool = True
@@ -89,3 +91,74 @@ class StackSettings(Settings):
                 f"width must be a multiple of heads, got width {self.width} and heads {self.heads}"
             )
         return self
+
+
+class LayerExpertsSettings(ExpertsSettings):
+    """Experts in place of feed-forward layers: each as wide inside as one, without biases."""
+
+    every: PositiveInt = 2
+    """Of so many layers, the last has experts; 1: all have."""
+
+
+class TransformerSettings(StackSettings):
+    """A Transformer; with nothing given it is the paper's base model."""
+
+    family: Literal["transformer"] = "transformer"
+    """Which model this is."""
+    positions: PositionsName = "sinusoid"
+    """How a token is told its position; relative and rotary ones tell self-attention alone."""
+    max_positions: NumPositions | None = None
+    """The longest sentence, in tokens, that learned positions can tell; 1024 if not given."""
+    reach: NumPositions | None = None
+    """The distance beyond which relative positions are all the same; 16 if not given, or the
+    window where that is less."""
+    window: NumPositions | None = None
+    """Tokens to either side, in the decoder before, that self-attention sees; all if not given."""
+    experts: LayerExpertsSettings | None = None
+    """If given, some layers have experts in place of feed-forward."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, given: Any) -> Any:
+        """Make explicit what another field decides."""
+        if not isinstance(given, dict):
+            return given
+        filled, positions = dict(given), given.get("positions")
+        if positions == "learned" and given.get("max_positions") is None:
+            filled["max_positions"] = 1024
+        if positions == "relative" and given.get("reach") is None:
+            window = given.get("window")
+            filled["reach"] = min(window, 16) if isinstance(window, int) and window > 0 else 16
+        return filled
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        check_max_positions(self.positions, self.max_positions)
+        if self.positions != "relative" and self.reach is not None:
+            raise ValueError(
+                f"reach {self.reach} has no effect on {self.positions} positions, which do not "
+                "clip distances; leave it out or set positions to 'relative'"
+            )
+        if self.window is not None and (self.reach or 0) > self.window:
+            raise ValueError(
+                f"reach {self.reach} has no effect beyond the window of {self.window}, where "
+                f"nothing is seen; make it {self.window} or less"
+            )
+        if self.positions == "rotary" and self.width // self.heads % 2:
+            raise ValueError(
+                f"rotary positions turn pairs of numbers, but width {self.width} in {self.heads} "
+                f"heads gives each {self.width // self.heads}, which is odd; choose other heads"
+            )
+        deepest = max(self.encoder_layers, self.decoder_layers)
+        if self.experts is not None and self.experts.every > deepest:
+            raise ValueError(
+                f"experts.every {self.experts.every} leaves no layer with experts, where there are "
+                f"{self.encoder_layers} and {self.decoder_layers} layers; make it {deepest} or less"
+            )
+        return self
+
+    def for_layer(self, layer_index: int) -> "TransformerSettings":
+        """The settings of one layer, from 0: without experts where it has none."""
+        if self.experts is None or (layer_index + 1) % self.experts.every == 0:
+            return self
+        return self.model_copy(update={"experts": None})
