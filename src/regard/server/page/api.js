@@ -1,4 +1,4 @@
-/** The server's HTTP API as functions; whatever goes wrong is an ApiError of a known kind. */
+/** The server's HTTP API as functions, which throw ApiError. */
 
 import { readEvents } from "./events.js";
 
@@ -10,7 +10,7 @@ const STREAMLESS = new Set([404, 405, 501]);
  * @typedef {import("./state.js").Change} Change
  * @typedef {{source: string, target: string}} Sentence
  * @typedef {{translatedText: string, sentences?: Sentence[],
- *   detectedLanguage?: {language: string, confidence: number}}} Translation only a stream tells of
+ *   detectedLanguage?: {language: string, confidence: number}}} Translation only a stream has
  *   the sentences
  * @typedef {{code: string, name: string, targets: string[]}} Language
  * @typedef {{charLimit: number, alternativesLimit: number, frontendTimeout: number,
@@ -18,10 +18,10 @@ const STREAMLESS = new Set([404, 405, 501]);
  *   filesTranslation: boolean, supportedFilesFormat: string[],
  *   language: {source: {code: string}, target: {code: string}}}} ServerSettings
  * @typedef {{source: string, target: string}} Pair
- * @typedef {{signal: AbortSignal, onWait?: (seconds: number) => void}} Patience
+ * @typedef {{signal: AbortSignal, onWait?: (seconds: number) => void}} RetryOptions
  */
 
-/** What went wrong, by its kind; `seconds` is how long a busy server asks to be left alone. */
+/** An error by its kind; `seconds` is the Retry-After of a busy server. */
 export class ApiError extends Error {
   /**
    * @param {ErrorKind} kind
@@ -49,15 +49,15 @@ function kindOf(status) {
 }
 
 /**
- * The error that an answer other than 2xx stands for.
+ * The error of a response other than 2xx.
  *
  * @param {Response} response
  */
 async function errorOf(response) {
   const { status } = response;
-  const said = await response.json().catch(() => ({}));
+  const body = await response.json().catch(() => ({}));
   const seconds = Math.max(1, Number(response.headers.get("Retry-After")) || 1);
-  return new ApiError(kindOf(status), said.error ?? `The server answered ${status}.`, {
+  return new ApiError(kindOf(status), body.error ?? `The server answered ${status}.`, {
     seconds,
     status,
   });
@@ -95,18 +95,18 @@ function pause(milliseconds, signal) {
 }
 
 /**
- * What `attempt` gives; a busy server is asked again after the time it names.
+ * The result of `attempt`, which is repeated after Retry-After while the server is busy.
  *
  * @template T
  * @param {() => Promise<T>} attempt
- * @param {Patience} patience
+ * @param {RetryOptions} options
  * @returns {Promise<T>}
  */
-async function patiently(attempt, { signal, onWait }) {
+async function retryWhenBusy(attempt, { signal, onWait }) {
   for (let left = ATTEMPTS; ; left--) {
     try {
       const found = await attempt();
-      signal.throwIfAborted(); // what had already arrived is stale all the same
+      signal.throwIfAborted(); // a response that arrives late is stale
       return found;
     } catch (error) {
       if (!(error instanceof ApiError) || error.kind !== "busy" || left === 1) throw error;
@@ -116,17 +116,17 @@ async function patiently(attempt, { signal, onWait }) {
   }
 }
 
-/** The server, asked with the key that the user gave, if any. */
+/** A client of the server that sends the user's key, if any. */
 export class Api {
   #key;
   #streams = true;
 
-  /** @param {() => string} key what the key field holds now; empty for none */
+  /** @param {() => string} key the value of the key field; empty for none */
   constructor(key) {
     this.#key = key;
   }
 
-  /** Whether the server answers, and is ready to. */
+  /** Whether the server answers and is ready. */
   async isReady() {
     return request("ready", { cache: "no-store" }).then(
       () => true,
@@ -145,61 +145,61 @@ export class Api {
   }
 
   /**
-   * The translation; `onPartial` is told what there is of it so far.
+   * The translation; `onPartial` is called with partial translations.
    *
    * @param {string} text
-   * @param {Pair & {alternatives: number}} wish
-   * @param {Patience & {onPartial: (text: string) => void}} how
+   * @param {Pair & {alternatives: number}} options
+   * @param {RetryOptions & {onPartial: (text: string) => void}} retry
    * @returns {Promise<Translation>}
    */
-  translate(text, wish, how) {
-    const body = { q: text, format: "text", ...wish };
-    return patiently(async () => {
-      const streamed = this.#streams ? await this.#stream(body, how) : null;
-      return streamed ?? (await this.#post("translate", body, how.signal)).json();
-    }, how);
+  translate(text, options, retry) {
+    const body = { q: text, format: "text", ...options };
+    return retryWhenBusy(async () => {
+      const streamed = this.#streams ? await this.#stream(body, retry) : null;
+      return streamed ?? (await this.#post("translate", body, retry.signal)).json();
+    }, retry);
   }
 
   /**
-   * The look document of one sentence of a text, which says which of how many.
+   * The viewer document of one sentence of a text.
    *
    * @param {string} text
-   * @param {Pair & {sentence: number, changes: Change[], alternatives: number, tree: boolean}} wish
-   * @param {Patience} how
+   * @param {Pair & {sentence: number, changes: Change[], alternatives: number, tree: boolean}} options
+   * @param {RetryOptions} retry
    * @returns {Promise<any>}
    */
-  attention(text, wish, how) {
-    return patiently(
-      async () => (await this.#post("attention", { q: text, ...wish }, how.signal)).json(),
-      how,
+  attention(text, options, retry) {
+    return retryWhenBusy(
+      async () => (await this.#post("attention", { q: text, ...options }, retry.signal)).json(),
+      retry,
     );
   }
 
   /**
-   * Where the translation of a file can be fetched, on this server.
+   * The URL of the translation of a file.
    *
    * @param {File} file
    * @param {Pair} pair
-   * @param {Patience} how
+   * @param {RetryOptions} retry
    * @returns {Promise<URL>}
    */
-  translateFile(file, { source, target }, how) {
+  translateFile(file, { source, target }, retry) {
     const form = new FormData();
     for (const [name, value] of Object.entries({ source, target, api_key: this.#key() })) {
       if (value) form.append(name, value);
     }
     form.append("file", file);
-    return patiently(async () => {
+    return retryWhenBusy(async () => {
       const answer = await request("translate_file", {
         method: "POST",
         body: form,
-        signal: how.signal,
+        signal: retry.signal,
       });
       const { translatedFileUrl } = await answer.json();
       // behind a proxy the server may know itself by another name than the browser does
       const name = new URL(translatedFileUrl, document.baseURI).pathname.split("/").pop();
       return new URL(`download_file/${name}`, document.baseURI);
-    }, how);
+    }, retry);
   }
 
   /**
@@ -218,10 +218,10 @@ export class Api {
   }
 
   /**
-   * The translation as it grows; null where it cannot be streamed, or broke off.
+   * The streamed translation; null if the server cannot stream or the stream broke off.
    *
    * @param {object} body
-   * @param {{signal: AbortSignal, onPartial: (text: string) => void}} how
+   * @param {{signal: AbortSignal, onPartial: (text: string) => void}} retry
    * @returns {Promise<Translation | null>}
    */
   async #stream(body, { signal, onPartial }) {
@@ -237,10 +237,10 @@ export class Api {
     try {
       for await (const { event, data } of readEvents(response.body)) {
         signal.throwIfAborted();
-        const said = JSON.parse(data);
-        if (event === "partial") onPartial(said.text);
-        else if (event === "done") return said;
-        else if (event === "error") throw new ApiError("failed", said.error);
+        const message = JSON.parse(data);
+        if (event === "partial") onPartial(message.text);
+        else if (event === "done") return message;
+        else if (event === "error") throw new ApiError("failed", message.error);
       }
     } catch (error) {
       if (signal.aborted || error instanceof ApiError) throw error;

@@ -1,18 +1,18 @@
-/** The page at `/`: what the user does goes to the server, and what it answers is shown. */
+/** The page at `/`: sends what the user enters to the server and shows the responses. */
 
 import { themeSwitch, whenThemeChanges } from "../view/theme.js";
-import { AnswerPane, letCopy } from "./answer.js";
+import { TargetPane, enableCopy } from "./target_pane.js";
 import { Api, ApiError } from "./api.js";
 import { find } from "./elements.js";
-import { FileDesk } from "./files.js";
+import { FileUpload } from "./file_upload.js";
 import { DETECT, LanguagePickers } from "./languages.js";
-import { Looking } from "./looking.js";
-import { recall, remember } from "./memory.js";
-import { Notices, PASSING, busyFor, explain, tooLong } from "./notices.js";
-import { scrollTogether } from "./scrolling.js";
+import { AttentionPanel } from "./attention_panel.js";
+import { loadItem, saveItem } from "./local_storage.js";
+import { Notices, TRANSIENT, busyFor, explain, tooLong } from "./notices.js";
+import { syncScroll } from "./scroll_sync.js";
 import { sentenceAt } from "./sentences.js";
 import { LINK_LIMIT, fromFragment, toFragment } from "./state.js";
-import { Writing } from "./writing.js";
+import { SourcePane } from "./source_pane.js";
 
 /**
  * @typedef {import("./api.js").Language} Language
@@ -25,15 +25,15 @@ import { Writing } from "./writing.js";
 
 const KEY = "key";
 const THEME = "theme";
-/** Asked for even where only the best is shown: they widen the beam, which may change the best. */
+/** Requested though only the best is shown: they widen the beam, which may change the best. */
 const ALTERNATIVES = 3;
-const NOT_SEEN = "The server did not answer: this is how it was before.";
+const ATTENTION_FAILED = "The server did not answer: this is how it was before.";
 
-/** Something that is done over and over, where the next time cuts off the last. */
-class Turn {
+/** A request that is sent again and again; each one aborts the one before. */
+class AbortableRequest {
   #controller = new AbortController();
 
-  /** The signal of the next time. */
+  /** The signal of the next request. */
   next() {
     this.#controller.abort();
     this.#controller = new AbortController();
@@ -41,22 +41,22 @@ class Turn {
   }
 }
 
-/** The page and what it remembers. */
+/** The page and its state. */
 class Page {
   /** @type {HTMLInputElement} */
   #key = find("key");
   #api = new Api(() => this.#key.value.trim());
-  #answer = new AnswerPane((sentence) => this.#turn(sentence));
+  #target = new TargetPane((sentence) => this.#selectSentence(sentence));
   #notices = new Notices(() => this.#api.isReady());
-  #translating = new Turn();
-  #looking = new Turn();
-  #sending = new Turn();
+  #translationRequest = new AbortableRequest();
+  #attentionRequest = new AbortableRequest();
+  #fileRequest = new AbortableRequest();
   #timer = 0;
   #detected = "";
-  /** What the right pane is the translation of; no sentences where they are not known. */
+  /** The text whose translation is shown, and its sentences, if they are known. */
   #translated = { text: "", sentences: /** @type {Sentence[]} */ ([]) };
-  /** Whether the caret says which sentence to look at, once it is known where they begin. */
-  #follows = false;
+  /** Whether the sentence at the caret is to be shown once the sentences are known. */
+  #followsCaret = false;
   /** @type {Change[]} */
   #changes = [];
   /** @type {Choice | null} */
@@ -64,7 +64,7 @@ class Page {
   #delay;
   #limit;
   #alternatives;
-  #writing;
+  #source;
   #pickers;
   #panel;
 
@@ -77,32 +77,32 @@ class Page {
     this.#limit = settings.charLimit;
     this.#alternatives = Math.min(ALTERNATIVES, settings.alternativesLimit);
     const { source, target } = settings.language;
-    this.#writing = new Writing(settings.charLimit, {
-      onWrite: () => this.#written(),
-      onMove: () => this.#moved(),
+    this.#source = new SourcePane(settings.charLimit, {
+      onWrite: () => this.#textChanged(),
+      onMove: () => this.#caretMoved(),
     });
     this.#pickers = new LanguagePickers(languages, source.code, target.code, {
       onPick: () => this.#changeModel(),
       onSwap: () => this.#swap(),
     });
-    this.#panel = new Looking({
-      onTurn: (sentence) => this.#turn(sentence),
-      onToggle: () => this.#look(),
+    this.#panel = new AttentionPanel({
+      onSelect: (sentence) => this.#selectSentence(sentence),
+      onToggle: () => this.#showAttention(),
       onChange: (changes) => {
         this.#changes = changes;
-        this.#look();
+        this.#showAttention();
       },
       onChoice: (choice) => {
         this.#choice = choice;
-        this.#keep();
+        this.#saveState();
       },
     });
     if (settings.filesTranslation) {
-      new FileDesk(settings.supportedFilesFormat, this.#notices, (file) => this.#sendFile(file));
+      new FileUpload(settings.supportedFilesFormat, this.#notices, (file) => this.#sendFile(file));
     }
     if (settings.keyRequired) this.#askForKey();
-    letCopy(find("share"), () => location.href);
-    scrollTogether(find("text"), find("translation"));
+    enableCopy(find("share"), () => location.href);
+    syncScroll(find("text"), find("translation"));
     window.addEventListener("hashchange", () => this.#restore());
     if (location.hash) this.#restore();
     else this.#begin();
@@ -112,39 +112,39 @@ class Page {
     const form = find("key-form");
     form.hidden = false;
     form.addEventListener("submit", (event) => event.preventDefault());
-    this.#key.value = recall(KEY) ?? "";
+    this.#key.value = loadItem(KEY) ?? "";
     this.#key.addEventListener("change", () => {
-      remember(KEY, this.#key.value.trim() || null);
+      saveItem(KEY, this.#key.value.trim() || null);
       this.#translate();
     });
   }
 
-  /** Takes what was written before the page was ready, and invites to write. */
+  /** Translates what was entered before the page was ready, and focuses the text field. */
   #begin() {
     const isIdle = document.activeElement === document.body;
     const isPhone = !matchMedia("(hover: hover)").matches; // where a keyboard would cover the page
-    if (isIdle && !isPhone) this.#writing.focus();
+    if (isIdle && !isPhone) this.#source.focus();
     this.#translate();
   }
 
-  /** Shows what the address says. */
+  /** Shows the state in the URL. */
   #restore() {
     const state = fromFragment(location.hash);
-    this.#writing.text = state.text;
+    this.#source.text = state.text;
     this.#changes = state.changes;
     this.#choice = state.choice;
     if (state.source) this.#pickers.choose(state);
-    this.#notices.stand(state.source ? this.#pickers.explain(state) : "");
-    this.#panel.turn(state.sentence, 0);
-    this.#follows = false;
+    this.#notices.setPermanent(state.source ? this.#pickers.explain(state) : "");
+    this.#panel.select(state.sentence, 0);
+    this.#followsCaret = false;
     this.#translate();
   }
 
-  /** Puts what is shown into the address, so that it can be shared and survives a reload. */
-  #keep() {
+  /** Writes the state into the URL, so that it can be shared and survives a reload. */
+  #saveState() {
     const fragment = toFragment({
       ...this.#pickers.pair,
-      text: this.#writing.text,
+      text: this.#source.text,
       sentence: this.#panel.sentence,
       choice: this.#choice,
       changes: this.#changes,
@@ -159,45 +159,45 @@ class Page {
     history.replaceState(null, "", address);
   }
 
-  #written() {
+  #textChanged() {
     this.#dropLinks();
-    this.#follows = true;
+    this.#followsCaret = true;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#translate(), this.#delay);
   }
 
-  #moved() {
-    const isStale = this.#writing.text !== this.#translated.text;
+  #caretMoved() {
+    const isStale = this.#source.text !== this.#translated.text;
     if (isStale || !this.#translated.sentences.length) return;
     const sentence = this.#sentenceAtCaret();
-    if (sentence !== this.#panel.sentence) this.#turn(sentence);
+    if (sentence !== this.#panel.sentence) this.#selectSentence(sentence);
   }
 
   #sentenceAtCaret() {
     const { text, sentences } = this.#translated;
-    return sentenceAt(text, sentences.map(({ source }) => source), this.#writing.caret);
+    return sentenceAt(text, sentences.map(({ source }) => source), this.#source.caret);
   }
 
   /**
-   * Looks at another sentence.
+   * Shows the attention of another sentence.
    *
    * @param {number} sentence
    */
-  #turn(sentence) {
-    this.#panel.turn(sentence);
+  #selectSentence(sentence) {
+    this.#panel.select(sentence);
     this.#dropLinks();
-    this.#look();
+    this.#showAttention();
   }
 
-  /** Forgets forced links, whose words are gone. */
+  /** Drops forced links, which refer to words of the text. */
   #dropLinks() {
     this.#changes = this.#changes.filter(({ kind }) => kind !== "force");
   }
 
-  /** Another pair is another model: what was changed in the former one means nothing in it. */
+  /** Drops the interventions, which refer to the heads of the former model, and translates. */
   #changeModel() {
     this.#changes = [];
-    this.#notices.stand("");
+    this.#notices.setPermanent("");
     this.#translate();
   }
 
@@ -205,32 +205,32 @@ class Page {
     const pair = this.#pickers.swapped(this.#detected);
     if (!pair) return;
     this.#pickers.choose(pair);
-    this.#writing.text = this.#answer.text;
-    this.#panel.turn(0, 0);
-    this.#follows = false;
+    this.#source.text = this.#target.text;
+    this.#panel.select(0, 0);
+    this.#followsCaret = false;
     this.#changeModel();
   }
 
   async #translate() {
     clearTimeout(this.#timer);
-    const signal = this.#translating.next();
-    this.#looking.next();
+    const signal = this.#translationRequest.next();
+    this.#attentionRequest.next();
     this.#notices.clear();
-    this.#answer.isWorking = false;
-    this.#keep();
-    const { text, length } = this.#writing;
+    this.#target.isBusy = false;
+    this.#saveState();
+    const { text, length } = this.#source;
     if (!text.trim()) {
       this.#translated = { text: "", sentences: [] };
-      this.#answer.show("", "", []);
+      this.#target.show("", "", []);
       this.#panel.clear();
-    } else if (this.#writing.isTooLong) {
-      this.#notices.say("long", tooLong(length, this.#limit));
+    } else if (this.#source.isTooLong) {
+      this.#notices.show("long", tooLong(length, this.#limit));
     } else {
-      const ask = () => this.#ask(text, signal);
-      const found = await this.#work(signal, ask, () => this.#translate());
+      const request = () => this.#requestTranslation(text, signal);
+      const found = await this.#runBusy(signal, request, () => this.#translate());
       if (!found) return;
       this.#show(text, found);
-      await this.#look();
+      await this.#showAttention();
     }
   }
 
@@ -238,11 +238,11 @@ class Page {
    * @param {string} text
    * @param {AbortSignal} signal
    */
-  #ask(text, signal) {
+  #requestTranslation(text, signal) {
     return this.#api.translate(
       text,
       { ...this.#pickers.pair, alternatives: this.#alternatives },
-      { ...this.#patience(signal), onPartial: (partial) => this.#answer.showPartial(partial) },
+      { ...this.#retryOptions(signal), onPartial: (partial) => this.#target.showPartial(partial) },
     );
   }
 
@@ -254,59 +254,59 @@ class Page {
     const { source, target } = this.#pickers.pair;
     this.#detected = source === DETECT ? detectedLanguage?.language ?? "" : "";
     this.#pickers.showDetected(this.#detected);
-    this.#writing.language = source === DETECT ? this.#detected : source;
+    this.#source.language = source === DETECT ? this.#detected : source;
     this.#translated = { text, sentences };
-    this.#answer.show(translatedText, target, sentences.map((sentence) => sentence.target));
-    const wanted = this.#follows ? this.#sentenceAtCaret() : this.#panel.sentence;
-    this.#panel.turn(wanted, sentences.length);
-    this.#follows = false;
+    this.#target.show(translatedText, target, sentences.map((sentence) => sentence.target));
+    const selected = this.#followsCaret ? this.#sentenceAtCaret() : this.#panel.sentence;
+    this.#panel.select(selected, sentences.length);
+    this.#followsCaret = false;
   }
 
-  /** Looks at what is translated: at a sentence of it, with the changes in force. */
-  async #look() {
-    this.#keep();
-    const signal = this.#looking.next();
+  /** Shows the attention of the selected sentence under the current interventions. */
+  async #showAttention() {
+    this.#saveState();
+    const signal = this.#attentionRequest.next();
     const { isOpen, sentence } = this.#panel;
-    if (!isOpen || !this.#changes.length) this.#answer.showChange(null);
-    this.#answer.mark(isOpen ? sentence : null);
+    if (!isOpen || !this.#changes.length) this.#target.showChange(null);
+    this.#target.mark(isOpen ? sentence : null);
     if (!isOpen || !this.#translated.text) return;
     const { pair } = this.#pickers;
     this.#panel.wait(JSON.stringify([pair, this.#panel.sentence, this.#translated.text]));
-    const found = await this.#attempt(signal, () => this.#askLook(signal), () => this.#look());
+    const found = await this.#attempt(signal, () => this.#requestAttention(signal), () => this.#showAttention());
     if (!found) {
-      if (!signal.aborted) this.#panel.fail(NOT_SEEN);
+      if (!signal.aborted) this.#panel.fail(ATTENTION_FAILED);
       return;
     }
     this.#panel.show(found.look, this.#choice);
-    this.#answer.showChange(changeOf(found.look));
-    this.#answer.mark(this.#panel.sentence);
-    if (found.refused) this.#notices.say("refused", found.refused);
+    this.#target.showChange(changeOf(found.look));
+    this.#target.mark(this.#panel.sentence);
+    if (found.refused) this.#notices.show("refused", found.refused);
   }
 
   /**
-   * The look document. Changes that this model cannot make, as from a link to another, are dropped;
-   * then `refused` says why.
+   * The viewer document. Interventions that this model does not allow, as from a link to another
+   * model, are dropped; `refused` is then the reason.
    *
    * @param {AbortSignal} signal
    * @returns {Promise<{look: any, refused: string}>}
    */
-  async #askLook(signal) {
+  async #requestAttention(signal) {
     const { source, target } = this.#pickers.pair;
     const pair = { source: this.#detected || source, target };
     /** @param {Change[]} changes */
-    const ask = (changes) => {
+    const request = (changes) => {
       const { sentence } = this.#panel;
-      const wish = { ...pair, sentence, changes, alternatives: this.#alternatives, tree: true };
-      return this.#api.attention(this.#translated.text, wish, this.#patience(signal));
+      const options = { ...pair, sentence, changes, alternatives: this.#alternatives, tree: true };
+      return this.#api.attention(this.#translated.text, options, this.#retryOptions(signal));
     };
     try {
-      return { look: await ask(this.#changes), refused: "" };
+      return { look: await request(this.#changes), refused: "" };
     } catch (error) {
       const isRefused = error instanceof ApiError && error.kind === "refused";
       if (!isRefused || !this.#changes.length) throw error;
       this.#changes = [];
-      this.#keep();
-      return { look: await ask([]), refused: error.message };
+      this.#saveState();
+      return { look: await request([]), refused: error.message };
     }
   }
 
@@ -315,42 +315,42 @@ class Page {
    * @returns {Promise<{address: URL, language: string} | null>}
    */
   async #sendFile(file) {
-    const signal = this.#sending.next();
+    const signal = this.#fileRequest.next();
     const { pair } = this.#pickers;
-    const send = () => this.#api.translateFile(file, pair, this.#patience(signal));
-    const address = await this.#work(signal, send, null);
+    const send = () => this.#api.translateFile(file, pair, this.#retryOptions(signal));
+    const address = await this.#runBusy(signal, send, null);
     return address && { address, language: pair.target };
   }
 
   /** @param {AbortSignal} signal */
-  #patience(signal) {
+  #retryOptions(signal) {
     /** @param {number} seconds */
-    const onWait = (seconds) => this.#notices.say("busy", busyFor(seconds));
+    const onWait = (seconds) => this.#notices.show("busy", busyFor(seconds));
     return { signal, onWait };
   }
 
   /**
-   * What `act` gives, as `#attempt` has it; meanwhile the right pane says that it is at work.
+   * The result of `#attempt`; meanwhile the right pane shows that a request is active.
    *
    * @template T
    * @param {AbortSignal} signal
    * @param {() => Promise<T>} act
    * @param {(() => void) | null} again
    */
-  async #work(signal, act, again) {
-    this.#answer.isWorking = true;
+  async #runBusy(signal, act, again) {
+    this.#target.isBusy = true;
     const found = await this.#attempt(signal, act, again);
-    if (!signal.aborted) this.#answer.isWorking = false;
+    if (!signal.aborted) this.#target.isBusy = false;
     return found;
   }
 
   /**
-   * What `act` gives; null if it failed, which is said, or was cut off, which is not.
+   * The result of `act`; null if it failed, which is shown, or was aborted.
    *
    * @template T
    * @param {AbortSignal} signal
    * @param {() => Promise<T>} act
-   * @param {(() => void) | null} again offered where the failure may pass
+   * @param {(() => void) | null} again offered where a second attempt may succeed
    * @returns {Promise<T | null>}
    */
   async #attempt(signal, act, again) {
@@ -361,8 +361,8 @@ class Page {
     } catch (error) {
       if (signal.aborted) return null;
       if (!(error instanceof ApiError)) throw error;
-      const said = explain(error, Boolean(this.#key.value));
-      this.#notices.say(error.kind, said, PASSING.has(error.kind) ? again : null);
+      const message = explain(error, Boolean(this.#key.value));
+      this.#notices.show(error.kind, message, TRANSIENT.has(error.kind) ? again : null);
       if (error.kind === "key" && !find("key-form").hidden) this.#key.focus();
       return null;
     }
@@ -370,35 +370,35 @@ class Page {
 }
 
 /**
- * What has become of the sentence that was looked at; null: nothing.
+ * The translation of a sentence before and after interventions; null if they changed nothing.
  *
- * @param {any} look a look document
- * @returns {import("./answer.js").Change | null}
+ * @param {any} look a viewer document
+ * @returns {import("./target_pane.js").Change | null}
  */
 function changeOf({ before, target, sentence }) {
   const after = target.text;
   return before && before.text !== after ? { sentence, before: before.text, after } : null;
 }
 
-/** Lets the user choose between light and dark; the browser remembers. */
-function offerThemes() {
+/** Shows the switch between light and dark; the choice is stored. */
+function showThemeSwitch() {
   const { dataset } = document.documentElement;
-  const kept = recall(THEME);
-  if (kept) dataset.theme = kept;
+  const theme = loadItem(THEME);
+  if (theme) dataset.theme = theme;
   find("themes").append(themeSwitch());
-  whenThemeChanges(() => remember(THEME, dataset.theme ?? null));
+  whenThemeChanges(() => saveItem(THEME, dataset.theme ?? null));
 }
 
-/** Opens the page once the server has said what it can do. */
+/** Opens the page with the settings and languages of the server. */
 async function start() {
-  offerThemes();
+  showThemeSwitch();
   const api = new Api(() => "");
   try {
     const [settings, languages] = await Promise.all([api.settings(), api.languages()]);
     new Page(settings, languages);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    new Notices(() => api.isReady()).say(error.kind, explain(error, false), () => location.reload());
+    new Notices(() => api.isReady()).show(error.kind, explain(error, false), () => location.reload());
   }
 }
 

@@ -1,7 +1,7 @@
-/** Copying a text, also where the page came over plain HTTP. */
+/** Copies a text, also on pages that were loaded by plain HTTP. */
 
 /**
- * Copies a text and gives whether that went well.
+ * Copies a text; whether that succeeded.
  *
  * @param {string} text
  * @returns {Promise<boolean>}
@@ -17,7 +17,7 @@ export async function copyText(text) {
 }
 
 /**
- * The old way: browsers keep `navigator.clipboard` from pages that came without TLS.
+ * Copies by the selection: browsers have `navigator.clipboard` only with TLS.
  *
  * @param {string} text
  */

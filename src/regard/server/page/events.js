@@ -1,7 +1,7 @@
 /** Server-sent events, read from the body of a POST (an EventSource can only GET). */
 
 /**
- * The event that the lines of one block spell, or null for a mere comment.
+ * The event in one block of lines, or null for a comment.
  *
  * @param {string} block
  * @returns {{event: string, data: string} | null}
@@ -18,7 +18,7 @@ function readBlock(block) {
 }
 
 /**
- * Each event of a stream as soon as it is whole.
+ * Each event of a stream as soon as it is complete.
  *
  * @param {ReadableStream<Uint8Array>} body
  * @returns {AsyncGenerator<{event: string, data: string}>}

@@ -1,4 +1,4 @@
-/** From which language into which: two pickers that only offer what the server can do. */
+/** Two language pickers, which offer the pairs that the server has. */
 
 import { find } from "./elements.js";
 
@@ -13,16 +13,16 @@ const UNDETECTED = "Detect language";
 /**
  * @param {HTMLSelectElement} select
  * @param {{code: string, name: string}[]} choices
- * @param {string} wish chosen if it is among them
+ * @param {string} preferred chosen if it is among them
  */
-function offer(select, choices, wish) {
+function offer(select, choices, preferred) {
   select.replaceChildren(...choices.map(({ code, name }) => new Option(name, code)));
-  if (choices.some(({ code }) => code === wish)) select.value = wish;
+  if (choices.some(({ code }) => code === preferred)) select.value = preferred;
   select.disabled = choices.length < 2;
 }
 
 /**
- * What a language is called that the server does not name.
+ * The English name of a language that the server does not have.
  *
  * @param {string} code
  */
@@ -49,7 +49,7 @@ export class LanguagePickers {
    * @param {Language[]} languages
    * @param {string} source the code to begin with, where it is offered
    * @param {string} target likewise
-   * @param {{onPick: () => void, onSwap: () => void}} told
+   * @param {{onPick: () => void, onSwap: () => void}} callbacks
    */
   constructor(languages, source, target, { onPick, onSwap }) {
     this.#languages = languages;
@@ -72,9 +72,9 @@ export class LanguagePickers {
   }
 
   /**
-   * What to say of a pair that was wished for where another had to be chosen; else nothing.
+   * A message if another pair than the requested one had to be chosen; else empty.
    *
-   * @param {Pair} wish
+   * @param {Pair} requested
    */
   explain({ source, target }) {
     const { source: from, target: to } = this.pair;
@@ -87,9 +87,9 @@ export class LanguagePickers {
   }
 
   /**
-   * The nearest pair that the server has.
+   * Chooses the nearest pair that the server has.
    *
-   * @param {Pair} wish
+   * @param {Pair} preferred
    */
   choose({ source, target }) {
     offer(this.#source, this.#choices, source);
@@ -103,7 +103,7 @@ export class LanguagePickers {
   /**
    * The pair the other way round, or null where the server cannot go back.
    *
-   * @param {string} detected what the text was found to be written in, if known
+   * @param {string} detected the detected language of the text, if known
    * @returns {Pair | null}
    */
   swapped(detected) {
@@ -112,7 +112,7 @@ export class LanguagePickers {
     return this.#targetsOf(target).has(back) ? { source: target, target: back } : null;
   }
 
-  /** @param {string} detected the code of the language found; empty for none */
+  /** @param {string} detected the code of the detected language; empty for none */
   showDetected(detected) {
     const [first] = this.#source.options;
     if (first?.value !== DETECT) return;

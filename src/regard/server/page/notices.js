@@ -1,4 +1,4 @@
-/** What the page says when something is in the way. */
+/** Error messages of the page. */
 
 import { find } from "./elements.js";
 import { Reconnection } from "./reconnection.js";
@@ -19,8 +19,8 @@ export function tooLong(characters, limit) {
   return `The text has ${has} characters; this server takes ${most} at once. Shorten it.`;
 }
 
-/** Kinds of errors that may be gone the next time. */
-export const PASSING = new Set(["busy", "offline", "failed"]);
+/** Kinds of errors after which a second attempt may succeed. */
+export const TRANSIENT = new Set(["busy", "offline", "failed"]);
 
 /** @param {number} seconds */
 export function busyFor(seconds) {
@@ -28,7 +28,7 @@ export function busyFor(seconds) {
 }
 
 /**
- * What to say about an error, for people.
+ * The message for an error.
  *
  * @param {ApiError} error
  * @param {boolean} keyGiven
@@ -57,8 +57,8 @@ export class Notices {
   /** @type {(() => void) | null} */
   #onAgain = null;
   #reconnection;
-  /** Said where there is nothing else to say. */
-  #standing = "";
+  /** Shown where there is no other message. */
+  #permanent = "";
 
   /** @param {() => Promise<boolean>} isBack whether the server can be reached */
   constructor(isBack) {
@@ -72,10 +72,10 @@ export class Notices {
   /**
    * @param {NoticeKind} kind
    * @param {string} text
-   * @param {(() => void) | null} onAgain what to do again, where that can help; it is done by itself
+   * @param {(() => void) | null} onAgain what to try again, where that can help; tried by itself
    *   once a server that could not be reached is back
    */
-  say(kind, text, onAgain = null) {
+  show(kind, text, onAgain = null) {
     this.#line.dataset.kind = kind;
     this.#line.textContent = text;
     this.#again.hidden = !onAgain;
@@ -84,15 +84,15 @@ export class Notices {
     else this.#reconnection.stop();
   }
 
-  /** Says nothing more, but what stands. */
+  /** Removes the message, but for the permanent one. */
   clear() {
-    this.say("other", this.#standing);
+    this.show("other", this.#permanent);
   }
 
-  /** @param {string} text what to say for as long as there is nothing else; empty for nothing */
-  stand(text) {
-    const isShown = this.#line.textContent === this.#standing;
-    this.#standing = text;
+  /** @param {string} text shown while there is no other message; empty for none */
+  setPermanent(text) {
+    const isShown = this.#line.textContent === this.#permanent;
+    this.#permanent = text;
     if (isShown) this.clear();
   }
 }

@@ -1,9 +1,9 @@
-/** Noticing that a server which could not be reached is back. */
+/** Polls a server that could not be reached. */
 
-const FIRST = 2000; // milliseconds
-const LONGEST = 15_000;
+const FIRST_DELAY = 2000; // milliseconds
+const MAX_DELAY = 15_000;
 
-/** Asks now and then whether the server is there, less and less often. */
+/** Polls with growing delays. */
 export class Reconnection {
   #isBack;
   #timer = 0;
@@ -13,10 +13,10 @@ export class Reconnection {
     this.#isBack = isBack;
   }
 
-  /** @param {() => void} onBack what to do once it is; nothing after `stop` */
+  /** @param {() => void} onBack called once the server is back, unless `stop` is called before */
   watch(onBack) {
     this.stop();
-    this.#ask(FIRST, onBack);
+    this.#poll(FIRST_DELAY, onBack);
   }
 
   stop() {
@@ -25,16 +25,16 @@ export class Reconnection {
   }
 
   /**
-   * @param {number} wait
+   * @param {number} delay
    * @param {() => void} onBack
    */
-  #ask(wait, onBack) {
+  #poll(delay, onBack) {
     const timer = setTimeout(async () => {
       const isBack = await this.#isBack();
       if (timer !== this.#timer) return; // stopped meanwhile
       if (isBack) onBack();
-      else this.#ask(Math.min(1.5 * wait, LONGEST), onBack);
-    }, wait);
+      else this.#poll(Math.min(1.5 * delay, MAX_DELAY), onBack);
+    }, delay);
     this.#timer = timer;
   }
 }

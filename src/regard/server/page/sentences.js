@@ -1,12 +1,12 @@
-/** The sentences of a text: attention is looked at one sentence at a time. */
+/** The positions of sentences in a text. */
 
 /**
- * Where each of some parts stands in a text that holds them in that order.
+ * The span of each of some parts of a text, which come in that order.
  *
  * @param {string} text
  * @param {string[]} parts
  */
-export function placesOf(text, parts) {
+export function spansOf(text, parts) {
   let end = 0;
   return parts.map((part) => {
     const start = text.indexOf(part, end);
@@ -16,13 +16,13 @@ export function placesOf(text, parts) {
 }
 
 /**
- * The number of the sentence that a caret stands in, or of the last before it.
+ * The number of the sentence at a caret, or of the last one before it.
  *
  * @param {string} text
  * @param {string[]} sentences
  * @param {number} caret
  */
 export function sentenceAt(text, sentences, caret) {
-  const begun = placesOf(text, sentences).filter(({ start }) => start <= caret).length;
-  return Math.max(0, begun - 1);
+  const begunBefore = spansOf(text, sentences).filter(({ start }) => start <= caret).length;
+  return Math.max(0, begunBefore - 1);
 }

@@ -1,4 +1,4 @@
-/** What the page shows, and its form in the fragment of a link, which no server ever sees. */
+/** The state of the page, and its form in the fragment of a URL, which is not sent to the server. */
 
 /**
  * @typedef {"cross" | "encoder" | "decoder"} Part
@@ -8,10 +8,10 @@
  *   head: number | null}} LinkChange words are counted from 0
  * @typedef {HeadChange | LinkChange} Change
  * @typedef {{part: Part | null, layer: number | null, head: number | null,
- *   unit: "words" | "pieces", picture: "lines" | "map"}} Choice of what to look at;
- *   no layer or head is the average, no part a model that does not attend
+ *   unit: "words" | "pieces", picture: "lines" | "map"}} Choice of what is
+ *   shown; no layer or head: the average; no part: a model without attention
  * @typedef {{text: string, source: string, target: string, sentence: number,
- *   choice: Choice | null, changes: Change[]}} PageState `sentence` is the one looked at, from 0
+ *   choice: Choice | null, changes: Change[]}} PageState `sentence` is the selected one, from 0
  */
 
 const PARTS = ["cross", "encoder", "decoder"];
@@ -24,7 +24,7 @@ export const LINK_LIMIT = 8000;
 const write = (number) => (number === null ? ALL : String(number));
 
 /**
- * The number that a field spells: null for all, undefined for nonsense.
+ * The number in a field: null for all, undefined if malformed.
  *
  * @param {string | undefined} field
  */
@@ -43,7 +43,7 @@ function writeChange(change) {
 
 /**
  * @param {string} text
- * @returns {Change | null} null for nonsense: anyone can write a link
+ * @returns {Change | null} null if malformed
  */
 function readChange(text) {
   const [kind, ...fields] = text.split(".");
@@ -84,7 +84,7 @@ function readChoice(text) {
 }
 
 /**
- * The fragment that stands for a state, without its `#`; empty for a page without a text.
+ * The fragment of a state, without its `#`; empty without a text.
  *
  * @param {PageState} state
  */
@@ -102,7 +102,7 @@ export function toFragment(state) {
 }
 
 /**
- * The state that a fragment stands for; what makes no sense in it is left out.
+ * The state in a fragment; malformed parts are left out.
  *
  * @param {string} fragment with or without its `#`
  * @returns {PageState}

@@ -1,11 +1,11 @@
-/** The left pane: what the user writes, and how much of it there may be. */
+/** The left pane: the text to translate, and its length. */
 
 import { find } from "./elements.js";
 
 const NUMBERS = new Intl.NumberFormat("en");
 
-/** The text field with its count and its button to clear it. */
-export class Writing {
+/** The text field with its character count and a button to clear it. */
+export class SourcePane {
   /** @type {HTMLTextAreaElement} */
   #field = find("text");
   #count = find("count");
@@ -14,8 +14,8 @@ export class Writing {
   #lastCaret = 0;
 
   /**
-   * @param {number} limit most characters that the server takes; -1 for any number
-   * @param {{onWrite: () => void, onMove: () => void}} told `onMove`: the caret has moved
+   * @param {number} limit maximum number of characters; -1 for any
+   * @param {{onWrite: () => void, onMove: () => void}} callbacks `onMove`: the caret has moved
    */
   constructor(limit, { onWrite, onMove }) {
     this.#limit = limit;
@@ -47,12 +47,12 @@ export class Writing {
     this.#recount();
   }
 
-  /** Where the caret stands in the text. */
+  /** The position of the caret. */
   get caret() {
     return this.#field.selectionStart;
   }
 
-  /** How long the text is, as the server counts: an emoji is one character, not two. */
+  /** The length of the text in code points, as the server counts: an emoji is one. */
   get length() {
     return [...this.text].length;
   }
@@ -61,7 +61,7 @@ export class Writing {
     return this.#limit > 0 && this.length > this.#limit;
   }
 
-  /** @param {string} code of the language that the text is in; empty if not known */
+  /** @param {string} code of the language that the text is in; empty if unknown */
   set language(code) {
     this.#field.lang = code;
   }

@@ -1,4 +1,4 @@
-/** Translating a whole file: chosen or dropped, sent, and offered for download. */
+/** Uploads a file, chosen or dropped, and offers its translation for download. */
 
 import { find } from "./elements.js";
 
@@ -15,11 +15,11 @@ function translatedName(name, language) {
   return dot < 1 ? `${name}.${language}` : `${name.slice(0, dot)}.${language}${name.slice(dot)}`;
 }
 
-/** The field that takes a file and the link to its translation. */
-export class FileDesk {
+/** The file field and the link to the translation. */
+export class FileUpload {
   /** @type {HTMLInputElement} */
   #input = find("file");
-  #delivery = find("delivery");
+  #line = find("download-line");
   /** @type {HTMLAnchorElement} */
   #link = find("download");
   #formats;
@@ -27,7 +27,7 @@ export class FileDesk {
   #send;
 
   /**
-   * @param {string[]} formats endings that the server takes, such as `.srt`
+   * @param {string[]} formats suffixes that the server accepts, such as `.srt`
    * @param {Notices} notices
    * @param {(file: File) => Promise<{address: URL, language: string} | null>} send
    */
@@ -37,7 +37,7 @@ export class FileDesk {
     this.#send = send;
     find("file-field").hidden = false;
     this.#input.accept = formats.join(",");
-    this.#input.addEventListener("change", () => this.#take(this.#input.files));
+    this.#input.addEventListener("change", () => this.#upload(this.#input.files));
     const pane = find("source-pane");
     pane.addEventListener("dragover", (event) => {
       if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
@@ -45,35 +45,37 @@ export class FileDesk {
     pane.addEventListener("drop", (event) => {
       if (!event.dataTransfer?.files.length) return; // a dropped text goes into the field
       event.preventDefault();
-      this.#take(event.dataTransfer.files);
+      this.#upload(event.dataTransfer.files);
     });
   }
 
   /** @param {FileList | null} files */
-  async #take(files) {
+  async #upload(files) {
     const file = files?.[0];
     if (!file) return;
-    this.#delivery.hidden = true;
+    this.#line.hidden = true;
     this.#notices.clear();
     if (!this.#formats.some((ending) => file.name.toLowerCase().endsWith(ending))) {
-      const taken = this.#formats.join(", ");
-      this.#notices.say("refused", `${file.name}: this server translates ${taken} files.`);
+      const accepted = this.#formats.join(", ");
+      this.#notices.show("refused", `${file.name}: this server translates ${accepted} files.`);
       return;
     }
-    const sent = await this.#send(file);
+    const translated = await this.#send(file);
     this.#input.value = ""; // so that the same file can be chosen again
-    if (sent) this.#deliver(sent.address, translatedName(file.name, sent.language));
+    if (translated) {
+      this.#showLink(translated.address, translatedName(file.name, translated.language));
+    }
   }
 
   /**
    * @param {URL} address
    * @param {string} name
    */
-  #deliver(address, name) {
+  #showLink(address, name) {
     this.#link.href = address.href;
     this.#link.download = name;
     this.#link.textContent = `Download ${name}`;
-    this.#delivery.hidden = false;
+    this.#line.hidden = false;
     this.#link.focus();
   }
 }

@@ -1,65 +1,65 @@
-/** The right pane: the translation as it comes. */
+/** The right pane: the translation. */
 
 import { marked } from "../view/difference.js";
 import { copyText } from "./clipboard.js";
 import { find } from "./elements.js";
-import { placesOf } from "./sentences.js";
+import { spansOf } from "./sentences.js";
 
 /**
  * @typedef {{sentence: number, before: string, after: string}} Change the sentence is counted from 0
  */
 
-const COPIED_FOR = 1500;
+const COPIED_MILLISECONDS = 1500;
 
 /**
- * Lets a button copy a text and say so for a moment.
+ * Makes a button copy a text, and show that for a moment.
  *
  * @param {HTMLElement} button
  * @param {() => string} text
  */
-export function letCopy(button, text) {
+export function enableCopy(button, text) {
   const label = button.textContent;
   button.addEventListener("click", async () => {
     button.textContent = (await copyText(text())) ? "Copied" : "Could not copy";
     setTimeout(() => {
       button.textContent = label;
-    }, COPIED_FOR);
+    }, COPIED_MILLISECONDS);
   });
 }
 
-/** The translation and its button to copy it. */
-export class AnswerPane {
+/** The translation and a button to copy it. */
+export class TargetPane {
   #translation = find("translation");
   #copy = find("copy");
   #progress = find("progress");
   #note = find("changed");
   #text = "";
-  /** Of the text, where they are known. */
+  /** Those of the text, if they are known. */
   #sentences = /** @type {string[]} */ ([]);
   /** @type {Change | null} */
   #change = null;
   #onPick;
 
-  /** @param {(sentence: number) => void} onPick told which sentence was clicked, if several */
+  /** @param {(sentence: number) => void} onPick called with the number of the sentence that is clicked, if there are several */
   constructor(onPick) {
     this.#onPick = onPick;
-    letCopy(this.#copy, () => this.text);
+    enableCopy(this.#copy, () => this.text);
   }
 
-  /** The translation as it is shown, under the change in force. */
+  /** The translation as it is shown, with the change. */
   get text() {
-    const place = this.#changedPlace();
+    const place = this.#changedSpan();
     if (!place || !this.#change) return this.#text;
     return this.#text.slice(0, place.start) + this.#change.after + this.#text.slice(place.end);
   }
 
-  /** @param {boolean} working announced, so that screen readers wait for the whole */
-  set isWorking(working) {
-    this.#translation.setAttribute("aria-busy", String(working));
-    this.#progress.hidden = !working;
+  /** @param {boolean} busy announced, so that screen readers wait for the whole text */
+  set isBusy(busy) {
+    this.#translation.setAttribute("aria-busy", String(busy));
+    this.#progress.hidden = !busy;
   }
 
-  /** @param {string} text what there is so far */
+  /** @param {string} text the translation so far */
   showPartial(text) {
     this.show(text, this.#translation.lang, []);
     this.#copy.hidden = true;
@@ -79,14 +79,14 @@ export class AnswerPane {
     this.#copy.hidden = !text;
   }
 
-  /** @param {Change | null} change what has become of a sentence; null: it is as it was */
+  /** @param {Change | null} change the sentence before and after interventions; null for none */
   showChange(change) {
     if (!change && !this.#change) return;
     this.#change = change;
     this.#draw();
   }
 
-  /** @param {number | null} sentence the one looked at; null for none */
+  /** @param {number | null} sentence the selected one; null for none */
   mark(sentence) {
     this.#translation.querySelectorAll(".sentence").forEach((span, number) => {
       if (number === sentence) span.setAttribute("aria-current", "true");
@@ -94,21 +94,21 @@ export class AnswerPane {
     });
   }
 
-  /** Where the changed sentence stands; null where there is none. */
-  #changedPlace() {
+  /** The span of the changed sentence; null if there is none. */
+  #changedSpan() {
     if (!this.#change) return null;
     const { sentence, before } = this.#change;
     const parts = this.#sentences.length > 1 ? this.#sentences : [before];
-    const place = placesOf(this.#text, parts)[this.#sentences.length > 1 ? sentence : 0];
+    const place = spansOf(this.#text, parts)[this.#sentences.length > 1 ? sentence : 0];
     return place && place.start >= 0 ? place : null;
   }
 
-  /** The text, its sentences such that they can be clicked, what has changed marked. */
+  /** Draws the text with clickable sentences and marked changes. */
   #draw() {
-    const changed = this.#changedPlace();
+    const changed = this.#changedSpan();
     this.#note.hidden = !changed;
     const several = this.#sentences.length > 1;
-    const parts = several ? placesOf(this.#text, this.#sentences) : changed ? [changed] : [];
+    const parts = several ? spansOf(this.#text, this.#sentences) : changed ? [changed] : [];
     let end = 0;
     const nodes = parts.flatMap((place, number) => {
       const between = this.#text.slice(end, place.start);

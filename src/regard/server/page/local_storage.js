@@ -1,14 +1,14 @@
-/** What this browser remembers between two visits; where it may not, it forgets. */
+/** The local storage of the browser, which may be disabled. */
 
 const PREFIX = "regard.";
 
 /**
- * What was remembered under a name; null for nothing.
+ * The stored value of a name; null for none.
  *
  * @param {string} name
  * @returns {string | null}
  */
-export function recall(name) {
+export function loadItem(name) {
   try {
     return localStorage.getItem(PREFIX + name);
   } catch {
@@ -18,9 +18,9 @@ export function recall(name) {
 
 /**
  * @param {string} name
- * @param {string | null} value null to forget
+ * @param {string | null} value null to delete
  */
-export function remember(name, value) {
+export function saveItem(name, value) {
   try {
     if (value === null) localStorage.removeItem(PREFIX + name);
     else localStorage.setItem(PREFIX + name, value);

@@ -1,8 +1,8 @@
-/** The lower half of the page: what a sentence looked at, and what becomes of it under changes. */
+/** The lower half of the page: the attention of one sentence, and interventions in it. */
 
 import { AttentionView } from "../view/view.js";
 import { find } from "./elements.js";
-import { recall, remember } from "./memory.js";
+import { loadItem, saveItem } from "./local_storage.js";
 
 /**
  * @typedef {import("./state.js").Change} Change
@@ -11,8 +11,8 @@ import { recall, remember } from "./memory.js";
 
 const CLOSED = "looking.closed";
 
-/** Shows the look document of one sentence of the text. */
-export class Looking {
+/** Shows the viewer document of one sentence of the text. */
+export class AttentionPanel {
   #body = find("look-body");
   /** @type {HTMLButtonElement} */
   #toggle = find("look-toggle");
@@ -27,24 +27,24 @@ export class Looking {
   #view;
   #sentence = 0;
   #count = 0;
-  /** What is waited for, and what is shown. */
-  #wanted = "";
+  /** Identify the requested and the shown sentence. */
+  #requested = "";
   #shown = "";
 
   /**
-   * @param {{onToggle: () => void, onTurn: (sentence: number) => void,
-   *   onChange: (changes: Change[]) => void, onChoice: (choice: Choice) => void}} told
-   *   `onTurn`: another sentence shall be looked at
+   * @param {{onToggle: () => void, onSelect: (sentence: number) => void,
+   *   onChange: (changes: Change[]) => void, onChoice: (choice: Choice) => void}} callbacks
+   *   `onSelect`: the user selects another sentence
    */
-  constructor({ onToggle, onTurn, onChange, onChoice }) {
+  constructor({ onToggle, onSelect, onChange, onChoice }) {
     this.#view = new AttentionView(this.#place, { onChange, onChoice });
-    this.#open(recall(CLOSED) === null);
+    this.#open(loadItem(CLOSED) === null);
     this.#toggle.addEventListener("click", () => {
       this.#open(!this.isOpen);
       onToggle();
     });
-    this.#before.addEventListener("click", () => onTurn(this.#sentence - 1));
-    this.#after.addEventListener("click", () => onTurn(this.#sentence + 1));
+    this.#before.addEventListener("click", () => onSelect(this.#sentence - 1));
+    this.#after.addEventListener("click", () => onSelect(this.#sentence + 1));
     this.clear();
   }
 
@@ -52,18 +52,18 @@ export class Looking {
     return !this.#body.hidden;
   }
 
-  /** The sentence looked at, counted from 0. */
+  /** The selected sentence, counted from 0. */
   get sentence() {
     return this.#sentence;
   }
 
   /**
-   * Turns to a sentence, without asking for it.
+   * Selects a sentence, without requesting it.
    *
    * @param {number} sentence
    * @param {number} count how many there are; 0 where that is not known yet
    */
-  turn(sentence, count = this.#count) {
+  select(sentence, count = this.#count) {
     this.#count = count;
     this.#sentence = count ? Math.min(sentence, count - 1) : sentence;
     this.#stepper.hidden = count < 2;
@@ -73,40 +73,40 @@ export class Looking {
   }
 
   /**
-   * @param {any} look a look document that says which sentence it is of
-   * @param {Choice | null} choice what of it to show; null: as before
+   * @param {any} look a viewer document with the number of its sentence
+   * @param {Choice | null} choice part, layer and head to show; null: as before
    */
   show(look, choice) {
     this.#hint.hidden = true;
     this.#place.hidden = false;
-    this.#shown = this.#wanted;
-    this.turn(look.sentence, look.sentences);
+    this.#shown = this.#requested;
+    this.select(look.sentence, look.sentences);
     this.#view.show(look);
     if (choice) this.#view.choose(choice);
   }
 
   /**
-   * Says that something else is asked for than is shown.
+   * Shows that a request is active.
    *
-   * @param {string} wanted a name for the sentence, whatever is changed in it
+   * @param {string} requested identifies the sentence, whatever the interventions
    */
-  wait(wanted) {
-    this.#wanted = wanted;
+  wait(requested) {
+    this.#requested = requested;
     this.#place.setAttribute("aria-busy", "true");
   }
 
   /**
-   * Says that it did not come; what is shown stays if it is of the same sentence.
+   * Shows that the request failed; a shown document of the same sentence stays.
    *
    * @param {string} message
    */
   fail(message) {
-    if (this.#shown === this.#wanted) this.#view.say(message);
+    if (this.#shown === this.#requested) this.#view.say(message);
     else this.#empty();
   }
 
   clear() {
-    this.turn(0, 0);
+    this.select(0, 0);
     this.#empty();
   }
 
@@ -120,6 +120,6 @@ export class Looking {
   #open(open) {
     this.#body.hidden = !open;
     this.#toggle.setAttribute("aria-expanded", String(open));
-    remember(CLOSED, open ? null : "");
+    saveItem(CLOSED, open ? null : "");
   }
 }

@@ -1,0 +1,31 @@
+/** Keeps a text and its translation scrolled to the same place. */
+
+/** @param {HTMLElement} pane */
+const scrollRange = (pane) => pane.scrollHeight - pane.clientHeight;
+
+/**
+ * Scrolls each of two elements when the other is scrolled.
+ *
+ * @param {HTMLElement} first
+ * @param {HTMLElement} second
+ */
+export function syncScroll(first, second) {
+  /** @type {HTMLElement | null} */
+  let following = null;
+  /**
+   * @param {HTMLElement} leader
+   * @param {HTMLElement} follower
+   */
+  const link = (leader, follower) => {
+    leader.addEventListener("scroll", () => {
+      const isEcho = following === leader;
+      following = null;
+      if (isEcho || !scrollRange(leader)) return;
+      const former = follower.scrollTop;
+      follower.scrollTop = (leader.scrollTop / scrollRange(leader)) * scrollRange(follower);
+      if (follower.scrollTop !== former) following = follower;
+    });
+  };
+  link(first, second);
+  link(second, first);
+}
