@@ -62,7 +62,7 @@ FUNCTION_IMPORTS = {
     ("pipelines/translator.py", "regard.engines.ctranslate2.exporter"),  # torch, ctranslate2
     ("pipelines/translator.py", "regard.engines.native.native_engine"),  # torch
     ("pipelines/translator.py", "regard.pipelines.look"),  # torch; it takes a Translator
-    ("pipelines/translator.py", "regard.pipelines.markup.protected_text"),  # torch; likewise
+    ("pipelines/translator.py", "regard.pipelines.markup.markup_translator"),  # torch; likewise
     ("text/sentencepiece_tokenizer.py", "regard.text.subword_sampling"),  # NumPy
 }
 """Imports inside functions: what is optional or slow to import, and not always needed."""

@@ -1,23 +1,25 @@
-"""What a translator gives back."""
+"""The result of a translator."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from regard.engines.engine import FilledHypothesis
 from regard.inspection.word_diff import diff_words, separator
 from regard.text.preprocess import TokenizedLine
+from regard.text.segmentation import Segments
 from regard.text.tokenizer import Tokenizer
 from regard.types import Link
 
-if TYPE_CHECKING:  # who asks for neither needs no torch
+if TYPE_CHECKING:  # these import torch
     from regard.alignment.extraction import AlignmentSettings
     from regard.engines.native.attention_capture import AttentionCapture
     from regard.inspection.interventions import InterventionRequest
 
 
+T = TypeVar("T")
 TRUNCATED_NOTE = "its translation reached the length limit and may be cut short"
 
 
@@ -26,27 +28,27 @@ class Candidate(NamedTuple):
 
     text: str
     score: float
-    """What the search ranked it by: log-probability after the penalties; of parts, the sum."""
+    """The score of the search: log-probability with penalties; of several parts, the sum."""
     log_probability: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answer:
-    """The translation of one line, and how it came about."""
+    """The translation of one line, and the attention it was made with if requested."""
 
     source: str
     candidates: tuple[Candidate, ...]
     """The n best, the best first."""
     notes: tuple[str, ...] = ()
-    """What was odd about the line."""
+    """Warnings about the line."""
     attention: "AttentionCapture | None" = None
-    """What was attended to, if asked for; of a line in several parts, that of the first."""
+    """The recorded attention if requested; of a line in several parts, that of the first."""
     attentions: "tuple[AttentionCapture | str, ...]" = ()
-    """The same for each part of the line in order, and between them what came back as it is."""
+    """The same for each part of the line in order, and between them the text that was copied."""
     changes: "tuple[InterventionRequest, ...]" = ()
-    """What was done to the attention, if asked for; words by their numbers."""
+    """The interventions in the attention, with words by their numbers."""
     before: "Answer | None" = None
-    """The answer without that."""
+    """The answer without interventions."""
 
     @property
     def text(self) -> str:
@@ -64,19 +66,19 @@ class Answer:
         return TRUNCATED_NOTE in self.notes
 
     def alignment(self, settings: "AlignmentSettings | None" = None) -> frozenset[Link]:
-        """Which words of the line and of its translation belong together: (source, target), from 0.
+        """The word alignment of the line and its translation: (source, target), from 0.
 
-        The words of all its parts are counted through; what came back as it is belongs to itself.
-        An answer that was not looked at has no links.
+        Words are counted over all parts of the line; copied words are aligned with themselves. An
+        answer without recorded attention has no links.
         """
         links: set[Link] = set()
         source = target = 0
-        for one in self.attentions:
-            if isinstance(one, str):
-                num_source_words = num_target_words = len(one.split())
+        for capture in self.attentions:
+            if isinstance(capture, str):
+                num_source_words = num_target_words = len(capture.split())
                 part_links = frozenset((word, word) for word in range(num_source_words))
             else:
-                part_links, cross = one.alignment(settings), one.attention(words=False)
+                part_links, cross = capture.alignment(settings), capture.attention(words=False)
                 num_source_words, num_target_words = len(cross.columns.words), len(cross.rows.words)
             links |= {(source + first, target + second) for first, second in part_links}
             source, target = source + num_source_words, target + num_target_words
@@ -91,7 +93,7 @@ class Answer:
         return self.text
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the translation, what changed in it, and its map if it has one."""
+        """For notebooks: the translation, its changes, and its attention map if it has one."""
         picture = self.attention._repr_html_() if self.attention else None
         text = escape(self.text) if self.before is None else _diff_html(self.before.text, self.text)
         return f"<p>{text}</p>{picture or ''}"
@@ -104,37 +106,51 @@ def build_answer(
     target: Tokenizer,
     looks: "Sequence[AttentionCapture]" = (),
 ) -> Answer:
-    """The answer to a line whose parts were given these n best translations.
+    """The answer to a line, given the n best translations of each of its parts.
 
-    The n-th best of a line in parts is made of the n-th best of each; a part that has fewer gives
-    its last.
+    The n-th best of a line joins the n-th best of its parts, or the last of a part with fewer.
     """
     notes = list(line.notes)
     if not all(best[0].hypothesis.finished for best in parts):
         notes.append(TRUNCATED_NOTE)
-    ranks = range(max(map(len, parts), default=1))
-    candidates = tuple(
-        _join_candidate(line, [best[min(rank, len(best) - 1)] for best in parts], target)
-        for rank in ranks
-    )
     return Answer(
         text,
-        candidates,
+        tuple(_join_candidate(line, chosen, target) for chosen in _by_rank(parts)),
         tuple(notes),
         looks[0] if looks else None,
         tuple(_looks_and_kept_text(line, looks)) if looks else (),
     )
 
 
+def join_answers(text: str, segments: Segments, answers: Sequence[Answer]) -> Answer:
+    """The answer to a text, given those to its sentences, joined by rank as in `build_answer`."""
+    candidates = tuple(
+        Candidate(
+            segments.join([one.text for one in chosen]),
+            sum(one.score for one in chosen),
+            sum(one.log_probability for one in chosen),
+        )
+        for chosen in _by_rank([answer.candidates for answer in answers])
+    )
+    notes = dict.fromkeys(note for answer in answers for note in answer.notes)
+    return Answer(text, candidates, tuple(notes))
+
+
+def _by_rank(n_best: Sequence[Sequence[T]]) -> Iterator[list[T]]:
+    """The best of each list, then the second best, and so on; the last of a list with fewer."""
+    for rank in range(max(map(len, n_best), default=1)):
+        yield [best[min(rank, len(best) - 1)] for best in n_best]
+
+
 def abbreviate(text: str, max_length: int = 60) -> str:
-    """The text, its end left out where it is longer than `most` characters."""
+    """The text, cut to at most `max_length` characters."""
     return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
 def _looks_and_kept_text(
     line: TokenizedLine, looks: "Sequence[AttentionCapture]"
 ) -> "Iterator[AttentionCapture | str]":
-    """The looks into a line's parts, with what came back as it is where it stood."""
+    """The captures of a line's parts, with copied text where it stood."""
     rest, counts = iter(looks), iter(line.counts)
     for part in line.segments.parts:
         if part.says:
@@ -144,7 +160,7 @@ def _looks_and_kept_text(
 
 
 def _diff_html(before: str, after: str) -> str:
-    """HTML of `after`, with what it lost and gained against `before`."""
+    """HTML of `after`, with the words deleted from and inserted into `before`."""
     shown, last = "", ""
     for stretch in diff_words(before, after):
         sides = ("", stretch.after), ("del", stretch.before), ("ins", stretch.after)
@@ -158,9 +174,9 @@ def _diff_html(before: str, after: str) -> str:
 def _join_candidate(
     line: TokenizedLine, chosen: Sequence[FilledHypothesis], target: Tokenizer
 ) -> Candidate:
-    """One candidate out of a translation of each part."""
-    written = iter([_detokenize(one, target) for one in chosen])
-    sentences = [" ".join(islice(written, count)) for count in line.counts]
+    """The candidate of a line, given a translation of each part."""
+    texts = iter([_detokenize(one, target) for one in chosen])
+    sentences = [" ".join(islice(texts, count)) for count in line.counts]
     return Candidate(
         line.segments.join(sentences),
         sum(one.hypothesis.score for one in chosen),
@@ -169,6 +185,6 @@ def _join_candidate(
 
 
 def _detokenize(filled: FilledHypothesis, target: Tokenizer) -> str:
-    """The text of a translation, which has neither line breaks nor tabs."""
+    """The text of a translation, without line breaks and tabs."""
     text = target.decode(filled.hypothesis.tokens, filled.unknown)
     return " ".join(text.replace("\t", " ").splitlines())

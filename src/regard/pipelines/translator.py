@@ -266,7 +266,7 @@ class Translator:
         )
         if not any(is_protected):
             return list(answers)
-        from regard.pipelines.markup.protected_text import translate_with_protected
+        from regard.pipelines.markup.markup_translator import translate_with_protected
 
         apart = [one for one, apart in zip(prepared, is_protected, strict=True) if apart]
         with_protected = iter(translate_with_protected(self, apart, request))

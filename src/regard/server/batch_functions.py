@@ -11,8 +11,7 @@ from regard.engines.engine import TranslationRequest
 from regard.errors import SearchError
 from regard.inspection.interventions import InterventionRequest
 from regard.pipelines.answer import Answer
-from regard.pipelines.markup.markup_translator import translate_markup
-from regard.pipelines.markup.protected_text import translate_protected
+from regard.pipelines.markup.markup_translator import translate_markup, translate_protected
 from regard.pipelines.streaming import PartialTranslations
 from regard.pipelines.translator import Translator
 from regard.pipelines.viewer_document import ViewerDocument, viewer_document

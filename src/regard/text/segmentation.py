@@ -219,6 +219,14 @@ def _passes_through(text: str, settings: InputSettings) -> bool:
     return found is not None and found.issubset(settings.pass_through)
 
 
+def strip_segments(text: str) -> list[Segment]:
+    """A text to translate, without the space at its ends, and that space."""
+    inner = text.strip()
+    first = text.find(inner)
+    parts = Segment(text[:first]), Segment(inner, says=True), Segment(text[first + len(inner) :])
+    return [part for part in parts if part.text]
+
+
 def _trim(text: str, outer: re.Pattern[str]) -> tuple[str, str, str]:
     """What is before, in and behind a text whose first and last characters are not `outer`."""
     last = len(text)

@@ -1,4 +1,4 @@
-"""A tree of markup -> the text that a model reads, and where the markup was in it."""
+"""A markup tree -> its plain text, and the positions of the markup in it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,56 +16,53 @@ from regard.pipelines.markup.markup_tree import (
 
 
 class TagPair(NamedTuple):
-    """Two tags around some of the text, which begins and ends with a character that is no space."""
+    """Two tags around part of the text, which has no space at its ends."""
 
     opening: str
     closing: str
     first: int
     last: int
-    """The place behind its last character."""
+    """The position behind its last character."""
     inside: "tuple[PlacedMarkup, ...]"
     closes: frozenset[str] = frozenset()
-    """The names of tags that would be closed in it, if any were open before it."""
+    """The names of tags that it would close if they were open before it."""
 
 
 @dataclass
 class PointTag:
-    """Markup at a place of the text."""
+    """Markup at a position of the text."""
 
     raw: str
     place: int
-    """How many characters are before it; a space at that place may be before it or behind it."""
+    """The number of characters before it; a space there may be before or behind it."""
     before: bool
     """Whether a space is written before it."""
     after: bool = False
     opens: frozenset[str] = frozenset()
-    """The names of tags that would be closed by any closing tag behind it."""
+    """The names of tags that a closing tag behind it would close."""
     closes: frozenset[str] = frozenset()
-    """The names of tags that would be closed in it, if any were open before it."""
+    """The names of tags that it would close if they were open before it."""
 
 
-PlacedMarkup = Union[TagPair, PointTag]  # noqa: UP007  # `|` cannot name what is not there yet
+PlacedMarkup = Union[TagPair, PointTag]  # noqa: UP007  # a forward reference
 
 
 class FlatText(NamedTuple):
-    """A text without its markup; spaces in a row have become one."""
+    """A text without its markup, with single spaces."""
 
     text: str
     nodes: tuple[PlacedMarkup, ...]
 
 
 def flatten(tree: Sequence[TreeNode], stand_ins: Mapping[str, str]) -> FlatText:
-    """The plain text of `pieces`.
-
-    What is held stands in it as the word that `words` has for it; what has none is taken out.
-    """
+    """The plain text of a tree, with stand-ins for protected text; without one it is left out."""
     flattener = _Flattener(stand_ins)
     nodes = flattener.add(tree)
     return FlatText("".join(flattener.written), nodes)
 
 
 def protected_texts(tree: Sequence[TreeNode]) -> Iterator[str]:
-    """What is held, in order, but for what would close a tag that is open before it."""
+    """The protected texts in order, except those that would close a tag before them."""
     for tree_node in tree:
         if isinstance(tree_node, ProtectedNode):
             if not tree_node.closes:
@@ -76,20 +73,20 @@ def protected_texts(tree: Sequence[TreeNode]) -> Iterator[str]:
 
 @dataclass
 class _Flattener:
-    """A plain text, as far as it has been written."""
+    """Writes the plain text of a tree."""
 
     stand_ins: Mapping[str, str]
     written: list[str] = field(default_factory=list)
     length: int = 0
     needs_space: bool = False
-    """Whether what comes next is parted from the last word."""
+    """Whether a space precedes the next word."""
     saw_space: bool = False
     """Whether there was a space since the last character or markup."""
     pending: list[PointTag] = field(default_factory=list)
     """Markup since the last character."""
 
     def add(self, tree: Sequence[TreeNode]) -> tuple[PlacedMarkup, ...]:
-        """Write the pieces, and say where their markup is."""
+        """Write the text of the nodes; their markup with its positions."""
         nodes: list[PlacedMarkup] = []
         for tree_node in tree:
             if isinstance(tree_node, TextNode):
@@ -126,7 +123,7 @@ class _Flattener:
         return TagPair(pair.opening, pair.closing, first, self.length, inside, pair.closes)
 
     def add_point(self, tree_node: TreeNode, nodes: list[PlacedMarkup]) -> None:
-        """Put markup between words; what follows other markup at once goes with it."""
+        """Add markup between words, joined with markup at the same position."""
         last = nodes[-1] if nodes else None
         if isinstance(last, PointTag) and last.place == self.length:
             last.raw += " " * self.saw_space + tree_node.raw
@@ -140,7 +137,7 @@ class _Flattener:
         self.needs_space |= _separates(tree_node)
 
     def has_text(self, pair: Element) -> bool:
-        """Whether a pair wraps anything that is written."""
+        """Whether an element has any text that is written."""
         return any(
             self.has_text(tree_node)
             if isinstance(tree_node, Element)
@@ -152,7 +149,7 @@ class _Flattener:
 
 
 def _separates(tree_node: TreeNode) -> bool:
-    """Whether markup parts the words beside it: a line break, a space in it, or what is held."""
+    """Whether markup separates the words beside it: line breaks and protected text do."""
     if isinstance(tree_node, Element):
         return any(map(_separates, tree_node.inside))
     return tree_node.separates_words if isinstance(tree_node, SingleTag) else True

@@ -1,10 +1,10 @@
-"""Text with inline tags and placeholders -> its translation, with all of them in their places.
+"""Text with inline tags and placeholders -> its translation with all of them in place.
 
-A model reads the text without its markup. What it attends to, told its own translation, says which
-words come from which, and the markup goes with them: see `inline.placing`. What is not translated,
-a placeholder, an address, code, stands in a sentence like a noun, and without its nouns it would be
-another sentence: a name stands for it, which models copy. Where one does not, the sentence is
-translated without, and what was held goes where its neighbours went.
+The model translates the text without its markup. Word alignments read off its attention say which
+words come from which, and the tags follow their words (`tag_placement`). Protected text, such as
+placeholders, addresses and code, is replaced by names, which models copy, so that the sentence
+keeps its grammar. If a name is not copied, the sentence is translated without the protected text,
+which is then placed like a tag.
 """
 
 import html
@@ -23,8 +23,9 @@ from regard.alignment.extraction import AlignmentSettings
 from regard.alignment.run_alignment import attends, best_alignment
 from regard.alignment.word_axes import tokenize_text
 from regard.decoding.settings import DecodingSettings
+from regard.engines.engine import TranslationRequest
 from regard.errors import require_texts
-from regard.pipelines.answer import Answer, Candidate
+from regard.pipelines.answer import Answer, Candidate, join_answers
 from regard.pipelines.markup.flat_text import FlatText, flatten, protected_texts
 from regard.pipelines.markup.markup_tree import (
     TextNode,
@@ -32,7 +33,6 @@ from regard.pipelines.markup.markup_tree import (
     has_same_markup,
     list_markup,
     parse_markup,
-    parse_protected,
 )
 from regard.pipelines.markup.stand_in_names import assign_names, spellable_names
 from regard.pipelines.markup.tag_placement import TagPlacer
@@ -40,20 +40,26 @@ from regard.pipelines.markup.word_links import WordLinks, link_words
 from regard.pipelines.markup.word_spans import TextLinks, WordSpans, sentence_links
 from regard.pipelines.translator import Translator
 from regard.recipes.run_folder import Run
-from regard.text.preprocess import sanitize, split_long
-from regard.text.segmentation import CHARACTER_REFERENCE, Segment, Segments
+from regard.text.preprocess import PreparedText, sanitize, split_long
+from regard.text.segmentation import (
+    CHARACTER_REFERENCE,
+    Segment,
+    Segments,
+    holds_codes,
+    strip_segments,
+)
 from regard.text.sentence_splitter import Span
 from regard.text.word_units import has_unspaced
 
 _SPACE_REFERENCES = "&nbsp;", "&#160;", "&#xa0;", "&#xA0;"
 _SPACE = re.compile(rf"(?:\s|{'|'.join(_SPACE_REFERENCES)})*")
 _LINE_BREAK = re.compile(r"\s*[\r\n]\s*")
-"""In a paragraph, where it is a space."""
+"""A line break in a paragraph is a space."""
 _TAG_START = re.compile(r"<(?=[A-Za-z/!?]|\d[\d:.]*>)")
-"""What begins a tag, now or once a `>` is placed behind it."""
+"""The beginning of a tag, whether it ends or not."""
 _BRACED = re.compile(r"\{+[^{}\n]*\}+")
 _PLACEHOLDER_START = re.compile(r"[%$](?=[\w({#+.-])")
-"""What a placeholder may begin with."""
+"""The beginning of a placeholder."""
 
 
 class MarkupAnswer(NamedTuple):
@@ -61,13 +67,13 @@ class MarkupAnswer(NamedTuple):
 
     text: str
     notes: tuple[str, ...] = ()
-    """What was odd about the text."""
+    """Warnings about the text."""
     model_answers: tuple[Answer, ...] = ()
-    """What the model was asked and said."""
+    """The translations of its sentences without markup."""
 
     @property
     def candidate(self) -> Candidate:
-        """The translation with the score of what the model said."""
+        """The translation with the scores of its sentences."""
         score = sum(answer.candidates[0].score for answer in self.model_answers)
         log_probability = sum(answer.candidates[0].log_probability for answer in self.model_answers)
         return Candidate(self.text, score, log_probability)
@@ -83,59 +89,99 @@ def translate_markup(
 ) -> list[str]:
     """The translation of each text with its tags, placeholders and addresses: N in, N out.
 
-    Each text is a line or a paragraph, whose sentences are split or not as in
-    `Translator.translate`. `alignment` says how links are read off attention; otherwise it is as
-    measured for the run. References to characters are resolved for the model; a text that has some
-    is answered with `&`, `<` and `>` written as such.
+    Each text is a line or a paragraph; `split` is as in `Translator.translate`. `alignment` says
+    how links are read off attention; by default as measured for the run. Character references are
+    resolved for the model; the translation of a text that has some has `&`, `<` and `>` escaped.
     """
-    carrier = MarkupTranslator(translator, settings, split=split, alignment=alignment)
-    return [one.text for one in carrier.translate_texts(texts)]
+    markup = MarkupTranslator(translator, settings, split=split, alignment=alignment)
+    return [one.text for one in markup.translate_texts(texts)]
+
+
+def translate_protected(
+    translator: Translator, sentences: Sequence[str], request: TranslationRequest
+) -> list[Answer]:
+    """The answer to each sentence, with its addresses and placeholders: one candidate each."""
+    markup = MarkupTranslator(
+        translator,
+        request.settings,
+        split=False,
+        forbidden=request.forbidden,
+        unknown=request.unknown,
+        tags=False,
+    )
+    return [
+        Answer(sentence, (one.candidate,), one.notes)
+        for sentence, one in zip(sentences, markup.translate_texts(sentences), strict=True)
+    ]
+
+
+def translate_with_protected(
+    translator: Translator, prepared: Sequence[PreparedText], request: TranslationRequest
+) -> list[Answer]:
+    """The answer to each text; addresses and placeholders in its sentences are kept."""
+    segmented = [one.lines[0].segments for one in prepared]
+    sentences = [sentence for segments in segmented for sentence in segments.lines]
+    protected = [sentence for sentence in sentences if holds_codes(sentence)]
+    plain = [sentence for sentence in sentences if not holds_codes(sentence)]
+    answers = {
+        holding: iter(found)
+        for holding, found in (
+            (True, translate_protected(translator, protected, request)),
+            (False, translator.answer(plain, request, split=False)),
+        )
+    }
+    return [
+        join_answers(
+            one.text, segments, [next(answers[holds_codes(line)]) for line in segments.lines]
+        )
+        for one, segments in zip(prepared, segmented, strict=True)
+    ]
 
 
 @dataclass
 class _MarkupDraft:
-    """A text on its way."""
+    """A text that is being translated."""
 
     pieces: tuple[TreeNode, ...]
     before: str
     """The space before its first piece."""
     behind: str
     escaped: bool
-    """Whether it refers to characters by name."""
+    """Whether it has character references."""
     names: dict[str, list[str]] = field(default_factory=dict)
-    """For what is held the names that may stand for it: the first does."""
+    """Stand-in names of each protected text; the first is used, the others are tried later."""
     plain: FlatText = field(default_factory=lambda: FlatText("", ()))
     segments: Segments = field(default_factory=lambda: Segments([]))
-    """The plain text in sentences and what stays as it is."""
+    """The plain text in sentences and what is copied between them."""
 
     @property
-    def words(self) -> dict[str, str]:
-        """What stands for what is held."""
+    def stand_ins(self) -> dict[str, str]:
+        """Protected text -> the name in its place."""
         return {protected: names[0] for protected, names in self.names.items() if names}
 
     def parts(self) -> list[int]:
-        """Which segments have words to link: those that are not blank."""
+        """The indices of the segments that have words to link: those that are not blank."""
         return [number for number, one in enumerate(self.segments.parts) if one.text.strip()]
 
 
 @dataclass
 class MarkupTranslator:
-    """Translates texts and carries their markup over."""
+    """Translates texts and transfers their markup."""
 
     translator: Translator
     settings: DecodingSettings | None = None
     split: bool | None = None
-    """Whether the sentences of a text are translated one by one; none: as the run has learned."""
+    """Whether the sentences of a text are translated one by one; None: as the run's data was."""
     alignment: AlignmentSettings | None = None
-    """How links are read off attention; none: as measured for the run."""
+    """How links are read off attention; None: as measured for the run."""
     forbidden: Sequence[str] = ()
     unknown: Mapping[str, str] | None = None
     """As in `Translator.translate`."""
     names: Sequence[Sequence[str]] | None = None
-    """Kinds of names that may stand for what is held; none: those that the model can spell."""
+    """Kinds of stand-in names; None: those that the vocabularies can spell."""
     tags: bool = True
-    """Whether tags are carried, too: otherwise they are text, and only addresses and placeholders
-    are held. An export alone can do that: it has no attention, and seldom needs it."""
+    """Whether tags are transferred; otherwise they are text, and only addresses and placeholders
+    are protected, for which an export suffices: it has no attention."""
 
     def __post_init__(self) -> None:
         if self.tags:
@@ -145,7 +191,7 @@ class MarkupTranslator:
         self._answer_cache: dict[str, Answer] = {}
 
     def _alignment_run(self) -> Run | None:
-        """The run whose attention says which words belong together; None where there is none."""
+        """The run whose attention aligns words; None: words are aligned by position."""
         if not self.tags and not self.translator.has_runs:
             return None
         run = next(filter(attends, self.translator.runs), None)
@@ -153,14 +199,10 @@ class MarkupTranslator:
             self.alignment = best_alignment(run)
         return run
 
-    def _parse(self, text: str) -> tuple[TreeNode, ...]:
-        return parse_markup(text) if self.tags else parse_protected(text)
-
     def translate_texts(self, texts: Sequence[str]) -> list[MarkupAnswer]:
         """The translation of each text, with its markup: N in, N out.
 
-        A text without markup is translated as `Translator.translate` does it; what is no sentence,
-        besides its markup, stays as it is.
+        A text without markup is translated as by `Translator.translate`.
         """
         require_texts("texts", texts)
         drafts = [self._draft(sanitize(text)) for text in texts]
@@ -181,9 +223,9 @@ class MarkupTranslator:
         ]
 
     def _draft(self, text: str) -> _MarkupDraft:
-        """The text taken apart; nothing to translate where it says nothing."""
+        """The text parsed and segmented; without segments if it has nothing to translate."""
         before, behind = _surrounding_space(text)
-        pieces = self._parse(text[len(before) : len(text) - len(behind)])
+        pieces = parse_markup(text[len(before) : len(text) - len(behind)], tags=self.tags)
         escaped = self.tags and CHARACTER_REFERENCE.search(text) is not None
         draft = _MarkupDraft(pieces, before, behind, escaped)
         if not draft.escaped and all(isinstance(piece, TextNode) for piece in pieces):
@@ -198,14 +240,14 @@ class MarkupTranslator:
         return draft
 
     def _flatten(self, draft: _MarkupDraft) -> None:
-        draft.plain = flatten(draft.pieces, draft.words)
+        draft.plain = flatten(draft.pieces, draft.stand_ins)
         found = self.translator.segment(draft.plain.text, split=self.split)
         draft.segments = Segments(
             [one for part in found.parts for one in self._split_to_limit(part)]
         )
 
     def _split_to_limit(self, segment: Segment) -> list[Segment]:
-        """The segment in parts that the model can take, where it is longer."""
+        """The segment in parts within the model's length limit."""
         if not segment.says:
             return [segment]
         tokenizer = self.translator.sources[0]
@@ -215,10 +257,10 @@ class MarkupTranslator:
             return [segment]
         rest = iter(surfaces)
         texts = ["".join(islice(rest, len(part))) for part in parts]
-        return [one for text in texts for one in _trim(text)]
+        return [one for text in texts for one in strip_segments(text)]
 
     def _translate(self, drafts: Sequence[_MarkupDraft]) -> None:
-        """Translate what the drafts say, until nothing that is held is lost."""
+        """Translate the drafts, again if stand-in names were lost, and cache the answers."""
         while drafts:
             sentences = (one for draft in drafts for one in draft.segments.lines)
             new = dict.fromkeys(one for one in sentences if one not in self._answer_cache)
@@ -233,17 +275,17 @@ class MarkupTranslator:
             drafts = [draft for draft in drafts if self._retry_lost_names(draft)]
 
     def _retry_lost_names(self, draft: _MarkupDraft) -> bool:
-        """Whether some name was not copied: the next is tried, or what it is for left out."""
+        """Replace stand-in names that were not copied by the next, or by none; whether any was."""
         counts = Counter(protected_texts(draft.pieces))
         written = self._answers(draft)
         sentences = [
             (one.text, answer) for one, answer in zip(draft.segments.parts, written, strict=True)
         ]
         not_copied = []
-        for protected, name in draft.words.items():
+        for protected, name in draft.stand_ins.items():
             found = [[len(_find_word(name, text)) for text in pair] for pair in sentences]
-            whole = sum(here for here, _ in found) == counts[protected]  # and no part of a word
-            if not whole or any(here != there for here, there in found):
+            whole = sum(source for source, _ in found) == counts[protected]  # no part of a word
+            if not whole or any(source != target for source, target in found):
                 not_copied.append(protected)
         for protected in not_copied:
             del draft.names[protected][0]
@@ -252,19 +294,15 @@ class MarkupTranslator:
         return bool(not_copied)
 
     def _answers(self, draft: _MarkupDraft) -> list[str]:
-        """What stands for each segment of a text; what is not translated stays as it is.
+        """The output for each segment of a text: translated, or copied.
 
-        But for a `<!`, say, which the `>` of another sentence would close, and for what becomes a
-        placeholder because another was taken out of it.
+        With tags, neither may have new markup, such as a `<!` that the `>` of another sentence
+        would close.
         """
+        texts = [self._answer_cache[one].text for one in draft.segments.lines]
         if not self.tags:
-            return draft.segments.write(
-                [self._answer_cache[one].text for one in draft.segments.lines]
-            )
-        model_answers = [
-            _strip_markup(self._answer_cache[one].text) for one in draft.segments.lines
-        ]
-        written = draft.segments.write(model_answers)
+            return draft.segments.write(texts)
+        written = draft.segments.write([_strip_markup(text) for text in texts])
         return [
             answer if part.says else _strip_new_markup(answer)
             for part, answer in zip(draft.segments.parts, written, strict=True)
@@ -281,14 +319,16 @@ class MarkupTranslator:
         answers = self._answers(draft)
         target = "".join(answers)
         protected = sorted(
-            (*span, raw) for raw, name in draft.words.items() for span in _find_word(name, target)
+            (*span, raw)
+            for raw, name in draft.stand_ins.items()
+            for span in _find_word(name, target)
         )
-        for spaced in (False, True):  # what is held may run into the words beside it
+        for spaced in (False, True):  # protected text may run into the words beside it
             writer = _ProtectedTextWriter(target, protected, draft.escaped, spaced)
             text = writer(0, len(target))
             if linked:
                 text = _make_placer(draft, answers, linked, writer).place(draft.plain.nodes)
-            if has_same_markup(draft.pieces, self._parse(text)):
+            if has_same_markup(draft.pieces, parse_markup(text, tags=self.tags)):
                 break
         model_answers = tuple(self._answer_cache[one] for one in draft.segments.lines)
         return MarkupAnswer(
@@ -298,13 +338,13 @@ class MarkupTranslator:
 
 @dataclass(frozen=True)
 class _ProtectedTextWriter:
-    """Writes stretches of a translation, with what is held in the place of its stand-ins."""
+    """Writes parts of a translation, with protected text in the place of its stand-in names."""
 
     text: str
     protected: Sequence[tuple[int, int, str]]
     escaped: bool
     spaced: bool
-    """Whether there are spaces around what is held, even where the stand-in has none."""
+    """Whether protected text gets spaces around it even where the stand-in has none."""
 
     def __call__(self, first: int, last: int) -> str:
         written: list[str] = []
@@ -328,7 +368,7 @@ def _make_placer(
     linked: Sequence[WordLinks],
     writer: _ProtectedTextWriter,
 ) -> TagPlacer:
-    """What places the markup: the words of all sentences, each linked with those of its own."""
+    """The placer of the markup, with the words of all sentences and their links."""
     sources: list[Span] = []
     targets: list[Span] = []
     links = []
@@ -339,7 +379,7 @@ def _make_placer(
         first, place = firsts[number], places[number]
         columns = [Span(word.first + first, word.last + first) for word in one.source]
         rows = [Span(word.first + place, word.last + place) for word in one.target]
-        for name in draft.words.values():
+        for name in draft.stand_ins.values():
             _link_stand_ins(name, (draft.plain.text, columns), (target, rows), one.weights)
         numbers = range(len(sources), len(sources) + len(columns))
         links.append(
@@ -362,7 +402,7 @@ def _link_stand_ins(
     target: tuple[str, Sequence[Span]],
     weights: NDArray[np.float64],
 ) -> None:
-    """Let each copy of a stand-in come from its original alone, in `weights` (T, S)."""
+    """Link each copy of a stand-in name to its original alone, in `weights` (T, S)."""
     columns, rows = (
         [number for number, word in enumerate(words) if text[slice(*word)] == name]
         for text, words in (source, target)
@@ -373,7 +413,7 @@ def _link_stand_ins(
 
 
 def _find_word(word: str, text: str) -> list[Span]:
-    """Where a word stands in a text; letters of a script without spaces end it as a space does."""
+    """The occurrences of a word in a text; characters of unspaced scripts end it like a space."""
     return [
         Span(*one.span())
         for one in re.finditer(re.escape(word), text)
@@ -384,13 +424,13 @@ def _find_word(word: str, text: str) -> list[Span]:
     ]
 
 
-def _continues_word(letter: str) -> bool:
-    """Whether a word goes on with what stands beside it."""
-    return re.match(r"\w", letter) is not None and not has_unspaced(letter)
+def _continues_word(character: str) -> bool:
+    """Whether a character beside a word belongs to it."""
+    return re.match(r"\w", character) is not None and not has_unspaced(character)
 
 
 def _surrounding_space(text: str) -> tuple[str, str]:
-    """The space before and behind what a text says, however it is written."""
+    """The space at the ends of a text, also as character references."""
     before = _SPACE.match(text)
     assert before is not None  # it may be empty
     last = len(text)
@@ -404,23 +444,15 @@ def _surrounding_space(text: str) -> tuple[str, str]:
     return before[0], text[last:]
 
 
-def _trim(text: str) -> list[Segment]:
-    """A part of a sentence, and the spaces at its ends."""
-    inner = text.strip()
-    first = text.find(inner)
-    parts = Segment(text[:first]), Segment(inner, says=True), Segment(text[first + len(inner) :])
-    return [part for part in parts if part.text]
-
-
 def _strip_markup(text: str) -> str:
-    """A translation without what would be taken for markup: only its source's belongs there."""
+    """A translation without anything that would be parsed as markup: only the source's belongs."""
     text, before = _TAG_START.sub("< ", text), ""
-    while text != before:  # without its inner braces there may be others around a word
+    while text != before:  # braces may be nested
         text, before = _BRACED.sub(lambda found: found[0].strip("{}"), text), text
     return _PLACEHOLDER_START.sub(r"\g<0> ", text)
 
 
 def _strip_new_markup(text: str) -> str:
-    """What stays as it is, without what would be taken for markup beside other text."""
+    """Copied text without anything that would be parsed as markup beside other text."""
     text = _TAG_START.sub("< ", text)
     return _strip_markup(text) if any(list_markup(parse_markup(text))) else text

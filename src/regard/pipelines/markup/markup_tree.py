@@ -1,4 +1,4 @@
-"""Text with tags and placeholders -> a tree of what it is made of."""
+"""Text with tags and placeholders -> a tree of elements, tags, text and protected text."""
 
 import html
 import re
@@ -12,12 +12,12 @@ from regard.pipelines.markup.tag_scanner import MarkupToken, scan_markup
 from regard.text.segmentation import CHARACTER_REFERENCE, CODE, URL_OR_EMAIL
 
 CODE_ELEMENTS = frozenset(["code", "kbd", "samp", "tt", "var", "math", "svg"])
-"""Elements whose content is no language."""
+"""Elements whose content is not translated."""
 MAX_TAG_DEPTH = 64
-"""Tags within tags: those that lie deeper are not paired."""
+"""Nesting of tags; deeper ones are not paired."""
 
 SUBTITLE_OVERRIDE = re.compile(r"\{\\[^{}\n]*\}")
-"""Of a subtitle: {\\an8}."""
+"""An override tag of a subtitle: {\\an8}."""
 _PROTECTED = re.compile(f"(?P<override>{SUBTITLE_OVERRIDE.pattern})|{CODE.pattern}", re.IGNORECASE)
 _NO_TRANSLATE = re.compile(
     r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*(?:"[^"]*|'[^']*|)\bnotranslate\b""",
@@ -26,16 +26,16 @@ _NO_TRANSLATE = re.compile(
 
 
 class TextNode(NamedTuple):
-    """What is translated."""
+    """Text to translate."""
 
     raw: str
-    """As it is written: with references to characters."""
+    """As written, with character references."""
     literal: bool = False
-    """Whether `&amp;` is no such reference, but these letters."""
+    """Whether `&amp;` is not a character reference but these characters."""
 
     @property
     def text(self) -> str:
-        """As it is read: composed, so that letters and their accents stay together."""
+        """As read: references resolved, in normal form C."""
         if self.literal:
             return self.raw
         text = CHARACTER_REFERENCE.sub(lambda found: html.unescape(found[0]), self.raw)
@@ -43,23 +43,23 @@ class TextNode(NamedTuple):
 
 
 class SingleTag(NamedTuple):
-    """Markup that stands between words: a tag that wraps nothing, or that nothing closes."""
+    """A tag that wraps nothing, or that has no partner."""
 
     raw: str
     separates_words: bool = False
-    """Whether it parts the words beside it, as a line break does."""
+    """Whether it separates the words beside it, like a line break."""
     opens: frozenset[str] = frozenset()
-    """The name of a tag that nothing closes."""
+    """The name of an opening tag without its closing one."""
     closes: frozenset[str] = frozenset()
-    """The name of a tag that nothing opens."""
+    """The name of a closing tag without its opening one."""
 
 
 class ProtectedNode(NamedTuple):
-    """What stands in a sentence like a word, and stays as it is."""
+    """Part of a sentence that is kept unchanged."""
 
     raw: str
     closes: frozenset[str] = frozenset()
-    """The names of tags in it that nothing opens."""
+    """The names of closing tags in it without their opening ones."""
 
 
 @dataclass(frozen=True)
@@ -76,27 +76,29 @@ class Element:
 
     @property
     def closes(self) -> frozenset[str]:
-        """The names of tags in it that nothing opens."""
+        """The names of closing tags in it without their opening ones."""
         return frozenset().union(*map(closes, self.inside))
 
 
-TreeNode = Union[TextNode, SingleTag, ProtectedNode, Element]  # noqa: UP007  # `|` cannot name what is not there yet
+TreeNode = Union[TextNode, SingleTag, ProtectedNode, Element]  # noqa: UP007  # a forward reference
 
 
 @dataclass
 class _OpenTag:
-    """A tag that waits for the one that closes it."""
+    """An opening tag whose closing tag has not been read."""
 
     tag: MarkupToken
     inside: list[TreeNode]
 
 
-def parse_markup(text: str) -> tuple[TreeNode, ...]:
-    """The pieces of `text`, whose `raw` together are the text.
+def parse_markup(text: str, *, tags: bool = True) -> tuple[TreeNode, ...]:
+    """The nodes of `text`, whose `raw` joined are the text.
 
-    A closing tag closes the last open one of its name; what was opened since, and what is never
-    closed or never opened, wraps nothing.
+    A closing tag closes the last open one of its name; those opened since, and tags without a
+    partner, become single tags. Without `tags` these are text, as are character references.
     """
+    if not tags:
+        return tuple(_split_protected(text, CODE, literal=True))
     stack = [_OpenTag(MarkupToken("text", ""), [])]
     for markup_token in scan_markup(text):
         if markup_token.kind == "open" and len(stack) <= MAX_TAG_DEPTH:
@@ -104,30 +106,20 @@ def parse_markup(text: str) -> tuple[TreeNode, ...]:
         elif markup_token.kind == "close":
             _close(stack, markup_token)
         elif markup_token.kind == "text":
-            stack[-1].inside.extend(_split_protected(markup_token.text))
+            stack[-1].inside.extend(_split_protected(markup_token.text, _PROTECTED))
         else:
             stack[-1].inside.append(SingleTag(markup_token.text, markup_token.name in ("br", "hr")))
     _leave_unpaired(stack, 1)
     return tuple(stack[0].inside)
 
 
-def parse_protected(text: str) -> tuple[TreeNode, ...]:
-    """The addresses and placeholders of `text` and what is between them: tags are text, too."""
-    tree: list[TreeNode] = []
-    first = 0
-    for found in CODE.finditer(text):
-        tree += TextNode(text[first : found.start()], literal=True), ProtectedNode(found[0])
-        first = found.end()
-    return tuple(node for node in (*tree, TextNode(text[first:], literal=True)) if node.raw)
-
-
 def opens(node: TreeNode) -> frozenset[str]:
-    """The names of tags that would be closed by any closing tag behind the piece."""
+    """The names of tags that a closing tag behind the node would close."""
     return node.opens if isinstance(node, SingleTag) else frozenset()
 
 
 def closes(node: TreeNode) -> frozenset[str]:
-    """The names of tags that would be closed in the piece, if any were open before it."""
+    """The names of tags that the node would close if they were open before it."""
     return frozenset() if isinstance(node, TextNode) else node.closes
 
 
@@ -143,14 +135,13 @@ def list_markup(tree: Sequence[TreeNode]) -> Iterator[str]:
 
 
 def has_same_markup(tree: Sequence[TreeNode], written: Sequence[TreeNode]) -> bool:
-    """Whether `written` has all markup of `pieces`, and no tags or placeholders besides."""
+    """Whether `written` has all markup of `tree`, and no other tags or placeholders."""
     before, after = Counter(list_markup(tree)), Counter(list_markup(written))
-    more = after - before
-    return not before - after and all(map(URL_OR_EMAIL.fullmatch, more))
+    return not before - after and all(map(URL_OR_EMAIL.fullmatch, after - before))
 
 
 def is_untranslated(tag: MarkupToken) -> bool:
-    """Whether what an opening tag wraps is not to be translated."""
+    """Whether the content of an element is not translated, by its opening tag."""
     return tag.name in CODE_ELEMENTS or _NO_TRANSLATE.search(tag.text) is not None
 
 
@@ -168,19 +159,23 @@ def _close(stack: list[_OpenTag], tag: MarkupToken) -> None:
 
 
 def _leave_unpaired(stack: list[_OpenTag], depth: int) -> None:
-    """Give up waiting for what closes the tags from `depth` on."""
+    """Turn the open tags from `depth` on into single tags."""
     while len(stack) > depth:
         opened = stack.pop()
         atom = SingleTag(opened.tag.text, opens=frozenset([opened.tag.name]))
         stack[-1].inside += [atom, *opened.inside]
 
 
-def _split_protected(text: str) -> Iterator[TreeNode]:
+def _split_protected(
+    text: str, pattern: re.Pattern[str], *, literal: bool = False
+) -> Iterator[TreeNode]:
+    """The protected text that a pattern finds, and the text between."""
     first = 0
-    for found in _PROTECTED.finditer(text):
+    for found in pattern.finditer(text):
         if first < found.start():
-            yield TextNode(text[first : found.start()])
-        yield SingleTag(found[0]) if found["override"] else ProtectedNode(found[0])
+            yield TextNode(text[first : found.start()], literal)
+        is_override = found.groupdict().get("override")
+        yield SingleTag(found[0]) if is_override else ProtectedNode(found[0])
         first = found.end()
     if first < len(text):
-        yield TextNode(text[first:])
+        yield TextNode(text[first:], literal)

@@ -1,7 +1,7 @@
-"""Names that stand for what is held, while a model translates the sentence around it.
+"""Names in the place of protected text while a model translates the sentence around it.
 
-A name is what models copy, and fits where a noun would. Where a person makes no sense, and the name
-is not copied, a place may.
+Models copy names, and a name fits where a noun would. If the name of a person is not copied, that
+of a place is tried.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,17 +11,8 @@ from regard.text.special_tokens import UNK
 from regard.text.tokenizer import Tokenizer
 
 PERSONS = ("Anna", "Paul", "Marie", "Thomas", "Jane", "David", "Maria", "Marc", "Julia", "Daniel")
-PLACES = (
-    "Paris",
-    "Berlin",
-    "Madrid",
-    "Canada",
-    "Milan",
-    "Tokyo",
-    "Lima",
-    "Oslo",
-    "Dublin",
-    "Chicago",
+PLACES = tuple(
+    ["Paris", "Berlin", "Madrid", "Canada", "Milan", "Tokyo", "Lima", "Oslo", "Dublin", "Chicago"]
 )
 """Written alike in many languages."""
 
@@ -38,9 +29,9 @@ def spellable_names(tokenizers: Iterable[Tokenizer]) -> list[list[str]]:
 def assign_names(
     protected: Iterable[str], names: Sequence[Sequence[str]], text: str
 ) -> dict[str, list[str]]:
-    """For each of the `holds` the names to try, one after the other, none of them in `text`.
+    """The names to try for each protected text, all different and none of them in `text`.
 
-    No two of them get the same; some get none where there are many.
+    Some protected texts get none if there are too many.
     """
     free = [[name for name in kind if name not in text] for kind in names]
     choices = ([name for name in row if name] for row in zip_longest(*free))

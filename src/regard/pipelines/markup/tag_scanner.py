@@ -1,8 +1,7 @@
-"""Text with tags -> its stretches: the text, the tags, and what is neither.
+"""A scanner of HTML: text -> tokens.
 
-The parser of the standard library is not used: it takes time square in the length of what never
-closes (47 s for 50 kB of `<a ` in Python 3.11.7), and it gives up at `<![`. Here each character is
-read a few times at most, whatever the text.
+`html.parser` is not used: its time is quadratic in the length of unclosed tags (47 s for 50 kB of
+`<a ` in Python 3.11.7), and it gives up at `<![`. This scanner takes linear time on any text.
 """
 
 import re
@@ -12,16 +11,13 @@ from typing import Literal, NamedTuple
 MarkupTokenKind = Literal["text", "open", "close", "void", "other", "raw"]
 
 VOID_ELEMENTS = frozenset(
-    re.findall(
-        r"[^ ]+",
-        "area base br col embed hr img input link meta param source track wbr",
-    )
+    re.split(" ", "area base br col embed hr img input link meta param source track wbr")
 )
-"""Elements that hold nothing and are never closed."""
+"""Elements without content and closing tag."""
 RAW_TEXT_ELEMENTS = frozenset(
     ["script", "style", "textarea", "xmp", "iframe", "noembed", "noframes"]
 )
-"""Elements whose content is no markup, up to their end."""
+"""Elements whose content is not markup."""
 
 _NAME = r"<(?P<slash>/?)(?P<name>[A-Za-z][^\s<>/\"'=]*+)"
 _ATTRIBUTES = r"""(?:[^"'<>=]++|=\s*+(?:"[^"{no}]*+"|'[^'{no}]*+')|[="'])*+"""
@@ -30,27 +26,27 @@ _TAG = re.compile(_NAME + _ATTRIBUTES.format(no="") + _END)
 _STRICT_TAG = re.compile(_NAME + _ATTRIBUTES.format(no="<") + _END)
 _TIME = re.compile(r"<\d[\d:.]*+>")
 _MAX_UNCLOSED_READ = 1 << 25
-"""Characters that may be read for tags that never end; from then on no tag may hold a `<`."""
+"""Characters read for unclosed tags after which tags may not contain a `<`."""
 _CLOSED_BY = {"<!--": "-->", "<![CDATA[": "]]>", "<!": ">", "<?": ">"}
 
 
 class MarkupToken(NamedTuple):
-    """A part of a text, which is the sum of its parts."""
+    """A part of a text."""
 
     kind: MarkupTokenKind
     text: str
     name: str = ""
-    """Of a tag, in small letters."""
+    """Of a tag, in lower case."""
 
 
 def scan_markup(text: str) -> Iterator[MarkupToken]:
-    """The stretches of `text`, together the whole of it; a `<` that begins no tag is text.
+    """The tokens of `text`, which joined are the text; a `<` that begins no tag is text.
 
-    A `void` is a tag that stands alone; `other` are comments, declarations, and the times of a
-    subtitle; `raw` is what a script or its like holds.
+    `void` are tags without content; `other` are comments, declarations and the times in subtitles;
+    `raw` is the content of scripts and the like.
     """
     first = place = unclosed_read = 0
-    unclosed: set[str] = set()  # what closes no more
+    unclosed: set[str] = set()  # closing strings that do not occur any more
     while (place := text.find("<", place)) >= 0:
         found = (_TAG if unclosed_read < _MAX_UNCLOSED_READ else _STRICT_TAG).match(text, place)
         if found and found["end"]:
@@ -89,7 +85,7 @@ def _tag_token(found: re.Match[str]) -> MarkupToken:
 
 
 def _comment_or_declaration(text: str, place: int, unclosed: set[str]) -> MarkupToken | None:
-    """What begins at the `<` of `place`, if anything does."""
+    """The comment, declaration or time that begins at `place`, if any."""
     if time := _TIME.match(text, place):
         return MarkupToken("other", time[0])
     for opening, closing in _CLOSED_BY.items():
