@@ -4,9 +4,9 @@ from regard.errors import CorpusError
 from regard.pipelines.documents.document_formats import (
     DOCUMENT_FORMATS,
     FORMAT_OF_SUFFIX,
-    decode,
+    decode_document,
     format_of,
-    read,
+    read_document,
 )
 
 
@@ -28,7 +28,7 @@ def test_names_tell_what_a_file_is(name, kind):
 
 
 def test_text_keeps_its_mark():
-    assert decode("\ufeffé\r\n".encode(), "a") == "\ufeffé\r\n"
+    assert decode_document("\ufeffé\r\n".encode(), "a") == "\ufeffé\r\n"
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,14 @@ def test_text_keeps_its_mark():
 )
 def test_what_is_no_text_is_an_error(data, message):
     with pytest.raises(CorpusError, match=message):
-        decode(data, "a.srt")
+        decode_document(data, "a.srt")
 
 
 def test_every_ending_is_of_a_kind_that_can_be_read():
     assert set(FORMAT_OF_SUFFIX.values()) == set(DOCUMENT_FORMATS)
     cue = "00:00:01,000 --> 00:00:02,000\nUn mot.\n"
     for kind in DOCUMENT_FORMATS:
-        assert read(cue, kind, "a")
+        assert read_document(cue, kind, "a")
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,16 @@ def test_every_ending_is_of_a_kind_that_can_be_read():
 def test_subtitles_without_any_are_an_error(kind, text):
     message = rf"^a\.b: holds no subtitle, .* --> .*: is it {kind}\?$"
     with pytest.raises(CorpusError, match=message):
-        read(text, kind, "a.b")
+        read_document(text, kind, "a.b")
 
 
 @pytest.mark.parametrize(("kind", "text"), [("srt", "\ufeff\n"), ("vtt", "WEBVTT\n\nNOTE a\n")])
 def test_subtitles_may_be_blank(kind, text):
-    assert read(text, kind, "a").lines == []
+    assert read_document(text, kind, "a").lines == []
+
+
+def test_lines_keep_what_breaks_them():
+    document = read_document("Un.\r\n\r\n  - deux \n\t\n12\u2028trois", "text", "a.txt")
+    assert document.lines == ["Un.", "  - deux ", "12", "trois"]
+    shouted = document.join([line.upper() for line in document.lines])
+    assert shouted == "UN.\r\n\r\n  - DEUX \n\t\n12\u2028TROIS"

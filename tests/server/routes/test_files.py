@@ -92,7 +92,7 @@ def test_time_runs_while_a_document_is_taken_apart(tiny_run, monkeypatch):
         ended.wait(60)
         return Segments([])
 
-    monkeypatch.setattr(files, "read", read_slowly)
+    monkeypatch.setattr(files, "read_document", read_slowly)
     with client(tiny_run, timeout=0.2) as hasty:
         try:
             answer = send(hasty, "a.txt", b"Il part.")

@@ -22,9 +22,9 @@ from regard.pipelines.answer import Answer
 from regard.pipelines.documents.document_formats import (
     DOCUMENT_FORMATS,
     DocumentFormat,
-    decode,
+    decode_document,
     format_of,
-    read,
+    read_document,
 )
 from regard.pipelines.translator import EngineChoice, Translator, load
 from regard.text.special_tokens import UNK
@@ -152,9 +152,9 @@ def command(
     sampling_options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     sampling = {name: value for name, value in sampling_options.items() if value is not None}
     dictionary = read_unknown_option(unknown) if unknown is not None else None
-    document = (
-        read(decode(read_bytes(file), file), document_format, file) if document_format else None
-    )
+    document = None
+    if document_format is not None:
+        document = read_document(decode_document(read_bytes(file), file), document_format, file)
     has_forced_prefix = prefix and beam != 1
     if engine == "auto" and (sample or has_forced_prefix or align or dictionary is not None):
         engine = _native_unless_export(model)

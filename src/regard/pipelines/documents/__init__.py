@@ -1,1 +1,1 @@
-"""Documents -> documents: what is text is translated, all else stays as it is."""
+"""Documents -> documents: their text is translated, all else is copied."""

@@ -1,15 +1,14 @@
-"""The kinds of documents: by name, and as bytes."""
+"""The formats of documents, and how they are read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from regard.corpora.readers.pair_files import not_utf8
 from regard.errors import CorpusError
-from regard.pipelines.documents.document import Document
 from regard.pipelines.documents.html import read_html
-from regard.pipelines.documents.plain_text import read_text
 from regard.pipelines.documents.subtitles import read_subtitles
+from regard.text.segmentation import split_lines
 
 DocumentFormat = Literal["text", "html", "srt", "vtt"]
 DOCUMENT_FORMATS: tuple[DocumentFormat, ...] = get_args(DocumentFormat)
@@ -22,16 +21,27 @@ FORMAT_OF_SUFFIX: Mapping[str, DocumentFormat] = {
     ".srt": "srt",
     ".vtt": "vtt",
 }
-"""What the end of a file's name tells of it."""
+"""The formats of file names."""
+
+
+class Document(Protocol):
+    """A document whose text can be translated."""
+
+    @property
+    def lines(self) -> list[str]:
+        """The texts to translate, in order; they may have inline markup."""
+
+    def join(self, answers: Sequence[str], /) -> str:
+        """The document with the translation of each line in its place."""
 
 
 def format_of(name: str) -> DocumentFormat | None:
-    """The kind of document that a file's name tells of, with or without .gz behind it."""
+    """The format of a file by its name, with or without .gz."""
     return FORMAT_OF_SUFFIX.get(PurePath(name.lower().removesuffix(".gz")).suffix)
 
 
-def decode(data: bytes, name: str) -> str:
-    """The text of a document, its byte order mark included; an error if it is none."""
+def decode_document(data: bytes, name: str) -> str:
+    """The text of a document, with its byte order mark; an error if it is not UTF-8 text."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -43,10 +53,13 @@ def decode(data: bytes, name: str) -> str:
     return text
 
 
-def read(text: str, kind: DocumentFormat, name: str) -> Document:
-    """The document taken apart; an error if a file of subtitles has none, unless it is blank."""
+def read_document(text: str, kind: DocumentFormat, name: str) -> Document:
+    """The parsed document; an error if a file of subtitles has none, unless it is blank.
+
+    The lines of plain text are not joined: paragraphs cannot be told from lists and poems.
+    """
     if kind == "text":
-        return read_text(text)
+        return split_lines(text)
     if kind == "html":
         return read_html(text)
     subtitles = read_subtitles(text)

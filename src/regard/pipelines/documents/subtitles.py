@@ -1,9 +1,9 @@
-"""Subtitles -> subtitles: what is said is translated; numbers, times and settings stay as they are.
+"""Subtitles -> subtitles: the text of cues is translated; numbers, times and settings are copied.
 
-The lines of a cue are one text, and its translation is broken anew into lines of like length; but
-where each line begins with a dash, each is somebody's. A sentence that goes on in the next cue is
-translated whole, with a mark where the cues meet, and the mark is carried like a tag: so each cue
-says what it said.
+The lines of a cue are translated as one text, which is wrapped again into lines of similar length;
+lines that begin with a dash are those of different speakers and translated one by one. A sentence
+that continues in the next cue is translated as a whole, with a tag at the cue's end, so that each
+cue keeps its part.
 """
 
 import re
@@ -16,11 +16,11 @@ from regard.pipelines.markup.markup_tree import SUBTITLE_OVERRIDE, TextNode
 from regard.pipelines.markup.tag_scanner import scan_markup
 
 CUE_BREAK = "<cue-seam/>"
-"""Where a sentence goes on in the next cue."""
+"""Marks where a sentence continues in the next cue."""
 MAX_JOINED_CUES = 4
-"""Cues that a sentence may be spread over."""
+"""Cues that are joined into one sentence."""
 MAX_LINE_WIDTH = 42
-"""Characters of a line: what common guidelines for subtitles allow."""
+"""Characters of a line, by common guidelines for subtitles."""
 
 _TIMES = re.compile(r"\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d+[.,]\d+")
 _NUMBER = re.compile(r"\s*\d+\s*")
@@ -31,17 +31,17 @@ _ENDS = re.compile(r"(\r\n|\r|\n)")
 
 
 def read_subtitles(document: str) -> "Subtitles":
-    """The sentences of a file, SubRip or WebVTT, and the cues they are shown in."""
+    """The subtitles of a file, SubRip or WebVTT."""
     return Subtitles(list(_split_cues(document)))
 
 
 class Cue(NamedTuple):
-    """Some lines of a file: what is shown at a time, or what is between."""
+    """Some lines of a file: the text of a cue, or what is between texts."""
 
     lines: tuple[str, ...]
     ends: tuple[str, ...]
-    """What ends each of the lines."""
-    says: bool = False
+    """The line break behind each of the lines."""
+    translatable: bool = False
 
     @property
     def text(self) -> str:
@@ -49,7 +49,7 @@ class Cue(NamedTuple):
 
     @property
     def has_dialogue(self) -> bool:
-        """Whether each line is somebody's, of several."""
+        """Whether the lines are those of different speakers."""
         return len(self.lines) > 1 and all(map(_DASH.match, self.lines))
 
 
@@ -60,7 +60,7 @@ class Subtitles:
     cues: Sequence[Cue]
 
     def __bool__(self) -> bool:
-        """Whether there is any cue in it: the times of one stand at the end of what is between."""
+        """Whether there is any cue: its times are at the end of what is between."""
         return len(self.cues) > 1
 
     @property
@@ -80,10 +80,10 @@ class Subtitles:
         return "".join(_write(new_lines.get(id(cue), cue.lines), cue.ends) for cue in self.cues)
 
     def _groups(self) -> Iterator[list[Cue]]:
-        """The cues that speak, those together that one sentence is spread over."""
+        """The cues with text; those that share a sentence are in one group."""
         group: list[Cue] = []
         for cue in self.cues:
-            if not cue.says:
+            if not cue.translatable:
                 continue
             if group and not (len(group) < MAX_JOINED_CUES and _continues(group[-1], cue)):
                 yield group
@@ -94,7 +94,7 @@ class Subtitles:
 
 
 def _split_cues(document: str) -> Iterator[Cue]:
-    """What is shown, and all that is between, as it stands in the file."""
+    """The texts of cues and everything between, in the order of the file."""
     pieces = [*_ENDS.split(document), ""]
     lines, ends = pieces[0::2], pieces[1::2]
     first = place = 0
@@ -112,37 +112,35 @@ def _split_cues(document: str) -> Iterator[Cue]:
 
 
 def _starts_cue(lines: Sequence[str], place: int) -> bool:
-    """Whether a cue begins here, though no blank line is before it."""
+    """Whether a cue begins at a line, without a blank line before it."""
     times = place + 1 if _NUMBER.fullmatch(lines[place]) else place
     return times < len(lines) and _TIMES.match(lines[times]) is not None
 
 
 def _cue(lines: tuple[str, ...], ends: tuple[str, ...]) -> Cue:
-    return Cue(lines, ends, says=bool(_visible_text("\n".join(lines)).strip()))
+    return Cue(lines, ends, translatable=bool(_visible_text("\n".join(lines)).strip()))
 
 
 def _visible_text(text: str) -> str:
-    """What is read of a text."""
-    new_lines = (
-        SUBTITLE_OVERRIDE.sub("", one.text) for one in scan_markup(text) if one.kind == "text"
-    )
-    return "".join(TextNode(one).text for one in new_lines)
+    """The text without tags."""
+    texts = (SUBTITLE_OVERRIDE.sub("", one.text) for one in scan_markup(text) if one.kind == "text")
+    return "".join(TextNode(one).text for one in texts)
 
 
 def _has_word(text: str) -> bool:
-    return any(letter.isalnum() for letter in _visible_text(text))
+    return any(character.isalnum() for character in _visible_text(text))
 
 
 def _continues(cue: Cue, after: Cue) -> bool:
-    """Whether a sentence of one cue goes on in the next."""
+    """Whether a sentence of a cue continues in the next."""
     if cue.has_dialogue or after.has_dialogue or _DASH.match(after.lines[0]):
         return False
-    first = next((letter for letter in _visible_text(after.text) if letter.isalpha()), "")
+    first = next(filter(str.isalpha, _visible_text(after.text)), "")
     return first.islower() and _UNFINISHED.search(_visible_text(cue.text)) is not None
 
 
 def _texts_of(group: Sequence[Cue]) -> list[str]:
-    """What is translated of some cues: the lines of speakers one by one, else all in one."""
+    """The texts to translate of a group: the lines of speakers, or one text."""
     [first, *others] = group
     if first.has_dialogue:
         return [_without_dash(line) for line in first.lines]
@@ -160,7 +158,7 @@ def _without_dash(line: str) -> str:
 
 
 def _assign_to_cues(group: Sequence[Cue], translated_lines: Sequence[str]) -> list[list[str]]:
-    """The lines of each cue, now in the other language."""
+    """The translated lines of each cue of a group."""
     [first, *_] = group
     if first.has_dialogue:
         spoken = zip(first.lines, translated_lines, strict=True)
@@ -174,32 +172,29 @@ def _assign_to_cues(group: Sequence[Cue], translated_lines: Sequence[str]) -> li
 
 
 def _one_line(text: str) -> str:
-    """A translation that can neither end a cue nor begin one."""
+    """A translation without blank lines and arrows, which would end or begin a cue."""
     return " ".join(filter(None, text.replace("-->", "->").splitlines()))
 
 
 def _wrap_lines(text: str, lines: int) -> list[str]:
-    """The text in as many lines as there were; in two, where one would be too long."""
+    """The text in as many lines as before; in two if one would be too long."""
     needed = -(-len(_visible_text(text)) // MAX_LINE_WIDTH)
     broken = _split_by_length(text, [1] * max(lines, min(needed, 2)))
     return [line for line in broken if line] or [""]
 
 
 def _split_by_length(text: str, sizes: Sequence[int]) -> list[str]:
-    """The text in lines whose lengths are, as nearly as words allow, in proportion to `sizes`.
-
-    There are fewer lines where there are fewer words, and then empty ones behind them.
-    """
+    """The text in lines whose lengths are about proportional to `sizes`; the last may be empty."""
     words = _words(text)
     ends = list(accumulate(len(_visible_text(word)) + 1 for word in words))
     total, goals = (ends or [0])[-1], list(accumulate(sizes))
     lines: list[str] = []
     place = 0
     for number, goal in enumerate(goals, 1):
-        wanted = total * goal / goals[-1]
+        length = total * goal / goals[-1]
         last = place
         while last < len(words) and (
-            number == len(goals) or last == place or 2 * wanted > ends[last - 1] + ends[last]
+            number == len(goals) or last == place or 2 * length > ends[last - 1] + ends[last]
         ):
             last += 1
         lines.append(" ".join(words[place:last]))
@@ -208,20 +203,20 @@ def _split_by_length(text: str, sizes: Sequence[int]) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    """The text between spaces; a space within a tag parts nothing."""
+    """The words between spaces; spaces within tags do not separate words."""
     words = [""]
-    for markup_token in scan_markup(text):
-        if markup_token.kind != "text":
-            words[-1] += markup_token.text
+    for token in scan_markup(text):
+        if token.kind != "text":
+            words[-1] += token.text
             continue
-        [first, *others] = markup_token.text.split(" ")
+        [first, *others] = token.text.split(" ")
         words[-1] += first
         words += others
     return [word for word in words if word]
 
 
 def _write(lines: Sequence[str], ends: Sequence[str]) -> str:
-    """The lines with the ends that they had; more lines than there were end like the first."""
+    """The lines with their line breaks; additional lines have that of the first."""
     if not ends:
         return ""
     inner = [*ends[:-1], *[ends[0] or "\n"] * len(lines)][: max(0, len(lines) - 1)]

@@ -11,8 +11,12 @@ from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
 
 from regard.errors import CorpusError
-from regard.pipelines.documents.document import Document
-from regard.pipelines.documents.document_formats import FORMAT_OF_SUFFIX, decode, read
+from regard.pipelines.documents.document_formats import (
+    FORMAT_OF_SUFFIX,
+    Document,
+    decode_document,
+    read_document,
+)
 from regard.server.batch_functions import TranslateMarkup
 from regard.server.errors import RequestError
 from regard.server.language_detection import strip_tags
@@ -50,13 +54,13 @@ async def translate_file(request: Request, service: ServiceDep) -> TranslatedFil
         )
     async with service.time_limit():
         try:
-            text = await asyncio.to_thread(decode, payload.file, name)
+            text = await asyncio.to_thread(decode_document, payload.file, name)
         except CorpusError as error:
             raise RequestError(400, str(error)) from None
         visible_text = strip_tags(text) if kind == "html" else text
         [(served, _)] = await service.find_models(payload.source, payload.target, [visible_text])
         if served is not None:  # else the text is in the target language already
-            parse = partial(read, kind=kind, name=name)
+            parse = partial(read_document, kind=kind, name=name)
             [text] = await translate_documents(service, request, served, parse, [text])
     translated_name = f"{path.stem}.{payload.target}{path.suffix}"
     token = service.files.put(translated_name, text.encode(errors="replace"))
