@@ -164,7 +164,7 @@ def _sign(found: CorpusReport, name: str) -> float:
 
 
 def _near(found: CorpusReport) -> float:
-    test = next(one for one in found.near_leaks if one.split == "test")
+    test = next(one for one in found.overlap.near_leaks if one.split == "test")
     return test.sources / test.total
 
 

@@ -1,11 +1,16 @@
 from collections import Counter
 
-from regard.iterate import chunked, reservoir_sample
+from regard.iterate import chunked, peek, reservoir_sample
 
 
 def test_chunks_hold_all_in_order():
     assert list(chunked(range(5), 2)) == [[0, 1], [2, 3], [4]]
     assert list(chunked([], 2)) == []
+
+
+def test_peek_returns_the_first_items_and_a_stream_of_all():
+    first, items = peek(iter(range(7)), 3)
+    assert (first, list(items)) == ([0, 1, 2], [*range(7)])
 
 
 def test_few_are_all_picked_in_order():

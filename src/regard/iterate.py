@@ -1,9 +1,9 @@
-"""Streams, some items at a time."""
+"""Streams: chunks and random samples."""
 
 import random
 from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import TypeVar
+from itertools import chain, islice
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -15,13 +15,32 @@ def chunked(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield chunk
 
 
+def peek(items: Iterable[T], count: int) -> tuple[list[T], Iterator[T]]:
+    """The first `count` items, and all of them."""
+    iterator = iter(items)
+    first = list(islice(iterator, count))
+    return first, chain(first, iterator)
+
+
+class Reservoir(Generic[T]):
+    """A uniform random sample of `size` items of a stream (Vitter 1985, algorithm R)."""
+
+    def __init__(self, size: int, seed: int = 0) -> None:
+        self.size, self.items = size, list[T]()
+        self._rng, self._num_seen = random.Random(seed), 0
+
+    def offer(self, item: T) -> None:
+        """Add the next item of the stream."""
+        self._num_seen += 1
+        if len(self.items) < self.size:
+            self.items.append(item)
+        elif (slot := self._rng.randrange(self._num_seen)) < self.size:
+            self.items[slot] = item
+
+
 def reservoir_sample(items: Iterable[T], limit: int) -> list[T]:
     """At most `limit` of the items, each as likely as any other; the same ones every time."""
-    picked: list[T] = []
-    rng = random.Random(0)
-    for num_seen, item in enumerate(items):
-        if num_seen < limit:
-            picked.append(item)
-        elif (slot := rng.randrange(num_seen + 1)) < limit:
-            picked[slot] = item
-    return picked
+    reservoir = Reservoir[T](limit)
+    for item in items:
+        reservoir.offer(item)
+    return reservoir.items

@@ -28,7 +28,7 @@ def test_answers_as_a_set_would(batches):
 
 @pytest.mark.parametrize("block", [64, 1 << 23])
 def test_blocks_stay_few_and_bounded(block, monkeypatch):
-    monkeypatch.setattr(dedup, "BLOCK", block)
+    monkeypatch.setattr(dedup, "MAX_BLOCK_HASHES", block)
     ours, numbers = HashSet(), np.random.default_rng(1).permutation(1000).astype(np.uint64)
     for batch in np.split(numbers, 200):
         assert ours.add_new(batch).all()
@@ -41,7 +41,7 @@ def test_blocks_stay_few_and_bounded(block, monkeypatch):
 
 
 def test_costs_about_eight_bytes_each(monkeypatch):
-    monkeypatch.setattr(dedup, "BLOCK", 1 << 15)
+    monkeypatch.setattr(dedup, "MAX_BLOCK_HASHES", 1 << 15)
     ours, random = HashSet(), np.random.default_rng(1)
     tracemalloc.start()
     for _ in range(50):

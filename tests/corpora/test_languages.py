@@ -1,6 +1,14 @@
 import pytest
+from babel.core import get_global
 
-from regard.corpora.languages import explain_codes, shortest_code, suggest_code
+from regard.corpora.languages import (
+    SCRIPTS,
+    SEVERAL_SCRIPTS,
+    explain_codes,
+    scripts_of,
+    shortest_code,
+    suggest_code,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,3 +37,12 @@ def test_a_pair_is_explained():
 @pytest.mark.parametrize("given", ["English", "eng", "en-US", "EN", "en_Latn_GB"])
 def test_one_code_for_all_ways_to_write_it(given):
     assert shortest_code(given) == "en"
+
+
+def test_every_known_language_has_an_answer():
+    codes = [*get_global("likely_subtags"), *get_global("language_aliases")]
+    known = [code for code in codes if scripts_of(code)]
+    assert len(known) > 7000
+    assert all(script in SCRIPTS for code in known for script in scripts_of(code))
+    several = SEVERAL_SCRIPTS.values()
+    assert all(script in SCRIPTS for scripts in several for script in scripts)

@@ -1,4 +1,4 @@
-"""Short training pairs -> longer ones: neighbours joined, so that a model can read both."""
+"""Concatenation of neighbouring training pairs, so that a model learns to read longer ones."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -7,13 +7,13 @@ from random import Random
 from regard.corpora.corpus import Pair
 
 SEED = 1
-"""How many are joined is drawn; the same pairs are always joined in the same way."""
+"""Of the number of pairs that are joined."""
 
 
 def concatenate_pairs(pairs: Iterable[Pair], max_pairs: int) -> Iterator[Pair]:
-    """The same text in fewer pairs: each is made of 1 to `most` neighbours, any number as likely.
+    """The same text in fewer pairs: each joins 1 to `max_pairs` neighbours, uniformly drawn.
 
-    A model that saw none but short sentences is lost in long ones (Kondo et al. 2021, "Sentence
+    A model that is trained on short sentences only fails on long ones (Kondo et al. 2021, "Sentence
     Concatenation Approach to Data Augmentation for Neural Machine Translation").
     """
     random, stream = Random(SEED), iter(pairs)

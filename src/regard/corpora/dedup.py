@@ -1,4 +1,4 @@
-"""A set of texts that costs eight bytes for each, whatever their length."""
+"""A set of texts as 64-bit hashes: eight bytes each."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -6,18 +6,20 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.corpora.corpus import Pair
+
 Hashes = NDArray[np.uint64]
 
-BLOCK = 1 << 23
-"""The most hashes in a block (64 MiB): merging takes twice the room of a block for a moment, and
-this keeps that small, while the blocks to search stay few."""
+MAX_BLOCK_HASHES = 1 << 23
+"""Hashes in a block (64 MiB). Merging needs twice the memory of a block; the limit keeps that
+small, and the number of blocks to search low."""
 
 
 def hash_texts(texts: Iterable[str], *, seed: int = 0) -> Hashes:
-    """The 64-bit BLAKE2b of each text (N,); another `seed`, from 0, gives unrelated hashes.
+    """The 64-bit BLAKE2b of each text (N,), keyed by `seed`.
 
-    Among n texts some two unlike ones share a hash with a chance of about n² / 2⁶⁵: for a hundred
-    million, one in four thousand.
+    Among n texts a collision has a probability of about n² / 2⁶⁵: for a hundred million, one in
+    four thousand.
     """
     key = seed.to_bytes(8, "little") if seed else b""
     digests = (
@@ -27,8 +29,13 @@ def hash_texts(texts: Iterable[str], *, seed: int = 0) -> Hashes:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64, copy=False)
 
 
+def hash_exact_pairs(pairs: Iterable[Pair], *, seed: int = 0) -> Hashes:
+    """A hash of both texts of each pair (N,), unnormalised."""
+    return hash_texts((f"{len(one.source)} {one.source}{one.target}" for one in pairs), seed=seed)
+
+
 class HashSet:
-    """The hashes met so far, in sorted blocks of shrinking size."""
+    """A set of hashes, in sorted blocks of decreasing size."""
 
     def __init__(self) -> None:
         self._blocks: list[Hashes] = []
@@ -38,11 +45,11 @@ class HashSet:
 
     @property
     def nbytes(self) -> int:
-        """The memory that the hashes take."""
+        """The memory of the hashes."""
         return sum(block.nbytes for block in self._blocks)
 
     def contains(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """True where a hash of `hashes` (N,) has been added before: (N,)."""
+        """Which of `hashes` (N,) have been added: (N,)."""
         found = np.zeros(len(hashes), np.bool_)
         for block in self._blocks:
             places = np.searchsorted(block, hashes).clip(max=len(block) - 1)
@@ -50,7 +57,7 @@ class HashSet:
         return found
 
     def add_new(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """Add `hashes` (N,): True where one was new, so at the first of equal ones only: (N,)."""
+        """Add `hashes` (N,) and return which were new (N,): the first of equal ones only."""
         distinct, first = np.unique(hashes, return_index=True)
         fresh = ~self.contains(distinct)
         self._append(distinct[fresh])
@@ -59,13 +66,14 @@ class HashSet:
         return new
 
     def _append(self, block: Hashes) -> None:
-        """Keep a sorted block, merged with those before it that are not much larger.
+        """Add a sorted block, merged with previous ones that are not much larger.
 
-        Each hash is so merged a logarithmic number of times, and a logarithmic number of blocks
-        is left to search.
+        So each hash is merged, and each look-up searches, a logarithmic number of times.
         """
-        while self._blocks and len(self._blocks[-1]) <= min(2 * len(block), BLOCK - len(block)):
-            # two sorted runs, which the stable sort merges in linear time
+        while self._blocks and len(self._blocks[-1]) <= min(
+            2 * len(block), MAX_BLOCK_HASHES - len(block)
+        ):
+            # stable sort merges two sorted runs in linear time
             block = np.sort(np.concatenate((self._blocks.pop(), block)), kind="stable")
         if len(block):
             self._blocks.append(block)

@@ -1,10 +1,14 @@
-"""Codes of languages (ISO 639), and the one that a person meant who wrote a name or a country."""
+"""Language codes (ISO 639), corrections of misspelled ones, and the scripts of languages."""
 
 import difflib
 import re
-from functools import cache
+import unicodedata
+from collections.abc import Iterable
+from functools import cache, lru_cache
 
 from babel.core import Locale, get_global
+
+from regard.text.word_units import UNSPACED_SCRIPTS
 
 _CODE = re.compile(r"[a-z]{2,3}(?:[-_][a-z0-9]+)*", re.IGNORECASE)
 _LOCALE = re.compile(r"([a-z]{2,3})(?:[-_][a-z]{4})?(?:[-_][a-z]{2})?")
@@ -76,3 +80,59 @@ def explain_codes(given: tuple[str, str]) -> str | None:
     listed = " and ".join(repr(one) for one in wrong)
     verb = "is no code" if len(wrong) == 1 else "are no codes"
     return f"{listed} {verb} of a language; {hint}"
+
+
+_SCRIPT_NAMES = (
+    "Arab ARABIC, Armn ARMENIAN, Beng BENGALI, Cans CANADIAN, Cher CHEROKEE, Cyrl CYRILLIC, "
+    "Deva DEVANAGARI, Ethi ETHIOPIC, Geor GEORGIAN, Grek GREEK, Gujr GUJARATI, Guru GURMUKHI, "
+    "Hani CJK IDEOGRAPHIC BOPOMOFO, Hans CJK IDEOGRAPHIC BOPOMOFO, Hant CJK IDEOGRAPHIC BOPOMOFO, "
+    "Hebr HEBREW, Jpan CJK IDEOGRAPHIC HIRAGANA KATAKANA, Khmr KHMER, Knda KANNADA, "
+    "Kore HANGUL CJK IDEOGRAPHIC, Laoo LAO, Latn LATIN, Mlym MALAYALAM, Mong MONGOLIAN, "
+    "Mymr MYANMAR, Nkoo NKO, Orya ORIYA, Sinh SINHALA, Syrc SYRIAC, Taml TAMIL, Telu TELUGU, "
+    "Tfng TIFINAGH, Thaa THAANA, Thai THAI, Tibt TIBETAN"
+)
+SCRIPTS = {entry[:4]: entry[5:] for entry in _SCRIPT_NAMES.split(", ")}
+"""ISO 15924 codes -> the words that the Unicode names of their letters begin with."""
+SPACED_SCRIPT_NAMES = frozenset(
+    name
+    for code, names in SCRIPTS.items()
+    if code not in UNSPACED_SCRIPTS
+    for name in names.split()
+) - {"CJK", "IDEOGRAPHIC"}
+"""The words of scripts that put spaces between words; Korean has Chinese characters, too."""
+SEVERAL_SCRIPTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("az", "bs", "kk", "ky", "sr", "tg", "tk", "tt", "uz"), ("Cyrl", "Latn")),
+    **dict.fromkeys(("ha", "ku", "ms", "ug"), ("Arab", "Latn")),
+    **dict.fromkeys(("ks", "sd"), ("Arab", "Deva")),
+    "mn": ("Cyrl", "Mong"),
+    "pa": ("Arab", "Guru"),
+}
+"""Languages in more scripts than the one that Unicode's locale data (CLDR) call likely."""
+NO_LANGUAGE = {"mis", "mul", "und", "zxx"}
+
+
+@lru_cache(maxsize=1 << 16)
+def script_name(letter: str) -> str:
+    """The first word of a letter's name in Unicode; of a full-width or styled one, the plain's."""
+    plain = unicodedata.normalize("NFKC", letter)[0]
+    return unicodedata.name(plain, "").replace("-", " ").partition(" ")[0]
+
+
+def scripts_of(language: str) -> tuple[str, ...]:
+    """The ISO 15924 codes of the scripts that a language is written in; none where unknown.
+
+    A code that names its script, such as `sr-Latn`, has that one.
+    """
+    first, *rest = language.replace("_", "-").split("-")
+    named = tuple(part.title() for part in rest if part.title() in SCRIPTS)
+    code = get_global("language_aliases").get(first.lower(), first.lower())  # `en` for `eng`
+    code = code.partition("_")[0]
+    if named or code in SEVERAL_SCRIPTS:
+        return named or SEVERAL_SCRIPTS[code]
+    likely = get_global("likely_subtags").get(code, "") if code not in NO_LANGUAGE else ""
+    return tuple(part for part in likely.split("_") if part in SCRIPTS)
+
+
+def script_names(scripts: Iterable[str]) -> frozenset[str]:
+    """How the names of the letters of all these scripts begin."""
+    return frozenset(word for script in scripts for word in SCRIPTS[script].split())

@@ -1,28 +1,30 @@
-"""Pairs held out of training, and training pairs that would give them away."""
+"""Held-out splits, and training pairs that leak their sentences."""
 
 import heapq
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import NonNegativeInt
 
 from regard.corpora.cleaning.pair_filters import CHUNK, CleaningReport, IgnoredDifference, LeakRule
 from regard.corpora.corpus import Corpus, Pair, SplitName
-from regard.corpora.dedup import HashSet, hash_texts
+from regard.corpora.dedup import Hashes, HashSet, hash_texts
 from regard.errors import CorpusError
 from regard.iterate import chunked
 from regard.settings import Settings
 from regard.types import GoldAlignment
 
 MAX_HELD_OUT_SHARE = 0.1
-"""Of the corpus, for one split."""
+"""Of the corpus, for each split."""
 MIN_PAIRS_TO_SPLIT = 10
-"""In a corpus that can be cut."""
+"""In a corpus that pairs are held out of."""
 HELD_OUT: tuple[SplitName, SplitName] = ("valid", "test")
 
 _WORDS = re.compile(r"\w+")
@@ -41,19 +43,19 @@ class SplitSettings(Settings):
 
 
 class AlignedPair(NamedTuple):
-    """A pair, and its alignment where the corpus has one."""
+    """A pair, and its alignment if the corpus has them."""
 
     pair: Pair
     gold: GoldAlignment | None
 
 
 def comparison_key(text: str) -> str:
-    """The text as it is compared: NFKC, case folded, each run of spaces made one."""
+    """The text in the form that is compared: NFKC, case-folded, single spaces."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def punctuationless_key(text: str) -> str:
-    """The text as it is compared where punctuation says nothing, either."""
+    """The same without punctuation."""
     return " ".join(_WORDS.findall(comparison_key(text))) or comparison_key(text)
 
 
@@ -61,7 +63,7 @@ COMPARISON_KEYS: Mapping[IgnoredDifference, Callable[[str], str]] = {
     "spacing": comparison_key,
     "punctuation": punctuationless_key,
 }
-"""What is ignored -> the text as it is then compared."""
+"""By what the comparison ignores."""
 
 
 def split_corpus(
@@ -71,15 +73,15 @@ def split_corpus(
     *,
     by: LeakRule = "either",
 ) -> Corpus:
-    """The corpus with the splits that it lacks cut from its training pairs.
+    """The corpus with its missing splits taken from its training pairs.
 
-    Pairs are chosen by a hash of the seed and the normalised source, and by nothing else: the
-    order of the files does not matter, and all pairs of a source fall together, so that a split
-    may hold a few more than asked for; the very same pair is held only once. Where a tenth of the
-    corpus is less than asked for, a split is cut to that size, and `notes` is told. Pairs that
-    share a sentence, as `by` says, with a held-out split that the corpus has are not chosen.
+    Pairs are chosen by a hash of the seed and the normalised source only: the order of the files
+    does not matter, and all pairs of a source stay together, so that a split may hold a few more
+    than asked for; a repeated pair is held once. If a tenth of the corpus is less than asked for,
+    a split gets that size, and a message is appended to `notes`. Pairs that share a sentence, as
+    `by` says, with a held-out split of the corpus are not chosen.
 
-    Training pairs are read once by this call, which keeps those held out in memory.
+    Training pairs are read once; those held out are kept in memory.
     """
     asked = {"valid": settings.valid, "test": settings.test}
     choices = {
@@ -91,34 +93,52 @@ def split_corpus(
         return corpus
     if "train" not in corpus.splits:
         raise CorpusError(f"{corpus.name}: no training pairs to cut {' and '.join(choices)} from")
-    total, known = 0, _shares_held_out(corpus, by)
-    for key, row in _hashed_rows(corpus, settings.seed):
-        total += 1
-        choice = choices.get(HELD_OUT[key % 2])  # half of all sources may go to either
-        if choice is not None and _is_nonempty(row.pair) and not known(row.pair):
-            choice.offer(key, row)
-    told = _limit_sizes(choices, corpus.name, total)
+    given = LeakIndex(
+        pair for name in HELD_OUT if name in corpus.splits for pair in corpus.splits[name]()
+    )
+    total = 0
+    for chunk in chunked(_hashed_rows(corpus, settings.seed), CHUNK):
+        total += len(chunk)
+        leaks = given.leaks([row.pair for _, row in chunk], by)
+        for (key, row), is_leak in zip(chunk, leaks.tolist(), strict=True):
+            choice = choices.get(HELD_OUT[key % 2])  # half of all sources may go to either
+            if choice is not None and _is_nonempty(row.pair) and not is_leak:
+                choice.offer(key, row)
+    messages = _limit_sizes(choices, corpus.name, total)
     if notes is not None:
-        notes.extend(told)
+        notes.extend(messages)
     return _with_splits(corpus, choices, settings.seed)
 
 
-def _shares_held_out(corpus: Corpus, by: LeakRule) -> Callable[[Pair], bool]:
-    """Whether a pair shares a sentence with a held-out split that came with the corpus."""
-    given = [pair for name in HELD_OUT if name in corpus.splits for pair in corpus.splits[name]()]
-    sources = frozenset(comparison_key(pair.source) for pair in given)
-    targets = frozenset(comparison_key(pair.target) for pair in given if by == "either")
+class LeakIndex:
+    """Hashes of the sources and targets of held-out pairs, normalised by `key`."""
 
-    def shares(pair: Pair) -> bool:
-        if not given:
-            return False
-        return comparison_key(pair.source) in sources or comparison_key(pair.target) in targets
+    def __init__(
+        self, held_out: Iterable[Pair], key: Callable[[str], str] = comparison_key
+    ) -> None:
+        self._sides, self._key = (HashSet(), HashSet()), key
+        for chunk in chunked(held_out, CHUNK):
+            for side, hashes in zip(self._sides, self._hashes(chunk), strict=True):
+                side.add_new(hashes)
 
-    return shares
+    def _hashes(self, pairs: Sequence[Pair]) -> list[Hashes]:
+        return [hash_texts(self._key(pair[side]) for pair in pairs) for side in (0, 1)]
+
+    def shared(self, pairs: Sequence[Pair]) -> NDArray[np.bool_]:
+        """Which sources and targets of N pairs are held out: (2, N)."""
+        if not len(self._sides[0]):
+            return np.zeros((2, len(pairs)), np.bool_)
+        sides = zip(self._sides, self._hashes(pairs), strict=True)
+        return np.stack([side.contains(hashes) for side, hashes in sides])
+
+    def leaks(self, pairs: Sequence[Pair], by: LeakRule) -> NDArray[np.bool_]:
+        """Which of N pairs share a sentence with held-out pairs: (N,)."""
+        shared = self.shared(pairs)
+        return np.logical_or(*shared) if by == "either" else np.asarray(shared[0])
 
 
 class _Selection:
-    """The rows of the sources with the smallest keys: just enough sources for `size` rows."""
+    """The rows of the sources with the smallest keys, enough of them for `size` rows."""
 
     def __init__(self, size: int) -> None:
         self.size, self.total = size, 0
@@ -126,10 +146,10 @@ class _Selection:
         self._largest_first: list[int] = []  # a heap of the keys, negated
 
     def offer(self, key: int, row: AlignedPair) -> None:
-        """Take the row if its key is small enough.
+        """Add the row if its key is small enough.
 
-        A key that is refused or crowded out stays out, because the smaller ones that are enough
-        without it only grow more. So each group that is left holds all rows of its source.
+        A key that is rejected or removed never returns, because smaller keys that suffice remain.
+        So each group holds all rows of its source.
         """
         if key not in self.groups:
             if self.total >= self.size and key > -self._largest_first[0]:
@@ -142,18 +162,18 @@ class _Selection:
             self.shrink(self.size)
 
     def shrink(self, size: int) -> None:
-        """Leave out what is not needed for `size` rows."""
+        """Remove the largest keys that are not needed for `size` rows."""
         self.size = size
         while self.groups and self.total - len(self.groups[-self._largest_first[0]]) >= size:
             self.total -= len(self.groups.pop(-heapq.heappop(self._largest_first)))
 
     def rows(self) -> list[AlignedPair]:
-        """What was taken, in the order of the keys."""
+        """All rows, in the order of the keys."""
         return [row for key in sorted(self.groups) for row in self.groups[key]]
 
 
 def _limit_sizes(choices: dict[SplitName, _Selection], name: str, total: int) -> list[str]:
-    """Make the choices fit a corpus of `total` pairs; what a person should know about that."""
+    """Limit the choices by the size of the corpus; messages about that."""
     if total < MIN_PAIRS_TO_SPLIT:
         raise CorpusError(
             f"{name}: {total} pairs are too few to hold any out, which takes {MIN_PAIRS_TO_SPLIT}; "
@@ -173,7 +193,7 @@ def _limit_sizes(choices: dict[SplitName, _Selection], name: str, total: int) ->
 
 
 def _with_splits(corpus: Corpus, choices: dict[SplitName, _Selection], seed: int) -> Corpus:
-    """The corpus with the chosen rows as splits of their own, and no longer in train."""
+    """The corpus with the chosen rows as splits, removed from train."""
     chosen = frozenset(key for choice in choices.values() for key in choice.groups)
     rows: dict[SplitName, Callable[[], Iterator[AlignedPair]]] = {
         "train": partial(_remaining_rows, corpus, seed, chosen),
@@ -194,7 +214,7 @@ def _with_splits(corpus: Corpus, choices: dict[SplitName, _Selection], seed: int
 
 
 def _hashed_rows(corpus: Corpus, seed: int) -> Iterator[tuple[int, AlignedPair]]:
-    """Each training row behind the hash of its source."""
+    """Each training row with the hash of its source."""
     pairs = corpus.splits["train"]()
     golds = corpus.gold["train"]() if "train" in corpus.gold else repeat(None)
     rows = (AlignedPair(*row) for row in zip(pairs, golds, strict="train" in corpus.gold))
@@ -210,7 +230,7 @@ def _remaining_rows(corpus: Corpus, seed: int, chosen: frozenset[int]) -> Iterat
 
 
 def _is_nonempty(pair: Pair) -> bool:
-    """Whether both sides say something; what does not is left for cleaning to count."""
+    """Whether both sides have text; cleaning counts the other pairs."""
     return bool(pair.source.strip() and pair.target.strip())
 
 
@@ -229,20 +249,8 @@ def drop_leaks(
     by: LeakRule = "either",
     ignored: IgnoredDifference = "spacing",
 ) -> Iterator[Pair]:
-    """The pairs whose source, or whose source and target, normalised, no pair held out has."""
-    sides, compared = (HashSet(), HashSet()), COMPARISON_KEYS[ignored]
-    for chunk in chunked(held_out, CHUNK):
-        for seen, texts in zip(sides, zip(*chunk, strict=True), strict=True):
-            seen.add_new(hash_texts(map(compared, texts)))
+    """The pairs that share no sentence with those held out, as `by` says."""
+    index = LeakIndex(held_out, COMPARISON_KEYS[ignored])
     for chunk in chunked(pairs, CHUNK):
         report.received["leak check"] += len(chunk)
-        sources, targets = (
-            seen.contains(hash_texts(map(compared, texts)))
-            for seen, texts in zip(sides, zip(*chunk, strict=True), strict=True)
-        )
-        leaks = sources | targets if by == "either" else sources
-        for pair, is_leak in zip(chunk, leaks.tolist(), strict=True):
-            if is_leak:
-                report.drop("in valid or test", pair)
-            else:
-                yield pair
+        yield from report.drop_where(index.leaks(chunk, by), "in valid or test", chunk)

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from itertools import chain
 from typing import Literal, NamedTuple
 
-from regard.corpora.cleaning.pair_filters import script_name, scripts_of
+from regard.corpora.languages import script_name, scripts_of
 from regard.settings import Settings
 from regard.text.word_units import UNSPACED_SCRIPTS
 

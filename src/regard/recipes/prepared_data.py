@@ -27,7 +27,7 @@ from regard.atomic_io import atomic_file, remove_file, write_atomic
 from regard.batching.batch_sampler import length_sorted_batches
 from regard.batching.sampler import within_max_tokens
 from regard.corpora.build import CorpusSettings, build_corpus
-from regard.corpora.cleaning.adaptive_rules import choose_leaks, choose_ratio, peek
+from regard.corpora.cleaning.adaptive_rules import RATIO_SAMPLE, choose_leaks, choose_ratio
 from regard.corpora.cleaning.pair_filters import CleaningReport, Reason, clean
 from regard.corpora.concatenation import concatenate_pairs
 from regard.corpora.corpus import Corpus, CorpusPart, Pair, SplitName
@@ -44,7 +44,7 @@ from regard.corpora.token_store import (
 from regard.decoding.constraints.length_limits import TruncationReport, report_truncation
 from regard.errors import CorpusError, RunError
 from regard.evaluation.pharaoh import format_pharaoh
-from regard.iterate import chunked
+from regard.iterate import chunked, peek
 from regard.json_files import load_json
 from regard.manifest import check_file, is_intact
 from regard.recipes.auto_choices import (
@@ -183,7 +183,7 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedDat
     )
     joined = concatenate_pairs(weighting.oversample(train), settings.join)
     counts["train"] = _write_pairs(split_files(folder.data, "train"), joined, digest)
-    for remark in corpus.read_report.sentences():
+    for remark in corpus.read_report.messages():
         note(remark)
     if not counts["train"] or not counts["valid"]:
         raise CorpusError(
@@ -228,12 +228,11 @@ def _clean_corpus(
     """
     files, seen, corpus = cleaned_files(folder), HashSet(), build_corpus(recipe.corpus)
     parts = corpus.parts or [CorpusPart(corpus.name, 1.0, corpus.splits["train"])]
-    previews = [peek(part.read()) for part in parts]
-    choices += choose_cleaning(recipe, [pair for preview in previews for pair in preview.first])
+    peeked = [peek(part.read(), RATIO_SAMPLE) for part in parts]
+    choices += choose_cleaning(recipe, [pair for first, _ in peeked for pair in first])
     settings = recipe.with_choices(choices).corpus
     cleaned = (
-        clean(preview.pairs, settings.cleaning, corpus.languages, report, seen)
-        for preview in previews
+        clean(pairs, settings.cleaning, corpus.languages, report, seen) for _, pairs in peeked
     )
     weighted = (
         weighting.subsample(pairs, part.weight) for part, pairs in zip(parts, cleaned, strict=True)

@@ -1,17 +1,9 @@
 import pytest
 
-from regard.corpora.cleaning.adaptive_rules import RATIO_SAMPLE, choose_leaks, choose_ratio, peek
+from regard.corpora.cleaning.adaptive_rules import choose_leaks, choose_ratio
 from regard.corpora.cleaning.pair_filters import CleaningReport, CleaningSettings, clean
 from regard.corpora.corpus import Pair
 from regard.corpora.splits import drop_leaks
-
-
-def test_the_first_pairs_of_a_stream_still_come():
-    stream = (Pair(str(n), "x") for n in range(RATIO_SAMPLE + 5))
-    first, pairs = peek(stream)
-    assert len(first) == RATIO_SAMPLE
-    assert [pair.source for pair in pairs] == [str(n) for n in range(RATIO_SAMPLE + 5)]
-
 
 ORDINARY = [Pair("word " * n, "mot " * n) for n in range(2, 30)]
 LONG = [Pair("run " * n, "RUN LEFT NOW " * 4 * n) for n in range(3, 20)]

@@ -4,7 +4,7 @@ import random
 import numpy as np
 import pytest
 
-from regard.corpora.cleaning.language_id import LanguageIdentifier, learn_languages
+from regard.corpora.cleaning.language_id import LanguageIdentifier, find_trigrams, log_probability
 from regard.corpora.corpus import Pair
 from regard.corpora.generated.generator import GeneratedSettings
 from regard.corpora.generated.letter_sequences import sequence_corpus
@@ -65,7 +65,20 @@ def test_sides_of_one_language_and_few_pairs_say_nothing(pairs):
         assert not check.classify([Pair("x", "y")]).wrong.any()
 
 
-def test_learning_takes_the_first_pairs_and_gives_all_back(pairs):
-    check, all_of_them = learn_languages(iter(pairs))
-    assert check
-    assert list(all_of_them) == pairs
+def test_trigrams_lie_within_a_text_and_ignore_case_and_signs():
+    lines = find_trigrams(["Abc!", "", "abc 12 D", "abc"])
+    assert lines.sizes.tolist() == [4, 1, 6, 4]  # with the spaces around words
+    first, last = lines.bucket[:4], lines.bucket[-4:]
+    np.testing.assert_array_equal(first, last)
+    assert lines.counts().sum() == len(lines.bucket) == 15
+    assert lines.counts(np.array([False, False, True, False])).sum() == 6
+    assert lines.sums(np.ones(15)).tolist() == [4, 1, 6, 4]
+
+
+def test_no_texts():
+    assert len(find_trigrams([]).bucket) == 0
+
+
+def test_what_was_seen_is_likelier():
+    logs = log_probability(np.array([3.0, 0.0]))
+    assert logs[0] > logs[1]

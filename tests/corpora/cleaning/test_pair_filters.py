@@ -2,7 +2,6 @@ import json
 import tracemalloc
 
 import pytest
-from babel.core import get_global
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -12,11 +11,11 @@ from regard.corpora.cleaning.pair_filters import (
     CleaningReport,
     CleaningSettings,
     clean,
-    scripts_of,
 )
 from regard.corpora.corpus import Pair
 from regard.corpora.generated.generator import GeneratedSettings
 from regard.corpora.generated.travel.grammar import travel
+from regard.corpora.languages import scripts_of
 
 GOOD = Pair("A good sentence.", "Ein guter Satz.")
 NOTHING = CleaningSettings(
@@ -184,15 +183,6 @@ def test_foreign_words_count_as_letters_where_there_are_no_spaces():
 
 def test_half_of_the_letters_may_be_foreign():
     assert dropped(Pair("ab жш", "x"), Pair("a жш", "x")) == [None, "wrong script"]
-
-
-def test_every_known_language_has_an_answer():
-    codes = [*get_global("likely_subtags"), *get_global("language_aliases")]
-    known = [code for code in codes if scripts_of(code)]
-    assert len(known) > 7000
-    assert all(script in pair_filters.SCRIPTS for code in known for script in scripts_of(code))
-    several = pair_filters.SEVERAL_SCRIPTS.values()
-    assert all(script in pair_filters.SCRIPTS for scripts in several for script in scripts)
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_progress_is_told():
         corpus(train=numbered(10_000), valid=[], test=[]),
         CLEANING,
         SPLIT,
-        tell=lambda doing, pairs: told.append((doing, pairs)),
+        notify=lambda doing, pairs: told.append((doing, pairs)),
     )
     assert ("reading train", 8192) in told
     assert told[-1] == ("comparing the splits", 0)

@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -7,6 +8,7 @@ from regard.corpora.cleaning.pair_filters import CleaningSettings
 from regard.corpora.corpus import Corpus, Pair
 from regard.corpora.diagnostics.corpus_report import analyze_corpus
 from regard.corpora.diagnostics.findings import interpret_report
+from regard.corpora.diagnostics.pair_noise import NoiseRate, NoiseReport
 from regard.corpora.splits import SplitSettings
 from regard.errors import CorpusError
 
@@ -264,3 +266,60 @@ def test_curly_apostrophes():
     test = [(f"{source} It’s.", target) for source, target in TEST]
     findings = found(train=train, valid=VALID, test=test)
     assert level_of(findings, "with curly apostrophes (’) are 100.0% of test source") == "warning"
+
+
+@pytest.fixture(scope="module")
+def report():
+    pairs = [Pair(f"a {n}", f"b {n}") for n in range(20)]
+    corpus = Corpus("mine", ("en", "de"), {"train": lambda: iter(pairs)})
+    return analyze_corpus(corpus, CleaningSettings(), SplitSettings())
+
+
+def noise_findings(report, **noise):
+    plain = {finding.text for finding in interpret_report(replace(report, noise=NoiseReport()))}
+    findings = interpret_report(replace(report, noise=NoiseReport(1000, True, **noise)))
+    return [finding for finding in findings if finding.text not in plain]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("swapped", "have source and target exchanged"),
+        ("source_language", "have a source in another language"),
+        ("target_language", "have a target in another language"),
+        ("random", "do not belong together"),
+        ("truncated", "have a target that is cut short"),
+    ],
+)
+def test_much_is_a_warning_and_says_where(report, name, words):
+    [finding] = [
+        one
+        for one in noise_findings(report, paired=1000, **{name: NoiseRate(0.1, 100, (3, 1000))})
+        if one.level != "ok"
+    ]
+    assert finding.level == "warning"
+    assert f"10.0% {words}" in finding.text
+    assert "line 3, line 1,000" in finding.text
+
+
+def test_what_clean_corpora_have_too_is_not_noise_findings(report):
+    little = NoiseRate(0.0005, 1, (3,))
+    free = NoiseRate(0.011, 11, (3,))
+    [finding] = noise_findings(
+        report, swapped=little, target_language=little, paired=1000, random=free, truncated=free
+    )
+    assert finding.level == "ok"
+
+
+def test_pairs_by_chance_look_cut_short_too(report):
+    random, cut = NoiseRate(0.1, 100, (3,)), NoiseRate(0.03, 30, (4,))
+    assert len(noise_findings(report, paired=1000, random=random, truncated=cut)) == 2
+
+
+def test_lines_of_several_files(report):
+    several = replace(report, file_starts=(("a.tsv", 0), ("b.tsv", 10)))
+    assert [several.locate("train", line) for line in (10, 11)] == [
+        "line 10 of a.tsv",
+        "line 1 of b.tsv",
+    ]
+    assert several.locate("test", 11) == "line 11"

@@ -6,6 +6,7 @@ from regard.corpora.corpus import Corpus, Pair
 from regard.corpora.diagnostics.split_overlap import (
     MAX_EXAMPLES,
     Leak,
+    NearLeak,
     SplitOverlap,
     compare_splits,
     hash_pairs,
@@ -86,3 +87,15 @@ def test_the_hash_of_a_pair_knows_its_sides_apart():
     found = hash_pairs([Pair("a", "b"), Pair("b", "a"), Pair("a", "a")])
     assert len(set(found.pair.tolist())) == 3
     assert found.source[0] == found.target[1]
+
+
+def test_sources_that_differ_in_punctuation_are_near_leaks():
+    texts = {
+        "train": ["It is late.", "The same.", "Other"],
+        "test": ["it is late", "the  SAME.", "New", "!"],
+    }
+    pairs = {split: [(text, "x") for text in some] for split, some in texts.items()}
+    assert compare_splits(corpus(**pairs), near=True).near_leaks == (
+        NearLeak("test", 3, 1, "it is late"),
+    )
+    assert compare_splits(corpus(**pairs)).near_leaks == ()

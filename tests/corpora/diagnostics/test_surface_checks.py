@@ -1,6 +1,5 @@
 import pytest
 
-from regard.corpora.diagnostics import surface_checks
 from regard.corpora.diagnostics.surface_checks import SURFACE_CHECKS, CheckCount, SurfaceCounter
 
 
@@ -72,5 +71,5 @@ def test_of_nothing_the_share_is_nothing():
     ],
 )
 def test_spaces_and_characters_that_nobody_sees(line, odd, invisible):
-    assert surface_checks.has_no_break_spaces(line) is odd
-    assert surface_checks.has_invisible(line) is invisible
+    assert SURFACE_CHECKS["odd spaces"](line) is odd
+    assert SURFACE_CHECKS["invisible"](line) is invisible

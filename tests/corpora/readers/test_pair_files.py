@@ -294,7 +294,7 @@ class TestTables:
         report = ReadReport()
         path = put("a.csv", f"{first}\nx,y,z\n")
         assert list(read_pairs(FilesSettings(data=str(path)), EN_DE, report)) == [pair]
-        [told] = report.sentences()
+        [told] = report.messages()
         assert f"line 1 is a header ({', '.join(first.split(','))}) and no pair" in told
 
     @pytest.mark.parametrize("first", ["en,Hund", "is,so", "Source: de,Target: en"])
@@ -319,7 +319,7 @@ class TestSkipping:
         paths = {key: str(path) for key, path in settings.items()}
         for _ in range(2):  # read again, nothing is counted twice
             pairs = list(read_pairs(FilesSettings(**paths, skip_bad=True), EN_DE, report))
-        assert [one.partition(": ")[2] for one in report.sentences()] == told
+        assert [one.partition(": ")[2] for one in report.messages()] == told
         return pairs
 
     def test_lines_that_are_not_utf8(self, put):

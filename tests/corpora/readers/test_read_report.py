@@ -9,7 +9,7 @@ def test_a_file_that_is_read_again_starts_anew():
         report.skip("a", "lines", "line 5")
         report.add_note("a", "has a header")
     report.skip("b", "rows", "line 1")
-    assert report.sentences() == [
+    assert report.messages() == [
         "a: has a header",
         "a: skipped 2 lines, the first at line 3",
         "b: skipped 1 rows, the first at line 1",

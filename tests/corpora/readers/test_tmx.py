@@ -174,7 +174,7 @@ def test_units_without_a_language_are_counted():
     units = (unit(en="one", de="eins"), unit(en="two").replace(' xml:lang="en"', ""), unit(fr="x"))
     content = io.BytesIO(document(*units).encode())
     assert list(read_tmx(content, "a.tmx", ("en", "de"), report)) == [("one", "eins")]
-    assert report.sentences() == [
+    assert report.messages() == [
         "a.tmx: skipped 1 units with text of no language (xml:lang), the first at unit 2"
     ]
 
@@ -192,5 +192,5 @@ def test_units_that_are_not_xml_can_be_skipped():
     report = ReadReport()
     found = list(read_tmx(io.BytesIO(content), "a", ("en", "de"), report, skip_bad=True))
     assert found == [(f"one {n}", "eins & zwei") for n in range(3)]
-    assert report.sentences() == ["a: skipped 3 units that are not XML, the first at line 4"]
+    assert report.messages() == ["a: skipped 3 units that are not XML, the first at line 4"]
     assert "not XML" in message(content)

@@ -21,7 +21,6 @@ from regard.corpora.cleaning.adaptive_rules import RATIO_SAMPLE
 from regard.corpora.corpus import Corpus, Pair
 from regard.corpora.diagnostics.corpus_report import CorpusReport, analyze_corpus
 from regard.corpora.diagnostics.findings import Finding, Level, interpret_report
-from regard.corpora.diagnostics.noise_findings import interpret_noise
 from regard.corpora.readers.pair_files import FORMATS
 from regard.errors import CorpusError, RegardError, SettingsError
 from regard.recipes.auto_settings import SettingChoice, format_choices
@@ -102,7 +101,7 @@ def command(
             recipe_to_try.corpus.split,
             choose_leaks=LEAKS_SETTING in recipe_to_try.auto,
             sample=SAMPLE_PAIRS if trial else 0,
-            tell=lambda doing, pairs: status.update(
+            notify=lambda doing, pairs: status.update(
                 f"{doing}: {pairs:,} pairs" if pairs else doing
             ),
         )
@@ -112,7 +111,7 @@ def command(
             else []
         )
         recipe_to_try = recipe_to_try.with_choices(chosen)
-        findings, trial_result = interpret_report(found) + interpret_noise(found), None
+        findings, trial_result = interpret_report(found), None
         if _can_train(found):
             trial_result, more = _run_trial(recipe_to_try, found, where, status.update)
             findings += more

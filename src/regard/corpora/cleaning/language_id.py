@@ -1,55 +1,57 @@
-"""Sides in a wrong language, by letter trigrams that are learned from the corpus itself.
+"""Sides in a wrong language, by character trigrams learned from the corpus itself.
 
-No language is known beforehand. What most lines of a side have in common is its language; a line
-that is far more like the other side is on the wrong one; and the lines that are least like either
-are taken as a language of their own if they are like each other.
+No language is known beforehand. Most lines of a side are in its language; a line that is far more
+like the other side is on the wrong one; and the lines that are least like either are a third
+language if they are like each other.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.corpora.cleaning.trigrams import (
-    ASSUMED_TRIGRAMS,
-    SMOOTHING,
-    FloatArray,
-    Trigrams,
-    find_trigrams,
-    log_probability,
-)
 from regard.corpora.corpus import Pair
+from regard.text.ragged import IntArray
 from regard.text.word_units import compared_words
 
+FloatArray = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+BUCKETS = 1 << 18
+"""Hashes of trigrams; collisions matter little: a language has some ten thousand trigrams."""
+MAX_CHARACTERS = 300
+"""Characters of a text that are read."""
+SMOOTHING, ASSUMED_TRIGRAMS = 0.3, BUCKETS / 8
+"""Added to every count (Lidstone), and the number of distinct trigrams that is assumed."""
 MIN_PAIRS, LEARNING_PAIRS = 1000, 20_000
-"""Pairs from which languages can be learned, and those that are enough."""
+"""Pairs that are needed to learn the languages, and those that are enough."""
 MIN_LOG_ODDS, MIN_SWAP_LOG_ODDS, MIN_MEAN_LOG_ODDS = 8.0, 3.0, 0.35
-"""Logarithms of odds from which a line is of another language: over the line, over each side of a
-pair where both sides are exchanged, and on average over trigrams."""
+"""Log-odds from which a line is in another language: of the line, of each side if both sides are
+exchanged, and on average over its trigrams."""
 MIN_TRIGRAMS = 12
-"""Trigrams in a line that can be told to be of a third language."""
+"""Trigrams that a line needs to be assigned to a third language."""
 OUTLIER_SHARE, EM_ROUNDS, MIN_OUTLIERS = 0.03, 6, 20
-"""The share of lines that are tried as a third language, how often the choice is mended, and the
-lines that make one."""
+"""The share of lines that start as the third language, rounds of reassignment, and the lines that
+it must have."""
 MAX_SHARED_WORDS = 0.55
-"""The share of words that a third language may have in common: two European languages share 0.26 to
-0.42 in Tatoeba; kinds of sentences of one language, 0.94 and more."""
+"""The share of words that a third language may share: two European languages share 0.26 to 0.42 in
+Tatoeba; topics of one language, 0.94 and more."""
 MIN_SEPARABLE_SHARE = 0.9
-"""The share of lines that must be like their own side, lest both are of one language."""
+"""The share of lines that must be likelier on their own side; else the languages are the same."""
+
+_WORD = re.compile(r"[^\W\d_]+")
+_MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
 
 
 class LanguageErrors(NamedTuple):
-    """For N pairs, which are in a wrong language: (N,) each."""
+    """Which of N pairs are in a wrong language: (N,) each."""
 
     swapped: Mask
     """Source and target are exchanged."""
     source: Mask
-    """The source is in another language, the target's or a third one; not where swapped."""
+    """The source is in the target's or a third language; not if swapped."""
     target: Mask
 
     @property
@@ -58,8 +60,7 @@ class LanguageErrors(NamedTuple):
         return self.swapped | self.source | self.target
 
 
-@dataclass(frozen=True)
-class _SideLogOdds:
+class _SideLogOdds(NamedTuple):
     """Log-odds of each trigram (BUCKETS,) against the side's own language."""
 
     other: FloatArray
@@ -67,60 +68,90 @@ class _SideLogOdds:
 
 
 class LanguageIdentifier:
-    """What the languages of a corpus look like, learned from some of its pairs."""
+    """The trigram statistics of the two languages of a corpus, learned from some of its pairs."""
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
-        self._sides: tuple[_SideLogOdds, _SideLogOdds] | None = None
+        self._sides: list[_SideLogOdds] = []
         if len(pairs) < MIN_PAIRS:
             return
-        source, target = _trigrams(pairs)
-        profiles = log_probability(source.counts()), log_probability(target.counts())
-        log_ratio = profiles[1] - profiles[0]
-        as_other = source.sums(log_ratio[source.bucket]), target.sums(-log_ratio[target.bucket])
-        if any((one < 0).mean() < MIN_SEPARABLE_SHARE for one in as_other):
+        texts = [[pair[side] for pair in pairs] for side in (0, 1)]
+        trigrams = [find_trigrams(some) for some in texts]
+        source, target = (log_probability(some.counts()) for some in trigrams)
+        log_odds = target - source, source - target
+        as_other = [
+            lines.sums(odds[lines.bucket]) for lines, odds in zip(trigrams, log_odds, strict=True)
+        ]
+        if any((odds < 0).mean() < MIN_SEPARABLE_SHARE for odds in as_other):
             return
-        self._sides = (
-            _SideLogOdds(
-                log_ratio, _third_language([pair.source for pair in pairs], source, as_other[0])
-            ),
-            _SideLogOdds(
-                -log_ratio, _third_language([pair.target for pair in pairs], target, as_other[1])
-            ),
-        )
+        self._sides = [
+            _SideLogOdds(odds, _third_language(*side))
+            for odds, side in zip(
+                log_odds, zip(texts, trigrams, as_other, strict=True), strict=True
+            )
+        ]
 
     def __bool__(self) -> bool:
         """Whether the two sides can be told apart."""
-        return self._sides is not None
+        return bool(self._sides)
 
     def classify(self, pairs: Sequence[Pair]) -> LanguageErrors:
         """Which of the pairs have a side in a wrong language."""
-        if self._sides is None:
+        if not self._sides:
             return LanguageErrors(*np.zeros((3, len(pairs)), np.bool_))
-        trigrams = _trigrams(pairs)
-        others = [
-            one.sums(side.other[one.bucket])
-            for one, side in zip(trigrams, self._sides, strict=True)
+        trigrams = [find_trigrams([pair[side] for pair in pairs]) for side in (0, 1)]
+        as_other = [
+            lines.sums(side.other[lines.bucket])
+            for lines, side in zip(trigrams, self._sides, strict=True)
         ]
-        swapped = (others[0] > MIN_SWAP_LOG_ODDS) & (others[1] > MIN_SWAP_LOG_ODDS)
-        wrong = [
-            (_is_confident(one, odds) | _is_third_language(one, side)) & ~swapped
-            for one, odds, side in zip(trigrams, others, self._sides, strict=True)
-        ]
-        return LanguageErrors(swapped, wrong[0], wrong[1])
+        swapped = (as_other[0] > MIN_SWAP_LOG_ODDS) & (as_other[1] > MIN_SWAP_LOG_ODDS)
+        wrong = []
+        for lines, odds, side in zip(trigrams, as_other, self._sides, strict=True):
+            is_wrong = _is_confident(lines, odds)
+            if side.third is not None:
+                third = _is_confident(lines, lines.sums(side.third[lines.bucket]))
+                is_wrong |= third & (lines.sizes >= MIN_TRIGRAMS)
+            wrong.append(is_wrong & ~swapped)
+        return LanguageErrors(swapped, *wrong)
 
 
-def learn_languages(pairs: Iterable[Pair]) -> tuple[LanguageIdentifier, Iterator[Pair]]:
-    """A check that is learned from the first pairs, and all of the pairs."""
-    stream = iter(pairs)
-    first = list(islice(stream, LEARNING_PAIRS))
-    return LanguageIdentifier(first), chain(first, stream)
+class Trigrams(NamedTuple):
+    """The trigrams of N texts, G of them in all."""
+
+    bucket: IntArray  # (G,) the hash of each, from 0 to BUCKETS
+    text: IntArray  # (G,) from 0 to N
+    sizes: IntArray  # (N,) trigrams of each text
+
+    def counts(self, chosen: Mask | None = None) -> FloatArray:
+        """Count of each trigram in the texts that are `chosen` (N,): (BUCKETS,)."""
+        buckets = self.bucket if chosen is None else self.bucket[chosen[self.text]]
+        return np.bincount(buckets, minlength=BUCKETS).astype(np.float64)
+
+    def sums(self, values: FloatArray) -> FloatArray:
+        """The sum over each text (N,) of `values` (G,)."""
+        sums = np.bincount(self.text, weights=values, minlength=len(self.sizes))
+        return sums.astype(np.float64)
 
 
-def _trigrams(pairs: Sequence[Pair]) -> tuple[Trigrams, Trigrams]:
-    return (
-        find_trigrams([pair.source for pair in pairs]),
-        find_trigrams([pair.target for pair in pairs]),
+def find_trigrams(texts: Sequence[str]) -> Trigrams:
+    """All trigrams of letters, lower-cased; other characters separate words."""
+    spelled = [f"  {' '.join(_WORD.findall(text[:MAX_CHARACTERS].lower()))} " for text in texts]
+    codes = np.frombuffer("".join(spelled).encode("utf-32-le", "surrogatepass"), "<u4")
+    letters = codes.astype(np.uint64)
+    text = np.repeat(np.arange(len(texts)), np.array([len(one) for one in spelled], np.int64))
+    mixed = letters[2:] * _MIX[0] + letters[1:-1] * _MIX[1] + letters[:-2] * _MIX[2]
+    bucket = (mixed >> np.uint64(40)) % np.uint64(BUCKETS)
+    within = text[2:] == text[:-2]
+    owner = text[2:][within]
+    return Trigrams(
+        bucket[within].astype(np.int64), owner, np.bincount(owner, minlength=len(texts))
     )
+
+
+def log_probability(counts: FloatArray, total: float | None = None) -> FloatArray:
+    """Smoothed log-probabilities of trigrams with these counts, out of `total`."""
+    total = counts.sum() if total is None else total
+    logs: FloatArray = np.log((counts + SMOOTHING) / (total + SMOOTHING * ASSUMED_TRIGRAMS))
+    return logs
 
 
 def _is_confident(lines: Trigrams, odds: FloatArray) -> Mask:
@@ -128,20 +159,13 @@ def _is_confident(lines: Trigrams, odds: FloatArray) -> Mask:
     return sure
 
 
-def _is_third_language(lines: Trigrams, side: _SideLogOdds) -> Mask:
-    if side.third is None:
-        return np.zeros(len(lines.sizes), np.bool_)
-    odds = lines.sums(side.third[lines.bucket])
-    return _is_confident(lines, odds) & (lines.sizes >= MIN_TRIGRAMS)
-
-
 def _third_language(
     texts: Sequence[str], lines: Trigrams, as_other: FloatArray
 ) -> FloatArray | None:
-    """The log-odds of trigrams in a third language (BUCKETS,); None where there seems to be none.
+    """The log-odds of trigrams in a third language (BUCKETS,); None if there seems to be none.
 
-    Lines are divided in two by turns: each language is learned from its lines, then each line goes
-    where it is likelier, its own trigrams not counted.
+    Alternates: each language is learned from its lines, then each line is assigned to the likelier
+    one, its own trigrams not counted.
     """
     fit = (lines.sizes >= MIN_TRIGRAMS) & (as_other <= MIN_LOG_ODDS)
     likely = lines.sums(_leave_one_out(lines.counts(), lines, 1.0)) / np.maximum(1, lines.sizes)
@@ -159,21 +183,13 @@ def _third_language(
 
 
 def _shared_word_rate(texts: Sequence[str], outliers: Mask) -> float:
-    """The share of the words of odd lines that others have too: high where only a topic is odd."""
-    words = {
-        word
-        for text, is_outlier in zip(texts, outliers, strict=True)
-        if not is_outlier
-        for word in compared_words(text)
-    }
-    inside = [
-        word for place in np.flatnonzero(outliers).tolist() for word in compared_words(texts[place])
-    ]
-    return sum(word in words for word in inside) / max(1, len(inside))
+    """The share of the outliers' words that other lines have: high if only the topic differs."""
+    words = [compared_words(text) for text in texts]
+    others = {word for place in np.flatnonzero(~outliers).tolist() for word in words[place]}
+    inside = [word for place in np.flatnonzero(outliers).tolist() for word in words[place]]
+    return sum(word in others for word in inside) / max(1, len(inside))
 
 
 def _leave_one_out(counts: FloatArray, lines: Trigrams, own: FloatArray | float) -> FloatArray:
-    """Log-probabilities of all trigrams (G,), each with `own` taken from its count."""
-    left = np.maximum(0, counts[lines.bucket] - own)
-    logs: FloatArray = np.log((left + SMOOTHING) / (counts.sum() + SMOOTHING * ASSUMED_TRIGRAMS))
-    return logs
+    """Log-probabilities of all trigrams (G,), with `own` subtracted from each count."""
+    return log_probability(np.maximum(0, counts[lines.bucket] - own), counts.sum())

@@ -1,29 +1,36 @@
-"""Pairs that would teach a model wrong things are dropped, and every one of them is counted."""
+"""Filters that drop harmful training pairs, and count every one of them."""
 
 import re
-import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Literal, NamedTuple, Self, get_args
 
-from babel.core import get_global
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, PositiveInt, model_validator
 
-from regard.corpora.cleaning.language_id import LanguageIdentifier, learn_languages
+from regard.corpora.cleaning.language_id import LEARNING_PAIRS, LanguageIdentifier
 from regard.corpora.corpus import Pair
-from regard.corpora.dedup import HashSet, hash_texts
-from regard.iterate import chunked
+from regard.corpora.dedup import HashSet, hash_exact_pairs
+from regard.corpora.languages import (
+    SCRIPTS,
+    SPACED_SCRIPT_NAMES,
+    script_name,
+    script_names,
+    scripts_of,
+)
+from regard.iterate import chunked, peek
 from regard.settings import Settings
-from regard.text.word_units import UNSPACED_SCRIPTS, split_units
+from regard.text.word_units import split_units
 
 CHUNK = 8192
-"""Pairs looked at together."""
+"""Pairs that are processed together."""
 RATIO_FLOOR = 10
-"""Characters that a side counts as having, at the least, where lengths are compared."""
+"""A shorter side counts as this many characters when lengths are compared."""
 MAX_EXAMPLES, MAX_EXAMPLE_CHARACTERS = 3, 60
-"""Examples kept for each reason, and characters kept of each side of one."""
+"""Examples kept for each reason, and characters kept of each of their sides."""
 Reason = Literal[
     "empty",
     "control characters",
@@ -36,10 +43,7 @@ Reason = Literal[
     "duplicate",
     "in valid or test",
 ]
-"""Why a pair is dropped, in the order of asking: it is counted under the first that applies."""
-PairCheck = tuple[Reason, Callable[[Pair], bool]]
-"""A reason, and whether it applies to a pair."""
-
+"""Why a pair is dropped, in the order of the checks: the first that applies is counted."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ufffd]")
 
@@ -100,33 +104,33 @@ class CleaningSettings(Settings):
 
 
 class DropCount(NamedTuple):
-    """A line of a report."""
+    """A row of a report."""
 
     reason: Reason
     num_pairs: int
     share: float
-    """Of all pairs that came, from 0 to 1."""
+    """Of all pairs, from 0 to 1."""
     example: str
 
 
 @dataclass
 class CleaningReport:
-    """How many pairs came, how many were dropped and why; filled as the pairs go by."""
+    """How many pairs were read, how many were dropped and why."""
 
     received: Counter[str] = field(default_factory=Counter)
-    """Pairs that came to each stage: cleaning, then the search for leaks."""
+    """Pairs that entered each stage: cleaning, then the search for leaks."""
     dropped: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[Pair]] = field(default_factory=dict)
     """The first few pairs dropped for each reason, shortened."""
 
     @property
     def total(self) -> int:
-        """Pairs that came to the first stage: no later one can get more."""
+        """Pairs that entered the first stage; later ones get no more."""
         return max(self.received.values(), default=0)
 
     @property
     def kept(self) -> int:
-        """Pairs that no stage dropped; any that were cut for validation and test are among them."""
+        """Pairs that no stage dropped, including those held out for validation and test."""
         return self.total - self.dropped.total()
 
     def drop(self, reason: Reason, pair: Pair) -> None:
@@ -136,8 +140,18 @@ class CleaningReport:
         if len(known) < MAX_EXAMPLES:
             known.append(Pair(*map(_shorten, pair)))
 
+    def drop_where(self, mask: NDArray[np.bool_], reason: Reason, pairs: list[Pair]) -> list[Pair]:
+        """Drop the pairs where `mask` (N,) is True; return the others."""
+        kept = []
+        for pair, is_dropped in zip(pairs, mask.tolist(), strict=True):
+            if is_dropped:
+                self.drop(reason, pair)
+            else:
+                kept.append(pair)
+        return kept
+
     def rows(self) -> list[DropCount]:
-        """A row for each reason that has dropped a pair, in the order of asking."""
+        """A row for each reason that has dropped a pair, in the order of the checks."""
         return [
             DropCount(reason, count, count / self.total, " ||| ".join(self.examples[reason][0]))
             for reason in get_args(Reason)
@@ -145,7 +159,7 @@ class CleaningReport:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it."""
+        """Everything, in types that JSON has."""
         return {
             "total": self.total,
             "kept": self.kept,
@@ -155,13 +169,13 @@ class CleaningReport:
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
-        """The report that `to_json` was called on."""
+        """The inverse of `to_json`."""
         examples = {why: [Pair(*pair) for pair in some] for why, some in saved["examples"].items()}
         return cls(Counter(saved=saved["total"]), Counter(saved["dropped"]), examples)
 
 
 def _shorten(text: str) -> str:
-    """The beginning of a text, fit to be printed."""
+    """The beginning of a text, printable."""
     text = text if len(text) <= MAX_EXAMPLE_CHARACTERS else f"{text[: MAX_EXAMPLE_CHARACTERS - 1]}…"
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -173,70 +187,54 @@ def clean(
     report: CleaningReport,
     seen: HashSet | None = None,
 ) -> Iterator[Pair]:
-    """The pairs that are fit for use, unchanged but for a line break at the end of a side.
+    """The pairs that pass all filters, unchanged but for a line break at the end of a side.
 
-    `seen` has the pairs of what was cleaned before, which count as duplicates here too.
+    `seen` has the hashes of pairs that were cleaned before, which count as duplicates.
     """
     checks = _checks(settings, languages)
     seen = HashSet() if seen is None else seen
-    check = None
+    identifier = None
     if settings.drop_wrong_language:
-        check, pairs = learn_languages(pairs)
+        first, pairs = peek(pairs, LEARNING_PAIRS)
+        identifier = LanguageIdentifier(first)
     for chunk in chunked(pairs, CHUNK):
         report.received["cleaning"] += len(chunk)
-        fit = []
+        kept = []
         for pair in (Pair(*(side.rstrip("\r\n") for side in pair)) for pair in chunk):
-            reason = next((reason for reason, applies in checks if applies(pair)), None)
+            reason = next((reason for reason, applies in checks.items() if applies(pair)), None)
             if reason is None:
-                fit.append(pair)
+                kept.append(pair)
             else:
                 report.drop(reason, pair)
-        if check is not None:
-            fit = list(_drop_wrong_language(fit, check, report))
-        if not settings.drop_duplicates:
-            yield from fit
-            continue
-        new = seen.add_new(
-            hash_texts(f"{len(pair.source)} {pair.source}{pair.target}" for pair in fit)
-        )
-        for pair, is_new in zip(fit, new.tolist(), strict=True):
-            if is_new:
-                yield pair
-            else:
-                report.drop("duplicate", pair)
+        if identifier is not None:
+            kept = report.drop_where(identifier.classify(kept).wrong, "wrong language", kept)
+        if settings.drop_duplicates:
+            kept = report.drop_where(~seen.add_new(hash_exact_pairs(kept)), "duplicate", kept)
+        yield from kept
 
 
-def _drop_wrong_language(
-    pairs: Sequence[Pair], check: LanguageIdentifier, report: CleaningReport
-) -> Iterator[Pair]:
-    """The pairs of which no side is in a wrong language."""
-    for pair, is_wrong in zip(pairs, check.classify(pairs).wrong.tolist(), strict=True):
-        if is_wrong:
-            report.drop("wrong language", pair)
-        else:
-            yield pair
-
-
-def _checks(settings: CleaningSettings, languages: tuple[str, str]) -> list[PairCheck]:
-    """What the settings ask of a pair, in order."""
-    checks: list[PairCheck] = []
-    if settings.drop_empty:
-        checks.append(("empty", _is_empty))
-    if settings.drop_control:
-        checks.append(("control characters", _has_control))
-    if settings.max_words is not None:
-        checks.append(("too many words", partial(_has_more_words, settings.max_words)))
-    if settings.max_characters is not None:
-        checks.append(("too many characters", partial(_is_longer, settings.max_characters)))
-    if settings.max_ratio is not None:
-        checks.append(("lengths too unlike", partial(_exceeds_ratio, settings.max_ratio)))
-    if settings.drop_identical:
-        checks.append(("source equals target", _is_identical))
-    if settings.drop_wrong_script:
-        sides = zip(settings.scripts, languages, strict=True)
-        scripts = [(given,) if given else scripts_of(language) for given, language in sides]
-        checks.append(("wrong script", partial(_is_wrong_script, [*map(_script_names, scripts)])))
-    return checks
+def _checks(
+    settings: CleaningSettings, languages: tuple[str, str]
+) -> dict[Reason, Callable[[Pair], bool]]:
+    """The checks of single pairs that the settings ask for, in order."""
+    sides = zip(settings.scripts, languages, strict=True) if settings.drop_wrong_script else ()
+    names = [script_names((given,) if given else scripts_of(language)) for given, language in sides]
+    checks: dict[Reason, tuple[object, Callable[[Pair], bool]]] = {
+        "empty": (settings.drop_empty, _is_empty),
+        "control characters": (settings.drop_control, _has_control),
+        "too many words": (settings.max_words, partial(_has_more_words, settings.max_words or 0)),
+        "too many characters": (
+            settings.max_characters,
+            partial(_is_longer, settings.max_characters or 0),
+        ),
+        "lengths too unlike": (
+            settings.max_ratio,
+            partial(_exceeds_ratio, settings.max_ratio or 0),
+        ),
+        "source equals target": (settings.drop_identical, _is_identical),
+        "wrong script": (settings.drop_wrong_script, partial(_is_wrong_script, names)),
+    }
+    return {reason: check for reason, (enabled, check) in checks.items() if enabled}
 
 
 def _is_empty(pair: Pair) -> bool:
@@ -244,14 +242,14 @@ def _is_empty(pair: Pair) -> bool:
 
 
 def _has_control(pair: Pair) -> bool:
-    # most texts are printable throughout, which is quicker to ask
+    # isprintable is faster than the pattern, and True for most texts
     return any(
         "\ufffd" in side or (not side.isprintable() and _CONTROL.search(side)) for side in pair
     )
 
 
 def _has_more_words(most: int, pair: Pair) -> bool:
-    # more than n words, with the spaces between them, take more than 2n characters
+    # more than n words take at least 2n + 1 characters
     return any(len(side) > 2 * most and len(side.split()) > most for side in pair)
 
 
@@ -268,11 +266,11 @@ def _is_identical(pair: Pair) -> bool:
     return pair.source.strip() == pair.target.strip()
 
 
-def _is_wrong_script(expected: Sequence[frozenset[str]], pair: Pair) -> bool:
-    """Whether more than half of the letters of a side have names that begin otherwise.
+def _is_wrong_script(expected: list[frozenset[str]], pair: Pair) -> bool:
+    """Whether more than half of the letters of a side are of an unexpected script.
 
-    For a script without spaces a word of another counts as one letter: it says no more than that,
-    and Japanese that names programs may be Latin for the most part.
+    If a script without spaces is expected, a foreign word counts as one letter: Japanese text with
+    names of programs may be mostly Latin.
     """
     for side, names in zip(pair, expected, strict=True):
         if not names or (side.isascii() and "LATIN" in names):
@@ -289,86 +287,3 @@ def _is_wrong_script(expected: Sequence[frozenset[str]], pair: Pair) -> bool:
 
 def _first_letter(word: str) -> str:
     return next(filter(str.isalpha, word), "")
-
-
-@lru_cache(maxsize=1 << 16)
-def script_name(letter: str) -> str:
-    """The first word of a letter's name in Unicode; of a full-width or styled one, the plain's."""
-    plain = unicodedata.normalize("NFKC", letter)[0]
-    return unicodedata.name(plain, "").replace("-", " ").partition(" ")[0]
-
-
-def scripts_of(language: str) -> tuple[str, ...]:
-    """The ISO 15924 codes of the scripts that a language is written in; none where unknown.
-
-    A code that names its script, such as `sr-Latn`, has that one.
-    """
-    first, *rest = language.replace("_", "-").split("-")
-    named = tuple(part.title() for part in rest if part.title() in SCRIPTS)
-    code = get_global("language_aliases").get(first.lower(), first.lower())  # `en` for `eng`
-    code = code.partition("_")[0]
-    if named or code in SEVERAL_SCRIPTS:
-        return named or SEVERAL_SCRIPTS[code]
-    likely = get_global("likely_subtags").get(code, "") if code not in NO_LANGUAGE else ""
-    return tuple(part for part in likely.split("_") if part in SCRIPTS)
-
-
-def _script_names(scripts: Iterable[str]) -> frozenset[str]:
-    """How the names of the letters of all these scripts begin."""
-    return frozenset(word for script in scripts for word in SCRIPTS[script].split())
-
-
-SCRIPTS = {
-    "Arab": "ARABIC",
-    "Armn": "ARMENIAN",
-    "Beng": "BENGALI",
-    "Cans": "CANADIAN",
-    "Cher": "CHEROKEE",
-    "Cyrl": "CYRILLIC",
-    "Deva": "DEVANAGARI",
-    "Ethi": "ETHIOPIC",
-    "Geor": "GEORGIAN",
-    "Grek": "GREEK",
-    "Gujr": "GUJARATI",
-    "Guru": "GURMUKHI",
-    "Hani": "CJK IDEOGRAPHIC BOPOMOFO",
-    "Hans": "CJK IDEOGRAPHIC BOPOMOFO",
-    "Hant": "CJK IDEOGRAPHIC BOPOMOFO",
-    "Hebr": "HEBREW",
-    "Jpan": "CJK IDEOGRAPHIC HIRAGANA KATAKANA",
-    "Khmr": "KHMER",
-    "Knda": "KANNADA",
-    "Kore": "HANGUL CJK IDEOGRAPHIC",
-    "Laoo": "LAO",
-    "Latn": "LATIN",
-    "Mlym": "MALAYALAM",
-    "Mong": "MONGOLIAN",
-    "Mymr": "MYANMAR",
-    "Nkoo": "NKO",
-    "Orya": "ORIYA",
-    "Sinh": "SINHALA",
-    "Syrc": "SYRIAC",
-    "Taml": "TAMIL",
-    "Telu": "TELUGU",
-    "Tfng": "TIFINAGH",
-    "Thaa": "THAANA",
-    "Thai": "THAI",
-    "Tibt": "TIBETAN",
-}
-"""ISO 15924 codes -> the words that the Unicode names of their letters begin with."""
-SPACED_SCRIPT_NAMES = frozenset(
-    name
-    for code, names in SCRIPTS.items()
-    if code not in UNSPACED_SCRIPTS
-    for name in names.split()
-) - {"CJK", "IDEOGRAPHIC"}
-"""The words of scripts that put spaces between words; Korean has Chinese characters, too."""
-SEVERAL_SCRIPTS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("az", "bs", "kk", "ky", "sr", "tg", "tk", "tt", "uz"), ("Cyrl", "Latn")),
-    **dict.fromkeys(("ha", "ku", "ms", "ug"), ("Arab", "Latn")),
-    **dict.fromkeys(("ks", "sd"), ("Arab", "Deva")),
-    "mn": ("Cyrl", "Mong"),
-    "pa": ("Arab", "Guru"),
-}
-"""Languages in more scripts than the one that Unicode's locale data (CLDR) call likely."""
-NO_LANGUAGE = {"mis", "mul", "und", "zxx"}

@@ -1,43 +1,39 @@
-"""A corpus -> its numbers, gathered as its pairs go by: what a person should know before training.
+"""Statistics of a corpus before training, gathered in one pass over each split.
 
-What stays in memory is a few hashes for each pair, and some pairs as a sample.
+Memory holds a few hashes for each pair, and samples of pairs.
 """
 
 import random
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from regard.corpora.cleaning.pair_filters import CHUNK, CleaningReport, CleaningSettings, clean
 from regard.corpora.corpus import Corpus, Pair, SplitName
-from regard.corpora.dedup import Hashes, HashSet
+from regard.corpora.dedup import HashSet
 from regard.corpora.diagnostics.misalignment import LineAlignment, LineAlignmentScan
-from regard.corpora.diagnostics.near_leaks import NearLeak, find_near_leaks
-from regard.corpora.diagnostics.noise_report import (
+from regard.corpora.diagnostics.pair_noise import (
     NO_NOISE,
     NOISE_SAMPLE,
-    NoiseRate,
     NoiseReport,
     NumberedPair,
     measure_noise,
 )
-from regard.corpora.diagnostics.split_overlap import (
-    SentenceHashes,
-    SplitOverlap,
-    compare_splits,
-    hash_pairs,
-)
+from regard.corpora.diagnostics.split_overlap import SplitOverlap, compare_splits, hash_pairs
 from regard.corpora.diagnostics.surface_checks import CheckCount, SurfaceCounter
 from regard.corpora.splits import HELD_OUT, SplitSettings, split_corpus
 from regard.errors import CorpusError
-from regard.iterate import chunked
+from regard.iterate import Reservoir, chunked
 from regard.text.word_units import count_units
 
-T = TypeVar("T")
 ProgressCallback = Callable[[str, int], None]
-"""Is told what is being done, and with how many pairs so far."""
+"""Gets what is being done, and the number of pairs so far."""
+_JSON_KEYS = {"read_error": "broken", "surface": "signs"}
+"""Fields that JSON calls otherwise."""
 
 
 class LengthStatistics(NamedTuple):
@@ -47,33 +43,44 @@ class LengthStatistics(NamedTuple):
     mean: float
     median: int
     most: int
-    """95% of the lines are no longer."""
+    """The 95% quantile."""
     longest: int
+
+    @classmethod
+    def of(cls, lengths: Counter[int]) -> "LengthStatistics":
+        """The statistics of lengths, given how many lines have each."""
+        lines = lengths.total()
+        total = sum(length * count for length, count in lengths.items())
+        ordered = sorted(lengths)
+        reached = list(accumulate(lengths[length] for length in ordered))
+        median, most = (
+            ordered[bisect_left(reached, share * lines)] if ordered else 0 for share in (0.5, 0.95)
+        )
+        return cls(total, total / max(1, lines), median, most, max(lengths, default=0))
 
 
 class SideReport(NamedTuple):
     """One side of a split."""
 
     words: LengthStatistics
-    """As spaces divide them."""
     characters: LengthStatistics
     surface: Mapping[str, CheckCount]
 
 
 class DuplicateCounts(NamedTuple):
-    """Sentences that come more than once, in any case and spacing."""
+    """Repeated sentences, ignoring case and spacing."""
 
     pairs: int
-    """Pairs that came before."""
+    """Pairs that occurred before."""
     sources: int
-    """Sources that have several translations."""
+    """Sources with several translations."""
     targets: int
     """Targets that translate several sources."""
 
 
 @dataclass(frozen=True)
 class SplitReport:
-    """What one pass over a split found."""
+    """The statistics of a split."""
 
     pairs: int
     source: SideReport
@@ -83,50 +90,56 @@ class SplitReport:
     repeats: DuplicateCounts
     alignment: LineAlignment
     read_error: str
-    """Why not all of it could be read; empty where it could."""
+    """Why reading stopped early; empty if it did not."""
 
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """All that was found in a corpus; `findings.judge` says what it means."""
+    """The statistics of a corpus; `findings.interpret_report` says what they mean."""
 
     name: str
     languages: tuple[str, str]
     splits: Mapping[SplitName, SplitReport]
     """The splits that the corpus comes with."""
     cut: Mapping[SplitName, int]
-    """Those that training would cut from its training pairs, and how many pairs of them."""
+    """The splits that training would hold out of train, and their sizes."""
     notes: tuple[str, ...]
-    """What cutting them says."""
+    """Remarks of reading and of holding out."""
     split_error: str
-    """Why they cannot be cut; empty where they can."""
+    """Why no pairs can be held out; empty if they can."""
     overlap: SplitOverlap
     sample: tuple[Pair, ...] = field(repr=False)
-    """Some of the training pairs that cleaning keeps, chosen by a seed."""
+    """Random training pairs that cleaning keeps."""
     noise: NoiseReport = NO_NOISE
-    """What a sample of training pairs shows."""
-    near_leaks: tuple[NearLeak, ...] = ()
+    """Of a sample of training pairs."""
     file_starts: tuple[tuple[str, int], ...] = ()
-    """The files that train is read from, and how many pairs come before each; empty for one."""
+    """If train has several files: each of them, and how many pairs come before it."""
 
-    def place(self, split: SplitName, line: int) -> str:
-        """Where a line of a split, counted from 1 over all of its files, is to be found."""
-        begun = [one for one in self.file_starts if one[1] < line] if split == "train" else []
+    def locate(self, split: SplitName, line: int) -> str:
+        """The place of a line of a split, which is counted from 1 over all files."""
+        begun = [start for start in self.file_starts if start[1] < line and split == "train"]
         return f"line {line - begun[-1][1]:,} of {begun[-1][0]}" if begun else f"line {line:,}"
 
     def to_json(self) -> dict[str, Any]:
-        """The numbers, as JSON can hold them."""
+        """The numbers, in types that JSON has."""
+        overlap = _to_json(self.overlap)
         return {
-            "name": self.name,
-            "languages": list(self.languages),
-            "splits": {name: _split_json(report) for name, report in self.splits.items()},
-            "cut": dict(self.cut),
-            "leaks": [leak._asdict() for leak in self.overlap.leaks],
-            "leaking_pairs": self.overlap.leaking_pairs,
-            "coverage": [one._asdict() for one in self.overlap.coverage],
-            "near_leaks": [one._asdict() for one in self.near_leaks],
-            "suspects": _suspects_json(self.noise),
+            **{key: _to_json(getattr(self, key)) for key in ("name", "languages", "splits", "cut")},
+            **{key: overlap[key] for key in ("leaks", "leaking_pairs", "coverage", "near_leaks")},
+            "suspects": _to_json(self.noise),
         }
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, CleaningReport):
+        return value.to_json()
+    if is_dataclass(value):
+        value = {each.name: getattr(value, each.name) for each in fields(value)}
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {_JSON_KEYS.get(key, key): _to_json(inner) for key, inner in value.items()}
+    return [_to_json(inner) for inner in value] if isinstance(value, tuple) else value
 
 
 def analyze_corpus(
@@ -137,59 +150,56 @@ def analyze_corpus(
     choose_leaks: bool = False,
     sample: int = 0,
     seed: int = 1,
-    tell: ProgressCallback = lambda doing, pairs: None,
+    notify: ProgressCallback = lambda doing, pairs: None,
 ) -> CorpusReport:
-    """Read the splits of a corpus, each once for itself and training once more beside the others.
+    """Read each split once, and train once more to compare it with the others.
 
-    `choose_leaks` has the rule for leaks follow the corpus: `overlap.by` then says which it is.
-    `sample` training pairs are kept, drawn by `seed`. Pairs are read as they come: numbers of
-    lines are those of the files.
+    With `choose_leaks`, the rule for leaks follows the corpus and is found in `overlap.by`.
+    `sample` training pairs are kept, drawn by `seed`. Line numbers are those of the files.
     """
-    chosen, numbered = _Reservoir[Pair](sample, seed), _Reservoir[NumberedPair](NOISE_SAMPLE, seed)
+    kept, numbered = Reservoir[Pair](sample, seed), Reservoir[NumberedPair](NOISE_SAMPLE, seed)
+    nothing_kept = Reservoir[Pair](0), Reservoir[NumberedPair](0)
     file_starts: list[tuple[str, int]] = []
     reads = dict(corpus.splits)
     if corpus.parts:
         reads["train"] = partial(_read_parts, corpus, file_starts)
-    splits = {
-        name: _analyze_split(
-            _GuardedReader(read(), partial(tell, f"reading {name}")),
-            cleaning,
-            corpus.languages,
-            (chosen, numbered) if name == "train" else None,
-        )
-        for name, read in reads.items()
-    }
-    notes = corpus.read_report.sentences()
-    tell("comparing the sides", 0)
-    noise = _suspects(numbered.pairs, cleaning, corpus.languages, seed)
-    whole, split_error, overlap, near = corpus, "", SplitOverlap(), tuple[NearLeak, ...]()
+    splits: dict[SplitName, SplitReport] = {}
+    for name, read in reads.items():
+        samples = (kept, numbered) if name == "train" else nothing_kept
+        scan, report = _SplitScan(samples[1]), CleaningReport()
+        pairs = scan.observe(read(), partial(notify, f"reading {name}"))
+        for pair in clean(pairs, cleaning, corpus.languages, report):
+            samples[0].offer(pair)
+        splits[name] = scan.result(report)
+    notes = corpus.read_report.messages()
+    notify("comparing the sides", 0)
+    noise = _measure_noise(numbered.items, cleaning, corpus.languages, seed)
+    whole, split_error, overlap = corpus, "", SplitOverlap()
     if not any(report.read_error for report in splits.values()):
-        tell("comparing the splits", 0)
+        notify("comparing the splits", 0)
         try:
             whole = split_corpus(corpus, split, notes, by=cleaning.leaks)
         except CorpusError as error:
             split_error = str(error)
-        overlap = compare_splits(whole, None if choose_leaks else cleaning.leaks)
-        near = find_near_leaks(whole) if cleaning.leaks_ignore == "spacing" else ()
+        near = cleaning.leaks_ignore == "spacing"
+        overlap = compare_splits(whole, None if choose_leaks else cleaning.leaks, near=near)
     missing = [name for name in HELD_OUT if name in whole.splits and name not in splits]
-    cut = {name: sum(1 for _ in whole.splits[name]()) for name in missing}
     return CorpusReport(
         corpus.name,
         corpus.languages,
         splits,
-        cut,
+        {name: sum(1 for _ in whole.splits[name]()) for name in missing},
         tuple(notes),
         split_error,
         overlap,
-        tuple(chosen.pairs),
+        tuple(kept.items),
         noise,
-        near,
         tuple(file_starts),
     )
 
 
 def _read_parts(corpus: Corpus, file_starts: list[tuple[str, int]]) -> Iterator[Pair]:
-    """The training pairs; `starts` is told where each file begins."""
+    """The training pairs; appends the first line of each file to `file_starts`."""
     count = 0
     for part in corpus.parts:
         file_starts.append((part.name, count))
@@ -198,10 +208,10 @@ def _read_parts(corpus: Corpus, file_starts: list[tuple[str, int]]) -> Iterator[
             yield pair
 
 
-def _suspects(
+def _measure_noise(
     sample: list[NumberedPair], cleaning: CleaningSettings, languages: tuple[str, str], seed: int
 ) -> NoiseReport:
-    """What looks wrong among those of the sample that cleaning would keep."""
+    """The noise of those pairs of the sample that cleaning keeps."""
     plain = cleaning.model_copy(update={"drop_wrong_language": False})
     kept = set(clean((one.pair for one in sample), plain, languages, CleaningReport()))
     fit = [one for one in sample if one.pair in kept]
@@ -209,189 +219,69 @@ def _suspects(
     return measure_noise(fit)
 
 
-class _GuardedReader:
-    """The pairs of a split, up to where it cannot be read on: why is then in `broken`."""
+class _SplitScan:
+    """All counts of a split, taken while its pairs pass through `observe`."""
 
-    def __init__(self, pairs: Iterator[Pair], tell: Callable[[int], None]) -> None:
-        self._pairs, self._tell = pairs, tell
-        self.read_error = ""
-
-    def __iter__(self) -> Iterator[Pair]:
-        count = 0
-        try:
-            for count, pair in enumerate(self._pairs, 1):
-                if count % CHUNK == 0:
-                    self._tell(count)
-                yield pair
-        except CorpusError as error:
-            if not count:
-                raise
-            self.read_error = str(error)
-
-
-def _analyze_split(
-    pairs: _GuardedReader,
-    cleaning: CleaningSettings,
-    languages: tuple[str, str],
-    samples: "tuple[_Reservoir[Pair], _Reservoir[NumberedPair]] | None",
-) -> SplitReport:
-    """The report of a split, in one pass; `samples` get what cleaning keeps, and all pairs."""
-    scan, report = _SplitCounter(), CleaningReport()
-    seen = scan.observe(pairs)
-    if samples is not None:
-        seen = _numbered(seen, samples[1])
-    for pair in clean(seen, cleaning, languages, report):
-        if samples is not None:
-            samples[0].offer(pair)
-    return scan.result(report, pairs.read_error)
-
-
-def _numbered(pairs: Iterable[Pair], sample: "_Reservoir[NumberedPair]") -> Iterator[Pair]:
-    """The same pairs, each offered to `sample` with its line."""
-    for line, pair in enumerate(pairs, 1):
-        sample.offer(NumberedPair(line, pair))
-        yield pair
-
-
-class _SplitCounter:
-    """Everything that is counted while the pairs of a split go by."""
-
-    def __init__(self) -> None:
+    def __init__(self, sample: Reservoir[NumberedPair]) -> None:
+        self._sample = sample  # gets all pairs
         self._words: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
         self._characters: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
-        self._signs = SurfaceCounter(), SurfaceCounter()
-        self._alignment, self._repeats = LineAlignmentScan(), _DuplicateCounter()
-        self._pairs = 0
+        self._surface = SurfaceCounter(), SurfaceCounter()
+        self._alignment = LineAlignmentScan()
+        self._distinct = HashSet()
+        self._once, self._repeated = (HashSet(), HashSet()), (HashSet(), HashSet())
+        self._pairs, self._read_error = 0, ""
 
-    def observe(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """The same pairs, seen."""
-        for chunk in chunked(pairs, CHUNK):
-            self._pairs += len(chunk)
-            self._repeats.add(hash_pairs(chunk))
+    def observe(self, pairs: Iterable[Pair], notify: Callable[[int], None]) -> Iterator[Pair]:
+        """The same pairs, counted, up to where they cannot be read."""
+        line = 0
+        for chunk in chunked(self._readable(pairs, notify), CHUNK):
+            self._count_repeats(chunk)
             for pair in chunk:
+                line += 1
+                self._sample.offer(NumberedPair(line, pair))
                 self._alignment.add(pair)
-                for place, text in enumerate(pair):
-                    self._words[place][count_units(text)] += 1
-                    self._characters[place][len(text)] += 1
-                    self._signs[place].add(text)
+                for side, text in enumerate(pair):
+                    self._words[side][count_units(text)] += 1
+                    self._characters[side][len(text)] += 1
+                    self._surface[side].add(text)
             yield from chunk
 
-    def result(self, cleaning: CleaningReport, read_error: str) -> SplitReport:
+    def _readable(self, pairs: Iterable[Pair], notify: Callable[[int], None]) -> Iterator[Pair]:
+        try:
+            for pair in pairs:
+                self._pairs += 1
+                if self._pairs % CHUNK == 0:
+                    notify(self._pairs)
+                yield pair
+        except CorpusError as error:
+            if not self._pairs:
+                raise
+            self._read_error = str(error)
+
+    def _count_repeats(self, chunk: list[Pair]) -> None:
+        hashes = hash_pairs(chunk)
+        new = self._distinct.add_new(hashes.pair)
+        for side, once, repeated in zip(hashes, self._once, self._repeated, strict=False):
+            repeated.add_new(side[new][~once.add_new(side[new])])
+
+    def result(self, cleaning: CleaningReport) -> SplitReport:
+        """The report, after all pairs were observed."""
         source, target = (
-            SideReport(_length_statistics(words), _length_statistics(characters), surface.result())
+            SideReport(
+                LengthStatistics.of(words), LengthStatistics.of(characters), surface.result()
+            )
             for words, characters, surface in zip(
-                self._words, self._characters, self._signs, strict=True
+                self._words, self._characters, self._surface, strict=True
             )
         )
+        repeats = self._pairs - len(self._distinct), *map(len, self._repeated)
         return SplitReport(
             self._pairs,
             source,
             target,
             cleaning,
-            self._repeats.result(),
+            DuplicateCounts(*repeats),
             self._alignment.result(),
-            read_error,
+            self._read_error,
         )
-
-
-def _length_statistics(lengths: Counter[int]) -> LengthStatistics:
-    """The statistics of lengths, given how many lines have each."""
-    total = sum(length * lines for length, lines in lengths.items())
-    lines = lengths.total()
-    return LengthStatistics(
-        total,
-        total / max(1, lines),
-        _quantile(lengths, 0.5),
-        _quantile(lengths, 0.95),
-        max(lengths, default=0),
-    )
-
-
-def _quantile(lengths: Counter[int], share: float) -> int:
-    """The smallest length that at least `share` of the lines do not exceed."""
-    reached, needed = 0, share * lengths.total()
-    for length in sorted(lengths):
-        reached += lengths[length]
-        if reached >= needed:
-            return length
-    return 0
-
-
-class _DuplicateCounter:
-    """Counts sentences that come again, by their hashes."""
-
-    def __init__(self) -> None:
-        self._total = 0
-        self._pairs = HashSet()
-        self._sides = _PartnerCounter(), _PartnerCounter()
-
-    def add(self, hashes: SentenceHashes) -> None:
-        self._total += len(hashes.pair)
-        new = self._pairs.add_new(hashes.pair)
-        for partners, side in zip(self._sides, (hashes.source, hashes.target), strict=True):
-            partners.add(side[new])
-
-    def result(self) -> DuplicateCounts:
-        source, target = (partners.several() for partners in self._sides)
-        return DuplicateCounts(self._total - len(self._pairs), source, target)
-
-
-class _PartnerCounter:
-    """Which sentences of one side belong to several pairs."""
-
-    def __init__(self) -> None:
-        self._once, self._again = HashSet(), HashSet()
-
-    def add(self, hashes: Hashes) -> None:
-        """Take the sentences of pairs that are new."""
-        self._again.add_new(hashes[~self._once.add_new(hashes)])
-
-    def several(self) -> int:
-        return len(self._again)
-
-
-class _Reservoir(Generic[T]):
-    """A fair choice of `size` from however many come (Vitter 1985, algorithm R)."""
-
-    def __init__(self, size: int, seed: int) -> None:
-        self.size, self.pairs = size, list[T]()
-        self._rng, self._numbered = random.Random(seed), 0
-
-    def offer(self, one: T) -> None:
-        self._numbered += 1
-        if len(self.pairs) < self.size:
-            self.pairs.append(one)
-            return
-        place = self._rng.randrange(self._numbered)
-        if place < self.size:
-            self.pairs[place] = one
-
-
-def _suspects_json(noise: NoiseReport) -> dict[str, Any]:
-    plain = asdict(noise)
-    return {
-        name: value._asdict() if isinstance(value, NoiseRate) else value
-        for name, value in plain.items()
-    }
-
-
-def _split_json(report: SplitReport) -> dict[str, Any]:
-    sides = {"source": report.source, "target": report.target}
-    return {
-        "pairs": report.pairs,
-        "broken": report.read_error,
-        **{
-            name: {
-                "words": side.words._asdict(),
-                "characters": side.characters._asdict(),
-                "signs": {sign: shown._asdict() for sign, shown in side.surface.items()},
-            }
-            for name, side in sides.items()
-        },
-        "cleaning": report.cleaning.to_json(),
-        "repeats": report.repeats._asdict(),
-        "alignment": {
-            **asdict(report.alignment),
-            "stretches": [stretch._asdict() for stretch in report.alignment.stretches],
-        },
-    }

@@ -1,12 +1,13 @@
-"""The numbers of an examination -> what they mean for training, and what to do about it."""
+"""The numbers of a corpus report -> what they mean for training, and what to do about it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from regard.corpora.cleaning.pair_filters import CleaningReport, Reason
 from regard.corpora.corpus import SplitName
 from regard.corpora.diagnostics.corpus_report import CorpusReport, SplitReport
 from regard.corpora.diagnostics.misalignment import MIN_WINDOW_CORRELATION, MisalignedLines
+from regard.corpora.diagnostics.pair_noise import NoiseRate
 from regard.corpora.diagnostics.split_overlap import SIDES, Leak
 from regard.corpora.diagnostics.surface_checks import CheckCount
 from regard.corpora.splits import HELD_OUT
@@ -19,8 +20,8 @@ MANY_DROPPED = 0.2
 MIN_LENGTH_CORRELATION = 0.5
 """Correlation of lengths below which translations are unusually free."""
 MIN_NUMBER_PAIRS, MAX_UNLIKE_NUMBERS, NUMERIC_CORPUS_SHARE = 30, 0.25, 0.9
-"""Pairs with numbers from which they are judged, and the share that may disagree. Where almost all
-have them, as in a corpus of dates, to write them otherwise may be what is learned."""
+"""Pairs with numbers from which they are judged, and the share that may differ. Above the last
+share, as in a corpus of dates, the task may be to write them otherwise."""
 MANY_LEAKED = 0.1
 """Share of a held-out split."""
 NEW_WORDS, MANY_NEW_WORDS, MANY_NEW_CHARACTERS = 0.05, 0.2, 0.001
@@ -28,61 +29,64 @@ NEW_WORDS, MANY_NEW_WORDS, MANY_NEW_CHARACTERS = 0.05, 0.2, 0.001
 MIN_JUDGED_LINES = 20
 """Lines from which a share of them is judged."""
 MAJORITY_SHARE = 0.5
-"""Share of the lines from which a sign is taken as how a text is written."""
 SHOWN_STRETCHES = 5
 
 
 class Finding(NamedTuple):
-    """One thing that a person should know: what was found, and what to do."""
+    """What was found, and what to do about it."""
 
     level: Level
     text: str
 
 
-def interpret_report(found: CorpusReport) -> list[Finding]:
-    """What an examination means, topic by topic."""
-    judges = (_sizes, _cleaning, _alignment, _leaks, _coverage, _damage, _style)
-    return [finding for part in judges for finding in part(found)]
+def interpret_report(report: CorpusReport) -> list[Finding]:
+    """What a report means, topic by topic."""
+    judged = _read_errors, _sizes, _cleaning, _alignment
+    topics = (*judged, _leaks, _coverage, _damage, _style, _noise)
+    return [finding for topic in topics for finding in topic(report)]
 
 
-def _sizes(found: CorpusReport) -> Iterator[Finding]:
-    for split, report in found.splits.items():
-        if report.read_error:
-            yield Finding("problem", f"{split} cannot be read to its end: {report.read_error}.")
-    train = found.splits.get("train")
+def _level(value: float, note: float, warning: float, problem: float = 2.0) -> Level | None:
+    """The highest level whose threshold `value` exceeds; None if it exceeds none."""
+    if value > problem:
+        return "problem"
+    return "warning" if value > warning else "note" if value > note else None
+
+
+def _read_errors(report: CorpusReport) -> Iterator[Finding]:
+    for split, one in report.splits.items():
+        if one.read_error:
+            yield Finding("problem", f"{split} cannot be read to its end: {one.read_error}.")
+
+
+def _sizes(report: CorpusReport) -> Iterator[Finding]:
+    train = report.splits.get("train")
     if train is None or not train.pairs:
         yield Finding("problem", "There are no training pairs.")
         return
     if train.pairs < FEW_PAIRS:
-        level: Level = "warning" if train.pairs < TOO_FEW_PAIRS else "note"
         yield Finding(
-            level,
+            "warning" if train.pairs < TOO_FEW_PAIRS else "note",
             f"train: {train.pairs:,} pairs are few to learn a language from: some ten thousand are "
             "a start. Expect good answers only to sentences much like these.",
         )
-    if found.split_error:
-        yield Finding("problem", f"No pairs can be held out: {found.split_error}.")
-    if found.cut:
-        counts = _listed([f"{count:,} pairs for {split}" for split, count in found.cut.items()])
+    if report.split_error:
+        yield Finding("problem", f"No pairs can be held out: {report.split_error}.")
+    if report.cut:
+        counts = _listed([f"{count:,} pairs for {split}" for split, count in report.cut.items()])
         yield Finding("note", f"Training holds out {counts}: corpus.split sets how many.")
-    for note in found.notes:
+    for note in report.notes:
         yield Finding("note", f"{note}.")
-    yield from _files(found)
-    for split, report in found.splits.items():
-        if split != "train" and report.pairs < FEW_HELD_OUT:
+    if len(report.file_starts) > 1:
+        files = _listed([f"{name} from line {at + 1:,} on" for name, at in report.file_starts])
+        yield Finding("note", f"train is read from several files, line after line: {files}.")
+    for split, one in report.splits.items():
+        if split != "train" and one.pairs < FEW_HELD_OUT:
             yield Finding(
                 "note",
-                f"{split}: scores on {report.pairs:,} pairs vary a lot by chance; 1,000 and more "
+                f"{split}: scores on {one.pairs:,} pairs vary a lot by chance; 1,000 and more "
                 "tell models apart.",
             )
-
-
-def _files(found: CorpusReport) -> Iterator[Finding]:
-    if len(found.file_starts) > 1:
-        listed = _listed(
-            [f"{name} from line {first + 1:,} on" for name, first in found.file_starts]
-        )
-        yield Finding("note", f"train is read from several files, line after line: {listed}.")
 
 
 _ADVICE: dict[Reason, str] = {
@@ -101,68 +105,66 @@ _ADVICE: dict[Reason, str] = {
 }
 
 
-def advise_dropped(report: CleaningReport) -> str | None:
-    """How much cleaning has dropped, why, and what to set, where that is much; None: it is not."""
+def _dropped(report: CleaningReport) -> tuple[float, str, str]:
+    """The share that cleaning drops, the reasons, and advice about the most frequent one."""
     rows = sorted(report.rows(), key=lambda row: -row.num_pairs)
-    dropped = sum(row.num_pairs for row in rows)
-    if dropped < MANY_DROPPED * max(1, report.total):
-        return None
-    why = _listed([f"{row.num_pairs:,} as {row.reason!r}" for row in rows])
-    return (
-        f"cleaning has dropped {dropped:,} of {report.total:,} pairs "
-        f"({_percent(dropped / report.total)}), {why}. {_ADVICE[rows[0].reason]}"
-    )
+    if not rows:
+        return 0.0, "", ""
+    count = sum(row.num_pairs for row in rows)
+    reasons = _listed([f"{row.num_pairs:,} as {row.reason!r}" for row in rows])
+    share = count / report.total
+    text = f"{count:,} of {report.total:,} pairs ({_percent(share)}), {reasons}"
+    return share, text, _ADVICE[rows[0].reason]
 
 
-def _cleaning(found: CorpusReport) -> Iterator[Finding]:
-    for split, report in found.splits.items():
-        rows, total = report.cleaning.rows(), max(1, report.pairs)
-        dropped = sum(row.num_pairs for row in rows)
-        if not dropped:
-            if split == "train" and report.pairs:
-                yield Finding("ok", f"train: cleaning keeps all of its {report.pairs:,} pairs.")
-            continue
-        rows.sort(key=lambda row: -row.num_pairs)
-        what = f"{dropped:,} of {report.pairs:,} pairs ({_percent(dropped / total)})"
-        why = _listed([f"{row.num_pairs:,} as {row.reason!r}" for row in rows])
-        advice = _ADVICE[rows[0].reason]
-        level: Level = "warning" if dropped >= MANY_DROPPED * total else "note"
-        if split == "train":
-            level = "problem" if dropped == report.pairs else level
-            yield Finding(level, f"train: cleaning drops {what}, {why}. {advice}")
-        else:
+def advise_dropped(report: CleaningReport) -> str | None:
+    """What cleaning has dropped, why, and what to set, if it is much; None if it is not."""
+    share, text, advice = _dropped(report)
+    return f"cleaning has dropped {text}. {advice}" if share >= MANY_DROPPED else None
+
+
+def _cleaning(report: CorpusReport) -> Iterator[Finding]:
+    for split, one in report.splits.items():
+        share, text, advice = _dropped(one.cleaning)
+        level: Level = "warning" if share >= MANY_DROPPED else "note"
+        if split != "train" and share:
             yield Finding(
                 level,
-                f"{split}: cleaning would drop {what}, {why}, but leaves {split} as it is: scores "
+                f"{split}: cleaning would drop {text}, but leaves {split} as it is: scores "
                 f"should not depend on what we find clean. {advice}",
             )
+        elif share:
+            level = "problem" if share == 1 else level
+            yield Finding(level, f"train: cleaning drops {text}. {advice}")
+        elif split == "train" and one.pairs:
+            yield Finding("ok", f"train: cleaning keeps all of its {one.pairs:,} pairs.")
 
 
-def _alignment(found: CorpusReport) -> Iterator[Finding]:
-    aligned = {
-        split: report.alignment.correlation
-        for split, report in found.splits.items()
-        if not report.alignment.stretches
-        and (report.alignment.correlation or 0) >= MIN_LENGTH_CORRELATION
+def _alignment(report: CorpusReport) -> Iterator[Finding]:
+    correlations = {
+        split: one.alignment.correlation
+        for split, one in report.splits.items()
+        if one.pairs and not one.alignment.stretches
     }
-    if aligned:
-        listed = _listed([f"{value:.2f} in {split}" for split, value in aligned.items()])
-        yield Finding(
-            "ok", f"The two sides belong together, line by line: lengths correlate at {listed}."
-        )
-    for split, report in found.splits.items():
-        yield from _split_alignment(split, report, found.languages)
-    undecided = [
-        split
-        for split, report in found.splits.items()
-        if report.pairs and not report.alignment.stretches and report.alignment.correlation is None
+    aligned = [
+        f"{value:.2f} in {split}"
+        for split, value in correlations.items()
+        if value is not None and value >= MIN_LENGTH_CORRELATION
     ]
+    if aligned:
+        yield Finding(
+            "ok",
+            "The two sides belong together, line by line: lengths correlate at "
+            f"{_listed(aligned)}.",
+        )
+    for split, one in report.splits.items():
+        yield from _split_alignment(split, one, report.languages)
+    undecided = [split for split, value in correlations.items() if value is None]
     if undecided:
         yield Finding(
             "note",
             f"{_listed(undecided)}: lengths vary too little, or in too few pairs, to tell whether "
-            "the "
-            "sides belong together.",
+            "the sides belong together.",
         )
 
 
@@ -170,20 +172,24 @@ def _split_alignment(
     split: SplitName, report: SplitReport, languages: tuple[str, str]
 ) -> Iterator[Finding]:
     alignment = report.alignment
-    shifted = [one for one in alignment.stretches if one.shift is not None]
-    unrelated = [one for one in alignment.stretches if one.shift is None]
-    for stretch in shifted[:SHOWN_STRETCHES]:
-        yield Finding("problem", f"{split}: {_shifted(stretch)}")
-    if len(shifted) > SHOWN_STRETCHES:
-        more = len(shifted) - SHOWN_STRETCHES
+    shifted = [lines for lines in alignment.stretches if lines.shift is not None]
+    unrelated = [lines for lines in alignment.stretches if lines.shift is None]
+    for lines in shifted[:SHOWN_STRETCHES]:
+        yield Finding("problem", f"{split}: {_shifted(lines)}")
+    if (more := len(shifted) - SHOWN_STRETCHES) > 0:
         yield Finding("problem", f"{split}: and {more} more such stretches.")
+    correlation = alignment.correlation
     if unrelated:
         one_language = languages[0] == languages[1] != "und"
         yield Finding(
             "warning" if one_language else "problem", f"{split}: {_unrelated(unrelated, report)}"
         )
-    elif not shifted and (alignment.correlation or MIN_LENGTH_CORRELATION) < MIN_LENGTH_CORRELATION:
-        yield _low_correlation(split, alignment.correlation or 0.0)
+    elif not shifted and correlation is not None and correlation < MIN_LENGTH_CORRELATION:
+        yield Finding(
+            "warning" if correlation < MIN_WINDOW_CORRELATION else "note",
+            f"{split}: the lengths of the two sides correlate at {correlation:.2f}, which is low "
+            "for translations. Look at some pairs.",
+        )
     unlike = alignment.numbers_unlike / max(1, alignment.with_numbers)
     some = MIN_NUMBER_PAIRS <= alignment.with_numbers < NUMERIC_CORPUS_SHARE * report.pairs
     if some and unlike > MAX_UNLIKE_NUMBERS:
@@ -195,50 +201,36 @@ def _split_alignment(
         )
 
 
-def _shifted(stretch: MisalignedLines) -> str:
-    assert stretch.shift is not None
-    lines = _count(abs(stretch.shift), "line")
+def _shifted(lines: MisalignedLines) -> str:
+    assert lines.shift is not None
+    count = _count(abs(lines.shift), "line")
     way, more, fewer = (
-        ("down", "target", "source") if stretch.shift > 0 else ("up", "source", "target")
+        ("down", "target", "source") if lines.shift > 0 else ("up", "source", "target")
     )
     return (
-        f"lines {stretch.first:,} to {stretch.last:,} look shifted by {stretch.shift:+d}: a source "
-        f"line belongs to the target {lines} further {way}. Near line {stretch.first:,} the "
-        f"{more} has {lines} too many or the {fewer} too few: compare them there and mend the file."
+        f"lines {lines.first:,} to {lines.last:,} look shifted by {lines.shift:+d}: a source "
+        f"line belongs to the target {count} further {way}. Near line {lines.first:,} the "
+        f"{more} has {count} too many or the {fewer} too few: compare them there and mend the file."
     )
 
 
 def _unrelated(stretches: list[MisalignedLines], report: SplitReport) -> str:
-    lines = sum(one.last - one.first + 1 for one in stretches)
+    count = sum(lines.last - lines.first + 1 for lines in stretches)
     shown = _listed([f"{one.first:,} to {one.last:,}" for one in stretches[:SHOWN_STRETCHES]])
-    where = "all lines" if lines == report.pairs else f"lines {shown}"
     return (
-        f"{where} look unrelated: lengths and words of the two sides agree no better than by "
-        "chance. Look for lines lost or shuffled on one side. Only where a target need not be as "
-        "long as its source, as in a dialogue, is that right."
+        f"{'all lines' if count == report.pairs else f'lines {shown}'} look unrelated: lengths and "
+        "words of the two sides agree no better than by chance. Look for lines lost or shuffled on "
+        "one side. Only where a target need not be as long as its source, as in a dialogue, is "
+        "that right."
     )
 
 
-def _low_correlation(split: SplitName, correlation: float) -> Finding:
-    return Finding(
-        "warning" if correlation < MIN_WINDOW_CORRELATION else "note",
-        f"{split}: the lengths of the two sides correlate at {correlation:.2f}, which is low for "
-        "translations. Look at some pairs.",
-    )
-
-
-def _leaks(found: CorpusReport) -> Iterator[Finding]:
-    leaking = [leak for leak in found.overlap.leaks if leak.sources or leak.targets]
-    for leak in leaking:
-        counts = {"source": leak.sources, "target": leak.targets, "whole pair": leak.pairs}
-        shared = [_count(number, noun) for noun, number in counts.items() if number]
-        much = max(leak.sources, leak.pairs) >= MANY_LEAKED * leak.total
-        yield Finding(
-            "warning" if much else "note",
-            f"{leak.split} shares {_listed(shared)} of its {leak.total:,} pairs with "
-            f"{leak.within}.{_leak_advice(leak, much)}",
-        )
-    for near in found.near_leaks:
+def _leaks(report: CorpusReport) -> Iterator[Finding]:
+    overlap = report.overlap
+    for leak in overlap.leaks:
+        if leak.sources or leak.targets:
+            yield _leak(leak)
+    for near in overlap.near_leaks:
         if near.sources:
             yield Finding(
                 "warning" if near.sources >= MANY_LEAKED * near.total else "note",
@@ -247,205 +239,245 @@ def _leaks(found: CorpusReport) -> Iterator[Finding]:
                 f"{near.example!r}. corpus.cleaning.leaks_ignore=punctuation leaves such pairs out "
                 "of training.",
             )
-    if found.overlap.leaking_pairs:
-        yield _dropped_leaks(found.overlap.leaking_pairs, found.splits["train"].pairs)
-    elif found.overlap.leaks:
+    if overlap.leaking_pairs:
+        share = overlap.leaking_pairs / max(1, report.splits["train"].pairs)
+        much = share >= MANY_LEAKED
+        yield Finding(
+            "warning" if much else "note",
+            f"Training leaves out {_count(overlap.leaking_pairs, 'pair')} ({_percent(share)}) for "
+            "sharing a held-out sentence, in any case and spacing."
+            + (f" That is much. {_ADVICE['in valid or test']}" if much else ""),
+        )
+    elif overlap.leaks:
         yield Finding("ok", "No sentence of a held-out split is in train.")
 
 
-def _leak_advice(leak: Leak, much: bool) -> str:
+def _leak(leak: Leak) -> Finding:
+    counts = {"source": leak.sources, "target": leak.targets, "whole pair": leak.pairs}
+    shared = [_count(number, noun) for noun, number in counts.items() if number]
+    much = max(leak.sources, leak.pairs) >= MANY_LEAKED * leak.total
+    advice = " That is much: was the corpus split before its duplicates were removed?"
     if leak.within == "valid" and leak.sources:
-        return " Weights would be chosen by what they are tested on: remove it from one of them."
-    if much:
-        return " That is much: was the corpus split before its duplicates were removed?"
-    return ""
-
-
-def _dropped_leaks(pairs: int, total: int) -> Finding:
-    share = pairs / max(1, total)
-    text = (
-        f"Training leaves out {_count(pairs, 'pair')} ({_percent(share)}) for sharing a held-out "
-        "sentence, in any case and spacing."
-    )
-    if share < MANY_LEAKED:
-        return Finding("note", text)
+        advice = " Weights would be chosen by what they are tested on: remove it from one of them."
+    elif not much:
+        advice = ""
     return Finding(
-        "warning",
-        f"{text} That is much. Where there are few different targets, "
-        "corpus.cleaning.leaks=source keeps the pairs that share a target alone.",
+        "warning" if much else "note",
+        f"{leak.split} shares {_listed(shared)} of its {leak.total:,} pairs with "
+        f"{leak.within}.{advice}",
     )
 
 
-def _coverage(found: CorpusReport) -> Iterator[Finding]:
-    worded = [one for one in found.overlap.coverage if one.words]
+def _coverage(report: CorpusReport) -> Iterator[Finding]:
+    worded = [one for one in report.overlap.coverage if one.words]
     worst = max((one.new_words / one.words for one in worded), default=0.0)
-    if worst > NEW_WORDS:
-        listed = _listed(
-            [
-                f"{one.split} {one.side} {_percent(one.new_words / one.words)} "
-                f"({', '.join(one.word_examples[:3])})"
-                for one in worded
-                if one.new_words > NEW_WORDS * one.words
-            ]
-        )
+    if level := _level(worst, NEW_WORDS, MANY_NEW_WORDS):
+        listed = [
+            f"{one.split} {one.side} {_percent(one.new_words / one.words)} "
+            f"({', '.join(one.word_examples[:3])})"
+            for one in worded
+            if one.new_words > NEW_WORDS * one.words
+        ]
         advice = (
             "Is it of another domain, or written otherwise?"
-            if worst > MANY_NEW_WORDS
+            if level == "warning"
             else "Subwords can spell them; a vocabulary of words cannot."
         )
         yield Finding(
-            "warning" if worst > MANY_NEW_WORDS else "note",
-            f"Running words that never occur in train: {listed}. {advice}",
+            level, f"Running words that never occur in train: {_listed(listed)}. {advice}"
         )
     elif worded:
         new = f"at most {_percent(worst)} of them are new" if worst else "none of them is new"
         yield Finding("ok", f"Train covers the words of the held-out splits: {new}.")
-    odd = [one for one in found.overlap.coverage if one.new_characters]
+    odd = [one for one in report.overlap.coverage if one.new_characters]
     if odd:
         share = max(one.new_characters / one.characters for one in odd)
-        listed = _listed(
-            [
-                f"{' '.join(one.character_examples)} in {one.split} {one.side} "
-                f"({one.new_characters:,} in all)"
-                for one in odd
-            ]
-        )
+        listed = [
+            f"{' '.join(one.character_examples)} in {one.split} {one.side} "
+            f"({one.new_characters:,} in all)"
+            for one in odd
+        ]
         yield Finding(
             "warning" if share > MANY_NEW_CHARACTERS else "note",
-            f"Characters that never occur in train: {listed}. Subwords spell them as bytes; words "
-            "and characters, as vocabularies, cannot.",
+            f"Characters that never occur in train: {_listed(listed)}. Subwords spell them as "
+            "bytes; words and characters, as vocabularies, cannot.",
         )
 
 
 class _DamageRule(NamedTuple):
-    """What a sign of damage is called, and from which shares it is a note, warning, problem."""
+    """A kind of damage, and the shares above which it is a note, a warning, a problem."""
 
+    check: str
     noun: str
     shares: tuple[float, float, float]
     advice: str
 
 
-_DAMAGE_RULES = {
-    "escapes": _DamageRule(
+_DAMAGE_RULES = (
+    _DamageRule(
+        "escapes",
         "hold escapes such as &apos; or &#39;",
         (0, 0.01, 1),
         "Unescape all splits alike, or translations will hold them too.",
     ),
-    "tags": _DamageRule(
-        "hold tags such as <b>", (0, 0.05, 1), "Remove them, unless they are to be translated."
+    _DamageRule(
+        "tags",
+        "hold tags such as <b>",
+        (0, 0.05, 1),
+        "Remove them, unless they are to be translated.",
     ),
-    "subwords": _DamageRule(
+    _DamageRule(
+        "subwords",
         "were cut into subwords or by Moses (@@, ▁, @-@)",
         (0.001, 0.01, 0.1),
         "Join them again: the tokenizer cuts words itself.",
     ),
-    "garbled": _DamageRule(
+    _DamageRule(
+        "garbled",
         "are garbled, such as Ã© for é",
         (0, 0.001, 0.01),
         "The file was UTF-8, taken for Latin-1 and saved again; turn it back: "
         "iconv -f UTF-8 -t LATIN1, or -t WINDOWS-1252.",
     ),
-    "odd spaces": _DamageRule(
+    _DamageRule(
+        "odd spaces",
         "hold no-break spaces (U+00A0, U+202F) between words",
         (0.001, 0.01, 1),
         "A model takes them for letters: make them plain spaces in all splits.",
     ),
-    "invisible": _DamageRule(
+    _DamageRule(
+        "invisible",
         "hold invisible characters (of no width, soft hyphens, direction marks)",
         (0, 0.005, 1),
         "Remove them in all splits: words that look alike are unlike to a model.",
     ),
-}
+)
 
 
-def _damage(found: CorpusReport) -> Iterator[Finding]:
-    """Damage: any line that shows it is one too many."""
-    for sign, damage in _DAMAGE_RULES.items():
-        shown = [(where, one) for where, one in _shown(found, sign) if one.showing]
-        worst = max((one.share for _, one in shown), default=0.0)
-        reached = [limit for limit in damage.shares if worst > limit]
-        if not reached:
-            continue
-        levels: tuple[Level, Level, Level] = ("note", "warning", "problem")
-        listed = ", ".join(
-            f"{where} {one.showing:,} ({_percent(one.share)})" for where, one in shown
-        )
-        yield Finding(
-            levels[len(reached) - 1],
-            f"Some lines {damage.noun}: {listed}. {damage.advice}",
-        )
+def _damage(report: CorpusReport) -> Iterator[Finding]:
+    for rule in _DAMAGE_RULES:
+        counts = {side: one for side, one in _check_counts(report, rule.check).items() if one[1]}
+        worst = max((one.share for one in counts.values()), default=0.0)
+        if level := _level(worst, *rule.shares):
+            listed = ", ".join(
+                f"{side} {one.showing:,} ({_percent(one.share)})" for side, one in counts.items()
+            )
+            yield Finding(level, f"Some lines {rule.noun}: {listed}. {rule.advice}")
 
 
 class _StyleRule(NamedTuple):
     """A way to write text, which should be the same in all splits."""
 
+    check: str
     adjective: str
-    advice: str
     level: Level
-    """How bad it is when a split differs from train."""
-    between_sides: bool
-    """Whether it is odd for the sides of a corpus to differ in it."""
+    """If a split differs from train."""
+    advice: str | None
+    """If train is written so; None if its sides may differ."""
 
 
-_STYLE_RULES = {
-    "tokenised": _StyleRule(
+_STYLE_RULES = (
+    _StyleRule(
+        "tokenised",
         "tokenised already (spaces before full stops and commas)",
-        "Translations will be written so too, and scores are not those of plain text.",
         "problem",
-        True,
+        "Translations will be written so too, and scores are not those of plain text.",
     ),
-    "lowercase": _StyleRule(
-        "in lower case", "Translations will be in lower case too.", "problem", True
+    _StyleRule("lowercase", "in lower case", "problem", "Translations will be in lower case too."),
+    _StyleRule("curly", "with curly apostrophes (’)", "warning", None),
+)
+
+
+def _style(report: CorpusReport) -> Iterator[Finding]:
+    """Styles that differ between splits, or between the sides of train."""
+    for rule in _STYLE_RULES:
+        shares = {
+            side: one.share
+            for side, one in _check_counts(report, rule.check).items()
+            if one.lines >= MIN_JUDGED_LINES
+        }
+        train = {side: shares[f"train {side}"] for side in SIDES if f"train {side}" in shares}
+        unlike = [
+            f"{_percent(share)} of {split} {side} (of train {side} {_percent(train[side])})"
+            for side in train
+            for split in HELD_OUT
+            if (share := shares.get(f"{split} {side}")) is not None
+            and abs(train[side] - share) > MAJORITY_SHARE
+        ]
+        if unlike:
+            yield Finding(
+                rule.level,
+                f"Splits are written unlike: {rule.adjective} are {_listed(unlike)}. A model does "
+                "badly on text written otherwise than what it learned from: prepare all alike.",
+            )
+        showing = [side for side, share in train.items() if share > MAJORITY_SHARE]
+        if rule.advice is None or len(train) < len(SIDES) or not showing:
+            continue
+        if len(showing) == len(SIDES):
+            yield Finding("note", f"Train is {rule.adjective} on both sides. {rule.advice}")
+        else:
+            listed = _listed([f"{_percent(share)} of the {side}" for side, share in train.items()])
+            yield Finding(
+                "warning",
+                f"The sides of train are written unlike: {rule.adjective} are {listed}. Prepare "
+                "both alike, unless that is meant.",
+            )
+
+
+def _check_counts(report: CorpusReport, check: str) -> dict[str, CheckCount]:
+    """The counts of a surface check for each side of each split, such as `train source`."""
+    return {
+        f"{split} {side}": one.surface[check]
+        for split, splits in report.splits.items()
+        for side, one in zip(SIDES, (splits.source, splits.target), strict=True)
+    }
+
+
+_LANGUAGE_ERRORS = {
+    "swapped": "have source and target exchanged, by their letters",
+    "source_language": "have a source in another language than most",
+    "target_language": "have a target in another language than most",
+}
+_WRONG_LANGUAGE = 0.001, 0.01
+"""Shares of a note and a warning. Tatoeba and Multi30k have 0.03% at most."""
+_PAIRING_ERRORS = {
+    "random": (
+        "do not belong together: their words are translations of each other no more than by chance",
+        (0.025, 0.05),  # Tatoeba, by free translations: at most 1.1%; Multi30k: 0.1%
+        "Look at some, and for lines that were shuffled or aligned wrongly.",
     ),
-    "curly": _StyleRule("with curly apostrophes (’)", "", "warning", False),
+    "truncated": (
+        "have a target that is cut short: nothing in it translates the end of the source",
+        (0.015, 0.03),  # Tatoeba: at most 0.4%; Multi30k: none
+        "A model learns to stop early from them: look for what cut lines.",
+    ),
 }
 
 
-def _style(found: CorpusReport) -> Iterator[Finding]:
-    """Ways to write that differ between splits, or between the sides of train."""
-    for sign, style in _STYLE_RULES.items():
-        shown = {where: one for where, one in _shown(found, sign) if one.lines >= MIN_JUDGED_LINES}
-        yield from _between_splits(shown, style)
-        if style.between_sides:
-            yield from _between_sides(shown, style)
-
-
-def _between_splits(shown: dict[str, CheckCount], style: _StyleRule) -> Iterator[Finding]:
-    listed = []
-    for side in SIDES:
-        train = shown.get(f"train {side}")
-        for split in HELD_OUT:
-            other = shown.get(f"{split} {side}")
-            if train and other and abs(train.share - other.share) > MAJORITY_SHARE:
-                shares = f"{_percent(other.share)} of {split} {side}"
-                listed.append(f"{shares} (of train {side} {_percent(train.share)})")
-    if listed:
-        yield Finding(
-            style.level,
-            f"Splits are written unlike: {style.adjective} are {_listed(listed)}. A model does "
-            "badly "
-            "on text written otherwise than what it learned from: prepare all alike.",
+def _noise(report: CorpusReport) -> Iterator[Finding]:
+    noise = report.noise
+    drop = "--set corpus.cleaning.drop_wrong_language=true leaves such pairs out of training."
+    rules = {name: (text, _WRONG_LANGUAGE, drop) for name, text in _LANGUAGE_ERRORS.items()}
+    for name, (text, (note, warning), advice) in {**rules, **_PAIRING_ERRORS}.items():
+        rate: NoiseRate = getattr(noise, name)
+        # random pairs look truncated, too
+        if rate.share < (max(note, noise.random.share / 2) if name == "truncated" else note):
+            continue
+        sample = (
+            f"{noise.paired:,} pairs about"
+            if name in _PAIRING_ERRORS
+            else f"{noise.sampled:,} pairs"
         )
-
-
-def _between_sides(shown: dict[str, CheckCount], style: _StyleRule) -> Iterator[Finding]:
-    train = {side: shown[f"train {side}"].share for side in SIDES if f"train {side}" in shown}
-    showing = [side for side, share in train.items() if share > MAJORITY_SHARE]
-    if len(train) == len(SIDES) == len(showing):
-        yield Finding("note", f"Train is {style.adjective} on both sides. {style.advice}")
-    elif len(train) == len(SIDES) and showing:
-        listed = _listed([f"{_percent(share)} of the {side}" for side, share in train.items()])
+        lines = ", ".join(report.locate("train", line) for line in rate.lines)
         yield Finding(
-            "warning",
-            f"The sides of train are written unlike: {style.adjective} are {listed}. Prepare both "
-            "alike, unless that is meant.",
+            "warning" if rate.share >= warning else "note",
+            f"train: of a sample of {sample} {rate.share:.1%} {text}; such as {lines}. {advice}",
         )
-
-
-def _shown(found: CorpusReport, sign: str) -> Iterable[tuple[str, CheckCount]]:
-    for split, report in found.splits.items():
-        yield f"{split} source", report.source.surface[sign]
-        yield f"{split} target", report.target.surface[sign]
+    wrong = any(getattr(noise, name).share >= _WRONG_LANGUAGE[0] for name in _LANGUAGE_ERRORS)
+    if noise.languages_known and not wrong:
+        yield Finding(
+            "ok", f"Both sides are in one language each, in a sample of {noise.sampled:,} pairs."
+        )
 
 
 def _percent(share: float) -> str:

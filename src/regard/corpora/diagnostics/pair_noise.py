@@ -1,164 +1,177 @@
-"""How many pairs of a sample are paired by chance, and how many targets are cut short.
+"""Noise in a sample of pairs: a wrong language, random pairings, truncated targets.
 
-A model of words is learned from one half of the sample and judges the other. It judges the pairs as
-they are, the same texts paired by chance, and the same pairs with their targets cut: the share of
-real pairs that look like each of these tells how many are.
+For pairings, a word translation model is learned from one half of the sample and scores the other:
+the pairs as they are, pairs matched at random, and pairs with truncated targets. The share of real
+pairs that score like one of the two controls estimates how many are of its kind.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from regard.corpora.cleaning.language_id import LanguageIdentifier
 from regard.corpora.corpus import Pair
 from regard.corpora.diagnostics.ibm_model1 import (
     FloatArray,
     IbmModel1,
     IndexedTexts,
-    IntArray,
-    RaggedWords,
     index_words,
 )
+from regard.text.ragged import IntArray
 
+NOISE_SAMPLE, PAIRING_SAMPLE = 20_000, 10_000
+"""Pairs whose languages are checked, and those of them whose pairing is, which takes longer."""
+MAX_EXAMPLE_LINES = 3
 MIN_PAIRS = 1000
-"""Pairs in a sample that can be judged."""
+"""Pairs that a sample needs for its pairings to be judged."""
 MAX_LINKS = 4_000_000
-"""Words beside words that are held at once; of longer texts fewer pairs are taken."""
+"""Word pairs held at once; of longer texts fewer pairs are used."""
 TRUNCATED_SHARE = (0.3, 0.7)
-"""The share of a target's characters that is left where it is cut, at the least and at the most."""
+"""Least and greatest share of a target's characters that the truncated control keeps."""
 MIN_LENGTH_SPREAD = 0.15
-"""Standard deviation of the logarithms of targets' lengths below which lengths say nothing."""
+"""Standard deviation of the log lengths of targets, below which lengths are no evidence."""
 MAX_RANDOM_SHARE = 0.2
-"""The share of pairs that may look like chance, lest nothing can be told: as in a dialogue."""
+"""Above this share of random pairs nothing is reported: it may be a dialogue."""
+LATE_SHARE = 0.6
+"""From here on a word belongs to the tail of its source."""
 
 
-class PairNoise(NamedTuple):
-    """What was found in a sample."""
+class NumberedPair(NamedTuple):
+    """A pair, and its line in the split, from 1."""
 
-    judged: int
-    """Pairs; 0 where nothing can be told."""
-    random: float
-    """The share that is paired by chance, estimated."""
-    truncated: float
-    """The share of targets cut short, estimated."""
-    random_places: tuple[int, ...]
-    """Places in the sample that look most like chance, at most ten."""
-    truncated_places: tuple[int, ...]
+    line: int
+    pair: Pair
+
+
+class NoiseRate(NamedTuple):
+    """How many pairs of a sample have one kind of noise."""
+
+    share: float
+    """Of the sample, from 0 to 1."""
+    pairs: int
+    """Their number; estimated for pairings."""
+    lines: tuple[int, ...] = ()
+    """Some of them."""
+
+
+ZERO_RATE = NoiseRate(0.0, 0)
+
+
+@dataclass(frozen=True)
+class NoiseReport:
+    """What a sample of a split shows."""
+
+    sampled: int = 0
+    languages_known: bool = False
+    """Whether the languages of the two sides can be told apart."""
+    swapped: NoiseRate = ZERO_RATE
+    source_language: NoiseRate = ZERO_RATE
+    target_language: NoiseRate = ZERO_RATE
+    paired: int = 0
+    """Pairs whose pairing was judged; 0 if it could not be."""
+    random: NoiseRate = ZERO_RATE
+    truncated: NoiseRate = ZERO_RATE
+
+
+NO_NOISE = NoiseReport()
+
+
+def measure_noise(sample: Sequence[NumberedPair]) -> NoiseReport:
+    """All noise of a sample, whose order must be random."""
+    pairs = [numbered.pair for numbered in sample]
+    identifier = LanguageIdentifier(pairs)
+    errors = identifier.classify(pairs)
+    swapped, source, target = (
+        _noise_rate(sample, mask.mean() if len(mask) else 0.0, np.flatnonzero(mask))
+        for mask in errors
+    )
+    right = [sample[place] for place in np.flatnonzero(~errors.wrong)[:PAIRING_SAMPLE]]
+    paired, random, truncated = _pairing_noise(right)
+    return NoiseReport(
+        len(sample), bool(identifier), swapped, source, target, paired, random, truncated
+    )
+
+
+def _noise_rate(sample: Sequence[NumberedPair], share: float, places: IntArray) -> NoiseRate:
+    """The rate with the lowest line numbers of `places`."""
+    lines = sorted(sample[place].line for place in places)[:MAX_EXAMPLE_LINES]
+    return NoiseRate(float(share), round(share * len(sample)), tuple(lines))
 
 
 class _PairFeatures(NamedTuple):
-    """What is measured of N pairs."""
+    """Scores of N pairs."""
 
     gain: FloatArray  # (N,) mean over all words of both sides
-    features: FloatArray  # (N, F) what tells a cut target
+    truncation: FloatArray  # (N, F) features of a truncated target
 
 
-def estimate_pair_noise(pairs: Sequence[Pair], *, seed: int = 1) -> PairNoise:
-    """The shares of pairs that are paired by chance or cut short, for a sample in any order."""
-    nothing = PairNoise(0, 0.0, 0.0, (), ())
-    if len(pairs) < MIN_PAIRS:
+def _pairing_noise(
+    sample: Sequence[NumberedPair], *, seed: int = 1
+) -> tuple[int, NoiseRate, NoiseRate]:
+    """The number of pairs judged, and the rates of random pairings and truncated targets."""
+    nothing = 0, ZERO_RATE, ZERO_RATE
+    if len(sample) < MIN_PAIRS:
         return nothing
-    rng = np.random.default_rng(seed)
-    target = index_words([pair.target for pair in pairs])
-    source = index_words([pair.source for pair in pairs])
+    source, target = (index_words([one.pair[side] for one in sample]) for side in (0, 1))
     links = np.cumsum(source.texts.sizes * target.texts.sizes)
     num = int(np.searchsorted(links, MAX_LINKS))
     if num < MIN_PAIRS:
         return nothing
-    sides = _IndexedSample(pairs[:num], source, target)
-    real, chance, cut = sides.measure(rng)
-    fit = sides.judged()
-    random, by_chance = _contaminated_share(-real.gain[fit], -chance.gain[fit])
-    if random > MAX_RANDOM_SHARE:
+    lengths = np.array([[len(side) for side in one.pair] for one in sample[:num]])  # (N, 2)
+    real, random, short = _features(source, target, lengths, np.random.default_rng(seed))
+    judged = np.flatnonzero((source.texts.sizes[:num] >= 2) & (target.texts.sizes[:num] >= 2))
+    random_share, by_chance = _contaminated_share(-real.gain[judged], -random.gain[judged])
+    if random_share > MAX_RANDOM_SHARE:
         return nothing
-    where = np.flatnonzero(fit)
-    related = np.delete(where, by_chance)  # the others are told of already
-    if (
-        np.log1p([len(pair.target) for pair in sides.pairs]).std() < MIN_LENGTH_SPREAD
-        or len(related) < MIN_PAIRS
-    ):
-        return PairNoise(len(where), random, 0.0, _first_places(where, by_chance), ())
-    direction = _fisher_direction(real.features[related], cut.features[related])
-    truncated, shortened = _contaminated_share(
-        real.features[related] @ direction, cut.features[related] @ direction
-    )
-    return PairNoise(
-        len(where),
-        random,
-        truncated,
-        _first_places(where, by_chance),
-        _first_places(related, shortened),
+    random_rate = _noise_rate(sample, random_share, judged[by_chance][:MAX_EXAMPLE_LINES])
+    related = np.delete(judged, by_chance)
+    if np.log1p(lengths[:, 1]).std() < MIN_LENGTH_SPREAD or len(related) < MIN_PAIRS:
+        return len(judged), random_rate, ZERO_RATE
+    features = real.truncation[related], short.truncation[related]
+    direction = _fisher_direction(*features)
+    share, places = _contaminated_share(*(some @ direction for some in features))
+    return (
+        len(judged),
+        random_rate,
+        _noise_rate(sample, share, related[places][:MAX_EXAMPLE_LINES]),
     )
 
 
-class _IndexedSample:
-    """The words of both sides of some pairs."""
+def _features(
+    source: IndexedTexts, target: IndexedTexts, lengths: IntArray, rng: np.random.Generator
+) -> list[_PairFeatures]:
+    """The features of the pairs as they are, paired at random, and truncated.
 
-    def __init__(self, pairs: Sequence[Pair], source: IndexedTexts, target: IndexedTexts) -> None:
-        self.pairs, self._source, self._target = pairs, source, target
-        self._all = np.arange(len(pairs))
-
-    def judged(self) -> NDArray[np.bool_]:
-        """Pairs with two known words or more on each side (N,)."""
-        sizes = self._source.texts.take(self._all).sizes, self._target.texts.take(self._all).sizes
-        enough: NDArray[np.bool_] = (sizes[0] >= 2) & (sizes[1] >= 2)
-        return enough
-
-    def measure(
-        self, rng: np.random.Generator
-    ) -> tuple[_PairFeatures, _PairFeatures, _PairFeatures]:
-        """The pairs as they are, by chance, and cut short."""
-        kept = rng.uniform(*TRUNCATED_SHARE, len(self.pairs))
-        found = [_empty(len(self.pairs)) for _ in range(3)]
-        for half in (0, 1):
-            learned, judged = (self._all[self._all % 2 == place] for place in (half, 1 - half))
-            models = self._models(learned)
-            source, target = (side.texts.take(judged) for side in (self._source, self._target))
-            chance = target.take(_length_matched(target.sizes, rng))
-            short = _truncate(target, kept[judged])
-            for marks, partner, cut in zip(
-                found, (target, chance, short), (None, None, kept[judged]), strict=True
-            ):
-                one = self._features(models, source, partner, judged, cut)
-                marks.gain[judged], marks.features[judged] = one
-        return found[0], found[1], found[2]
-
-    def _models(self, places: IntArray) -> tuple[IbmModel1, IbmModel1]:
-        source, target = (side.texts.take(places) for side in (self._source, self._target))
-        return (
-            IbmModel1(source, target, len(self._source.share)),
-            IbmModel1(target, source, len(self._target.share)),
+    Each half of the pairs is scored by models learned from the other half.
+    """
+    num = len(lengths)
+    kept = rng.uniform(*TRUNCATED_SHARE, num)
+    source_log, target_log = np.log1p(lengths).T
+    ratio, short_ratio = target_log - source_log, np.log1p(lengths[:, 1] * kept) - source_log
+    features = [_PairFeatures(np.zeros(num), np.zeros((num, 2))) for _ in range(3)]
+    for half in (0, 1):
+        learned, judged = (np.arange(first, num, 2) for first in (half, 1 - half))
+        sources, targets = source.texts.take(learned), target.texts.take(learned)
+        forward = IbmModel1(sources, targets, len(source.share))
+        backward = IbmModel1(targets, sources, len(target.share))
+        sources, targets = source.texts.take(judged), target.texts.take(judged)
+        random = targets.take(_length_matched(targets.sizes, rng))
+        short = targets.keep(
+            targets.position < np.maximum(1, kept[judged] * targets.sizes)[targets.owner]
         )
-
-    def _features(
-        self,
-        models: tuple[IbmModel1, IbmModel1],
-        source: RaggedWords,
-        target: RaggedWords,
-        places: IntArray,
-        kept: FloatArray | None,
-    ) -> _PairFeatures:
-        forward = models[0].log_gains(source, target, self._source.share)
-        backward = models[1].log_gains(target, source, self._target.share)
-        total = _sums(source, forward) + _sums(target, backward)
-        gain = total / np.maximum(1, source.sizes + target.sizes)
-        place = np.arange(len(source.words)) - source.starts[:-1][source.owner]
-        late = (place >= 0.6 * source.sizes[source.owner]).astype(np.float64)
-        tail = _sums(source, forward * late) / np.maximum(1.0, _sums(source, late))
-        lengths = np.array([[len(side) for side in self.pairs[one]] for one in places.tolist()])
-        short = lengths[:, 1] if kept is None else lengths[:, 1] * kept
-        ratio = np.log1p(short) - np.log1p(lengths[:, 0])
-        return _PairFeatures(gain, np.stack([tail, ratio], axis=1))
-
-
-def _empty(num: int) -> _PairFeatures:
-    return _PairFeatures(np.zeros(num), np.zeros((num, 2)))
-
-
-def _sums(texts: RaggedWords, values: FloatArray) -> FloatArray:
-    sums = np.bincount(texts.owner, weights=values, minlength=len(texts.sizes))
-    return sums.astype(np.float64)
+        late = (sources.position >= LATE_SHARE * sources.sizes[sources.owner]).astype(np.float64)
+        for scored, partners, log_ratio in zip(
+            features, (targets, random, short), (ratio, ratio, short_ratio), strict=True
+        ):
+            gains = forward.log_gains(sources, partners, source.share)
+            back_gains = backward.log_gains(partners, sources, target.share)
+            total = sources.sums(gains) + partners.sums(back_gains)
+            scored.gain[judged] = total / np.maximum(1, sources.sizes + partners.sizes)
+            tail = sources.sums(gains * late) / np.maximum(1.0, sources.sums(late))
+            scored.truncation[judged] = np.stack([tail, log_ratio[judged]], axis=1)
+    return features
 
 
 def _length_matched(sizes: IntArray, rng: np.random.Generator) -> IntArray:
@@ -169,14 +182,8 @@ def _length_matched(sizes: IntArray, rng: np.random.Generator) -> IntArray:
     return other
 
 
-def _truncate(texts: RaggedWords, kept: FloatArray) -> RaggedWords:
-    """The beginnings of the texts."""
-    place = np.arange(len(texts.words)) - texts.starts[:-1][texts.owner]
-    return texts.keep(place < np.maximum(1, kept * texts.sizes)[texts.owner])
-
-
 def _fisher_direction(real: FloatArray, cut: FloatArray) -> FloatArray:
-    """What tells the cut ones from the real ones best (F,): Fisher's discriminant."""
+    """The direction (F,) that separates two sets of features best: Fisher's discriminant."""
     within = np.cov(real, rowvar=False) + np.cov(cut, rowvar=False)
     gap = cut.mean(axis=0) - real.mean(axis=0)
     direction: FloatArray = np.linalg.solve(within + 1e-3 * np.eye(len(gap)), gap)
@@ -184,14 +191,10 @@ def _fisher_direction(real: FloatArray, cut: FloatArray) -> FloatArray:
 
 
 def _contaminated_share(real: FloatArray, control: FloatArray) -> tuple[float, IntArray]:
-    """Which share of `real` is like `control`, and the places that are most, highest first.
+    """The share of `real` that is like `control`, and its indices, highest score first.
 
     Half of the control lies above its median; so does half of what is like it, and little else.
     """
     above = np.flatnonzero(real > np.median(control))
     share = min(1.0, 2 * len(above) / len(real))
     return share, above[np.argsort(-real[above], kind="stable")]
-
-
-def _first_places(where: IntArray, chosen: IntArray, most: int = 10) -> tuple[int, ...]:
-    return tuple(int(place) for place in where[chosen[:most]])

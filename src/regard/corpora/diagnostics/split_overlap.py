@@ -1,36 +1,35 @@
-"""What splits have in common: too much where sentences leak, too little where words are new."""
+"""What held-out splits share with the others: leaked sentences, and words that train lacks."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.corpora.cleaning.adaptive_rules import RuleChoice, decide_leaks
-from regard.corpora.cleaning.pair_filters import CHUNK, LeakRule, scripts_of
+from regard.corpora.cleaning.pair_filters import CHUNK, LeakRule
 from regard.corpora.corpus import Corpus, Pair, SplitName
 from regard.corpora.dedup import Hashes, hash_texts
-from regard.corpora.splits import HELD_OUT, comparison_key
+from regard.corpora.languages import scripts_of
+from regard.corpora.splits import HELD_OUT, comparison_key, punctuationless_key
 from regard.iterate import chunked
 from regard.text.word_units import UNSPACED_SCRIPTS
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
 MAX_EXAMPLES = 8
-"""New words and characters that are kept to be shown."""
+"""New words and characters that are kept as examples."""
 
-_WORD = re.compile(r"[^\W_]+")
-_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no bit of a hash is lost
-
-
+_WORD, _WORD_CHARACTER = re.compile(r"[^\W_]+"), re.compile(r"\w")
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplication loses no bit
 DEFAULT_LEAK_RULE = RuleChoice("either", "")
 
 
 class Leak(NamedTuple):
-    """Pairs of a held-out split that another split has too, in any case and spacing."""
+    """Pairs of a held-out split that another split has too, ignoring case and spacing."""
 
     split: SplitName
     within: SplitName
@@ -39,16 +38,26 @@ class Leak(NamedTuple):
     sources: int
     targets: int
     pairs: int
-    """Those whose two sides are in `within` together."""
+    """Those whose source and target are in `within` as one pair."""
+
+
+class NearLeak(NamedTuple):
+    """Sources of a held-out split that train has with other punctuation."""
+
+    split: SplitName
+    total: int
+    sources: int
+    """Without those that train has with the same punctuation."""
+    example: str
 
 
 class Coverage(NamedTuple):
-    """How much of one side of a held-out split was never seen in training."""
+    """How much of one side of a held-out split does not occur in train."""
 
     split: SplitName
     side: Side
     words: int
-    """Running words, in any case; 0 where the script puts no spaces between them."""
+    """Running words, case-folded; 0 in scripts without spaces."""
     new_words: int
     word_examples: tuple[str, ...]
     """The most frequent new ones."""
@@ -59,143 +68,133 @@ class Coverage(NamedTuple):
 
 @dataclass(frozen=True)
 class SplitOverlap:
-    """What the held-out splits of a corpus have in common with the others."""
+    """What the held-out splits of a corpus share with the others."""
 
     leaks: tuple[Leak, ...] = ()
     coverage: tuple[Coverage, ...] = ()
     leaking_pairs: int = 0
     """Training pairs that share a held-out sentence: training leaves them out."""
     by: RuleChoice = DEFAULT_LEAK_RULE
-    """Which sides they may not share, and why where that was chosen here."""
+    """Which sides they may not share, and the reason if that was chosen by the corpus."""
+    near_leaks: tuple[NearLeak, ...] = ()
 
 
 class SentenceHashes(NamedTuple):
-    """Hashes (N,) of normalised sentences, and of both of a pair together."""
+    """Hashes (N,) of normalised sentences, and of whole pairs."""
 
     source: Hashes
     target: Hashes
     pair: Hashes
 
 
-def hash_pairs(pairs: Iterable[Pair]) -> SentenceHashes:
-    """The hashes of `pairs` as they are compared: in any case and spacing."""
-    sides = list(zip(*pairs, strict=True)) or [(), ()]
-    source, target = (hash_texts(map(comparison_key, side)) for side in sides)
+def hash_pairs(pairs: Sequence[Pair]) -> SentenceHashes:
+    """The hashes of `pairs`, ignoring case and spacing."""
+    source, target = (hash_texts(comparison_key(pair[side]) for pair in pairs) for side in (0, 1))
     return SentenceHashes(source, target, source * _MIX ^ target)
 
 
-@dataclass
 class _HeldOut:
-    """A held-out split, and what of it has been met elsewhere so far."""
+    """A held-out split, and what of it has been found in train so far."""
 
-    split: SplitName
-    hashes: SentenceHashes
-    words: tuple[Counter[str], Counter[str]]
-    characters: tuple[Counter[str], Counter[str]]
-    seen: list[NDArray[np.bool_]] = field(init=False)
-    new_words: tuple[set[str], set[str]] = field(init=False)
-    new_characters: tuple[set[str], set[str]] = field(init=False)
+    def __init__(self, split: SplitName, pairs: Sequence[Pair], spaced: Sequence[bool]) -> None:
+        self.split, self.pairs, self.hashes = split, pairs, hash_pairs(pairs)
+        self.loose_hashes = _loose_hashes(pairs)
+        self.seen = np.zeros((4, len(pairs)), np.bool_)  # source, target, pair, loose source
+        texts = _joined(pairs)
+        self.characters = [Counter("".join(text.split())) for text in texts]
+        self.words = [
+            Counter(_words(text) if has_spaces else ())
+            for text, has_spaces in zip(texts, spaced, strict=True)
+        ]
+        self.new_words = [set(counts) for counts in self.words]
+        self.new_characters = [set(counts) for counts in self.characters]
 
-    def __post_init__(self) -> None:
-        self.seen = [np.zeros(len(known), np.bool_) for known in self.hashes]
-        self.new_words = set(self.words[0]), set(self.words[1])
-        self.new_characters = set(self.characters[0]), set(self.characters[1])
-
-    def mark_shared(self, others: SentenceHashes) -> NDArray[np.bool_]:
-        """Note what is among `others` (N,): True where one shares a source or target: (2, N)."""
-        for seen, known, other in zip(self.seen, self.hashes, others, strict=True):
-            seen |= np.isin(known, other)
-        return np.stack(
-            [
-                np.isin(others.source, self.hashes.source),
-                np.isin(others.target, self.hashes.target),
-            ]
-        )
-
-    def remove_known(self, texts: tuple[str, str]) -> None:
-        """Note the words and characters of some training text, source and target."""
-        for text, words, characters in zip(texts, self.new_words, self.new_characters, strict=True):
+    def mark(self, pairs: Sequence[Pair], hashes: SentenceHashes, *, near: bool) -> None:
+        """Record what of this split occurs in some training pairs."""
+        for seen, own, other in zip(self.seen, self.hashes, hashes, strict=False):
+            seen |= np.isin(own, other)
+        if near:
+            self.seen[3] |= np.isin(self.loose_hashes, _loose_hashes(pairs))
+        for text, words, characters in zip(
+            _joined(pairs), self.new_words, self.new_characters, strict=True
+        ):
             characters.difference_update(text)
             if words:
                 words.difference_update(_words(text))
 
+    def near_leak(self) -> NearLeak:
+        """Sources that were found in train with other punctuation only."""
+        worded = [bool(_WORD_CHARACTER.search(pair.source)) for pair in self.pairs]
+        places = np.flatnonzero(self.seen[3] & ~self.seen[0] & np.array(worded, np.bool_))
+        example = self.pairs[places[0]].source if len(places) else ""
+        return NearLeak(self.split, sum(worded), len(places), example)
+
     def coverage(self) -> Iterator[Coverage]:
+        """What was not found in train."""
         for place, side in enumerate(SIDES):
-            words, characters = self.words[place], self.characters[place]
-            new = Counter({word: words[word] for word in self.new_words[place]})
-            odd = Counter({one: characters[one] for one in self.new_characters[place]})
-            yield Coverage(
-                self.split,
-                side,
-                words.total(),
-                new.total(),
-                _most_frequent(new),
-                characters.total(),
-                odd.total(),
-                _most_frequent(odd),
-            )
+            words = _count_new(self.words[place], self.new_words[place])
+            characters = _count_new(self.characters[place], self.new_characters[place])
+            yield Coverage(self.split, side, *words, *characters)
 
 
-def compare_splits(corpus: Corpus, by: LeakRule | None = "either") -> SplitOverlap:
-    """What validation and test share with training and with each other.
+def _count_new(counts: Counter[str], new: set[str]) -> tuple[int, int, tuple[str, ...]]:
+    """The number of all tokens and of new ones, and the most frequent new types."""
+    ranked = sorted(new, key=lambda text: (-counts[text], text))
+    return counts.total(), sum(counts[text] for text in new), tuple(ranked[:MAX_EXAMPLES])
 
-    `by` says which sides a training pair may not share, lest it be left out of training; None
-    chooses that by what is shared.
-    The held-out splits are kept as hashes and counts of words; training is read once.
+
+def compare_splits(
+    corpus: Corpus, by: LeakRule | None = "either", *, near: bool = False
+) -> SplitOverlap:
+    """What validation and test share with training and with each other; train is read once.
+
+    `by` says which sides a training pair may not share with a held-out pair; None chooses that by
+    what is shared. `near` looks for sources that differ in punctuation, too.
     """
+    spaced = [UNSPACED_SCRIPTS.isdisjoint(scripts_of(language)) for language in corpus.languages]
     held_out = [
-        _read_held_out(name, corpus.splits[name](), corpus.languages)
+        _HeldOut(name, list(corpus.splits[name]()), spaced)
         for name in HELD_OUT
         if name in corpus.splits
     ]
-    leaks = []
-    if len(held_out) == len(HELD_OUT):
-        valid, test = held_out
-        seen = [np.isin(*hashes) for hashes in zip(test.hashes, valid.hashes, strict=True)]
-        leaks.append(_leak("test", "valid", seen))
     total, shared = 0, np.zeros(3, np.int64)  # by source, by target, by either
     for chunk in chunked(corpus.splits["train"](), CHUNK) if held_out else ():
         hashes = hash_pairs(chunk)
-        texts = "\n".join(pair.source for pair in chunk), "\n".join(pair.target for pair in chunk)
         leaky = np.zeros((2, len(chunk)), np.bool_)
         for split in held_out:
-            leaky |= split.mark_shared(hashes)
-            split.remove_known(texts)
+            leaky[0] |= np.isin(hashes.source, split.hashes.source)
+            leaky[1] |= np.isin(hashes.target, split.hashes.target)
+            split.mark(chunk, hashes, near=near)
         total += len(chunk)
         shared += [*leaky.sum(1), leaky.any(0).sum()]
-    leaks[:0] = [_leak(split.split, "train", split.seen) for split in held_out]
-    coverage = [one for split in held_out for one in split.coverage()]
+    leaks = [_leak(split.split, "train", split.seen) for split in held_out]
+    if len(held_out) == len(HELD_OUT):
+        valid, test = held_out
+        both = zip(test.hashes, valid.hashes, strict=True)
+        leaks.append(_leak("test", "valid", np.array([np.isin(*hashes) for hashes in both])))
     rule = RuleChoice(by, "") if by else decide_leaks(int(shared[1]), total)
-    leaking = int(shared[0] if rule.value == "source" else shared[2])
-    return SplitOverlap(tuple(leaks), tuple(coverage), leaking, rule)
+    return SplitOverlap(
+        tuple(leaks),
+        tuple(one for split in held_out for one in split.coverage()),
+        int(shared[0] if rule.value == "source" else shared[2]),
+        rule,
+        tuple(split.near_leak() for split in held_out) if near else (),
+    )
 
 
-def _leak(split: SplitName, within: SplitName, seen: Sequence[NDArray[np.bool_]]) -> Leak:
-    sources, targets, pairs = (int(one.sum()) for one in seen)
-    return Leak(split, within, len(seen[0]), sources, targets, pairs)
+def _leak(split: SplitName, within: SplitName, seen: NDArray[np.bool_]) -> Leak:
+    sources, targets, pairs = seen[:3].sum(axis=1).tolist()
+    return Leak(split, within, seen.shape[1], sources, targets, pairs)
 
 
-def _read_held_out(split: SplitName, pairs: Iterator[Pair], languages: tuple[str, str]) -> _HeldOut:
-    words: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-    characters: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-    spaced = [UNSPACED_SCRIPTS.isdisjoint(scripts_of(language)) for language in languages]
-    hashes = []
-    for chunk in chunked(pairs, CHUNK):
-        hashes.append(hash_pairs(chunk))
-        for place, texts in enumerate(zip(*chunk, strict=True)):
-            text = "\n".join(texts)
-            characters[place].update("".join(text.split()))
-            if spaced[place]:
-                words[place].update(_words(text))
-    joined = [np.concatenate(arrays) for arrays in zip(*hashes, strict=True)]
-    return _HeldOut(split, SentenceHashes(*joined or hash_pairs([])), words, characters)
+def _loose_hashes(pairs: Sequence[Pair]) -> Hashes:
+    """Hashes (N,) of the sources without punctuation."""
+    return hash_texts(punctuationless_key(pair.source) for pair in pairs)
+
+
+def _joined(pairs: Sequence[Pair]) -> tuple[str, str]:
+    return "\n".join(pair.source for pair in pairs), "\n".join(pair.target for pair in pairs)
 
 
 def _words(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
-
-
-def _most_frequent(counts: Counter[str]) -> tuple[str, ...]:
-    """The most frequent ones; of equally frequent ones the first in order."""
-    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    return tuple(text for text, _ in ranked[:MAX_EXAMPLES])

@@ -1,44 +1,35 @@
-"""What readers skipped or understood by themselves, kept so that a person can be told."""
+"""What readers skipped or assumed, collected for the user."""
 
 from collections import Counter
-from typing import NamedTuple
-
-
-class _Skipped(NamedTuple):
-    """Why something was skipped, and in which file."""
-
-    file: str
-    what: str
 
 
 class ReadReport:
-    """Counts for each file; a file that is read again starts anew."""
+    """Counts for each file; reading a file again resets them."""
 
     def __init__(self) -> None:
-        self._skipped: Counter[_Skipped] = Counter()
-        self._first: dict[_Skipped, str] = {}
+        self._skipped: Counter[tuple[str, str]] = Counter()  # by file and kind
+        self._first: dict[tuple[str, str], str] = {}
         self._notes: dict[str, list[str]] = {}
 
     def start_file(self, file: str) -> None:
-        """Forget what an earlier reading of `file` found."""
+        """Reset what an earlier reading of `file` found."""
         self._notes[file] = []
-        for known in [one for one in self._skipped if one.file == file]:
-            del self._skipped[known], self._first[known]
+        for key in [key for key in self._skipped if key[0] == file]:
+            del self._skipped[key], self._first[key]
 
-    def skip(self, file: str, what: str, where: str) -> None:
-        """Count something that was skipped; `where` it first was is told."""
-        one = _Skipped(file, what)
-        self._skipped[one] += 1
-        self._first.setdefault(one, where)
+    def skip(self, file: str, kind: str, place: str) -> None:
+        """Count something that was skipped at `place`."""
+        self._skipped[file, kind] += 1
+        self._first.setdefault((file, kind), place)
 
     def add_note(self, file: str, text: str) -> None:
-        """Keep a remark about `file`."""
+        """Add a remark about `file`."""
         self._notes.setdefault(file, []).append(f"{file}: {text}")
 
-    def sentences(self) -> list[str]:
-        """All remarks, without a full stop at their ends."""
-        said = [text for texts in self._notes.values() for text in texts]
-        return said + [
-            f"{one.file}: skipped {count:,} {one.what}, the first at {self._first[one]}"
-            for one, count in self._skipped.items()
+    def messages(self) -> list[str]:
+        """All remarks, without full stops."""
+        skipped = [
+            f"{file}: skipped {count:,} {kind}, the first at {self._first[file, kind]}"
+            for (file, kind), count in self._skipped.items()
         ]
+        return [note for notes in self._notes.values() for note in notes] + skipped
