@@ -24,7 +24,7 @@ from regard.decoding.batch_search import SearchMember, search_many
 from regard.decoding.gpu import cuda_graph_cache as chains_module
 from regard.decoding.gpu.cuda_graph_cache import CudaGraphCache
 from regard.kernels import dispatch
-from regard.kernels.cuda_graphs import CudaGraphs, EagerReplay
+from regard.kernels.cuda_graphs import CudaGraphs
 from regard.models.contracts import AnyModel
 from regard.text.special_tokens import EOS
 
@@ -42,7 +42,7 @@ def stage(name: str, task: StageConfig) -> Records:
     """What the stage finds: of each size, how long a batch takes in each way."""
     dispatch.disabled.update(task.asked.without)
     model, where = task.model(), task.device
-    capturer = CudaGraphs(where) if where.type == "cuda" else EagerReplay()
+    capturer = CudaGraphs(where)
     chains = CudaGraphCache([model], task.prepared.shape.vocabulary, capturer, ROOM)
     first = partial(_ours, task, model, None)
     replayed = partial(_ours, task, model, chains)

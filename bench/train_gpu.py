@@ -1,6 +1,6 @@
-"""Training on a GPU, part by part: are the kernels right, which tiles, and what does a step take.
+"""Training on a GPU: our step beside Hugging Face's, and what each kernel contributes to it.
 
-Each stage adds what it finds to a file, and a short table comes last; where time runs out the last
+Each stage adds its records to a file, and a short table comes last; where time runs out the last
 stages are left out.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -19,60 +20,32 @@ from bench.paper import STEPS as PAPERS_STEPS
 from bench.stages import Records, add_options, read_records, run_stage, run_stages
 
 OURS, PEER = "regard, captured", "Hugging Face Marian, compiled"
-STEPS = (
-    OURS,
-    PEER,
-    "regard, kernels",
-    "Hugging Face Marian",
-    "regard, captured, all but linear",
-    "regard, captured, all but bend",
-    "regard, no kernels",
-    "regard, no kernels, all compiled",
-    "regard, kernels, all compiled",
-    "regard, kernels, model compiled",
-)
-"""Whose whole steps are timed, in the order of what we want to know first."""
+STEPS = (OURS, PEER, "regard, eager", "regard, compiled", "Hugging Face Marian")
+"""Contenders whose steps are timed, the most important first."""
 STAGES = (
-    "check",
-    "tune",
     *(f"step: {name}" for name in STEPS[:2]),
-    "captured",
-    "profile",
-    "families",
+    "ablation",
+    "small",
     "ceilings",
-    "norm",
-    "loss",
-    "bend",
-    "sums",
     "attention",
+    "families",
     *(f"step: {name}" for name in STEPS[2:]),
 )
-"""The right ones first, then what we are asked for, then why it is so."""
+MIN_GAIN = 0.03
+"""A part that gains less than this is not worth its code."""
 
 
-def stage(name: str, plan: Path) -> Records:
-    """What a stage finds; a kernel can be tried where what a model needs is not installed."""
-    parts = import_module("bench.gpu_parts")
-    parts.use_plan(plan)
-    own: dict[str, Callable[[], Records]] = {
-        "ceilings": parts.ceilings,
-        "check": parts.check,
-        "tune": partial(parts.tune, plan),
-        "attention": parts.time_attention,
-        "norm": parts.time_norm,
-        "loss": parts.time_loss,
-        "bend": parts.time_bend,
-        "sums": parts.time_sums,
-    }
-    if name in own:
-        return own[name]()
+def stage(name: str) -> Records:
+    """The records of a stage."""
+    if name in ("ceilings", "attention"):
+        run: Callable[[], Records] = getattr(import_module("bench.gpu_parts"), name)
+        return run()
     steps = import_module("bench.gpu_steps")
-    whole: dict[str, Callable[[], Records]] = {
-        "captured": steps.captured,
-        "profile": steps.profile,
-        "families": steps.families,
-    }
-    return whole[name]() if name in whole else steps.step(name.removeprefix("step: "))
+    if name.startswith("step: "):
+        records: Records = steps.step(name.removeprefix("step: "))
+        return records
+    run = getattr(steps, name)
+    return run()
 
 
 def main() -> int:
@@ -83,44 +56,57 @@ def main() -> int:
         "--stages", nargs="+", choices=STAGES, metavar="NAME", help="these alone (all)"
     )
     asked = parser.parse_args()
-    plan = asked.out.with_name("tiles.json")
     if asked.stage:
-        return run_stage(asked.stage, partial(stage, asked.stage, plan), asked.out)
+        return run_stage(asked.stage, partial(stage, asked.stage), asked.out)
     if not torch.cuda.is_available():
         print("error: this measures a GPU, and torch finds none here", file=sys.stderr)
         return 1
-    here = [sys.executable, "-m", "bench.train_gpu", "--out", str(asked.out), "--stage"]
-    ended = run_stages(asked.stages or STAGES, lambda name: [*here, name], asked.seconds)
+    command = [sys.executable, "-m", "bench.train_gpu", "--out", str(asked.out), "--stage"]
+    ended = run_stages(asked.stages or STAGES, lambda name: [*command, name], asked.seconds)
     summarise(asked.out, ended)
     return 0
 
 
 def summarise(file: Path, ended: dict[str, str]) -> None:
-    """The table that comes last."""
-    facts = read_records(file)
+    """Print the table that comes last."""
+    records = read_records(file)
     print("\n" + "\n".join(f"{name}: {how}" for name, how in ended.items()))
-    wrong = [fact for fact in facts if not fact.get("ok", True) or "failed" in fact]
+    wrong = [record for record in records if not record.get("ok", True) or "failed" in record]
     print(f"\nwrong or failed: {len(wrong)}")
-    for fact in wrong[:10]:
-        print(json.dumps(fact)[:300])
+    for record in wrong[:10]:
+        print(json.dumps(record)[:300])
     rates = {}
-    for fact in facts:
-        if "tokens_per_second" in fact:
-            rate, spent = fact["tokens_per_second"], fact["ms_a_step"]
-            more = f"host {fact['host_ms_a_step']:.2f} ms, {fact['tflops']:.0f} TFLOP/s"
-            print(f"{fact['who']:<40} {rate:>10,.0f} tokens/s {spent:8.2f} ms a step ({more})")
-            rates[fact["who"]] = rate
+    for record in records:
+        if "tokens_per_second" in record:
+            rate, spent = record["tokens_per_second"], record["ms_a_step"]
+            more = f"host {record['host_ms_a_step']:.2f} ms, {record['tflops']:.0f} TFLOP/s"
+            print(f"{record['who']:<40} {rate:>10,.0f} tokens/s {spent:8.2f} ms a step ({more})")
+            rates[record["who"]] = rate
     compare(rates)
+    print_ablation([record for record in records if "without" in record])
 
 
 def compare(rates: dict[str, float]) -> None:
-    """What was asked for: how we stand beside the peer, and the time of the paper's training."""
+    """Print how we compare with the peer, and the time of the paper's training."""
     if OURS not in rates:
         return
     if PEER in rates:
         print(f"\n{OURS}: {rates[OURS] / rates[PEER]:.2f} times {PEER}")
     hours = hours_at(rates[OURS])
     print(f"the paper's {PAPERS_STEPS:,} steps: {hours:.2f} hours, {HOURS} on its eight P100s")
+
+
+def print_ablation(records: list[dict[str, Any]]) -> None:
+    """Print the speed without each part, and what the part gains."""
+    if not records:
+        return
+    print(f"\n{OURS}, {records[0]['rounds']} alternating rounds, target tokens/s")
+    print(f"{'without':<32} {'median':>10} {'least':>10} {'most':>10}  gain of the part")
+    for record in records:
+        speeds = " ".join(f"{record[name]:>10,.0f}" for name in ("median", "least", "most"))
+        gain = 1 / record["times"] - 1
+        note = "" if gain >= MIN_GAIN or record["without"] == "nothing" else "  (below 3 %)"
+        print(f"{record['without']:<32} {speeds}  {gain:+.1%}{note}")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ NEEDS = {
     "test_cross_entropy.py",
     "test_dropout_rng.py",
     "test_fused_linear_relu.py",
-    "test_deferred_bias.py",
-    "test_column_sum.py",
     "test_dispatch.py",
     "test_decode_attention.py",
     "test_topk_logits.py",
@@ -56,16 +54,16 @@ def ready_language():
 
 
 @pytest.fixture
-def where():
+def device():
     return torch.device("cpu" if interpreted() else "cuda")
 
 
 @pytest.fixture
-def seed(monkeypatch, where):
+def seed(monkeypatch, device):
     """The seed that all kernels are given."""
     from regard.kernels import fused_add_norm, varlen_attention
 
-    fixed = torch.tensor([0x1234_5678_9ABC_DEF0], device=where)
+    fixed = torch.tensor([0x1234_5678_9ABC_DEF0], device=device)
     for module in (varlen_attention, fused_add_norm):
         monkeypatch.setattr(module, "draw_seed", lambda _: fixed)
     return fixed

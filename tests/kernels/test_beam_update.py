@@ -14,8 +14,8 @@ from regard.decoding.search.penalties import Penalties
 from regard.decoding.search.sampling import SamplingSelector
 from regard.decoding.search.step import SearchConfig, SearchState
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
-from regard.kernels import beam_update
-from regard.kernels.beam_update import Tiles, use_beam_update
+from regard.kernels import beam_update, dispatch
+from regard.kernels.dispatch import use_beam_update
 from regard.text.special_tokens import BOS, EOS
 
 B, NONE = 16, float("-inf")
@@ -23,10 +23,10 @@ B, NONE = 16, float("-inf")
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(beam_update, "tiles", Tiles(places=4))
+    monkeypatch.setattr(beam_update, "TOKEN_BLOCK", 4)
 
 
-def given(where, cells, length, stop, *, size=3, n_best=2, sampling=False, is_done=True):
+def given(device, cells, length, stop, *, size=3, n_best=2, sampling=False, is_done=True):
     """A stand in the middle of a search, ways to go on, and the plan."""
     generator = torch.Generator().manual_seed(cells * length + size)
 
@@ -36,33 +36,33 @@ def given(where, cells, length, stop, *, size=3, n_best=2, sampling=False, is_do
     def draw(high, *shape):
         return torch.randint(high, shape, generator=generator)
 
-    lengths = torch.full((B,), 6, device=where)
+    lengths = torch.full((B,), 6, device=device)
     rules = Rules(RuleSettings(), lengths)
     penalties = Penalties(BeamSettings(length_penalty=0.7), lengths, rules.limits)
-    sampler = SamplingSelector(SamplingSettings(), size, range(B), 20, where)
+    sampler = SamplingSelector(SamplingSettings(), size, range(B), 20, device)
     config = SearchConfig(
         sampler if sampling else BeamSelector(size), rules, penalties, n_best, stop
     )
     hypotheses = Hypotheses(
-        torch.randperm(B, generator=generator).to(where),
-        torch.cat([torch.full((B, cells, 1), BOS), 4 + draw(5, B, cells, length)], -1).to(where),
-        random(B, cells).to(where),
+        torch.randperm(B, generator=generator).to(device),
+        torch.cat([torch.full((B, cells, 1), BOS), 4 + draw(5, B, cells, length)], -1).to(device),
+        random(B, cells).to(device),
     )
     count = cells if sampling or size == 1 else 2 * size
     totals = random(B, count)
     totals[::7] = NONE  # nothing is possible
     totals = totals.sort(dim=1, descending=True).values
     tokens = torch.where(draw(3, B, count) == 0, EOS, 4 + draw(5, B, count))
-    parents = None if sampling or size == 1 else draw(cells, B, count).to(where)
-    candidates = Candidates(totals.to(where), tokens.to(where), parents)
+    parents = None if sampling or size == 1 else draw(cells, B, count).to(device)
+    candidates = Candidates(totals.to(device), tokens.to(device), parents)
     scores = random(B, config.places)
     scores[draw(2, B, config.places) == 0] = NONE
     scores[::5] = NONE
     order = scores.sort(dim=1, descending=True).values
     texts = 4 + draw(5, B, config.places, max(1, length - 2))
     known = NBest(order, random(B, config.places), texts, draw(2, B, config.places) == 0)
-    done = (draw(3, B) == 0).to(where) if is_done else None
-    search_state = SearchState(None, None, hypotheses, NBest(*(x.to(where) for x in known)), done)
+    done = (draw(3, B) == 0).to(device) if is_done else None
+    search_state = SearchState(None, None, hypotheses, NBest(*(x.to(device) for x in known)), done)
     return candidates, search_state, config
 
 
@@ -80,7 +80,7 @@ def assert_same(found, wanted):
 
 @pytest.fixture
 def far(monkeypatch):
-    """As on a GPU, nobody asks whether anything has ended."""
+    """As on a GPU, the host does not ask whether a hypothesis has ended."""
     monkeypatch.setattr(step, "is_on_cpu", lambda x: False)
 
 
@@ -95,8 +95,8 @@ def far(monkeypatch):
         (3, 9, {"sampling": True, "n_best": 3}),
     ],
 )
-def test_the_kernel_leads_to_the_same(cells, length, how, stop, where, far):
-    candidates, search_state, config = given(where, cells, length, stop, **how)
+def test_the_kernel_equals_the_plain_update(cells, length, how, stop, device, far):
+    candidates, search_state, config = given(device, cells, length, stop, **how)
     wanted = step._update_beam(candidates, search_state.hypotheses, search_state, config)
     assert 0 < wanted.done.sum() < B
     with torch.no_grad():
@@ -106,10 +106,10 @@ def test_the_kernel_leads_to_the_same(cells, length, how, stop, where, far):
     )
 
 
-def test_the_device_may_know_the_length_alone(where, far):
-    candidates, search_state, config = given(where, 3, 7, "safe")
+def test_the_length_may_be_on_the_device_alone(device, far):
+    candidates, search_state, config = given(device, 3, 7, "safe")
     wanted = step._update_beam(candidates, search_state.hypotheses, search_state, config)
-    step_counter = torch.tensor(2, device=where)
+    step_counter = torch.tensor(2, device=device)
     counted = replace(config, penalties=config.penalties.to_static(-2, 9, step_counter))
     assert_same(
         step._update_beam_fused(candidates, search_state.hypotheses, search_state, counted), wanted
@@ -119,8 +119,8 @@ def test_the_device_may_know_the_length_alone(where, far):
     )
 
 
-def test_what_is_not_a_number_is_neither_lost_nor_done(where, far):
-    candidates, search_state, config = given(where, 3, 4, "safe", is_done=False)
+def test_nan_is_neither_lost_nor_done(device, far):
+    candidates, search_state, config = given(device, 3, 4, "safe", is_done=False)
     candidates.log_probs[0] = float("nan")
     candidates.tokens[0] = 5
     candidates.tokens[0, 1] = EOS
@@ -131,29 +131,28 @@ def test_what_is_not_a_number_is_neither_lost_nor_done(where, far):
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_a_search_finds_the_same_with_kernels_and_without(size, where, monkeypatch):
+def test_a_search_finds_the_same_with_kernels_and_without(size, device, monkeypatch):
     table = HistoryTable(6, 5, 4, sharp=2.0)
-    table.table = table.table.float().to(where)
-    lengths = torch.tensor([1, 2, 3, 4, 5, 6], device=where)
+    table.table = table.table.float().to(device)
+    lengths = torch.tensor([1, 2, 3, 4, 5, 6], device=device)
     settings = DecodingSettings(beam=BeamSettings(size=size), rules=RuleSettings(max_length=7))
 
     def found():
         start = table.start()
-        start = type(start)(start.sentences.to(where), start.codes.to(where))
+        start = type(start)(start.sentences.to(device), start.codes.to(device))
         return [
             [(one.tokens, one.finished, round(one.score, 4)) for one in best]
             for best in search(table, start, lengths, settings)
         ]
 
     fast = found()
-    for module in ("topk_logits", "beam_update"):
-        monkeypatch.setattr(f"regard.kernels.{module}.disabled", {module})
+    monkeypatch.setattr(dispatch, "disabled", {"topk_logits", "beam_update"})
     assert found() == fast
 
 
-def test_what_it_is_not_for(where):
-    candidates = torch.zeros(2, 6, device=where)
-    assert not use_beam_update(candidates, 3)  # slopes are wanted
+def test_gradients_float64_and_large_beams_need_the_formula(device):
+    candidates = torch.zeros(2, 6, device=device)
+    assert not use_beam_update(candidates, 3)  # gradients are enabled
     with torch.no_grad():
         assert use_beam_update(candidates, 3)
         assert not use_beam_update(candidates.double(), 3)

@@ -10,15 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.kernels import cross_entropy
-from regard.kernels.beam_update import (
-    BeamUpdateConfig,
-    Continuations,
-    FinishedHypotheses,
-    LiveHypotheses,
-    update_beam,
-)
-from regard.kernels.column_sum import TWO_PASS_ROWS, column_sums
+from regard.kernels.beam_update import BeamUpdateConfig, update_beam
+from regard.kernels.cross_entropy import cross_entropy_and_grad_
 from regard.kernels.decode_attention import decode_attention
 from regard.kernels.dispatch import have_triton, interpreted
 from regard.kernels.fused_add_norm import LayerNormParams, add_norm, add_norm_with_sum
@@ -118,7 +111,7 @@ def attend(lengths, *, width=64):
 @pytest.mark.parametrize("width", [64, 128])
 def test_varlen_attention_compiles(width, compiled):
     attend([4, 1, 7], width=width)
-    assert names(compiled) == ["forward", "backward_whole"]
+    assert names(compiled) == ["forward", "backward"]
 
 
 def test_add_norm_compiles(compiled):
@@ -127,24 +120,20 @@ def test_add_norm_compiles(compiled):
     add_norm(x, y, norm, **options).sum().backward()
     added, normed = add_norm_with_sum(x, y, norm, **options)
     (added + normed).sum().backward()
-    assert names(compiled) == ["forward", "backward", "column_sums"] * 2
+    assert names(compiled) == ["forward", "backward"] * 2
 
 
 def test_linear_relu_compiles(compiled):
     linear_relu(leaf(12, D), leaf(4 * D, D), leaf(4 * D)).sum().backward()
-    assert names(compiled) == ["backward", "column_sums"]
-
-
-def test_column_sums_compile(compiled):
-    column_sums(leaf(TWO_PASS_ROWS + 1, D))
-    assert names(compiled) == ["column_sums"] * 2
+    assert names(compiled) == ["backward"]
 
 
 @pytest.mark.parametrize(
     ("size", "name"), [(V, "whole_row"), (32_000, "whole_row"), (50_000, "row_in_blocks")]
 )
 def test_cross_entropy_compiles(size, name, compiled):
-    cross_entropy._launch(torch.zeros(2, size, dtype=HALF), torch.zeros(2, dtype=torch.int64), 0.1)
+    logits, labels = torch.zeros(2, size, dtype=HALF), torch.zeros(2, dtype=torch.int64)
+    cross_entropy_and_grad_(logits, labels, 0.1)
     assert names(compiled) == [name]
 
 
@@ -172,16 +161,12 @@ def update(length, *, greedy=False):
     """Launch the update of a beam."""
     width, candidates, capacity = (1, 1, 1) if greedy else (5, 10, 5)
     tokens, scores = torch.zeros(3, candidates, dtype=torch.int64), torch.zeros(3, candidates)
-    live = LiveHypotheses(
-        torch.zeros(3, width, length + 1, dtype=torch.int64), tokens[:, 0], scores[:, 0]
-    )
+    live = torch.zeros(3, width, length + 1, dtype=torch.int64), tokens[:, 0], scores[:, 0]
     texts = torch.zeros(3, capacity, length, dtype=torch.int64)
-    finished = FinishedHypotheses(
-        scores[:, :capacity], scores[:, :capacity], texts, scores[:, :capacity] == 0
-    )
-    continuations = Continuations(scores, tokens, None if greedy else tokens)
-    config = BeamUpdateConfig(width, 1, "size", 0.3, last=3, filler=0)
-    update_beam(continuations, live, finished, finished.ended[:, 0], config)
+    finished = scores[:, :capacity], scores[:, :capacity], texts, scores[:, :capacity] == 0
+    config = BeamUpdateConfig(width, 1, "size", 0.3, eos=3, pad=0)
+    parents = None if greedy else tokens
+    update_beam((scores, tokens, parents), live, finished, finished[3][:, 0], config)
 
 
 @pytest.mark.parametrize("greedy", [False, True])
@@ -211,8 +196,6 @@ def test_kernels_of_training_are_compiled_once_for_all_batches(compiled):
         num = sum(lengths)
         add_norm(leaf(num, D), leaf(num, D), norm, dropout=0.1).sum().backward()
         linear_relu(leaf(num, D), leaf(4 * D, D), leaf(4 * D)).sum().backward()
-        cross_entropy._launch(
-            torch.zeros(num, V, dtype=HALF), torch.zeros(num, dtype=torch.int64), 0.1
-        )
-        column_sums(leaf(num, D))
-    assert versions(compiled) == len(compiled) // 4 == 9
+        logits, labels = torch.zeros(num, V, dtype=HALF), torch.zeros(num, dtype=torch.int64)
+        cross_entropy_and_grad_(logits, labels, 0.1)
+    assert versions(compiled) == len(compiled) // 4 == 6

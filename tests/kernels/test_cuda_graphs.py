@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from regard.kernels.cuda_graphs import CaptureError, CudaGraphs, EagerReplay, copy_to_static
+from recorders import EagerReplay
+from regard.kernels.cuda_graphs import CaptureError, CudaGraphs, copy_to_static
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 

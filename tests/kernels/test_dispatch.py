@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from regard.batching.collate import collate
-from regard.kernels import column_sum, dispatch, fused_add_norm, fused_linear_relu
-from regard.kernels.dispatch import use_kernel
+from regard.kernels import dispatch, fused_add_norm, fused_linear_relu
+from regard.kernels.dispatch import deferred_bias, next_power_of_two, use_kernel
 from regard.models.translation.transformer import Transformer
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.training.loss import batch_loss
@@ -15,51 +15,61 @@ SETTINGS = {"encoder_layers": 1, "decoder_layers": 1, "width": 32, "heads": 2, "
 
 
 @pytest.fixture(autouse=True)
-def few_programs(where, monkeypatch):
-    """Where programs run one after the other there is not one for each core of a GPU.
-
-    Some have nothing to do even so: 5 are more than there are tiles of rows.
-    """
-    if where.type == "cpu":
-        for module, name in (
-            (fused_add_norm, "tiles"),
-            (fused_linear_relu, "tiles"),
-            (column_sum, "first_pass_tiles"),
-        ):
-            monkeypatch.setattr(module, name, getattr(module, name)._replace(programs=5))
+def few_programs(device, monkeypatch):
+    """The interpreter runs programs in turn: 5 are few, and still more than there are tiles."""
+    if device.type == "cpu":
+        for module in (fused_add_norm, fused_linear_relu):
+            monkeypatch.setattr(module, "PROGRAMS", 5)
 
 
-def grads(model, batch, where):
-    """The loss, and the slope of each parameter."""
-    with torch.autocast(where.type, torch.bfloat16, enabled=where.type == "cuda"):
+def grads(model, batch, device):
+    """The loss, and the gradient of each parameter."""
+    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
         loss = batch_loss(model, batch, 0.1).loss
     return loss, torch.autograd.grad(loss, list(model.parameters()))
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("positions", ["sinusoid", "rotary"])
-def test_a_model_learns_the_same_with_kernels_and_without(norm, positions, where, monkeypatch):
+def test_gradients_are_the_same_with_kernels_and_without(norm, positions, device, monkeypatch):
     torch.manual_seed(0)
     settings = TransformerSettings(**SETTINGS, dropout=0.0, norm=norm, positions=positions)
-    model = Transformer(settings, SIZE, SIZE).to(where)
-    batch = collate([[5, 6, 7], [8], [9] * 12], [[4, 5], [6, 7, 8], [9] * 10]).to(where)
-    found, ours = grads(model, batch, where)
+    model = Transformer(settings, SIZE, SIZE).to(device)
+    batch = collate([[5, 6, 7], [8], [9] * 12], [[4, 5], [6, 7, 8], [9] * 10]).to(device)
+    found, ours = grads(model, batch, device)
     monkeypatch.setattr(
         dispatch,
         "disabled",
-        {"varlen_attention", "fused_add_norm", "fused_linear_relu", "linear", "cross_entropy"},
+        {"varlen_attention", "fused_add_norm", "fused_linear_relu", "cross_entropy"},
     )
-    wanted, theirs = grads(model, batch, where)
-    near = 1e-4 if where.type == "cpu" else 2e-2
+    wanted, theirs = grads(model, batch, device)
+    near = 1e-4 if device.type == "cpu" else 2e-2
     torch.testing.assert_close(found, wanted, rtol=near, atol=near)
     whole = torch.cat([grad.flatten() for grad in theirs]).norm()
     for one, other in zip(ours, theirs, strict=True):
         assert (one - other).norm() < near * whole
 
 
-def test_a_kernel_can_be_told_not_to(where, monkeypatch):
-    x = torch.zeros(1, device=where, dtype=torch.float16)
+def test_a_disabled_kernel_is_not_used(device, monkeypatch):
+    x = torch.zeros(1, device=device, dtype=torch.float16)
     assert use_kernel("fused_add_norm", x)
     monkeypatch.setattr(dispatch, "disabled", {"fused_add_norm"})
     assert not use_kernel("fused_add_norm", x)
     assert use_kernel("varlen_attention", x)
+
+
+def test_the_bias_is_left_to_the_norm_in_training(device, monkeypatch):
+    layer, x = torch.nn.Linear(8, 6).to(device), torch.randn(5, 8, device=device)
+    deferred = deferred_bias(layer, x)
+    assert deferred.bias is layer.bias
+    torch.testing.assert_close(deferred.output + deferred.bias, layer(x))
+    monkeypatch.setattr(dispatch, "disabled", {"fused_add_norm"})
+    for added in (deferred_bias(layer, x), deferred_bias(layer.eval(), x)):
+        assert added.bias is None
+        torch.testing.assert_close(added.output, layer(x))
+
+
+@pytest.mark.parametrize(("size", "power"), [(1, 1), (2, 2), (3, 4), (4, 4), (5, 8), (1025, 2048)])
+def test_the_next_power_of_two_is_the_smallest_that_holds_a_size(size, power):
+    assert next_power_of_two(size) == power
+    assert next_power_of_two(size, least=16) == max(16, power)

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from regard.kernels.dropout_rng import draw_seed, keep_mask
+from kernels.plain import keep_mask
+from regard.kernels.dropout_rng import draw_seed
 
 ROWS, PARTS, COLS = 301, 3, 128
 
@@ -12,7 +13,7 @@ def mask(seed, dropout):
 
 
 @pytest.mark.parametrize("dropout", [0.1, 0.5])
-def test_so_many_are_dropped_in_every_row_and_column(dropout):
+def test_the_share_dropped_is_p_in_every_row_and_column(dropout):
     stays = mask(torch.tensor([42]), dropout).double()
     assert abs(stays.mean() - (1 - dropout)) < 0.005
     for axes in ((0, 1), (0, 2)):
@@ -20,7 +21,7 @@ def test_so_many_are_dropped_in_every_row_and_column(dropout):
         assert ((stays.mean(axes) - (1 - dropout)).abs() < 5 * spread).all()
 
 
-def test_neighbours_and_other_seeds_know_nothing_of_each_other():
+def test_neighbours_and_seeds_are_independent():
     one, other = mask(torch.tensor([42]), 0.5), mask(torch.tensor([43]), 0.5)
     third = mask(torch.tensor([42 + (1 << 32)]), 0.5)
     near = [(one[1:], one[:-1]), (one[:, 1:], one[:, :-1]), (one[..., 1:], one[..., :-1])]

@@ -6,22 +6,23 @@ from regard.decoding.constraints.rules import MIN_LOG_PROB, Rules
 from regard.decoding.search.beam import BeamSelector
 from regard.decoding.search.hypotheses import Hypotheses
 from regard.decoding.settings import RuleSettings
-from regard.kernels import topk_logits
-from regard.kernels.topk_logits import Tiles, TokenRules, topk_continuations, use_topk_logits
+from regard.kernels import dispatch, topk_logits
+from regard.kernels.dispatch import use_topk_logits
+from regard.kernels.topk_logits import TokenRules, topk_continuations
 from regard.text.special_tokens import BOS, EOS, PAD, UNK
 
 B = 3
 
 
-@pytest.fixture(autouse=True, params=[64, 8192], ids=["in parts", "at once"])
+@pytest.fixture(autouse=True, params=[64, 8192], ids=["in blocks", "whole rows"])
 def small_tiles(request, monkeypatch):
-    monkeypatch.setattr(topk_logits, "tiles", Tiles(cols=request.param))
+    monkeypatch.setattr(topk_logits, "LOGITS_AT_A_TIME", request.param)
 
 
-def given(where, cells, size, dtype=torch.float32):
+def given(device, cells, size, dtype=torch.float32):
     generator = torch.Generator().manual_seed(cells * size)
     logits = 3 * torch.randn(B, cells, size, generator=generator)
-    return logits.to(where, dtype), -5 * torch.rand(B, cells, generator=generator).to(where)
+    return logits.to(device, dtype), -5 * torch.rand(B, cells, generator=generator).to(device)
 
 
 def plainly(logits, totals, size, excluded, *, unknown=False):
@@ -50,8 +51,8 @@ def assert_same(found, wanted):
 @pytest.mark.parametrize(
     ("cells", "size", "beam"), [(1, 160, 5), (5, 97, 5), (1, 12, 4), (1, 97, 1)]
 )
-def test_they_are_those_of_the_beam(cells, size, beam, unknown, excluded, where):
-    logits, totals = given(where, cells, size)
+def test_continuations_equal_the_beam_selectors(cells, size, beam, unknown, excluded, device):
+    logits, totals = given(device, cells, size)
     wanted = plainly(logits, totals, beam, excluded, unknown=unknown)
     count = wanted.tokens.shape[1]
     with torch.no_grad():
@@ -60,15 +61,15 @@ def test_they_are_those_of_the_beam(cells, size, beam, unknown, excluded, where)
     assert_same(found, wanted)
 
 
-def test_half_precision(where):
-    logits, totals = given(where, 5, 320, torch.bfloat16)
+def test_half_precision(device):
+    logits, totals = given(device, 5, 320, torch.bfloat16)
     found = topk_continuations(logits, totals, 6, asked("lost"))
     assert_same(found, plainly(logits.float(), totals, 3, "lost"))
 
 
-def test_equal_ones_are_taken_in_order(where):
-    logits = torch.zeros(B, 3, 70, device=where)
-    totals = torch.zeros(B, 3, device=where)
+def test_ties_are_broken_by_hypothesis_and_token(device):
+    logits = torch.zeros(B, 3, 70, device=device)
+    totals = torch.zeros(B, 3, device=device)
     totals[1, 0] = NEG_INF
     totals[2, 2] = 1.0
     found = topk_continuations(logits, totals, 6, asked("spread"))
@@ -77,27 +78,27 @@ def test_equal_ones_are_taken_in_order(where):
 
 
 @pytest.mark.parametrize("excluded", ["spread", "lost"])
-def test_where_nothing_is_possible_it_may_end(excluded, where):
-    logits = torch.full((B, 2, 50), NEG_INF, device=where)
-    logits[:, :, 0] = 0.0  # what is never said
-    totals = torch.zeros(B, 2, device=where)
+def test_eos_is_possible_where_nothing_else_is(excluded, device):
+    logits = torch.full((B, 2, 50), NEG_INF, device=device)
+    logits[:, :, 0] = 0.0  # banned
+    totals = torch.zeros(B, 2, device=device)
     found = topk_continuations(logits, totals, 3, asked(excluded))
     assert found.tokens[:, :2].tolist() == [[EOS, EOS]] * B
     assert found.values[:, :2].tolist() == [[MIN_LOG_PROB if excluded == "lost" else 0.0] * 2] * B
     assert found.values[:, 2].tolist() == [NEG_INF] * B
 
 
-def test_what_is_not_a_number_comes_first(where):
-    logits, totals = given(where, 2, 50)
+def test_nan_comes_first(device):
+    logits, totals = given(device, 2, 50)
     logits[1, 1, 20] = float("nan")
     found = topk_continuations(logits, totals, 4, asked("lost"))
     assert found.values.isnan().tolist() == [[False] * 4, [True] * 4, [False] * 4]
     assert found.parents[1].tolist() == [1] * 4
 
 
-def test_large_vocabularies_have_larger_chunks(where, monkeypatch):
-    monkeypatch.setattr(topk_logits, "MAX_RANKED", 256)
-    logits, totals = given(where, 10, 900)
+def test_large_vocabularies_have_larger_chunks(device, monkeypatch):
+    monkeypatch.setattr(dispatch, "MAX_RANKED", 256)
+    logits, totals = given(device, 10, 900)
     with torch.no_grad():
         assert use_topk_logits(logits, 4)
         assert not use_topk_logits(logits, 5)
@@ -106,9 +107,9 @@ def test_large_vocabularies_have_larger_chunks(where, monkeypatch):
     )
 
 
-def test_what_they_are_not_for(where):
-    logits, _ = given(where, 2, 50)
-    assert not use_topk_logits(logits, 4)  # slopes are wanted
+def test_gradients_float64_and_strided_logits_need_the_formula(device):
+    logits, _ = given(device, 2, 50)
+    assert not use_topk_logits(logits, 4)  # gradients are enabled
     with torch.no_grad():
         assert use_topk_logits(logits, 4)
         assert not use_topk_logits(logits.double(), 4)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from regard.kernels.deferred_bias import DeferredBias
+from regard.kernels.dispatch import DeferredBias
 from regard.layers.residual import Residual
 
 B, T, D = 2, 3, 5

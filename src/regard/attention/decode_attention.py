@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from regard.attention.attend import KeyValues
-from regard.kernels.decode_attention import decode_attention, use_decode_attention
+from regard.kernels.decode_attention import decode_attention
+from regard.kernels.dispatch import use_decode_attention
 
 
 class SourceMask(NamedTuple):

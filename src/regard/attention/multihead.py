@@ -20,7 +20,7 @@ from regard.attention.kv_cache import Ancestry, KVCache, self_cached
 from regard.attention.positions import RelativeKeys, apply_rotary, relative_positions
 from regard.attention.scores import ScaledDotScore
 from regard.attention.varlen import PackedLayout, VarlenArgs, attend_stacked
-from regard.kernels.deferred_bias import DeferredBias, deferred_bias
+from regard.kernels.dispatch import DeferredBias, deferred_bias
 from regard.types import AttentionHook, Memory, Site
 
 

@@ -16,7 +16,7 @@ from regard.attention.attend import KeyValues, attend, causal_mask, padding_mask
 from regard.attention.scores import DotScore
 from regard.kernels.dispatch import use_kernel
 from regard.kernels.dropout import dropout_mask
-from regard.kernels.varlen_attention import HEAD_WIDTHS, PackedRows, attend_varlen, split_qkv
+from regard.kernels.varlen_attention import HEAD_WIDTHS, PackedRows, attend_varlen
 from regard.types import Site
 
 DOT = DotScore()
@@ -96,7 +96,8 @@ def attend_stacked(parts: Sequence[Tensor], args: VarlenArgs) -> Tensor:
         *layouts, causal, scale, dropout = args
         rows = (PackedRows(x.cu_seqlens, x.indices, x.max_seqlen) for x in layouts)
         return attend_varlen(parts, *rows, causal=causal, scale=scale, dropout=dropout)
-    return attend_packed(*split_qkv(parts), args)
+    queries, keys, values = (x for part in parts for x in part.unbind(1))  # (N, H, K), (M, H, K)
+    return attend_packed(queries, keys, values, args)
 
 
 def attend_packed(queries: Tensor, keys: Tensor, values: Tensor, args: VarlenArgs) -> Tensor:

@@ -20,7 +20,7 @@ from regard.decoding.search.loop import run_search
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.tracing.observer import SearchObserver
 from regard.errors import SearchError
-from regard.kernels.cuda_graphs import CudaGraphs, GraphCapturer
+from regard.kernels.cuda_graphs import CudaGraphs
 from regard.models.contracts import AnyModel, Decoder, State
 from regard.types import AttentionHook, Hypothesis, Padded
 
@@ -165,7 +165,7 @@ def search_batch(
         return run_search(as_decoder(models), state, config, hook, observe, job.numbers, capturer)
 
 
-def _make_capturer(settings: DecodingSettings, where: device) -> GraphCapturer | None:
+def _make_capturer(settings: DecodingSettings, where: device) -> CudaGraphs | None:
     """What may record steps of a search; None: they are not to be recorded, or cannot be.
 
     Samples are drawn by how long they are, as the host knows it: that is not in a record.

@@ -1,7 +1,7 @@
-"""Fast paths for GPUs, each beside the plain formula that it is held equal to.
+"""Triton kernels for GPUs, and CPU formulas that are faster than torch's.
 
-A module of this folder has its plain twin, or names it where that is more than a formula; those of
-training have an operator, too, that torch's compiler and autograd know. `device/` has the Triton
-kernels, which are imported when one is first used.
-Under Triton's interpreter (TRITON_INTERPRET=1) they run on a CPU too: that is how they are tested.
+A module of this folder launches the kernels of its namesake in `triton/`, which is imported with
+the first launch. `dispatch` decides whether a kernel applies; where none does, the caller computes
+the plain formula. Under Triton's interpreter (TRITON_INTERPRET=1) the kernels run on a CPU, which
+is how they are tested.
 """

@@ -1,8 +1,8 @@
-"""What becomes of each sentence of a search once its ways to go on are known, in one kernel.
+"""Everything that follows the choice of continuations in a search step, in one kernel.
 
-Its numbers are few, but to sort out what ends and what goes on takes some fifty operations, each
-of which a host has to start: as many as all layers of a model. Its plain twin are the methods of
-`Candidates`, `Finished` and `Grid`.
+It appends tokens to hypotheses, moves finished ones to the n-best list and decides which sentences
+are done: little arithmetic, but some fifty operations, whose launches take as long as those of all
+layers of a model. The plain way is `_update_beam` of `decoding.search.step`.
 """
 
 from typing import Literal, NamedTuple
@@ -10,132 +10,80 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from regard.kernels.dispatch import disabled, runs_on
-from regard.kernels.launch import LAUNCH_OPTIONS, device_of, next_power_of_two, triton_module
+from regard.kernels.dispatch import LAUNCH_OPTIONS, device_of, next_power_of_two, triton_module
 
-MAX_CANDIDATES = 256
-"""The most ways, or places for answers, that it is for."""
-
-
-class Tiles(NamedTuple):
-    """How the work is cut."""
-
-    places: int = 32
-    """Tokens of each text that are copied at a time."""
-    warps: int = 2
-
-
-tiles = Tiles()
-"""What is used; whoever has measured others puts them here."""
-
-
-class Continuations(NamedTuple):
-    """To go on with each sentence, the best first."""
-
-    log_probs: Tensor  # (B, C) -inf: there is no such way
-    tokens: Tensor  # (B, C)
-    parents: Tensor | None  # (B, C) the cell that each continues; None: cell c
-
-
-class FinishedHypotheses(NamedTuple):
-    """Answers to each sentence, the best first."""
-
-    scores: Tensor  # (B, N) -inf: the place is free
-    log_probs: Tensor  # (B, N)
-    texts: Tensor  # (B, N, u)
-    ended: Tensor  # (B, N)
-
-
-class LiveHypotheses(NamedTuple):
-    """Hypotheses that grow."""
-
-    texts: Tensor  # (B, K, 1 + t) what they have said
-    rows: Tensor  # (B,) the number of each sentence
-    least: Tensor  # (sentences,) by number, the factor with which the log-probability of a cell is
-    # multiplied to bound the scores of all that grows out of it
+TOKEN_BLOCK = 32
+"""Tokens of each hypothesis that are copied at a time."""
 
 
 class BeamUpdateConfig(NamedTuple):
-    """What is asked for, of all sentences."""
+    """Settings of the search."""
 
     width: int
-    """Cells that go on; what is not among the best so many ways cannot end."""
-    wanted: int
-    """Answers that must be safe."""
+    """Hypotheses that continue; only the best `width` continuations may end."""
+    n_best: int
+    """Finished hypotheses that must be final before a sentence is done."""
     stop: Literal["safe", "size", "limit"]
     factor: float | Tensor
-    """What a log-probability is multiplied with to be a score; the host need not know it."""
-    last: int
-    """The token that ends an answer."""
-    filler: int
-    """The token behind what is shorter."""
+    """Turns a log-probability into a score; may be on the device alone."""
+    eos: int
+    pad: int
 
 
-class BeamUpdate(NamedTuple):
-    """What became of them."""
+class UpdatedBeam(NamedTuple):
+    """The hypotheses of B sentences after a step."""
 
-    texts: Tensor  # (B, K', 2 + t)
+    tokens: Tensor  # (B, K', 2 + t)
     log_probs: Tensor  # (B, K')
     parents: Tensor | None  # (B, K')
-    finished: FinishedHypotheses  # (B, N), of texts as long as those of cells were
+    finished: tuple[Tensor, Tensor, Tensor, Tensor]  # as given, with tokens (B, N, 1 + t)
     done: Tensor  # (B,)
 
 
-def use_beam_update(continuations: Tensor, places: int) -> bool:
-    """Whether the kernel is for log-probabilities of `ways` (B, C) and so many answers."""
-    if "beam_update" in disabled or not runs_on(continuations) or torch.is_grad_enabled():
-        return False
-    return (
-        continuations.dtype == torch.float32
-        and max(continuations.shape[1], places) <= MAX_CANDIDATES
-        and len(continuations) > 0
-    )
-
-
 def update_beam(
-    continuations: Continuations,
-    live: LiveHypotheses,
-    finished: FinishedHypotheses,
+    continuations: tuple[Tensor, Tensor, Tensor | None],
+    live: tuple[Tensor, Tensor, Tensor],
+    finished: tuple[Tensor, Tensor, Tensor, Tensor],
     already_done: Tensor | None,
     config: BeamUpdateConfig,
-) -> BeamUpdate:
-    """What becomes of `cells`; of sentences that are `over` (B,) no more answers are found."""
-    sentences, num_candidates = continuations.log_probs.shape
-    texts, length = live.texts, live.texts.shape[2]
-    width, places = min(config.width, num_candidates), finished.scores.shape[1]
-    out = BeamUpdate(
-        texts.new_empty(sentences, width, length + 1),
-        continuations.log_probs.new_empty(sentences, width),
-        None if continuations.parents is None else continuations.parents.new_empty(sentences,
-        width),
-        FinishedHypotheses(
-            torch.empty_like(finished.scores), torch.empty_like(finished.log_probs),
-            finished.texts.new_empty(sentences, places, length), torch.empty_like(finished.ended),
+) -> UpdatedBeam:
+    """Extend live hypotheses by `continuations`, and add those that end to `finished`.
+
+    `continuations` are log-probabilities, tokens and parents (B, C), the best first; -inf marks
+    none, and parents of None mean hypothesis c. `live` are the tokens (B, K, 1 + t) of the
+    hypotheses, the number of each sentence (B,), and by that number the factor (S,) that bounds the
+    scores of all descendants of a hypothesis. `finished` are scores (B, N; -inf: free), log-probs
+    (B, N), tokens (B, N, u) and whether each ended (B, N), the best first. To sentences that are
+    `already_done` (B,) nothing is added.
+    """
+    (log_probs, next_tokens, parents), (tokens, *_) = continuations, live
+    (sentences, num_candidates), length = log_probs.shape, tokens.shape[2]
+    width, capacity = min(config.width, num_candidates), finished[0].shape[1]
+    out = UpdatedBeam(
+        tokens.new_empty(sentences, width, length + 1),
+        log_probs.new_empty(sentences, width),
+        None if parents is None else parents.new_empty(sentences, width),
+        (
+            torch.empty_like(finished[0]),
+            torch.empty_like(finished[1]),
+            finished[2].new_empty(sentences, capacity, length),
+            torch.empty_like(finished[3]),
         ),
-        torch.empty(sentences, dtype=torch.bool, device=texts.device),
-    )  # fmt: skip
-    parents = (
-        continuations.tokens if continuations.parents is None else continuations.parents
-    )  # whatever is not looked at
-    in_pointers = (
-        *continuations[:2],
-        parents,
-        out.done if already_done is None else already_done,
-        *live,
-        *finished,
+        torch.empty(sentences, dtype=torch.bool, device=tokens.device),
     )
-    out_pointers = (out.texts, out.log_probs, out.texts if out.parents is None else out.parents)
-    with device_of(texts):
+    # Where there are no parents or none done, the kernel is given some tensor that it never reads.
+    done = out.done if already_done is None else already_done
+    inputs = log_probs, next_tokens, next_tokens if parents is None else parents, done
+    outputs = out.tokens, out.log_probs, out.tokens if out.parents is None else out.parents
+    with device_of(tokens):
         triton_module("beam_update").update_beam[(sentences,)](
-            *(x.contiguous() for x in in_pointers), *out_pointers, *out.finished, out.done,
-            num_candidates, texts.shape[1], width, places, config.wanted, length,
-            finished.texts.shape[2],
-            config.factor, config.last, config.filler,
-            ALREADY_DONE=already_done is not None, PARENTS=continuations.parents is not None,
-            STOP=config.stop,
+            *(x.contiguous() for x in (*inputs, *live, *finished)),
+            *outputs, *out.finished, out.done,
+            num_candidates, tokens.shape[1], width, capacity, config.n_best, length,
+            finished[2].shape[2], config.factor, config.eos, config.pad,
+            ALREADY_DONE=already_done is not None, PARENTS=parents is not None, STOP=config.stop,
             FACTOR_IS_NUMBER=not isinstance(config.factor, Tensor),
-            CANDIDATES=next_power_of_two(num_candidates), FINISHED=next_power_of_two(places),
-            TOKEN_BLOCK=tiles.places,
-            num_warps=tiles.warps, **LAUNCH_OPTIONS,
+            CANDIDATES=next_power_of_two(num_candidates), FINISHED=next_power_of_two(capacity),
+            TOKEN_BLOCK=TOKEN_BLOCK, num_warps=2, **LAUNCH_OPTIONS,
         )  # fmt: skip
     return out

@@ -1,21 +1,42 @@
-"""Whether there are kernels for a tensor."""
+"""Decides whether a kernel applies to a tensor, and holds what every launch needs."""
 
+import importlib
 import importlib.util
 import os
+from contextlib import AbstractContextManager
 from functools import cache
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 HALF_DTYPES = (torch.bfloat16, torch.float16)
+FLOAT_DTYPES = (torch.float32, *HALF_DTYPES)
+LAUNCH_OPTIONS = {"enable_fp_fusion": True}
+"""For every launch: fused multiply-add, which is Triton's default only up to version 3.9."""
+MIN_TILE = 16
+"""The smallest side of a tile that tensor cores multiply."""
+MIN_INFERENCE_ROWS = 8192
+"""Rows from which add_norm pays outside training; with fewer, the launches are what takes time."""
+MAX_NORM_WIDTH = 8192
+"""The widest row that one program of add_norm can hold."""
+MAX_QUERIES, MAX_QUERIES_FLOAT32 = 64, 16
+"""Of decode_attention; in float32 more would not fit into registers."""
+MAX_DECODE_HEAD_WIDTH = 128
+MAX_CANDIDATES = 256
+"""Of beam_update, for continuations and for finished hypotheses of a sentence."""
+MAX_RANKED = 4096
+"""The most numbers that one program of topk_logits ranks."""
+
 disabled: set[str] = set()
-"""Kernels not to be used, for measuring: of `attention`, `norm`, `bend`, `linear`, `loss`,
-`glance`, `choice` and `onward`."""
+"""Names of kernels that must not be used, for ablations: `varlen_attention`, `fused_add_norm`,
+`fused_linear_relu`, `cross_entropy`, `decode_attention`, `topk_logits`, `beam_update`."""
 
 
 @cache
 def have_triton() -> bool:
-    """Whether triton can be imported; nothing is."""
+    """Whether triton can be imported; it is not imported."""
     return importlib.util.find_spec("triton") is not None
 
 
@@ -24,23 +45,109 @@ def interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
-def runs_on(x: Tensor) -> bool:
-    """Whether Triton kernels can run where `x` is."""
-    return (x.is_cuda or interpreted()) and have_triton()
+def can_run(kernel: str, x: Tensor) -> bool:
+    """Whether `kernel` can run on the device of `x`; torch.compile gets the plain formula."""
+    return (
+        (x.is_cuda or interpreted())
+        and kernel not in disabled
+        and have_triton()
+        and not torch.compiler.is_compiling()
+    )
 
 
 def use_kernel(kernel: str, x: Tensor) -> bool:
-    """Whether `kernel` is what training should use for `x`: in half precision, which it is for."""
-    half = x.dtype in HALF_DTYPES or interpreted()
-    return half and kernel not in disabled and runs_on(x)
+    """Whether training uses `kernel` for `x`: in half precision."""
+    return can_run(kernel, x) and (x.dtype in HALF_DTYPES or interpreted())
 
 
-def use_inference_kernel(kernel: str, x: Tensor) -> bool:
-    """Whether `kernel` is what a model that does not learn should use for `x`, in any precision.
+def use_search_kernel(kernel: str, x: Tensor) -> bool:
+    """Whether a search, which needs no gradients, uses `kernel` for `x`: not in float64."""
+    return can_run(kernel, x) and x.dtype in FLOAT_DTYPES and not torch.is_grad_enabled()
 
-    Float64, which is for proofs, has the formula, and so has what torch is to choose a precision
-    for.
+
+def use_add_norm(y: Tensor, *, training: bool) -> bool:
+    """Whether `add_norm` is used for `y` (..., D): in training, or for many rows without autocast.
+
+    Under autocast, torch chooses the precision of the norm.
     """
-    if kernel in disabled or x.dtype == torch.float64 or not (x.is_cuda or interpreted()):
+    if training:
+        return use_kernel("fused_add_norm", y)
+    return (
+        y.numel() >= MIN_INFERENCE_ROWS * y.shape[-1]
+        and y.shape[-1] <= MAX_NORM_WIDTH
+        and use_search_kernel("fused_add_norm", y)
+        and not torch.is_autocast_enabled(y.device.type)
+    )
+
+
+def use_decode_attention(queries: Tensor) -> bool:
+    """Whether there is a kernel for `queries` (B, H, T, K), which need no gradients."""
+    if not can_run("decode_attention", queries) or queries.dtype not in FLOAT_DTYPES:
         return False
-    return not torch.is_grad_enabled() and not torch.is_autocast_enabled(x.device.type)
+    max_queries = MAX_QUERIES_FLOAT32 if queries.dtype == torch.float32 else MAX_QUERIES
+    return queries.shape[2] <= max_queries and queries.shape[3] <= MAX_DECODE_HEAD_WIDTH
+
+
+def use_topk_logits(logits: Tensor, count: int) -> bool:
+    """Whether there are kernels for the `count` best continuations by `logits` (B, K, V)."""
+    return (
+        use_search_kernel("topk_logits", logits)
+        and logits.is_contiguous()
+        and logits.numel() > 0
+        and count * topk_chunk(*logits.shape[1:]) <= MAX_RANKED
+    )
+
+
+def topk_chunk(width: int, vocabulary: int) -> int:
+    """Tokens of a chunk, so that one program can rank the maxima of all chunks of a sentence."""
+    chunk = 32
+    while width * -(-vocabulary // chunk) > MAX_RANKED:
+        chunk *= 2
+    return chunk
+
+
+def use_beam_update(log_probs: Tensor, capacity: int) -> bool:
+    """Whether the kernel is for `log_probs` (B, C) and `capacity` finished hypotheses each."""
+    return (
+        use_search_kernel("beam_update", log_probs)
+        and log_probs.dtype == torch.float32
+        and max(log_probs.shape[1], capacity) <= MAX_CANDIDATES
+        and len(log_probs) > 0
+    )
+
+
+class DeferredBias(NamedTuple):
+    """The output of a linear layer, and the bias that is yet to be added, if any."""
+
+    output: Tensor  # (N, F)
+    bias: Tensor | None = None  # (F,)
+
+
+def deferred_bias(layer: nn.Module, x: Tensor) -> DeferredBias:
+    """The output of `layer` for packed rows `x` (N, D).
+
+    Where the add_norm kernel follows, the bias is left to it, which saves a pass over the output.
+    """
+    if (
+        isinstance(layer, nn.Linear)
+        and layer.training
+        and x.ndim == 2
+        and use_kernel("fused_add_norm", x)
+    ):
+        return DeferredBias(F.linear(x, layer.weight), layer.bias)
+    return DeferredBias(layer(x))
+
+
+def triton_module(name: str) -> Any:
+    """The module of `triton/` called `name`; its kernels have no types that could be checked."""
+    return importlib.import_module(f"regard.kernels.triton.{name}")
+
+
+def device_of(x: Tensor) -> AbstractContextManager[object]:
+    """A context in which kernels are launched on the device of `x`."""
+    return torch.cuda.device_of(x)  # type: ignore[no-untyped-call]
+
+
+def next_power_of_two(size: int, *, least: int = 1) -> int:
+    """The smallest power of two that is at least `size` and `least`."""
+    return max(least, 1 << (size - 1).bit_length())

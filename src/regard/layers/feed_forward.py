@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.kernels.deferred_bias import DeferredBias, deferred_bias
-from regard.kernels.fused_linear_relu import linear_relu, use_linear_relu
+from regard.kernels.dispatch import DeferredBias, deferred_bias, use_kernel
+from regard.kernels.fused_linear_relu import linear_relu
 from regard.layers.dropout import Dropout
 
 ActivationName = Literal["relu", "gelu", "swiglu"]
@@ -57,7 +57,7 @@ class FeedForward(nn.Module):
         """(..., D) -> (..., hidden)"""
         relu = self.activation == "relu"
         plain = relu and type(self.inner) is nn.Linear and self.inner.bias is not None
-        if plain and use_linear_relu(x, training=self.training):
+        if plain and self.training and use_kernel("fused_linear_relu", x):
             rows = x.flatten(0, -2)  # (N, D)
             return linear_relu(rows, self.inner.weight, self.inner.bias).view(*x.shape[:-1], -1)
         y: Tensor = self.inner(x)

@@ -4,9 +4,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from regard.kernels.deferred_bias import DeferredBias
-from regard.kernels.dispatch import use_kernel
-from regard.kernels.fused_add_norm import LayerNormParams, add_norm, add_norm_with_sum, use_add_norm
+from regard.kernels.dispatch import DeferredBias, use_add_norm, use_kernel
+from regard.kernels.fused_add_norm import LayerNormParams, add_norm, add_norm_with_sum
 from regard.layers.dropout import Dropout
 
 NormPosition = Literal["post", "pre"]

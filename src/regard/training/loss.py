@@ -1,15 +1,23 @@
-"""How wrong the model is."""
+"""The training loss: label-smoothed cross-entropy, in chunks of rows where gradients allow it."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.kernels import cross_entropy
 from regard.kernels.cross_entropy import IGNORE_INDEX
-from regard.models.contracts import AnyModel
-from regard.training.chunked_loss import chunked_loss
+from regard.kernels.dispatch import use_kernel
+from regard.models.contracts import AnyModel, OutputProjection
 from regard.types import Batch, Routing
+
+CHUNK_LOGITS_CPU = 1 << 22
+"""Logits of a chunk on a CPU: as many as its caches hold."""
+CHUNK_LOGITS_GPU = 1 << 28
+"""Logits of a chunk elsewhere: enough to keep any device busy, half a gigabyte in bfloat16."""
+ROW_MULTIPLE = 128
+"""Larger chunks have a multiple of so many rows, like the tiles of a GPU's matrix products."""
 
 
 class Loss(NamedTuple):
@@ -18,14 +26,40 @@ class Loss(NamedTuple):
     loss: Tensor  # ()
     nll: Tensor  # () negative log-likelihood in nats: its mean is the log of the perplexity
     routings: tuple[Routing, ...] = ()
-    """How the model's layers of experts shared out the tokens."""
+    """How the model's expert layers distributed the tokens."""
+
+
+def batch_loss(
+    model: AnyModel, batch: Batch, smoothing: float, *, consistency: float = 0.0
+) -> Loss:
+    """The cross-entropy of a batch, plus the balance losses of the model's expert layers.
+
+    The output layer sees the real positions alone. With `consistency` α every pair is seen twice,
+    under two draws of dropout, and their divergence D is added (Liang et al. 2021, R-Drop): half
+    of the paper's L₁ + L₂ + α D, so that a token weighs the same as without.
+    """
+    copies = 2 if consistency else 1
+    inputs = batch.duplicated() if consistency else batch
+    features, routings = model.training_features(inputs)  # (copies * M, D)
+    compiled = torch.compiler.is_compiling()  # the compiler decides which logits are kept
+    output = None if consistency or compiled else model.output_layer()
+    if output is not None:
+        loss, nll, _ = chunked_loss(features, output, inputs.labels, smoothing)
+    else:
+        logits = model.logits(features)  # (copies * M, V)
+        loss, nll, _ = smoothed_cross_entropy(logits, inputs.labels, smoothing)
+        if consistency:
+            first, second = logits.chunk(2)  # (M, V) each
+            loss = loss + consistency * symmetric_kl(first, second, batch.labels)
+    loss = loss / copies + batch.num_tokens * sum(routing.balance_loss for routing in routings)
+    return Loss(loss, nll / copies, routings)
 
 
 def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> Loss:
     """Cross-entropy of (M, V) with (M,) when `smoothing` of each label goes to all V alike.
 
-    Label smoothing as Szegedy et al. 2016, which Vaswani et al. 2017 use with 0.1. A label that is
-    IGNORED counts for nothing.
+    Label smoothing as Szegedy et al. 2016, which Vaswani et al. 2017 use with 0.1. A row whose
+    label is IGNORE_INDEX does not count.
     """
     logp = F.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
     nll = F.nll_loss(logp, labels, reduction="sum")
@@ -35,38 +69,118 @@ def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> 
     return Loss((1 - smoothing) * nll + smoothing * uniform, nll.detach())
 
 
-def symmetric_kl(one: Tensor, other: Tensor, labels: Tensor) -> Tensor:
+def symmetric_kl(first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
     """The mean of both Kullback-Leibler divergences of two softmaxes (M, V), summed over M: ().
 
-    A row whose label (M,) is IGNORED counts for nothing.
+    A row whose label (M,) is IGNORE_INDEX does not count.
     """
-    precise = torch.promote_types(one.dtype, torch.float32)
-    p, q = (F.log_softmax(logits, -1, dtype=precise) for logits in (one, other))
+    precise = torch.promote_types(first.dtype, torch.float32)
+    p, q = (F.log_softmax(logits, -1, dtype=precise) for logits in (first, second))
     gaps = (p.exp() - q.exp()) * (p - q)  # (M, V)
     return gaps.masked_fill((labels == IGNORE_INDEX)[:, None], 0.0).sum() / 2
 
 
-def batch_loss(
-    model: AnyModel, batch: Batch, smoothing: float, *, consistency: float = 0.0
+def chunked_loss(
+    features: Tensor, output: OutputProjection, labels: Tensor, smoothing: float
 ) -> Loss:
-    """The loss of a batch: its likelihood, and what its layers of experts add to it.
+    """`smoothed_cross_entropy` of the logits that `output` makes of `features` (M, D).
 
-    The output layer sees the real positions alone. With `consistency` every pair is seen twice,
-    under two draws of dropout, and their disagreement costs (Liang et al. 2021, R-Drop): where
-    they have L₁ + L₂ + α D, this is the half of it, so that a token weighs what it does without.
+    All logits of a batch would be the largest tensor of a step by far. Here the logits of a chunk
+    of rows are computed, replaced by their gradients and used for those of the inputs before the
+    next chunk, all in the forward pass. Logits are in autocast's precision, if any; the gradients
+    of the output layer are summed in float32.
     """
-    copies = 2 if consistency else 1
-    inputs = batch.duplicated() if consistency else batch
-    features, routings = model.training_features(inputs)  # (copies * M, D)
-    compiled = torch.compiler.is_compiling()  # then the compiler decides what is kept
-    output = None if consistency or compiled else model.output_layer()
-    if output is not None:
-        loss, nll = chunked_loss(features, output, inputs.labels, smoothing)
-    else:
-        logits = model.logits(features)  # (copies * M, V)
-        loss, nll, _ = smoothed_cross_entropy(logits, inputs.labels, smoothing)
-        if consistency:
-            one, other = logits.chunk(2)  # (M, V) each
-            loss = loss + consistency * symmetric_kl(one, other, batch.labels)
-    loss = loss / copies + batch.num_tokens * sum(one.balance_loss for one in routings)
-    return Loss(loss, nll / copies, routings)
+    inputs = (features, output.weight, output.bias)
+    need_grad = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
+    return Loss(*_ChunkedCrossEntropy.apply(*inputs, labels, smoothing, need_grad))  # type: ignore[no-untyped-call]
+
+
+class _ChunkedCrossEntropy(torch.autograd.Function):
+    """Features (M, D), weight (V, D), bias (V,) -> loss and negative log-likelihood."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        smoothing: float,
+        need_grad: bool,
+    ) -> tuple[Tensor, Tensor]:
+        kind = features.device.type
+        dtype = torch.promote_types(features.dtype, weight.dtype)
+        if torch.is_autocast_enabled(kind):
+            dtype = torch.get_autocast_dtype(kind)
+        sum_dtype = torch.promote_types(dtype, torch.float32)
+        cast_weight, cast_bias = weight.to(dtype), None if bias is None else bias.to(dtype)
+        features_grad = torch.empty_like(features, dtype=dtype) if need_grad else None
+        weight_grad: Tensor | None = None
+        bias_grad: Tensor | None = None
+        if need_grad and bias is not None:
+            bias_grad = torch.zeros_like(bias, dtype=sum_dtype)
+        totals = features.new_zeros(2, dtype=sum_dtype)
+        with torch.autocast(kind, enabled=False):
+            for rows in _chunks(len(labels), len(weight), on_cpu=kind == "cpu"):
+                x = features[rows].to(dtype)  # (R, D)
+                grads = F.linear(x, cast_weight, cast_bias)  # (R, V): logits until the next line
+                losses, nll = cross_entropy_and_grad_(grads, labels[rows], smoothing)  # (R,) each
+                totals += torch.stack([losses.sum(), nll.sum()])
+                if features_grad is not None:
+                    torch.mm(grads, cast_weight, out=features_grad[rows])
+                    part = grads.mT @ x  # (V, D)
+                    if weight_grad is None:
+                        weight_grad = part.to(sum_dtype)
+                    else:
+                        weight_grad.add_(part)
+                if bias_grad is not None:
+                    bias_grad += grads.sum(0, dtype=sum_dtype)
+        if need_grad and weight_grad is None:  # there was no row
+            weight_grad = torch.zeros_like(weight, dtype=sum_dtype)
+        ctx.save_for_backward(features_grad, weight_grad, bias_grad)
+        ctx.dtypes = features.dtype, weight.dtype, None if bias is None else bias.dtype
+        loss, nll = totals.unbind()
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        saved = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+        grads = (None if x is None else (x * grad).to(dtype) for x, dtype in saved)
+        return *grads, None, None, None
+
+
+def _chunks(rows: int, vocabulary: int, *, on_cpu: bool) -> list[slice]:
+    """Slices of consecutive rows."""
+    size = max(1, (CHUNK_LOGITS_CPU if on_cpu else CHUNK_LOGITS_GPU) // vocabulary)
+    if size > ROW_MULTIPLE:
+        size -= size % ROW_MULTIPLE
+    return [slice(first, first + size) for first in range(0, rows, size)]
+
+
+def cross_entropy_and_grad_(
+    logits: Tensor, labels: Tensor, smoothing: float
+) -> tuple[Tensor, Tensor]:
+    """The losses and negative log-likelihoods (M,) of `logits` (M, V) for `labels` (M,).
+
+    `logits` become the gradients of the sum of the losses. A row whose label is IGNORE_INDEX has
+    zeros. A kernel does the same on a GPU.
+    """
+    if use_kernel("cross_entropy", logits) and logits.dtype != torch.float64:
+        return cross_entropy.cross_entropy_and_grad_(logits, labels, smoothing)
+    precise = torch.promote_types(logits.dtype, torch.float32)
+    counted, safe_labels = labels != IGNORE_INDEX, labels.clamp(min=0)[:, None]  # (M,), (M, 1)
+    grads = logits.to(precise)  # (M, V): logits until the softmax
+    max_logits, mean_logits = grads.amax(-1), grads.mean(-1)  # (M,) each
+    label_logits = grads.gather(1, safe_labels)[:, 0]  # (M,)
+    torch.softmax(grads, -1, out=grads)  # in place: to allocate memory takes longer
+    logsum = max_logits - grads.amax(-1).log()  # (M,) the largest probability is never 0
+    nll = losses = logsum - label_logits  # (M,)
+    if smoothing:
+        losses = torch.lerp(nll, logsum - mean_logits, smoothing)
+        grads.sub_(smoothing / logits.shape[1])
+    grads.scatter_add_(1, safe_labels, torch.full_like(nll, smoothing - 1)[:, None])
+    if logits.device.type != "cpu" or not counted.all():  # to ask a GPU would wait for it
+        grads, losses, nll = grads * counted[:, None], losses * counted, nll * counted
+    logits.copy_(grads)
+    return losses, nll

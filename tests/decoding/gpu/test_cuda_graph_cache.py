@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from decoding.tables import assert_same
 from decoding.test_waiting import SETTINGS, NoWaits
-from recorders import Counted, Tape
+from recorders import Counted, EagerReplay, Tape
 from regard.decoding import batch_search
 from regard.decoding.batch_search import SearchMember, search_many
 from regard.decoding.constraints import rules
@@ -17,7 +17,7 @@ from regard.decoding.search import step
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.tracing.observer import SearchObserver
 from regard.errors import SearchError
-from regard.kernels.cuda_graphs import CudaGraphs, EagerReplay
+from regard.kernels.cuda_graphs import CudaGraphs
 from variants import V_TARGET, VARIANTS, is_routed, tiny
 
 SHORT = {"rules": {"max_length": 5}}

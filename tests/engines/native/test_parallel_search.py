@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from recorders import EagerReplay
 from regard.batching import worker_pool
 from regard.decoding.batch_search import SearchJob, SearchMember, search_batch, search_many
 from regard.decoding.constraints.rules import NO_CONSTRAINTS
@@ -13,7 +14,6 @@ from regard.engines.native import native_engine, parallel_search
 from regard.engines.native.native_engine import NativeEngine
 from regard.engines.native.parallel_search import load_search, make_pool
 from regard.errors import RunError, SettingsError
-from regard.kernels.cuda_graphs import EagerReplay
 from regard.layers.quantized import Int8Linear
 from regard.pipelines.translator import load
 from regard.recipes.run_folder import load_run

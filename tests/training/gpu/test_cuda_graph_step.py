@@ -6,11 +6,11 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from recorders import Counted
+from recorders import Counted, EagerReplay
 from regard.batching.collate import collate
 from regard.batching.shape_buckets import ShapeBuckets, pad_to_shape
 from regard.errors import TrainingError
-from regard.kernels.cuda_graphs import CudaGraphs, EagerReplay
+from regard.kernels.cuda_graphs import CudaGraphs
 from regard.models.build import build_model
 from regard.models.translation.rnnsearch import RnnSearchSettings
 from regard.models.translation.transformer_settings import TransformerSettings

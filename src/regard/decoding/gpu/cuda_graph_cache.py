@@ -36,7 +36,7 @@ from regard.decoding.search.config import make_config
 from regard.decoding.search.n_best import NBest
 from regard.decoding.search.step import SearchConfig, SearchState, advance, finalize
 from regard.decoding.settings import DecodingSettings
-from regard.kernels.cuda_graphs import CaptureError, GraphCapturer, Replay, copy_to_static
+from regard.kernels.cuda_graphs import CaptureError, CudaGraphs, Replay, copy_to_static
 from regard.models.contracts import AnyModel
 from regard.types import Padded
 
@@ -107,7 +107,7 @@ class CapturedSearch:
         self,
         models: Sequence[AnyModel],
         vocabulary: int,
-        capturer: GraphCapturer,
+        capturer: CudaGraphs,
         shape: SearchShape,
         job: SearchJob,
     ) -> None:
@@ -204,7 +204,7 @@ class CudaGraphCache:
     """
 
     def __init__(
-        self, models: Sequence[AnyModel], vocabulary: int, capturer: GraphCapturer, max_bytes: int
+        self, models: Sequence[AnyModel], vocabulary: int, capturer: CudaGraphs, max_bytes: int
     ) -> None:
         self.failed: str | None = None
         self._models, self._vocabulary = models, vocabulary

@@ -20,7 +20,7 @@ from regard.decoding.gpu.async_copy import LaggedReader, async_to_device, async_
 from regard.decoding.search.hypotheses import Hypotheses
 from regard.decoding.search.n_best import NBest
 from regard.decoding.search.step import SearchConfig, SearchState, advance, finalize
-from regard.kernels.cuda_graphs import CaptureError, GraphCapturer
+from regard.kernels.cuda_graphs import CaptureError, CudaGraphs
 from regard.models.contracts import Decoder, StateT, gather_parents
 from regard.text.special_tokens import PAD
 
@@ -52,7 +52,7 @@ def replay_to_end(
     search_state: SearchState[StateT],
     config: SearchConfig,
     steps_left: Sequence[int],
-    capturer: GraphCapturer,
+    capturer: CudaGraphs,
 ) -> NBest | None:
     """All answers (B, N), on the host; None: the search has to go on as it did.
 
@@ -166,7 +166,7 @@ class _StaticSearch(Generic[StateT]):
             step_counter,
         )
 
-    def run(self, capturer: GraphCapturer, max_steps: int) -> NBest:
+    def run(self, capturer: CudaGraphs, max_steps: int) -> NBest:
         """All answers (B, N) after `most` steps, or as soon as nobody looks for others."""
         reports, done = LaggedReader(host_lag(self.step_counter.device)), 0
         for done in self._steps(capturer):
@@ -181,7 +181,7 @@ class _StaticSearch(Generic[StateT]):
             scores, log_probs, _TokenHistory(*history_parts).sequences(last[..., 0]), ended
         )
 
-    def _steps(self, capturer: GraphCapturer) -> Iterator[int]:
+    def _steps(self, capturer: CudaGraphs) -> Iterator[int]:
         """Do a step, record the next, and replay that as often as is asked for; count them."""
         self._step()
         yield 1

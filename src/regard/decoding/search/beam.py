@@ -6,7 +6,8 @@ from torch import Tensor
 
 from regard.decoding.search.hypotheses import Candidates, Hypotheses
 from regard.decoding.search.topk import TopK, stable_topk_of_sums
-from regard.kernels.topk_logits import TokenRules, topk_continuations, use_topk_logits
+from regard.kernels.dispatch import use_topk_logits
+from regard.kernels.topk_logits import TokenRules, topk_continuations
 
 TOPK_FROM_ROWS = 16
 """Rows from which `ranked_sums` finds their largest entries sooner than `max`: a CPU goes through

@@ -18,7 +18,7 @@ from regard.decoding.search.step import (
     finalize,
 )
 from regard.decoding.tracing.observer import SearchObserver, SearchStep
-from regard.kernels.cuda_graphs import GraphCapturer
+from regard.kernels.cuda_graphs import CudaGraphs
 from regard.models.contracts import Decoder, StateT
 from regard.types import AttentionHook, Hypothesis
 
@@ -41,7 +41,7 @@ def run_search(
     hook: AttentionHook | None,
     observe: SearchObserver | None = None,
     numbers: Sequence[int] | None = None,
-    capturer: GraphCapturer | None = None,
+    capturer: CudaGraphs | None = None,
 ) -> list[list[Hypothesis]]:
     """The n best answers to each sentence of `state`, a grid (B, 1), in order.
 

@@ -12,14 +12,8 @@ from regard.decoding.search.hypotheses import Candidates, Hypotheses
 from regard.decoding.search.n_best import NBest
 from regard.decoding.search.penalties import MeanAttention, Penalties
 from regard.decoding.settings import Stop
-from regard.kernels.beam_update import (
-    BeamUpdateConfig,
-    Continuations,
-    FinishedHypotheses,
-    LiveHypotheses,
-    update_beam,
-    use_beam_update,
-)
+from regard.kernels.beam_update import BeamUpdateConfig, update_beam
+from regard.kernels.dispatch import use_beam_update
 from regard.kernels.topk_logits import TokenRules
 from regard.models.contracts import Decoder, StateT, gather_parents
 from regard.text.special_tokens import EOS, PAD
@@ -223,16 +217,13 @@ def _update_beam_fused(
 ) -> BeamUpdate:
     """`_follow` by a kernel, which counts no attention."""
     factor = config.penalties.factor(hypotheses.length + 1)
-    task = BeamUpdateConfig(config.selector.width, config.n_best, config.stop, factor, EOS, PAD)
-    cells = LiveHypotheses(hypotheses.tokens, hypotheses.rows, config.penalties.min_factors)
-    texts, log_probs, parents, known, done = update_beam(
-        Continuations(*candidates),
-        cells,
-        FinishedHypotheses(*before.finished),
-        before.is_done,
-        task,
+    settings = BeamUpdateConfig(config.selector.width, config.n_best, config.stop, factor, EOS, PAD)
+    live = hypotheses.tokens, hypotheses.rows, config.penalties.min_factors
+    tokens, log_probs, parents, finished, done = update_beam(
+        candidates, live, before.finished, before.is_done, settings
     )
-    return BeamUpdate(Hypotheses(hypotheses.rows, texts, log_probs), parents, NBest(*known), done)
+    extended = Hypotheses(hypotheses.rows, tokens, log_probs)
+    return BeamUpdate(extended, parents, NBest(*finished), done)
 
 
 def _mask_done(candidates: Candidates, is_done: Tensor | None) -> Candidates:

@@ -1,4 +1,4 @@
-"""What becomes of each sentence of a search once its ways to go on are known."""
+"""The update of a beam once the continuations of each sentence are chosen."""
 
 import triton
 import triton.language as tl
@@ -8,134 +8,134 @@ from regard.kernels.triton.sort_keys import EXCLUDED, sort_keys
 
 @triton.jit
 def _copy_tokens(
-    to, source_rows, rows, sources, stays, to_width, width, num, filler, TOKEN_BLOCK: tl.constexpr
-):
-    """The first `num` numbers of `rows` of `to` become those of `sources` of `frm`.
-
-    A row of the latter is `width` long: what it lacks is `filler`.
-    """
+    to, source, to_rows, source_rows, valid, to_width, source_width, num, pad,
+    TOKEN_BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Copy the first `num` tokens of `source_rows` to `to_rows`; beyond `source_width`, `pad`."""
     for first in range(0, num, TOKEN_BLOCK):
         at = first + tl.arange(0, TOKEN_BLOCK)[None, :]
-        real = stays[:, None] & (at < num)
-        there = real & (at < width)
-        said = tl.load(source_rows + sources[:, None] * width + at, mask=there, other=filler)
-        tl.store(to + rows[:, None] * to_width + at, said, mask=real)
+        store = valid[:, None] & (at < num)
+        load = store & (at < source_width)
+        tokens = tl.load(source + source_rows[:, None] * source_width + at, mask=load, other=pad)
+        tl.store(to + to_rows[:, None] * to_width + at, tokens, mask=store)
 
 
 @triton.jit
-def _value_at_rank(scores, places, real, place):
-    """The one of `scores` that stands at a `place`; 0 if none of these does."""
-    return tl.sum(tl.where(real & (places == place), scores, 0.0), 0)
+def _value_at_rank(scores, ranks, valid, rank):
+    """The one of `scores` whose rank is `rank`; 0 if there is none."""
+    return tl.sum(tl.where(valid & (ranks == rank), scores, 0.0), 0)
 
 
 @triton.jit
 def _live_slots(continues, ends):
-    """The cell of each way: first those that go on, in their order, and behind them the others."""
+    """The slot of each continuation: those that do not end first, in their order."""
     behind = tl.sum(continues.to(tl.int32), 0) + tl.cumsum(ends.to(tl.int32), 0) - 1
     return tl.where(continues, tl.cumsum(continues.to(tl.int32), 0) - 1, behind)
 
 
 @triton.jit
-def _count_better(some, others):
-    """How many of the ranks `others` are above each of `some`."""
-    return tl.sum((others[None, :] > some[:, None]).to(tl.int32), 1)
+def _count_better(keys, others):
+    """How many of `others` are above each of `keys`."""
+    return tl.sum((others[None, :] > keys[:, None]).to(tl.int32), 1)
 
 
 @triton.jit
 def _is_done(
-    upper_bound,
-    score,
-    old_place,
-    there,
-    new_score,
-    place,
-    added,
-    wanted,
-    places,
+    upper_bound, score, old_rank, old_valid, new_score, new_rank, added, n_best, capacity,
     STOP: tl.constexpr,
-):
-    """Whether no `hope` can change the wanted answers: the old ones by `score`, new ones by `gain`.
+):  # fmt: skip
+    """Whether no live hypothesis can still enter the n best, given bounds of their scores.
 
-    What is not a number is not settled: it comes to light in the end.
+    A sentence with a NaN is not done, so that the NaN reaches the result.
     """
     bound, has_nan = tl.max(upper_bound, 0), tl.max((upper_bound != upper_bound).to(tl.int32), 0)
     if STOP == "limit":
         is_done = (bound == float("-inf")) & (has_nan == 0)
     else:
-        nth_best = _value_at_rank(score, old_place, there, wanted - 1) + _value_at_rank(
-            new_score, place, added, wanted - 1
-        )
+        nth_best = _value_at_rank(score, old_rank, old_valid, n_best - 1)
+        nth_best += _value_at_rank(new_score, new_rank, added, n_best - 1)
         is_done = (nth_best >= bound) & (has_nan == 0)
         if STOP == "size":
-            worst = _value_at_rank(score, old_place, there, places - 1) + _value_at_rank(
-                new_score, place, added, places - 1
-            )
+            worst = _value_at_rank(score, old_rank, old_valid, capacity - 1)
+            worst += _value_at_rank(new_score, new_rank, added, capacity - 1)
             is_done = is_done | (worst > float("-inf"))
     return is_done
 
 
-@triton.jit(do_not_specialize=["num_ways", "cells", "width", "places", "wanted", "said", "known"])
+@triton.jit(
+    do_not_specialize=[
+        "num_candidates", "num_live", "width", "capacity", "n_best", "length", "finished_length",
+    ]
+)  # fmt: skip
 def update_beam(
-    log_probs, tokens, parents, over, texts, rows, least, scores, sums, answers, ended,
-    new_texts, new_sums, new_parents, new_scores, new_found, new_answers, new_ended, done,
-    num_ways, cells, width, places, wanted, said, known, factor, last, filler,
+    log_probs, tokens, parents, already_done, texts, rows, min_factors,
+    scores, finished_log_probs, finished_texts, ended,
+    new_texts, new_log_probs, new_parents,
+    new_scores, new_finished_log_probs, new_finished_texts, new_ended, done,
+    num_candidates, num_live, width, capacity, n_best, length, finished_length, factor, eos, pad,
     ALREADY_DONE: tl.constexpr, PARENTS: tl.constexpr, STOP: tl.constexpr,
     FACTOR_IS_NUMBER: tl.constexpr,
     CANDIDATES: tl.constexpr, FINISHED: tl.constexpr, TOKEN_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Set aside what ends, go on with the rest, and tell whether the sentence is done."""
+    """Separate continuations that end from those that go on, and decide whether it is done."""
     sentence = tl.program_id(0).to(tl.int64)
-    way = tl.arange(0, CANDIDATES)
-    real = way < num_ways
-    at = sentence * num_ways + way
-    total = tl.load(log_probs + at, mask=real, other=float("-inf"))
-    token = tl.load(tokens + at, mask=real, other=filler)
-    cell = tl.load(parents + at, mask=real, other=0) if PARENTS else way.to(tl.int64)
-    ends = real & (token == last)
+    candidate = tl.arange(0, CANDIDATES)
+    valid = candidate < num_candidates
+    at = sentence * num_candidates + candidate
+    total = tl.load(log_probs + at, mask=valid, other=float("-inf"))
+    token = tl.load(tokens + at, mask=valid, other=pad)
+    parent = tl.load(parents + at, mask=valid, other=0) if PARENTS else candidate.to(tl.int64)
+    ends = valid & (token == eos)
 
-    # A way that ends leaves a cell empty, behind those that go on.
-    left = tl.where(ends, float("-inf"), total)
-    slot = _live_slots(real & (token != last), ends) if PARENTS else way
-    stays = real & (slot < width)
+    # A continuation that ends leaves an empty slot, behind those that go on.
+    remaining = tl.where(ends, float("-inf"), total)
+    slot = _live_slots(valid & (token != eos), ends) if PARENTS else candidate
+    stays = valid & (slot < width)
     row = sentence * width + slot
-    tl.store(new_sums + row, left, mask=stays)
+    tl.store(new_log_probs + row, remaining, mask=stays)
     if PARENTS:
-        tl.store(new_parents + row, cell, mask=stays)
-    source = sentence * cells + cell
-    _copy_tokens(new_texts, texts, row, source, stays, said + 1, said, said, filler, TOKEN_BLOCK)
-    tl.store(new_texts + row * (said + 1) + said, token, mask=stays)
+        tl.store(new_parents + row, parent, mask=stays)
+    source = sentence * num_live + parent
+    _copy_tokens(new_texts, texts, row, source, stays, length + 1, length, length, pad, TOKEN_BLOCK)
+    tl.store(new_texts + row * (length + 1) + length, token, mask=stays)
 
-    # What ends among the answers known so far: each takes the place of how many are better.
-    counts = ends & (way < width)
+    # Merge what ends into the n-best list: the rank of each is how many are better.
+    counts = ends & (candidate < width)
     if ALREADY_DONE:
-        counts = counts & (tl.load(over + sentence) == 0)
+        counts = counts & (tl.load(already_done + sentence) == 0)
     old = tl.arange(0, FINISHED)
-    there = old < places
-    score = tl.load(scores + sentence * places + old, mask=there, other=float("-inf"))
-    was = sentence * places + old
-    old_ended = tl.load(ended + was, mask=there, other=0) != 0
+    old_valid = old < capacity
+    old_at = sentence * capacity + old
+    score = tl.load(scores + old_at, mask=old_valid, other=float("-inf"))
+    old_log_prob = tl.load(finished_log_probs + old_at, mask=old_valid, other=0.0)
+    old_ended = tl.load(ended + old_at, mask=old_valid, other=0) != 0
     length_factor = factor if FACTOR_IS_NUMBER else tl.load(factor)
     new_score = tl.where(counts, total * length_factor, float("-inf"))
-    old_keys = sort_keys(tl.where(old_ended, score, float("-inf")), old, there)
-    new_keys = sort_keys(new_score, places + way, real & (way < width))
-    old_place = _count_better(old_keys, old_keys) + _count_better(old_keys, new_keys)
-    place = _count_better(new_keys, old_keys) + _count_better(new_keys, new_keys)
-    old_stays, added = there & (old_place < places), (new_keys != EXCLUDED) & (place < places)
-    old_row, row = sentence * places + old_place, sentence * places + place
+    old_keys = sort_keys(tl.where(old_ended, score, float("-inf")), old, old_valid)
+    new_keys = sort_keys(new_score, capacity + candidate, valid & (candidate < width))
+    old_rank = _count_better(old_keys, old_keys) + _count_better(old_keys, new_keys)
+    new_rank = _count_better(new_keys, old_keys) + _count_better(new_keys, new_keys)
+    old_stays = old_valid & (old_rank < capacity)
+    added = (new_keys != EXCLUDED) & (new_rank < capacity)
+    old_row, row = sentence * capacity + old_rank, sentence * capacity + new_rank
     tl.store(new_scores + old_row, score, mask=old_stays)
     tl.store(new_scores + row, new_score, mask=added)
-    tl.store(new_found + old_row, tl.load(sums + was, mask=there, other=0.0), mask=old_stays)
-    tl.store(new_found + row, tl.where(counts, total, float("-inf")), mask=added)
+    tl.store(new_finished_log_probs + old_row, old_log_prob, mask=old_stays)
+    tl.store(new_finished_log_probs + row, tl.where(counts, total, float("-inf")), mask=added)
     tl.store(new_ended + old_row, old_ended, mask=old_stays)
     tl.store(new_ended + row, tl.full((CANDIDATES,), 1, tl.int1), mask=added)
     _copy_tokens(
-        new_answers, answers, old_row, was, old_stays, said, known, said, filler, TOKEN_BLOCK
+        new_finished_texts, finished_texts, old_row, old_at, old_stays,
+        length, finished_length, length, pad, TOKEN_BLOCK,
+    )  # fmt: skip
+    _copy_tokens(
+        new_finished_texts, texts, row, source, added, length, length, length, pad, TOKEN_BLOCK
     )
-    _copy_tokens(new_answers, texts, row, source, added, said, said, said, filler, TOKEN_BLOCK)
 
-    # The best that may still come, against the last of the wanted.
-    upper_bound = tl.where(stays, left * tl.load(least + tl.load(rows + sentence)), float("-inf"))
+    # Bound the scores of all that may still come, and compare with the n-th best.
+    min_factor = tl.load(min_factors + tl.load(rows + sentence))
+    upper_bound = tl.where(stays, remaining * min_factor, float("-inf"))
     is_done = _is_done(
-        upper_bound, score, old_place, there, new_score, place, added, wanted, places, STOP
+        upper_bound, score, old_rank, old_valid, new_score, new_rank, added, n_best, capacity, STOP
     )
     tl.store(done + sentence, is_done)

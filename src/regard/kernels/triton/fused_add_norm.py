@@ -1,8 +1,8 @@
-"""A sub-layer's way out: its bias, dropout, the way past it and the layer norm, in one pass.
+"""Bias, dropout, residual sum and layer norm in one pass, forward and backward.
 
-A program has some rows at a time. What the backward pass needs again it computes again from the
-inputs, the means and the spreads; slopes of weights are summed over all rows of a program, and the
-sums of the programs by whoever asked.
+A program handles some rows at a time. The backward pass recomputes the norm's input from the
+inputs, the means and the reciprocal standard deviations. Each of its programs sums its share in the
+gradients of the vectors; the caller sums the shares.
 """
 
 import triton
@@ -24,29 +24,29 @@ def _load_block(x, cells, valid):
 
 @triton.jit
 def _dropout_mask(seed, rows, cols, threshold):
-    """Which cells (R, D) dropout leaves."""
-    chance = row_keys(seed, rows, tl.full((1,), 0, tl.int32))
-    return keep_mask(chance[:, None], cols[None, :], threshold)
+    """Which numbers (R, D) dropout keeps."""
+    keys = row_keys(seed, rows, tl.full((1,), 0, tl.int32))
+    return keep_mask(keys[:, None], cols[None, :], threshold)
 
 
 @triton.jit(do_not_specialize=["num_rows", "threshold"])
 def forward(
     x, y, bias, weight, shift, added, out, means, rstds, seed,
     num_rows, threshold, keep_scale, epsilon,
-    BIAS: tl.constexpr, DROP: tl.constexpr, KEEP: tl.constexpr,
-    WIDTH: tl.constexpr, LANES: tl.constexpr, ROWS: tl.constexpr,
+    BIAS: tl.constexpr, DROPOUT: tl.constexpr, RETURN_SUM: tl.constexpr,
+    WIDTH: tl.constexpr, WIDTH_POW2: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """`out` = norm(x + dropout(y + bias)); with KEEP also `added`, what the norm was given."""
-    rows, cols = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, LANES)
+    """`out` = norm(x + dropout(y + bias)); with RETURN_SUM also `added`, the norm's input."""
+    rows, cols = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, WIDTH_POW2)
     cells = rows[:, None].to(tl.int64) * WIDTH + cols[None, :]
     valid = (rows < num_rows)[:, None] & (cols < WIDTH)[None, :]
     update = _load_block(y, cells, valid)
     if BIAS:
         update += _load_vector(bias, cols, WIDTH)
-    if DROP:
+    if DROPOUT:
         update = tl.where(_dropout_mask(seed, rows, cols, threshold), update * keep_scale, 0.0)
     z = _load_block(x, cells, valid) + update
-    if KEEP:
+    if RETURN_SUM:
         rounded = z.to(added.dtype.element_ty)
         tl.store(added + cells, rounded, mask=valid)
         z = rounded.to(tl.float32)
@@ -54,9 +54,8 @@ def forward(
     mean = tl.sum(z, 1) / WIDTH
     centered = tl.where(valid, z - mean[:, None], 0.0)
     rstd = 1.0 / tl.sqrt(tl.sum(centered * centered, 1) / WIDTH + epsilon)
-    normed = centered * rstd[:, None] * _load_vector(weight, cols, WIDTH) + _load_vector(
-        shift, cols, WIDTH
-    )
+    scaled = centered * rstd[:, None] * _load_vector(weight, cols, WIDTH)
+    normed = scaled + _load_vector(shift, cols, WIDTH)
     tl.store(out + cells, normed.to(out.dtype.element_ty), mask=valid)
     tl.store(means + rows, mean, mask=rows < num_rows)
     tl.store(rstds + rows, rstd, mask=rows < num_rows)
@@ -64,36 +63,35 @@ def forward(
 
 @triton.jit(do_not_specialize=["num_rows", "threshold"])
 def backward(
-    x, y, bias, weight, grad, sum_grad, means, rstds, seed,
-    x_grad, y_grad, weight_grad, shift_grad, bias_grad,
+    x, y, bias, weight, grad, sum_grad, means, rstds, seed, x_grad, y_grad, shares,
     num_rows, threshold, keep_scale,
-    BIAS: tl.constexpr, DROP: tl.constexpr, KEEP: tl.constexpr, BESIDE: tl.constexpr,
-    WIDTH: tl.constexpr, LANES: tl.constexpr, ROWS: tl.constexpr, PROGRAMS: tl.constexpr,
+    BIAS: tl.constexpr, DROPOUT: tl.constexpr, RETURN_SUM: tl.constexpr, HAS_SUM_GRAD: tl.constexpr,
+    WIDTH: tl.constexpr, WIDTH_POW2: tl.constexpr, ROWS: tl.constexpr, PROGRAMS: tl.constexpr,
 ):  # fmt: skip
-    """The slopes of x and y, and this program's share in those of the vectors.
+    """The gradients of x and y, and this program's `shares` in those of weight, shift and bias.
 
-    With KEEP, x is what the norm was given and y is not looked at; with BESIDE, `beside` is the
-    slope that this has by the way past the norm. Without DROP the slope of y is that of x.
+    With RETURN_SUM, x is the norm's input and y is not read; with HAS_SUM_GRAD, `sum_grad` is the
+    gradient of the returned sum. Without DROPOUT the gradient of y is that of x.
     """
-    program, cols = tl.program_id(0), tl.arange(0, LANES)
+    program, cols = tl.program_id(0), tl.arange(0, WIDTH_POW2)
     weights = _load_vector(weight, cols, WIDTH)
-    sum_weight = tl.zeros((ROWS, LANES), tl.float32)
-    sum_shift = tl.zeros((ROWS, LANES), tl.float32)
-    sum_bias = tl.zeros((ROWS, LANES), tl.float32)
+    sum_weight = tl.zeros((ROWS, WIDTH_POW2), tl.float32)
+    sum_shift = tl.zeros((ROWS, WIDTH_POW2), tl.float32)
+    sum_bias = tl.zeros((ROWS, WIDTH_POW2), tl.float32)
     for first in range(program * ROWS, num_rows, PROGRAMS * ROWS):
         rows = first + tl.arange(0, ROWS)
         row_valid = rows < num_rows
         cells = rows[:, None].to(tl.int64) * WIDTH + cols[None, :]
         valid = row_valid[:, None] & (cols < WIDTH)[None, :]
         dropout_mask = valid
-        if DROP:
+        if DROPOUT:
             dropout_mask = _dropout_mask(seed, rows, cols, threshold)
         z = _load_block(x, cells, valid)
-        if not KEEP:
+        if not RETURN_SUM:
             update = _load_block(y, cells, valid)
             if BIAS:
                 update += _load_vector(bias, cols, WIDTH)
-            if DROP:
+            if DROPOUT:
                 update = tl.where(dropout_mask, update * keep_scale, 0.0)
             z += update
         mean = tl.load(means + rows, mask=row_valid, other=0.0)[:, None]
@@ -104,20 +102,20 @@ def backward(
         mean_projection = tl.sum(weighted_grad * normalized, 1) / WIDTH
         mean_grad = tl.sum(weighted_grad, 1) / WIDTH
         dz = (weighted_grad - normalized * mean_projection[:, None] - mean_grad[:, None]) * rstd
-        if BESIDE:
+        if HAS_SUM_GRAD:
             dz += _load_block(sum_grad, cells, valid)
         tl.store(x_grad + cells, dz.to(x_grad.dtype.element_ty), mask=valid)
         dy = dz
-        if DROP:
+        if DROPOUT:
             dy = tl.where(dropout_mask, dz * keep_scale, 0.0)
             tl.store(y_grad + cells, dy.to(y_grad.dtype.element_ty), mask=valid)
         sum_weight += g * normalized
         sum_shift += g
         if BIAS:
             sum_bias += tl.where(valid, dy, 0.0)
-    vectors: tl.constexpr = 3 if BIAS else 2  # the row of a program has the shares in all
-    offset, valid = program * vectors * WIDTH + cols, cols < WIDTH
-    tl.store(weight_grad + offset, tl.sum(sum_weight, 0), mask=valid)
-    tl.store(shift_grad + offset, tl.sum(sum_shift, 0), mask=valid)
+    num_vectors: tl.constexpr = 3 if BIAS else 2
+    share, valid = shares + program * num_vectors * WIDTH + cols, cols < WIDTH
+    tl.store(share, tl.sum(sum_weight, 0), mask=valid)
+    tl.store(share + WIDTH, tl.sum(sum_shift, 0), mask=valid)
     if BIAS:
-        tl.store(bias_grad + offset, tl.sum(sum_bias, 0), mask=valid)
+        tl.store(share + 2 * WIDTH, tl.sum(sum_bias, 0), mask=valid)

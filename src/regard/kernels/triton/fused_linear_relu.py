@@ -1,4 +1,4 @@
-"""The slope behind a ReLU, and that of the bias before it, in one pass."""
+"""The gradient before a ReLU, and that of the bias before it, in one pass."""
 
 import triton
 import triton.language as tl
@@ -9,7 +9,7 @@ def backward(
     out, grad, inner_grad, bias_grad, num_rows,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr,
 ):  # fmt: skip
-    """`slope` where `out` is not 0, and this program's share in the sums of its columns."""
+    """`grad` where `out` is positive, and this program's share in the sums of its columns."""
     cols, program = tl.program_id(0) * COLS + tl.arange(0, COLS), tl.program_id(1)
     sums = tl.zeros((ROWS, COLS), tl.float32)
     for first in range(program * ROWS, num_rows, PROGRAMS * ROWS):

@@ -1,7 +1,7 @@
-"""The likeliest ways to go on with each sentence, by two kernels of which one reads the logits.
+"""The best continuations of each sentence, by two kernels of which one reads all logits.
 
-`skim` goes through each row of logits once and leaves, of each chunk of tokens, the largest.
-`choose` ranks these and then looks into the best chunks alone, in which all the best ways lie.
+`chunk_maxima` reads each row of logits once and writes the largest of each chunk of tokens.
+`rank_chunks` ranks these and reads the best chunks alone, which hold all the best continuations.
 """
 
 import triton
@@ -11,21 +11,20 @@ from regard.kernels.triton.sort_keys import EXCLUDED, index_of, sort_keys, value
 
 
 @triton.jit
-def _without_banned(scores, ids, never):
-    """`scores` without those of the `ids` whose bits in `never` are set."""
-    banned = (ids < 32) & (((never >> (ids & 31)) & 1) == 1)
+def _without_banned(scores, ids, banned_bits):
+    """`scores` with -inf for the `ids` whose bits in `banned_bits` are set."""
+    banned = (ids < 32) & (((banned_bits >> (ids & 31)) & 1) == 1)
     return tl.where(banned, float("-inf"), scores)
 
 
-@triton.jit(do_not_specialize=["never", "last"])
+@triton.jit(do_not_specialize=["banned_bits", "eos"])
 def chunk_maxima(
-    logits, tops, logs, maxima, size, chunks, never, last, floor,
-    LOST: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr,
+    logits, tops, logs, maxima, size, chunks, banned_bits, eos, floor,
+    BANNED_KEEP_MASS: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr,
 ):  # fmt: skip
-    """The largest logit of each chunk of a row, and two numbers that make log-probabilities.
+    """The largest logit of each chunk of a row, and the two parts of the row's log-sum-exp.
 
-    These are those of the row: the largest, and the logarithm of what all exponentials sum up to
-    where that is taken away.
+    These are the row's largest logit, and the logarithm of the sum of exponentials relative to it.
     """
     row = tl.program_id(0).to(tl.int64)
     cells, lanes = logits + row * size, tl.arange(0, CHUNK)[None, :]
@@ -34,16 +33,15 @@ def chunk_maxima(
         chunk = first + tl.arange(0, CHUNKS)
         ids = chunk[:, None] * CHUNK + lanes
         x = tl.load(cells + ids, mask=ids < size, other=float("-inf")).to(tl.float32)
-        allowed = _without_banned(x, ids, never)
-        if not LOST:
-            allowed = tl.where((ids == last) & (allowed < floor), floor, allowed)
+        allowed = _without_banned(x, ids, banned_bits)
+        if not BANNED_KEEP_MASS:
+            allowed = tl.where((ids == eos) & (allowed < floor), floor, allowed)
             x = allowed
         tl.store(maxima + row * chunks + chunk, tl.max(allowed, 1), mask=chunk < chunks)
         new_max = tl.maximum(running_max, tl.max(x))
         finite_max = tl.where(new_max == float("-inf"), 0.0, new_max)
-        running_sum = running_sum * tl.exp(running_max - finite_max) + tl.sum(
-            tl.exp(x - finite_max)
-        )
+        block_sum = tl.sum(tl.exp(x - finite_max))
+        running_sum = running_sum * tl.exp(running_max - finite_max) + block_sum
         running_max = new_max
     tl.store(tops + row, running_max)
     tl.store(logs + row, tl.log(running_sum))
@@ -51,7 +49,7 @@ def chunk_maxima(
 
 @triton.jit
 def _take_largest(keys, COUNT: tl.constexpr, PICKS: tl.constexpr):
-    """The COUNT largest of `keys`, which are unlike, in the first of (PICKS,); others are OUT."""
+    """The COUNT largest of `keys`, which are distinct, then EXCLUDED: (PICKS,)."""
     picks = tl.arange(0, PICKS)
     best_keys = tl.full((PICKS,), EXCLUDED, tl.int64)
     for number in range(COUNT):
@@ -62,33 +60,33 @@ def _take_largest(keys, COUNT: tl.constexpr, PICKS: tl.constexpr):
 
 
 @triton.jit
-def _with_eos_floor(log_probs, ids, last, floor, LOST: tl.constexpr):
-    """The last token is never impossible, lest a hypothesis have nothing to say."""
-    if LOST:
-        log_probs = tl.where((ids == last) & (log_probs < floor), floor, log_probs)
+def _with_eos_floor(log_probs, ids, eos, floor, BANNED_KEEP_MASS: tl.constexpr):
+    """EOS has at least `floor`, so that a hypothesis always has a continuation."""
+    if BANNED_KEEP_MASS:
+        log_probs = tl.where((ids == eos) & (log_probs < floor), floor, log_probs)
     return log_probs
 
 
-@triton.jit(do_not_specialize=["never", "last"])
+@triton.jit(do_not_specialize=["banned_bits", "eos"])
 def rank_chunks(
     logits, tops, logs, maxima, totals, values, tokens, parents,
-    size, chunks, never, last, floor,
-    LOST: tl.constexpr, CHUNK: tl.constexpr, CELLS: tl.constexpr, LANES: tl.constexpr,
-    COUNT: tl.constexpr, PICKS: tl.constexpr,
+    size, chunks, banned_bits, eos, floor,
+    BANNED_KEEP_MASS: tl.constexpr, CHUNK: tl.constexpr, BEAM: tl.constexpr,
+    CHUNKS_POW2: tl.constexpr, COUNT: tl.constexpr, PICKS: tl.constexpr,
 ):  # fmt: skip
-    """The COUNT best ways to go on with one sentence, by sums of log-probabilities.
+    """The COUNT best continuations of one sentence, by sums of log-probabilities.
 
-    Of equally good ones the first, in the order of cells and tokens.
+    Ties are broken by hypothesis, then by token.
     """
     sentence = tl.program_id(0).to(tl.int64)
-    rows = sentence * CELLS
-    index = tl.arange(0, LANES)
-    valid, cell = index < CELLS * chunks, index // chunks
+    rows = sentence * BEAM
+    index = tl.arange(0, CHUNKS_POW2)
+    valid, cell = index < BEAM * chunks, index // chunks
     high = tl.load(maxima + rows * chunks + index, mask=valid, other=0.0)
     high -= tl.load(tops + rows + cell, mask=valid, other=0.0)
     high -= tl.load(logs + rows + cell, mask=valid, other=0.0)
-    # the chunk with the last token in it is as good as that at the least
-    high = _with_eos_floor(high, index - cell * chunks, last // CHUNK, floor, LOST)
+    # The chunk that holds EOS has at least its floor.
+    high = _with_eos_floor(high, index - cell * chunks, eos // CHUNK, floor, BANNED_KEEP_MASS)
     high += tl.load(totals + rows + cell, mask=valid, other=0.0)
     best_keys = _take_largest(sort_keys(high, index, valid), COUNT, PICKS)
 
@@ -98,15 +96,16 @@ def rank_chunks(
     valid = valid[:, None] & (ids < size)
     cells = logits + (rows + cell)[:, None] * size
     sums = tl.load(cells + ids, mask=valid, other=float("-inf")).to(tl.float32)
-    if not LOST:
-        sums = tl.where((ids == last) & (sums < floor), floor, sums)
+    if not BANNED_KEEP_MASS:
+        sums = tl.where((ids == eos) & (sums < floor), floor, sums)
     sums = sums - tl.load(tops + rows + cell)[:, None] - tl.load(logs + rows + cell)[:, None]
-    sums = _with_eos_floor(_without_banned(sums, ids, never), ids, last, floor, LOST)
+    sums = _without_banned(sums, ids, banned_bits)
+    sums = _with_eos_floor(sums, ids, eos, floor, BANNED_KEEP_MASS)
     sums += tl.load(totals + rows + cell)[:, None]
     best_keys = _take_largest(sort_keys(sums, cell[:, None] * size + ids, valid), COUNT, PICKS)
 
-    picks, place = tl.arange(0, PICKS), index_of(best_keys)
+    picks, index = tl.arange(0, PICKS), index_of(best_keys)
     out = sentence * COUNT + picks
     tl.store(values + out, value_of_key(best_keys), mask=picks < COUNT)
-    tl.store(tokens + out, (place % size).to(tl.int64), mask=picks < COUNT)
-    tl.store(parents + out, (place // size).to(tl.int64), mask=picks < COUNT)
+    tl.store(tokens + out, (index % size).to(tl.int64), mask=picks < COUNT)
+    tl.store(parents + out, (index // size).to(tl.int64), mask=picks < COUNT)

@@ -11,7 +11,7 @@ from regard.attention.attend import KeyValues
 from regard.attention.kv_cache import Ancestry, self_cached
 from regard.attention.multihead import LayerAttention, MultiHeadAttention, merge_heads, split_heads
 from regard.attention.scores import ScaledDotScore
-from regard.kernels.deferred_bias import DeferredBias
+from regard.kernels.dispatch import DeferredBias
 from regard.layers.init import xavier_linears
 from regard.models.translation.transformer import TransformerBase, TransformerState
 from regard.models.translation.transformer_settings import StackSettings, TransformerSettings

@@ -21,7 +21,6 @@ from regard.errors import TrainingError
 from regard.kernels.cuda_graphs import (
     CaptureError,
     CudaGraphs,
-    GraphCapturer,
     Replay,
     copy_to_static,
 )
@@ -74,7 +73,7 @@ class CudaGraphStep:
     """
 
     def __init__(
-        self, context: StepContext, buckets: ShapeBuckets, capturer: GraphCapturer, noted: NoteFn
+        self, context: StepContext, buckets: ShapeBuckets, capturer: CudaGraphs, noted: NoteFn
     ) -> None:
         self.context, self.buckets, self.capturer = context, buckets, capturer
         self.noted = noted
