@@ -137,7 +137,7 @@ def trace_http(run: Path) -> set[str]:
     The translator is counted, what its methods call (segmentation, tokenization) is not.
     """
     settings, metrics = ServerSettings(), ServerMetrics()
-    served = Models.load([parse_model_spec(str(run))], settings, metrics, LoadOptions(device="cpu"))
+    served = Models([parse_model_spec(str(run))], settings, metrics, LoadOptions(device="cpu"))
     app = build_app(make_service(served, settings, ApiKeys(()), metrics))
     form = {"q": SENTENCE, "source": "fr", "target": "en"}
 

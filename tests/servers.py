@@ -52,7 +52,7 @@ def client(*models, keys=(), **settings) -> Iterator[Client]:
     """A client of a server in this process."""
     settings, metrics = ServerSettings(**settings), ServerMetrics()
     specs = [parse_model_spec(str(one)) for one in models]
-    served = Models.load(specs, settings, metrics, LoadOptions(device="cpu"))
+    served = Models(specs, settings, metrics, LoadOptions(device="cpu"))
     app = build_app(make_service(served, settings, ApiKeys(keys), metrics))
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)

@@ -20,6 +20,7 @@ class FakeTranslator:
 
 
 TRANSLATOR = FakeTranslator()
+ITEMS = [["apple"], ["pear", "fig"]]
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ def run_scenario(scenario, clock=time.monotonic, **settings):
     return asyncio.run(run())
 
 
-def submit(batcher, function, *items, cost=1, on_partial=None):
-    return batcher.submit(function, items, [cost] * len(items), on_partial).future
+def submit(batcher, function, *items, cost=1):
+    return batcher.submit(function, items, [cost] * len(items)).future
 
 
 def opened(name="", translator=TRANSLATOR):
@@ -249,18 +250,15 @@ def test_a_wrong_number_of_answers_is_an_internal_error():
 
 
 def test_partial_texts_go_to_the_request_they_belong_to():
-    function, observed = opened(), []
+    function = opened()
 
     async def scenario(batcher):
-        await asyncio.gather(
-            submit(batcher, function, "apple"),
-            submit(
-                batcher, function, "pear", "fig", on_partial=lambda *update: observed.append(update)
-            ),
-        )
+        requests = [batcher.submit(function, items, [1] * len(items)) for items in ITEMS]
+        await asyncio.gather(*(request.future for request in requests))
+        assert all(request.changed.is_set() for request in requests)
+        return [request.partial_texts for request in requests]
 
-    run_scenario(scenario)
-    assert sorted(observed) == [(0, "p"), (1, "f")]
+    assert run_scenario(scenario) == [{0: "a"}, {0: "p", 1: "f"}]
 
 
 def test_a_request_without_items_is_answered_at_once():

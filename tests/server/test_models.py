@@ -19,7 +19,7 @@ from regard.server.telemetry import ServerMetrics
 
 def load(*arguments):
     specs = [parse_model_spec(str(one)) for one in arguments]
-    return Models.load(specs, ServerSettings(), ServerMetrics(), LoadOptions(device="cpu"))
+    return Models(specs, ServerSettings(), ServerMetrics(), LoadOptions(device="cpu"))
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_the_engine_and_its_precision(copied):
     def translator(**how):
         load_options = LoadOptions("cpu", **how)
         return (
-            Models.load(specs, ServerSettings(), ServerMetrics(), load_options)
+            Models(specs, ServerSettings(), ServerMetrics(), load_options)
             .find("fr", "en")
             .translator
         )

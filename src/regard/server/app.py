@@ -33,6 +33,15 @@ GZIP_LEVEL = 4
 
 def build_app(service: Service) -> FastAPI:
     """The application; requests are to be sent to `app.state.lifecycle`, its outermost layer."""
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=service.settings.origins,
+        allow_methods=["GET", "POST"],
+        allow_headers=["Authorization", "Content-Type"],
+    )
+    compression = Middleware(
+        GZipMiddleware, minimum_size=MIN_COMPRESSED_BYTES, compresslevel=GZIP_LEVEL
+    )
     app = FastAPI(
         title="regard",
         version=__version__,
@@ -41,7 +50,7 @@ def build_app(service: Service) -> FastAPI:
         docs_url=None,  # its page fetches a script from another host
         redoc_url=None,
         lifespan=_lifespan,
-        middleware=_middleware(service.settings.origins),
+        middleware=[cors, compression] if service.settings.origins else [compression],
         exception_handlers={HTTPException: handle_error, Exception: handle_error},
     )
     app.state.service = service
@@ -54,22 +63,6 @@ def build_app(service: Service) -> FastAPI:
     app.mount("/static/view", StaticFiles(directory=VIEWER_PAGE, check_dir=False))
     app.openapi = cache(partial(build_document, app, service))  # type: ignore[method-assign]
     return app
-
-
-def _middleware(origins: tuple[str, ...]) -> list[Middleware]:
-    """Compression, and CORS headers for pages of some origins."""
-    compression = Middleware(
-        GZipMiddleware, minimum_size=MIN_COMPRESSED_BYTES, compresslevel=GZIP_LEVEL
-    )
-    if not origins:
-        return [compression]
-    cors = Middleware(
-        CORSMiddleware,
-        allow_origins=origins,
-        allow_methods=["GET", "POST"],
-        allow_headers=["Authorization", "Content-Type"],
-    )
-    return [cors, compression]
 
 
 @asynccontextmanager

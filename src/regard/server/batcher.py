@@ -25,8 +25,6 @@ MAX_WINDOWS = 20
 """Windows that a request waits for others, at most."""
 SMOOTHING = 0.2
 """Weight of the last batch in the moving average of the seconds that a request takes."""
-PartialCallback = Callable[[int, str], None]
-"""Called by the model's thread with the index of an item in its request and its partial text."""
 
 
 class BatchFunction(Protocol):
@@ -56,10 +54,18 @@ class PendingRequest:
     """The answers to all items; cancelling it takes the request out of the queue."""
     arrival_time: float
     """By the batcher's clock."""
-    on_partial: PartialCallback | None = None
     num_batched: int = 0
     """Items that were put into a batch."""
     answers: dict[int, Any] = field(default_factory=dict)
+    partial_texts: dict[int, str] = field(default_factory=dict)
+    """Of the items so far, where the function sends them."""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a partial text has changed."""
+
+    def set_partial(self, index: int, text: str) -> None:
+        """Store a partial text."""
+        self.partial_texts[index] = text
+        self.changed.set()
 
     def set_answer(self, index: int, answer: Any) -> None:
         """Store an answer; an exception, or the last answer, completes the request."""
@@ -93,8 +99,7 @@ class Waiters:
     def send_partial(self, position: int, text: str) -> bool:
         """Send a partial translation to the client; whether it still waits."""
         pending, index = self._slots[position]
-        if pending.on_partial is not None:
-            pending.on_partial(index, text)
+        pending.future.get_loop().call_soon_threadsafe(pending.set_partial, index, text)
         return self.is_waiting(position)
 
 
@@ -121,11 +126,7 @@ class Batcher:
         return len(self._queue)
 
     def submit(
-        self,
-        function: BatchFunction,
-        items: Sequence[Any],
-        costs: Sequence[int],
-        on_partial: PartialCallback | None = None,
+        self, function: BatchFunction, items: Sequence[Any], costs: Sequence[int]
     ) -> PendingRequest:
         """Queue a request; an error with status 503 if the queue is full."""
         if len(self._queue) >= self._settings.queue:
@@ -135,7 +136,7 @@ class Batcher:
                 retry_after=self._seconds_per_request * len(self._queue),
             )
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        pending = PendingRequest(function, items, costs, future, self._clock(), on_partial)
+        pending = PendingRequest(function, items, costs, future, self._clock())
         if not items:
             future.set_result([])
             return pending

@@ -28,13 +28,6 @@ class RequestError(HTTPException):
         super().__init__(status, message, {**(headers or {}), **retry})
 
 
-class ClientDisconnectedError(RequestError):
-    """The client disconnected: no response will be read."""
-
-    def __init__(self) -> None:
-        super().__init__(CLIENT_CLOSED_REQUEST, "the client has left")
-
-
 def error_response(error: HTTPException) -> JSONResponse:
     """The response for an error of ours or of the framework."""
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)

@@ -2,12 +2,10 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from babel import Locale, UnknownLocaleError
 
@@ -44,9 +42,14 @@ class LoadOptions(NamedTuple):
     engine: EngineChoice = "auto"
     precision: Precision = "float32"
 
-    def open(self, path: Path, tell: Callable[[str], None]) -> Translator:
-        """The translator of a run."""
-        return load(path, **self._asdict(), tell=tell)
+    def open(self, spec: "ModelSpec") -> Translator:
+        """The translator of a model; what takes long is logged before it begins."""
+        model = str(spec.languages)
+        return load(
+            spec.path,
+            **self._asdict(),
+            tell=lambda message: log("loading", model=model, remark=message),
+        )
 
 
 class ModelSpec(NamedTuple):
@@ -91,73 +94,63 @@ def language_name(code: str) -> str:
         return code
 
 
-@dataclass(eq=False)
 class ServedModel:
     """A model and its queue."""
 
-    languages: LanguageDirection
-    path: Path
-    load_options: LoadOptions
-    batcher: Batcher
-    translator: Translator
-    """Replaced when the model is reloaded; a request keeps the one it began with."""
-    weights_stat: tuple[int, ...]
-    """Of the weights when they were loaded."""
+    def __init__(
+        self,
+        spec: ModelSpec,
+        settings: ServerSettings,
+        metrics: ServerMetrics,
+        load_options: LoadOptions,
+    ) -> None:
+        self.languages, self.path = self._spec = spec
+        self._metrics, self._load_options = metrics, load_options
+        self._weights_stat = _stat_weights(self.path)
+        self.translator = load_options.open(spec)
+        """Replaced when the model is reloaded; a request keeps the one it began with."""
+        for remark in self.translator.remarks:
+            log("loaded", model=str(self.languages), remark=remark)
+        self.batcher = Batcher(str(self.languages), settings, metrics)
 
-    async def reload(self, metrics: ServerMetrics) -> None:
+    async def reload(self) -> None:
         """Load the folder again; the old model serves meanwhile, and stays if this fails."""
-        self.weights_stat = _stat_weights(self.path)
+        model, outcomes = str(self.languages), self._metrics.reloads
+        self._weights_stat = _stat_weights(self.path)
         try:
-            log_progress = partial(_log_load_message, self.languages)
-            self.translator = await asyncio.to_thread(
-                self.load_options.open, self.path, log_progress
-            )
+            self.translator = await asyncio.to_thread(self._load_options.open, self._spec)
         except Exception as error:  # half-written or damaged
             # unlike other errors this one quotes no client's text, so its message is logged
-            log_error("reload failed", error, model=str(self.languages), reason=str(error))
-            metrics.reloads.labels(str(self.languages), "failed").inc()
-            return
-        metrics.reloads.labels(str(self.languages), "done").inc()
-        log("reloaded", model=str(self.languages), path=str(self.path))
+            log_error("reload failed", error, model=model, reason=str(error))
+            outcomes.labels(model, "failed").inc()
+        else:
+            log("reloaded", model=model, path=str(self.path))
+            outcomes.labels(model, "done").inc()
 
     def weights_changed(self) -> bool:
         """Whether the file of weights is another than the one that was loaded."""
-        return _stat_weights(self.path) != self.weights_stat
+        return _stat_weights(self.path) != self._weights_stat
 
 
 class Models:
-    """All served models, in the order given."""
+    """All served models, in the order given; an error if two are for one language pair."""
 
-    def __init__(self, served: Sequence[ServedModel], metrics: ServerMetrics) -> None:
-        self.served = tuple(served)
-        self._metrics = metrics
-        self._by_pair = {one.languages: one for one in served}
-
-    @classmethod
-    def load(
-        cls,
+    def __init__(
+        self,
         specs: Sequence[ModelSpec],
         settings: ServerSettings,
         metrics: ServerMetrics,
         load_options: LoadOptions,
-    ) -> Self:
-        """Load all models; an error if two are for one language pair."""
-        served: dict[LanguageDirection, ServedModel] = {}
-        for languages, path in specs:
-            if languages in served:
+    ) -> None:
+        self._by_pair: dict[LanguageDirection, ServedModel] = {}
+        for spec in specs:
+            if other := self._by_pair.get(spec.languages):
                 raise SettingsError(
-                    f"{path}: {served[languages].path} translates {languages} already; "
+                    f"{spec.path}: {other.path} translates {spec.languages} already; "
                     "serve one of them, or name other languages: fr-en=FOLDER"
                 )
-            weights_stat = _stat_weights(path)
-            translator = load_options.open(path, partial(_log_load_message, languages))
-            for remark in translator.remarks:
-                log("loaded", model=str(languages), remark=remark)
-            batcher = Batcher(str(languages), settings, metrics)
-            served[languages] = ServedModel(
-                languages, path, load_options, batcher, translator, weights_stat
-            )
-        return cls(list(served.values()), metrics)
+            self._by_pair[spec.languages] = ServedModel(spec, settings, metrics, load_options)
+        self.served = tuple(self._by_pair.values())
 
     def sources(self, target: str | None = None) -> list[str]:
         """The languages that can be translated into `target`, or into any."""
@@ -191,17 +184,13 @@ class Models:
         """Load all models again, one after the other, or those whose weights have changed."""
         for served in self.served:
             if not only_changed or served.weights_changed():
-                await served.reload(self._metrics)
+                await served.reload()
 
     async def watch(self, seconds: float) -> None:
         """Reload models whose weights have changed, every few seconds, until cancelled."""
         while True:
             await asyncio.sleep(seconds)
             await self.reload(only_changed=True)
-
-
-def _log_load_message(languages: LanguageDirection, message: str) -> None:
-    log("loading", model=str(languages), remark=message)
 
 
 def _stat_weights(path: Path) -> tuple[int, ...]:

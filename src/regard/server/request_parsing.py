@@ -21,7 +21,7 @@ from pydantic import (
 from starlette.requests import ClientDisconnect
 
 from regard.inspection.interventions import InterventionRequestJson
-from regard.server.errors import ClientDisconnectedError, RequestError
+from regard.server.errors import CLIENT_CLOSED_REQUEST, RequestError
 from regard.server.schemas import ApiModel
 from regard.server.service import ServiceDep
 from regard.settings import describe, expectation
@@ -201,7 +201,7 @@ def parsing_errors(part: str = "body") -> Iterator[None]:
     except ValidationError as error:
         raise RequestError(400, validation_message(error)) from None
     except ClientDisconnect:
-        raise ClientDisconnectedError from None
+        raise RequestError(CLIENT_CLOSED_REQUEST, "the client has left") from None
     except UnicodeDecodeError as error:
         wrong = f"it has the byte 0x{error.object[error.start]:02x}"
         raise RequestError(

@@ -14,7 +14,7 @@ from regard.decoding.settings import DecodingSettings
 from regard.pipelines.answer import Answer
 from regard.pipelines.translator import Translator
 from regard.server.batcher import BatchFunction
-from regard.server.errors import ClientDisconnectedError, RequestError
+from regard.server.errors import CLIENT_CLOSED_REQUEST, RequestError
 from regard.server.file_store import FileStore
 from regard.server.language_detection import Detector, LanguageGuess, has_word
 from regard.server.middleware.access import Access, ApiKeys, RateLimit
@@ -177,7 +177,7 @@ class Service:
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
             if future.done():
                 return future.result()
-            raise ClientDisconnectedError
+            raise RequestError(CLIENT_CLOSED_REQUEST, "the client has left")
         finally:
             disconnected.cancel()
             future.cancel()

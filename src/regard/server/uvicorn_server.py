@@ -42,7 +42,7 @@ def serve(
     """Serve models until SIGTERM or SIGINT; `on_listening` is called with the address."""
     configure_logging()
     metrics = ServerMetrics()
-    models = Models.load(specs, settings, metrics, load_options)
+    models = Models(specs, settings, metrics, load_options)
     app = build_app(make_service(models, settings, keys, metrics))
     listener = listen(settings)
     _, max_files = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -44,26 +44,6 @@ ROUTE["responses"][200] = STREAM_DESCRIPTION
 router = APIRouter(tags=["translate"])
 
 
-class PartialText:
-    """The partial translation of a text, whose lines the model's thread sets."""
-
-    def __init__(self, segmented: SegmentedTexts) -> None:
-        self._segmented, self._lines = segmented, [""] * len(segmented.lines)
-        self._loop = asyncio.get_running_loop()
-        self.changed = asyncio.Event()
-
-    def __str__(self) -> str:
-        return self._segmented.join(self._lines)[0]
-
-    def set_line(self, index: int, text: str) -> None:
-        """Set a line; may be called by any thread."""
-        self._loop.call_soon_threadsafe(self._set_line, index, text)
-
-    def _set_line(self, index: int, text: str) -> None:
-        self._lines[index] = text
-        self.changed.set()
-
-
 @router.post("/translate/stream", response_class=StreamingResponse, **ROUTE)
 async def translate_stream(
     payload: Annotated[StreamRequest, Depends(parsed_body(StreamRequest))], service: ServiceDep
@@ -79,11 +59,10 @@ async def translate_stream(
         settings = service.decoding_settings(translator, payload.alternatives)
         segmented = await service.segment(translator, [payload.q])
         lines = await tokenize(translator, segmented.lines)
-    text = PartialText(segmented)
     whole_lines = service.settings.sentences is False
     function = TranslateLines(translator, settings, streamed=True, whole=whole_lines)
-    pending = served.batcher.submit(function, lines, token_costs(lines), text.set_line)
-    pending.future.add_done_callback(lambda _: text.changed.set())
+    pending = served.batcher.submit(function, lines, token_costs(lines))
+    pending.future.add_done_callback(lambda _: pending.changed.set())
 
     def done_event(answers: Sequence[Answer]) -> str:
         [translations] = segmented.translations(answers, payload.alternatives + 1)
@@ -93,14 +72,14 @@ async def translate_stream(
         ]
         return _done_event(payload, guess, translations, sentences)
 
-    events = _events(service, pending, text, done_event, deadline)
+    events = _events(service, pending, segmented, done_event, deadline)
     return StreamingResponse(events, media_type=EVENT_STREAM)
 
 
 async def _events(
     service: Service,
     pending: PendingRequest,
-    text: PartialText,
+    segmented: SegmentedTexts,
     done_event: Callable[[Sequence[Answer]], str],
     deadline: float,
 ) -> AsyncIterator[str]:
@@ -108,20 +87,22 @@ async def _events(
 
     If the client disconnects, its request leaves the queue.
     """
+    future, changed = pending.future, pending.changed
     try:
-        while not pending.future.done():
-            await asyncio.wait_for(text.changed.wait(), max(0.0, deadline - time.monotonic()))
-            text.changed.clear()
-            if not pending.future.done():
-                yield _event("partial", {"text": str(text)})
-        yield done_event(pending.future.result())
+        while not future.done():
+            await asyncio.wait_for(changed.wait(), max(0.0, deadline - time.monotonic()))
+            changed.clear()
+            if not future.done():
+                lines = [pending.partial_texts.get(n, "") for n in range(len(pending.items))]
+                yield _event("partial", {"text": segmented.join(lines)[0]})
+        yield done_event(future.result())
     except TimeoutError:
-        pending.future.cancel()
+        future.cancel()
         yield _event("error", {"error": service.timeout_error().detail})
     except RequestError as error:
         yield _event("error", {"error": error.detail})
     finally:
-        if pending.future.cancel():
+        if future.cancel():
             service.metrics.dropped.labels("left").inc()
 
 
