@@ -21,7 +21,7 @@ COPY = (
 
 def counted(tmp_path, recipe):
     prepared = prepare(recipe, RunFolder(tmp_path), print)
-    return flops_per_token(recipe, prepared), new_model(recipe, prepared.tokenizers), prepared
+    return flops_per_token(prepared), new_model(recipe, prepared.tokenizers), prepared
 
 
 def products(model):

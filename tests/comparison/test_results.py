@@ -21,7 +21,7 @@ def built(tmp_path_factory):
     entries = [
         e for label, seeds in SEEDS.items() for e in entries_of(recipe, label, seeds, budget)
     ]
-    plan = make_plan(entries, budget, 5).with_jobs(3)
+    plan = make_plan(entries, budget, 5).model_copy(update={"at_once": 3})
     data = prepare_shared_corpus(plan, folder, lambda message: None)
     references = [pair.target for pair in data.read("test")]
     lengths = [len(pair.source.split()) for pair in data.read("test")]

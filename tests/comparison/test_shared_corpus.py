@@ -59,7 +59,7 @@ def test_a_finished_run_must_have_learned_from_the_same(folder, tiny_run):
 def test_a_run_gets_the_texts_that_were_read(folder):
     shared(folder, entries("plain"))
     entry: PlanEntry = entries("plain")[0]
-    folder.run(entry).claim()
+    folder.run(entry).create()
     write_atomic(folder.run(entry).data / "train.source.txt", b"of a killed copy")
     copy_shared_corpus(entry, folder)
     notes = []

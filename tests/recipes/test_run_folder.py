@@ -84,7 +84,7 @@ def test_a_lock_is_given_back(tmp_path):
 
 def test_what_a_killed_process_was_writing_is_swept_up(tmp_path):
     folder = RunFolder(tmp_path)
-    folder.claim()
+    folder.create()
     (tmp_path / "weights").mkdir()
     (tmp_path / "mine").mkdir()
     leftovers = [tmp_path / ".a.json.123.part", tmp_path / "weights" / ".b.safetensors.5.part"]
@@ -170,7 +170,7 @@ def test_a_lock_that_is_no_file_of_its_own_is_not_written_to(tmp_path, put):
 @pytest.mark.parametrize("name", ["weights", "refined/checkpoints", "data"])
 def test_nothing_is_written_through_a_linked_folder(tmp_path, name):
     place, elsewhere = tmp_path / "run" / name, tmp_path / "elsewhere"
-    RunFolder(tmp_path / "run").claim()
+    RunFolder(tmp_path / "run").create()
     place.parent.mkdir(parents=True, exist_ok=True)
     elsewhere.mkdir()
     place.symlink_to(elsewhere)

@@ -1,4 +1,4 @@
-"""A comparison is a folder: what lies where in it."""
+"""The folder of a comparison."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,50 +17,48 @@ from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder
 
 @dataclass(frozen=True)
 class ComparisonFolder:
-    """Where the parts of a comparison lie."""
+    """Paths of the parts of a comparison."""
 
     path: Path
 
     @property
     def plan(self) -> Path:
-        """What is compared."""
+        """The plan."""
         return self.path / COMPARISON_PLAN_FILE
 
     @property
     def corpora(self) -> Path:
-        """Cleaned texts; of one corpus, unless they were refused."""
+        """The cleaned corpora, of which all rows share one."""
         return self.path / "corpus"
 
     def corpus(self, recipe: Recipe) -> RunFolder:
-        """The cleaned texts that a recipe learns from, in the form of a run without a model."""
-        mark = fingerprint(
-            recipe.corpus.model_dump_json(),
-            *(place for place in recipe.auto if place in AUTO_CLEANING),
-        )[:12]
-        return RunFolder(self.corpora / mark)
+        """The cleaned corpus of a recipe, as a run folder without a model."""
+        auto = [setting for setting in recipe.auto if setting in AUTO_CLEANING]
+        name = fingerprint(recipe.corpus.model_dump_json(), *auto)[:12]
+        return RunFolder(self.corpora / name)
 
     def run(self, entry: PlanEntry) -> RunFolder:
         """The run of a row."""
         return RunFolder(entry.run or self.path / "runs" / entry.name)
 
     def row(self, entry: PlanEntry) -> Path:
-        """What was measured of a row, or why it failed; written last."""
+        """The measurements of a row, or its failure."""
         return self.path / "rows" / f"{entry.name}.json"
 
     def findings(self, entry: PlanEntry) -> Path:
-        """What was found of a row's run without a clock, before it is measured."""
+        """The measurements of a row that need no clock."""
         return self.path / "found" / f"{entry.name}.json"
 
     def translations(self, entry: PlanEntry) -> Path:
-        """What a row made of the test sentences, line by line."""
+        """A row's translations of the test set."""
         return self.path / "rows" / f"{entry.name}.txt"
 
     def log(self, entry: PlanEntry) -> Path:
-        """What the process of a row said."""
+        """The output of a row's process."""
         return self.path / "logs" / f"{entry.name}.log"
 
     def steps(self, entry: PlanEntry) -> Path:
-        """How many steps a budget in minutes is for a system, once that was timed."""
+        """The number of steps that a budget in minutes is for a system."""
         return self.path / "steps" / f"{entry.label}.json"
 
     def finished_entries(self) -> list[PlanEntry]:
@@ -75,17 +73,17 @@ class ComparisonFolder:
         return entries
 
     def check_no_run(self) -> None:
-        """An error where a run lies: the files of both would be mixed."""
+        """An error if the folder holds a run."""
         if RunFolder(self.path).recipe.exists():
             raise RunError(f"{self.path}: holds a run; compare in another folder with --out")
 
     def remove_if_empty(self) -> None:
-        """Take back the folder and its lock, if there is nothing else in it."""
+        """Remove the folder and its lock, if it holds nothing else."""
         if not self.plan.exists():
             RunFolder(self.path).lock.unlink(missing_ok=True)
             if not any(True for _ in list_files(self.path)):
                 (self.path / MANIFEST).unlink(missing_ok=True)
-            with suppress(OSError):  # of a folder that holds something
+            with suppress(OSError):  # not empty
                 self.path.rmdir()
 
     def save_plan(self, plan: ComparisonPlan) -> None:

@@ -1,17 +1,17 @@
-"""A trained run -> its row of numbers, measured in the same way for every row."""
+"""The measurements of a row of a comparison, taken in the same way for every row."""
 
 import math
 import time
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import torch
 from pydantic import TypeAdapter
 
 from regard.alignment.run_alignment import align_pairs, attends, read_gold, select_on_validation
 from regard.atomic_io import write_atomic
-from regard.comparison.budget import tokens_per_step
 from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.flops import flops_per_token
 from regard.comparison.machine import Machine, this_machine, today
@@ -36,56 +36,54 @@ from regard.training.loop import Reporter
 
 SCORE_SETTINGS = ScoreSettings(metrics=("bleu", "chrf"))
 WARMUP_SENTENCES = 64
-"""Sentences translated before the time is taken."""
+"""Sentences translated before the clock starts."""
 
 
 class ReferencePerplexity(SavedRecord):
-    """How surprised a model is by the references."""
+    """Perplexity of the references, in three units."""
 
     per_token: float
-    """Perplexity for each token of its own vocabulary, EOS included."""
+    """For each token of the model's vocabulary, EOS included."""
     per_word: float
-    """The same surprise shared out over words, or letters in scripts without spaces: any
-    vocabularies compare."""
+    """For each word, or letter in scripts without spaces: comparable across vocabularies."""
     bits_per_character: float
 
 
 class RowScore(SavedRecord):
-    """A score of a row's translations."""
+    """A score of a row's translations, with its 95% bootstrap interval."""
 
     name: str
     value: float
     low: float
-    """Where the middle 95% of bootstrap resamples begin, and end."""
     high: float
     signature: str
 
 
 class RowAlignment(SavedRecord):
-    """How far off the alignment by attention is."""
+    """The error of the alignment by attention."""
 
     error_rate: float
     precision: float
     recall: float
     chosen: str
-    """Which layers and heads, by their error on validation pairs."""
+    """Its layers and heads, selected on validation pairs."""
 
 
 class UntimedMeasurements(SavedRecord):
-    """What is found of a trained run without a clock: others may run beside it."""
+    """Measurements that need no clock: other processes may run meanwhile."""
 
     family: str
     attends: bool
     """Whether the model attends to the source."""
     parameters: int
     steps: int
-    """That were taken."""
+    """Steps of training."""
     tokens: int
-    """Target tokens learned from: steps times the mean of a step."""
+    """Target tokens of training: steps times the mean of a step."""
     flops: float
-    """Of the training: tokens times the operations for each, see `comparison.flops`."""
+    """Of the whole training (`comparison.flops`)."""
     seconds: float
-    """Of the steps of training, on a machine that may have done other things as well."""
+    """Of the training steps, on a machine that may have been shared."""
     surprise: ReferencePerplexity
     alignment: RowAlignment | None
 
@@ -96,20 +94,20 @@ class MeasuredRow(UntimedMeasurements):
     label: str
     seed: int
     tokens_per_second: float
-    """Of training steps timed alone."""
+    """Of training steps, on a machine that was not shared."""
     scores: tuple[RowScore, ...]
     sentences_per_second: float
-    """Of translating the test sentences, alone."""
+    """Of the translation of the test set, on a machine that was not shared."""
     machine: Machine
     date: str
 
     def value(self, name: str) -> float:
         """The score of that name."""
-        return next(one.value for one in self.scores if one.name == name)
+        return next(score.value for score in self.scores if score.name == name)
 
 
 class Failure(SavedRecord):
-    """Why a row has no numbers."""
+    """Why a row was not measured."""
 
     label: str
     seed: int
@@ -120,42 +118,63 @@ ROW_ADAPTER: TypeAdapter[MeasuredRow | Failure] = TypeAdapter(MeasuredRow | Fail
 
 
 def load_row(path: Path) -> MeasuredRow | Failure | None:
-    """What became of a row; None: nothing yet, or nothing that is whole."""
+    """The measurements or the failure of a row; None if there are none or they are damaged."""
     if not is_intact(path):
         return None
     return load_json(path, ROW_ADAPTER, advice="remove it to measure the row again")
 
 
+class _LoadedRow(NamedTuple):
+    """The trained run of a row, and the pairs it is tested on."""
+
+    run: Run
+    data: PreparedData
+    pairs: list[Pair]
+
+    @property
+    def sources(self) -> list[str]:
+        return [pair.source for pair in self.pairs]
+
+    @property
+    def references(self) -> list[str]:
+        return [pair.target for pair in self.pairs]
+
+
+def _load(home: RunFolder, device: torch.device) -> _LoadedRow:
+    data = load_data(home)
+    pairs = list(data.read(data.held_out()))
+    return _LoadedRow(load_run(home.path, device=device), data, pairs)
+
+
 def measure_untimed(
     entry: PlanEntry, folder: ComparisonFolder, *, device: torch.device, reporter: Reporter
 ) -> UntimedMeasurements:
-    """What there is to find of the trained run of a row without a clock; kept once it was found."""
-    kept = folder.findings(entry)
-    with suppress(DamagedError, OSError, ValueError):  # what is not whole is found again
-        check_file(kept)
-        return read_json(kept, UntimedMeasurements)
+    """The measurements of a row's trained run that need no clock, taken once and saved."""
+    saved = folder.findings(entry)
+    with suppress(DamagedError, OSError, ValueError):  # damaged ones are measured again
+        check_file(saved)
+        return read_json(saved, UntimedMeasurements)
     reporter.noted("examining")
     home = folder.run(entry)
-    run, data = load_run(home.path, device=device), load_data(home)
-    pairs = list(data.read(data.held_out()))
-    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    row = _load(home, device)
+    run, recipe = row.run, row.run.recipe
     progress = last_progress(home.path)
     assert progress is not None  # a trained run has a checkpoint
-    prepared = prepare(run.recipe, home, reporter.noted)
-    tokens = progress.step * tokens_per_step(prepared.train, run.recipe.training)
-    surprise = translator_perplexity(Translator([run]), sources, references)
+    inputs = prepare(recipe, home, reporter.noted)
+    tokens = progress.step * inputs.fitting.tokens_per_step(recipe.training)
+    measured = translator_perplexity(Translator([run]), row.sources, row.references)
     found = UntimedMeasurements(
-        family=run.recipe.model.family,
+        family=recipe.model.family,
         attends=attends(run),
         parameters=count_parameters(run.model),
         steps=progress.step,
         tokens=round(tokens),
-        flops=tokens * flops_per_token(run.recipe, prepared),
+        flops=tokens * flops_per_token(inputs),
         seconds=progress.seconds,
-        surprise=_reference_perplexity(surprise, references),
-        alignment=_alignment(run, data, pairs),
+        surprise=_reference_perplexity(measured, row.references),
+        alignment=_alignment(row),
     )
-    write_atomic(kept, found.model_dump_json(indent=1).encode())
+    write_atomic(saved, found.model_dump_json(indent=1).encode())
     return found
 
 
@@ -167,41 +186,39 @@ def measure_row(
     device: torch.device,
     reporter: Reporter,
 ) -> MeasuredRow:
-    """Measure the trained run of a row, with nothing beside it, and keep what was found."""
-    found = measure_untimed(entry, folder, device=device, reporter=reporter)
+    """Measure the trained run of a row, while no other process runs, and save the numbers."""
+    untimed = measure_untimed(entry, folder, device=device, reporter=reporter)
     home = folder.run(entry)
-    run, data = load_run(home.path, device=device), load_data(home)
-    pairs = list(data.read(data.held_out()))
-    reporter.noted(f"translating {len(pairs):,} sentences")
-    settings = search_settings(run.recipe.decoding, beam=plan.beam)
-    texts, seconds = _timed_translation(
-        Translator([run]), [pair.source for pair in pairs], settings
-    )
+    row = _load(home, device)
+    recipe = row.run.recipe
+    reporter.noted(f"translating {len(row.pairs):,} sentences")
+    decoding = search_settings(recipe.decoding, beam=plan.beam)
+    texts, seconds = _timed_translation(Translator([row.run]), row.sources, decoding)
     reporter.noted("measuring")
-    prepared = prepare(run.recipe, home, reporter.noted)
+    inputs = prepare(recipe, home, reporter.noted)
     with TemporaryDirectory(prefix="regard-timing-") as temporary:
-        timed = time_steps(prepared, RunFolder(Path(temporary)), device=device)
-    how = SCORE_SETTINGS.model_copy(update={"tokenize": plan.tokenize})
-    scores = score(texts, [pair.target for pair in pairs], how)
-    row = MeasuredRow(
-        **dict(found),
+        timed = time_steps(inputs, RunFolder(Path(temporary)), device=device)
+    settings = SCORE_SETTINGS.model_copy(update={"tokenize": plan.tokenize})
+    scores = score(texts, row.references, settings)
+    measured = MeasuredRow(
+        **dict(untimed),
         label=entry.label,
         seed=entry.seed,
         tokens_per_second=timed.tokens_per_second,
-        scores=tuple(_row_score(one) for one in scores),
-        sentences_per_second=len(pairs) / seconds,
+        scores=tuple(_row_score(score) for score in scores),
+        sentences_per_second=len(row.pairs) / seconds,
         machine=this_machine(device),
         date=today(),
     )
     write_atomic(folder.translations(entry), "".join(f"{text}\n" for text in texts).encode())
-    write_atomic(folder.row(entry), row.model_dump_json(indent=1).encode())
-    return row
+    write_atomic(folder.row(entry), measured.model_dump_json(indent=1).encode())
+    return measured
 
 
 def _timed_translation(
     translator: Translator, sources: list[str], settings: DecodingSettings
 ) -> tuple[list[str], float]:
-    """The translations, and how many seconds they took once all was warm."""
+    """The translations, and the seconds they took after a warm-up."""
     translator.translate(sources[:WARMUP_SENTENCES], settings, split=False)
     began = time.perf_counter()
     texts = [answer.text for answer in translator.translate(sources, settings, split=False)]
@@ -219,22 +236,20 @@ def _reference_perplexity(measured: Perplexity, references: list[str]) -> Refere
     )
 
 
-def _row_score(one: Score) -> RowScore:
-    assert one.interval is not None  # the settings ask for it
+def _row_score(score: Score) -> RowScore:
+    assert score.interval is not None  # the settings ask for it
+    low, high = score.interval
     return RowScore(
-        name=one.name,
-        value=one.value,
-        low=one.interval.low,
-        high=one.interval.high,
-        signature=one.signature,
+        name=score.name, value=score.value, low=low, high=high, signature=score.signature
     )
 
 
-def _alignment(run: Run, data: PreparedData, pairs: list[Pair]) -> RowAlignment | None:
-    """The alignment's error where there is gold to take it by, and attention to align by."""
+def _alignment(row: _LoadedRow) -> RowAlignment | None:
+    """The alignment error, if there are gold alignments and the model attends to the source."""
+    run, data, pairs = row
     split = data.held_out()
     if not (data.gold("valid").exists() and data.gold(split).exists() and attends(run)):
         return None
     choice = select_on_validation(run, data)
-    found = score_alignments(align_pairs(run, pairs, choice.settings), read_gold(data, split))
-    return RowAlignment(**found._asdict(), chosen=str(choice.settings))
+    errors = score_alignments(align_pairs(run, pairs, choice.settings), read_gold(data, split))
+    return RowAlignment(**errors._asdict(), chosen=str(choice.settings))

@@ -1,22 +1,23 @@
-"""What is compared: which systems, with which seeds, under which budget."""
+"""The plan of a comparison: systems, seeds and budget."""
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PositiveFloat, PositiveInt
 
 from regard.errors import SettingsError
-from regard.evaluation.bleu_tokenizer import BleuTokenizer, TokenizerChoice
+from regard.evaluation.bleu_tokenizer import TokenizerChoice
+from regard.recipes.auto_settings import UNSET
 from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import rename_old_settings
 from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder
 from regard.training.checkpoints import last_progress
 
 LABEL_PATTERN = re.compile(r"[\w+.,() -]+")
-"""What a row may be called: its name is that of files too."""
+"""Names of systems, which are also parts of file names."""
 
 
 def _rename_settings(recipe: Any) -> Any:
@@ -25,25 +26,25 @@ def _rename_settings(recipe: Any) -> Any:
 
 
 class SavedRecord(BaseModel):
-    """A value that is kept in a JSON file."""
+    """A value that is saved as JSON."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Budget(SavedRecord):
-    """How long each row is trained; where nothing is given, as long as its recipe says."""
+    """How long each row is trained; if nothing is given, as long as its recipe says."""
 
     steps: PositiveInt | None = None
     tokens: PositiveInt | None = None
-    """Target tokens, each as often as it is seen."""
+    """Target tokens, counted in every epoch."""
     minutes: PositiveFloat | None = None
-    """Of steps alone: validations and checkpoints come on top."""
+    """Of training steps, without validations and checkpoints."""
 
     def __str__(self) -> str:
         return self.describe("each row")
 
     def describe(self, rows: str) -> str:
-        """What is asked for of those rows."""
+        """The budget in words."""
         for unit, amount in self.model_dump().items():
             if amount is not None:
                 return f"{amount:,} {unit} of training for {rows}"
@@ -51,13 +52,13 @@ class Budget(SavedRecord):
 
 
 class PlanEntry(SavedRecord):
-    """A row to be: one system with one seed."""
+    """A row of a comparison: one system with one seed."""
 
     label: str
-    """The system's; the same for all seeds."""
+    """The name of the system, the same for all seeds."""
     recipe: Annotated[Recipe, BeforeValidator(_rename_settings)]
     run: Path | None = None
-    """A finished run, which is taken as it is."""
+    """A finished run, which is not trained."""
 
     @property
     def seed(self) -> int:
@@ -65,29 +66,29 @@ class PlanEntry(SavedRecord):
 
     @property
     def name(self) -> str:
-        """Tells the row from all others."""
+        """The unique name of the row."""
         return f"{self.label}-seed{self.seed}"
 
 
 class ComparisonPlan(SavedRecord):
-    """A comparison, before anything is done."""
+    """What is compared, and how."""
 
     entries: tuple[PlanEntry, ...]
     budget: Budget
     beam: PositiveInt
-    """Of the search that all rows are scored and timed with; the rest of it is the recipes'."""
+    """Beam size of all rows; the other decoding settings are those of the recipes."""
     tokenize: TokenizerChoice = "13a"
-    """How BLEU cuts the lines of all rows into words; plans from before this was kept had `13a`."""
+    """The tokenizer of BLEU; plans saved without it used `13a`."""
     command: tuple[str, ...] = ()
-    """What was typed."""
+    """The command line."""
     data: str = ""
-    """SHA-256 of the texts that all learn from, once they have been read."""
+    """SHA-256 of the cleaned texts of all rows, once they have been read."""
     at_once: PositiveInt = 1
-    """Rows that were trained at a time, at most."""
+    """The most rows that were trained at a time."""
 
     @property
     def budget_text(self) -> str:
-        """How long the rows were trained, in words."""
+        """The budget in words."""
         given = sum(entry.run is not None for entry in self.entries)
         if given == len(self.entries):
             return "finished runs as they were"
@@ -99,26 +100,18 @@ class ComparisonPlan(SavedRecord):
         """The entry of that name."""
         return next(entry for entry in self.entries if entry.name == name)
 
-    def on(self, digest: str, where: Path) -> "ComparisonPlan":
+    def with_data(self, digest: str, folder: Path) -> "ComparisonPlan":
         """The plan on texts of this digest; an error if it was begun on others."""
         if self.data and self.data != digest:
             raise SettingsError(
-                f"{where}: its corpus has changed since the comparison was begun: SHA-256 "
+                f"{folder}: its corpus has changed since the comparison was begun: SHA-256 "
                 f"{self.data[:12]}… before, {digest[:12]}… now; compare in another folder"
             )
         return self.model_copy(update={"data": digest})
 
-    def with_tokenizer(self, tokenize: BleuTokenizer) -> "ComparisonPlan":
-        """The plan with the tokenizer that its language was found to need."""
-        return self.model_copy(update={"tokenize": tokenize})
-
-    def with_jobs(self, rows: int) -> "ComparisonPlan":
-        """The plan, of which so many rows are trained at a time now."""
-        return self.model_copy(update={"at_once": max(self.at_once, rows)})
-
 
 def entries_of(recipe: Recipe, label: str, seeds: Sequence[int], budget: Budget) -> list[PlanEntry]:
-    """An entry for each seed; without seeds, for the recipe's own."""
+    """An entry for each seed; without seeds, one with the recipe's seed."""
     steps = {} if budget.steps is None else {"training.steps": budget.steps}
     return [
         PlanEntry(label=label, recipe=recipe.with_values({"training.seed": seed, **steps}))
@@ -127,7 +120,7 @@ def entries_of(recipe: Recipe, label: str, seeds: Sequence[int], budget: Budget)
 
 
 def check_finished(run: RunFolder) -> None:
-    """An error unless training there has come to its end, and can be told how long it was."""
+    """An error unless a run is finished and has a checkpoint."""
     if run.in_use():
         raise SettingsError(f"{run.path}: a process is training there; wait for it, or stop it")
     if not run.finished():
@@ -155,7 +148,7 @@ def entry_of_run(path: Path, label: str | None) -> PlanEntry:
 
 
 def _label_in_comparison(path: Path, recipe: Recipe) -> str | None:
-    """What the comparison that made a run calls its system; None: it was made by none."""
+    """The name of a run's system in the comparison that trained it, if one did."""
     label, seed, number = path.resolve().name.rpartition("-seed")
     made = (
         path.resolve().parent.name == "runs"
@@ -172,7 +165,7 @@ def make_plan(
     *,
     tokenize: TokenizerChoice = "auto",
 ) -> ComparisonPlan:
-    """The plan of these entries, which must be told apart by their names."""
+    """The plan of these entries, whose names must be unique."""
     if not entries:
         raise SettingsError("nothing to compare: give recipes, or folders of finished runs")
     first: dict[str, PlanEntry] = {}
@@ -205,13 +198,13 @@ def make_plan(
 
 
 def _without_seed(entry: PlanEntry) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(entry.recipe.model_dump_json())
+    plain = entry.recipe.model_dump(mode="json")
     plain["training"].pop("seed")
     return plain
 
 
-def check_same_plan(saved: ComparisonPlan, wanted: ComparisonPlan, where: Path) -> None:
-    """An error that names what differs, if anything does; `auto` agrees with any tokenizer."""
+def check_same_plan(saved: ComparisonPlan, wanted: ComparisonPlan, folder: Path) -> None:
+    """An error that names a difference between two plans; `auto` equals any tokenizer."""
     if wanted.tokenize == "auto":
         wanted = wanted.model_copy(update={"tokenize": saved.tokenize})
     before, now = _comparable(saved), _comparable(wanted)
@@ -221,41 +214,35 @@ def check_same_plan(saved: ComparisonPlan, wanted: ComparisonPlan, where: Path) 
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise SettingsError(
-            f"{where}: holds a comparison that was begun with other arguments: {found[0]}{more}; "
-            f"go on with it by `regard compare --out {where}`, or compare in another folder"
+            f"{folder}: holds a comparison that was begun with other arguments: {found[0]}{more}; "
+            f"go on with it by `regard compare --out {folder}`, or compare in another folder"
         )
 
 
 def _comparable(plan: ComparisonPlan) -> dict[str, Any]:
-    """What decides the numbers of a plan, its entries by their names."""
-    plain: dict[str, Any] = json.loads(plan.model_dump_json(exclude={"command", "data", "at_once"}))
+    """The parts of a plan that decide its numbers, with entries by their names."""
+    plain = plan.model_dump(mode="json", exclude={"command", "data", "at_once"})
     names = [entry.name for entry in plan.entries]
     return plain | {"entries": dict(zip(names, plain["entries"], strict=True))}
 
 
-def differences(before: Any, now: Any, place: str = "") -> list[str]:
-    """Where two values of JSON differ, in words."""
+def differences(before: Any, now: Any, name: str = "") -> list[str]:
+    """A sentence for each difference between two values of JSON."""
     if isinstance(before, dict) and isinstance(now, dict):
         return [
-            found for key in {**before, **now} for found in _differences_at(key, before, now, place)
+            difference
+            for key in {**before, **now}
+            for difference in differences(
+                before.get(key, UNSET), now.get(key, UNSET), f"{name}.{key}" if name else key
+            )
         ]
-    return (
-        []
-        if before == now
-        else [f"{place} was {_abbreviated(before)} and is now {_abbreviated(now)}"]
-    )
-
-
-def _differences_at(
-    key: str, before: dict[str, Any], now: dict[str, Any], place: str
-) -> Iterator[str]:
-    there = f"{place}.{key}" if place else key
-    if key not in now:
-        yield f"{there} is no longer there"
-    elif key not in before:
-        yield f"{there} is new"
-    else:
-        yield from differences(before[key], now[key], there)
+    if now is UNSET:
+        return [f"{name} is no longer there"]
+    if before is UNSET:
+        return [f"{name} is new"]
+    if before == now:
+        return []
+    return [f"{name} was {_abbreviated(before)} and is now {_abbreviated(now)}"]
 
 
 def _abbreviated(value: Any) -> str:

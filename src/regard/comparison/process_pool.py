@@ -1,6 +1,6 @@
-"""All rows, each by a process of its own: several at once to train, one alone to be measured.
+"""Runs the rows of a comparison as processes: several train at once, one at a time is measured.
 
-A process that runs out of memory, or is killed, takes nothing with it but its own row.
+A process that runs out of memory or is killed fails only its own row.
 """
 
 import os
@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
@@ -23,36 +22,28 @@ from regard.comparison.row_training import is_trained
 from regard.training.loop import StopRequested
 
 Goal = Literal["time", "train", "measure"]
-"""How far a process takes its row: to its steps, to a trained run examined, to all its numbers."""
+"""What a process does: time steps for a budget, train a run, or train and measure it."""
 POLL_SECONDS = 0.2
-"""Seconds between two looks at the processes."""
 THREADS_VARIABLE = "OMP_NUM_THREADS"
 CLI_ERROR = re.compile(r"^error: ((?:(?!^error: |^Traceback).)+)\Z", re.MULTILINE | re.DOTALL)
-"""What the command line says last of an error that a user can cause."""
+"""The message of an error that a user can cause, at the end of a log."""
 EXCEPTION_LINE = re.compile(r"^[\w.]+(?:Error|Exception|Interrupt)\b.*", re.MULTILINE)
-"""The first line of what a traceback ends with: torch goes on with advice on debugging."""
+"""The first line of the exception after a traceback: torch's messages have more lines."""
 
 
 class RowJob(NamedTuple):
-    """What one process is to do."""
+    """A row, and what its process does."""
 
     entry: PlanEntry
     goal: Goal
 
 
-class ProcessHandle(Protocol):
-    """A running process, as `subprocess.Popen` has it."""
-
-    def poll(self) -> int | None: ...
-    def terminate(self) -> None: ...
-
-
-StartProcess = Callable[[RowJob, Path], ProcessHandle]
-"""Starts the process of a job, whose words go to the end of a file."""
+StartProcess = Callable[[RowJob, Path], "subprocess.Popen[bytes]"]
+"""Starts the process of a job; its output is appended to a log file."""
 
 
 class PoolObserver(Protocol):
-    """Whoever shows a person how it goes."""
+    """Shows the progress of the processes."""
 
     def started(self, job: RowJob) -> None: ...
     def polled(self, running: Sequence[RowJob]) -> None: ...
@@ -60,14 +51,14 @@ class PoolObserver(Protocol):
 
 
 def unmeasured_entries(plan: ComparisonPlan, folder: ComparisonFolder) -> list[PlanEntry]:
-    """The rows that have no numbers yet; those that failed are tried again."""
+    """The rows that were not measured; those that failed are tried again."""
     return [
         entry for entry in plan.entries if not isinstance(load_row(folder.row(entry)), MeasuredRow)
     ]
 
 
 def untrained_entries(plan: ComparisonPlan, folder: ComparisonFolder) -> list[PlanEntry]:
-    """The rows whose run is not finished; one that was measured needs no run any more."""
+    """The rows that were not measured and whose run is not finished."""
     return [entry for entry in unmeasured_entries(plan, folder) if not is_trained(entry, folder)]
 
 
@@ -80,83 +71,71 @@ def run_rows(
     watcher: PoolObserver,
     stop_requested: StopRequested,
 ) -> None:
-    """Bring every row of the plan that is not finished to its end; those that fail are noted.
+    """Train and measure every row of the plan that was not measured; failures are saved.
 
-    With several `jobs` at once, all that is timed is still timed alone: steps for a budget in
-    minutes before any row is trained, and the measurements after all of them are. What needs no
-    clock is found of each as soon as it is trained.
+    With several `jobs` at once, what is timed still runs alone: steps for a budget in minutes
+    before any training, and measurements after all of it.
     """
-    todo = unmeasured_entries(plan, folder)
-    for entry in todo:
-        remove_file(folder.row(entry))  # a failure: it is tried again
     pool = _ProcessPool(folder, start, watcher, stop_requested)
+    unmeasured = unmeasured_entries(plan, folder)
+    for entry in unmeasured:
+        remove_file(folder.row(entry))  # a failure, which is tried again
     if jobs > 1:
         untrained = untrained_entries(plan, folder)
         if plan.budget.minutes is not None:
             first: dict[str, PlanEntry] = {}  # of each system
             for entry in untrained:
                 first.setdefault(entry.label, entry)
-            unknown = [entry for entry in first.values() if not folder.steps(entry).exists()]
-            pool.run([RowJob(entry, "time") for entry in unknown], 1)
+            untimed = [entry for entry in first.values() if not folder.steps(entry).exists()]
+            pool.run([RowJob(entry, "time") for entry in untimed], 1)
         pool.run([RowJob(entry, "train") for entry in untrained], jobs)
-    pool.run([RowJob(entry, "measure") for entry in todo], 1)
+    pool.run([RowJob(entry, "measure") for entry in unmeasured], 1)
 
 
-@dataclass(frozen=True, eq=False)
-class _RunningJob:
-    job: RowJob
-    process: ProcessHandle
-    offset: int
-    """Where in the log its own words begin."""
-
-
-@dataclass(frozen=True)
-class _ProcessPool:
+class _ProcessPool(NamedTuple):
     folder: ComparisonFolder
     start: StartProcess
     watcher: PoolObserver
     stop_requested: StopRequested
 
-    def run(self, jobs: Sequence[RowJob], at_once: int) -> None:
-        """Do the jobs, some at once; rows that failed before are left alone."""
+    def run(self, jobs: Sequence[RowJob], num_processes: int) -> None:
+        """Run the jobs, some at a time; rows that have failed are skipped."""
         waiting = [job for job in jobs if load_row(self.folder.row(job.entry)) is None]
-        running: list[_RunningJob] = []
-        terminated = False
-        while running or (waiting and not self.stop_requested()):
-            while waiting and len(running) < at_once and not self.stop_requested():
-                running.append(self._start_job(waiting.pop(0)))
-            if self.stop_requested() and not terminated:
-                terminated = True
-                for one in running:
-                    one.process.terminate()
-            for one in list(running):
-                if (code := one.process.poll()) is not None:
-                    running.remove(one)
-                    self._finish_job(one.job, code, one.offset)
-            self.watcher.polled([one.job for one in running])
+        running: list[tuple[RowJob, subprocess.Popen[bytes], int]] = []
+        stopping = False
+        while running or (waiting and not stopping):
+            while waiting and len(running) < num_processes and not self.stop_requested():
+                job = waiting.pop(0)
+                log = self.folder.log(job.entry)
+                log.parent.mkdir(parents=True, exist_ok=True)
+                offset = log.stat().st_size if log.exists() else 0
+                self.watcher.started(job)
+                running.append((job, self.start(job, log), offset))
+            if self.stop_requested() and not stopping:
+                stopping = True
+                for _, process, _ in running:
+                    process.terminate()
+            for item in list(running):
+                job, process, offset = item
+                if (code := process.poll()) is not None:
+                    running.remove(item)
+                    if not self.stop_requested():
+                        self.watcher.ended(job, self._outcome(job.entry, code, offset))
+            self.watcher.polled([job for job, _, _ in running])
             if running:
                 time.sleep(POLL_SECONDS)
 
-    def _start_job(self, job: RowJob) -> _RunningJob:
-        log = self.folder.log(job.entry)
-        log.parent.mkdir(parents=True, exist_ok=True)
-        offset = log.stat().st_size if log.exists() else 0
-        self.watcher.started(job)
-        return _RunningJob(job, self.start(job, log), offset)
-
-    def _finish_job(self, job: RowJob, code: int, offset: int) -> None:
-        if self.stop_requested():
-            return
-        entry, path = job.entry, self.folder.row(job.entry)
+    def _outcome(self, entry: PlanEntry, code: int, offset: int) -> MeasuredRow | Failure | None:
+        """The measurements of a row whose process has ended; its failure is saved."""
         if code != 0:
             reason = failure_reason(self.folder.log(entry), offset, code)
             failure = Failure(label=entry.label, seed=entry.seed, reason=reason)
-            write_atomic(path, failure.model_dump_json(indent=1).encode())
-        self.watcher.ended(job, load_row(path))
+            write_atomic(self.folder.row(entry), failure.model_dump_json(indent=1).encode())
+        return load_row(self.folder.row(entry))
 
 
 def failure_reason(log: Path, offset: int, code: int) -> str:
-    """Why a process ended with `code`: by a signal, or by what it said last."""
+    """Why a process ended with `code`: a signal, or the error at the end of its log."""
     if code < 0:
         name = signal.Signals(-code).name
         hint = ": was there too little memory?" if -code == signal.SIGKILL else ""
@@ -166,20 +145,17 @@ def failure_reason(log: Path, offset: int, code: int) -> str:
         return ours[1]
     if raised := EXCEPTION_LINE.findall(output):
         return str(raised[-1])
-    if output:
-        return output.splitlines()[-1]
-    return (
-        f"its process ended with the exit code {code} and left no word in {log}; is the disk full?"
-    )
+    silent = f"its process ended with the exit code {code} and left no word in {log}; is the disk "
+    return output.splitlines()[-1] if output else f"{silent}full?"
 
 
 def start_process(folder: ComparisonFolder, device: str, jobs: int) -> StartProcess:
-    """Starts `regard compare` for one row; the cores are shared by those that train at once."""
+    """Starts `regard compare` for one row; processes that train at once share the cores."""
     command = [sys.executable, "-m", "regard", "compare", "--out", str(folder.path)]
     command += ["--parent", str(os.getpid())]
     shared = {THREADS_VARIABLE: str(max(1, (os.cpu_count() or 1) // jobs))} if jobs > 1 else {}
 
-    def start(job: RowJob, log: Path) -> ProcessHandle:
+    def start(job: RowJob, log: Path) -> "subprocess.Popen[bytes]":
         row = ["--row", job.entry.name, "--goal", job.goal, "--device", device]
         threads = shared if job.goal == "train" else {}
         with append_file(log) as file:
@@ -189,17 +165,16 @@ def start_process(folder: ComparisonFolder, device: str, jobs: int) -> StartProc
                 stdout=file,
                 stderr=file,
                 env={**threads, **os.environ},
-                start_new_session=True,  # Ctrl-C is for us: we tell them, once
+                start_new_session=True,  # Ctrl-C reaches only this process, which stops them
             )
 
     return start
 
 
 def die_with_parent(parent: int) -> None:
-    """Let this process end as soon as the one of that number has, which started it, in any way.
+    """End this process as soon as its parent, of that process id, has ended in any way.
 
-    A row can be taken up wherever it was left; two processes at one row would be in each other's
-    way.
+    Otherwise a comparison that is resumed would start a second process for the same row.
     """
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""Rows -> the ladder: seeds put together, quarters of lengths, significance against the best."""
+"""Rows -> results of systems: means over seeds, BLEU by length, significance against the best."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Self
@@ -22,11 +22,11 @@ BLEU, CHRF = "BLEU", "chrF2"
 BLEU_ONLY = ScoreSettings(metrics=("bleu",), resamples=0)
 QUARTERS = LengthSettings(groups=4)
 SIGNIFICANCE_LEVEL = 0.05
-"""A difference that chance makes less often than this is marked."""
+"""Differences with a p-value below this are marked."""
 
 
 class SeedSpread(SavedRecord):
-    """A number over the seeds of a system."""
+    """Mean and range of a number over the seeds of a system."""
 
     mean: float
     low: float
@@ -41,7 +41,7 @@ class SeedSpread(SavedRecord):
 
 
 class SystemCosts(SavedRecord):
-    """What a system takes: medians over its seeds."""
+    """The costs of a system: medians over its seeds."""
 
     parameters: float
     flops: float
@@ -64,7 +64,7 @@ class SystemCosts(SavedRecord):
 
 
 class MeanInterval(SavedRecord):
-    """Where the middle 95% of resamples of the test sentences put the mean BLEU over the seeds."""
+    """The 95% bootstrap interval of the mean BLEU over the seeds."""
 
     low: float
     high: float
@@ -79,14 +79,14 @@ class Significance(SavedRecord):
 
 
 class SystemResult(SavedRecord):
-    """A system's place on the ladder: all its seeds."""
+    """The results of a system, over all its seeds."""
 
     label: str
     rows: tuple[MeasuredRow, ...]
     """Those that were measured."""
     failures: tuple[Failure, ...]
     waiting: int
-    """Rows that have not been run to their end yet."""
+    """Rows that are not finished."""
     bleu: SeedSpread | None
     interval: MeanInterval | None
     """Of the mean of `bleu`."""
@@ -103,7 +103,7 @@ class SystemResult(SavedRecord):
 
 
 class Quarter(SavedRecord):
-    """A share of the test sentences, by the words of their source."""
+    """A quarter of the test sentences, by the words of their source."""
 
     shortest: int
     longest: int
@@ -115,7 +115,7 @@ class Quarter(SavedRecord):
 
 
 class ComparisonResults(SavedRecord):
-    """A comparison as its table shows it."""
+    """The results of a comparison."""
 
     standings: tuple[SystemResult, ...]
     """In the order of the plan."""
@@ -123,7 +123,7 @@ class ComparisonResults(SavedRecord):
     """The system with the highest mean BLEU."""
     quarters: tuple[Quarter, ...]
     data: str
-    """SHA-256 of the cleaned texts that all learned from and were measured on."""
+    """SHA-256 of the cleaned texts."""
     origin: str
     split: str
     sentences: int
@@ -131,62 +131,68 @@ class ComparisonResults(SavedRecord):
     beam: int
     signatures: dict[str, str]
     rising: tuple[str, ...] = ()
-    """Systems whose training ended before their learning rate had risen to its height."""
+    """Systems that were trained for fewer steps than their warm-up has."""
     at_once: int = 1
-    """Rows that were trained at a time, at most: their `seconds` are those of a shared device."""
+    """The most rows that were trained at a time: their `seconds` are of a shared machine."""
 
     @property
     def rows(self) -> list[MeasuredRow]:
-        """All that were measured."""
-        return [row for one in self.standings for row in one.rows]
+        """All measured rows."""
+        return [row for system in self.standings for row in system.rows]
 
     @property
     def machines(self) -> list[str]:
-        """What they were measured on: speeds compare only where it is one."""
+        """The machines of the measurements; speeds are comparable only on one."""
         return list(dict.fromkeys(str(row.machine) for row in self.rows))
 
 
-class _RowOutcome(NamedTuple):
-    """What became of one row of the plan."""
-
-    row: MeasuredRow | Failure | None
-    texts: list[str]
-    """Its translations, if it was measured."""
-
-
-class _System(NamedTuple):
-    """A system with all its seeds."""
-
-    standing: SystemResult
-    bleu: BootstrapScores | None
-    """The mean over its seeds; None: none was measured."""
-
-
 class _TestSet(NamedTuple):
-    """What all were tested on, and how they are scored."""
+    """The test set, and how translations of it are scored."""
 
     sources: list[str]
     references: list[str]
-    how: ScoreSettings
+    settings: ScoreSettings
+
+    def bleu(self, texts: Sequence[str]) -> BootstrapScores:
+        """BLEU, and BLEU of resamples; all seeds and systems share the resampled sentences."""
+        (bleu,) = build_metrics(self.settings, self.references)
+        counts = bleu.count(texts, self.references)
+        return bootstrap(bleu, counts, SCORE_SETTINGS.resamples, SCORE_SETTINGS.seed)
+
+    def by_length(self, texts: Sequence[str]) -> list[LengthGroup]:
+        return score_by_length(self.sources, texts, self.references, QUARTERS, self.settings)
 
 
 def aggregate_results(
     plan: ComparisonPlan, folder: ComparisonFolder, data: PreparedData
 ) -> ComparisonResults:
-    """The ladder of all rows that are finished."""
+    """The results of all rows that are finished."""
     split = data.held_out()
     pairs = list(data.read(split))
-    how = BLEU_ONLY.model_copy(update={"tokenize": plan.tokenize})
-    test = _TestSet([pair.source for pair in pairs], [pair.target for pair in pairs], how)
-    systems: dict[str, list[_RowOutcome]] = {}
+    settings = BLEU_ONLY.model_copy(update={"tokenize": plan.tokenize})
+    test = _TestSet([pair.source for pair in pairs], [pair.target for pair in pairs], settings)
+    outcomes: dict[str, list[MeasuredRow | Failure | None]] = {}
+    texts: dict[str, list[list[str]]] = {}
     for entry in plan.entries:
-        systems.setdefault(entry.label, []).append(_load_outcome(entry, folder, len(pairs)))
-    standings = _with_significance(
-        [_system(label, found, test) for label, found in systems.items()]
-    )
+        row = load_row(folder.row(entry))
+        outcomes.setdefault(entry.label, []).append(row)
+        if isinstance(row, MeasuredRow):
+            lines = _load_translations(entry, folder, len(pairs))
+            texts.setdefault(entry.label, []).append(lines)
+    bleu = {label: mean_of_runs([test.bleu(one) for one in some]) for label, some in texts.items()}
+    systems = [
+        _system(label, rows, texts.get(label, []), bleu.get(label), test)
+        for label, rows in outcomes.items()
+    ]
+    means = {system.label: system.bleu.mean for system in systems if system.bleu is not None}
+    best = max(means, key=means.__getitem__, default=None)
+    for number, system in enumerate(systems):
+        if best is not None and system.label in bleu and system.label != best:
+            significance = _significance(bleu[system.label], bleu[best])
+            systems[number] = system.model_copy(update={"significance": significance})
     return ComparisonResults(
-        standings=standings,
-        best=_best(standings),
+        standings=tuple(systems),
+        best=best,
         quarters=_quarters(test),
         data=data.digest,
         origin=data.origin,
@@ -196,19 +202,19 @@ def aggregate_results(
         beam=plan.beam,
         signatures={
             score.name: score.signature
-            for one in standings
-            for row in one.rows[:1]
+            for system in systems
+            for row in system.rows[:1]
             for score in row.scores
         },
-        rising=_below_warmup(plan, standings),
+        rising=_below_warmup(plan, systems),
         at_once=plan.at_once,
     )
 
 
-def _below_warmup(plan: ComparisonPlan, standings: Sequence[SystemResult]) -> tuple[str, ...]:
-    """The systems that took fewer steps than their warm-up has, which one that is chosen never has.
+def _below_warmup(plan: ComparisonPlan, systems: Sequence[SystemResult]) -> tuple[str, ...]:
+    """The systems that were trained for fewer steps than their warm-up has.
 
-    What is chosen is known to a run alone, which may be gone.
+    A warm-up that is `auto` is never chosen that long.
     """
     warmups = {
         entry.label: entry.recipe.training.schedule.warmup
@@ -216,17 +222,14 @@ def _below_warmup(plan: ComparisonPlan, standings: Sequence[SystemResult]) -> tu
         if WARMUP_SETTING not in entry.recipe.auto
     }
     return tuple(
-        one.label
-        for one in standings
-        if any(row.steps < warmups.get(one.label, 0) for row in one.rows)
+        system.label
+        for system in systems
+        if any(row.steps < warmups.get(system.label, 0) for row in system.rows)
     )
 
 
-def _load_outcome(entry: PlanEntry, folder: ComparisonFolder, sentences: int) -> _RowOutcome:
-    """What became of a row, and its translations of so many test sentences."""
-    row = load_row(folder.row(entry))
-    if not isinstance(row, MeasuredRow):
-        return _RowOutcome(row, [])
+def _load_translations(entry: PlanEntry, folder: ComparisonFolder, sentences: int) -> list[str]:
+    """A row's translations of so many test sentences."""
     path = folder.translations(entry)
     check_file(path)
     texts = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
@@ -235,19 +238,23 @@ def _load_outcome(entry: PlanEntry, folder: ComparisonFolder, sentences: int) ->
             f"{path}: expected {sentences:,} translations, found {len(texts):,}; remove "
             f"{folder.row(entry)} to measure the row again"
         )
-    return _RowOutcome(row, texts)
+    return texts
 
 
-def _system(label: str, found: Sequence[_RowOutcome], test: _TestSet) -> _System:
-    rows = [one.row for one in found if isinstance(one.row, MeasuredRow)]
-    texts = [one.texts for one in found if isinstance(one.row, MeasuredRow)]
-    values = [[group.scores[0].value for group in _by_length(one, test)] for one in texts]
-    bleu = mean_of_runs([_resampled_bleu(one, test) for one in texts]) if texts else None
-    standing = SystemResult(
+def _system(
+    label: str,
+    outcomes: Sequence[MeasuredRow | Failure | None],
+    texts: Sequence[list[str]],
+    bleu: BootstrapScores | None,
+    test: _TestSet,
+) -> SystemResult:
+    rows = [row for row in outcomes if isinstance(row, MeasuredRow)]
+    values = [[group.scores[0].value for group in test.by_length(one)] for one in texts]
+    return SystemResult(
         label=label,
         rows=tuple(rows),
-        failures=tuple(one.row for one in found if isinstance(one.row, Failure)),
-        waiting=sum(one.row is None for one in found),
+        failures=tuple(row for row in outcomes if isinstance(row, Failure)),
+        waiting=sum(row is None for row in outcomes),
         bleu=SeedSpread.of([row.value(BLEU) for row in rows]),
         interval=None if bleu is None else MeanInterval(**interval(bleu.drawn)._asdict()),
         chrf=SeedSpread.of([row.value(CHRF) for row in rows]),
@@ -257,53 +264,23 @@ def _system(label: str, found: Sequence[_RowOutcome], test: _TestSet) -> _System
         costs=SystemCosts.of(rows),
         significance=None,
     )
-    return _System(standing, bleu)
 
 
-def _by_length(texts: Sequence[str], test: _TestSet) -> list[LengthGroup]:
-    return score_by_length(test.sources, texts, test.references, QUARTERS, test.how)
-
-
-def _resampled_bleu(texts: Sequence[str], test: _TestSet) -> BootstrapScores:
-    """Of one seed; all are resampled on the same sentences, so that their means pair up."""
-    (bleu,) = build_metrics(test.how, test.references)
-    return bootstrap(
-        bleu, bleu.count(texts, test.references), SCORE_SETTINGS.resamples, SCORE_SETTINGS.seed
-    )
-
-
-def _best(standings: Sequence[SystemResult]) -> str | None:
-    """The system with the highest mean BLEU; None: none was measured."""
-    means = {one.label: one.bleu.mean for one in standings if one.bleu is not None}
-    return max(means, key=means.__getitem__, default=None)
-
-
-def _with_significance(systems: Sequence[_System]) -> tuple[SystemResult, ...]:
-    """All standings, each with its significance against the best."""
-    label = _best([one.standing for one in systems])
-    best = next((one.bleu for one in systems if one.standing.label == label), None)
-    standings = []
-    for standing, bleu in systems:
-        measured = None
-        if best is not None and bleu is not None and standing.label != label:
-            difference = bleu.value - best.value
-            measured = Significance(difference=difference, p_value=p_value(best, bleu))
-        standings.append(standing.model_copy(update={"significance": measured}))
-    return tuple(standings)
+def _significance(bleu: BootstrapScores, best: BootstrapScores) -> Significance:
+    return Significance(difference=bleu.value - best.value, p_value=p_value(best, bleu))
 
 
 def _quarters(test: _TestSet) -> tuple[Quarter, ...]:
-    """The groups that lengths fall into, whatever the translations."""
+    """The groups of source lengths, which do not depend on the translations."""
     lengths = np.array([count_units(source) for source in test.sources])
-    quarters = []
-    for group in _by_length(test.references, test):
-        inside = lengths[(lengths >= group.shortest) & (lengths <= group.longest)]
-        quarters.append(
-            Quarter(
-                shortest=group.shortest,
-                longest=group.longest,
-                sentences=group.count,
-                mean_length=float(inside.mean()),
-            )
+    groups = test.by_length(test.references)
+    inside = [lengths[(lengths >= g.shortest) & (lengths <= g.longest)] for g in groups]
+    return tuple(
+        Quarter(
+            shortest=group.shortest,
+            longest=group.longest,
+            sentences=group.count,
+            mean_length=float(some.mean()),
         )
-    return tuple(quarters)
+        for group, some in zip(groups, inside, strict=True)
+    )

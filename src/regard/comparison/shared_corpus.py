@@ -1,4 +1,4 @@
-"""The one corpus that all rows learn from: read and cleaned once, and checked to be one."""
+"""The corpus of a comparison: cleaned once, and checked to be the same for all rows."""
 
 import shutil
 
@@ -14,7 +14,7 @@ from regard.recipes.run_folder import PREPARED_FILE
 def prepare_shared_corpus(
     plan: ComparisonPlan, folder: ComparisonFolder, note: Notify
 ) -> PreparedData:
-    """The texts of all rows; an error unless they are the same, held-out ones included."""
+    """The data of all rows; an error unless they are the same, held-out splits included."""
     first, *others = plan.entries
     new = not folder.corpora.exists()
     shared = _row_data(first, folder, note)
@@ -39,15 +39,14 @@ def _row_data(entry: PlanEntry, folder: ComparisonFolder, note: Notify) -> Prepa
 
 
 def copy_shared_corpus(entry: PlanEntry, folder: ComparisonFolder) -> None:
-    """Put the shared texts where the row's run will look for them, unless it has them."""
-    home = folder.run(entry)
-    if (home.data / PREPARED_FILE).exists():
+    """Copy the shared data into the row's run, unless it has data."""
+    run = folder.run(entry)
+    if (run.data / PREPARED_FILE).exists():
         return
-    home.claim()
+    run.create()
     shared = folder.corpus(entry.recipe).data
-    for file in sorted(
-        shared.iterdir(), key=lambda one: one.name == PREPARED_FILE
-    ):  # which comes last
+    # prepared.json comes last: it marks the copy as complete
+    for file in sorted(shared.iterdir(), key=lambda file: file.name == PREPARED_FILE):
         check_file(file)
-        with file.open("rb") as content, atomic_file(home.data / file.name) as copy:
+        with file.open("rb") as content, atomic_file(run.data / file.name) as copy:
             shutil.copyfileobj(content, copy)

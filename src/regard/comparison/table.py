@@ -1,8 +1,10 @@
-"""The ladder in columns, for a terminal and for Markdown alike."""
+"""The results of a comparison as tables, for the terminal and for Markdown, and as a report."""
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from regard.comparison.plan import ComparisonPlan
 from regard.comparison.results import (
     SIGNIFICANCE_LEVEL,
     ComparisonResults,
@@ -13,36 +15,33 @@ from regard.comparison.results import (
 )
 
 EMPTY_CELL = "–"
-"""In a cell that has no number."""
+"""Shown in a cell without a number."""
 
 
 class TableColumn(NamedTuple):
-    """A heading, and what stands below it for a system that was measured."""
+    """A heading, and the text of a cell for a system that was measured."""
 
     title: str
     cell: Callable[[SystemResult, SystemCosts], str]
-    """Of the standing and its costs."""
 
 
 class TableSection(NamedTuple):
-    """Columns that fit side by side; the first names the system."""
+    """A table; its first column, not listed here, names the system."""
 
     title: str
     columns: tuple[TableColumn, ...]
 
     def lines(self, results: ComparisonResults) -> Iterator[tuple[SystemResult, list[str]]]:
-        """Each standing with its cells; dashes for one without a measured row."""
-        for standing in results.standings:
-            cells = (
-                [column.cell(standing, standing.costs) for column in self.columns]
-                if standing.costs is not None
-                else [EMPTY_CELL] * len(self.columns)
-            )
-            yield standing, [standing.label, *cells]
+        """Each system with its cells; dashes if none of its rows was measured."""
+        for system in results.standings:
+            cells = [EMPTY_CELL] * len(self.columns)
+            if system.costs is not None:
+                cells = [column.cell(system, system.costs) for column in self.columns]
+            yield system, [system.label, *cells]
 
 
 def table_sections(results: ComparisonResults) -> tuple[TableSection, TableSection]:
-    """What it is worth and what it costs; and by length, seed and budget."""
+    """Two tables: quality and cost; BLEU by length, seeds and budget."""
     test = f"{results.sentences:,} sentences of {results.split}, beam {results.beam}"
     quarters = (
         TableColumn(str(quarter), _at_length(number))
@@ -109,11 +108,11 @@ def table_notes(results: ComparisonResults) -> Iterator[str]:
 
 def failure_notes(results: ComparisonResults) -> Iterator[str]:
     """Rows that failed, and why; rows that are still to be run."""
-    for standing in results.standings:
-        for failure in standing.failures:
+    for system in results.standings:
+        for failure in system.failures:
             yield f"{failure.label}, seed {failure.seed}, failed: {failure.reason}"
-        if standing.waiting:
-            yield f"{standing.label}: {standing.waiting} of its rows not finished yet"
+        if system.waiting:
+            yield f"{system.label}: {system.waiting} of its rows not finished yet"
 
 
 def format_si(number: float) -> str:
@@ -163,3 +162,53 @@ def markdown_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> Ite
     yield f"|---|{'---:|' * (len(header) - 1)}"
     for line in lines:
         yield f"| {' | '.join(cell.strip().replace('|', chr(92) + '|') for cell in line)} |"
+
+
+def format_report(results: ComparisonResults, plan: ComparisonPlan) -> str:
+    """The results as a page of Markdown; its images are in the same folder."""
+    return "\n".join(_report(results, plan)) + "\n"
+
+
+def _report(results: ComparisonResults, plan: ComparisonPlan) -> Iterator[str]:
+    yield "# The ladder\n"
+    yield f"{results.origin}\n" if results.origin else ""
+    for section in table_sections(results):
+        yield f"**{section.title}**\n"
+        header = ["system", *(column.title for column in section.columns)]
+        lines = []
+        for system, cells in section.lines(results):
+            best = system.label == results.best
+            lines.append([f"**{cells[0]}**" if best else cells[0], *cells[1:]])
+        yield from markdown_table(header, lines)
+        yield ""
+    for remark in table_notes(results):
+        yield f"{remark}\n"
+    for trouble in failure_notes(results):
+        yield f"- {' '.join(trouble.split())}\n"
+    if results.rows:
+        yield "![BLEU by the length of the source](by-length.png)\n"
+        yield "![BLEU against the cost of training](quality-cost.png)\n"
+    yield from _provenance(results, plan)
+
+
+def _provenance(results: ComparisonResults, plan: ComparisonPlan) -> Iterator[str]:
+    yield "## Receipt\n"
+    yield f"- command: `{shlex.join(plan.command)}`"
+    seeds = {one.label: [str(row.seed) for row in one.rows] for one in results.standings}
+    listed = "; ".join(f"{label} {', '.join(some)}" for label, some in seeds.items() if some)
+    yield f"- budget: {results.budget}"
+    yield f"- seeds: {listed}"
+    if results.at_once > 1:
+        yield f"- trained up to {results.at_once} at a time, measured one by one"
+    yield f"- data, SHA-256 of the cleaned texts: `{results.data}`"
+    yield f"- scored on {results.sentences:,} sentences of {results.split}, beam {results.beam}"
+    for name, signature in results.signatures.items():
+        yield f"- {name}: `{signature}`"
+    for machine in results.machines:
+        yield f"- measured on {machine}"
+    dates = sorted({row.date for row in results.rows})
+    yield f"- measured {' to '.join(dict.fromkeys([dates[0], dates[-1]]))}" if dates else ""
+    aligned = [(one.label, one.rows[0].alignment) for one in results.standings if one.rows]
+    for label, alignment in aligned:
+        if alignment is not None:
+            yield f"- alignment of {label}: {alignment.chosen}, chosen on validation pairs"

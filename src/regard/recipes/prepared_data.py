@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from regard.atomic_io import atomic_file, remove_file, write_atomic
-from regard.batching.batch_sampler import length_sorted_batches
+from regard.batching.batch_sampler import epoch_batches, length_sorted_batches
 from regard.batching.sampler import within_max_tokens
 from regard.corpora.build import CorpusSettings, build_corpus
 from regard.corpora.cleaning.adaptive_rules import RATIO_SAMPLE, choose_leaks, choose_ratio
@@ -59,6 +59,7 @@ from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import PREPARED_FILE, RunFolder
 from regard.settings import Settings
 from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizers
+from regard.training.loop import TrainingSettings
 
 CPU = torch.device("cpu")
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
@@ -375,6 +376,12 @@ class FittingPairs(NamedTuple):
         """Rows of batches of at most `budget` positions, from the shortest pairs to the longest."""
         batches = length_sorted_batches(self.source + 1, self.target + 1, budget=budget)
         return [self.rows[batch] for batch in batches]
+
+    def tokens_per_step(self, settings: TrainingSettings) -> float:
+        """Target tokens of a training step, with EOS: the mean over the first epoch."""
+        source, target, budget = self.source + 1, self.target + 1, settings.batch_tokens
+        batches = epoch_batches(source, target, budget=budget, seed=settings.seed, epoch=0)
+        return float(target.sum()) / len(batches) * settings.accumulate
 
 
 def fitting_pairs(store: TokenStore, max_tokens: int) -> FittingPairs:

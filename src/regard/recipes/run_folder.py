@@ -115,7 +115,7 @@ class RunFolder:
 
     def save_recipe(self, recipe: Recipe) -> None:
         """Write the recipe of the run, which makes the folder one."""
-        self.claim()
+        self.create()
         parts = _digest_parts(json.loads(recipe.model_dump_json()))
         write_atomic(self.recipe, dump_recipe(recipe).encode(), parts)
 
@@ -162,7 +162,7 @@ class RunFolder:
         there = (self.path / EXPORT_INFO).is_file()
         return "; it is an export, with which one can only translate" if there else ""
 
-    def claim(self) -> None:
+    def create(self) -> None:
         """Make the folder a run's, unless it is one; an error if it holds anything else."""
         if (self.path / EXPORT_INFO).is_file():
             raise RunError(f"{self.path}: holds an export; name another folder with --out")
@@ -202,7 +202,7 @@ class RunFolder:
 
         The folder is claimed, and what a killed process was writing is swept up.
         """
-        self.claim()
+        self.create()
         try:
             handle = open_regular(self.lock, os.O_RDWR)
         except OSError as error:

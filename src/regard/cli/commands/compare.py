@@ -13,7 +13,6 @@ from regard.cli.display.console import note, print_json
 from regard.cli.display.figures import missing_fonts_noted
 from regard.cli.display.training_progress import TerminalReporter
 from regard.cli.options import corpus_options, shared_options
-from regard.comparison.budget import apply_budget
 from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import measure_row, measure_untimed
 from regard.comparison.plan import (
@@ -33,10 +32,10 @@ from regard.comparison.process_pool import (
     start_process,
     untrained_entries,
 )
-from regard.comparison.report import format_report
 from regard.comparison.results import ComparisonResults, aggregate_results
-from regard.comparison.row_training import train_row
+from regard.comparison.row_training import apply_budget, train_row
 from regard.comparison.shared_corpus import prepare_shared_corpus
+from regard.comparison.table import format_report
 from regard.errors import RegardError, SettingsError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice, choose_tokenizer
 from regard.evaluation.metrics import check_available
@@ -297,8 +296,9 @@ def _compare(
         except RegardError:
             folder.remove_if_empty()
             raise
-        plan = _with_tokenizer(plan.on(data.digest, folder.path), data)
-        plan = plan.with_jobs(min(jobs, len(untrained_entries(plan, folder))))
+        plan = _with_tokenizer(plan.with_data(data.digest, folder.path), data)
+        at_once = max(plan.at_once, min(jobs, len(untrained_entries(plan, folder))))
+        plan = plan.model_copy(update={"at_once": at_once})
         folder.save_plan(plan)
         with StopRequests() as stop:
             with ComparisonProgress(folder) as watcher:
@@ -325,7 +325,7 @@ def _with_tokenizer(plan: ComparisonPlan, data: PreparedData) -> ComparisonPlan:
     name, why = choose_tokenizer(data.languages[1], references)
     if why:
         note(f"BLEU is counted with tok:{name}, chosen by {why}")
-    return plan.with_tokenizer(name)
+    return plan.model_copy(update={"tokenize": name})
 
 
 def _resumed_plan(wanted: ComparisonPlan, folder: ComparisonFolder) -> ComparisonPlan:
