@@ -15,7 +15,7 @@ import time
 
 import torch
 
-from regard.decoding.search.config import search
+from regard.decoding.batch_search import search
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.models.build import ModelSettings, build_model
 from regard.models.contracts import AnyModel

@@ -5,7 +5,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
@@ -22,11 +22,8 @@ from bench.peers.contract import ModelShape
 from bench.peers.logit_check import check_same_logits
 from bench.peers.training_loop import wait_for_device
 from bench.stages import Records
-from regard.attention import kv_cache, multihead
 from regard.decoding import batch_search
 from regard.decoding.batch_search import SearchMember, search_many
-from regard.decoding.gpu import static_graph
-from regard.decoding.search import loop
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.kernels import dispatch
 from regard.models.build import build_model
@@ -211,35 +208,7 @@ def _without(*kernels: str) -> Iterator[None]:
 
 
 @contextmanager
-def _plain_products() -> Iterator[None]:
-    """Attention in steps by two plain products, as on CPUs."""
-    own = mock.patch.object(kv_cache, "fits_few", _fits)
-    cross = mock.patch.object(multihead, "fits_few", _fits)
-    with _without("decode_attention"), own, cross:
-        yield
-
-
-def _fits(queries: Tensor) -> bool:
-    return True
-
-
-@contextmanager
-def _waiting() -> Iterator[None]:
-    """The host waits for each step."""
-    waits = [mock.patch.object(one, "lateness", return_value=0) for one in (loop, static_graph)]
-    with waits[0], waits[1]:
-        yield
-
-
-@contextmanager
-def _crowded(share: float) -> Iterator[None]:
-    """Who is done leaves only when no more than this share go on."""
-    with mock.patch.object(loop, "CROWDED", share), mock.patch.object(loop, "SPARSE", share):
-        yield
-
-
-@contextmanager
-def _unrecorded() -> Iterator[None]:
+def _not_captured() -> Iterator[None]:
     """The host asks for each step of the end, too."""
     with mock.patch.object(batch_search, "_make_capturer", return_value=None):
         yield
@@ -247,17 +216,12 @@ def _unrecorded() -> Iterator[None]:
 
 VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "torch's attention": partial(_without, "decode_attention"),
-    "without choice": partial(_without, "topk_logits"),
-    "without onward": partial(_without, "beam_update"),
-    "without choice and onward": partial(_without, "topk_logits", "beam_update"),
-    "without bend": partial(_without, "fused_linear_relu"),
-    "without norm": partial(_without, "fused_add_norm"),
-    "attention by plain products": _plain_products,
-    "waiting each step": _waiting,
-    "end not recorded": _unrecorded,
-    "leaving at 7/8": partial(_crowded, 7 / 8),
-    "leaving at 1/2": partial(_crowded, 1 / 2),
-    "leaving at 1/4": partial(_crowded, 1 / 4),
+    "without topk_logits": partial(_without, "topk_logits"),
+    "without beam_update": partial(_without, "beam_update"),
+    "without topk_logits and beam_update": partial(_without, "topk_logits", "beam_update"),
+    "without fused_linear_relu": partial(_without, "fused_linear_relu"),
+    "without fused_add_norm": partial(_without, "fused_add_norm"),
+    "last steps not captured": _not_captured,
 }
 
 
@@ -291,14 +255,15 @@ def _rate(task: StageConfig, sentences: int, tokens: int, seconds: float) -> dic
 
 def _small_steps(task: StageConfig, model: AnyModel, sources: Ids) -> Records:
     """What a step takes when hardly anything is to be done in it: the work of the host."""
-    for name in ("all kernels", "without choice", "without onward", "without choice and onward"):
-        with VARIANTS.get(name, nullcontext)(), _unrecorded():
+    kernels: list[tuple[str, ...]] = [(), ("topk_logits",), ("beam_update",)]
+    for without in [*kernels, ("topk_logits", "beam_update")]:
+        with _without(*without), _not_captured():
             for _ in range(2):
                 fact, _ = _timed(task, partial(_of_length, task, model, sources, LONG))
             counts = [_count(task, partial(_of_length, task, model, sources, n)) for n in COUNTED]
         yield {
             "sentences": len(sources),
-            "how": name,
+            "how": f"without {' and '.join(without)}" if without else "all kernels",
             "ms_a_small_step": 1e3 * fact["seconds"] / LONG,
             "launches_a_step": (counts[1] - counts[0]) / (COUNTED[1] - COUNTED[0]),
         }

@@ -20,8 +20,8 @@ from bench.gpu_search import Ids, StageConfig, until_eos
 from bench.peers import is_installed
 from bench.peers.training_loop import wait_for_device
 from bench.stages import Records
-from regard.decoding.batch_search import SearchMember, search_many
-from regard.decoding.gpu import cuda_graph_cache as chains_module
+from regard.decoding.batch_search import RunJobs, SearchMember, search_many
+from regard.decoding.gpu import cuda_graph_cache
 from regard.decoding.gpu.cuda_graph_cache import CudaGraphCache
 from regard.kernels import dispatch
 from regard.kernels.cuda_graphs import CudaGraphs
@@ -43,14 +43,14 @@ def stage(name: str, task: StageConfig) -> Records:
     dispatch.disabled.update(task.asked.without)
     model, where = task.model(), task.device
     capturer = CudaGraphs(where)
-    chains = CudaGraphCache([model], task.prepared.shape.vocabulary, capturer, ROOM)
+    cache = CudaGraphCache([model], task.prepared.shape.vocabulary, capturer, ROOM)
     first = partial(_ours, task, model, None)
-    replayed = partial(_ours, task, model, chains)
+    replayed = partial(_ours, task, model, cache.run_jobs)
     theirs = _theirs(task) if is_installed("hugging_face") else None
-    with mock.patch.object(chains_module, "ROWS", 10**9):  # which is to be chosen by this
+    with mock.patch.object(cuda_graph_cache, "MAX_CAPTURED_HYPOTHESES", 10**9):
         for size in task.asked.small:
             given = batches(task.prepared.sources, size)
-            yield _record(task, chains, given, replayed)
+            yield _record(task, cache, given, replayed)
             ways = {"regard, first": first, "regard, replayed": replayed}
             yield from _compare(task, given, ways | ({"Hugging Face": theirs} if theirs else {}))
 
@@ -65,8 +65,9 @@ def batches(sources: Sequence[Sequence[int]], size: int) -> list[Ids]:
     ]
 
 
-def _ours(task: StageConfig, model: AnyModel, chains: CudaGraphCache | None, batch: Ids) -> Ids:
-    found = search_many([SearchMember(model, batch)], task.settings, budget=10**9, pool=chains)
+def _ours(task: StageConfig, model: AnyModel, run_jobs: RunJobs | None, batch: Ids) -> Ids:
+    members = [SearchMember(model, batch)]
+    found = search_many(members, task.settings, budget=10**9, run_jobs=run_jobs)
     return [list(best[0].tokens) for best in found]
 
 
@@ -93,24 +94,24 @@ def _timed(task: StageConfig, search: Search, batch: Ids) -> tuple[float, Ids]:
 
 
 def _record(
-    task: StageConfig, chains: CudaGraphCache, given: Sequence[Ids], replayed: Search
+    task: StageConfig, cache: CudaGraphCache, given: Sequence[Ids], replayed: Search
 ) -> dict[str, Any]:
     """What it takes to record the searches for all batches."""
-    before, free = (chains.steps, chains.bytes_held), _free(task.device)
+    before, free = (cache.steps, cache.bytes_held), _free(task.device)
     spent, passes, last = 0.0, 0, -1
-    while passes < 2 or (chains.steps > last and passes < PASSES):
-        last = chains.steps
+    while passes < 2 or (cache.steps > last and passes < PASSES):
+        last = cache.steps
         spent += sum(_timed(task, replayed, batch)[0] for batch in given)
         passes += 1
     with_choices = sum(_timed(task, replayed, batch)[0] for batch in given)
     return {
         "small": len(given[0]),
         "precision": task.precision,
-        "graphs": chains.steps - before[0],
+        "graphs": cache.steps - before[0],
         "recording_s": round((spent - passes * with_choices) / 1e3, 3),
-        "held_mb": (chains.bytes_held - before[1]) / 1e6,
+        "held_mb": (cache.bytes_held - before[1]) / 1e6,
         "device_mb": (free - _free(task.device)) / 1e6,
-        "not_recorded": chains.failed,
+        "not_recorded": cache.failed,
     }
 
 

@@ -32,14 +32,14 @@ def stages(precisions: Sequence[str]) -> list[str]:
     found.append(f"small {first}")
     for precision in others:
         found += [f"regard {precision}", f"Hugging Face {precision}", f"profile {precision}"]
-    return [*found, "parts"]
+    return found
 
 
 def find(name: str, asked: argparse.Namespace) -> Records:
     """What a stage finds."""
     task = import_module("bench.gpu_search").StageConfig.of(asked)
-    apart = {"small": "bench.gpu_small", "parts": "bench.search_parts"}
-    found: Records = import_module(apart.get(name.split()[0], "bench.gpu_search")).stage(name, task)
+    module = "bench.gpu_small" if name.startswith("small") else "bench.gpu_search"
+    found: Records = import_module(module).stage(name, task)
     return found
 
 
@@ -78,7 +78,7 @@ def options() -> argparse.ArgumentParser:
         default="high",
         help="of float32, on both sides: high is TF32, which regard has on GPUs (%(default)s)",
     )
-    parser.add_argument("--without", nargs="+", default=[], metavar="KERNEL", help="such as glance")
+    parser.add_argument("--without", nargs="+", default=[], metavar="KERNEL", help="to disable")
     parser.add_argument("--rounds", type=int, default=3, help="of ours (%(default)s)")
     parser.add_argument("--device", default="cuda", help="(%(default)s)")
     add_options(parser, "translate_gpu.jsonl", seconds=240)

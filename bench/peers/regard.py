@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.peers.contract import Engine, ModelShape, PeerConfig, Trainer
-from regard.decoding.search_options import portable_settings, search_settings
-from regard.decoding.settings import RuleSettings
+from regard.decoding.settings import RuleSettings, portable_settings, search_settings
 from regard.engines.tuned_engine import (
     CPU_BUDGET,
     CT2_BUDGET,

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from decoding.tables import FIRST_WORD, Countdown, HistoryTable, Markov, assert_same, markov
+from regard.decoding.batch_search import search
 from regard.decoding.ensemble import Ensemble, EnsembleState
-from regard.decoding.search.config import search
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import SearchError
 from regard.text.special_tokens import BOS, EOS

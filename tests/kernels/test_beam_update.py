@@ -4,17 +4,17 @@ import pytest
 import torch
 
 from decoding.tables import HistoryTable
+from regard.decoding.batch_search import search
 from regard.decoding.constraints.rules import Rules
 from regard.decoding.search import step
 from regard.decoding.search.beam import BeamSelector
-from regard.decoding.search.config import search
-from regard.decoding.search.hypotheses import Candidates, Hypotheses
-from regard.decoding.search.n_best import NBest
+from regard.decoding.search.hypotheses import Hypotheses
 from regard.decoding.search.penalties import Penalties
 from regard.decoding.search.sampling import SamplingSelector
 from regard.decoding.search.step import SearchConfig, SearchState
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
 from regard.kernels import beam_update, dispatch
+from regard.kernels.beam_update import Candidates, NBest
 from regard.kernels.dispatch import use_beam_update
 from regard.text.special_tokens import BOS, EOS
 
@@ -27,7 +27,7 @@ def small_tiles(monkeypatch):
 
 
 def given(device, cells, length, stop, *, size=3, n_best=2, sampling=False, is_done=True):
-    """A stand in the middle of a search, ways to go on, and the plan."""
+    """Candidates, a state in the middle of a search, and its configuration."""
     generator = torch.Generator().manual_seed(cells * length + size)
 
     def random(*shape):
@@ -55,12 +55,12 @@ def given(device, cells, length, stop, *, size=3, n_best=2, sampling=False, is_d
     tokens = torch.where(draw(3, B, count) == 0, EOS, 4 + draw(5, B, count))
     parents = None if sampling or size == 1 else draw(cells, B, count).to(device)
     candidates = Candidates(totals.to(device), tokens.to(device), parents)
-    scores = random(B, config.places)
-    scores[draw(2, B, config.places) == 0] = NONE
+    scores = random(B, config.num_slots)
+    scores[draw(2, B, config.num_slots) == 0] = NONE
     scores[::5] = NONE
     order = scores.sort(dim=1, descending=True).values
-    texts = 4 + draw(5, B, config.places, max(1, length - 2))
-    known = NBest(order, random(B, config.places), texts, draw(2, B, config.places) == 0)
+    texts = 4 + draw(5, B, config.num_slots, max(1, length - 2))
+    known = NBest(order, random(B, config.num_slots), texts, draw(2, B, config.num_slots) == 0)
     done = (draw(3, B) == 0).to(device) if is_done else None
     search_state = SearchState(None, None, hypotheses, NBest(*(x.to(device) for x in known)), done)
     return candidates, search_state, config
@@ -69,8 +69,8 @@ def given(device, cells, length, stop, *, size=3, n_best=2, sampling=False, is_d
 def assert_same(found, wanted):
     assert torch.equal(found.hypotheses.tokens, wanted.hypotheses.tokens)
     assert torch.equal(found.hypotheses.log_probs, wanted.hypotheses.log_probs)
-    assert torch.equal(found.hypotheses.rows, wanted.hypotheses.rows)
-    assert torch.equal(found.done, wanted.done)
+    assert torch.equal(found.hypotheses.sentence_index, wanted.hypotheses.sentence_index)
+    assert torch.equal(found.is_done, wanted.is_done)
     assert (found.parents is None) == (wanted.parents is None)
     if found.parents is not None:
         assert torch.equal(found.parents, wanted.parents)
@@ -97,26 +97,20 @@ def far(monkeypatch):
 )
 def test_the_kernel_equals_the_plain_update(cells, length, how, stop, device, far):
     candidates, search_state, config = given(device, cells, length, stop, **how)
-    wanted = step._update_beam(candidates, search_state.hypotheses, search_state, config)
-    assert 0 < wanted.done.sum() < B
+    wanted = step._update_beam(candidates, search_state, config)
+    assert 0 < wanted.is_done.sum() < B
     with torch.no_grad():
-        assert use_beam_update(candidates.log_probs, config.places)
-    assert_same(
-        step._update_beam_fused(candidates, search_state.hypotheses, search_state, config), wanted
-    )
+        assert use_beam_update(candidates.log_probs, config.num_slots)
+    assert_same(step._update_beam_fused(candidates, search_state, config), wanted)
 
 
 def test_the_length_may_be_on_the_device_alone(device, far):
     candidates, search_state, config = given(device, 3, 7, "safe")
-    wanted = step._update_beam(candidates, search_state.hypotheses, search_state, config)
+    wanted = step._update_beam(candidates, search_state, config)
     step_counter = torch.tensor(2, device=device)
     counted = replace(config, penalties=config.penalties.to_static(-2, 9, step_counter))
-    assert_same(
-        step._update_beam_fused(candidates, search_state.hypotheses, search_state, counted), wanted
-    )
-    assert_same(
-        step._update_beam(candidates, search_state.hypotheses, search_state, counted), wanted
-    )
+    assert_same(step._update_beam_fused(candidates, search_state, counted), wanted)
+    assert_same(step._update_beam(candidates, search_state, counted), wanted)
 
 
 def test_nan_is_neither_lost_nor_done(device, far):
@@ -124,14 +118,14 @@ def test_nan_is_neither_lost_nor_done(device, far):
     candidates.log_probs[0] = float("nan")
     candidates.tokens[0] = 5
     candidates.tokens[0, 1] = EOS
-    found = step._update_beam_fused(candidates, search_state.hypotheses, search_state, config)
+    found = step._update_beam_fused(candidates, search_state, config)
     assert found.hypotheses.log_probs[0].isnan().all()
     assert found.finished.scores[0].isnan().tolist() == [True, False]
-    assert not found.done[0]
+    assert not found.is_done[0]
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_a_search_finds_the_same_with_kernels_and_without(size, device, monkeypatch):
+def test_a_search_finds_the_same_with_kernels_and_without(size, device, monkeypatch, far):
     table = HistoryTable(6, 5, 4, sharp=2.0)
     table.table = table.table.float().to(device)
     lengths = torch.tensor([1, 2, 3, 4, 5, 6], device=device)

@@ -1,10 +1,9 @@
 import pytest
 import torch
 
-from regard.decoding.constraints.filters import NEG_INF
 from regard.decoding.constraints.rules import MIN_LOG_PROB, Rules
 from regard.decoding.search.beam import BeamSelector
-from regard.decoding.search.hypotheses import Hypotheses
+from regard.decoding.search.hypotheses import NEG_INF, Hypotheses
 from regard.decoding.settings import RuleSettings
 from regard.kernels import dispatch, topk_logits
 from regard.kernels.dispatch import use_topk_logits
@@ -30,7 +29,7 @@ def plainly(logits, totals, size, excluded, *, unknown=False):
     lengths = torch.full((B,), 9, device=logits.device)
     rules = Rules(RuleSettings(excluded=excluded, allow_unknown=unknown), lengths)
     hypotheses = Hypotheses.start(B, totals.shape[1], logits.device)
-    hypotheses = Hypotheses(hypotheses.rows, hypotheses.tokens, totals)
+    hypotheses = Hypotheses(hypotheses.sentence_index, hypotheses.tokens, totals)
     return BeamSelector(size)(rules.log_probs(logits.clone(), hypotheses), hypotheses)
 
 
@@ -40,7 +39,7 @@ def asked(excluded, *, unknown=False):
 
 
 def assert_same(found, wanted):
-    torch.testing.assert_close(found.values, wanted.log_probs)
+    torch.testing.assert_close(found.log_probs, wanted.log_probs)
     assert torch.equal(found.tokens, wanted.tokens)
     if wanted.parents is not None:
         assert torch.equal(found.parents, wanted.parents)
@@ -84,15 +83,17 @@ def test_eos_is_possible_where_nothing_else_is(excluded, device):
     totals = torch.zeros(B, 2, device=device)
     found = topk_continuations(logits, totals, 3, asked(excluded))
     assert found.tokens[:, :2].tolist() == [[EOS, EOS]] * B
-    assert found.values[:, :2].tolist() == [[MIN_LOG_PROB if excluded == "lost" else 0.0] * 2] * B
-    assert found.values[:, 2].tolist() == [NEG_INF] * B
+    assert (
+        found.log_probs[:, :2].tolist() == [[MIN_LOG_PROB if excluded == "lost" else 0.0] * 2] * B
+    )
+    assert found.log_probs[:, 2].tolist() == [NEG_INF] * B
 
 
 def test_nan_comes_first(device):
     logits, totals = given(device, 2, 50)
     logits[1, 1, 20] = float("nan")
     found = topk_continuations(logits, totals, 4, asked("lost"))
-    assert found.values.isnan().tolist() == [[False] * 4, [True] * 4, [False] * 4]
+    assert found.log_probs.isnan().tolist() == [[False] * 4, [True] * 4, [False] * 4]
     assert found.parents[1].tolist() == [1] * 4
 
 

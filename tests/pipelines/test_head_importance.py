@@ -1,6 +1,6 @@
 import pytest
 
-from regard.decoding.search_options import search_settings
+from regard.decoding.settings import search_settings
 from regard.errors import CorpusError, SettingsError
 from regard.inspection.interventions import Silenced
 from regard.pipelines.answer import Answer, Candidate

@@ -17,8 +17,7 @@ from regard.comparison.flops import flops_per_token
 from regard.comparison.machine import Machine, this_machine, today
 from regard.comparison.plan import ComparisonPlan, PlanEntry, SavedRecord
 from regard.corpora.corpus import Pair
-from regard.decoding.search_options import search_settings
-from regard.decoding.settings import DecodingSettings
+from regard.decoding.settings import DecodingSettings, search_settings
 from regard.errors import DamagedError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.perplexity import Perplexity

@@ -1,62 +1,54 @@
-"""Any number of sentences -> hypotheses: batched by length, answered in order."""
+"""Searches of any number of sentences: batched by length, results in order."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
-from torch import device
+from torch import Tensor
 
 from regard.batching.collate import pad_source
 from regard.batching.malloc_tuning import keep_freed_memory
 from regard.decoding.constraints.rules import NO_CONSTRAINTS, Constraints
 from regard.decoding.ensemble import Ensemble, EnsembleState, hook_for_member
 from regard.decoding.length_batches import plan_batches
-from regard.decoding.search.config import make_config
 from regard.decoding.search.loop import run_search
+from regard.decoding.search.step import SearchConfig
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.tracing.observer import SearchObserver
 from regard.errors import SearchError
 from regard.kernels.cuda_graphs import CudaGraphs
-from regard.models.contracts import AnyModel, Decoder, State
+from regard.models.contracts import AnyModel, Decoder, State, StateT
 from regard.types import AttentionHook, Hypothesis, Padded
 
 
 class SearchJob(NamedTuple):
-    """A batch of sentences to search for, with no model: it may go to another process."""
+    """A batch of sentences to search, without the models: it can be sent to another process."""
 
     sources: Sequence[Sequence[Sequence[int]]]
-    """Of each model the sentences, in its own tokens."""
+    """For each model, the sentences in its own tokens."""
     settings: DecodingSettings
     constraints: Constraints
     numbers: Sequence[int]
 
     def split(self) -> "tuple[SearchJob, SearchJob]":
-        """The first and the second half of the sentences, as jobs of their own."""
+        """The first and the second half of the sentences as two jobs."""
         middle = len(self.numbers) // 2
         return self._slice(slice(middle)), self._slice(slice(middle, None))
 
-    def _slice(self, some: slice) -> "SearchJob":
-        places = range(len(self.numbers))[some]
-        sources = [sentences[some] for sentences in self.sources]
-        return SearchJob(sources, self.settings, self.constraints.of(places), self.numbers[some])
+    def _slice(self, part: slice) -> "SearchJob":
+        sources = [sentences[part] for sentences in self.sources]
+        constraints = self.constraints.select(range(len(self.numbers))[part])
+        return SearchJob(sources, self.settings, constraints, self.numbers[part])
 
 
 SearchResults = list[list[Hypothesis]]
-"""The n best answers to each sentence of a job."""
-
-
-class SearchPool(Protocol):
-    """Whoever takes over jobs: helpers in other processes, or who has done their like before."""
-
-    def map_jobs(
-        self, jobs: Sequence[SearchJob], run_locally: Callable[[SearchJob], SearchResults], /
-    ) -> list[SearchResults]:
-        """What is found for all jobs, in order, some of them maybe in parts; `here` does one."""
-        ...
+"""The n best hypotheses of each sentence of a job."""
+RunJobs = Callable[[Sequence[SearchJob]], list[SearchResults]]
+"""Searches several jobs; results in order, but a job may be split into parts."""
 
 
 class SearchMember(NamedTuple):
@@ -75,17 +67,14 @@ def search_many(
     numbers: Sequence[int] | None = None,
     hook: AttentionHook | None = None,
     observe: SearchObserver | None = None,
-    pool: SearchPool | None = None,
+    run_jobs: RunJobs | None = None,
 ) -> SearchResults:
-    """The n best answers to each sentence, in the order given, by one model or several together.
+    """The n best hypotheses of each sentence, in order, by one model or an ensemble.
 
-    At most `budget` positions, counted once for each hypothesis, are searched at a time, and no
-    answer is longer than the models can write. `wording` says what they must and must not say of
-    all sentences. `numbers`, by default the sentences' places, tell them
-    apart for sampling and for `observe`.
-
-    A `crew`, which must have the same models, shares the batches where nobody looks on; they are
-    the same ones with it and without.
+    A batch has at most `budget` positions, counted once for each hypothesis, and no result is
+    longer than the models' limits. `numbers`, by default the indices of the sentences, identify
+    them for sampling and for `observe`. `run_jobs` searches the batches, with the same models, in
+    place of this process; it is not used with a hook or an observer.
     """
     settings = _cap_max_length(settings, members)
     _check_coverage(settings, members)
@@ -95,22 +84,22 @@ def search_many(
     batches = plan_batches(lengths, budget, width)
     jobs = [
         SearchJob(
-            [[sources[place] for place in places] for _, sources in members],
+            [[sources[i] for i in batch] for _, sources in members],
             settings,
-            constraints.of(places),
-            places if numbers is None else [numbers[place] for place in places],
+            constraints.select(batch),
+            batch if numbers is None else [numbers[i] for i in batch],
         )
-        for places in batches
+        for batch in batches
     ]
     with keep_freed_memory() if len(jobs) > 1 else nullcontext():
         is_observed = hook is not None or observe is not None
-        if pool is None or is_observed:
-            run_locally = partial(search_batch, models, hook=hook, observe=observe)
-            found = search_with_oom_retry(jobs, run_locally, no_retry=is_observed)
+        if run_jobs is None or is_observed:
+            run_batch = partial(search_batch, models, hook=hook, observe=observe)
+            found = search_with_oom_retry(jobs, run_batch, no_retry=is_observed)
         else:
-            found = pool.map_jobs(jobs, partial(_search_single_threaded, models))
-    answers = dict(zip(chain(*batches), chain(*found), strict=True))
-    return [answers[place] for place in range(len(lengths))]
+            found = run_jobs(jobs)
+    results = dict(zip(chain(*batches), chain(*found), strict=True))
+    return [results[i] for i in range(len(lengths))]
 
 
 def search_with_oom_retry(
@@ -119,11 +108,10 @@ def search_with_oom_retry(
     *,
     no_retry: bool = False,
 ) -> list[SearchResults]:
-    """What `search` finds for some jobs, one after another, or for parts of them.
+    """Search one job after another; after a GPU ran out of memory, all further jobs in halves.
 
-    How much memory a search takes is known only afterwards. Where a GPU has not enough for one, it
-    and all that follow are searched in halves; answers do not depend on it. Only who looks on would
-    see a search twice: `once` forbids that.
+    The memory that a search takes is not known before; results do not depend on the split. With
+    `no_retry` (an observer would see a search twice) running out of memory is an error.
     """
     found, waiting = [], deque(jobs)
     while waiting:
@@ -137,12 +125,13 @@ def search_with_oom_retry(
                     f"a search of {len(waiting[0].numbers)} sentences does not fit into the "
                     f"device's memory: {error}; try a smaller beam, shorter lines, or --device cpu"
                 ) from None
-        torch.cuda.empty_cache()  # out of the handler, which holds all that the search had
-        halved = chain(*(job.split() for job in waiting))
-        waiting = deque(job for job in halved if job.numbers)
+        torch.cuda.empty_cache()  # outside the handler, whose traceback holds the tensors
+        halves = chain(*(job.split() for job in waiting))
+        waiting = deque(job for job in halves if job.numbers)
     return found
 
 
+@torch.inference_mode()
 def search_batch(
     models: Sequence[AnyModel],
     job: SearchJob,
@@ -150,32 +139,64 @@ def search_batch(
     hook: AttentionHook | None = None,
     observe: SearchObserver | None = None,
 ) -> SearchResults:
-    """The n best answers to each sentence of a batch."""
-    where = next(models[0].parameters()).device
-    sources = [pad_source(own).to(where) for own in job.sources]
-    lengths = [len(ids) + 1 for ids in job.sources[0]]  # with EOS
-    with torch.inference_mode():
-        # First, as a device that has work already would have to do all of it before it answers.
-        real = torch.tensor(lengths, device=where)  # (B,)
-        config = make_config(job.settings, real, job.constraints, job.numbers)
-        state = initial_state(models, sources, hook)
-        if observe is not None:
-            observe.on_start(job.numbers, lengths)
-        capturer = _make_capturer(job.settings, where)
-        return run_search(as_decoder(models), state, config, hook, observe, job.numbers, capturer)
+    """The n best hypotheses of each sentence of a job."""
+    device = next(models[0].parameters()).device
+    sources = [pad_source(sentences).to(device) for sentences in job.sources]
+    lengths = torch.tensor([len(ids) + 1 for ids in job.sources[0]], device=device)  # with EOS
+    # First, as it reads `lengths` back from the device: encoding need not be waited for.
+    config = SearchConfig.build(job.settings, lengths, job.constraints, job.numbers)
+    return run_search(
+        as_decoder(models),
+        initial_state(models, sources, hook),
+        config,
+        numbers=job.numbers,
+        hook=hook,
+        observe=observe,
+        capturer=_make_capturer(job.settings, device),
+    )
 
 
-def _make_capturer(settings: DecodingSettings, where: device) -> CudaGraphs | None:
-    """What may record steps of a search; None: they are not to be recorded, or cannot be.
+@torch.inference_mode()
+def search(
+    decoder: Decoder[StateT],
+    state: StateT,
+    lengths: Tensor,
+    settings: DecodingSettings,
+    *,
+    constraints: Constraints = NO_CONSTRAINTS,
+    numbers: Sequence[int] | None = None,
+    hook: AttentionHook | None = None,
+    observe: SearchObserver | None = None,
+) -> SearchResults:
+    """The 1 to n_best hypotheses of each sentence of one batch, the best first.
 
-    Samples are drawn by how long they are, as the host knows it: that is not in a record.
+    `state` (B, 1) is the decoder's before the first token, `lengths` (B,) the real positions of
+    each source, on the device of the search. `numbers`, by default 0, 1, ..., identify the
+    sentences for sampling, so that no result depends on the batch, and for `observe`.
+
+    There are fewer than n_best hypotheses only where no more exist. The decoder is given at most
+    `max_length` tokens, BOS included.
     """
-    may = settings.capture and settings.sampling is None
-    return CudaGraphs(where) if may and where.type == "cuda" else None
+    if not len(lengths):
+        return []
+    numbers = range(len(lengths)) if numbers is None else numbers
+    if len(numbers) != len(lengths):
+        raise ValueError(f"expected a number for each of {len(lengths)} sentences, got {numbers}")
+    config = SearchConfig.build(settings, lengths, constraints, numbers)
+    return run_search(decoder, state, config, numbers=numbers, hook=hook, observe=observe)
 
 
-def _search_single_threaded(models: Sequence[AnyModel], job: SearchJob) -> SearchResults:
-    """`search_batch` on one thread: other cores are for helpers."""
+def _make_capturer(settings: DecodingSettings, device: torch.device) -> CudaGraphs | None:
+    """A capturer for the last steps of a search; None: they are not to be captured, or cannot be.
+
+    Sampling cannot: the numbers it draws depend on a length that the host knows.
+    """
+    may_capture = settings.capture and settings.sampling is None and device.type == "cuda"
+    return CudaGraphs(device) if may_capture else None
+
+
+def search_single_threaded(models: Sequence[AnyModel], job: SearchJob) -> SearchResults:
+    """`search_batch` on one thread, for when worker processes use the other cores."""
     with one_thread():
         return search_batch(models, job)
 
@@ -184,8 +205,8 @@ def _search_single_threaded(models: Sequence[AnyModel], job: SearchJob) -> Searc
 def one_thread() -> Iterator[None]:
     """Let torch compute on one thread.
 
-    Where other cores are busy otherwise, a second thread that this one has to wait for behind each
-    of many short operations costs far more than it brings.
+    While other cores are busy, synchronizing with a second thread after each of many short
+    operations costs far more than the thread gains.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -205,11 +226,11 @@ def _cap_max_length(
 
 
 def _check_coverage(settings: DecodingSettings, members: Sequence[SearchMember]) -> None:
-    """An error if looks at the source are to be counted and the models read unlike tokens."""
+    """Raise an error for a coverage penalty if the models read different source tokens."""
     if not settings.beam.coverage_penalty:
         return
-    readings = [[tuple(ids) for ids in sources] for _, sources in members]
-    if any(reading != readings[0] for reading in readings):
+    token_lists = [[tuple(ids) for ids in sources] for _, sources in members]
+    if any(tokens != token_lists[0] for tokens in token_lists):
         raise SearchError(
             "a coverage penalty counts how often each token of the source was looked at, and these "
             "models read it in unlike tokens: set coverage_penalty to 0, or choose models that "
@@ -218,7 +239,7 @@ def _check_coverage(settings: DecodingSettings, members: Sequence[SearchMember])
 
 
 def as_decoder(models: Sequence[AnyModel]) -> Decoder[Any]:
-    """The decoder that they are together."""
+    """The model itself, or the ensemble of several."""
     return models[0] if len(models) == 1 else Ensemble(models)
 
 
@@ -226,9 +247,12 @@ def as_decoder(models: Sequence[AnyModel]) -> Decoder[Any]:
 def initial_state(
     models: Sequence[AnyModel], sources: Sequence[Padded], hook: AttentionHook | None = None
 ) -> State:
-    """The state of that decoder before the first token, where each model reads its own source."""
+    """The state of `as_decoder(models)` before the first token; each model has its own source."""
+    if len(models) == 1:
+        state: State = models[0].start(models[0].encode(sources[0], hook=hook))
+        return state
     states = []
     for number, (model, source) in enumerate(zip(models, sources, strict=True)):
         memory = model.encode(source, hook=hook_for_member(hook, number))
         states.append(model.start(memory))
-    return states[0] if len(models) == 1 else EnsembleState(tuple(states))
+    return EnsembleState(tuple(states))

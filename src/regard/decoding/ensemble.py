@@ -1,4 +1,4 @@
-"""Many decoders posing as one."""
+"""An ensemble of decoders as one decoder."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from regard.types import AttentionHook, Site
 
 @dataclass(frozen=True)
 class EnsembleState:
-    """Where each member is; they may be of unlike families."""
+    """The states of all members, which may be of different families."""
 
     members: tuple[State, ...]
 
@@ -27,7 +27,7 @@ class EnsembleState:
 
 
 def hook_for_member(hook: AttentionHook | None, number: int) -> AttentionHook | None:
-    """`watch` as it sees member `number` of an ensemble."""
+    """`hook` for member `number` of an ensemble: `Site.member` tells the members apart."""
     if hook is None:
         return None
 
@@ -40,9 +40,8 @@ def hook_for_member(hook: AttentionHook | None, number: int) -> AttentionHook | 
 class Ensemble:
     """A decoder whose probabilities are the mean of its members'.
 
-    The members may be of unlike families but must share one target vocabulary. `weights` says how
-    much each counts, in any unit; none: all alike. A watch sees the attention of all members, which
-    `Site.member` tells apart.
+    The members may be of different families but must share one target vocabulary. `weights` are
+    relative; None: equal weights. A hook gets the attention of all members.
     """
 
     def __init__(
@@ -85,8 +84,8 @@ class Ensemble:
     def to_static(
         self, state: EnsembleState, steps: int, step_counter: Tensor
     ) -> EnsembleState | None:
-        """That of all members, if each has one."""
+        """The static states of all members; None if one of them has none."""
         pairs = zip(self._decoders, state.members, strict=True)
-        found = [decoder.to_static(member, steps, step_counter) for decoder, member in pairs]
-        members = tuple(member for member in found if member is not None)
-        return EnsembleState(members) if len(members) == len(found) else None
+        states = [decoder.to_static(member, steps, step_counter) for decoder, member in pairs]
+        members = tuple(state for state in states if state is not None)
+        return EnsembleState(members) if len(members) == len(states) else None

@@ -16,6 +16,23 @@ TOKEN_BLOCK = 32
 """Tokens of each hypothesis that are copied at a time."""
 
 
+class Candidates(NamedTuple):
+    """Candidate continuations of the hypotheses of each sentence, the best first."""
+
+    log_probs: Tensor  # (B, C) of the extended hypothesis; -inf: there is no such continuation
+    tokens: Tensor  # (B, C) the token it appends
+    parents: Tensor | None  # (B, C) the hypothesis it extends; None: hypothesis c, and C is K
+
+
+class NBest(NamedTuple):
+    """The N best finished hypotheses of each sentence, the best first."""
+
+    scores: Tensor  # (B, N); -inf: the slot is empty
+    log_probs: Tensor  # (B, N)
+    tokens: Tensor  # (B, N, u) BOS, the tokens, PAD
+    ended: Tensor  # (B, N) whether it ended in EOS, rather than at the length limit
+
+
 class BeamUpdateConfig(NamedTuple):
     """Settings of the search."""
 
@@ -36,38 +53,35 @@ class UpdatedBeam(NamedTuple):
     tokens: Tensor  # (B, K', 2 + t)
     log_probs: Tensor  # (B, K')
     parents: Tensor | None  # (B, K')
-    finished: tuple[Tensor, Tensor, Tensor, Tensor]  # as given, with tokens (B, N, 1 + t)
+    finished: NBest  # (B, N), with tokens (B, N, 1 + t)
     done: Tensor  # (B,)
 
 
 def update_beam(
-    continuations: tuple[Tensor, Tensor, Tensor | None],
+    candidates: Candidates,
     live: tuple[Tensor, Tensor, Tensor],
-    finished: tuple[Tensor, Tensor, Tensor, Tensor],
+    finished: NBest,
     already_done: Tensor | None,
     config: BeamUpdateConfig,
 ) -> UpdatedBeam:
-    """Extend live hypotheses by `continuations`, and add those that end to `finished`.
+    """Extend live hypotheses by `candidates` (B, C), and add those that end to `finished` (B, N).
 
-    `continuations` are log-probabilities, tokens and parents (B, C), the best first; -inf marks
-    none, and parents of None mean hypothesis c. `live` are the tokens (B, K, 1 + t) of the
-    hypotheses, the number of each sentence (B,), and by that number the factor (S,) that bounds the
-    scores of all descendants of a hypothesis. `finished` are scores (B, N; -inf: free), log-probs
-    (B, N), tokens (B, N, u) and whether each ended (B, N), the best first. To sentences that are
-    `already_done` (B,) nothing is added.
+    `live` are the tokens (B, K, 1 + t) of the hypotheses, the index of each sentence (B,), and by
+    that index the factor (S,) that bounds the scores of all descendants of a hypothesis. Nothing is
+    added to sentences that are `already_done` (B,).
     """
-    (log_probs, next_tokens, parents), (tokens, *_) = continuations, live
+    (log_probs, next_tokens, parents), (tokens, *_) = candidates, live
     (sentences, num_candidates), length = log_probs.shape, tokens.shape[2]
-    width, capacity = min(config.width, num_candidates), finished[0].shape[1]
+    width, capacity = min(config.width, num_candidates), finished.scores.shape[1]
     out = UpdatedBeam(
         tokens.new_empty(sentences, width, length + 1),
         log_probs.new_empty(sentences, width),
         None if parents is None else parents.new_empty(sentences, width),
-        (
-            torch.empty_like(finished[0]),
-            torch.empty_like(finished[1]),
-            finished[2].new_empty(sentences, capacity, length),
-            torch.empty_like(finished[3]),
+        NBest(
+            torch.empty_like(finished.scores),
+            torch.empty_like(finished.log_probs),
+            finished.tokens.new_empty(sentences, capacity, length),
+            torch.empty_like(finished.ended),
         ),
         torch.empty(sentences, dtype=torch.bool, device=tokens.device),
     )
@@ -80,7 +94,7 @@ def update_beam(
             *(x.contiguous() for x in (*inputs, *live, *finished)),
             *outputs, *out.finished, out.done,
             num_candidates, tokens.shape[1], width, capacity, config.n_best, length,
-            finished[2].shape[2], config.factor, config.eos, config.pad,
+            finished.tokens.shape[2], config.factor, config.eos, config.pad,
             ALREADY_DONE=already_done is not None, PARENTS=parents is not None, STOP=config.stop,
             FACTOR_IS_NUMBER=not isinstance(config.factor, Tensor),
             CANDIDATES=next_power_of_two(num_candidates), FINISHED=next_power_of_two(capacity),

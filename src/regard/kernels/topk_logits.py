@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from regard.kernels.beam_update import Candidates
 from regard.kernels.dispatch import (
     LAUNCH_OPTIONS,
     device_of,
@@ -34,15 +35,9 @@ class TokenRules(NamedTuple):
     """Whether banned tokens keep their share of the probability."""
 
 
-class TopK(NamedTuple):
-    """The best continuations of each sentence, the best first."""
-
-    values: Tensor  # (B, C) float32: the sum of log-probabilities
-    tokens: Tensor  # (B, C)
-    parents: Tensor  # (B, C) the hypothesis
-
-
-def topk_continuations(logits: Tensor, totals: Tensor, count: int, token_rules: TokenRules) -> TopK:
+def topk_continuations(
+    logits: Tensor, totals: Tensor, count: int, token_rules: TokenRules
+) -> Candidates:
     """The `count` best, by logits (B, K, V) and the log-probabilities of hypotheses (B, K)."""
     sentences, width, vocabulary = logits.shape
     chunk = topk_chunk(width, vocabulary)
@@ -51,7 +46,7 @@ def topk_continuations(logits: Tensor, totals: Tensor, count: int, token_rules: 
     tops, logs = (logits.new_empty(sentences, width, dtype=torch.float32) for _ in range(2))
     maxima = logits.new_empty(sentences, width, chunks, dtype=torch.float32)
     values = logits.new_empty(sentences, count, dtype=torch.float32)
-    best = TopK(values, *(torch.empty_like(values, dtype=torch.long) for _ in range(2)))
+    best = Candidates(values, *(torch.empty_like(values, dtype=torch.long) for _ in range(2)))
     banned_bits = sum(1 << token for token in token_rules.banned)
     rules = vocabulary, chunks, banned_bits, token_rules.eos, token_rules.floor
     options: dict[str, Any] = {

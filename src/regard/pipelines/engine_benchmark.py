@@ -11,8 +11,7 @@ from statistics import median
 from typing import Literal, NamedTuple, TypeVar
 
 from regard.batching.prefetch_worker import iterate_in_workers
-from regard.decoding.search_options import portable_settings, search_settings
-from regard.decoding.settings import DecodingSettings
+from regard.decoding.settings import DecodingSettings, portable_settings, search_settings
 from regard.engines.ctranslate2.export_artifact import Precision
 from regard.engines.tuned_engine import CPU_BUDGET, CT2_BUDGET, EngineConfig, count_cores
 from regard.errors import RegardError, RunError, StorageError

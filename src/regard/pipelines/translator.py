@@ -7,8 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
-from regard.decoding.search_options import native_only_reason, portable_settings, search_settings
-from regard.decoding.settings import DecodingSettings
+from regard.decoding.settings import (
+    DecodingSettings,
+    native_only_reason,
+    portable_settings,
+    search_settings,
+)
 from regard.engines.ctranslate2.availability import ct2_sees_gpu, why_ctranslate2_unavailable
 from regard.engines.ctranslate2.export_artifact import (
     ExportArtifact,

@@ -20,8 +20,7 @@ from regard.batching.sampler import (
     sample_batches,
     sample_segmentations,
 )
-from regard.decoding.batch_search import SearchMember, search_many
-from regard.decoding.search.config import search
+from regard.decoding.batch_search import SearchMember, search, search_many
 from regard.decoding.settings import (
     BeamSettings,
     DecodingSettings,

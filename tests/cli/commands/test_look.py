@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli.commands.look import app
-from regard.decoding.search_options import search_settings
+from regard.decoding.settings import search_settings
 from regard.engines.native.attention_capture import PlotKind
 from regard.errors import RunError, SettingsError
 from regard.inspection.interventions import Flattened, ForcedWords, Silenced

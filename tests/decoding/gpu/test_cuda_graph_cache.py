@@ -4,14 +4,15 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from decoding.no_waits import NoWaits
+from decoding.search_settings import SETTINGS
 from decoding.tables import assert_same
-from decoding.test_waiting import SETTINGS, NoWaits
 from recorders import Counted, EagerReplay, Tape
 from regard.decoding import batch_search
 from regard.decoding.batch_search import SearchMember, search_many
 from regard.decoding.constraints import rules
 from regard.decoding.constraints.rules import NO_CONSTRAINTS, Constraints
-from regard.decoding.gpu import cuda_graph_cache as chains_module
+from regard.decoding.gpu import cuda_graph_cache
 from regard.decoding.gpu.cuda_graph_cache import CudaGraphCache
 from regard.decoding.search import step
 from regard.decoding.settings import DecodingSettings
@@ -40,22 +41,22 @@ def model_of(name="transformer", **how):
     return tiny(name, **how).model
 
 
-def chains_of(*models, capturer=None, max_bytes=ROOM):
+def cache_of(*models, capturer=None, max_bytes=ROOM):
     return CudaGraphCache(models, V_TARGET, capturer or EagerReplay(), max_bytes)
 
 
-def found(models, batch, settings, pool=None, **how):
+def found(models, batch, settings, cache=None, **how):
     members = [SearchMember(model, batch) for model in models]
-    return search_many(members, settings, budget=10**6, pool=pool, **how)
+    return search_many(members, settings, budget=10**6, run_jobs=cache and cache.run_jobs, **how)
 
 
-def hold_equal(models, chains, settings, batches=BATCHES, constraints=lambda count: NO_CONSTRAINTS):
+def hold_equal(models, cache, settings, batches=BATCHES, constraints=lambda count: NO_CONSTRAINTS):
     """One batch after another, replayed and plainly."""
     for number, lengths in enumerate(batches):
         batch = sentences(*lengths, seed=number)
         how = {"constraints": constraints(len(batch))}
         plain = found(models, batch, settings, **how)
-        mine = found(models, batch, settings, chains, **how)
+        mine = found(models, batch, settings, cache, **how)
         for got, want in zip(mine, plain, strict=True):
             assert_same(got, want)
 
@@ -63,7 +64,7 @@ def hold_equal(models, chains, settings, batches=BATCHES, constraints=lambda cou
 @pytest.mark.parametrize("name", VARIANTS)
 def test_what_is_replayed_is_what_is_found_plainly(name):
     capturer, model = Counted(), model_of(name)
-    hold_equal([model], chains_of(model, capturer=capturer), BEAM)
+    hold_equal([model], cache_of(model, capturer=capturer), BEAM)
     assert capturer.replayed > capturer.captured > 2
 
 
@@ -77,7 +78,7 @@ def far(monkeypatch):
 @pytest.mark.parametrize("name", [name for name in VARIANTS if not is_routed(name)])
 def test_no_python_is_needed_between_the_operations_of_a_step(name, far):
     capturer, model = Tape(), model_of(name)
-    hold_equal([model], chains_of(model, capturer=capturer), BEAM)
+    hold_equal([model], cache_of(model, capturer=capturer), BEAM)
     assert capturer.replayed > capturer.captured > 2
 
 
@@ -92,8 +93,8 @@ def test_nor_for_its_rules(more, prefixed, far):
     def constraints(count):
         return Constraints([[4, 5][: n % 3] for n in range(count)] if prefixed else None, phrases)
 
-    chains = chains_of(*models, capturer=capturer)
-    hold_equal(models, chains, settings, BATCHES + BATCHES[:2], constraints)
+    cache = cache_of(*models, capturer=capturer)
+    hold_equal(models, cache, settings, BATCHES + BATCHES[:2], constraints)
     assert capturer.replayed > capturer.captured > 2
 
 
@@ -101,12 +102,11 @@ def test_nor_for_its_rules(more, prefixed, far):
 @given(
     chosen=SETTINGS,
     greedy=st.booleans(),
-    lag=st.integers(0, 2),
     prefixed=st.booleans(),
     forbidden=st.booleans(),
     members=st.integers(1, 2),
 )
-def test_whatever_is_asked_of_a_search(chosen, greedy, lag, prefixed, forbidden, members):
+def test_whatever_is_asked_of_a_search(chosen, greedy, prefixed, forbidden, members):
     chosen = {name: dict(part) if name != "n_best" else part for name, part in chosen.items()}
     chosen["beam"]["coverage_penalty"] = 0.0
     if greedy:
@@ -118,9 +118,7 @@ def test_whatever_is_asked_of_a_search(chosen, greedy, lag, prefixed, forbidden,
         prefixes = [[4, 5][: number % 3] for number in range(count)] if prefixed else None
         return Constraints(prefixes, [[6, 6], [7]] if forbidden else ())
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chains_module, "host_lag", lambda where: lag)
-        hold_equal(models, chains_of(*models, capturer=capturer), settings, constraints=constraints)
+    hold_equal(models, cache_of(*models, capturer=capturer), settings, constraints=constraints)
     assert capturer.replayed >= capturer.captured > 0
 
 
@@ -130,10 +128,10 @@ def lengths_of(answers):
 
 def test_the_first_is_done_the_second_recorded_the_third_replayed():
     capturer, model = Counted(), model_of()
-    chains, batch = chains_of(model, capturer=capturer), sentences(3, 5)
+    cache, batch = cache_of(model, capturer=capturer), sentences(3, 5)
     seen = []
     for _ in range(3):
-        found([model], batch, BEAM, chains)
+        found([model], batch, BEAM, cache)
         seen.append((capturer.captured, capturer.replayed))
     (none, nothing), (steps, once), (same, twice) = seen
     assert none == nothing == 0
@@ -143,25 +141,25 @@ def test_the_first_is_done_the_second_recorded_the_third_replayed():
 
 def test_a_longer_search_goes_on_where_the_record_ends_and_is_recorded_next_time():
     capturer, model = Counted(), model_of()
-    chains, seen = chains_of(model, capturer=capturer), []
+    cache, seen = cache_of(model, capturer=capturer), []
     long = DecodingSettings.model_validate({"beam": {"size": 3, "stop": "limit"}} | {
         "rules": {"max_length": 9, "max_length_ratio": 1.0, "max_length_offset": 0}
     })  # fmt: skip
     for lengths in [(2, 2), (2, 1), (6, 2), (1, 2), (7, 3), (6, 1)]:
-        hold_equal([model], chains, long, [lengths])
+        hold_equal([model], cache, long, [lengths])
         seen.append(capturer.captured)
     assert seen == [0, 3, 3, 3, 7, 7]
 
 
 def test_records_are_dropped_that_were_not_used_for_the_longest_time(monkeypatch):
-    monkeypatch.setattr(chains_module, "MAX_SHAPES", 2)
+    monkeypatch.setattr(cuda_graph_cache, "MAX_SHAPES", 2)
     capturer, model = Counted(), model_of()
-    chains = chains_of(model, capturer=capturer)
+    cache = cache_of(model, capturer=capturer)
 
     def captures(count):
         before = capturer.captured
         for seed in range(2):
-            found([model], sentences(*[3] * count, seed=seed), GREEDY, chains)
+            found([model], sentences(*[3] * count, seed=seed), GREEDY, cache)
         return capturer.captured - before
 
     assert captures(1) > 0
@@ -181,48 +179,48 @@ class SearchTreeObserver(Counted):
 
 def test_memory_is_bounded():
     capturer, model = SearchTreeObserver(), model_of()
-    chains = chains_of(model, capturer=capturer, max_bytes=250)
-    hold_equal([model], chains, GREEDY, [(3, 3)] * 3)
-    assert chains.bytes_held == 300  # no more than one step beyond it
+    cache = cache_of(model, capturer=capturer, max_bytes=250)
+    hold_equal([model], cache, GREEDY, [(3, 3)] * 3)
+    assert cache.bytes_held == 300  # no more than one step beyond it
     assert capturer.captured == 3
-    hold_equal([model], chains, GREEDY, [(3,)] * 3)  # the others give way to it
-    assert chains.bytes_held == 300
+    hold_equal([model], cache, GREEDY, [(3,)] * 3)  # the others give way to it
+    assert cache.bytes_held == 300
     assert capturer.captured == 6
 
 
 @pytest.mark.parametrize("until", [0, 2])
 def test_what_cannot_be_recorded_is_searched_for_plainly_and_not_tried_again(until):
     capturer, model = Counted(until=until), model_of()
-    chains = chains_of(model, capturer=capturer)
-    hold_equal([model], chains, BEAM)
-    assert chains.failed == "the device says no"
+    cache = cache_of(model, capturer=capturer)
+    hold_equal([model], cache, BEAM)
+    assert cache.failed == "the device says no"
     assert capturer.captured == until
-    assert chains.bytes_held == 0
+    assert cache.bytes_held == 0
 
 
 def test_weights_may_change_where_they_are():
     capturer, model = Counted(), model_of()
-    chains = chains_of(model, capturer=capturer)
-    hold_equal([model], chains, GREEDY, [(3, 5)] * 3)
+    cache = cache_of(model, capturer=capturer)
+    hold_equal([model], cache, GREEDY, [(3, 5)] * 3)
     captured, limit = capturer.captured, GREEDY.rules.max_length
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(-1.3)
-    hold_equal([model], chains, GREEDY, [(3, 5)] * 3)
+    hold_equal([model], cache, GREEDY, [(3, 5)] * 3)
     assert captured <= capturer.captured <= limit  # of longer answers more was recorded
 
 
 def test_records_are_dropped_where_weights_are_replaced():
     capturer, model = Counted(), model_of()
-    chains = chains_of(model, capturer=capturer)
+    cache = cache_of(model, capturer=capturer)
     for _ in range(2):
-        found([model], sentences(3, 5), BEAM, chains)
+        found([model], sentences(3, 5), BEAM, cache)
     captured = capturer.captured
     for parameter in model.parameters():
         parameter.data = parameter.data.clone()
-    found([model], sentences(3, 5), BEAM, chains)
+    found([model], sentences(3, 5), BEAM, cache)
     assert capturer.captured == captured
-    found([model], sentences(3, 5), BEAM, chains)
+    found([model], sentences(3, 5), BEAM, cache)
     assert capturer.captured == 2 * captured
 
 
@@ -238,45 +236,45 @@ def test_records_are_dropped_where_weights_are_replaced():
 def test_some_searches_are_not_recorded(changed):
     capturer, model = Counted(), model_of()
     settings = DecodingSettings.model_validate({"rules": {"max_length": 4}} | changed)
-    chains = chains_of(model, capturer=capturer)
+    cache = cache_of(model, capturer=capturer)
     for _ in range(3):
         plain = found([model], sentences(3, 2, 1), settings)
-        assert found([model], sentences(3, 2, 1), settings, chains) == plain
+        assert found([model], sentences(3, 2, 1), settings, cache) == plain
     assert capturer.captured == 0
-    assert chains.failed is None
+    assert cache.failed is None
 
 
 def test_who_looks_on_is_shown_a_plain_search():
     capturer, model = Counted(), model_of()
-    chains = chains_of(model, capturer=capturer)
+    cache = cache_of(model, capturer=capturer)
 
     def hook(site, weights):
         return weights
 
     for how in ({"hook": hook}, {"observe": SearchObserver.__new__(SearchObserver)}) * 2:
-        found([model], sentences(3, 2), BEAM, chains, **how)
+        found([model], sentences(3, 2), BEAM, cache, **how)
     assert capturer.captured == 0
 
 
 def test_sources_are_filled_up_to_what_a_model_can_read():
     model = model_of("transformer learned")  # 9 positions
     capturer = Counted()
-    hold_equal([model], chains_of(model, capturer=capturer), BEAM, [(8, 2), (8, 8)])
+    hold_equal([model], cache_of(model, capturer=capturer), BEAM, [(8, 2), (8, 8)])
     assert capturer.captured > 0
 
 
 def test_ids_of_prefixes_are_checked_each_time():
     model = model_of()
-    chains = chains_of(model)
+    cache = cache_of(model)
     for _ in range(2):
-        found([model], sentences(3), GREEDY, chains, constraints=Constraints([[5]]))
+        found([model], sentences(3), GREEDY, cache, constraints=Constraints([[5]]))
     with pytest.raises(ValueError, match=r"must lie in 0\.\.12"):
-        found([model], sentences(3), GREEDY, chains, constraints=Constraints([[V_TARGET]]))
+        found([model], sentences(3), GREEDY, cache, constraints=Constraints([[V_TARGET]]))
 
 
 def test_what_does_not_fit_is_searched_for_in_halves(monkeypatch):
     model, tried, plain = model_of(), [], batch_search.search_batch
-    hold_equal([model], chains := chains_of(model, max_bytes=0), BEAM, [(3,)])  # there is a record
+    hold_equal([model], cache := cache_of(model, max_bytes=0), BEAM, [(3,)])  # there is a record
 
     def search_batch(models, job, **looking):
         tried.append(len(job.numbers))
@@ -284,12 +282,12 @@ def test_what_does_not_fit_is_searched_for_in_halves(monkeypatch):
             raise torch.OutOfMemoryError("too much")
         return plain(models, job, **looking)
 
-    monkeypatch.setattr(batch_search, "search_batch", search_batch)
-    monkeypatch.setattr(chains_module, "MAX_CAPTURED_HYPOTHESES", 3)
-    assert len(found([model], sentences(3, 5, 2, 1), BEAM, chains)) == 4
+    monkeypatch.setattr(cuda_graph_cache, "search_batch", search_batch)
+    monkeypatch.setattr(cuda_graph_cache, "MAX_CAPTURED_HYPOTHESES", 3)
+    assert len(found([model], sentences(3, 5, 2, 1), BEAM, cache)) == 4
     assert tried == [4, 4, 2, 2]  # it was dropped first
     tried.clear()
-    assert len(found([model], sentences(3, 5, 2, 1), BEAM, chains)) == 4
+    assert len(found([model], sentences(3, 5, 2, 1), BEAM, cache)) == 4
     assert tried == [4, 2, 2]
 
 
@@ -306,21 +304,21 @@ class Interrupted(Counted):
 
 def test_a_record_that_was_interrupted_is_begun_anew():
     capturer, model = Interrupted(), model_of()
-    chains = chains_of(model, capturer=capturer)
-    found([model], sentences(3, 5), BEAM, chains)
+    cache = cache_of(model, capturer=capturer)
+    found([model], sentences(3, 5), BEAM, cache)
     with pytest.raises(KeyboardInterrupt):
-        found([model], sentences(3, 5), BEAM, chains)
-    hold_equal([model], chains, BEAM)
+        found([model], sentences(3, 5), BEAM, cache)
+    hold_equal([model], cache, BEAM)
 
 
 def test_damaged_weights_are_told():
     model = model_of()
     with torch.no_grad():
         next(model.parameters()).fill_(float("nan"))
-    chains = chains_of(model)
+    cache = cache_of(model)
     for _ in range(3):
         with pytest.raises(SearchError, match="not a number"):
-            found([model], sentences(3), BEAM, chains)
+            found([model], sentences(3), BEAM, cache)
 
 
 class Strict(Counted):
@@ -337,9 +335,9 @@ class Strict(Counted):
 @pytest.mark.parametrize("name", [name for name in VARIANTS if not is_routed(name)])
 def test_no_step_waits_for_the_device(name, far):
     capturer, model = Strict(), model_of(name, dtype=torch.float32)
-    chains = chains_of(model, capturer=capturer)
+    cache = cache_of(model, capturer=capturer)
     for seed in range(2):
-        found([model], sentences(3, 5, seed=seed), BEAM, chains)
+        found([model], sentences(3, 5, seed=seed), BEAM, cache)
     assert capturer.replayed >= capturer.captured > 1
 
 
@@ -352,17 +350,17 @@ ALL = [(name, BEAM) for name in VARIANTS] + [("transformer", GREEDY), ("rnnsearc
 def test_graphs_find_what_is_found_plainly(name, settings):
     where = torch.device("cuda")
     model = model_of(name, dtype=torch.float32).to(where)
-    chains = chains_of(model, capturer=CudaGraphs(where))
+    cache = cache_of(model, capturer=CudaGraphs(where))
     for number, lengths in enumerate(BATCHES + BATCHES[:3]):
         batch = sentences(*lengths, seed=number)
         plain = found([model], batch, settings)
-        mine = found([model], batch, settings, chains)
+        mine = found([model], batch, settings, cache)
         for got, want in zip(mine, plain, strict=True):
             scores = torch.tensor([[one.score for one in best] for best in (got, want)])
             torch.testing.assert_close(*scores, rtol=1e-4, atol=1e-4)
             equal = [one.tokens for one in got] == [one.tokens for one in want]
             assert equal or (scores[0].diff() > -1e-4).any()  # but where two are as good
-    assert is_routed(name) or (chains.failed is None and chains.bytes_held > 0)
+    assert is_routed(name) or (cache.failed is None and cache.bytes_held > 0)
 
 
 @pytest.mark.gpu
@@ -370,11 +368,11 @@ def test_graphs_find_what_is_found_plainly(name, settings):
 def test_memory_comes_back_with_the_last_graph():
     where = torch.device("cuda")
     model = model_of(dtype=torch.float32).to(where)
-    chains = chains_of(model, capturer=CudaGraphs(where))
+    cache = cache_of(model, capturer=CudaGraphs(where))
     for _ in range(2):
         for _ in range(3):
-            found([model], sentences(3, 5), BEAM, chains)
-        assert chains.steps > 0
+            found([model], sentences(3, 5), BEAM, cache)
+        assert cache.steps > 0
         for parameter in model.parameters():
             parameter.data = parameter.data.clone()  # so that all records are dropped
-    assert chains.failed is None
+    assert cache.failed is None

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from decoding.search_settings import SETTINGS
 from decoding.tables import HistoryTable, assert_same
-from decoding.test_waiting import SETTINGS
 from recorders import Counted, Tape
 from regard.batching.collate import pad_source
 from regard.decoding import batch_search
@@ -15,9 +15,9 @@ from regard.decoding.batch_search import SearchMember, search_many
 from regard.decoding.constraints import rules
 from regard.decoding.constraints.rules import NO_CONSTRAINTS, Constraints
 from regard.decoding.gpu import static_graph
-from regard.decoding.search import loop, step
-from regard.decoding.search.config import make_config
+from regard.decoding.search import step
 from regard.decoding.search.loop import run_search
+from regard.decoding.search.step import SearchConfig
 from regard.decoding.settings import DecodingSettings
 from regard.kernels.cuda_graphs import CaptureError, CudaGraphs
 from regard.models.contracts import Model
@@ -112,13 +112,12 @@ def suitable(chosen):
     chosen=st.one_of(SETTINGS, SETTINGS.map(suitable)),
     greedy=st.booleans(),
     records=st.sampled_from([True, True, False]),
-    lag=st.integers(0, 2),
     seed=st.integers(0, 10**6),
     sharp=st.sampled_from([0.5, 2.0, 5.0]),
     prefixed=st.booleans(),
     rows=st.sampled_from([9, 20, 99]),
 )
-def test_whatever_is_asked_of_a_search(chosen, greedy, records, lag, seed, sharp, prefixed, rows):
+def test_whatever_is_asked_of_a_search(chosen, greedy, records, seed, sharp, prefixed, rows):
     chosen = {name: dict(part) if name != "n_best" else part for name, part in chosen.items()}
     if greedy:
         chosen["n_best"], chosen["beam"]["size"] = 1, 1
@@ -129,14 +128,12 @@ def test_whatever_is_asked_of_a_search(chosen, greedy, records, lag, seed, sharp
     capturer = Counted(until=math.inf if records else 0)
 
     def found(one):
-        config = make_config(settings, lengths, Constraints(prefixes), range(B))
-        return run_search(table, table.start(), config, None, capturer=one)
+        config = SearchConfig.build(settings, lengths, Constraints(prefixes), range(B))
+        return run_search(table, table.start(), config, capturer=one)
 
     wanted = found(None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(static_graph, "MAX_HYPOTHESES", rows)
-        for module in (loop, static_graph):
-            patch.setattr(module, "host_lag", lambda where: lag)
         for got, want in zip(found(capturer), wanted, strict=True):
             assert_same(got, want)
 
@@ -177,9 +174,9 @@ def test_what_is_large_or_long_waits_until_it_is_not(name, value, replayed, monk
 
 def test_who_looks_on_has_no_record():
     table, capturer, seen = HistoryTable(B, WORDS, 4, source=S), Counted(), []
-    config = make_config(BEAM, torch.full((B,), 5), NO_CONSTRAINTS, range(B))
+    config = SearchConfig.build(BEAM, torch.full((B,), 5), NO_CONSTRAINTS, range(B))
     hook = lambda site, weights: seen.append(site) or weights  # noqa: E731
-    run_search(table, table.start(), config, hook, capturer=capturer)
+    run_search(table, table.start(), config, hook=hook, capturer=capturer)
     assert capturer.captured == 0
     assert seen
 

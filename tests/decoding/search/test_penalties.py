@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from regard.decoding.search.hypotheses import Candidates, Hypotheses
+from regard.decoding.search.hypotheses import Hypotheses
 from regard.decoding.search.penalties import (
     COVERAGE_FLOOR,
     MeanAttention,
@@ -13,6 +13,7 @@ from regard.decoding.search.penalties import (
 )
 from regard.decoding.settings import BeamSettings
 from regard.errors import SearchError
+from regard.kernels.beam_update import Candidates
 from regard.types import Site
 
 B, H, K, S = 2, 4, 3, 5

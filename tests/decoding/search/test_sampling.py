@@ -6,7 +6,7 @@ import torch
 from pydantic import ValidationError
 
 from decoding.tables import HistoryTable, Markov, markov
-from regard.decoding.search.config import search
+from regard.decoding.batch_search import search
 from regard.decoding.search.sampling import draw, top_k, top_p
 from regard.decoding.settings import DecodingSettings, RuleSettings, SamplingSettings
 from regard.text.special_tokens import BOS, EOS

@@ -3,7 +3,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from decoding.tables import Countdown, HistoryTable, Markov, markov
-from regard.decoding.search.config import search
+from regard.decoding.batch_search import search
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
 from regard.decoding.tracing.observer import ObserverGroup, SearchObserver, best_so_far
 from regard.text.special_tokens import BOS, EOS

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from decoding.tables import Countdown, HistoryTable, Markov, markov
+from regard.decoding.batch_search import search
 from regard.decoding.constraints.rules import Constraints
-from regard.decoding.search.config import search
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
 from regard.decoding.tracing.observer import ObserverGroup, SearchObserver
 from regard.decoding.tracing.search_tree import ROOT, Node, SearchTree, SearchTreeObserver

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from browser import violations, visit
 from looks import make_document
-from regard.decoding.search_options import search_settings
+from regard.decoding.settings import search_settings
 from regard.inspection.viewer import html_page as page_module
 from regard.inspection.viewer.html_page import bundle, render_page, write_page
 from regard.pipelines.head_ablation import ablate_each_head

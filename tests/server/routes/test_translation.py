@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 
-from regard.decoding.search_options import search_settings
+from regard.decoding.settings import search_settings
 from regard.pipelines.markup.markup_translator import translate_markup
 from servers import client
 

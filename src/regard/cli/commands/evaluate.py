@@ -20,7 +20,7 @@ from regard.cli.display.tables import (
 from regard.cli.options import score_options, shared_options
 from regard.cli.options.eval_data import read_eval_data
 from regard.decoding.constraints.length_limits import TruncationReport
-from regard.decoding.search_options import search_settings
+from regard.decoding.settings import search_settings
 from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_length
 from regard.evaluation.perplexity import Perplexity
 from regard.evaluation.scores import Score, ScoreSettings, score

@@ -23,8 +23,7 @@ from regard.cli.options import score_options, shared_options
 from regard.cli.options.eval_data import EvalData, read_eval_data, read_sources
 from regard.cli.options.intervention_options import InterventionOptions, render_word_diff
 from regard.cli.options.option_rules import OptionRule, check_options
-from regard.decoding.search_options import search_settings
-from regard.decoding.settings import DecodingSettings
+from regard.decoding.settings import DecodingSettings, search_settings
 from regard.engines.native.attention_capture import AttentionCapture, PlotKind
 from regard.errors import SettingsError
 from regard.inspection.plots.terminal_tree import render_tree

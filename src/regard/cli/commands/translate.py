@@ -13,7 +13,7 @@ from regard.cli.display.console import note, to_json
 from regard.cli.options import shared_options
 from regard.cli.options.option_rules import OptionRule, check_options
 from regard.corpora.readers.pair_files import read_bytes, read_lines
-from regard.decoding.search_options import search_settings
+from regard.decoding.settings import search_settings
 from regard.engines.ctranslate2.export_artifact import is_export
 from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_links

@@ -1,4 +1,4 @@
-"""LengthLimits on the length of answers: which fit given pairs, and which pairs do not fit them."""
+"""Length limits of translations, fitted to given sentence pairs."""
 
 import math
 from collections.abc import Mapping
@@ -10,18 +10,18 @@ from numpy.typing import ArrayLike, NDArray
 from regard.decoding.settings import RuleSettings
 
 COVERED_SHARE = 0.999
-"""Share of the references that fit limits made for them."""
+"""Share of the references within fitted limits."""
 LENGTH_MARGIN = 1.25
-"""Times the tokens of a reference that its answer may have."""
+"""Fitted limits allow this many times the tokens of a reference."""
 RATIOS = (2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 30.0, 50.0)
 SHORTFALL_COST = 1000.0
-"""What it costs when an offset that is given leaves an answer a token too little."""
+"""Cost of each token by which a given offset is too small."""
 
 FloatArray = NDArray[np.float64]
 
 
 class LengthLimits(NamedTuple):
-    """How long answers may be: fields of `RuleSettings`."""
+    """The limits of `RuleSettings`."""
 
     max_length: int
     max_length_ratio: float
@@ -37,10 +37,10 @@ DEFAULT_LIMITS = LengthLimits(*(getattr(RuleSettings(), name) for name in Length
 def fit_limits(
     source: ArrayLike, target: ArrayLike, given: Mapping[str, float] | None = None
 ) -> LengthLimits:
-    """Limits that targets fit with room to spare, where lengths (N,) are in tokens without EOS.
+    """Limits for targets with a margin; lengths (N,) are in tokens without EOS.
 
-    They are never below the usual ones. Of the lines of ratio and offset that leave enough, it is
-    the one that allows least on average. What is `given`, by name, stays as it is.
+    They are never below the defaults. Of all pairs of ratio and offset that suffice, the one that
+    allows least on average is chosen. Limits that are `given`, by name, are kept.
     """
     given = given or {}
     sources = np.asarray(source, np.float64) + 1  # with EOS, as limits count them
@@ -57,7 +57,7 @@ def fit_limits(
 def _fit_offset(
     sources: FloatArray, required: FloatArray, ratio: float, given: Mapping[str, float]
 ) -> tuple[float, float, int]:
-    """What a ratio costs, the ratio itself, and the offset that it needs."""
+    """The cost of a ratio, the ratio, and the offset that it needs."""
     least = float(np.quantile(required - ratio * sources, COVERED_SHARE, method="higher"))
     offset = int(
         given.get("max_length_offset", max(DEFAULT_LIMITS.max_length_offset, math.ceil(least)))
@@ -70,25 +70,25 @@ def _fit_offset(
 
 
 def count_too_long(source: ArrayLike, target: ArrayLike, rules: RuleSettings) -> int:
-    """How many targets are longer than answers may be; lengths (N,) in tokens without EOS."""
+    """How many targets exceed the limits; lengths (N,) are in tokens without EOS."""
     allowed = np.floor(rules.max_length_ratio * (np.asarray(source, np.float64) + 1))
     limits = np.clip(allowed + rules.max_length_offset, 1, rules.max_length)
     return int((np.asarray(target, np.float64) + 1 > limits).sum())
 
 
 class TruncationReport(NamedTuple):
-    """What the limits on answers cost a score."""
+    """How many references and translations the limits truncate."""
 
     pairs: int
     references: int
-    """That are longer than an answer may be."""
+    """References beyond the limit."""
     answers: int
-    """That reached the limit."""
+    """Translations that reached the limit."""
     fitting: LengthLimits
-    """That the references would fit."""
+    """Limits that the references would fit."""
 
     def __str__(self) -> str:
-        """What to say of it, and what to set; empty where nothing was cut."""
+        """A message with advice; empty if nothing was truncated."""
         sentences = []
         if self.references:
             sentences.append(
@@ -106,6 +106,6 @@ class TruncationReport(NamedTuple):
 def report_truncation(
     source: ArrayLike, target: ArrayLike, rules: RuleSettings, answers: int = 0
 ) -> TruncationReport:
-    """What was cut of pairs with these lengths in tokens, where so many answers met their limit."""
+    """The report for pairs of these lengths, of which `answers` translations reached the limit."""
     beyond = count_too_long(source, target, rules)
     return TruncationReport(len(np.asarray(target)), beyond, answers, fit_limits(source, target))

@@ -1,55 +1,50 @@
-"""What every search obeys: how long an answer may be, and what it may and must say."""
+"""Constraints of every search: length limits, excluded tokens, forced prefixes, banned phrases."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from copy import copy
 from itertools import chain
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, device
 
-from regard.decoding.constraints.filters import (
-    NEG_INF,
-    Filter,
-    forbid_phrases,
-    forbid_tokens,
-    min_length,
-    no_repeated_ngrams,
-)
-from regard.decoding.gpu.async_copy import is_on_cpu
-from regard.decoding.search.hypotheses import Hypotheses
+from regard.decoding.search.hypotheses import NEG_INF, Hypotheses
 from regard.decoding.settings import RuleSettings
 from regard.kernels.topk_logits import TokenRules
 from regard.text.special_tokens import BOS, EOS, PAD, UNK
 
 MIN_LOG_PROB = -1e4
-"""The log-probability of a token that the model holds impossible and that must be said anyway."""
+"""The log-probability of a forced token that the model considers impossible."""
+
+Filter = Callable[[Tensor, Hypotheses], Tensor]
+"""Sets the log-probabilities (B, K, V) of forbidden next tokens to -inf, in place, and returns
+them. What it forbids for a hypothesis does not depend on other hypotheses."""
 
 
 class Constraints(NamedTuple):
-    """What the answers to the sentences of one batch must and must not say, in ids."""
+    """Forced prefixes and forbidden phrases of the sentences of one batch, in ids."""
 
     prefixes: Sequence[Sequence[int]] | None = None
-    """How each sentence's answers must begin; none: as they like."""
+    """The forced prefix of each sentence; None: no sentence has one."""
     forbidden: Sequence[Sequence[int]] = ()
-    """Phrases that no answer may hold."""
+    """Phrases that no answer may contain."""
 
-    def of(self, places: Sequence[int]) -> "Constraints":
-        """What it says of some sentences alone."""
+    def select(self, sentences: Sequence[int]) -> "Constraints":
+        """The constraints of some sentences only."""
         if self.prefixes is None:
             return self
-        return self._replace(prefixes=[self.prefixes[place] for place in places])
+        return self._replace(prefixes=[self.prefixes[sentence] for sentence in sentences])
 
 
 NO_CONSTRAINTS = Constraints()
-"""No demands."""
 
 
 class Rules:
-    """The settings, the prefixes and the forbidden phrases of one batch, as one filter.
+    """The rules, prefixes and forbidden phrases of one batch as one filter.
 
-    PAD and BOS are never said. A prefix is forced token by token, against every other rule but the
-    length limit, which cuts it. Where the rules leave a hypothesis nothing to say, it may end.
+    PAD and BOS are never generated. A prefix is forced token by token, against every other rule
+    but the length limit, which truncates it. A hypothesis with no permitted token may end.
     """
 
     def __init__(
@@ -64,9 +59,8 @@ class Rules:
         limits = {source: settings.limit(source) for source in set(sources)}
         self.limits: list[int] = [limits[source] for source in sources]
         excluded_tokens = [PAD, BOS] if settings.allow_unknown else [PAD, BOS, UNK]
-        self._static_token_rules = TokenRules(
-            tuple(excluded_tokens), EOS, MIN_LOG_PROB, self.excluded == "lost"
-        )
+        keep_mass = self.excluded == "lost"
+        self._static_token_rules = TokenRules(tuple(excluded_tokens), EOS, MIN_LOG_PROB, keep_mass)
         self.filters: list[Filter] = [forbid_tokens(excluded_tokens, where)]
         if settings.no_repeat_ngram:
             self.filters.append(no_repeated_ngrams(settings.no_repeat_ngram))
@@ -80,33 +74,33 @@ class Rules:
         if prefixes is not None:
             _check_prefixes(prefixes, len(sources))
             longest = max(map(len, prefixes), default=0)
-            filled = [[*prefix, *[PAD] * (longest - len(prefix))] for prefix in prefixes]
-            self.prefixes = torch.tensor(filled, dtype=torch.long, device=where)  # (B, P)
+            padded = [[*prefix, *[PAD] * (longest - len(prefix))] for prefix in prefixes]
+            self.prefixes = torch.tensor(padded, dtype=torch.long, device=where)  # (B, P)
         self._ids = sorted(set(chain(*(prefixes or ()), *forbidden)))
 
     def token_rules(self, hypotheses: Hypotheses) -> TokenRules | None:
-        """What may be said next, where that is the same at all times; None: there is more to it."""
-        free = len(self.filters) == 1 and hypotheses.length >= self.prefixes.shape[1]
-        return self._static_token_rules if free else None
+        """The rules of the next step for a kernel; None: they depend on the hypotheses."""
+        is_static = len(self.filters) == 1 and hypotheses.length >= self.prefixes.shape[1]
+        return self._static_token_rules if is_static else None
 
     def without_prefixes(self) -> "Rules":
-        """The same, for hypotheses that have said all that they had to."""
+        """The same rules for hypotheses that are longer than all prefixes."""
         rules = copy(self)
         rules.prefixes = self.prefixes[:, :0]
         return rules
 
     def log_probs(self, logits: Tensor, hypotheses: Hypotheses) -> Tensor:
-        """Log-probabilities (B, K, V) of what may be said next; it may write into `logits`."""
+        """Log-probabilities (B, K, V) of the next tokens; `logits` may be overwritten."""
         precise = torch.promote_types(logits.dtype, torch.float32)
         if self.excluded == "lost":
             return self(logits.log_softmax(-1, dtype=precise), hypotheses)
         return self(logits, hypotheses).log_softmax(-1, dtype=precise)
 
     def __call__(self, log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
-        """What is left of `log_probs` (B, K, V), into which it writes; some entry of each cell."""
+        """`log_probs` (B, K, V), filtered in place; each hypothesis keeps at least one token."""
         self.check_ids(log_probs.shape[-1])
         forced = self._forced_tokens(hypotheses)  # (B, 1, 1) or None
-        if forced is None and len(self.filters) == 1:  # which leaves EOS as it is
+        if forced is None and len(self.filters) == 1:  # which never excludes EOS
             log_probs = self.filters[0](log_probs, hypotheses)
             if _all_can_end(log_probs):
                 return log_probs
@@ -120,19 +114,17 @@ class Rules:
         if forced is not None:
             is_forced |= forced != PAD
             log_probs.masked_fill_(is_forced, NEG_INF)
-        kept_log_prob = torch.where(
-            is_forced, required_log_prob, log_probs.gather(-1, required)
-        )  # (B, K, 1)
-        return log_probs.scatter_(-1, required, kept_log_prob)
+        kept = torch.where(is_forced, required_log_prob, log_probs.gather(-1, required))
+        return log_probs.scatter_(-1, required, kept)  # (B, K, V)
 
     def _forced_tokens(self, hypotheses: Hypotheses) -> Tensor | None:
-        """What each sentence must say next (B, 1, 1), PAD: as it likes; None: all as they like."""
+        """The forced next token of each sentence (B, 1, 1), PAD: any; None: no token is forced."""
         if hypotheses.length >= self.prefixes.shape[1]:
             return None
-        return self.prefixes[hypotheses.rows, hypotheses.length, None, None]
+        return self.prefixes[hypotheses.sentence_index, hypotheses.length, None, None]
 
     def check_ids(self, size: int) -> None:
-        """An error where a prefix or a forbidden phrase holds what a vocabulary does not."""
+        """Raise an error if an id of a prefix or a forbidden phrase is not in the vocabulary."""
         if self._ids and not 0 <= self._ids[0] <= self._ids[-1] < size:
             raise ValueError(
                 f"ids of prefixes and forbidden phrases must lie in 0..{size - 1}, the decoder's "
@@ -140,12 +132,77 @@ class Rules:
             )
 
 
-def _all_can_end(log_probs: Tensor) -> bool:
-    """Whether every cell (B, K, V) may end, and so has something to say.
+def forbid_tokens(ids: Sequence[int], where: device) -> Filter:
+    """Forbid `ids` everywhere."""
+    columns = torch.tensor(ids, device=where)
 
-    On a CPU to ask costs less than to make sure. Elsewhere what would have to be looked at is all
-    that a model has to say of each cell, to find what models do not do: to hold EOS altogether
-    impossible. There it becomes `FLOOR` at the least, and a way of last resort in any case.
+    def narrow(log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
+        return log_probs.index_fill_(-1, columns, NEG_INF)
+
+    return narrow
+
+
+def min_length(least: int) -> Filter:
+    """Forbid EOS before `least` tokens."""
+
+    def narrow(log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
+        if hypotheses.length < least:
+            log_probs[..., EOS] = NEG_INF
+        return log_probs
+
+    return narrow
+
+
+def no_repeated_ngrams(n: int) -> Filter:
+    """Forbid tokens that would repeat an n-gram of the hypothesis."""
+
+    def narrow(log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
+        if hypotheses.length < n:
+            return log_probs
+        generated = hypotheses.tokens[..., 1:]  # (B, K, t)
+        ngrams = generated.unfold(-1, n, 1)  # (B, K, t - n + 1, n)
+        suffix = generated[..., hypotheses.length - n + 1 :]  # (B, K, n - 1)
+        repeated = (ngrams[..., :-1] == suffix[..., None, :]).all(-1)  # (B, K, t - n + 1)
+        return _forbid(log_probs, ngrams[..., -1], repeated)
+
+    return narrow
+
+
+def forbid_phrases(phrases: Sequence[Sequence[int]], where: device) -> Filter:
+    """Forbid tokens that would complete one of `phrases`, each of one id or more."""
+    by_length = defaultdict(list)
+    for phrase in phrases:
+        by_length[len(phrase)].append(list(phrase))
+    tables = [torch.tensor(same, device=where) for same in by_length.values()]  # (P, m) each
+
+    def narrow(log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
+        for table in tables:
+            before = table.shape[1] - 1
+            if hypotheses.length < before:
+                continue
+            suffix = hypotheses.tokens[..., hypotheses.tokens.shape[-1] - before :]  # (B, K, m - 1)
+            matched = (suffix[..., None, :] == table[:, :-1]).all(-1)  # (B, K, P)
+            log_probs = _forbid(log_probs, table[:, -1].expand_as(matched), matched)
+        return log_probs
+
+    return narrow
+
+
+def _forbid(log_probs: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
+    """Forbid `tokens` (B, K, X) where `mask` (B, K, X) is True; elsewhere PAD, never generated."""
+    return log_probs.scatter_(-1, tokens.masked_fill(~mask, PAD), NEG_INF)
+
+
+def is_on_cpu(x: Tensor) -> bool:
+    """Whether reading a value of `x` is free: on a GPU the host would wait for the device."""
+    return x.is_cpu
+
+
+def _all_can_end(log_probs: Tensor) -> bool:
+    """Whether EOS is possible for every hypothesis (B, K, V), so that none is left without tokens.
+
+    A CPU checks it. On a GPU EOS gets `MIN_LOG_PROB` at least: models do not exclude EOS, and the
+    host must not wait for the device to find out.
     """
     if is_on_cpu(log_probs):
         return not bool((log_probs[..., EOS] == NEG_INF).any())
@@ -154,7 +211,7 @@ def _all_can_end(log_probs: Tensor) -> bool:
 
 
 def _check_prefixes(prefixes: Sequence[Sequence[int]], sentences: int) -> None:
-    """An error unless there is one for each sentence and none holds what only batches hold."""
+    """Raise an error unless there is a prefix for each sentence and none holds special ids."""
     if len(prefixes) != sentences:
         raise ValueError(f"expected {sentences} prefixes, one a sentence, got {len(prefixes)}")
     for number, prefix in enumerate(prefixes):

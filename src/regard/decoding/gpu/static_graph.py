@@ -1,50 +1,45 @@
-"""The end of a search: one step, recorded once and replayed until all sentences are done.
+"""The last steps of a search as one CUDA graph, replayed until all sentences are done.
 
-Few sentences of a large batch have by far the longest answers. What is left of it then is small,
-and a GPU has done with each kernel of a step before its host has asked for the next. Here all steps
-are the same work, so that one record (`kernels.graphs`) does for as many as are left: the state has
-all its room from the beginning (`Decoder.steady`), how long the hypotheses are is read from a clock
-on the device, and what they say is noted in a book. A hypothesis holds no text, but the number of
-its entry there; from the last one its text is read backwards.
+A few sentences of a large batch have by far the longest translations. For what is left of the batch
+then, launching the kernels of a step takes the host longer than the GPU takes to run them. Here all
+steps are the same work on tensors of static shapes, so that one graph serves them all:
+
+- the decoder state has room for all steps (`Decoder.to_static`);
+- the number of steps is counted on the device (`step_counter`);
+- generated tokens are written to a history. In place of its tokens, a hypothesis holds the index of
+  its last entry there, from which its tokens are read backwards at the end.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass, replace
-from typing import Generic, NamedTuple
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Generic, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.decoding.gpu.async_copy import LaggedReader, async_to_device, async_to_host, host_lag
 from regard.decoding.search.hypotheses import Hypotheses
-from regard.decoding.search.n_best import NBest
-from regard.decoding.search.step import SearchConfig, SearchState, advance, finalize
+from regard.decoding.search.step import SearchConfig, SearchState, advance, truncate
+from regard.kernels.beam_update import NBest
 from regard.kernels.cuda_graphs import CaptureError, CudaGraphs
 from regard.models.contracts import Decoder, StateT, gather_parents
 from regard.text.special_tokens import PAD
 
 MAX_HYPOTHESES = 640
-"""Hypotheses from which on what is left of a search is small."""
+"""The most hypotheses of a batch whose last steps are captured."""
 MAX_STEPS = 128
-"""The most steps that there is room for."""
+"""The most steps that a static state has room for."""
 
 
-def fits_static_graph(hypotheses: Hypotheses, config: SearchConfig) -> bool:
-    """Whether `finish` is for a search that has come to this grid and is short."""
-    if hypotheses.log_probs.numel() > MAX_HYPOTHESES:
+def fits_static_graph(
+    hypotheses: Hypotheses, config: SearchConfig, steps_left: Sequence[int]
+) -> bool:
+    """Whether the rest of a search can be captured: it is small, and its rules are static."""
+    if hypotheses.log_probs.numel() > MAX_HYPOTHESES or max(steps_left) > MAX_STEPS:
         return False
-    is_unconstrained = (
-        hypotheses.coverage is None and config.rules.token_rules(hypotheses) is not None
-    )
-    return (
-        is_unconstrained and hypotheses.log_probs.shape[1] == config.selector.width
-    )  # which it has from there on
-
-
-def fits_static_steps(steps_left: Sequence[int]) -> bool:
-    """Whether there is room for the steps that each sentence has `left`."""
-    return max(steps_left) <= MAX_STEPS
+    is_full = hypotheses.log_probs.shape[1] == config.selector.width  # as in all further steps
+    has_static_rules = config.rules.token_rules(hypotheses) is not None
+    return is_full and has_static_rules and hypotheses.coverage is None
 
 
 def replay_to_end(
@@ -54,167 +49,157 @@ def replay_to_end(
     steps_left: Sequence[int],
     capturer: CudaGraphs,
 ) -> NBest | None:
-    """All answers (B, N), on the host; None: the search has to go on as it did.
+    """The finished hypotheses (B, N) of a search, on the CPU; None: continue it step by step.
 
-    Each sentence has so many steps `left` at the most.
+    `steps_left` are the most further tokens of each sentence.
     """
     try:
         with capturer.side_stream():
-            search = _StaticSearch.of(decoder, search_state, config, steps_left)
+            search = _StaticSearch.from_state(decoder, search_state, config, steps_left)
             return None if search is None else search.run(capturer, max(steps_left))
-    except (CaptureError, torch.OutOfMemoryError):  # the stand is as it was
+    except (CaptureError, torch.OutOfMemoryError):  # `search_state` is unchanged
         return None
 
 
-class _TokenHistory(NamedTuple):
-    """What was said, by entries: of each sentence those from before, then K for each step."""
+class StepOutputs(NamedTuple):
+    """The tensors that the host reads after a captured step."""
 
-    initial: Tensor  # (B, E, 1 + t) whole texts, BOS first
-    generated: Tensor  # (B, steps, K, 2) the entry that each one continues, and a token
-
-    def sequences(self, entries: Tensor) -> Tensor:
-        """The whole texts (B, N, 1 + t + steps) that end with some `entries` (B, N)."""
-        tokens_so_far, (_, steps, width, _) = [], self.generated.shape
-        for step in reversed(range(steps)):
-            cell = entries - self.initial.shape[1] - step * width  # (B, N); below 0: it is older
-            parent, token = gather_parents(self.generated[:, step], cell.clamp_min(0)).unbind(
-                -1
-            )  # (B, N) each
-            tokens_so_far.append(torch.where(cell < 0, PAD, token))
-            entries = torch.where(cell < 0, entries, parent)
-        return torch.cat(
-            [gather_parents(self.initial, entries), torch.stack(tokens_so_far[::-1], -1)], -1
-        )
-
-    def write(self, step_counter: Tensor, cells: Tensor) -> Tensor:
-        """Enter what each of some `cells` (B, K, 2) continues and says; their numbers (K,)."""
-        self.generated.index_copy_(1, step_counter[None], cells[:, None])
-        cell = torch.arange(cells.shape[1], device=cells.device)  # (K,)
-        return self.initial.shape[1] + step_counter * cells.shape[1] + cell
-
-
-class _StaticSearch(Generic[StateT]):
-    """What is left of a search; each step leaves its tensors where it found them."""
-
-    def __init__(
-        self,
-        decoder: Decoder[StateT],
-        search_state: SearchState[StateT],
-        config: SearchConfig,
-        history: _TokenHistory,
-        steps_left: Tensor,
-        step_counter: Tensor,
-    ) -> None:
-        """`left` (B,) is how many more tokens each sentence may have."""
-        self.decoder, self.search_state, self.config = decoder, search_state, config
-        self.history, self.steps_left, self.step_counter = history, steps_left, step_counter
+    finished: NBest  # (B, N)
+    is_done: Tensor  # (B,)
 
     @classmethod
-    def of(
+    def from_state(cls, search_state: SearchState[Any]) -> "StepOutputs":
+        assert search_state.is_done is not None  # every step sets it
+        return cls(search_state.finished, search_state.is_done)
+
+
+def run_until_done(steps: Iterator[StepOutputs], max_steps: int) -> tuple[StepOutputs, int]:
+    """The outputs of step `max_steps`, or of the first one after which all are done; its number."""
+    for number, outputs in enumerate(steps, 1):
+        if number == max_steps or bool(outputs.is_done.all()):
+            return outputs, number
+    raise AssertionError("a search has a next step until it is done")
+
+
+class _TokenHistory(NamedTuple):
+    """The tokens of a batch as entries: E hypotheses from before, then K for each step."""
+
+    initial: Tensor  # (B, E, 1 + t) whole hypotheses, BOS first
+    generated: Tensor  # (B, steps, K, 2) the entry that each one extends, and its token
+
+    def sequences(self, entries: Tensor) -> Tensor:
+        """The tokens (B, N, 1 + t + steps) of the hypotheses whose last `entries` (B, N) are."""
+        tokens, (_, steps, width, _) = [], self.generated.shape
+        for step in reversed(range(steps)):
+            index = entries - self.initial.shape[1] - step * width  # (B, N); below 0: it is older
+            entry = gather_parents(self.generated[:, step], index.clamp_min(0))  # (B, N, 2)
+            tokens.append(torch.where(index < 0, PAD, entry[..., 1]))
+            entries = torch.where(index < 0, entries, entry[..., 0])
+        return torch.cat([gather_parents(self.initial, entries), torch.stack(tokens[::-1], -1)], -1)
+
+    def write(self, step_counter: Tensor, entries: Tensor) -> Tensor:
+        """Write the `entries` (B, K, 2) of a step; their indices (K,)."""
+        self.generated.index_copy_(1, step_counter[None], entries[:, None])
+        offsets = torch.arange(entries.shape[1], device=entries.device)  # (K,)
+        return self.initial.shape[1] + step_counter * entries.shape[1] + offsets
+
+
+@dataclass
+class _StaticSearch(Generic[StateT]):
+    """The rest of a search; each step writes its results where it read its inputs."""
+
+    decoder: Decoder[StateT]
+    search_state: SearchState[StateT]
+    config: SearchConfig
+    history: _TokenHistory
+    steps_left: Tensor  # (B,) the most further tokens of each sentence
+    step_counter: Tensor  # ()
+
+    @classmethod
+    def from_state(
         cls,
         decoder: Decoder[StateT],
         search_state: SearchState[StateT],
         config: SearchConfig,
         steps_left: Sequence[int],
     ) -> "_StaticSearch[StateT] | None":
-        """What is left behind a stand, which stays as it is; None: its state has no such form."""
-        hypotheses, finished, where = (
-            search_state.hypotheses,
-            search_state.finished,
-            search_state.hypotheses.tokens.device,
-        )
-        steps = max(steps_left)
-        step_counter = torch.zeros((), dtype=torch.long, device=where)
+        """The rest of a search, on copies of its tensors; None: the decoder has no static state."""
+        hypotheses, finished = search_state.hypotheses, search_state.finished
+        device, steps = hypotheses.tokens.device, max(steps_left)
+        step_counter = torch.zeros((), dtype=torch.long, device=device)
         (sentences, width), length = hypotheses.log_probs.shape, hypotheses.length
         state, parents = search_state.state, search_state.parents
-        # Either way a copy: what steps leave in it must not be in the stand's.
-        if parents is None:
-            state = state.select_sentences(torch.arange(sentences, device=where))
-        else:  # so that it is as wide as all that follow
+        if parents is None:  # a copy, as the steps write into it
+            state = state.select_sentences(torch.arange(sentences, device=device))
+        else:  # reordering copies, and makes the state as wide as in all further steps
             state = state.reorder(parents)
-            parents = torch.arange(width, device=where).repeat(sentences, 1)  # (B, K)
-        static_decoder_state = decoder.to_static(state, steps, step_counter)
-        if static_decoder_state is None:
+            parents = torch.arange(width, device=device).repeat(sentences, 1)  # (B, K)
+        static_state = decoder.to_static(state, steps, step_counter)
+        if static_state is None:
             return None
-        shorter = length + 1 - finished.tokens.shape[-1]
-        known = F.pad(finished.tokens, (0, shorter), value=PAD)  # (B, N, 1 + t)
-        initial = torch.cat([hypotheses.tokens, known], 1)  # (B, K + N, 1 + t)
+        padding = length + 1 - finished.tokens.shape[-1]
+        ended = F.pad(finished.tokens, (0, padding), value=PAD)  # (B, N, 1 + t)
+        initial = torch.cat([hypotheses.tokens, ended], 1)  # (B, K + N, 1 + t)
         history = _TokenHistory(initial, initial.new_zeros(sentences, steps, width, 2))
-        entries = torch.arange(initial.shape[1], device=where).expand(sentences, -1)  # (B, K + N)
+        entries = torch.arange(initial.shape[1], device=device).expand(sentences, -1)  # (B, K + N)
         last = torch.stack([entries, initial[..., -1]], -1)  # (B, K + N, 2)
-        # A hypothesis seems to be one token long, whatever its length.
-        config = replace(
-            config,
-            rules=config.rules.without_prefixes(),
-            penalties=config.penalties.to_static(
-                length - 1, steps, step_counter, hypotheses.log_probs.dtype
+        # A hypothesis holds [entry, token]: its length seems to be 1, whatever it is.
+        dtype = hypotheses.log_probs.dtype
+        penalties = config.penalties.to_static(length - 1, steps, step_counter, dtype)
+        config = replace(config, rules=config.rules.without_prefixes(), penalties=penalties)
+        is_done = search_state.is_done
+        if is_done is None:
+            is_done = torch.zeros(sentences, dtype=torch.bool, device=device)
+        search_state = SearchState(
+            static_state,
+            parents,
+            replace(
+                hypotheses, tokens=last[:, :width].clone(), log_probs=hypotheses.log_probs.clone()
             ),
+            NBest(
+                finished.scores.to(dtype, copy=True),  # empty slots are float32 in any search
+                finished.log_probs.to(dtype, copy=True),
+                last[:, width:].clone(),
+                finished.ended.clone(),
+            ),
+            is_done.clone(),
         )
-        search_state = replace(
-            search_state,
-            state=static_decoder_state,
-            parents=parents,
-            hypotheses=replace(hypotheses, tokens=last[:, :width]),
-            finished=finished._replace(tokens=last[:, width:]),
-        )
-        return cls(
-            decoder,
-            _cloned(search_state),
-            config,
-            history,
-            async_to_device(steps_left, where),
-            step_counter,
-        )
+        left = torch.tensor(steps_left, device=device)
+        return cls(decoder, search_state, config, history, left, step_counter)
 
     def run(self, capturer: CudaGraphs, max_steps: int) -> NBest:
-        """All answers (B, N) after `most` steps, or as soon as nobody looks for others."""
-        reports, done = LaggedReader(host_lag(self.step_counter.device)), 0
-        for done in self._steps(capturer):
-            assert self.search_state.is_done is not None  # as a step leaves it
-            is_done = reports.poll(self.search_state.is_done)
-            if done == max_steps or (is_done is not None and bool(is_done.all())):
-                break
-        found, history = self.search_state.finished, self.history
-        pending_copy = async_to_host(*found, history.initial, history.generated[:, :done])
-        scores, log_probs, last, ended, *history_parts = pending_copy.wait()
-        return NBest(
-            scores, log_probs, _TokenHistory(*history_parts).sequences(last[..., 0]), ended
-        )
+        """The finished hypotheses (B, N) after `max_steps` steps, or when all are done."""
+        outputs, steps = run_until_done(self._steps(capturer), max_steps)
+        history = _TokenHistory(self.history.initial.cpu(), self.history.generated[:, :steps].cpu())
+        finished = NBest(*(x.cpu() for x in outputs.finished))
+        return finished._replace(tokens=history.sequences(finished.tokens[..., 0]))
 
-    def _steps(self, capturer: CudaGraphs) -> Iterator[int]:
-        """Do a step, record the next, and replay that as often as is asked for; count them."""
+    def _steps(self, capturer: CudaGraphs) -> Iterator[StepOutputs]:
+        """Run the first step, capture the second, and replay it from there on."""
+        outputs = StepOutputs.from_state(self.search_state)  # each step writes them in place
         self._step()
-        yield 1
+        yield outputs
         replay = capturer.capture(self._step)
-        done = 1
         while True:
             replay()
-            done += 1
-            yield done
+            yield outputs
 
     def _step(self) -> None:
-        result = advance(self.decoder, self.search_state, self.config, None)
-        tokens_so_far = (
-            result.hypotheses.tokens
-        )  # (B, K, 3): the entry before, its token, and the new one
-        entries = self.history.write(self.step_counter, tokens_so_far[..., ::2])  # (K,)
-        tokens = torch.stack(
-            [entries.expand(tokens_so_far.shape[:2]), tokens_so_far[..., 2]], -1
-        )  # (B, K, 2)
-        hypotheses = Hypotheses(result.hypotheses.rows, tokens, result.hypotheses.log_probs)
+        search_state = advance(self.decoder, self.search_state, self.config, None).search_state
+        hypotheses = search_state.hypotheses  # with tokens (B, K, 3): last entry, its token, next
+        entries = self.history.write(self.step_counter, hypotheses.tokens[..., ::2])  # (K,)
+        next_tokens = hypotheses.tokens[..., 2]  # (B, K)
+        tokens = torch.stack([entries.expand_as(next_tokens), next_tokens], -1)  # (B, K, 2)
+        search_state = replace(search_state, hypotheses=replace(hypotheses, tokens=tokens))
         self.step_counter.add_(1)
-        search_state = finalize(
-            replace(result, hypotheses=hypotheses),
-            self.config,
-            self.steps_left == self.step_counter,
-        )
-        for place, new in zip(_tensors(self.search_state), _tensors(search_state), strict=True):
-            if place is not new:
-                place.copy_(new)
+        search_state = truncate(search_state, self.steps_left == self.step_counter, self.config)
+        for old, new in zip(_tensors(self.search_state), _tensors(search_state), strict=True):
+            if old is not new:
+                old.copy_(new)
 
 
 def _tensors(value: object) -> Iterator[Tensor]:
-    """All that a value made of tuples and dataclasses holds, in order."""
+    """All tensors of nested tuples and dataclasses, in order."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, tuple):
@@ -223,25 +208,3 @@ def _tensors(value: object) -> Iterator[Tensor]:
     elif is_dataclass(value):
         for field in fields(value):
             yield from _tensors(getattr(value, field.name))
-
-
-def _cloned(search_state: SearchState[StateT]) -> SearchState[StateT]:
-    """The same, with own memory for all that a step changes beside its state.
-
-    Free places for answers are in float32: here they are as precise as what comes into them.
-    """
-    hypotheses, is_done, (scores, log_probs, tokens, ended) = (
-        search_state.hypotheses,
-        search_state.is_done,
-        search_state.finished,
-    )
-    scores, log_probs = (x.to(hypotheses.log_probs.dtype, copy=True) for x in (scores, log_probs))
-    return SearchState(
-        search_state.state,
-        search_state.parents,
-        replace(
-            hypotheses, tokens=hypotheses.tokens.clone(), log_probs=hypotheses.log_probs.clone()
-        ),
-        NBest(scores, log_probs, tokens.clone(), ended.clone()),
-        torch.zeros_like(hypotheses.rows, dtype=torch.bool) if is_done is None else is_done.clone(),
-    )

@@ -1,110 +1,139 @@
-"""The one search loop: a step, and who is done leaves; until nobody is there."""
+"""The search loop: take a step, drop finished sentences, repeat until the batch is empty."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from regard.decoding.gpu.async_copy import host_lag, is_on_cpu
-from regard.decoding.gpu.static_graph import fits_static_graph, fits_static_steps, replay_to_end
-from regard.decoding.search.active_batch import ActiveBatch
-from regard.decoding.search.hypotheses import Hypotheses
-from regard.decoding.search.result_reader import ResultReader
-from regard.decoding.search.step import (
-    SearchConfig,
-    SearchState,
-    StepResult,
-    advance,
-    ending,
-    finalize,
+import torch
+
+from regard.decoding.gpu.static_graph import fits_static_graph, replay_to_end
+from regard.decoding.search.hypotheses import (
+    continuing_candidates,
+    ending_candidates,
+    select_n_best,
+    to_lists,
 )
+from regard.decoding.search.step import SearchConfig, SearchState, StepResult, advance, truncate
 from regard.decoding.tracing.observer import SearchObserver, SearchStep
+from regard.kernels.beam_update import NBest
 from regard.kernels.cuda_graphs import CudaGraphs
 from regard.models.contracts import Decoder, StateT
 from regard.types import AttentionHook, Hypothesis
 
-COMPACT_BELOW, COMPACT_BELOW_SMALL = 7 / 8, 1 / 2
-"""Of the sentences of a batch; when no more than these go on, the others leave it.
+COMPACT_BELOW = 7 / 8
+"""Finished sentences are dropped when at most this share of the batch is unfinished.
 
-To leave costs a copy of all that stay, and to stay a step of each that could have left. The second
-is for a GPU that has few hypotheses: it waits for its host then, who takes a third of a step to ask
-for the copies.
+Dropping them copies the rest of the batch; keeping them costs a step of each.
 """
-SMALL_BATCH = 16_384
-"""Hypotheses of which that is so: a step of them takes an H200 2.5 ms and its host 4.2, with 4
-layers of 256."""
 
 
 def run_search(
     decoder: Decoder[StateT],
     state: StateT,
     config: SearchConfig,
-    hook: AttentionHook | None,
-    observe: SearchObserver | None = None,
+    *,
     numbers: Sequence[int] | None = None,
+    hook: AttentionHook | None = None,
+    observe: SearchObserver | None = None,
     capturer: CudaGraphs | None = None,
 ) -> list[list[Hypothesis]]:
-    """The n best answers to each sentence of `state`, a grid (B, 1), in order.
+    """The n best hypotheses of each sentence of `state` (B, 1), in order.
 
-    `numbers`, by default 0, 1, ..., are what `observe` knows the sentences by. Where nobody looks
-    on, a `recorder` does away with the host when few of them are left: see `steady`.
+    `observe` knows the sentences by their `numbers`, by default 0, 1, ... With a `capturer`, the
+    last steps of a search without hook and observer are replayed as a CUDA graph.
     """
-    limits, where = config.rules.limits, config.penalties.lengths.device
+    limits, device = config.rules.limits, config.penalties.lengths.device
     numbers = range(len(limits)) if numbers is None else numbers
-    is_observed = observe is not None or hook is not None
-    active_batch = ActiveBatch(limits, where, 0 if is_observed else host_lag(where))
-    answers = ResultReader(config.n_best, observe, numbers)
+    if observe is not None:
+        observe.on_start(numbers, config.penalties.lengths.tolist())
+    # Observers must not see finished sentences, so with one they are dropped at every step.
+    is_observed = hook is not None or observe is not None
+    threshold = 1.0 if is_observed else COMPACT_BELOW
+    results = _Results(config.n_best, numbers, observe)
     search_state = SearchState.start(state, config)
-    while True:
-        result = advance(decoder, search_state, config, hook)
-        abandoned: Collection[int] = ()
-        if observe is not None:
-            abandoned_ids = observe.on_step(
-                _observed_step(result, config, [numbers[row] for row in active_batch.rows])
-            )
-            abandoned = [row for row in active_batch.rows if numbers[row] in abandoned_ids]
-        search_state = finalize(
-            result, config, active_batch.truncated(result.hypotheses.length, abandoned)
-        )
-        search_state = replace(search_state, is_done=active_batch.poll(search_state.is_done))
-        # Who looks on sees nobody done.
-        compaction = active_batch.compact(
-            1.0 if is_observed else _compaction_threshold(search_state.hypotheses)
-        )
-        if compaction is not None:
-            answers.collect(
-                compaction.rows, search_state.finished.select_sentences(compaction.removed)
-            )
-            if not active_batch.rows:
-                return answers.all()
-            search_state = search_state.select_sentences(compaction.kept)
-        if (
-            capturer is not None
-            and not is_observed
-            and fits_static_graph(search_state.hypotheses, config)
-        ):
-            steps_left = [limits[row] - search_state.hypotheses.length for row in active_batch.rows]
-            if fits_static_steps(steps_left):
+    active = list(range(len(limits)))  # indices of the sentences that are in the batch
+    while active:
+        step = advance(decoder, search_state, config, hook)
+        results.convert()  # those of earlier steps, while a GPU computes this one
+
+        search_state, length = step.search_state, step.search_state.hypotheses.length
+        abandoned = _notify(observe, step, config, [numbers[i] for i in active])
+        truncated = [limits[i] == length or numbers[i] in abandoned for i in active]
+        if any(truncated):
+            search_state = truncate(search_state, torch.tensor(truncated, device=device), config)
+
+        is_done = search_state.done_list()  # the host waits for the device
+        if not any(is_done):
+            search_state = replace(search_state, is_done=None)
+        elif is_done.count(False) <= threshold * len(active):
+            done = [row for row, flag in enumerate(is_done) if flag]
+            kept = [row for row, flag in enumerate(is_done) if not flag]
+            finished = select_n_best(search_state.finished, torch.tensor(done, device=device))
+            results.add([active[row] for row in done], finished)
+            active = [active[row] for row in kept]
+            if active:
+                search_state = search_state.select_sentences(torch.tensor(kept, device=device))
+
+        if active and capturer is not None and not is_observed:
+            steps_left = [limits[i] - length for i in active]
+            if fits_static_graph(search_state.hypotheses, config, steps_left):
                 rest = replay_to_end(decoder, search_state, config, steps_left, capturer)
                 if rest is not None:
-                    answers.collect(active_batch.rows, rest)
-                    return answers.all()
+                    results.add(active, rest)
+                    break
                 capturer = None
+    return results.all()
 
 
-def _compaction_threshold(hypotheses: Hypotheses) -> float:
-    """The share of a batch that goes on when the others leave it."""
-    few = hypotheses.log_probs.numel() <= SMALL_BATCH and not is_on_cpu(hypotheses.log_probs)
-    return COMPACT_BELOW_SMALL if few else COMPACT_BELOW
+class _Results:
+    """The results of the sentences that have left the batch."""
+
+    def __init__(self, n_best: int, numbers: Sequence[int], observe: SearchObserver | None) -> None:
+        self._n_best, self._numbers, self._observe = n_best, numbers, observe
+        self._hypotheses: dict[int, list[Hypothesis]] = {}
+        self._pending: tuple[Sequence[int], NBest] | None = None
+
+    def add(self, sentences: Sequence[int], finished: NBest) -> None:
+        """Copy the results (B, N) of `sentences` to the host; `convert` makes lists of them."""
+        self.convert()
+        self._pending = sentences, NBest(*(x[:, : self._n_best].cpu() for x in finished))
+        if self._observe is not None:
+            self.convert()
+            for i in sentences:
+                self._observe.on_result(self._numbers[i], self._hypotheses[i])
+
+    def convert(self) -> None:
+        """Make Python objects of the results that were added last."""
+        if self._pending is not None:
+            sentences, finished = self._pending
+            lists = to_lists(finished, self._n_best)
+            self._hypotheses.update(zip(sentences, lists, strict=True))
+            self._pending = None
+
+    def all(self) -> list[list[Hypothesis]]:
+        """The results of all sentences, in order."""
+        self.convert()
+        return [self._hypotheses[i] for i in range(len(self._hypotheses))]
 
 
-def _observed_step(
-    result: StepResult[Any], config: SearchConfig, numbers: Sequence[int]
-) -> SearchStep:
-    """A move as those who look on see it."""
-    candidates, hypotheses = result.candidates, result.hypotheses
-    ends, continuing = (
-        ending(candidates, result.is_done, config),
-        candidates.continuing(config.selector.width),
+def _notify(
+    observe: SearchObserver | None,
+    step: StepResult[Any],
+    config: SearchConfig,
+    numbers: Sequence[int],
+) -> Collection[int]:
+    """Report a step to the observer; the numbers of the sentences that it abandons."""
+    if observe is None:
+        return ()
+    search_state, width = step.search_state, config.selector.width
+    return observe.on_step(
+        SearchStep(
+            numbers,
+            step.candidates,
+            ending_candidates(step.candidates, width),
+            continuing_candidates(step.candidates, width),
+            search_state.hypotheses,
+            config.penalties.unfinished_scores(search_state.hypotheses),  # (B, K')
+            search_state.finished,
+        )
     )
-    scores = config.penalties.unfinished_scores(hypotheses)  # (B, K')
-    return SearchStep(numbers, candidates, ends, continuing, hypotheses, scores, result.finished)

@@ -1,4 +1,4 @@
-"""What a hypothesis is ranked by (Wu et al. 2016, section 7).
+"""The score that ranks finished hypotheses (Wu et al. 2016, section 7).
 
 score(Y) = log P(Y | X) / lp(Y) + cp(X, Y)
 lp(Y) = |Y|^alpha, or ((5 + |Y|) / 6)^alpha as in the paper, where |Y| counts the tokens with EOS
@@ -19,9 +19,9 @@ from regard.errors import SearchError
 from regard.types import AttentionHook, Site
 
 MARGIN = 2
-"""The longest that a hypothesis may seem: its last token, and EOS."""
+"""Lengths beyond the last step in a static table: the last token and EOS."""
 COVERAGE_FLOOR = 1e-6
-"""The least attention that a source position counts as having had, so that its logarithm is one."""
+"""The least coverage of a source position, so that its logarithm is finite."""
 
 
 def length_penalty(length: int, alpha: float, normalise: Normalise) -> float:
@@ -30,20 +30,20 @@ def length_penalty(length: int, alpha: float, normalise: Normalise) -> float:
 
 
 def coverage_penalty(coverage: Tensor, real: Tensor, beta: float) -> Tensor:
-    """cp(X, Y) <= 0 from the attention had (B, K, S) at `real` (B, S) positions: (B, K)."""
+    """cp(X, Y) <= 0 from the coverage (B, K, S) of `real` (B, S) positions: (B, K)."""
     logs = coverage.clamp(COVERAGE_FLOOR, 1.0).log()  # (B, K, S)
     return beta * logs.masked_fill(~real[:, None], 0.0).sum(-1)  # (B, K)
 
 
 class _StaticFactors(NamedTuple):
-    """Factors for lengths that a device counts."""
+    """Length factors whose step is counted on the device."""
 
     factors: Tensor  # (steps + margin,)
     step_counter: Tensor  # ()
 
 
 class Penalties:
-    """How the hypotheses of one batch are scored, and how well they may yet score."""
+    """Scores of the hypotheses of one batch, and bounds of the scores they may reach."""
 
     def __init__(self, settings: BeamSettings, lengths: Tensor, limits: Sequence[int]) -> None:
         self.alpha, self.beta = settings.length_penalty, settings.coverage_penalty
@@ -52,7 +52,7 @@ class Penalties:
         each = {limit: self._factor(limit) for limit in set(limits)}
         factors = torch.tensor([each[limit] for limit in limits])  # (B,)
         self.min_factors = factors.nextafter(torch.zeros(())).to(lengths.device)  # (B,)
-        """Of each sentence at its limit, rounded towards zero: so a bound errs upwards."""
+        """1 / lp at the limit of each sentence, rounded towards zero: a bound errs upwards."""
 
     def score(self, log_probs: Tensor, length: int, coverage: Tensor | None) -> Tensor:
         """Scores of hypotheses (B, C) of `length` tokens with EOS, `coverage` being their cp."""
@@ -60,31 +60,31 @@ class Penalties:
         return scores if coverage is None else scores + coverage
 
     def unfinished_scores(self, hypotheses: Hypotheses) -> Tensor:
-        """Scores of the cells (B, K) as they are, without EOS."""
+        """Scores (B, K) of the growing hypotheses, without EOS."""
         return self.score(hypotheses.log_probs, hypotheses.length, self.coverage(hypotheses))
 
     def coverage(self, hypotheses: Hypotheses) -> Tensor | None:
-        """cp of each cell (B, K); None where it plays no part."""
+        """cp of each hypothesis (B, K); None without a coverage penalty."""
         if hypotheses.coverage is None:
             return None
         places = torch.arange(hypotheses.coverage.shape[-1], device=self.lengths.device)  # (S,)
-        real = places < self.lengths[hypotheses.rows, None]  # (B, S)
+        real = places < self.lengths[hypotheses.sentence_index, None]  # (B, S)
         return coverage_penalty(hypotheses.coverage, real, self.beta)
 
     def bound(self, hypotheses: Hypotheses) -> Tensor:
-        """A score (B,) that nothing which grows out of the grid can exceed; -inf: all are empty.
+        """A score (B,) that no continuation can exceed; -inf if all slots are empty.
 
-        Proof: let g <= 0 be the log-probability of a cell. Each further token adds a logarithm of
-        a probability, at most 0, so any offspring has log P <= g. Its length is at most the limit
-        L of its sentence and both definitions of lp rise with the length (alpha >= 0), so
-        log P / lp(Y) <= g / lp(Y) <= g / lp(L), as g is not positive. And cp <= 0. So g / lp(L),
-        the largest over the cells, bounds them all; rounding keeps the order of what is added and
-        multiplied.
+        Proof: let g <= 0 be the log-probability of a hypothesis. Each further token adds the
+        logarithm of a probability, at most 0, so any continuation has log P <= g. Its length is at
+        most the limit L of its sentence, and both definitions of lp rise with the length
+        (alpha >= 0), so log P / lp(Y) <= g / lp(Y) <= g / lp(L), as g is not positive. And
+        cp <= 0. So the largest g / lp(L) over the hypotheses bounds them all; rounding is
+        monotonic.
         """
-        return (hypotheses.log_probs * self.min_factors[hypotheses.rows, None]).amax(-1)
+        return (hypotheses.log_probs * self.min_factors[hypotheses.sentence_index, None]).amax(-1)
 
     def factor(self, length: int) -> float | Tensor:
-        """What the log-probability of a hypothesis of `length` tokens with EOS counts."""
+        """1 / lp of `length` tokens with EOS: a number, or a tensor (1,) after `to_static`."""
         if self._static_factors is None:
             return self._factor(length)
         factors, step_counter = self._static_factors
@@ -93,43 +93,43 @@ class Penalties:
     def to_static(
         self, before: int, steps: int, step_counter: Tensor, dtype: torch.dtype = torch.float32
     ) -> "Penalties":
-        """The same for hypotheses that are longer than they seem: by `before`, and by a `clock` ().
+        """The same for hypotheses that are longer than their tokens: by `before` + `step_counter`.
 
-        The clock counts up to so many `steps`; `dtype` is that of log-probabilities.
+        `step_counter` () counts up to `steps` on the device; `dtype` is that of log-probabilities.
         """
         lengths = range(before, before + steps + MARGIN)
         each = [self._factor(max(1, length)) for length in lengths]
         factors = torch.tensor(each, dtype=dtype)  # (steps + margin,)
-        to_static = copy(self)
-        to_static._static_factors = _StaticFactors(factors.to(step_counter.device), step_counter)
-        return to_static
+        static = copy(self)
+        static._static_factors = _StaticFactors(factors.to(step_counter.device), step_counter)
+        return static
 
     def _factor(self, length: int) -> float:
         return 1 / length_penalty(length, self.alpha, self.normalise)
 
 
 class MeanAttention:
-    """A watch that adds up the attention which each cell pays the source during one step."""
+    """A hook that averages the attention of each hypothesis to the source during one step."""
 
     def __init__(self, hook: AttentionHook | None) -> None:
         self._hook = hook
-        self._seen: list[Tensor] = []  # (B, K, S) each
+        self._recorded: list[Tensor] = []  # (B, K, S) each
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
-        """What the watch within answers, noted if it is attention to the source."""
+        """Call the inner hook and record cross-attention weights."""
         if self._hook is not None:
             weights = self._hook(site, weights)
         if site.part == "cross":
             precise = torch.promote_types(weights.dtype, torch.float32)
-            self._seen.append(weights.mean(1, dtype=precise))  # (B, K, S)
+            self._recorded.append(weights.mean(1, dtype=precise))  # (B, K, S)
         return weights
 
     def collect(self) -> Tensor:
-        """The mean over heads and layers (B, K, S) since it was last asked."""
-        if not self._seen:
+        """The mean over heads and layers (B, K, S) since the last call."""
+        if not self._recorded:
             raise SearchError(
                 "a coverage penalty needs attention to the source, and this model has none: "
                 "set coverage_penalty to 0"
             )
-        seen, self._seen = self._seen, []
-        return torch.stack(seen).mean(0)
+        recorded, self._recorded = self._recorded, []
+        return torch.stack(recorded).mean(0)

@@ -1,4 +1,4 @@
-"""Sampling: answers drawn at random, each as often as the model holds it likely."""
+"""Sampling: tokens drawn at random from the distribution of the model."""
 
 from collections.abc import Sequence
 
@@ -6,16 +6,17 @@ import numpy as np
 import torch
 from torch import Tensor, device
 
-from regard.decoding.search.hypotheses import Candidates, Hypotheses
+from regard.decoding.search.hypotheses import Hypotheses
 from regard.decoding.settings import SamplingSettings
+from regard.kernels.beam_update import Candidates
 from regard.kernels.topk_logits import TokenRules
 
 
 class SamplingSelector:
-    """Draws the next token of each of some hypotheses that do not know of each other.
+    """Draws the next token of each hypothesis independently of the others.
 
-    Sample k of sentence n depends on the seed, on n and on k alone: each has a generator of its
-    own, and its numbers are drawn before the search begins.
+    Sample k of sentence n depends on the seed, n and k alone: it has its own generator, whose
+    numbers are drawn before the search begins.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class SamplingSelector:
         self._uniforms = torch.from_numpy(np.array(uniforms)).to(where)  # (B, K, steps)
 
     @property
-    def start(self) -> int:
+    def initial_width(self) -> int:
         return self.samples
 
     @property
@@ -44,49 +45,51 @@ class SamplingSelector:
     def fused(
         self, logits: Tensor, hypotheses: Hypotheses, token_rules: TokenRules
     ) -> Candidates | None:
-        """None: there is no kernel for it."""
+        """None: there is no kernel for sampling."""
         return None
 
     def __call__(self, log_probs: Tensor, hypotheses: Hypotheses) -> Candidates:
-        """One way (B, K) for each cell, with the probability that the model itself gives it."""
+        """One candidate (B, K) for each hypothesis; its log-probability is the model's own."""
         narrowed = log_probs / self.settings.temperature  # (B, K, V)
         if self.settings.top_k is not None:
             narrowed = top_k(narrowed, self.settings.top_k)
         if self.settings.top_p is not None:
             narrowed = top_p(narrowed, self.settings.top_p)
-        tokens = draw(narrowed, self._uniforms[hypotheses.rows, :, hypotheses.length])  # (B, K)
+        tokens = draw(
+            narrowed, self._uniforms[hypotheses.sentence_index, :, hypotheses.length]
+        )  # (B, K)
         token_log_probs = log_probs.gather(-1, tokens[..., None]).squeeze(-1)  # (B, K)
         return Candidates(hypotheses.log_probs + token_log_probs, tokens, None)
 
 
 def top_k(logits: Tensor, k: int) -> Tensor:
-    """The logits (..., V) without those below the k-th largest."""
+    """The logits (..., V); those below the k-th largest become -inf."""
     kth = logits.topk(min(k, logits.shape[-1])).values[..., -1:]  # (..., 1)
     return logits.masked_fill(logits < kth, float("-inf"))
 
 
 def top_p(logits: Tensor, p: float) -> Tensor:
-    """The logits (..., V) of the likeliest tokens, down to the one with which their sum reaches p.
+    """The logits (..., V) of the smallest set of most likely tokens whose probability reaches p.
 
     Holtzman et al. 2020, section 3.1.
     """
     ordered = logits.sort(dim=-1, descending=True, stable=True)  # (..., V)
     probs = ordered.values.softmax(-1)
-    before = probs.cumsum(-1) - probs  # what likelier tokens have together
+    before = probs.cumsum(-1) - probs  # the probability of all more likely tokens
     kept = ordered.values.masked_fill(before >= p, float("-inf"))
     return torch.empty_like(logits).scatter_(-1, ordered.indices, kept)
 
 
 def draw(logits: Tensor, uniform: Tensor) -> Tensor:
-    """The token of each row (..., V) on whose share of [0, 1) its number (...) falls."""
+    """The token of each row (..., V) that its uniform number (...) in [0, 1) selects."""
     cumulative = logits.softmax(-1).cumsum(-1)  # (..., V)
     target = uniform[..., None].to(logits.dtype) * cumulative[..., -1:]  # (..., 1), below the sum
     tokens = torch.searchsorted(cumulative, target, right=True).squeeze(-1)  # (...)
-    return tokens.clamp_max(logits.shape[-1] - 1)  # only NaN falls outside: reported at the end
+    return tokens.clamp_max(logits.shape[-1] - 1)  # only NaN is beyond: `to_lists` reports it
 
 
 def _uniform_numbers(
     seeds: tuple[int, ...], num: int
 ) -> "np.ndarray[tuple[int], np.dtype[np.float32]]":
-    """Numbers in [0, 1): multiples of 2^-24, so that their product with a sum stays below it."""
+    """Numbers in [0, 1): multiples of 2^-24, so that a number times a sum stays below the sum."""
     return np.random.default_rng(seeds).random(num, dtype=np.float32)

@@ -1,11 +1,11 @@
-"""The tree of all hypotheses that a search weighed, as it grows."""
+"""The tree of all hypotheses that a search considered."""
 
 import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from regard.decoding.search.hypotheses import Candidates
 from regard.decoding.tracing.observer import SearchObserver, SearchStep
+from regard.kernels.beam_update import Candidates
 from regard.text.special_tokens import BOS, EOS
 from regard.types import Hypothesis
 
@@ -14,23 +14,22 @@ ROOT = 0
 
 
 class Node(NamedTuple):
-    """A hypothesis: what its parent says, and one token more."""
+    """A hypothesis: its parent extended by one token."""
 
     parent: int | None
-    """None: this is the root, which has said BOS alone."""
+    """None: this is the root, which holds BOS alone."""
     token: int
     log_probability: float
-    """Of the whole hypothesis up to this token; its parent's taken away, that of the token."""
+    """Of the whole hypothesis up to this token."""
     state: NodeState
-    """kept: it went on to the next step. ended: by EOS, as an answer that counts. dropped: it was
-    weighed and found too unlikely for either."""
+    """kept: it continued. ended: it is finished, by EOS. dropped: it was pruned."""
 
 
 class SearchTree(NamedTuple):
-    """Every hypothesis of one sentence that a search weighed, and which of them it answered."""
+    """Every hypothesis of one sentence that a search considered, and its results."""
 
     nodes: tuple[Node, ...]
-    """The root first, parents before their children, and of each step the likeliest first."""
+    """The root first, parents before their children, in each step the most likely first."""
     answers: tuple[int, ...]
     """The nodes in which the n best answers end, the best first."""
 
@@ -43,19 +42,19 @@ class SearchTree(NamedTuple):
         return tuple(reversed(steps))
 
     def tokens(self, node: int) -> tuple[int, ...]:
-        """What the hypothesis says, without BOS; an ended one says EOS last."""
+        """The tokens of the hypothesis, without BOS; those of an ended one include EOS."""
         return tuple(self.nodes[step].token for step in self.path(node))
 
 
 class SearchTreeObserver(SearchObserver):
-    """An observer that keeps the tree of each sentence, by its number.
+    """Records the tree of each sentence, by its number.
 
-    Hypotheses with the same tokens are one node: samples that begin alike share their beginning.
+    Hypotheses with the same tokens are one node: samples share common beginnings.
     """
 
     def __init__(self) -> None:
         self.trees: dict[int, SearchTree] = {}
-        """Of the sentences that were answered."""
+        """The trees of the sentences that are done."""
         self._growing_trees: dict[int, _GrowingTree] = {}
 
     def on_start(self, numbers: Sequence[int], lengths: Sequence[int], /) -> None:
@@ -71,25 +70,25 @@ class SearchTreeObserver(SearchObserver):
         self.trees[number] = self._growing_trees.pop(number).tree(answers)
 
     def cells(self, number: int, width: int) -> list[int | None]:
-        """The nodes that stand in the `width` cells of a sentence's grid now; None: it is empty."""
+        """The node of each of the `width` current hypotheses of a sentence; None: an empty slot."""
         return self._growing_trees[number].cells or [ROOT] * width
 
 
 class _Candidate(NamedTuple):
-    """A way to go on that is possible."""
+    """A possible continuation."""
 
     cell: int
-    """The one it continues, of the grid before."""
+    """Index of the hypothesis that it extends."""
     token: int
     log_probability: float
 
 
 class _GrowingTree:
-    """The tree of one sentence that is still being searched."""
+    """The tree of a sentence that is being searched."""
 
     def __init__(self) -> None:
         self.cells: list[int | None] = []
-        """The node in each cell of the grid; empty before the first step, when all are the root."""
+        """The node of each hypothesis; empty before the first step, when all are the root."""
         self._nodes = [Node(None, BOS, 0.0, "kept")]
         self._children: dict[tuple[int, int], int] = {}
 
@@ -99,7 +98,7 @@ class _GrowingTree:
         ending: Sequence[_Candidate | None],
         continuing: Sequence[_Candidate | None],
     ) -> None:
-        """One step on."""
+        """Add the candidates of a step."""
         node_states: dict[_Candidate | None, NodeState] = dict.fromkeys(ending, "ended")
         node_states |= dict.fromkeys(continuing, "kept")
         for candidate in filter(None, candidates):
@@ -116,7 +115,7 @@ class _GrowingTree:
         ]
 
     def tree(self, answers: Iterable[Hypothesis]) -> SearchTree:
-        """What has grown, with the nodes in which `answers` end."""
+        """The tree, with the nodes in which `answers` end."""
         ends = []
         for answer in answers:
             node = ROOT
@@ -127,12 +126,12 @@ class _GrowingTree:
 
     def _key(self, candidate: _Candidate) -> tuple[int, int]:
         parent = self.cells[candidate.cell] if self.cells else ROOT
-        assert parent is not None  # what continues an empty cell is not possible
+        assert parent is not None  # an empty slot has no continuations
         return parent, candidate.token
 
 
 def _rows(candidates: Candidates) -> list[list[_Candidate | None]]:
-    """The ways of each sentence; None where there is none."""
+    """The candidates of each sentence; None where there is none."""
     log_probs, tokens = candidates.log_probs.tolist(), candidates.tokens.tolist()
     cells = (
         [range(len(row)) for row in tokens]

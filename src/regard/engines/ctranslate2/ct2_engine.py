@@ -11,16 +11,11 @@ from typing import Any, NamedTuple
 
 import ctranslate2
 
-from regard.decoding.search_options import native_only_reason
-from regard.decoding.settings import DecodingSettings, RuleSettings
+from regard.decoding.constraints.forbidden_phrases import forbidden_phrases
+from regard.decoding.settings import DecodingSettings, RuleSettings, native_only_reason
 from regard.engines.ctranslate2.ct2_batching import batch_by_limit
 from regard.engines.ctranslate2.export_artifact import ExportArtifact, check_export
-from regard.engines.engine import (
-    EngineResult,
-    FilledHypothesis,
-    TranslationRequest,
-    forbidden_phrases,
-)
+from regard.engines.engine import EngineResult, FilledHypothesis, TranslationRequest
 from regard.engines.tuned_engine import CT2_BUDGET, EngineConfig, count_cores
 from regard.errors import RegardError
 from regard.exchange.token_names import token_labels

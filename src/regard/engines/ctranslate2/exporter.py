@@ -15,7 +15,7 @@ from typing import NamedTuple, get_args
 import ctranslate2
 
 from regard.atomic_io import check_no_linked_folders, storage_error
-from regard.decoding.search_options import native_only_reason
+from regard.decoding.settings import native_only_reason
 from regard.engines.ctranslate2.ct2_engine import CTranslate2Engine
 from regard.engines.ctranslate2.export_artifact import (
     CARD_FILE,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from regard.corpora.corpus import Pair
 from regard.decoding.batch_search import SearchMember, one_thread, search_many
-from regard.decoding.search_options import portable_settings
+from regard.decoding.settings import portable_settings
 from regard.engines.ctranslate2.ct2_engine import CTranslate2Engine
 from regard.engines.ctranslate2.export_artifact import ParityReport, TranslationDifference
 from regard.errors import RegardError

@@ -1,52 +1,59 @@
-"""The engine that can do everything: our own models, search and recorder, with torch."""
+"""The engine that supports every request: our own models and search, in torch."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
+import torch
 from torch import nn
 
-from regard.decoding.batch_search import SearchMember, search_many
-from regard.decoding.constraints.rules import Constraints
-from regard.decoding.tracing.observer import ObserverGroup, SearchObserver
-from regard.engines.engine import (
-    EngineResult,
-    FilledHypothesis,
-    TranslationRequest,
-    forbidden_phrases,
+from regard.batching.worker_pool import WorkerPool
+from regard.decoding.batch_search import (
+    RunJobs,
+    SearchJob,
+    SearchMember,
+    SearchResults,
+    search_batch,
+    search_many,
+    search_single_threaded,
 )
+from regard.decoding.constraints.forbidden_phrases import forbidden_phrases
+from regard.decoding.constraints.rules import Constraints
+from regard.decoding.gpu.cuda_graph_cache import CudaGraphCache
+from regard.decoding.tracing.observer import ObserverGroup
+from regard.engines.engine import EngineResult, FilledHypothesis, TranslationRequest
 from regard.engines.native.capture_attention import capture_attention
 from regard.engines.native.intervention_checks import check_interventions
-from regard.engines.native.parallel_search import make_pool
 from regard.engines.native.unknown_words import build_unknown_replacer
 from regard.engines.tuned_engine import CPU_BUDGET, EngineConfig, count_cores
-from regard.errors import SettingsError
+from regard.errors import RunError, RunWarning, SettingsError
 from regard.inspection.recording.attention_map import chain
+from regard.kernels.cuda_graphs import CudaGraphs
 from regard.layers.quantized import Precision
 from regard.recipes.memory import available_memory
-from regard.recipes.run_folder import Run, load_run, pick_device
+from regard.recipes.run_folder import LoadedFrom, Run, load_run, pick_device
 from regard.text.preprocess import TokenizedLine, part_id
 from regard.types import AttentionHook, Hypothesis
 
+CPU = torch.device("cpu")
 DEFAULT_BUDGET = 16_384
-"""Positions searched at a time, counted once for each hypothesis; where nothing was measured."""
+"""Positions searched at a time, counted once for each hypothesis, if none were measured."""
 PARAMETERS_PER_BYTE = 256
-"""Of a model for each byte of a GPU's memory that one of them takes: who is wide and deep leaves
-more behind. The paper's base model is the measure.
+"""On a GPU, a model takes a byte for each position and for so many of its parameters.
 
-In float32 a token of an answer takes 24 KiB in its six layers; there is room for twice as many as
-there are, which is thrice while they move to a larger one, and answers are up to twice as long as
-their sources: 144 KiB. The logits of 32,000 pieces, before and behind a softmax, are 250 KiB for a
-hypothesis, and so 62 KiB for each position of the shortest sources (`SHORTEST`). That is 206 KiB,
-and it has 61 million parameters.
+Measured on the base model, with 61 million parameters: a position takes 144 KiB of key-value cache,
+with room to grow, and 62 KiB of logits; see docs/performance.md.
 """
 MIN_BYTES_PER_POSITION = 64 * 1024
-"""The least bytes for each of them: what small models have fewer parameters for is their width,
-which counts twice in parameters and once here."""
+"""The least bytes of a position: parameters grow with the square of the width, a position less."""
+GRAPH_MEMORY_SHARE = 1 / 8
+"""The share of a GPU's memory that captured searches may hold."""
 
 
 class NativeEngine:
-    """One run, or several with one target vocabulary that vote."""
+    """One run, or an ensemble of several that share a target vocabulary."""
 
     def __init__(self, runs: Sequence[Run], choice: EngineConfig | None = None) -> None:
         self.runs = tuple(runs)
@@ -54,23 +61,23 @@ class NativeEngine:
         self.budget, workers = default_budget([run.model for run in runs]), count_cores()
         self.on_cpu = next(runs[0].model.parameters()).device.type == "cpu"
         if choice is not None and choice.engine == "native" and self.on_cpu:
-            self.budget, workers = choice.budget, choice.workers  # what was measured on a CPU
-        self._pool = make_pool(runs, workers)
+            self.budget, workers = choice.budget, choice.workers  # measured on a CPU
+        self._run_jobs = job_runner(runs, workers)
 
     @staticmethod
     def open_runs(
         paths: Sequence[str | Path], *, device: str, weights: str, precision: str = "auto"
     ) -> list[Run]:
-        """The runs in some folders, ready on the device of that name; `auto` is float32."""
+        """The runs of some folders, loaded to a device; the precision `auto` is float32."""
         known = get_args(Precision)
-        chosen = next((one for one in known if precision in (one, "auto")), None)
+        chosen = next((name for name in known if precision in (name, "auto")), None)
         if chosen is None:
             raise SettingsError(
                 f"--precision {precision} is CTranslate2's; the native engine has "
                 f"{', '.join(known)}"
             )
-        where = pick_device(device)
-        return [load_run(path, device=where, weights=weights, precision=chosen) for path in paths]
+        place = pick_device(device)
+        return [load_run(path, device=place, weights=weights, precision=chosen) for path in paths]
 
     def unsupported_reason(self, request: TranslationRequest) -> str | None:
         return None
@@ -84,20 +91,22 @@ class NativeEngine:
             filler = build_unknown_replacer(
                 self.runs, request.unknown, request.prefix, request.forbidden, hook
             )
-        check_interventions(self.runs, request.changes, lines[0])
+        if request.changes:
+            check_interventions(self.runs, request.changes, lines[0])
         found = self._search(lines, request, hook)
         if filler is None:
-            said = [[[FilledHypothesis(one) for one in best] for best in parts] for parts in found]
+            filled = [
+                [[FilledHypothesis(each) for each in best] for best in line] for line in found
+            ]
         else:
-            said = filler.replace_in_lines(lines[self.runs.index(filler.run)], found)
+            filled = filler.replace_in_lines(lines[self.runs.index(filler.run)], found)
+        if not request.look:
+            return [EngineResult(parts) for parts in filled]
         return [
             EngineResult(
-                parts,
-                capture_attention(self.runs[0], line, [best[0] for best in parts], hook)
-                if request.look
-                else (),
+                parts, capture_attention(self.runs[0], line, [best[0] for best in parts], hook)
             )
-            for line, parts in zip(lines[0], said, strict=True)
+            for line, parts in zip(lines[0], filled, strict=True)
         ]
 
     def _search(
@@ -107,55 +116,84 @@ class NativeEngine:
         hook: AttentionHook | None,
     ) -> list[list[list[Hypothesis]]]:
         """The n best translations of each part of each line."""
-        places = [
+        parts = [
             (number, part)
             for number, line in enumerate(lines[0], request.first)
             for part in range(len(line.parts))
         ]
-        prefix_ids = self._target.encode([request.prefix])[0]
+        prefix_ids = self._target.encode([request.prefix])[0] if request.prefix else []
+        observers = request.observers
         found = search_many(
-            self._members(lines),
+            [
+                SearchMember(run.model, [part for line in tokenized for part in line.parts])
+                for run, tokenized in zip(self.runs, lines, strict=True)
+            ],
             request.settings,
             budget=self.budget,
             constraints=Constraints(
-                [[] if part else prefix_ids for _, part in places],
-                forbidden_phrases(request.forbidden, self._target),
+                [[] if part else prefix_ids for _, part in parts],
+                forbidden_phrases(request.forbidden, self._target) if request.forbidden else (),
             ),
-            numbers=[part_id(*place) for place in places],
+            numbers=[part_id(*part) for part in parts],
             hook=hook,
-            observe=_combined_observer(request.observers),
-            pool=self._pool,
+            observe=ObserverGroup(*observers)
+            if len(observers) > 1
+            else next(iter(observers), None),
+            run_jobs=self._run_jobs,
         )
         results = iter(found)
         return [[next(results) for _ in line.parts] for line in lines[0]]
 
-    def _members(self, lines: Sequence[Sequence[TokenizedLine]]) -> list[SearchMember]:
-        """Each model with the parts of all lines in its own tokens."""
-        return [
-            SearchMember(run.model, [part for line in own for part in line.parts])
-            for run, own in zip(self.runs, lines, strict=True)
-        ]
-
 
 def has_gpu() -> bool:
-    """Whether the device `auto` is a GPU here."""
+    """Whether the device `auto` is a GPU."""
     return pick_device("auto").type == "cuda"
 
 
 def default_budget(models: Sequence[nn.Module]) -> int:
-    """Positions to search at a time, where these are: on a GPU as many as its memory may hold."""
+    """Positions to search at a time on the models' device: on a GPU, what its memory allows."""
     parameters = [x for model in models for x in model.parameters()]
-    where = parameters[0].device
-    if where.type == "cuda":
-        each = max(
-            MIN_BYTES_PER_POSITION, sum(x.numel() for x in parameters) // PARAMETERS_PER_BYTE
+    device = parameters[0].device
+    if device.type == "cuda":
+        position = sum(x.numel() for x in parameters) // PARAMETERS_PER_BYTE
+        memory = available_memory(device)
+        return max(DEFAULT_BUDGET, memory // max(MIN_BYTES_PER_POSITION, position))
+    return CPU_BUDGET if device.type == "cpu" else DEFAULT_BUDGET
+
+
+def job_runner(runs: Sequence[Run], workers: int) -> RunJobs | None:
+    """What searches batches for the models of `runs`; None: `search_many` itself.
+
+    On a GPU, a cache of CUDA graphs for small batches. On a CPU with several `workers`, a pool of
+    processes, which are started when it pays; each loads the models, if they came from a folder.
+    """
+    models = [run.model for run in runs]
+    origins = [run.opened for run in runs if run.opened is not None]
+    devices = {parameter.device for model in models for parameter in model.parameters()}
+    device = next(iter(devices))
+    if device.type == "cuda" and len(devices) == 1:
+        max_bytes, size = (
+            int(available_memory(device) * GRAPH_MEMORY_SHARE),
+            runs[0].tokenizers.target.size,
         )
-        return max(DEFAULT_BUDGET, available_memory(where) // each)
-    return CPU_BUDGET if where.type == "cpu" else DEFAULT_BUDGET
+        return CudaGraphCache(models, size, CudaGraphs(device), max_bytes).run_jobs
+    if workers == 1 or len(origins) < len(runs) or devices != {CPU}:
+        return None
+    pool = WorkerPool(partial(load_search, origins), workers - 1)
+    return partial(pool.map_jobs, run_here=partial(search_single_threaded, models))
 
 
-def _combined_observer(observers: Sequence[SearchObserver]) -> SearchObserver | None:
-    """One that stands for all; None: nobody is to be told."""
-    if len(observers) > 1:
-        return ObserverGroup(*observers)
-    return next(iter(observers), None)
+def load_search(origins: Sequence[LoadedFrom]) -> Callable[[SearchJob], SearchResults]:
+    """The search that a worker process runs: it loads the models, which must be unchanged."""
+    torch.set_num_threads(1)
+    models = []
+    for origin in origins:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RunWarning)  # the parent process has shown it
+            run = load_run(
+                origin.path, device=CPU, weights=origin.weights, precision=origin.precision
+            )
+        if run.opened != origin:
+            raise RunError(f"{origin.path}: its weights have changed since they were loaded")
+        models.append(run.model)
+    return partial(search_batch, models)

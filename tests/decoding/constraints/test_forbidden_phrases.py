@@ -1,6 +1,6 @@
 """Forbidden words as phrases of ids."""
 
-from regard.engines.engine import forbidden_phrases
+from regard.decoding.constraints.forbidden_phrases import forbidden_phrases
 
 
 class Pieces:

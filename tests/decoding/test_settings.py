@@ -1,7 +1,14 @@
 import pytest
 
-from regard.decoding.search_options import native_only_reason, portable_settings, search_settings
-from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
+from regard.decoding.settings import (
+    BeamSettings,
+    DecodingSettings,
+    RuleSettings,
+    SamplingSettings,
+    native_only_reason,
+    portable_settings,
+    search_settings,
+)
 from regard.errors import SettingsError
 
 RECIPE = DecodingSettings(beam=BeamSettings(size=4, length_penalty=0.8))
