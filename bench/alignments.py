@@ -23,7 +23,7 @@ from regard.alignment.extraction import (
     align,
     align_averaged,
 )
-from regard.alignment.run_alignment import pair_attention, reverse_attention
+from regard.alignment.run_alignment import pair_attention
 from regard.alignment.selection import select_by_agreement, select_by_gold
 from regard.alignment.symmetrization import SYMMETRIZATIONS, flip, symmetrize
 from regard.corpora.corpus import Pair
@@ -134,7 +134,7 @@ def agree(run: Run, reverse: Run) -> Both:
     """The settings of two runs whose links agree most on validation pairs."""
     pairs = list(islice(load_data(run.folder).read("valid"), AGREED_ON))
     found = select_by_agreement(
-        list(pair_attention(run, pairs)), list(reverse_attention(reverse, pairs))
+        list(pair_attention(run, pairs)), list(pair_attention(reverse, pairs, reverse=True))
     )
     print(f"agreement on {len(pairs)} validation pairs: {found.value:.1%}\n")
     return found.forward, found.backward
@@ -172,7 +172,7 @@ def main() -> None:
         ),
         ModelAttention(
             "English to German",
-            list(reverse_attention(reverse, known.pairs, cut_apart=True)),
+            list(pair_attention(reverse, known.pairs, cut_apart=True, reverse=True)),
             [flip_gold(each) for each in known.gold],
             turned=True,
         ),

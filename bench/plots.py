@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.report import BenchRow, Table
-from regard.inspection.plots.theme import Theme, get_theme
+from regard.inspection.plots.figure import Theme, get_theme
 
 WIDE, BAR, HEAD = 7.5, 0.32, 0.85
 """Inches: a picture across, a bar down, and what stands above and below the bars of a table."""

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from bench.report import Table
 from bench.statistics import upper_exponent
-from regard.inspection.plots.theme import Theme, get_theme
+from regard.inspection.plots.figure import Theme, get_theme
 
 COLUMNS, WIDE, HIGH = 4, 2.5, 2.2
 """Panels beside each other, and their inches."""

@@ -26,7 +26,12 @@ from typing import NamedTuple
 import torch
 
 from regard.alignment.extraction import AlignmentSettings
-from regard.alignment.run_alignment import best_alignment, read_gold, select_on_validation
+from regard.alignment.run_alignment import (
+    best_alignment,
+    measure_by_gold,
+    read_gold,
+    read_selection_examples,
+)
 from regard.corpora.corpus import Pair
 from regard.pipelines.markup.markup_translator import MarkupTranslator
 from regard.pipelines.translator import Translator, load
@@ -118,7 +123,9 @@ def settings(translator: Translator, *, measured: bool) -> AlignmentSettings:
     """How links are read off."""
     run = translator.runs[0]
     if measured:
-        return select_on_validation(run, load_data(run.folder)).settings
+        return measure_by_gold(
+            run, *read_selection_examples(load_data(run.folder)), save=False
+        ).settings
     return best_alignment(run)
 
 

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from regard.inspection.plots import fonts
-from regard.inspection.plots.maps import save_figure
+from regard.inspection.plots.figure import save_figure
 from regard.inspection.recording.attention_map import AttentionMaps, Axis
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -3,12 +3,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from regard.alignment import run_alignment
+from regard.alignment import dictionary_extraction
 from regard.alignment.dictionary import DictionaryEntry
 from regard.alignment.dictionary_extraction import extract_dictionary
 from regard.alignment.extraction import AlignmentSettings
 from regard.corpora.corpus import Pair
-from regard.inspection.recording.attention_map import AttentionMaps, Axis
+from regard.inspection.recording.attention_map import AttentionMaps
 from regard.text.build import Tokenizers, train_tokenizer
 from regard.text.settings import TokenizerSettings
 
@@ -23,19 +23,19 @@ PAIRS = [
 ]
 
 
-def diagonal(run, pairs, change):
+def diagonal(run, pairs):
     """Each target token looks at the source token of its number, or at EOS."""
     for pair in pairs:
         size = len(pair.target) + 1, len(pair.source) + 1
         layers = torch.zeros(1, 1, *size)
         for row in range(size[0]):
             layers[..., row, min(row, size[1] - 1)] = 1.0
-        yield AttentionMaps("cross", layers, Axis((), (), ()), Axis((), (), ()))
+        yield AttentionMaps("cross", layers, pair.rows, pair.columns)
 
 
 @pytest.fixture
 def run(monkeypatch):
-    monkeypatch.setattr(run_alignment, "token_attention", diagonal)
+    monkeypatch.setattr(dictionary_extraction, "token_attention", diagonal)
     # "lune" and "moon" are unknown, and are counted all the same
     words = train_tokenizer(["la mer. the sea! une ocean one"], TokenizerSettings(kind="words"))
     return SimpleNamespace(

@@ -11,7 +11,6 @@ from regard.alignment.extraction import (
     align_text,
     argmax_links,
     extract_links,
-    merge_pieces,
     normalize_rows_columns,
     word_map,
 )
@@ -47,9 +46,9 @@ def single(rows):
 
 
 def test_pieces_become_words():
-    words = merge_pieces(sentence(MAP))
+    words = sentence(MAP).merge_pieces()
     want = torch.tensor([[0.3, 0.1, 0.0], [0.25, 0.35, 0.2], [0.25, 0.0, 0.3]])
-    torch.testing.assert_close(words.layers, want[None, None])
+    torch.testing.assert_close(words.weights, want[None, None])
     assert words.rows == Axis(ROWS.words, ROWS.words, (0, 1, 2))
     assert words.columns.pieces == COLUMNS.words
 
@@ -75,8 +74,8 @@ def test_the_sink_is_ignored_and_subwords_are_heard_together():
 
 def test_shift_reads_a_word_where_it_is_given():
     late = single([-1, 0, 1, 4, 4])
-    words = merge_pieces(sentence(late), shift=True)
-    torch.testing.assert_close(words.layers[0, 0], torch.eye(3))
+    words = sentence(late).merge_pieces(shift=True)
+    torch.testing.assert_close(words.weights[0, 0], torch.eye(3))
     assert align(sentence(late), AlignmentSettings(shift=True)) == {(0, 0), (1, 1), (2, 2)}
     assert align(sentence(late), AlignmentSettings()) != {(0, 0), (1, 1), (2, 2)}
 
@@ -130,8 +129,8 @@ def test_a_column_that_all_glance_at_loses_by_shares():
 def test_shares_are_taken_in_each_head_and_twice_in_their_average():
     heads = torch.rand(1, 2, 5, 6, generator=torch.manual_seed(1))
     attention = AttentionMaps("cross", heads, ROWS, COLUMNS)
-    words = merge_pieces(attention)
-    average = normalize_rows_columns(words.layers).mean((0, 1))
+    words = attention.merge_pieces()
+    average = normalize_rows_columns(words.weights).mean((0, 1))
     want = normalize_rows_columns(normalize_rows_columns(average))
     torch.testing.assert_close(
         word_map(attention, AlignmentSettings(shares=True, sinks=True)), want

@@ -10,17 +10,16 @@ from regard.alignment.run_alignment import (
     DirectedModel,
     align_bidirectional,
     align_pairs,
-    attends,
     best_alignment,
+    has_cross_attention,
     load_measured_alignment,
     measure_by_agreement,
-    measure_on_valid,
+    measure_by_gold,
     pair_attention,
     read_gold,
-    select_alignment,
-    select_on_validation,
+    read_selection_examples,
 )
-from regard.alignment.symmetrization import flip, intersect
+from regard.alignment.symmetrization import flip, symmetrize
 from regard.corpora.corpus import Pair
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.alignment_error import score_alignments
@@ -51,10 +50,10 @@ def test_each_pair_has_its_attention_between_its_words(run, pairs):
     attentions = list(pair_attention(run, pairs))
     assert len(attentions) == len(pairs) == 20
     for pair, attention in zip(pairs, attentions, strict=True):
-        assert attention.layers.shape[:2] == (2, 4)
+        assert attention.weights.shape[:2] == (2, 4)
         assert attention.columns.words == tuple(pair.source.split())
         assert attention.rows.words == tuple(pair.target.split())
-        rows = attention.layers.sum(-1)
+        rows = attention.weights.sum(-1)
         torch.testing.assert_close(rows, torch.ones_like(rows))
 
 
@@ -62,7 +61,7 @@ def test_chunks_change_nothing(run, pairs, monkeypatch):
     whole = list(pair_attention(run, pairs))
     monkeypatch.setattr(run_alignment, "BATCH_SIZE", 3)
     for one, other in zip(whole, pair_attention(run, pairs), strict=True):
-        torch.testing.assert_close(one.layers, other.layers, atol=1e-6, rtol=1e-4)
+        torch.testing.assert_close(one.weights, other.weights, atol=1e-6, rtol=1e-4)
 
 
 def test_pairs_are_read_as_they_are_asked_for(run, pairs, monkeypatch):
@@ -102,31 +101,30 @@ def test_layer_and_head_must_be_there(run, pairs):
 
 
 def test_the_chosen_head_errs_least(run, pairs, gold):
-    choice = select_alignment(run, pairs, gold)
+    choice = measure_by_gold(run, pairs, gold, save=False)
 
     def error(settings):
         return score_alignments(align_pairs(run, pairs, settings), gold).error_rate
 
-    assert choice.error == pytest.approx(error(choice.settings))
+    assert choice.value == pytest.approx(error(choice.settings))
     for layer in (None, 0, 1):
         for shift in (False, True):
-            assert choice.error <= error(AlignmentSettings(layer=layer, shift=shift)) + 1e-9
+            assert choice.value <= error(AlignmentSettings(layer=layer, shift=shift)) + 1e-9
 
 
-def test_the_choice_is_made_on_some_validation_pairs(run, tiny_run, monkeypatch):
+def test_an_alignment_is_selected_on_the_first_validation_pairs(tiny_run, monkeypatch):
     data = load_data(RunFolder(tiny_run))
     monkeypatch.setattr(run_alignment, "NUM_SELECTION_PAIRS", 7)
     pairs, gold = list(data.read("valid")), list(read_gold(data, "valid"))
     assert len(gold) == 30
-    assert select_on_validation(run, data) == select_alignment(run, pairs[:7], gold[:7])
-    assert select_on_validation(run, data) != select_alignment(run, pairs, gold)
+    assert read_selection_examples(data) == (pairs[:7], gold[:7])
 
 
 def test_words_cut_apart_are_read_as_people_write_them(run):
     whole, cut = Pair("Jane, danse!", "Jane, dance!"), Pair("Jane , danse !", "Jane , dance !")
     [known] = pair_attention(run, [whole])
     [found] = pair_attention(run, [cut], cut_apart=True)
-    torch.testing.assert_close(found.layers, known.layers)
+    torch.testing.assert_close(found.weights, known.weights)
     assert found.columns.pieces == known.columns.pieces
     for axis, side in ((found.columns, cut.source), (found.rows, cut.target)):
         assert axis.words == tuple(side.split())
@@ -150,7 +148,10 @@ def test_two_models_are_heard_together(run, pairs):
     turned = [Pair(pair.target, pair.source) for pair in pairs]
     forward = align_pairs(run, pairs, ways[0])
     backward = align_pairs(run, turned, AlignmentSettings(layer=1, head=2))
-    both = [intersect(one, flip(other)) for one, other in zip(forward, backward, strict=True)]
+    both = [
+        symmetrize(one, flip(other), "intersection")
+        for one, other in zip(forward, backward, strict=True)
+    ]
     assert list(found) == both
     assert any(both)
 
@@ -173,8 +174,8 @@ def test_a_finished_run_with_gold_knows_its_alignment(run, tiny_run):
     measured = load_measured_alignment(run)
     assert measured.by == "gold"
     assert measured.pairs == 30
-    choice = select_on_validation(run, load_data(RunFolder(tiny_run)))
-    assert (measured.settings, measured.value) == choice
+    examples = read_selection_examples(load_data(RunFolder(tiny_run)))
+    assert measured == measure_by_gold(run, *examples, save=False)
     assert best_alignment(run) == measured.settings
 
 
@@ -182,7 +183,7 @@ def test_where_nothing_was_measured_it_is_guessed(copied):
     (copied.folder.path / run_alignment.ALIGNMENT_FILE).unlink()
     assert load_measured_alignment(copied) is None
     assert best_alignment(copied) == DEFAULT_ALIGNMENT
-    measured = measure_on_valid(copied, load_data(copied.folder))
+    measured = measure_by_gold(copied, *read_selection_examples(load_data(copied.folder)))
     assert best_alignment(copied) == measured.settings
 
 
@@ -209,12 +210,12 @@ def test_a_choice_that_is_damaged(copied):
 
 
 def test_a_model_without_attention_cannot_align(run):
-    assert attends(run)
+    assert has_cross_attention(run)
     recipe = tiny_recipe("model={family: rnn, width: 8}")
     blind = Run(
         recipe, run.tokenizers, new_model(recipe, run.tokenizers), RunFolder(Path("runs/blind"))
     )
-    assert not attends(blind)
+    assert not has_cross_attention(blind)
     with pytest.raises(
         SettingsError,
         match="runs/blind: a model of the family rnn without attention to the source has nothing "

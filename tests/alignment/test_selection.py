@@ -6,11 +6,8 @@ from regard.alignment.extraction import (
     DEFAULT_ALIGNMENT,
     AlignmentSettings,
     align,
-    word_map,
 )
 from regard.alignment.selection import (
-    _list_maps,
-    _normalized_maps,
     select_by_agreement,
     select_by_gold,
 )
@@ -78,15 +75,6 @@ def test_no_head_and_no_plain_average_does_better():
 
 
 ORDERS = (0, 1, 2, 3, 4), (3, 1, 0, 2, 4)
-
-
-def test_the_maps_of_the_choice_are_those_of_the_alignment():
-    drawn = torch.rand(2, 3, 6, 5, generator=torch.manual_seed(5)).softmax(-1)
-    attention = AttentionMaps("cross", drawn, ROWS, COLUMNS)
-    maps = _normalized_maps(attention)
-    assert len(maps) == len(_list_maps(attention)) == 2 * (1 + 2 + 6)
-    for map_index, one in zip(_list_maps(attention), maps, strict=True):
-        torch.testing.assert_close(one, word_map(attention, map_index.settings))
 
 
 def test_the_reading_is_chosen_too():

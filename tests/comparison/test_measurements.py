@@ -5,7 +5,12 @@ import pytest
 import torch
 
 from ladders import be_quick, made_up_row, small_recipe
-from regard.alignment.run_alignment import align_pairs, read_gold, select_on_validation
+from regard.alignment.run_alignment import (
+    align_pairs,
+    measure_by_gold,
+    read_gold,
+    read_selection_examples,
+)
 from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import (
     Failure,
@@ -63,7 +68,7 @@ def test_a_run_is_measured_as_other_commands_measure_it(tiny_run, tmp_path):
     assert math.log(row.surprise.per_word) == pytest.approx(nats / words)
     assert row.surprise.bits_per_character == pytest.approx(nats / letters / math.log(2))
 
-    choice = select_on_validation(run, data)
+    choice = measure_by_gold(run, *read_selection_examples(data), save=False)
     error = score_alignments(align_pairs(run, pairs, choice.settings), read_gold(data, "test"))
     assert row.alignment.error_rate == error.error_rate
     assert row.alignment.chosen == str(choice.settings)

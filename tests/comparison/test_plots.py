@@ -7,7 +7,7 @@ from regard.comparison.plots import (
     plot_by_length,
     plot_quality_cost,
 )
-from regard.inspection.plots.maps import save_figure
+from regard.inspection.plots.figure import save_figure
 
 LABEL_POINTS = (
     "rnn",

@@ -69,7 +69,7 @@ def test_rows_of_the_decoder_count_from_where_they_see():
 def test_what_is_parked_is_left_out_and_the_rest_stays():
     kept = without_sinks(attention(found_sinks(4, 0.6), torch.eye(6)))
     want = 0.4 * torch.eye(6)
-    torch.testing.assert_close(kept.layers[0], torch.stack([want, torch.eye(6)]))
+    torch.testing.assert_close(kept.weights[0], torch.stack([want, torch.eye(6)]))
     assert kept.columns.pieces == PIECES
 
 
@@ -77,7 +77,7 @@ def count_parked(attentions):
     tally = SinkCounter()
     for one in attentions:
         tally.add(one)
-    return tally.found_sinks()
+    return tally.summaries()
 
 
 def test_parked_attention_is_summed_up_over_sentences():

@@ -20,9 +20,9 @@ from regard.inspection.interventions import (
     list_head_ablations,
     requests_to_json,
     resolve_requests,
-    resolve_words,
 )
-from regard.inspection.recording.attention_map import AttentionMaps, Axis, chain, record
+from regard.inspection.recording.attention_map import AttentionMaps, Axis
+from regard.inspection.recording.recorder import compose_hooks, record_attention
 from regard.models.build import FAMILIES
 from regard.text.special_tokens import BOS, EOS
 from regard.types import Site
@@ -133,7 +133,7 @@ def test_a_link_may_be_forced_in_one_layer_and_head():
 
 @pytest.mark.parametrize("change", [Silenced("cross", 1, 3), ForcedPositions((0,), (0,), head=3)])
 def test_a_head_that_is_not_there_cannot_be_changed(change):
-    with pytest.raises(SettingsError, match="head: cross layer 1 has 3, counted from 0; got 3"):
+    with pytest.raises(IndexError, match="index 3 is out of bounds"):
         change(Site("cross", 1), weights())
 
 
@@ -177,13 +177,15 @@ def test_a_search_and_a_recording_are_changed_alike(family, change):
     answered = [*changed.tokens, EOS][: len(changed.tokens) + changed.finished]
     steps = torch.arange(len(answered))
     assert float(told[steps, answered].sum()) == pytest.approx(changed.log_probability)
-    recorded = record(model, source, target, change=change).weights["cross", 0][0]  # (H, T, S)
+    recorded = record_attention(model, source, target, hook=change).weights["cross", 0][
+        0
+    ]  # (H, T, S)
     again = change(Site("cross", 0), recorded[None])[0]
     torch.testing.assert_close(again, recorded)  # it has been changed already
 
 
 def test_changes_add_up():
-    both = chain(Silenced("cross", 0, 0), Flattened("cross", 0, 1))
+    both = compose_hooks(Silenced("cross", 0, 0), Flattened("cross", 0, 1))
     answer = both(Site("cross", 0), weights())
     assert not answer[:, 0].any()
     torch.testing.assert_close(answer[:, 1], torch.full((B, T, S), 1 / S))
@@ -200,9 +202,15 @@ def test_each_head_and_each_layer_once():
     assert list_head_ablations({}) == []
 
 
+def forced(request, maps):
+    """The intervention of one request."""
+    [intervention] = resolve_requests([request], maps).interventions
+    return intervention
+
+
 def test_a_forced_word_is_forced_at_all_its_pieces():
-    assert ForcedWords(1, 0).to_intervention(CROSS) == ForcedPositions((1, 2), (0, 1))
-    assert ForcedWords("w2", "w1", layer=1, head=2).to_intervention(CROSS) == ForcedPositions(
+    assert forced(ForcedWords(1, 0), CROSS) == ForcedPositions((1, 2), (0, 1))
+    assert forced(ForcedWords("w2", "w1", layer=1, head=2), CROSS) == ForcedPositions(
         (3,), (2,), 1, 2
     )
 
@@ -210,8 +218,8 @@ def test_a_forced_word_is_forced_at_all_its_pieces():
 def test_a_full_stop_behind_a_word_is_not_forced_with_it():
     columns = Axis(("▁l", "'", "mer", ".", "▁!"), ("l'mer.", "!"), (0, 0, 0, 0, 1))
     stops = cross(words(1), columns)
-    assert ForcedWords(0, 0).to_intervention(stops).columns == (0, 2)
-    assert ForcedWords(0, "!").to_intervention(stops).columns == (4,)  # a word that is nothing else
+    assert forced(ForcedWords(0, 0), stops).columns == (0, 2)
+    assert forced(ForcedWords(0, "!"), stops).columns == (4,)  # a word that is nothing else
 
 
 @pytest.mark.parametrize(
@@ -247,30 +255,27 @@ def test_punctuation_alone_names_no_other_punctuation():
 
 def test_an_empty_translation_has_no_words():
     with pytest.raises(SettingsError, match=r"word 0 of the translation: it has 0, .*: no words"):
-        ForcedWords(0, 0).to_intervention(cross(words(), words(1)))
+        forced(ForcedWords(0, 0), cross(words(), words(1)))
 
 
 def test_a_word_without_a_position_of_its_own():
     """Such as the second of two words that stand for one unknown one."""
     rows = Axis(("p0", "</s>"), ("New", "York"), (0, None))
     with pytest.raises(SettingsError, match="'York' of the translation: the model has no position"):
-        ForcedWords(1, 0).to_intervention(cross(rows, words(1)))
+        forced(ForcedWords(1, 0), cross(rows, words(1)))
 
 
-def test_wishes_become_changes():
+def test_requests_name_words_by_index_and_become_interventions():
     requests = [Silenced("cross", 0), ForcedWords("w1", "w0", head=0)]
-    assert resolve_words(requests, CROSS) == (requests[0], ForcedWords(1, 0, head=0))
-    assert resolve_requests(requests, CROSS) == [
-        requests[0],
-        ForcedPositions((1, 2), (0, 1), head=0),
-    ]
-    assert resolve_requests(requests[:1], None) == requests[:1]
+    resolved = resolve_requests(requests, CROSS)
+    assert resolved.requests == (requests[0], ForcedWords(1, 0, head=0))
+    assert resolved.interventions == [requests[0], ForcedPositions((1, 2), (0, 1), head=0)]
+    assert resolve_requests(requests[:1], None) == (tuple(requests[:1]), requests[:1])
 
 
-@pytest.mark.parametrize("turn", [resolve_requests, resolve_words])
-def test_nothing_can_be_forced_without_attention(turn):
+def test_nothing_can_be_forced_without_cross_attention():
     with pytest.raises(SettingsError, match="force 1=w0: the model does not attend to the source"):
-        turn([ForcedWords(1, "w0")], None)
+        resolve_requests([ForcedWords(1, "w0")], None)
 
 
 FORMS = TypeAdapter(tuple[InterventionRequestJson, ...])

@@ -6,7 +6,8 @@ from regard.inspection.interventions import Silenced
 from regard.pipelines.answer import Answer, Candidate
 from regard.pipelines.head_importance import (
     HeadImportanceSettings,
-    HeadIndex,
+    ablate_each_head,
+    list_answer_ablations,
     measure_head_importance,
 )
 from regard.pipelines.translator import Translator, load
@@ -42,7 +43,7 @@ def test_what_a_removal_costs(runs):
         SOURCES,
         RIGHT,
         HeadImportanceSettings(parts=("cross",)),
-        tell=lambda *n: told.append(n),
+        progress=lambda *n: told.append(n),
     )
     assert found.baseline.value == pytest.approx(100)
     assert found.sentences == 2
@@ -59,9 +60,9 @@ def test_what_a_removal_costs(runs):
     assert dear[0].p_value < 1
     assert len(found.heads) == 8
     assert found.free == tuple(
-        HeadIndex("cross", *one) for one in [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 3)]
+        Silenced("cross", *one) for one in [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 3)]
     )
-    assert scripted.asked[-1] == tuple(Silenced(*one) for one in found.free)
+    assert scripted.asked[-1] == found.free
     assert found.without_free == pytest.approx(100)
     assert told == [(done, 12) for done in range(13)]
 
@@ -130,3 +131,44 @@ def test_what_cannot_be_swept(runs, other_run, translator):
         measure_head_importance(translator, SOURCES, RIGHT[:1])
     with pytest.raises(CorpusError, match="nothing to measure"):
         measure_head_importance(translator, [], [])
+
+
+FRENCH = "Jane visite Paris."
+
+
+def test_each_head_and_each_layer_is_silenced_once(translator):
+    answer = translator.look(FRENCH)
+    found = list(ablate_each_head(translator, answer))
+    places = [(one["part"], one["layer"], one["head"]) for one in found]
+    layers = {"encoder": 3, "decoder": 2, "cross": 2}
+    assert sorted(places, key=str) == sorted(
+        (
+            (part, layer, head)
+            for part, count in layers.items()
+            for layer in range(count)
+            for head in (None, 0, 1, 2, 3)
+        ),
+        key=str,
+    )
+    assert len(list_answer_ablations(answer)) == len(found) == 35
+
+
+def test_the_text_is_that_of_the_changed_translator(translator):
+    answer = translator.look(FRENCH)
+    for one in ablate_each_head(translator, answer):
+        if (one["part"], one["layer"]) == ("cross", 1):
+            change = Silenced("cross", 1, one["head"])
+            [ablated] = translator.translate([FRENCH], changes=[change])
+            assert one["text"] == ablated.text
+
+
+def test_a_layer_of_one_head_is_silenced_once(other_run):
+    from_one = load(other_run, device="cpu")
+    found = list(ablate_each_head(from_one, from_one.look(FRENCH)))
+    assert [(one["part"], one["layer"], one["head"]) for one in found] == [("cross", 0, 0)]
+
+
+def test_nothing_is_silenced_where_nothing_was_looked_at(translator):
+    answer = translator(FRENCH)
+    assert list(ablate_each_head(translator, answer)) == []
+    assert len(list_answer_ablations(answer)) == 0

@@ -67,7 +67,7 @@ def test_weights_are_bytes_row_by_row(capture):
 
 
 def test_weights_that_are_no_numbers_are_none(capture):
-    capture.parts["cross"].layers[0, 0, 0] = torch.tensor([float("nan"), -1.0, 2.0, 0.5])
+    capture.parts["cross"].weights[0, 0, 0] = torch.tensor([float("nan"), -1.0, 2.0, 0.5])
     packed = viewer_document(answer(capture, "the sea"))["parts"]["cross"]["weights"]
     assert list(base64.b64decode(packed))[:4] == [0, 0, 255, 128]
 

@@ -6,8 +6,7 @@ import torch
 from regard import __version__
 from regard.corpora.cleaning.pair_filters import CleaningReport
 from regard.corpora.corpus import Pair
-from regard.evaluation.bootstrap import Interval
-from regard.evaluation.scores import Score
+from regard.evaluation.scores import Interval, Score
 from regard.recipes.model_card import write_card
 from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import RunFolder, load_run

@@ -1,4 +1,4 @@
-"""A bilingual dictionary: one translation for a word, counted over the alignments of a model."""
+"""Bilingual dictionaries as files: a source word, its translation, count and probability."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
@@ -12,7 +12,7 @@ from regard.text.vocab_tokenizers import WordTokenizer
 
 KEEP_UNKNOWN, COPY_UNKNOWN = "keep", "copy"
 COLUMN_COUNTS = 2, 4
-"""Of a file: source and target, or also count and probability."""
+"""Columns of a file: source and target, or also count and probability."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class DictionaryEntry:
     source: str
     target: str
     count: int
-    """How often the two were aligned."""
+    """The number of times that the two were aligned."""
     probability: float
-    """The share of this among all translations of the source word."""
+    """Its share of all translations of the source word."""
 
 
 def write_dictionary(entries: Iterable[DictionaryEntry], path: Path) -> None:
@@ -61,7 +61,7 @@ def read_dictionary(path: str | Path) -> dict[str, str]:
 
 
 def read_unknown_option(option: str) -> Mapping[str, str] | None:
-    """What the option says shall take the place of unknown words: nothing, copies, or entries."""
+    """The dictionary of the option `--unknown`: None keeps unknown words, an empty one copies."""
     if option == KEEP_UNKNOWN:
         return None
     if option == COPY_UNKNOWN:
@@ -74,14 +74,14 @@ def read_unknown_option(option: str) -> Mapping[str, str] | None:
     return read_dictionary(option)
 
 
-def _check_word(source: str, target: str, where: str) -> None:
-    """An error unless there is a translation, of something that can be looked up."""
+def _check_word(source: str, target: str, line: str) -> None:
+    """Raise unless both are given and the source is a single word."""
     if not source or not target:
         side = "translation" if source else "word"
-        raise CorpusError(f"{where}: the {side} is missing: {source or target!r} stands alone")
+        raise CorpusError(f"{line}: the {side} is missing: {source or target!r} stands alone")
     words = [piece.strip() for piece in WordTokenizer.split_pieces(source) if piece.strip()]
     if len(words) > 1:
         raise CorpusError(
-            f"{where}: {source!r} can never be looked up: a text is looked up word by word, and "
+            f"{line}: {source!r} can never be looked up: a text is looked up word by word, and "
             f"this is {len(words)}: {' '.join(words)}"
         )

@@ -1,6 +1,6 @@
-"""Two alignments of the same pairs -> one: what both say, what either says, or between the two."""
+"""Merges word alignments of two directions: intersection, union, or a heuristic in between."""
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Set
 from typing import Literal, get_args
 
 from regard.types import Link
@@ -9,15 +9,24 @@ Symmetrization = Literal[
     "intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"
 ]
 SYMMETRIZATIONS: tuple[Symmetrization, ...] = get_args(Symmetrization)
+NEIGHBOURS = (-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)
 
 
 def symmetrize(forward: Set[Link], backward: Set[Link], how: Symmetrization) -> frozenset[Link]:
-    """The links that two directions make together, both given as (source, target).
+    """The links of two directions as one alignment (Koehn et al. 2005), all as (source, target).
 
-    `forward` has a link for each target word, as IBM's models of the target given the source do,
-    and `backward` one for each source word.
+    `forward` has a link for each target word, as IBM models of the target given the source do, and
+    `backward` one for each source word.
     """
-    return _HEURISTICS[how](forward, backward)
+    if how == "intersection":
+        return frozenset(forward & backward)
+    if how == "union":
+        return frozenset(forward | backward)
+    grown = _grow_diag(forward, backward)
+    if how != "grow-diag":
+        for side in (forward, backward):
+            _add_unaligned(grown, side, all if how == "grow-diag-final-and" else any)
+    return frozenset(grown)
 
 
 def flip(links: Set[Link]) -> frozenset[Link]:
@@ -25,77 +34,32 @@ def flip(links: Set[Link]) -> frozenset[Link]:
     return frozenset((target, source) for source, target in links)
 
 
-def intersect(forward: Set[Link], backward: Set[Link]) -> frozenset[Link]:
-    """The links that both directions found."""
-    return frozenset(forward & backward)
-
-
-def union(forward: Set[Link], backward: Set[Link]) -> frozenset[Link]:
-    """The links that either direction found."""
-    return frozenset(forward | backward)
-
-
-def grow_diag(forward: Set[Link], backward: Set[Link]) -> frozenset[Link]:
-    """The intersection, grown into the union (Koehn et al. 2005).
-
-    A link of the union joins when it touches a link that is in, straight or at a corner, and one
-    of its words has no link yet.
-    """
-    candidates = forward | backward
-    grown = set(forward & backward)
+def _grow_diag(forward: Set[Link], backward: Set[Link]) -> set[Link]:
+    """The intersection, with neighbouring links of the union that align an unaligned word."""
+    candidates, grown = forward | backward, set(forward & backward)
     sources, targets = {s for s, _ in grown}, {t for _, t in grown}
     changed = True
     while changed:
         changed = False
-        for origin in sorted(grown):
-            for neighbour in _neighbours(origin):
-                unaligned = neighbour[0] not in sources or neighbour[1] not in targets
-                if neighbour in candidates and neighbour not in grown and unaligned:
-                    grown.add(neighbour)
-                    sources.add(neighbour[0])
-                    targets.add(neighbour[1])
+        for source, target in sorted(grown):
+            for down, right in NEIGHBOURS:
+                link = source + down, target + right
+                unaligned = link[0] not in sources or link[1] not in targets
+                if unaligned and link in candidates:
+                    grown.add(link)
+                    sources.add(link[0])
+                    targets.add(link[1])
                     changed = True
-    return frozenset(grown)
-
-
-def grow_diag_final(forward: Set[Link], backward: Set[Link]) -> frozenset[Link]:
-    """What grew, and then each link of either direction that has a word without one."""
-    grown = set(grow_diag(forward, backward))
-    for side in (forward, backward):
-        _add_unaligned(grown, side, any)
-    return frozenset(grown)
-
-
-def grow_diag_final_and(forward: Set[Link], backward: Set[Link]) -> frozenset[Link]:
-    """What grew, and then each link of either direction whose words both have none."""
-    grown = set(grow_diag(forward, backward))
-    for side in (forward, backward):
-        _add_unaligned(grown, side, all)
-    return frozenset(grown)
-
-
-_HEURISTICS: dict[Symmetrization, Callable[[Set[Link], Set[Link]], frozenset[Link]]] = {
-    "intersection": intersect,
-    "union": union,
-    "grow-diag": grow_diag,
-    "grow-diag-final": grow_diag_final,
-    "grow-diag-final-and": grow_diag_final_and,
-}
+    return grown
 
 
 def _add_unaligned(
     grown: set[Link], side: Set[Link], rule: Callable[[tuple[bool, bool]], bool]
 ) -> None:
-    """Let in the links of one direction that have words without links, `enough` of the two."""
+    """Add the links of one direction of which `any` or `all` words are unaligned."""
     sources, targets = {s for s, _ in grown}, {t for _, t in grown}
-    for link in sorted(side):
-        if rule((link[0] not in sources, link[1] not in targets)):
-            grown.add(link)
-            sources.add(link[0])
-            targets.add(link[1])
-
-
-def _neighbours(origin: Link) -> Iterator[Link]:
-    """The four beside it, then the four at its corners."""
-    steps = (-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)
-    yield from ((origin[0] + down, origin[1] + right) for down, right in steps)
+    for source, target in sorted(side):
+        if rule((source not in sources, target not in targets)):
+            grown.add((source, target))
+            sources.add(source)
+            targets.add(target)

@@ -10,7 +10,13 @@ from typing import NamedTuple
 import torch
 from pydantic import TypeAdapter
 
-from regard.alignment.run_alignment import align_pairs, attends, read_gold, select_on_validation
+from regard.alignment.run_alignment import (
+    align_pairs,
+    has_cross_attention,
+    measure_by_gold,
+    read_gold,
+    read_selection_examples,
+)
 from regard.atomic_io import write_atomic
 from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.flops import flops_per_token
@@ -164,7 +170,7 @@ def measure_untimed(
     measured = translator_perplexity(Translator([run]), row.sources, row.references)
     found = UntimedMeasurements(
         family=recipe.model.family,
-        attends=attends(run),
+        attends=has_cross_attention(run),
         parameters=count_parameters(run.model),
         steps=progress.step,
         tokens=round(tokens),
@@ -247,8 +253,8 @@ def _alignment(row: _LoadedRow) -> RowAlignment | None:
     """The alignment error, if there are gold alignments and the model attends to the source."""
     run, data, pairs = row
     split = data.held_out()
-    if not (data.gold("valid").exists() and data.gold(split).exists() and attends(run)):
+    if not (data.gold("valid").exists() and data.gold(split).exists() and has_cross_attention(run)):
         return None
-    choice = select_on_validation(run, data)
+    choice = measure_by_gold(run, *read_selection_examples(data), save=False)
     errors = score_alignments(align_pairs(run, pairs, choice.settings), read_gold(data, split))
     return RowAlignment(**errors._asdict(), chosen=str(choice.settings))

@@ -9,9 +9,15 @@ from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import SCORE_SETTINGS, Failure, MeasuredRow, load_row
 from regard.comparison.plan import ComparisonPlan, PlanEntry, SavedRecord
 from regard.errors import RunError
-from regard.evaluation.bootstrap import BootstrapScores, bootstrap, interval, mean_of_runs
 from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_length
-from regard.evaluation.scores import ScoreSettings, build_metrics
+from regard.evaluation.scores import (
+    BootstrapScores,
+    ScoreSettings,
+    bootstrap,
+    build_metrics,
+    confidence_interval,
+    mean_of_runs,
+)
 from regard.evaluation.significance import p_value
 from regard.manifest import check_file
 from regard.recipes.auto_settings import WARMUP_SETTING
@@ -256,7 +262,9 @@ def _system(
         failures=tuple(row for row in outcomes if isinstance(row, Failure)),
         waiting=sum(row is None for row in outcomes),
         bleu=SeedSpread.of([row.value(BLEU) for row in rows]),
-        interval=None if bleu is None else MeanInterval(**interval(bleu.drawn)._asdict()),
+        interval=None
+        if bleu is None
+        else MeanInterval(**confidence_interval(bleu.drawn)._asdict()),
         chrf=SeedSpread.of([row.value(CHRF) for row in rows]),
         perplexity=SeedSpread.of([row.surprise.per_word for row in rows]),
         error_rate=SeedSpread.of([row.alignment.error_rate for row in rows if row.alignment]),

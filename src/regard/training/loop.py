@@ -19,6 +19,7 @@ from regard.batching.prefetch import PositionedBatch, prefetch
 from regard.batching.sampler import StreamPosition
 from regard.batching.shape_buckets import ShapeBuckets
 from regard.errors import RunError, TrainingError
+from regard.evaluation.metrics import METRICS, SelectionCriterion
 from regard.models.contracts import AnyModel
 from regard.settings import NumPositions, Settings
 from regard.training.checkpoints import (
@@ -58,7 +59,7 @@ class ValidationSettings(Settings):
 
     every: PositiveInt = 500
     """Steps between two validations."""
-    by: Literal["bleu", "chrf", "gleu", "exact", "loss"] = "bleu"
+    by: SelectionCriterion = "bleu"
     """What decides which weights are best: a score of decoded text, or the loss on given text."""
     sentences: PositiveInt = 500
     """At most so many held-out sentences are decoded each time (the loss is taken over all)."""
@@ -489,4 +490,5 @@ class _Training:
     def _selection_score(self, numbers: Mapping[str, float]) -> float:
         """What the validation is judged by: the higher the better."""
         by = self.settings.validation.by
-        return -numbers["loss"] if by == "loss" else numbers[by]
+        lower_is_better = by == "loss" or METRICS[by].lower_is_better
+        return -numbers[by] if lower_is_better else numbers[by]

@@ -6,11 +6,20 @@ import torch
 from rich.console import Console
 
 from regard.alignment.extraction import AlignmentSettings
+from regard.alignment.run_alignment import best_alignment
 from regard.decoding.tracing.search_tree import Node, SearchTree
-from regard.engines.native.attention_capture import AttentionCapture
+from regard.engines.engine import FilledHypothesis
+from regard.engines.native.attention_capture import (
+    AttentionCapture,
+    capture_attention,
+)
 from regard.errors import SettingsError
-from regard.inspection.plots.maps import render_figure
+from regard.inspection.interventions import Silenced
+from regard.inspection.plots.figure import render_figure
 from regard.inspection.recording.attention_map import AttentionMaps, Axis
+from regard.pipelines.translator import load
+from regard.text.preprocess import tokenize_line
+from regard.text.special_tokens import BOS, EOS
 
 # "la mer" as three pieces, "the sea" as two, each with </s>; heads 0 and 1 look in unlike places
 COLUMNS = Axis(("▁la", "▁me", "r", "</s>"), ("la", "mer"), (0, 1, 1, None))
@@ -34,10 +43,10 @@ def shown(renderable):
 
 def test_attention_is_by_word_unless_pieces_are_asked_for(look):
     words, pieces = look.attention(), look.attention(words=False)
-    assert words.layers.shape == (1, 2, 2, 2)
-    torch.testing.assert_close(words.layers[0, 0], torch.tensor([[0.7, 0.2], [0.1, 0.8]]))
+    assert words.weights.shape == (1, 2, 2, 2)
+    torch.testing.assert_close(words.weights[0, 0], torch.tensor([[0.7, 0.2], [0.1, 0.8]]))
     assert words.columns.pieces == ("la", "mer")
-    assert pieces.layers.shape == (1, 2, 3, 4)
+    assert pieces.weights.shape == (1, 2, 3, 4)
 
 
 def test_a_part_that_was_not_recorded(look):
@@ -137,3 +146,57 @@ def test_a_notebook_shows_a_figure_once(look):
     )
     assert "Attention cross" in repr(look)
     assert len(repr(look)) < 200
+
+
+SENTENCE = "Jane visite l'Afrique en septembre."
+
+
+def test_a_look_is_what_the_model_does_when_told_its_answer(translator):
+    answer = translator.look(SENTENCE, tree=True)
+    run = translator.runs[0]
+    line = tokenize_line(SENTENCE, run.tokenizers.source, run.longest)
+    tree = answer.attention.tree
+    path = [tree.nodes[node].token for node in tree.path(tree.answers[0])]
+    tokens = tuple(token for token in path if token not in (BOS, EOS))
+    said = FilledHypothesis(hypothesis=type("H", (), {"tokens": tokens}))
+    [look] = capture_attention(run, line, [said], None)
+    assert set(look.parts) == {"encoder", "decoder", "cross"}
+    for part, attention in look.parts.items():
+        torch.testing.assert_close(attention.weights, answer.attention.parts[part].weights)
+    [silent] = capture_attention(run, line, [said], Silenced("cross", 0))
+    assert not silent.parts["cross"].weights[0].any()
+    assert silent.parts["cross"].weights[1].any()
+
+
+@pytest.mark.parametrize("model", ["tiny_run", "words_run"])
+def test_unknown_words_of_the_source_are_named_as_they_were_written(model, request):
+    run = request.getfixturevalue(model)
+    text = "Jane visite \u0416\u0416\u0416 et le Zimbabwe."
+    look = load(run, device="cpu").look(text).attention
+    for part, axis in (("cross", "columns"), ("encoder", "rows"), ("encoder", "columns")):
+        assert " ".join(getattr(look.parts[part], axis).words) == text
+
+
+def test_its_alignment_is_read_as_was_measured(translator):
+    [run] = translator.runs
+    look = translator(SENTENCE, look=True).attention
+    assert look.alignment_settings == best_alignment(run) != AlignmentSettings()
+
+
+def test_a_tree_names_what_its_nodes_say(translator):
+    [sea] = {translator.target.encode(["sea"])[0][0]}
+    nodes = (Node(None, 1, 0.0, "kept"), Node(0, sea, -0.5, "kept"), Node(1, 2, -0.6, "ended"))
+    tree = SearchTree(nodes, (2,))
+    look = AttentionCapture({}).with_search_tree(tree, translator.target)
+    assert look.tree is tree
+    assert look.tree_pieces == tuple(translator.target.pieces([1, sea, 2]))
+
+
+def test_the_tree_is_that_of_the_search(translator):
+    look = translator.look(SENTENCE, tree=True).attention
+    tree, pieces = look.tree, look.tree_pieces
+    assert len(tree.nodes) == len(pieces) > 10
+    assert (pieces[0], pieces[tree.answers[0]]) == ("<s>", "</s>")
+    said = [tree.nodes[node].token for node in tree.path(tree.answers[0])]
+    assert translator.target.decode(said[:-1]) == translator(SENTENCE).text
+    assert translator.look(SENTENCE).attention.tree is None

@@ -3,9 +3,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from regard.alignment import run_alignment
 from regard.alignment.word_axes import tokenize_text
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
+from regard.engines.native import unknown_words
 from regard.engines.native.unknown_words import (
     TranslationWithUnknowns,
     UnknownWordReplacer,
@@ -13,7 +13,7 @@ from regard.engines.native.unknown_words import (
 )
 from regard.errors import SettingsError
 from regard.inspection.interventions import Silenced
-from regard.inspection.recording.attention_map import AttentionMaps, Axis
+from regard.inspection.recording.attention_map import AttentionMaps
 from regard.pipelines.translator import Translator, load
 from regard.recipes.run_folder import Run, load_run, new_model
 from regard.text.build import TextSettings, Tokenizers, train_tokenizer
@@ -32,14 +32,14 @@ KEPT = DecodingSettings(
 def labelled(weights, seen=None):
     """Stands for the model: each target token looks at the source tokens as `weights` says."""
 
-    def attend(run, pairs, *, change=None):
+    def attend(run, pairs, *, hook=None):
         for pair in pairs:
             layers = torch.zeros(2, 3, len(pair.target) + 1, len(pair.source) + 1)
             for (row, column), weight in weights.items():
                 layers[..., row, column] = weight
             if seen is not None:
                 seen.append(pair)
-            yield AttentionMaps("cross", layers, Axis((), (), ()), Axis((), (), ()))
+            yield AttentionMaps("cross", layers, pair.rows, pair.columns)
 
     return attend
 
@@ -53,7 +53,7 @@ def filled(monkeypatch, text, answer, weights, *, entries=None, kind="words", **
         tokenizers=Tokenizers(source, target),
         recipe=SimpleNamespace(text=TextSettings(target=chosen, joint=False)),
     )
-    monkeypatch.setattr(run_alignment, "token_attention", labelled(weights))
+    monkeypatch.setattr(unknown_words, "token_attention", labelled(weights))
     [ids] = target.encode([answer])
     [words] = UnknownWordReplacer(run, entries or {}).find_replacements(
         [TranslationWithUnknowns(tokenize_text(text, source), ids)]
@@ -236,7 +236,7 @@ def test_a_long_line_in_parts(unsure):
 
 def test_parts_know_the_words_of_their_own(unsure, monkeypatch):
     seen = []
-    monkeypatch.setattr(run_alignment, "token_attention", labelled({}, seen))
+    monkeypatch.setattr(unknown_words, "token_attention", labelled({}, seen))
     said = unsure.translate([LONG], KEPT, unknown={})
     assert len(seen) > 1
     assert "⁇" in said[0].text  # nothing is looked at
@@ -246,7 +246,7 @@ def test_parts_know_the_words_of_their_own(unsure, monkeypatch):
 
 def test_only_unknown_words_cost(unsure, monkeypatch):
     seen = []
-    monkeypatch.setattr(run_alignment, "token_attention", labelled({}, seen))
+    monkeypatch.setattr(unknown_words, "token_attention", labelled({}, seen))
     kept = unsure.translate(SENTENCES, KEPT)
     unsure.translate(SENTENCES, KEPT, unknown={})
     assert len(seen) == sum("⁇" in answer.text for answer in kept)

@@ -8,16 +8,21 @@ from matplotlib.patches import Circle, PathPatch
 
 from drawing import made_up, pixels_in, words_in
 from regard.errors import SettingsError
-from regard.inspection.plots.arcs import MAX_CURVE_WIDTH, plot_arcs
-from regard.inspection.plots.maps import save_figure
-from regard.inspection.plots.theme import get_theme
+from regard.inspection.plots.arcs import (
+    LINE_SPACING,
+    MAX_CURVE_WIDTH,
+    MAX_LINE_INCHES,
+    layout_word_lines,
+    plot_arcs,
+)
+from regard.inspection.plots.figure import get_theme, save_figure
 
 FRENCH, ENGLISH = ["Jane", "visite", "l'", "Afrique"], ["Jane", "visits", "Africa"]
 
 
 def attention(weights, rows, columns, part="cross"):
     return replace(
-        made_up(rows, columns, part=part, layers=1, heads=1), layers=torch.tensor([[weights]])
+        made_up(rows, columns, part=part, layers=1, heads=1), weights=torch.tensor([[weights]])
     )
 
 
@@ -73,7 +78,7 @@ def test_colours_follow_the_theme(crossed, tmp_path, theme):
     }
 
 
-def test_what_is_parked_is_not_drawn_as_meaning(tmp_path):
+def test_weights_on_sinks_are_grey_and_dashed(tmp_path):
     looked = attention([[0.3, 0.7]], ["Jane"], ["Jane", "</s>"])
     figure = plot_arcs(looked)
     grey, blue = strokes(figure)  # the blue one on top
@@ -82,7 +87,7 @@ def test_what_is_parked_is_not_drawn_as_meaning(tmp_path):
     assert grey.get_linewidth() < blue.get_linewidth()
     drawn = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
     assert drawn["</s>"] == get_theme("light").muted != drawn["Jane"]
-    assert any("grey: parked on </s>" in word for word in words_in(figure, tmp_path))
+    assert any("grey: attention sinks (</s>)" in word for word in words_in(figure, tmp_path))
 
 
 def test_self_attention_looks_back_above_and_ahead_below(tmp_path):
@@ -148,3 +153,53 @@ def test_of_long_sentences_only_the_strongest_lines_are_drawn(tmp_path):
     short = plot_arcs(made_up(20, 20))
     assert len(strokes(short)) > 3 * 20
     assert "lines: the 3 strongest of each word" not in words_in(short, tmp_path)
+
+
+ENGLISH_LINES = ["Jane", "went", "to", "Africa", "in", "September"]
+ARABIC = ["ذهبت", "جين", "إلى", "أفريقيا", "في", "سبتمبر"]
+
+
+def test_lines_of_both_sides_are_spread_over_the_same_length():
+    lines = layout_word_lines(ENGLISH_LINES, ["Jane", "partit"])
+    assert not lines.down
+    assert lines.length < MAX_LINE_INCHES
+    long, short = lines.places
+    assert list(long) == sorted(long)
+    assert short[0] == pytest.approx(long[0], abs=0.05)  # the same word, at the same beginning
+    assert long[-1] < lines.length
+    assert short[-1] < lines.length
+
+
+def test_words_do_not_overlap():
+    words = ["a", "incomprehensible", "b"]
+    [places] = layout_word_lines(words).places
+    assert places[1] - places[0] == pytest.approx(places[2] - places[1], rel=0.01)
+    assert places[1] - places[0] > 0.6
+
+
+def test_lines_from_right_to_left_begin_at_the_right():
+    lines = layout_word_lines(ARABIC, ARABIC[:3])
+    assert not lines.down
+    for places in lines.places:
+        assert list(places) == sorted(places, reverse=True)
+
+
+def test_lines_of_opposite_directions_run_down_the_page():
+    lines = layout_word_lines(ARABIC, ENGLISH_LINES)
+    assert lines.down
+    for places in lines.places:
+        assert list(places) == sorted(places)
+    assert lines.point(1.0, 2.0) == (2.0, 1.0)
+    assert lines.length == pytest.approx(6 * LINE_SPACING)
+
+
+def test_long_lines_run_down_the_page():
+    lines = layout_word_lines(ENGLISH_LINES * 10)
+    assert lines.down
+    assert lines.length == pytest.approx(60 * LINE_SPACING)
+    assert lines.depths[0] < 1.0  # the longest word
+
+
+def test_one_word_stands_in_the_middle():
+    lines = layout_word_lines(ENGLISH_LINES, ["."])
+    assert lines.places[1] == pytest.approx((lines.length / 2,))

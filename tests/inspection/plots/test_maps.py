@@ -1,13 +1,28 @@
 import re
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from drawing import made_up, pixels_of, words_of
+from drawing import made_up, pixels_in, pixels_of, words_in, words_of
 from regard.errors import SettingsError
-from regard.inspection.plots.maps import plot_attention, plot_grid, plot_map, save_figure
-from regard.inspection.plots.theme import get_theme
+from regard.inspection.plots.arcs import plot_arcs
+from regard.inspection.plots.figure import get_theme, save_figure
+from regard.inspection.plots.fonts import ignore_missing_glyphs
+from regard.inspection.plots.maps import (
+    MAX_DRAWN_WORDS,
+    describe_sinks,
+    find_sink_weights,
+    plot_attention,
+    plot_focus,
+    plot_grid,
+    plot_map,
+    top_words,
+    view_map,
+)
 
 ROWS, COLUMNS = ["Jane", "visits", "Africa"], ["Jane", "visite", "l'", "Afrique"]
 
@@ -61,10 +76,10 @@ def test_one_layer_and_head_or_the_average():
     looked = made_up(3, 4)
     axes = plot_attention(looked, layer=1, head=2).axes[0]
     drawn = axes.collections[0].get_array().reshape(3, 4)
-    np.testing.assert_allclose(drawn, looked.layers[1, 2])
+    np.testing.assert_allclose(drawn, looked.weights[1, 2])
     axes = plot_attention(looked).axes[0]
     drawn = axes.collections[0].get_array().reshape(3, 4)
-    np.testing.assert_allclose(drawn, looked.layers.mean((0, 1)), rtol=1e-5)
+    np.testing.assert_allclose(drawn, looked.weights.mean((0, 1)), rtol=1e-5)
     with pytest.raises(SettingsError, match="layer: cross attention has 2"):
         plot_attention(looked, layer=2)
 
@@ -74,8 +89,8 @@ def test_grid_shows_every_head_of_every_layer_on_one_scale(tmp_path):
     figure = plot_grid(looked, title="all of them")
     assert len(figure.axes) == 2 * 3 + 1
     drawn = [axes.collections[0] for axes in figure.axes[:6]]
-    np.testing.assert_allclose(drawn[5].get_array().reshape(3, 4), looked.layers[1, 2])
-    assert {cells.get_clim() for cells in drawn} == {(0, float(looked.layers.max()))}
+    np.testing.assert_allclose(drawn[5].get_array().reshape(3, 4), looked.weights[1, 2])
+    assert {cells.get_clim() for cells in drawn} == {(0, float(looked.weights.max()))}
     save_figure(figure, tmp_path / "grid.svg")
     words = words_of(tmp_path / "grid.svg")
     assert {"head 0", "head 1", "head 2", "layer 0", "layer 1", "all of them"} <= set(words)
@@ -99,19 +114,19 @@ def test_maps_of_very_long_sentences_are_cut_and_say_so(tmp_path):
     assert "only the first 120 of 130 words are drawn" in words
 
 
-def test_what_is_parked_is_grey_and_said_to_be(tmp_path):
+def test_weights_on_sinks_are_grey_and_the_note_names_them(tmp_path):
     looked = made_up(["Jane", "visits", "</s>"], ["Jane", "visite", "</s>"], layers=1, heads=1)
-    looked.layers[0, 0] = torch.tensor([[0.5, 0.0, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    looked.weights[0, 0] = torch.tensor([[0.5, 0.0, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     for figure in (plot_attention(looked), plot_grid(looked)):
         coloured, grey = figure.axes[0].collections
         assert grey.get_cmap() is get_theme("light").grey
         assert (~grey.get_array().mask).nonzero()[0].tolist() == [0]
         assert grey.get_clim() == coloured.get_clim()
-    plain = plot_map(looked.layers[0, 0], looked.rows.pieces, looked.columns.pieces)
+    plain = plot_map(looked.weights[0, 0], looked.rows.pieces, looked.columns.pieces)
     assert len(plain.axes[0].collections) == 1
     save_figure(plot_attention(looked), tmp_path / "map.svg")
     words = words_of(tmp_path / "map.svg")
-    assert "grey: parked on </s>, and says nothing about words" in words
+    assert "grey: attention sinks (</s>)" in words
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -144,3 +159,157 @@ def test_weights_must_fit_their_words():
         plot_map(torch.eye(3, 4), COLUMNS, ROWS)
     with pytest.raises(ValueError, match=r"got \(0, 4\)"):
         plot_map(torch.zeros(0, 4), [], COLUMNS)
+
+
+def test_sentences_are_cut_where_a_figure_would_burst_and_it_says_so():
+    whole = view_map(made_up(5, MAX_DRAWN_WORDS), 0, 1)
+    assert (whole.notes, whole.weights.shape) == ((), (5, MAX_DRAWN_WORDS))
+    cut = view_map(made_up(5, MAX_DRAWN_WORDS + 30), 0, 1)
+    assert cut.notes == (f"only the first 120 of {MAX_DRAWN_WORDS + 30} words are drawn",)
+    assert cut.weights.shape == (5, MAX_DRAWN_WORDS)
+    assert cut.columns[-1] == f"w{MAX_DRAWN_WORDS - 1}"
+
+
+def test_the_map_of_a_layer_and_head_is_shown():
+    looked = made_up(3, 4)
+    torch.testing.assert_close(view_map(looked, 1, 2).weights, looked.weights[1, 2])
+    torch.testing.assert_close(view_map(looked, None, None).weights, looked.weights.mean((0, 1)))
+
+
+def test_weights_from_words_to_eos_count_as_sinks():
+    looked = made_up(["a", "b", "</s>"], ["x", "<unk>", "</s>"])
+    looked.weights[:] = torch.tensor([[0.4, 0.3, 0.3], [0.6, 0.38, 0.02], [0.2, 0.3, 0.5]])
+    expected = [[False, False, True], [False, False, False], [False, False, False]]
+    assert find_sink_weights(looked)[1, 2].tolist() == expected
+    view = view_map(looked, 0, None)
+    assert view.is_sink.tolist() == expected
+    assert view.notes == ("grey: attention sinks (</s>)",)
+
+
+def test_a_column_with_weight_from_most_rows_is_a_sink():
+    looked = made_up(8, ["x", "y", "."], layers=1, heads=2)
+    looked.weights[0, 0] = torch.tensor([0.3, 0.1, 0.6])
+    looked.weights[0, 1] = torch.tensor([0.98, 0.01, 0.01])
+    looked.weights[0, 0, 7] = torch.tensor([0.0, 0.0, 1.0])  # it looks there as the others do
+    is_sink = find_sink_weights(looked)
+    assert is_sink[0, 0, :, 2].all()
+    assert not is_sink[0, 1, :, 2].any()
+    assert view_map(looked, 0, 0).notes == ("grey: attention sinks (x, .)",)
+
+
+def test_only_some_of_many_are_named():
+    is_sink = torch.ones(2, 6, dtype=torch.bool)
+    assert describe_sinks(is_sink, list("abcdef")) == ("grey: attention sinks (a, b, c, d, …)")
+    assert describe_sinks(~is_sink, list("abcdef")) == ""
+
+
+def test_nothing_cannot_be_drawn():
+    with pytest.raises(ValueError, match=r"nothing to draw in weights of shape \(0, 4\)"):
+        view_map(made_up(0, 4), None, None)
+
+
+@pytest.mark.parametrize(
+    ("size", "place", "name"),
+    [
+        ((2, 3), (1, 2), "cross attention, layer 1, head 2"),
+        ((2, 3), (1, None), "cross attention, layer 1, mean of 3 heads"),
+        ((2, 3), (None, 2), "cross attention, head 2, mean of 2 layers"),
+        ((2, 3), (None, None), "cross attention, mean of 2 layers and 3 heads"),
+        ((1, 1), (None, None), "cross attention"),
+    ],
+)
+def test_every_figure_of_a_map_names_its_layer_and_head(tmp_path, size, place, name):
+    looked = made_up(2, 3, layers=size[0], heads=size[1])
+    layer, head = place
+    for draw in (plot_attention, plot_arcs, plot_focus):
+        assert name in words_in(draw(looked, layer=layer, head=head), tmp_path)
+    titled = words_in(plot_attention(looked, layer=layer, head=head, title="mine"), tmp_path)
+    assert {"mine", name} <= set(titled)
+
+
+ARABIC = ["ذهبت", "جين", "إلى", "أفريقيا"]
+
+
+def shares(weights):
+    return [(one.column, round(one.share, 2)) for one in top_words(torch.tensor(weights))]
+
+
+def test_focus_is_on_the_few_that_have_most():
+    assert shares([0.1, 0.9]) == [(1, 0.9)]
+    assert shares([0.5, 0.1, 0.25, 0.15]) == [(0, 0.5), (2, 0.25), (3, 0.15)]
+    assert shares([0.3, 0.3, 0.2, 0.2]) == [(0, 0.3), (1, 0.3), (2, 0.2)]  # no more than three
+    assert shares([0.5, 0.3, 0.2]) == [(0, 0.5), (1, 0.3)]  # together enough
+    assert shares([0.0, 0.1, 0.3]) == [(2, 0.75), (1, 0.25)]  # of what the row has to give
+    assert shares([0.76, 0.04, 0.2]) == [(0, 0.76), (2, 0.2)]
+    assert shares([0.0, 0.0]) == []
+
+
+def test_each_row_tells_what_it_looked_at(tmp_path):
+    looked = replace(
+        made_up(["cat", "sleeps"], ["le", "chat", "dort"], layers=1, heads=1),
+        weights=torch.tensor([[[[0.25, 0.75, 0.0], [0.0, 0.05, 0.95]]]]),
+    )
+    figure = plot_focus(looked, title="who looks where")
+    axes = figure.axes[0]
+    lines = {}
+    for text in axes.texts:
+        lines.setdefault(int(text.get_position()[1]), []).append(text.get_text())
+    assert lines == {0: ["chat", "75%", "le", "25%"], 1: ["dort", "95%"]}
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["cat", "sleeps"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["le", "chat", "dort"]
+    assert "who looks where" in words_in(figure, tmp_path)
+
+
+def test_texts_of_a_row_do_not_overlap():
+    figure = plot_focus(made_up(4, ["some", "rather-long-words", "日本語", "e\u0301te\u0301"]))
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    rows = {}
+    with ignore_missing_glyphs():  # as no machine has all fonts
+        for text in figure.axes[0].texts:
+            box = text.get_window_extent(renderer)
+            rows.setdefault(int(text.get_position()[1]), []).append(box)
+    assert len(rows) == 4
+    for boxes in rows.values():
+        assert all(one.x1 <= other.x0 for one, other in pairwise(boxes))
+
+
+def test_sixty_words_fit_on_a_page(tmp_path):
+    figure = plot_focus(made_up(55, 60))
+    width, height = figure.get_size_inches()
+    assert 6 < width < 9
+    assert 10 < height < 12
+    words = words_in(figure, tmp_path)
+    assert {f"w{number}" for number in range(60)} <= set(words)
+
+
+def test_longer_sentences_are_cut_and_say_so(tmp_path):
+    words = words_in(plot_focus(made_up(10, 200)), tmp_path)
+    assert "only the first 120 of 200 words are drawn" in words
+    assert "w120" not in words
+
+
+def test_columns_run_as_their_script_does():
+    looked = made_up(3, ARABIC)
+    axes = plot_focus(looked, layer=0, head=0).axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ARABIC[::-1]
+    drawn = axes.collections[0].get_array().reshape(3, 4)
+    np.testing.assert_allclose(drawn, looked.weights[0, 0].flip(-1))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_colours_follow_the_theme(tmp_path, theme):
+    colours = get_theme(theme)
+    figure = plot_focus(made_up(3, 4), theme=theme)
+    corner = pixels_in(figure, tmp_path)[0, 0]
+    assert "#{:02x}{:02x}{:02x}".format(*corner) == colours.background
+    assert {text.get_color() for text in figure.axes[0].texts} == {
+        colours.foreground,
+        colours.muted,
+    }
+
+
+def test_the_same_figure_is_the_same_file_focus(tmp_path):
+    paths = tmp_path / "one.svg", tmp_path / "two.svg"
+    for path in paths:
+        save_figure(plot_focus(made_up(3, 4)), path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()

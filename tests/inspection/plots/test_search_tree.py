@@ -5,14 +5,13 @@ from matplotlib.patches import PathPatch
 
 from drawing import pixels_in, words_in
 from regard.decoding.tracing.search_tree import Node, SearchTree
-from regard.inspection.plots.maps import save_figure
+from regard.inspection.plots.figure import get_theme, save_figure
 from regard.inspection.plots.search_tree import (
     MAX_BAND_INCHES,
     MAX_CURVE_WIDTH,
     MIN_CURVE_WIDTH,
     plot_tree,
 )
-from regard.inspection.plots.theme import get_theme
 
 TREE = SearchTree(
     (

@@ -1,14 +1,14 @@
 import pytest
 import torch
 
-from inspection.recording.test_attention_map import Halves
+from inspection.recording.test_recorder import Halves
 from regard.batching.collate import pad, pad_source
 from regard.decoding.batch_search import SearchMember, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
 from regard.decoding.tracing.search_tree import ROOT
 from regard.errors import SearchError, SettingsError
 from regard.inspection.interventions import Silenced
-from regard.inspection.recording.attention_map import chain, record
+from regard.inspection.recording.recorder import compose_hooks, record_attention
 from regard.inspection.recording.search_recorder import SearchRecorder
 from regard.text.special_tokens import BOS, EOS
 from variants import ATTENTIVE, VARIANTS, tiny
@@ -48,7 +48,7 @@ def hunt(
         [SearchMember(model, sources)],
         settings,
         budget=budget,
-        hook=recorder if change is None else chain(change, recorder),
+        hook=recorder if change is None else compose_hooks(change, recorder),
         observe=recorder,
         **asked,
     )
@@ -60,13 +60,13 @@ def assert_teacher_forcing_agrees(model, source, recording, *, change=None):
     nodes = range(1, len(recording.tree.nodes))
     given = [recording.tree.tokens(recording.tree.nodes[node].parent) for node in nodes]
     sources = pad_source([source] * len(nodes))
-    told = record(model, sources, pad(given, first=BOS), change=change).weights
+    told = record_attention(model, sources, pad(given, first=BOS), hook=change).weights
     assert {part for part, _ in told} == set(recording.parts)
     for part in recording.parts:
         layers = [told[part, n] for recorded_part, n in sorted(told) if recorded_part == part]
         want = torch.stack(layers, 1)  # (B, L, H, T, S)
         for row, node in enumerate(nodes):
-            got = recording.layers(node, part)
+            got = recording.hypothesis_weights(node, part)
             size = got.shape[2:]
             whole = (len(source) + 1,) * 2 if part == "encoder" else (len(given[row]) + 1,)
             assert size[: len(whole)] == whole
@@ -74,7 +74,7 @@ def assert_teacher_forcing_agrees(model, source, recording, *, change=None):
             if part == "cross":
                 assert size[1] == len(source) + 1
             if part != "encoder":
-                assert torch.equal(recording.look(node, part), got[..., -1, :])
+                assert torch.equal(recording.step_weights(node, part), got[..., -1, :])
 
 
 @pytest.mark.parametrize("name", ATTENTIVE)
@@ -124,7 +124,9 @@ def test_batches_change_nothing_and_numbers_are_the_callers():
         assert one.tree.answers == other.tree.answers
         for part in ("encoder", "decoder", "cross"):
             node = one.tree.answers[0]
-            torch.testing.assert_close(one.layers(node, part), other.layers(node, part), **EXACT)
+            torch.testing.assert_close(
+                one.hypothesis_weights(node, part), other.hypothesis_weights(node, part), **EXACT
+            )
 
 
 @pytest.mark.parametrize("parts", [(), ("cross",), ("encoder", "decoder")])
@@ -139,7 +141,7 @@ def test_each_look_is_kept_once_and_without_padding():
         recording = recordings[number]
         nodes = recording.tree.nodes
         for part in ("cross", "decoder"):
-            looks = recording.looks[part]
+            looks = recording.weights_by_node[part]
             assert {node.parent for node in nodes[1:]} <= set(looks)
             assert {nodes[node].state for node in looks} == {"kept"}
             storages = [look.untyped_storage() for look in looks.values()]
@@ -170,7 +172,7 @@ def test_what_is_changed_is_what_is_recorded():
     _, recordings = hunt(model, change=quiet)
     for number, source in enumerate(SOURCES):
         recording = recordings[number]
-        cross = recording.layers(recording.tree.answers[0])
+        cross = recording.hypothesis_weights(recording.tree.answers[0])
         assert not cross[1, 2].any()
         assert cross[1, 1].any()
         assert_teacher_forcing_agrees(model, source, recording, change=quiet)
@@ -186,29 +188,29 @@ def test_rows_are_what_was_said_and_columns_what_was_read():
     assert cross.columns.pieces == ("5", "▁6", "7", "▁8", "</s>")
     said = Halves().pieces(tree.tokens(kept))
     assert list(cross.rows.pieces) == [*said, "</s>"]
-    torch.testing.assert_close(cross.layers, recording.layers(ended).float())
+    torch.testing.assert_close(cross.weights, recording.hypothesis_weights(ended).float())
     own = recording.attention(kept, source, Halves(), Halves(), "decoder")
     assert list(own.rows.pieces) == said
     assert list(own.columns.pieces) == ["<s>", *said[:-1]]
     encoder = recording.attention(kept, source, Halves(), Halves(), "encoder")
     assert encoder.rows == encoder.columns == cross.columns
-    torch.testing.assert_close(encoder.layers, recording.encoder.float())
+    torch.testing.assert_close(encoder.weights, recording.encoder.float())
 
 
 def test_what_is_not_there_is_named():
     _, recordings = hunt(tiny("luong dot global fed").model)
     recording = recordings[2]
     with pytest.raises(SettingsError, match="no decoder attention was recorded, found cross"):
-        recording.layers(1, "decoder")
+        recording.hypothesis_weights(1, "decoder")
     with pytest.raises(SettingsError, match="no encoder attention was recorded, found cross"):
-        recording.layers(1, "encoder")
+        recording.hypothesis_weights(1, "encoder")
     with pytest.raises(ValueError, match="the root says no token: choose a node below it"):
-        recording.layers(ROOT)
+        recording.hypothesis_weights(ROOT)
     with pytest.raises(ValueError, match="the root and the encoder say no token, got node=0"):
-        recording.look(ROOT)
+        recording.step_weights(ROOT)
     _, recordings = hunt(tiny("rnn lstm").model)
     with pytest.raises(SettingsError, match="no cross attention was recorded, found none"):
-        recordings[0].look(1)
+        recordings[0].step_weights(1)
 
 
 def test_a_search_that_fails_leaves_nothing_behind():

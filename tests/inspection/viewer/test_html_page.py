@@ -13,7 +13,7 @@ from looks import make_document
 from regard.decoding.settings import search_settings
 from regard.inspection.viewer import html_page as page_module
 from regard.inspection.viewer.html_page import bundle, render_page, write_page
-from regard.pipelines.head_ablation import ablate_each_head
+from regard.pipelines.head_importance import ablate_each_head
 from regard.pipelines.translator import load
 from regard.pipelines.viewer_document import viewer_document
 from views import PHONE, SHORT, head, opened, readout, word

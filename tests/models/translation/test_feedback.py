@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from regard.inspection.recording.attention_map import record
+from regard.inspection.recording.recorder import record_attention
 from regard.models.translation.feedback import Feedback, FeedbackSettings
 from regard.models.translation.transformer import Transformer
 from regard.models.translation.transformer_settings import TransformerSettings
@@ -126,7 +126,7 @@ def test_layers_are_mixed_evenly_at_first():
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_a_recording_has_a_row_and_a_column_for_each_position(norm):
     model, source, target = tiny(norm)
-    seen = record(model, source, target).weights["decoder", 1]
+    seen = record_attention(model, source, target).weights["decoder", 1]
     assert seen.shape == (B, H, T, T)
     assert (seen.triu(1) == 0).all()
     torch.testing.assert_close(seen.sum(-1), torch.ones(B, H, T, dtype=torch.float64))

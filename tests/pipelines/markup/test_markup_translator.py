@@ -125,7 +125,7 @@ def carried(translator, text, answer, **options):
 @pytest.fixture
 def in_order(monkeypatch):
     """Words are linked by their places, not by what a model attends to."""
-    monkeypatch.setattr(markup_translator, "attends", lambda run: False)
+    monkeypatch.setattr(markup_translator, "has_cross_attention", lambda run: False)
 
 
 def upper(text):

@@ -298,9 +298,8 @@ def _select_alignment(
         data_to_align, gold = data_to_align.read_gold()
         pairs = list(data_to_align.pairs)
     else:
-        data = load_data(run.folder)
-        pairs = run_alignment.read_valid(data)
-        gold = run_alignment.read_valid_gold(data) if data.gold("valid").exists() else None
+        examples = run_alignment.read_selection_examples(load_data(run.folder))
+        pairs, gold = examples.pairs, examples.gold or None
     if gold is None and reverse_run is None:
         raise SettingsError(
             f"--choose: the pairs that {run.folder.path} is to be measured on have no gold "
@@ -346,7 +345,7 @@ def _report_sinks(run: Run, data_to_align: _AlignmentInput, *, json: bool) -> No
         run, data_to_align.pairs, cut_apart=data_to_align.cut_apart
     ):
         tally.add(attention)
-    found_sinks = tally.found_sinks()
+    found_sinks = tally.summaries()
     if json:
         print_json({"sinks": [one._asdict() for one in found_sinks]})
         return
@@ -399,7 +398,7 @@ def _align(
                 "reverse": directions[1].settings.model_dump() if len(directions) > 1 else None,
                 "alignments": [sorted(found) for found in links],
                 "score": score._asdict() if score else None,
-                "sinks": [one._asdict() for one in tally.found_sinks()],
+                "sinks": [one._asdict() for one in tally.summaries()],
             }
         )
 
@@ -427,7 +426,7 @@ def _extract_links(
 
 def _note_sinks(tally: SinkCounter) -> None:
     """Note it if much of the attention goes to sinks."""
-    large_sinks = [one for one in tally.found_sinks() if one.share >= NOTABLE_SINK_SHARE]
+    large_sinks = [one for one in tally.summaries() if one.share >= NOTABLE_SINK_SHARE]
     if large_sinks:
         heads = len({(one.layer, one.head) for one in large_sinks})
         first = large_sinks[0]

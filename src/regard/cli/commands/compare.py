@@ -39,7 +39,7 @@ from regard.comparison.table import format_report
 from regard.errors import RegardError, SettingsError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice, choose_tokenizer
 from regard.evaluation.metrics import check_available
-from regard.inspection.plots.maps import save_figure
+from regard.inspection.plots.figure import save_figure
 from regard.recipes.prepared_data import PreparedData
 from regard.recipes.recipe_files import shelf_recipes
 from regard.recipes.run_folder import RunFolder, pick_device

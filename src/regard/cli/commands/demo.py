@@ -23,7 +23,7 @@ from regard.cli.display.tables import plain_table, scores_table
 from regard.cli.display.training_progress import TerminalReporter
 from regard.cli.options import shared_options
 from regard.evaluation.alignment_error import AlignmentScore, score_alignments
-from regard.inspection.plots.maps import save_figure
+from regard.inspection.plots.figure import save_figure
 from regard.pipelines.run_evaluation import finish_run
 from regard.pipelines.translator import Translator, load
 from regard.recipes.prepared_data import PreparedData, load_data

@@ -22,6 +22,7 @@ from regard.cli.options.eval_data import read_eval_data
 from regard.decoding.constraints.length_limits import TruncationReport
 from regard.decoding.settings import search_settings
 from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_length
+from regard.evaluation.metrics import REPORTED_METRICS
 from regard.evaluation.perplexity import Perplexity
 from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.evaluation.significance import Comparison, compare
@@ -72,7 +73,7 @@ def command(
     """
     sources, references = read_eval_data(model, source, reference)
     settings = ScoreSettings(
-        metrics=("bleu", "chrf", "ter", "exact"),
+        metrics=REPORTED_METRICS,
         tokenize=score_options.run_tokenizer(model, tokenize, references),
         lowercase=lowercase,
     )

@@ -26,16 +26,17 @@ from regard.cli.options.option_rules import OptionRule, check_options
 from regard.decoding.settings import DecodingSettings, search_settings
 from regard.engines.native.attention_capture import AttentionCapture, PlotKind
 from regard.errors import SettingsError
-from regard.inspection.plots.terminal_tree import render_tree
-from regard.inspection.plots.theme import ThemeName
-from regard.inspection.plots.word_lines import describe_head
+from regard.inspection.plots.figure import ThemeName
+from regard.inspection.plots.maps import describe_head
+from regard.inspection.plots.terminal import render_tree
 from regard.inspection.recording.attention_map import PARTS, Part
 from regard.inspection.viewer.html_page import write_page
 from regard.pipelines.answer import Answer
-from regard.pipelines.head_ablation import ablate_each_head, num_ablations
 from regard.pipelines.head_importance import (
     HeadImportance,
     HeadImportanceSettings,
+    ablate_each_head,
+    list_answer_ablations,
     measure_head_importance,
 )
 from regard.pipelines.translator import Translator, load
@@ -329,7 +330,7 @@ class SentenceLook(NamedTuple):
             return list(
                 progress.track(
                     ablate_each_head(self.translator, answer, self.settings),
-                    total=num_ablations(answer),
+                    total=len(list_answer_ablations(answer)),
                     description="silencing heads",
                 )
             )
@@ -349,7 +350,7 @@ def _measure_heads(
             texts.references,
             settings,
             search=search,
-            tell=lambda done, total: progress.update(task, completed=done, total=total),
+            progress=lambda done, total: progress.update(task, completed=done, total=total),
         )
 
 
@@ -402,7 +403,7 @@ def _print_maps(capture: AttentionCapture, selection: MapSelection, *, required:
         out.print(f"[dim]{describe_head(attention, selection.layer, selection.head)}[/dim]")
         out.print(shown)
         return
-    layers, heads = capture.attention(selection.part).layers.shape[:2]
+    layers, heads = capture.attention(selection.part).weights.shape[:2]
     for layer, head in product(range(layers), range(heads)):
         out.print(f"[dim]layer {layer}, head {head}[/dim]")
         out.print(capture.show(selection.part, layer=layer, head=head, words=selection.words))

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from regard.cli.display.console import note
 from regard.errors import MissingFontWarning, SettingsError
-from regard.inspection.plots.maps import save_figure
+from regard.inspection.plots.figure import save_figure
 
 
 def figure_files(png: Path | None, svg: Path | None) -> list[Path]:

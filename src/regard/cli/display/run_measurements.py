@@ -14,13 +14,15 @@ from torch import Tensor
 from regard.cli.display.console import out
 from regard.cli.display.tables import SIGNIFICANCE_LEVEL, SIGNIFICANCE_NOTE, plain_table
 from regard.errors import SettingsError
-from regard.inspection.attention_distance import HeadDistances, measure_distances
-from regard.inspection.plots.head_costs import plot_head_costs
-from regard.inspection.plots.head_distances import plot_distances
-from regard.inspection.plots.positions import plot_positions
-from regard.inspection.plots.terminal_map import cell_style
-from regard.inspection.plots.theme import ThemeName
-from regard.inspection.position_encodings import read_positions, similarity_by_distance
+from regard.inspection.plots.figure import ThemeName
+from regard.inspection.plots.heads import (
+    HeadDistances,
+    measure_distances,
+    plot_distances,
+    plot_head_costs,
+)
+from regard.inspection.plots.positions import plot_positions, read_positions, similarity_by_distance
+from regard.inspection.plots.terminal import cell_style
 from regard.inspection.recording.attention_map import PARTS, Part
 from regard.pipelines.answer import Answer
 from regard.pipelines.head_importance import AblationResult, HeadImportance
@@ -59,12 +61,12 @@ def show_positions(translator: Translator, length: int) -> RunMeasurement:
         mean = similarity_by_distance(encoding.similarity()).mean
         cosines = [f"{mean[far]:.2f}" if far < len(mean) else "" for far in SHOWN_OFFSETS]
         size = "×".join(map(str, encoding.vectors.shape))
-        table.add_row(encoding.kind, escape(", ".join(encoding.where)), size, *cosines)
+        table.add_row(encoding.kind, escape(", ".join(encoding.modules)), size, *cosines)
         document.append(
             {
                 "kind": encoding.kind,
-                "where": encoding.where,
-                "places": encoding.places.tolist(),
+                "where": encoding.modules,
+                "places": encoding.positions.tolist(),
                 "vectors": encoding.vectors.tolist(),
                 "cosine_by_distance": mean.tolist(),
             }

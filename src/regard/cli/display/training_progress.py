@@ -20,21 +20,17 @@ from rich.progress import (
 from regard.cli.display.console import err
 from regard.cli.display.tables import cleaning_table
 from regard.corpora.diagnostics.findings import advise_dropped
+from regard.evaluation.metrics import METRICS, VALIDATION_METRICS
 from regard.models.contracts import AnyModel
 from regard.recipes.auto_settings import format_choices
 from regard.recipes.memory import format_seconds
 from regard.recipes.prepared_data import TrainingInputs
 from regard.recipes.run_folder import count_parameters
 
-VALIDATION_METRICS = {
-    "loss": ".3f",
-    "perplexity": ".2f",
-    "bleu": ".2f",
-    "chrf": ".2f",
-    "gleu": ".2f",
-    "exact": ".1f",
+VALIDATION_DIGITS = {"loss": 3, "perplexity": 2} | {
+    name: METRICS[name].digits for name in VALIDATION_METRICS
 }
-"""Metrics of a validation line, and how they are written."""
+"""Metrics of a validation line, and their decimals."""
 
 NUM_LOG_LINES = 50
 """Lines of loss in a pipe, about."""
@@ -151,7 +147,7 @@ class TerminalReporter:
 
     def validated(self, step: int, numbers: Mapping[str, float], *, best: bool) -> None:
         values = "  ".join(
-            f"{name} {numbers[name]:{how}}" for name, how in VALIDATION_METRICS.items()
+            f"{name} {numbers[name]:.{digits}f}" for name, digits in VALIDATION_DIGITS.items()
         )
         mark = " [green]best so far[/green]" if best else ""
         self._console.print(f"step {step:>7,}  {values}{mark}", soft_wrap=True)

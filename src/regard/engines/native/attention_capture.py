@@ -1,56 +1,60 @@
-"""What a model attended to when it made one translation, ready to be seen."""
+"""The attention of a model for its own translation, recorded under teacher forcing."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from matplotlib.figure import Figure
 from rich.console import RenderableType
 
-from regard.alignment.extraction import AlignmentSettings, align_text, merge_pieces
+from regard.alignment.extraction import AlignmentSettings, align_text
+from regard.alignment.run_alignment import best_alignment
+from regard.batching.collate import pad, pad_source
 from regard.decoding.tracing.search_tree import SearchTree
+from regard.engines.engine import FilledHypothesis
 from regard.errors import SettingsError
 from regard.inspection.attention_sinks import Sink, find_sinks
 from regard.inspection.plots.arcs import plot_arcs
-from regard.inspection.plots.focus import plot_focus
-from regard.inspection.plots.head_distances import plot_distances
-from regard.inspection.plots.maps import plot_attention, plot_grid
-from regard.inspection.plots.notebook import notebook_html
+from regard.inspection.plots.figure import ThemeName, notebook_html
+from regard.inspection.plots.heads import plot_distances
+from regard.inspection.plots.maps import plot_attention, plot_focus, plot_grid
 from regard.inspection.plots.search_tree import plot_tree
-from regard.inspection.plots.terminal_map import heat_map
-from regard.inspection.plots.theme import ThemeName
+from regard.inspection.plots.terminal import heat_map
 from regard.inspection.recording.attention_map import PARTS, AttentionMaps, Part
-from regard.types import Link
+from regard.inspection.recording.recorder import record_attention
+from regard.recipes.run_folder import Run
+from regard.text.preprocess import TokenizedLine
+from regard.text.special_tokens import BOS, UNK, UNK_SURFACE
+from regard.text.tokenizer import Tokenizer
+from regard.types import AttentionHook, Link
 
 PlotKind = Literal["map", "grid", "arcs", "focus", "distance", "tree"]
-SINGLE_MAP_PLOTS = {"map": plot_attention, "arcs": plot_arcs, "focus": plot_focus}
-"""The kinds of figures that show one layer and head, or an average."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AttentionCapture:
-    """The attention of one sentence and its translation; in a notebook it shows itself."""
+    """The attention of one sentence and its translation; a notebook displays it as a figure."""
 
     parts: Mapping[Part, AttentionMaps]
     tree: SearchTree | None = None
-    """All hypotheses that were weighed, if asked for."""
+    """All hypotheses of the search, if asked for."""
     tree_pieces: tuple[str, ...] = ()
-    """What each of its nodes says last."""
+    """The piece of each of its nodes."""
     alignment_settings: AlignmentSettings = field(default_factory=AlignmentSettings)
-    """How its alignment is read off, unless asked otherwise."""
+    """How its alignment is read off by default."""
 
     def __repr__(self) -> str:
         return f"<Look {', '.join(map(repr, self.parts.values())) or 'without attention'}>"
 
     def attention(self, part: Part = "cross", *, words: bool = True) -> AttentionMaps:
-        """All layers and heads of a part, by words or by the pieces that the model reads."""
+        """All layers and heads of a part, by words or by the model's pieces."""
         if part not in self.parts:
             has = ", ".join(self.parts) or "none"
             raise SettingsError(f"this model has no {part} attention to look at; it has: {has}")
         attention = self.parts[part]
-        by_words = merge_pieces(attention) if words else attention
-        # an empty translation has no words: what is left to see is its end
-        return by_words if by_words.layers.numel() else attention
+        by_words = attention.merge_pieces() if words else attention
+        # an empty translation has no words, only EOS
+        return by_words if by_words.weights.numel() else attention
 
     def plot(
         self,
@@ -64,9 +68,9 @@ class AttentionCapture:
     ) -> Figure:
         """A figure of one layer and head, by default the average.
 
-        A `map` has a cell and `arcs` a line for each pair of words, `focus` names what each word
-        looked at most. The others show no single head: `grid` is every map of the part, `distance`
-        how far each of its heads looks, `tree` the search that was made.
+        A `map` has a cell and `arcs` a line for each pair of words, `focus` names the words that
+        each word attends to most. The others show no single head: `grid` is every map of the part,
+        `distance` how far each of its heads attends, `tree` the search.
         """
         if kind == "tree":
             if self.tree is None:
@@ -77,7 +81,8 @@ class AttentionCapture:
             return plot_grid(attention, theme=theme)
         if kind == "distance":
             return plot_distances([attention], theme=theme)
-        return SINGLE_MAP_PLOTS[kind](attention, layer=layer, head=head, theme=theme)
+        plot = {"map": plot_attention, "arcs": plot_arcs, "focus": plot_focus}[kind]
+        return plot(attention, layer=layer, head=head, theme=theme)
 
     def show(
         self,
@@ -88,25 +93,57 @@ class AttentionCapture:
         words: bool = True,
     ) -> RenderableType:
         """A heat map for the terminal."""
-        attention = self.attention(part, words=words)
-        return heat_map(
-            attention.pick(layer, head), attention.rows.pieces, attention.columns.pieces
-        )
+        maps = self.attention(part, words=words)
+        return heat_map(maps.select(layer, head), maps.rows.pieces, maps.columns.pieces)
 
     def sinks(self, part: Part = "cross") -> tuple[Sink, ...]:
-        """Where heads of a part park their attention, whatever is asked; the largest first."""
+        """The attention sinks of a part's heads, the largest first."""
         return find_sinks(self.attention(part, words=False))
 
     def alignment(self, settings: AlignmentSettings | None = None) -> frozenset[Link]:
-        """Which source words and target words belong together: (source, target), from 0.
+        """The linked words of the source and the translation: (source, target), from 0.
 
-        In scripts without spaces single letters: they are counted as `split_units` divides texts.
+        In scripts without spaces these are single characters, as `split_units` divides texts.
         """
         return align_text(self.attention(words=False), settings or self.alignment_settings)
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows, in its own theme; None where there is nothing to see."""
+        """The figure in the notebook's theme; None if there is no attention."""
         part: Part | None = next((part for part in ("cross", *PARTS) if part in self.parts), None)
         if part is None:
             return None
         return notebook_html(lambda theme: self.plot(part, theme=theme), alt=f"{part} attention")
+
+    def with_search_tree(self, tree: SearchTree, target: Tokenizer) -> "AttentionCapture":
+        """The same with the search that the translation came from."""
+        pieces = target.pieces([node.token for node in tree.nodes])
+        return replace(self, tree=tree, tree_pieces=tuple(pieces))
+
+
+def capture_attention(
+    run: Run,
+    line: TokenizedLine,
+    hypotheses: Sequence[FilledHypothesis],
+    hook: AttentionHook | None,
+) -> tuple[AttentionCapture, ...]:
+    """The attention of a model for its translation of each part of a line."""
+    parts = zip(line.parts, line.surfaces(run.tokenizers.source), hypotheses, strict=True)
+    captures = []
+    for ids, surfaces, filled in parts:
+        target = pad([filled.hypothesis.tokens], first=BOS)
+        recording = record_attention(run.model, pad_source([ids]), target, hook=hook)
+        recorded = {part for part, _ in recording.weights}
+        unknown_source = [
+            surface.strip() or UNK_SURFACE
+            for i, surface in zip(ids, surfaces, strict=True)
+            if i == UNK
+        ]
+        maps = {
+            part: recording.attention(
+                0, *run.tokenizers, part, unknown=filled.unknown, unknown_source=unknown_source
+            )
+            for part in PARTS
+            if part in recorded
+        }
+        captures.append(AttentionCapture(maps, alignment_settings=best_alignment(run)))
+    return tuple(captures)

@@ -1,26 +1,27 @@
-"""Whether what is to be done to attention can be done here at all."""
+"""Checks that the models of a request can apply its interventions."""
 
 from collections.abc import Mapping, Sequence
 
 from regard.errors import SettingsError
 from regard.inspection.interventions import ForcedPositions, Intervention
-from regard.inspection.recording.attention_map import Part, count_heads
+from regard.inspection.recording.attention_map import Part
+from regard.inspection.recording.recorder import count_heads
 from regard.recipes.run_folder import Run
 from regard.text.preprocess import TokenizedLine
 
 
 def check_interventions(
-    runs: Sequence[Run], changes: Sequence[Intervention], lines: Sequence[TokenizedLine]
+    runs: Sequence[Run], interventions: Sequence[Intervention], lines: Sequence[TokenizedLine]
 ) -> None:
-    """An error if a change would do nothing, or not what is asked.
+    """Raise if an intervention would have no effect, or not the one asked for.
 
     `lines` are those to be translated, in the tokens of the first of `runs`.
     """
-    for run in runs if changes else ():
+    for run in runs if interventions else ():
         heads = count_heads(run.model)
-        for change in changes:
-            _check_head(run, heads, change)
-    for forced in changes:
+        for intervention in interventions:
+            _check_head(run, heads, intervention)
+    for forced in interventions:
         if isinstance(forced, ForcedPositions):
             _check_one_sentence(runs, lines)
             length = len(lines[0].parts[0]) + 1  # with EOS
@@ -31,30 +32,28 @@ def check_interventions(
                 )
 
 
-def _check_head(run: Run, parts: Mapping[Part, Mapping[int, int]], change: Intervention) -> None:
-    """An error if the model has no such layer or head: changing it would do nothing."""
-    heads = parts.get(change.part)
+def _check_head(
+    run: Run, parts: Mapping[Part, Mapping[int, int]], intervention: Intervention
+) -> None:
+    """Raise if the model has no such layer or head."""
+    part, layer, head = intervention.part, intervention.layer, intervention.head
+    heads = parts.get(part)
     if heads is None:
         has = ", ".join(parts) or "none"
         raise SettingsError(
-            f"{run.folder.path}: a model of the family {run.recipe.model.family} has no "
-            f"{change.part} attention to change; it has: {has}"
+            f"{run.folder.path}: a model of the family {run.recipe.model.family} has no {part} "
+            f"attention to change; it has: {has}"
         )
-    if change.layer is not None and change.layer not in heads:
-        raise SettingsError(
-            f"layer: {change.part} attention of {run.folder.path} has {len(heads)}, counted from "
-            f"0; got {change.layer}"
-        )
-    num_heads = min(heads.values()) if change.layer is None else heads[change.layer]
-    if change.head is not None and not 0 <= change.head < num_heads:
-        raise SettingsError(
-            f"head: {change.part} attention of {run.folder.path} has {num_heads}, counted from 0; "
-            f"got {change.head}"
-        )
+    of_run = f"{part} attention of {run.folder.path}"
+    if layer is not None and layer not in heads:
+        raise SettingsError(f"layer: {of_run} has {len(heads)}, counted from 0; got {layer}")
+    num_heads = min(heads.values()) if layer is None else heads[layer]
+    if head is not None and not 0 <= head < num_heads:
+        raise SettingsError(f"head: {of_run} has {num_heads}, counted from 0; got {head}")
 
 
 def _check_one_sentence(runs: Sequence[Run], lines: Sequence[TokenizedLine]) -> None:
-    """An error if positions do not mean the same in all that is to be translated."""
+    """Raise if forced positions do not mean the same words in all that is translated."""
     if len(lines) != 1:
         raise SettingsError(
             f"force: a link is between words of one sentence, and there are {len(lines)}; force "

@@ -24,12 +24,12 @@ from regard.decoding.constraints.rules import Constraints
 from regard.decoding.gpu.cuda_graph_cache import CudaGraphCache
 from regard.decoding.tracing.observer import ObserverGroup
 from regard.engines.engine import EngineResult, FilledHypothesis, TranslationRequest
-from regard.engines.native.capture_attention import capture_attention
+from regard.engines.native.attention_capture import capture_attention
 from regard.engines.native.intervention_checks import check_interventions
 from regard.engines.native.unknown_words import build_unknown_replacer
 from regard.engines.tuned_engine import CPU_BUDGET, EngineConfig, count_cores
 from regard.errors import RunError, RunWarning, SettingsError
-from regard.inspection.recording.attention_map import chain
+from regard.inspection.recording.recorder import compose_hooks
 from regard.kernels.cuda_graphs import CudaGraphs
 from regard.layers.quantized import Precision
 from regard.recipes.memory import available_memory
@@ -85,7 +85,7 @@ class NativeEngine:
     def translate_lines(
         self, lines: Sequence[Sequence[TokenizedLine]], request: TranslationRequest
     ) -> list[EngineResult]:
-        hook = chain(*request.changes) if request.changes else None
+        hook = compose_hooks(*request.changes) if request.changes else None
         filler = None
         if request.unknown is not None:
             filler = build_unknown_replacer(

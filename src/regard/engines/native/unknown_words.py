@@ -1,8 +1,7 @@
-"""What stands for the unknown words of a translation: PosUnk (Luong et al. 2015, arXiv 1410.8206).
+"""Replaces unknown words of translations: PosUnk (Luong et al. 2015, arXiv 1410.8206).
 
-A vocabulary of words ends somewhere, and a model can say of what lies beyond only that there is a
-word. What it attends to when it says so is the word that is meant: that word's entry in a
-dictionary takes the place of the unknown one, or else the word itself.
+A model with a vocabulary of words outputs UNK for all others. The source word that it attends to
+there is translated by a dictionary, or copied, in its place.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from regard.alignment.extraction import AlignmentSettings, align
-from regard.alignment.run_alignment import LabelledTokenPair, attends, labelled_attention
+from regard.alignment.run_alignment import TokenPair, has_cross_attention, token_attention
 from regard.alignment.word_axes import (
     TokenizedText,
     piece_axis,
@@ -23,12 +22,12 @@ from regard.errors import SettingsError
 from regard.recipes.run_folder import Run
 from regard.text.preprocess import TokenizedLine
 from regard.text.special_tokens import UNK, UNK_SURFACE
-from regard.text.tokenizer import Tokenizer, normalize
+from regard.text.tokenizer import normalize
 from regard.types import AttentionHook, Hypothesis
 
 
 class TranslationWithUnknowns(NamedTuple):
-    """A translation with unknown words, and what it is a translation of."""
+    """A translation with unknown words, and its source."""
 
     source: TokenizedText
     target: Sequence[int]
@@ -36,85 +35,87 @@ class TranslationWithUnknowns(NamedTuple):
 
 @dataclass(frozen=True)
 class UnknownWordReplacer:
-    """Puts words in the place of unknown ones."""
+    """Replaces unknown words of translations by words of a dictionary or of the source."""
 
     run: Run
-    """Whose attention tells what they stand for; its target vocabulary is that of the answers."""
+    """The model whose attention is used; its target vocabulary is that of the translations."""
     dictionary: Mapping[str, str]
-    """Translations of source words. One that it lacks is copied."""
-    prefix_ids: Sequence[str] = ()
-    """What the first unknown words of a line are known to be: those of a forced prefix."""
+    """Translations of source words; others are copied."""
+    prefix_words: Sequence[str] = ()
+    """The unknown words of a forced prefix, which are the first of a line."""
     forbidden: Sequence[str] = ()
-    """What may not be said: `⁇` stays in its place."""
-    change: AttentionHook | None = None
-    """What was made of the attention when the answers were searched for."""
+    """Words that are not allowed as replacements: `⁇` stays in their place."""
+    hook: AttentionHook | None = None
+    """The interventions under which the translations were searched."""
 
     def replace_in_lines(
-        self, lines: Sequence[TokenizedLine], found: Sequence[Sequence[Sequence[Hypothesis]]]
+        self, lines: Sequence[TokenizedLine], n_best: Sequence[Sequence[Sequence[Hypothesis]]]
     ) -> list[list[list[FilledHypothesis]]]:
-        """The n best of each part of each line, their unknown words filled in."""
-        words = self.find_replacements(
-            TranslationWithUnknowns(cut, one.tokens)
-            for line, parts in zip(lines, found, strict=True)
-            if any(UNK in one.tokens for best in parts for one in best)
-            for cut, best in zip(
-                _tokenized_parts(line, self.run.tokenizers.source), parts, strict=True
-            )
-            for one in best
-            if UNK in one.tokens
-        )
+        """The n best of each part of each line, with their unknown words replaced."""
+        replacements = self.find_replacements(self._unknowns(lines, n_best))
         return [
             [
                 [
-                    self._with_replacements(one, next(words), first=not part)
-                    if UNK in one.tokens
-                    else FilledHypothesis(one)
-                    for one in best
+                    self._fill(hypothesis, next(replacements), first=number == 0)
+                    if UNK in hypothesis.tokens
+                    else FilledHypothesis(hypothesis)
+                    for hypothesis in best
                 ]
-                for part, best in enumerate(parts)
+                for number, best in enumerate(parts)
             ]
-            for parts in found
+            for parts in n_best
         ]
+
+    def _unknowns(
+        self, lines: Sequence[TokenizedLine], n_best: Sequence[Sequence[Sequence[Hypothesis]]]
+    ) -> Iterator[TranslationWithUnknowns]:
+        """The translations with unknown words; only the lines of these are cut into surfaces."""
+        for line, parts in zip(lines, n_best, strict=True):
+            if not any(UNK in hypothesis.tokens for best in parts for hypothesis in best):
+                continue
+            surfaces = line.surfaces(self.run.tokenizers.source)
+            for ids, part_surfaces, best in zip(line.parts, surfaces, parts, strict=True):
+                for hypothesis in best:
+                    if UNK in hypothesis.tokens:
+                        source = TokenizedText(ids, part_surfaces)
+                        yield TranslationWithUnknowns(source, hypothesis.tokens)
 
     def find_replacements(
         self, translations: Iterable[TranslationWithUnknowns]
     ) -> Iterator[list[str]]:
-        """For each translation what stands for its unknown words, in their order.
+        """The replacements of each translation's unknown words, in their order.
 
-        The model is told each translation. Its attention, averaged over layers and heads, links an
-        unknown word to a source word; `⁇` stays where it looks at none.
+        Cross attention under teacher forcing, averaged over layers and heads, links an unknown word
+        to a source word; it stays `⁇` if it attends to none.
         """
         text = self.run.recipe.text
         settings = text.target or text.source
-        source_axis = (
-            word_axis if settings.kind == "words" else piece_axis
-        )  # what UNK is the name of
-        target = self.run.tokenizers.target
-        labelled = (
-            LabelledTokenPair(
-                one.source.ids,
-                one.target,
-                source_axis(one.source),
-                unknown_axis(one.target, target),
+        source_axis = word_axis if settings.kind == "words" else piece_axis  # what UNK stands for
+        pairs = (
+            TokenPair(
+                source.ids,
+                target,
+                source_axis(source),
+                unknown_axis(target, self.run.tokenizers.target),
             )
-            for one in translations
+            for source, target in translations
         )
-        for attention in labelled_attention(self.run, labelled, change=self.change):
-            found = {row: column for column, row in align(attention, AlignmentSettings())}
+        for attention in token_attention(self.run, pairs, hook=self.hook):
+            columns = {row: column for column, row in align(attention, AlignmentSettings())}
             words = [
-                translate_word(attention.columns.words[found[row]], self.dictionary)
-                if row in found
+                translate_word(attention.columns.words[columns[row]], self.dictionary)
+                if row in columns
                 else UNK_SURFACE
                 for row in range(len(attention.rows.words))
             ]
             yield [normalize(word, settings.form, lowercase=settings.lowercase) for word in words]
 
-    def _with_replacements(
+    def _fill(
         self, hypothesis: Hypothesis, words: Sequence[str], *, first: bool
     ) -> FilledHypothesis:
         words = [UNK_SURFACE if word in self.forbidden else word for word in words]
         if first:
-            words = [*self.prefix_ids, *words[len(self.prefix_ids) :]][: len(words)]
+            words = [*self.prefix_words, *words[len(self.prefix_words) :]][: len(words)]
         return FilledHypothesis(hypothesis, words)
 
 
@@ -123,24 +124,23 @@ def build_unknown_replacer(
     dictionary: Mapping[str, str],
     prefix: str,
     forbidden: Sequence[str],
-    change: AttentionHook | None,
+    hook: AttentionHook | None,
 ) -> UnknownWordReplacer:
-    """What puts words in the place of unknown ones, by the first of `runs` that attends."""
-    run = next(filter(attends, runs), None)
+    """The replacer that uses the first of `runs` with cross attention."""
+    run = next(filter(has_cross_attention, runs), None)
     if run is None:
         named = ", ".join(f"{run.folder.path} ({run.recipe.model.family})" for run in runs)
         raise SettingsError(
             f"unknown: {named}: without attention to the source there is nothing to tell which "
             "word an unknown one stands for; use a model with attention, or keep unknown words"
         )
-    cut = zip(*tokenize_text(prefix, run.tokenizers.target), strict=True)
-    return UnknownWordReplacer(
-        run, dictionary, [word for id_, word in cut if id_ == UNK], forbidden, change
-    )
+    tokens = zip(*tokenize_text(prefix, run.tokenizers.target), strict=True)
+    prefix_words = [surface for i, surface in tokens if i == UNK]
+    return UnknownWordReplacer(run, dictionary, prefix_words, forbidden, hook)
 
 
 def translate_word(word: str, dictionary: Mapping[str, str]) -> str:
-    """The entry of a word, or of its small letters with a capital put back; else the word."""
+    """The entry of a word, or of its lowercase form with a capital put back; else the word."""
     known = normalize(word, "nfc", lowercase=False)
     if known in dictionary:
         return dictionary[known]
@@ -148,8 +148,3 @@ def translate_word(word: str, dictionary: Mapping[str, str]) -> str:
     if not entry:
         return word
     return entry[0].upper() + entry[1:] if known[0].isupper() else entry
-
-
-def _tokenized_parts(line: TokenizedLine, tokenizer: Tokenizer) -> Iterator[TokenizedText]:
-    """The parts of a line with the stretches of its text that their tokens are for."""
-    return map(TokenizedText, line.parts, line.surfaces(tokenizer))

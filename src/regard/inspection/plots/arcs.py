@@ -1,6 +1,8 @@
-"""Attention as lines between words: the wider and stronger in colour, the more is looked at."""
+"""Attention as curves between words; a wider and stronger curve is a larger weight."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
@@ -8,45 +10,98 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, PathPatch
 from matplotlib.path import Path
 
-from regard.inspection.plots.figure import FigureLayout
-from regard.inspection.plots.fonts import style_text
-from regard.inspection.plots.theme import Theme, ThemeName, get_theme
-from regard.inspection.plots.word_lines import (
-    MIN_DRAWN_WEIGHT,
-    MapView,
-    WordLines,
-    draw_word_line,
-    layout_word_lines,
-    view_map,
+from regard.inspection.plots.figure import FigureLayout, Theme, ThemeName, get_theme
+from regard.inspection.plots.fonts import (
+    POINTS_PER_INCH,
+    baseline_offset,
+    is_right_to_left,
+    style_text,
+    text_width,
+    truncate_label,
 )
+from regard.inspection.plots.maps import BOUNDARY_PIECES, MIN_DRAWN_WEIGHT, MapView, view_map
 from regard.inspection.recording.attention_map import AttentionMaps
 
-MIN_CURVE_WIDTH, MAX_CURVE_WIDTH = 0.4, 6.0
-"""Points of the lines of a weight of 0 and of 1."""
-LONG_SENTENCE, MAX_LINES_PER_WORD = 25, 3
-"""Of a sentence of more words than this, so many lines of each word at most are drawn."""
-MAX_SINK_LINE_WIDTH = 2.0
-"""Points of the line of a weight of 1 that means nothing."""
+LONG_SENTENCE, MAX_CURVES_PER_WORD = 25, 3
+"""Of a map with more words on a side than this, each row shows only its largest weights."""
+
+# Lengths are in inches, curve widths and font sizes in points.
+MIN_CURVE_WIDTH, MAX_CURVE_WIDTH, MAX_SINK_CURVE_WIDTH = 0.4, 6.0, 2.0
 DOT_RADIUS = 0.065
-"""Inches from the middle of a dot of weight 1 to its edge."""
-SPACE = 0.08
-"""Inches between words and lines."""
+SPACE = 0.08  # between words and curves
+FONT_SIZE, WORD_GAP = 11.0, 0.14
+MAX_LINE_INCHES = 14.0  # longer lines run down the page
+LINE_SPACING = 0.23  # of words below each other
 CURVE = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
 
-
 Point = tuple[float, float]
-"""Inches along a line of words and across it, or from the left and the top."""
-Colour = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class WordLines:
+    """The positions of the words of one or two lines."""
+
+    words: tuple[tuple[str, ...], ...]
+    places: tuple[tuple[float, ...], ...]
+    """For each word the inches from the beginning of its line to the word's middle."""
+    length: float
+    """Inches of the longest line, over which all are spread."""
+    depths: tuple[float, ...]
+    """Inches that the words of a line take across it."""
+    down: bool
+    """Whether the lines run down the page, and not across it."""
+
+    def point(self, along: float, across: float) -> Point:
+        """Inches along the lines and across them, as inches from the left and the top."""
+        return (across, along) if self.down else (along, across)
+
+
+def layout_word_lines(*sides: Sequence[str]) -> WordLines:
+    """Lay out one or two lines of words across the page, or down the page.
+
+    They run down the page if they are too long, or if only one is written from right to left: the
+    first words of both would be at opposite ends.
+    """
+    words = tuple(tuple(map(truncate_label, side)) for side in sides)
+    widths = [[text_width(word, FONT_SIZE) for word in side] for side in words]
+    right_to_left = [is_right_to_left(side) for side in words]
+    length = max(sum(side) + WORD_GAP * (len(side) - 1) for side in widths)
+    depths = [FONT_SIZE / POINTS_PER_INCH] * len(sides)
+    down = length > MAX_LINE_INCHES or len(set(right_to_left)) > 1
+    if down:
+        depths = [max(side) for side in widths]
+        widths = [[LINE_SPACING] * len(side) for side in widths]
+        length = max(map(sum, widths))
+    places = (
+        _word_centres(extents, length, reverse=reverse and not down)
+        for extents, reverse in zip(widths, right_to_left, strict=True)
+    )
+    return WordLines(words, tuple(places), length, tuple(depths), down)
+
+
+def _word_centres(extents: Sequence[float], length: float, *, reverse: bool) -> tuple[float, ...]:
+    """The middles of words of these extents, evenly spread over `length` inches."""
+    spare = length - sum(extents)
+    gap = spare / max(len(extents) - 1, 1)
+    x = spare / 2 if len(extents) == 1 else 0.0
+    places = []
+    for extent in extents:
+        places.append(x + extent / 2)
+        x += extent + gap
+    return tuple(length - place for place in places) if reverse else tuple(places)
 
 
 class DrawnWeight(NamedTuple):
-    """A weight to be drawn as a line."""
+    """A weight to be drawn as a curve."""
 
     informative: bool
-    """Whether it means something, rather than being parked."""
+    """Whether it is not on an attention sink."""
     weight: float
     row: int
     column: int
+
+    def colour(self, theme: Theme) -> tuple[float, float, float, float]:
+        return (theme.sequential if self.informative else theme.grey)(self.weight)
 
 
 def plot_arcs(
@@ -57,21 +112,33 @@ def plot_arcs(
     title: str = "",
     theme: ThemeName = "light",
 ) -> Figure:
-    """Lines between the words of one layer and head; None stands for the average.
+    """Curves between the words of one layer and head; None stands for the mean.
 
-    Of cross attention the sentence stands above and its translation below. Self-attention has one
-    line of words, with arcs above it to what a word looks back at, arcs below it to what lies
-    ahead, and dots for what it gives itself. Long lines run down the page, and so do two that are
-    written in opposite directions; above is then on the left.
+    Cross attention has the source above the translation. Self-attention has one line of words, with
+    arcs above it to earlier words, arcs below it to later ones, and dots for a word's weight on
+    itself. Lines that run down the page have left for above.
     """
-    view = view_map(attention, layer, head)
-    if attention.part == "cross":
-        return _plot_cross(view, title, get_theme(theme))
-    return _plot_self(view, title, get_theme(theme))
+    view, colours = view_map(attention, layer, head), get_theme(theme)
+    draw = _draw_cross if attention.part == "cross" else _draw_self
+    layout, axes, sides = draw(view, colours)
+    title, notes = view.title_and_notes(title)
+    layout.write_title(axes, title)
+    limit = f"lines: the {MAX_CURVES_PER_WORD} strongest of each word" if _is_long(view) else ""
+    legend = (sides, *notes, limit, f"no line: {MIN_DRAWN_WEIGHT:.0%} or less")
+    text = axes.text(0, layout.height + 0.14, "\n".join(filter(None, legend)), va="top", ha="left")
+    style_text(text, 8, colours.muted)
+    return layout.figure
 
 
-def _plot_cross(view: MapView, title: str, theme: Theme) -> Figure:
-    """Two lines of words, what is looked at first."""
+class _Drawing(NamedTuple):
+    layout: FigureLayout
+    axes: Axes
+    sides: str
+    """The legend's explanation of the two sides of the words; empty if there is none."""
+
+
+def _draw_cross(view: MapView, theme: Theme) -> _Drawing:
+    """Two lines of words, the columns of the map first."""
     lines = layout_word_lines(view.columns, view.rows)
     first, last = lines.depths
     near = first + SPACE
@@ -81,27 +148,30 @@ def _plot_cross(view: MapView, title: str, theme: Theme) -> Figure:
     for link in _drawn_weights(view):
         x, y = lines.places[0][link.column], lines.places[1][link.row]
         middle = (near + far) / 2
-        control_points = [(x, near), (x, middle), (y, middle), (y, far)]
-        _draw_curve(axes, lines, control_points, link, theme)
-    draw_word_line(axes, lines, 0, first if lines.down else first / 2, theme)
-    draw_word_line(axes, lines, 1, far + SPACE + (0 if lines.down else last / 2), theme)
-    title, notes = view.title_and_notes(title)
-    layout.write_title(axes, title)
-    _write_legend(layout, axes, view, *notes)
-    return layout.figure
+        _draw_curve(axes, lines, [(x, near), (x, middle), (y, middle), (y, far)], link, theme)
+    _draw_word_line(axes, lines, 0, first if lines.down else first / 2, theme)
+    _draw_word_line(axes, lines, 1, far + SPACE + (0 if lines.down else last / 2), theme)
+    return _Drawing(layout, axes, "")
 
 
-def _plot_self(view: MapView, title: str, theme: Theme) -> Figure:
+def _draw_self(view: MapView, theme: Theme) -> _Drawing:
     """One line of words, with arcs to both sides of it."""
-    words, shift = _merged_words(view)
+    words, shift = view.columns, 0
+    if view.rows != view.columns:  # row t of a decoder is named by the piece of column t + 1
+        words, shift = (*view.columns, *view.rows[len(view.columns) - 1 :]), 1
     lines = layout_word_lines(words)
     [places], [depth] = lines.places, lines.depths
     arcs = [(link, link.row + shift) for link in _drawn_weights(view)]
-    back = _max_arc_height(
-        [places[at] - places[link.column] for link, at in arcs if link.column <= at]
-    )
-    ahead = _max_arc_height(
-        [places[at] - places[link.column] for link, at in arcs if link.column > at]
+    back, ahead = (
+        max(
+            (
+                _arc_height(places[at] - places[link.column])
+                for link, at in arcs
+                if (link.column > at) == forward
+            ),
+            default=0.0,
+        )
+        for forward in (False, True)
     )
     bases = back, back + depth + 2 * SPACE
     layout = FigureLayout(*lines.point(lines.length, bases[1] + ahead), theme)
@@ -109,62 +179,44 @@ def _plot_self(view: MapView, title: str, theme: Theme) -> Figure:
     for link, at in arcs:
         x, y = places[at], places[link.column]
         if at == link.column:
-            where = lines.point(x, bases[0] - DOT_RADIUS)
-            radius = DOT_RADIUS * math.sqrt(link.weight)
-            axes.add_patch(
-                Circle(where, radius, color=_line_colour(link, theme), lw=0, clip_on=False)
-            )
+            centre, radius = lines.point(x, back - DOT_RADIUS), DOT_RADIUS * math.sqrt(link.weight)
+            axes.add_patch(Circle(centre, radius, color=link.colour(theme), lw=0, clip_on=False))
             continue
         forward = link.column > at
         base, height = bases[forward], _arc_height(x - y) * (1 if forward else -1)
-        control = base + height * 4 / 3  # a cubic curve reaches three quarters of the way to it
-        control_points = [(x, base), (x, control), (y, control), (y, base)]
-        _draw_curve(axes, lines, control_points, link, theme)
-    draw_word_line(axes, lines, 0, bases[0] + SPACE + depth / 2, theme)
-    title, notes = view.title_and_notes(title)
-    layout.write_title(axes, title)
-    sides = ("left", "right") if lines.down else ("above", "below")
-    notes_shown = f"{sides[0]}: looking back; {sides[1]}: looking ahead; dots: at itself"
-    _write_legend(layout, axes, view, notes_shown if ahead else "", *notes)
-    return layout.figure
-
-
-def _merged_words(view: MapView) -> tuple[tuple[str, ...], int]:
-    """The words that look and are looked at, and how far a row stands behind its number.
-
-    A decoder answers at each row the piece that stands one column further on.
-    """
-    if view.rows == view.columns:
-        return view.columns, 0
-    return (*view.columns, *view.rows[len(view.columns) - 1 :]), 1
+        control = base + height * 4 / 3  # a cubic Bézier curve reaches three quarters of it
+        _draw_curve(axes, lines, [(x, base), (x, control), (y, control), (y, base)], link, theme)
+    _draw_word_line(axes, lines, 0, back + SPACE + depth / 2, theme)
+    before, after = ("left", "right") if lines.down else ("above", "below")
+    sides = f"{before}: looking back; {after}: looking ahead; dots: at itself"
+    return _Drawing(layout, axes, sides if ahead else "")
 
 
 def _drawn_weights(view: MapView) -> list[DrawnWeight]:
-    """What is worth a line, the strongest last, so that they are drawn on top of what is parked.
+    """The weights to draw: those on sinks first, then by size, so that the largest are on top.
 
-    Of a word of a long sentence only its strongest lines are: hundreds would hide each other.
+    Of each row of a long sentence only the largest: hundreds of curves would hide each other.
     """
-    weights, is_sink = view.weights, view.is_sink
-    seen = weights > MIN_DRAWN_WEIGHT
+    weights = view.weights
+    is_drawn = weights > MIN_DRAWN_WEIGHT
     if _is_long(view):
         ranks = weights.argsort(descending=True, stable=True).argsort()  # (T, S) from 0 on
-        seen &= ranks < MAX_LINES_PER_WORD
-    places = seen.nonzero().tolist()
+        is_drawn &= ranks < MAX_CURVES_PER_WORD
     return sorted(
-        DrawnWeight(not is_sink[row, column], float(weights[row, column]), row, column)
-        for row, column in places
+        DrawnWeight(not view.is_sink[row, column], float(weights[row, column]), row, column)
+        for row, column in is_drawn.nonzero().tolist()
     )
 
 
 def _draw_curve(
     axes: Axes, lines: WordLines, control_points: list[Point], link: DrawnWeight, theme: Theme
 ) -> None:
-    """Draw a curve; thin and broken where it means nothing."""
-    widest = MAX_CURVE_WIDTH if link.informative else MAX_SINK_LINE_WIDTH
+    """Draw a Bézier curve, dashed if the weight is on an attention sink."""
+    widest = MAX_CURVE_WIDTH if link.informative else MAX_SINK_CURVE_WIDTH
     patch = PathPatch(
         Path([lines.point(*point) for point in control_points], CURVE),
         facecolor="none",
-        edgecolor=_line_colour(link, theme),
+        edgecolor=link.colour(theme),
         linewidth=MIN_CURVE_WIDTH + (widest - MIN_CURVE_WIDTH) * link.weight,
         linestyle="solid" if link.informative else (0, (3, 2)),
         capstyle="butt",
@@ -173,29 +225,22 @@ def _draw_curve(
     axes.add_patch(patch)
 
 
-def _line_colour(link: DrawnWeight, theme: Theme) -> Colour:
-    return (theme.sequential if link.informative else theme.grey)(link.weight)
+def _draw_word_line(axes: Axes, lines: WordLines, number: int, across: float, theme: Theme) -> None:
+    """Write one of the lines, `across` inches from the edge; BOS and EOS are muted.
+
+    Of two lines that run down the page the first is aligned right, the second left.
+    """
+    align = ("right", "left")[number] if lines.down and len(lines.words) > 1 else "center"
+    for word, place in zip(lines.words[number], lines.places[number], strict=True):
+        x, y = lines.point(place, across)
+        text = axes.text(x, y + baseline_offset(FONT_SIZE), word, ha=align, va="baseline")
+        style_text(text, FONT_SIZE, theme.muted if word in BOUNDARY_PIECES else theme.foreground)
 
 
 def _arc_height(distance: float) -> float:
-    """Inches that an arc over so many inches is high: near ones flat, far ones not too high."""
+    """The height in inches of an arc over a distance in inches; it grows slower than that."""
     return min(0.14 + 0.3 * math.pow(abs(distance), 0.8), 2.2)
-
-
-def _max_arc_height(distances: list[float]) -> float:
-    """Inches that arcs over such distances need."""
-    return max(map(_arc_height, distances), default=0.0)
 
 
 def _is_long(view: MapView) -> bool:
     return max(view.weights.shape) > LONG_SENTENCE
-
-
-def _write_legend(layout: FigureLayout, axes: Axes, view: MapView, *notes: str) -> None:
-    """Say below the figure what is left out."""
-    limit_note = f"lines: the {MAX_LINES_PER_WORD} strongest of each word" if _is_long(view) else ""
-    notes_shown = [
-        note for note in (*notes, limit_note, f"no line: {MIN_DRAWN_WEIGHT:.0%} or less") if note
-    ]
-    text = axes.text(0, layout.height + 0.14, "\n".join(notes_shown), va="top", ha="left")
-    style_text(text, 8, layout.theme.muted)

@@ -1,9 +1,8 @@
-"""Words in figures: in any script, in its own direction, and never as formulas.
+"""Fonts and text measures of figures, for any script and writing direction.
 
-Matplotlib joins letters and orders mixed directions itself (by libraqm, since 3.11). What is left
-to do is to find fonts that have the letters, to cut what is too long between letters and not
-inside of them, and to say which way a line of words runs. Where no font has a letter, a warning
-names its script and a package to install.
+Matplotlib shapes text and orders mixed directions itself (with libraqm, since 3.11). This module
+finds fonts that have the characters, cuts long labels between grapheme clusters, and tells the
+direction of a line. Where no font has a character, a warning names its script and a package.
 """
 
 import re
@@ -23,53 +22,37 @@ from rich.cells import cell_len
 from regard.errors import MissingFontWarning
 
 DEFAULT_FONT = "DejaVu Sans"
-"""Matplotlib's own font, the same on every machine."""
+"""The font that matplotlib ships, the same on every machine."""
 PREFERRED = (
-    "Noto Sans",
-    "Noto Sans CJK JP",
-    "Noto Sans CJK SC",
-    "Noto Sans JP",
-    "Noto Sans SC",
-    "Source Han Sans",
-    "WenQuanYi Micro Hei",
-    "Hiragino Sans",
-    "PingFang SC",
-    "Arial Unicode MS",
-    "Yu Gothic",
-    "Microsoft YaHei",
-    "Malgun Gothic",
-    "Noto Emoji",
+    *("Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans JP", "Noto Sans SC"),
+    *("Source Han Sans", "WenQuanYi Micro Hei", "Hiragino Sans", "PingFang SC"),
+    *("Arial Unicode MS", "Yu Gothic", "Microsoft YaHei", "Malgun Gothic", "Noto Emoji"),
 )
-"""Asked in this order for letters that the first font does not have, before all others."""
+"""Fallback fonts, tried in this order before all others."""
+LAST_RESORT = "Last Resort High-Efficiency"
+"""A font of boxes that claims to have every character: never used."""
 CJK = "Chinese, Japanese and Korean"
 SCRIPTS = dict.fromkeys(
     ("CJK", "HIRAGANA", "KATAKANA", "HALFWIDTH", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "KANGXI"), CJK
 )
-"""The script of letters whose names in Unicode begin so; for all others it is that beginning."""
+"""The script of characters by the first word of their Unicode name, where the two differ."""
 PACKAGES = {CJK: "fonts-noto-cjk", "emoji": "fonts-symbola"}
-"""Debian's package with a font of the script."""
+"""The Debian package with a font of a script; for all others `OTHER_PACKAGE`."""
 OTHER_PACKAGE = "fonts-noto-core"
-LAST_RESORT = "Last Resort High-Efficiency"
-"""A font of boxes: it claims to have every letter."""
 MAX_LABEL_WIDTH = 18
-"""Letters of a label, wide ones counted twice, before it is cut."""
-JOINERS = frozenset("\u200d\ufe0e\ufe0f")
-"""What makes one sign of two, or says how one is shown."""
+"""Characters of a label, wide ones counted twice."""
+JOINERS = frozenset("\u200d\ufe0e\ufe0f")  # zero-width joiner and variation selectors
 SKIN_TONES = range(0x1F3FB, 0x1F400)
+REGIONAL_INDICATORS = range(0x1F1E6, 0x1F200)  # two of them make a flag
 FIRST_EMOJI = 0x1F000
-VIRAMA = 9
-"""The combining class of a sign that ties a letter of an Indian script to the next."""
+VIRAMA = 9  # the combining class that joins consonants of Indic scripts
 POINTS_PER_INCH = 72
-"""In an inch."""
 MEASURE_DPI = 720
-"""Dots to the inch, in which widths are measured: the coarser, the more letters are rounded."""
+"""The resolution in which text widths are measured; glyph widths are rounded to it."""
 
 
 def style_text(text: Text, fontsize: float, colour: str) -> Text:
-    """The text, in fonts that have its letters, or others like them where an SVG is opened.
-
-    Warns once of each script that no font here has.
-    """
+    """Set the fonts, size and colour of a text; warns once of each script without a font."""
     for character in _missing_characters(text.get_text()):
         _warn_missing_script(*_script_of(character))
     text.set(
@@ -82,16 +65,13 @@ def style_text(text: Text, fontsize: float, colour: str) -> Text:
 
 
 def baseline_offset(fontsize: float) -> float:
-    """Inches from the middle of small letters down to the line that they stand on.
-
-    Texts that are set on such a line stand level, whatever letters and marks they have.
-    """
+    """Inches from the middle of lowercase letters down to the baseline."""
     return 0.36 * fontsize / POINTS_PER_INCH
 
 
 @lru_cache(4096)
 def text_width(text: str, fontsize: float) -> float:
-    """Inches that a text takes."""
+    """The width of a text in inches."""
     font = FontProperties(family=list(fonts_for(text)), size=fontsize)
     with ignore_missing_glyphs():
         size = _renderer().get_text_width_height_descent(text, font, ismath=False)
@@ -99,11 +79,11 @@ def text_width(text: str, fontsize: float) -> float:
 
 
 def truncate_label(text: str, max_width: int = MAX_LABEL_WIDTH) -> str:
-    """The text, or as much of its beginning as fits before an ellipsis.
+    """The text, or as many of its first grapheme clusters as fit before an ellipsis.
 
-    Letters stay whole: marks, joined emoji and conjuncts are cut off together or not at all.
+    Control characters are replaced by their Unicode pictures.
     """
-    text = "".join(_show_control(character) for character in text)
+    text = "".join(chr(0x2400 + ord(char)) if ord(char) < 0x20 else char for char in text)
     if cell_len(text) <= max_width:
         return text
     shown, cells_left = "", max_width - 1
@@ -116,18 +96,18 @@ def truncate_label(text: str, max_width: int = MAX_LABEL_WIDTH) -> str:
 
 
 def grapheme_clusters(text: str) -> list[str]:
-    """The text cut into what a reader takes for one letter, about as Unicode's annex 29 has it."""
-    found: list[str] = []
+    """The text cut into user-perceived characters, about as in Unicode's annex 29."""
+    clusters: list[str] = []
     for character in text:
-        if found and _continues_cluster(character, found[-1]):
-            found[-1] += character
+        if clusters and _continues_cluster(character, clusters[-1]):
+            clusters[-1] += character
         else:
-            found.append(character)
-    return found
+            clusters.append(character)
+    return clusters
 
 
 def is_right_to_left(words: Iterable[str]) -> bool:
-    """Whether most letters of the words are of a script that is written from right to left."""
+    """Whether most letters of the words are written from right to left."""
     directions = [unicodedata.bidirectional(character) for word in words for character in word]
     num_right_to_left = sum(direction in ("R", "AL") for direction in directions)
     return num_right_to_left > directions.count("L")
@@ -135,33 +115,33 @@ def is_right_to_left(words: Iterable[str]) -> bool:
 
 @lru_cache(4096)
 def fonts_for(text: str) -> tuple[str, ...]:
-    """The first font, then as many others as it takes to have all letters of the text."""
+    """The default font, and the fallback fonts for characters that it lacks."""
     others = (_find_font(character) for character in _fallback_characters(text))
     return tuple(dict.fromkeys((DEFAULT_FONT, *filter(None, others))))
 
 
 @contextmanager
 def ignore_missing_glyphs() -> Iterator[None]:
-    """Where no font has a letter a box stands for it: no reason to fail, or to warn each time."""
+    """Silence matplotlib's warning of each missing character: `style_text` warns once a script."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from font", UserWarning)
         yield
 
 
 def _fallback_characters(text: str) -> list[str]:
-    """The letters of the text that are drawn and that the first font does not have."""
-    default_charmap = _default_charmap()
+    """The visible characters that the default font lacks."""
+    charmap = _default_charmap()
     return [
         character
         for character in text
-        if ord(character) not in default_charmap
+        if ord(character) not in charmap
         and unicodedata.category(character) not in ("Cc", "Cf", "Zs")
     ]
 
 
 @lru_cache(4096)
 def _missing_characters(text: str) -> tuple[str, ...]:
-    """The letters of the text that no font has; what only says how another is shown aside."""
+    """The characters that no font has, without joiners."""
     return tuple(
         character
         for character in dict.fromkeys(_fallback_characters(text))
@@ -170,7 +150,7 @@ def _missing_characters(text: str) -> tuple[str, ...]:
 
 
 def _script_of(character: str) -> tuple[str, str]:
-    """The script of a letter, and Debian's package with a font of it; "" for none."""
+    """The script of a character, and a Debian package with a font of it, or ""."""
     name = unicodedata.name(character, "")
     if not name:
         return f"U+{ord(character):04X}", ""
@@ -184,7 +164,6 @@ def _script_of(character: str) -> tuple[str, str]:
 
 @cache
 def _warn_missing_script(script: str, package: str) -> None:
-    """Warn of a script once, however many texts are in it."""
     advice = f"; install one, such as Debian's {package}" if package else ""
     message = f"no font here has letters for {script}: boxes are drawn instead{advice}"
     warnings.warn(message, MissingFontWarning, stacklevel=4)
@@ -203,7 +182,7 @@ def _default_charmap() -> frozenset[int]:
 
 @cache
 def _find_font(character: str) -> str | None:
-    """The name of the first upright, regular font on the shelf that has the letter."""
+    """The first installed regular font that has the character."""
     for name, path in _installed_fonts():
         font = FT2Font(path)
         if font.scalable and font.get_char_index(ord(character)):
@@ -215,21 +194,20 @@ def _find_font(character: str) -> str | None:
 def _installed_fonts() -> list[tuple[str, str]]:
     """Name and file of each installed regular font, the preferred ones first, then sans serif.
 
-    Matplotlib remembers for ever what it found when it was first used. Fonts that were installed
-    since are added here.
+    Fonts installed after matplotlib built its cache are added to it.
     """
     known = {entry.fname for entry in fontManager.ttflist}
     for path in sorted(set(findSystemFonts()) - known):
         try:
             fontManager.addfont(path)
-        except RuntimeError:  # not all that lies among fonts can be read
+        except RuntimeError:  # not a readable font
             continue
     regular = {
         (entry.name, entry.fname)
         for entry in fontManager.ttflist
         if (entry.style, str(entry.weight)) in {("normal", "400"), ("normal", "normal")}
         and entry.name not in (DEFAULT_FONT, LAST_RESORT)
-        and "Color" not in entry.name  # emoji in colour, of which no outline can be drawn
+        and "Color" not in entry.name  # colour emoji have no outlines
     }
     return sorted(regular, key=_font_preference)
 
@@ -240,26 +218,12 @@ def _font_preference(font: tuple[str, str]) -> tuple[int, bool, bool, tuple[str,
     return preferred, "Noto" not in name, "Sans" not in name, font
 
 
-def _continues_cluster(character: str, before: str) -> bool:
-    """Whether `letter` goes with the letters just before it."""
-    if (
-        unicodedata.category(character)[0] == "M"
-        or character in JOINERS
-        or ord(character) in SKIN_TONES
-    ):
+def _continues_cluster(character: str, cluster: str) -> bool:
+    """Whether `character` belongs to the grapheme cluster before it."""
+    joined = character in JOINERS or ord(character) in SKIN_TONES
+    if joined or unicodedata.category(character)[0] == "M":
         return True
-    last = before[-1]
-    if last == "\u200d" or unicodedata.combining(last) == VIRAMA:
+    if cluster[-1] == "\u200d" or unicodedata.combining(cluster[-1]) == VIRAMA:
         return True
-    return _is_regional_indicator(character) and len(before) == 1 and _is_regional_indicator(before)
-
-
-def _is_regional_indicator(character: str) -> bool:
-    """Whether it is one of the letters of which two make a flag."""
-    return 0x1F1E6 <= ord(character) <= 0x1F1FF
-
-
-def _show_control(character: str) -> str:
-    """The letter, or the picture of a control character."""
-    number = ord(character)
-    return chr(0x2400 + number) if number < 0x20 else character
+    flag = len(cluster) == 1 and ord(cluster) in REGIONAL_INDICATORS
+    return flag and ord(character) in REGIONAL_INDICATORS

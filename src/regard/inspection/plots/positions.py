@@ -1,122 +1,189 @@
-"""Positional encodings as a figure: the vectors, and how alike those of two positions are."""
+"""A model's positional encodings, and a figure of them: the vectors and their cosines."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
 
+import torch
+import torch.nn.functional as F
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from torch import Tensor, nn
 
-from regard.inspection.plots.figure import ColourScale, FigureLayout
+from regard.attention.multihead import SelfAttention
+from regard.attention.positions import (
+    LearnedPositions,
+    RelativeKeys,
+    SinusoidPositions,
+    apply_rotary,
+)
+from regard.errors import SettingsError
+from regard.inspection.plots.figure import ColourScale, FigureLayout, ThemeName, get_theme
 from regard.inspection.plots.fonts import style_text
-from regard.inspection.plots.theme import ThemeName, get_theme
-from regard.inspection.position_encodings import PositionEncoding, similarity_by_distance
 
-PANEL_SIZE, VECTOR_PANEL_WIDTH = 2.2, 4.0
-"""Inches of a panel's height and of the widest one's width."""
-GAP, ROW_GAP = 0.75, 1.15
-"""Inches between panels and between encodings."""
+# Lengths are in inches.
+PANEL_SIZE, VECTOR_PANEL_WIDTH, PANEL_GAP, ROW_GAP = 2.2, 4.0, 0.75, 1.15
 TICK_STEPS = [digit * 10**zeros for zeros in range(9) for digit in (1, 2, 5)]
-"""How many positions there may be from one number to the next."""
 CAPTION_Y, HEADING_Y, TITLE_Y = 1.04, 1.15, 1.3
-"""Where texts above a panel stand, of whose height this is counted from below."""
+"""Heights of the texts above a panel, as multiples of its height."""
+
+
+class PositionEncoding(NamedTuple):
+    """A vector for each position, or for each distance."""
+
+    kind: Literal["sinusoid", "learned", "relative", "rotary"]
+    modules: tuple[str, ...]
+    """The modules that have exactly these vectors, by their path in the model."""
+    positions: Tensor  # (P,) from 0 on; of relative encodings, distances from query to key
+    vectors: Tensor  # (P, D)
+
+    def similarity(self) -> Tensor:
+        """The cosine between every two vectors: (P, P)."""
+        directions = F.normalize(self.vectors, dim=-1)  # (P, D)
+        return directions @ directions.mT
+
+
+class SimilarityByDistance(NamedTuple):
+    """The cosines of vectors at each distance from 0 on."""
+
+    mean: Tensor  # (P,)
+    least: Tensor  # (P,)
+    most: Tensor  # (P,)
+
+
+def read_positions(model: nn.Module, length: int) -> tuple[PositionEncoding, ...]:
+    """The encodings of up to `length` positions in `model`; modules with equal vectors are merged.
+
+    Rotary encodings rotate pairs of numbers: the vectors are the rotated pairs (1, 0).
+    """
+    encodings: list[PositionEncoding] = []
+    for encoding in _find_encodings(model, length):
+        for number, known in enumerate(encodings):
+            if known.kind == encoding.kind and torch.equal(known.vectors, encoding.vectors):
+                encodings[number] = known._replace(modules=(*known.modules, *encoding.modules))
+                break
+        else:
+            encodings.append(encoding)
+    if not encodings:
+        raise SettingsError(
+            f"{type(model).__name__}: this model has no positional encodings; a recurrent or "
+            "dilated one reads tokens in their order"
+        )
+    return tuple(encodings)
+
+
+def similarity_by_distance(similarity: Tensor) -> SimilarityByDistance:
+    """The mean, least and largest of the cosines (P, P) at each distance."""
+    lines = [similarity.diagonal(distance) for distance in range(len(similarity))]
+    return SimilarityByDistance(
+        torch.stack([line.mean() for line in lines]),
+        torch.stack([line.min() for line in lines]),
+        torch.stack([line.max() for line in lines]),
+    )
+
+
+def _find_encodings(model: nn.Module, length: int) -> Iterator[PositionEncoding]:
+    """The encoding of each module that has one, in the order of the model's modules."""
+    places = torch.arange(length)
+    for path, module in model.named_modules():
+        match module:
+            case SinusoidPositions():
+                yield PositionEncoding("sinusoid", (path,), places, module(places))
+            case LearnedPositions():
+                known = places[: module.limit]
+                vectors = module.table.weight.detach().float().cpu()[known]
+                yield PositionEncoding("learned", (path,), known, vectors)
+            case RelativeKeys():
+                distances = torch.arange(-module.back, module.ahead + 1)
+                vectors = module.vectors.detach().float().cpu()
+                yield PositionEncoding("relative", (path,), distances, vectors)
+            case SelfAttention(rotary=True):
+                num_pairs = module.out.in_features // module.heads // 2
+                pairs = torch.tensor([1.0, 0.0]).repeat(num_pairs)  # (K,)
+                vectors = apply_rotary(pairs.expand(length, -1), places)  # (P, K)
+                yield PositionEncoding("rotary", (path,), places, vectors)
 
 
 def plot_positions(
     encodings: Sequence[PositionEncoding], *, title: str = "", theme: ThemeName = "light"
 ) -> Figure:
-    """A row for each encoding: its vectors, their likeness by pairs, and by distance."""
+    """A row for each encoding: its vectors, their cosines by pairs, and by distance."""
     if not encodings:
         raise ValueError("there are no encodings to draw")
     colours = get_theme(theme)
-    width = VECTOR_PANEL_WIDTH + GAP + PANEL_SIZE + GAP + PANEL_SIZE
+    width = VECTOR_PANEL_WIDTH + 2 * (PANEL_GAP + PANEL_SIZE)
     layout = FigureLayout(width, len(encodings) * (PANEL_SIZE + ROW_GAP) - ROW_GAP, colours)
     for number, encoding in enumerate(encodings):
         top = number * (PANEL_SIZE + ROW_GAP)
-        vectors = layout.place(0, top, VECTOR_PANEL_WIDTH, PANEL_SIZE)
+        vectors = layout.add_axes(0, top, VECTOR_PANEL_WIDTH, PANEL_SIZE)
+        pairs = layout.add_axes(VECTOR_PANEL_WIDTH + PANEL_GAP, top, PANEL_SIZE, PANEL_SIZE)
+        distances = layout.add_axes(width - PANEL_SIZE, top, PANEL_SIZE, PANEL_SIZE)
         _draw_vectors(layout, vectors, encoding)
-        _draw_similarity(
-            layout, layout.place(VECTOR_PANEL_WIDTH + GAP, top, PANEL_SIZE, PANEL_SIZE), encoding
-        )
-        _draw_similarity_by_distance(
-            layout, layout.place(width - PANEL_SIZE, top, PANEL_SIZE, PANEL_SIZE), encoding
-        )
-        heading = vectors.text(
-            0, HEADING_Y, describe_encoding(encoding), transform=vectors.transAxes
-        )
-        style_text(heading, 11, colours.foreground)
+        _draw_similarity(layout, pairs, encoding)
+        _draw_similarity_by_distance(layout, distances, encoding)
+        _write_above(vectors, HEADING_Y, describe_encoding(encoding), 11, colours.foreground)
         if number == 0 and title:
-            named = vectors.text(0, TITLE_Y, title, transform=vectors.transAxes)
-            style_text(named, 12, colours.foreground)
+            _write_above(vectors, TITLE_Y, title, 12, colours.foreground)
     return layout.figure
 
 
 def describe_encoding(encoding: PositionEncoding) -> str:
-    """What an encoding is called: its kind, and whose it is."""
-    first, *others = encoding.where
-    more = (
-        f" and {len(others)} more" if len(others) > 1 else "".join(f", {path}" for path in others)
-    )
+    """The kind of an encoding, its modules and its size."""
+    names = ", ".join(encoding.modules)
+    if len(encoding.modules) > 2:
+        names = f"{encoding.modules[0]} and {len(encoding.modules) - 1} more"
     count, width = encoding.vectors.shape
     what = "distances" if encoding.kind == "relative" else "positions"
-    return f"{encoding.kind}: {first}{more} ({count} {what}, {width} wide)"
+    return f"{encoding.kind}: {names} ({count} {what}, {width} wide)"
 
 
 def _draw_vectors(layout: FigureLayout, axes: Axes, encoding: PositionEncoding) -> None:
-    """The vectors, a row for each."""
     peak = float(encoding.vectors.abs().max())
     scale = ColourScale(layout.theme.diverging, peak, -peak)
     layout.draw_heatmap(axes, encoding.vectors, scale, gaps=False)
-    _label_positions(axes, encoding, rows=True)
+    axes.set_yticks(*_position_ticks(encoding))
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-    layout.label(axes, "dimension", _axis_label(encoding))
-    _write_caption(layout, axes, f"the vectors, from −{peak:.2g} (blue) to {peak:.2g} (orange)")
+    layout.label_axes(axes, "dimension", _axis_label(encoding))
+    caption = f"the vectors, from −{peak:.2g} (blue) to {peak:.2g} (orange)"
+    _write_above(axes, CAPTION_Y, caption, 8, layout.theme.muted)
 
 
 def _draw_similarity(layout: FigureLayout, axes: Axes, encoding: PositionEncoding) -> None:
-    """The cosine between every two vectors."""
-    layout.draw_heatmap(
-        axes, encoding.similarity(), ColourScale(layout.theme.diverging, 1, -1), gaps=False
-    )
-    _label_positions(axes, encoding, rows=True)
-    _label_positions(axes, encoding, rows=False)
-    layout.label(axes, _axis_label(encoding), "")
-    _write_caption(layout, axes, "cosine between two")
+    scale = ColourScale(layout.theme.diverging, 1, -1)
+    layout.draw_heatmap(axes, encoding.similarity(), scale, gaps=False)
+    axes.set_yticks(*_position_ticks(encoding))
+    axes.set_xticks(*_position_ticks(encoding))
+    layout.label_axes(axes, _axis_label(encoding), "")
+    _write_above(axes, CAPTION_Y, "cosine between two", 8, layout.theme.muted)
 
 
 def _draw_similarity_by_distance(
     layout: FigureLayout, axes: Axes, encoding: PositionEncoding
 ) -> None:
-    """How the cosine falls with the distance: its mean, and all of it."""
-    by_distance = similarity_by_distance(encoding.similarity())
-    far = range(len(by_distance.mean))
-    theme = layout.theme
-    axes.fill_between(
-        far, by_distance.least, by_distance.most, color=theme.border, alpha=0.5, linewidth=0
-    )
-    axes.plot(far, by_distance.mean, color=theme.accent, linewidth=1.5)
+    """The mean cosine at each distance as a line, and its range as an area."""
+    mean, least, most = similarity_by_distance(encoding.similarity())
+    distances, theme = range(len(mean)), layout.theme
+    axes.fill_between(distances, least, most, color=theme.border, alpha=0.5, linewidth=0)
+    axes.plot(distances, mean, color=theme.accent, linewidth=1.5)
     axes.axhline(0, color=theme.border, linewidth=0.6)
-    axes.set(xlim=(0, max(len(far) - 1, 1)), ylim=(min(-0.3, float(by_distance.least.min())), 1.05))
+    axes.set(xlim=(0, max(len(mean) - 1, 1)), ylim=(min(-0.3, float(least.min())), 1.05))
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    layout.label(axes, "apart by", "")
-    _write_caption(layout, axes, "cosine by distance")
+    layout.label_axes(axes, "apart by", "")
+    _write_above(axes, CAPTION_Y, "cosine by distance", 8, theme.muted)
 
 
-def _write_caption(layout: FigureLayout, axes: Axes, what: str) -> None:
-    style_text(axes.text(0, CAPTION_Y, what, transform=axes.transAxes), 8, layout.theme.muted)
+def _write_above(axes: Axes, y: float, text: str, fontsize: float, colour: str) -> None:
+    style_text(axes.text(0, y, text, transform=axes.transAxes), fontsize, colour)
 
 
 def _axis_label(encoding: PositionEncoding) -> str:
     return "distance to the key" if encoding.kind == "relative" else "position"
 
 
-def _label_positions(axes: Axes, encoding: PositionEncoding, *, rows: bool) -> None:
-    """Number the rows or columns of a map by their places."""
-    places = encoding.places.tolist()
-    tick_step = next(step for step in TICK_STEPS if len(places) <= 8 * step)
-    named = [place for place, value in enumerate(places) if value % tick_step == 0]
-    spots = [place + 0.5 for place in named]
-    names = [str(places[place]).replace("-", "−") for place in named]  # a minus sign
-    if rows:
-        axes.set_yticks(spots, names)
-    else:
-        axes.set_xticks(spots, names)
+def _position_ticks(encoding: PositionEncoding) -> tuple[list[float], list[str]]:
+    """Places of ticks on the rows or columns of a map, and the positions that they name."""
+    positions = encoding.positions.tolist()
+    tick_step = next(step for step in TICK_STEPS if len(positions) <= 8 * step)
+    named = [place for place, position in enumerate(positions) if position % tick_step == 0]
+    names = [str(positions[place]).replace("-", "−") for place in named]  # a minus sign
+    return [place + 0.5 for place in named], names

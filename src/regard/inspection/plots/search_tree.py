@@ -1,4 +1,4 @@
-"""The tree of hypotheses that a search weighed: what it kept, dropped and answered."""
+"""A figure of a beam search's hypotheses: kept, dropped and returned."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
 from regard.decoding.tracing.search_tree import ROOT, SearchTree
-from regard.inspection.plots.figure import FigureLayout
+from regard.inspection.plots.figure import FigureLayout, Theme, ThemeName, get_theme
 from regard.inspection.plots.fonts import (
     POINTS_PER_INCH,
     baseline_offset,
@@ -19,44 +19,38 @@ from regard.inspection.plots.fonts import (
     text_width,
     truncate_label,
 )
-from regard.inspection.plots.theme import Theme, ThemeName, get_theme
 
-PIECE_FONT_SIZE, NUMBER_FONT_SIZE = 10.0, 7.0
-"""Points that pieces and log-probabilities are high."""
-ROW_HEIGHT, STEP_GAP = 0.4, 0.5
-"""Inches from hypothesis to hypothesis, and from the widest piece of a step to the next step."""
-MARGIN = 0.05
-"""Inches between a piece and its lines."""
+# Lengths are in inches, font sizes and curve widths in points.
+PIECE_FONT_SIZE, NUMBER_FONT_SIZE, MAX_PIECE_WIDTH = 10.0, 7.0, 16
+ROW_HEIGHT, STEP_GAP, MARGIN = 0.4, 0.5, 0.05
 MAX_BAND_INCHES, BAND_GAP = 15.0, 0.4
-"""Inches of steps that stand beside each other, and between them and the ones below."""
-MIN_CURVE_WIDTH, MAX_CURVE_WIDTH = 0.5, 3.5
-"""Points of the lines to tokens of probability 0 and 1."""
+MIN_CURVE_WIDTH, MAX_CURVE_WIDTH = 0.5, 3.5  # of tokens of probability 0 and 1
 CURVE = [Path.MOVETO, Path.LINETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
 
 
 class NodeBox(NamedTuple):
-    """Where a node's piece stands, in inches from the left and the top."""
+    """The position of a node's piece, in inches from the left and the top."""
 
     left: float
     right: float
     edge: float
-    """Where the widest piece of its step ends: no line bends before it."""
+    """The right end of the widest piece of its step: lines are straight up to it."""
     y: float
 
 
 @dataclass(frozen=True, eq=False)
 class TreeLayout:
-    """What is drawn of a tree, and what it says."""
+    """The nodes of a tree that are drawn, and their labels."""
 
     tree: SearchTree
     labels: Sequence[str]
     """For each node."""
     best: frozenset[int]
-    """The nodes of the best answer."""
+    """The nodes of the best hypothesis."""
     steps: Sequence[Sequence[int]]
-    """The nodes that are drawn, step by step from the root's on, from the top down."""
+    """The drawn nodes of each step, from the top down; the root is the first step."""
     hidden: int
-    """How many that were dropped are not drawn."""
+    """The number of dropped nodes that are not drawn."""
 
 
 def plot_tree(
@@ -67,11 +61,11 @@ def plot_tree(
     title: str = "",
     theme: ThemeName = "light",
 ) -> Figure:
-    """All hypotheses of a search, step by step from left to right, the best answer on top.
+    """All hypotheses of a search, step by step from left to right, the best one on top.
 
-    `pieces` says for each node what its token is. Of what was weighed and dropped, the likeliest
-    `dropped` of each step are drawn, faint and broken. Where the steps are too many for one band
-    the next begins below, with the last step once more.
+    `pieces` holds the piece of each node. Of the tokens that were dropped at a step, the likeliest
+    `dropped` are drawn, muted and dashed. Long searches continue in a band below, which repeats the
+    last step.
     """
     if len(pieces) != len(tree.nodes):
         raise ValueError(f"a tree of {len(tree.nodes)} nodes needs as many pieces: {len(pieces)=}")
@@ -94,15 +88,21 @@ def plot_tree(
             _write_node(axes, tree_layout, node, box, colours)
         top += height + BAND_GAP
     layout.write_title(axes, title)
-    _write_legend(layout, axes, tree_layout)
+    more = f" ({tree_layout.hidden} more are not drawn)" if tree_layout.hidden else ""
+    legend = (
+        "below each piece: log-probability up to there; width of a line: probability of the piece\n"
+        f"framed: ended; faint and broken: dropped{more}"
+    )
+    text = axes.text(0, layout.height + 0.15, legend, va="top", linespacing=1.4)
+    style_text(text, 8, colours.muted)
     return layout.figure
 
 
 def _layout_tree(tree: SearchTree, pieces: Sequence[str], dropped: int) -> TreeLayout:
-    """Which nodes are drawn, in which order.
+    """Order the nodes of each step: children of one parent together, the likeliest first.
 
-    Children of one parent stand together, the likeliest first, and what was dropped below all. A
-    sample that was dropped in one place may have gone on in another: it is drawn with the others.
+    Dropped nodes are last. A sample dropped in one row may continue in another: then it is drawn
+    with the others.
     """
     parents = {node.parent for node in tree.nodes} | set(tree.answers)
     best = frozenset((ROOT, *tree.path(tree.answers[0]))) if tree.answers else frozenset({ROOT})
@@ -114,26 +114,25 @@ def _layout_tree(tree: SearchTree, pieces: Sequence[str], dropped: int) -> TreeL
             steps.append([])
         steps[depth[number]].append(number)
     for place, step in enumerate(steps):
-        ordered = sorted(step, key=lambda number: -tree.nodes[number].log_probability)
-        pruned = [
-            number
-            for number in ordered
-            if tree.nodes[number].state == "dropped" and number not in parents
-        ]
-        continued = [number for number in ordered if number not in pruned]
-        continued.sort(
-            key=lambda number: (number not in best, rank[tree.nodes[number].parent or ROOT])
-        )
-        steps[place] = [*continued, *pruned[:dropped]]
+        kept: list[int] = []
+        pruned: list[int] = []
+        for number in sorted(step, key=lambda number: -tree.nodes[number].log_probability):
+            is_pruned = tree.nodes[number].state == "dropped" and number not in parents
+            (pruned if is_pruned else kept).append(number)
+        kept.sort(key=lambda number: (number not in best, rank[tree.nodes[number].parent or ROOT]))
+        steps[place] = [*kept, *pruned[:dropped]]
         hidden += len(pruned[dropped:])
-        rank |= {number: below for below, number in enumerate(steps[place])}
-    answers = {node: f"{pieces[node]} {rank}." for rank, node in enumerate(tree.answers, 1)}
-    labels = [truncate_label(answers.get(node, piece), 16) for node, piece in enumerate(pieces)]
+        rank |= {number: row for row, number in enumerate(steps[place])}
+    results = {node: f"{pieces[node]} {rank}." for rank, node in enumerate(tree.answers, 1)}
+    labels = [
+        truncate_label(results.get(node, piece), MAX_PIECE_WIDTH)
+        for node, piece in enumerate(pieces)
+    ]
     return TreeLayout(tree, labels, best, steps, hidden)
 
 
 def _split_bands(widths: Sequence[float]) -> Iterator[range]:
-    """Steps that stand beside each other; each band begins with the last step of the one before."""
+    """Steps side by side; each band begins with the last step of the one before."""
     first, taken = 0, 0.0
     for step, width in enumerate(widths):
         if taken + width > MAX_BAND_INCHES and step > first + 1:
@@ -146,7 +145,6 @@ def _split_bands(widths: Sequence[float]) -> Iterator[range]:
 def _position_nodes(
     tree_layout: TreeLayout, band: range, widths: Sequence[float], top: float
 ) -> dict[int, NodeBox]:
-    """Where the nodes of a band stand."""
     boxes, left = {}, 0.0
     for step in band:
         for row, node in enumerate(tree_layout.steps[step]):
@@ -159,7 +157,7 @@ def _position_nodes(
 def _draw_edge(
     axes: Axes, tree_layout: TreeLayout, node: int, boxes: Mapping[int, NodeBox], theme: Theme
 ) -> None:
-    """A curve from a node's parent, as wide as its token is probable."""
+    """A curve from a node's parent, the wider the more probable the token."""
     child = tree_layout.tree.nodes[node]
     parent = child.parent or ROOT
     gain = child.log_probability - tree_layout.tree.nodes[parent].log_probability
@@ -186,37 +184,17 @@ def _draw_edge(
 
 
 def _write_node(axes: Axes, tree_layout: TreeLayout, node: int, box: NodeBox, theme: Theme) -> None:
-    """A node's piece, framed if it ends an answer, over the log-probability up to there."""
-    state = tree_layout.tree.nodes[node].state
+    """A node's piece over its log-probability, with a frame if the hypothesis ends there."""
+    state, baseline = tree_layout.tree.nodes[node].state, box.y + baseline_offset(PIECE_FONT_SIZE)
     colour = theme.foreground if state != "dropped" else theme.muted
     if node in tree_layout.best:
         colour = theme.accent
-    piece = axes.text(box.left, box.y + baseline_offset(PIECE_FONT_SIZE), tree_layout.labels[node])
+    piece = axes.text(box.left, baseline, tree_layout.labels[node])
     style_text(piece, PIECE_FONT_SIZE, colour)
     if state == "ended":
         piece.set_bbox({"boxstyle": "round,pad=0.25", "fc": "none", "ec": colour, "lw": 0.8})
     if node != ROOT:
-        legend = f"{tree_layout.tree.nodes[node].log_probability:.2f}".replace(
-            "-", "−"
-        )  # a minus sign
-        number = axes.text(
-            box.left,
-            box.y
-            + baseline_offset(PIECE_FONT_SIZE)
-            + 1.2 * NUMBER_FONT_SIZE / POINTS_PER_INCH
-            + MARGIN,
-            legend,
-        )
+        below = baseline + 1.2 * NUMBER_FONT_SIZE / POINTS_PER_INCH + MARGIN
+        log_probability = f"{tree_layout.tree.nodes[node].log_probability:.2f}"
+        number = axes.text(box.left, below, log_probability.replace("-", "−"))  # a minus sign
         style_text(number, NUMBER_FONT_SIZE, theme.muted)
-
-
-def _write_legend(layout: FigureLayout, axes: Axes, tree_layout: TreeLayout) -> None:
-    """Say below the tree how to read it."""
-    legend = [
-        "below each piece: log-probability up to there; width of a line: probability of the piece",
-        "framed: ended; faint and broken: dropped",
-    ]
-    if tree_layout.hidden:
-        legend[1] += f" ({tree_layout.hidden} more are not drawn)"
-    text = axes.text(0, layout.height + 0.15, "\n".join(legend), va="top", linespacing=1.4)
-    style_text(text, 8, layout.theme.muted)

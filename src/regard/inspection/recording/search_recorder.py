@@ -1,4 +1,4 @@
-"""What a model attends to while it searches: in each step of each hypothesis that it weighs."""
+"""Records the attention of a model during a search, for every hypothesis."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,53 +21,54 @@ from regard.text.tokenizer import Tokenizer
 from regard.types import Hypothesis, Site
 
 STEPWISE_PARTS: tuple[Part, ...] = ("decoder", "cross")
-"""The parts that look again in each step; the encoder looks once, before the first."""
+"""The parts that attend at each step; the encoder attends once, before the first."""
 
 
 @dataclass(frozen=True, eq=False)
 class SearchRecording:
-    """How one sentence was looked at for every hypothesis of a search; all on the CPU."""
+    """The attention of one sentence for every hypothesis of a search, on the CPU."""
 
     tree: SearchTree
-    encoder: Tensor | None  # (L, H, S, S); None: there is none, or it was not asked for
-    looks: Mapping[Part, Mapping[int, Tensor]]
-    """Of decoder and cross attention, by node: the look that chose among its children.
+    encoder: Tensor | None  # (L, H, S, S); None if the model has none or it was not recorded
+    weights_by_node: Mapping[Part, Mapping[int, Tensor]]
+    """Decoder and cross attention of the step that follows each expanded node.
 
-    Each (L, H, t) or (L, H, S), for the nodes that went on.
+    Each (L, H, t) or (L, H, S).
     """
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Those that were recorded."""
-        return tuple(part for part in PARTS if part in self.looks or self._is_encoder(part))
+        """The recorded parts."""
+        encoder = set() if self.encoder is None else {"encoder"}
+        return tuple(part for part in PARTS if part in {*self.weights_by_node, *encoder})
 
-    def look(self, node: int, part: Part = "cross") -> Tensor:
-        """How the model looked when it said the token of `node`: (L, H, S), or (L, H, t).
+    def step_weights(self, node: int, part: Part = "cross") -> Tensor:
+        """The attention of the step that predicted the token of `node`: (L, H, S), or (L, H, t).
 
         The S columns of cross attention are the source, EOS last; the t columns of decoder
-        attention what it had been given: BOS, and the tokens on the way to the node's parent. As
-        one look weighs all tokens that may follow, children of one parent share it.
+        attention are its inputs: BOS, and the tokens up to the node's parent. Children of one
+        parent share a step, and so its attention.
         """
         parent = self.tree.nodes[node].parent
         if parent is None or part == "encoder":
             raise ValueError(f"the root and the encoder say no token, got {node=} and {part=}")
         self._check(part)
-        return self.looks[part][parent]
+        return self.weights_by_node[part][parent]
 
-    def layers(self, node: int, part: Part = "cross") -> Tensor:
-        """All looks of the hypothesis that ends in `node`: (L, H, T, S), a row for each token.
+    def hypothesis_weights(self, node: int, part: Part = "cross") -> Tensor:
+        """The attention of the hypothesis that ends in `node`: (L, H, T, S), a row for each token.
 
-        The encoder's, (L, H, S, S), are the same for all hypotheses.
+        That of the encoder, (L, H, S, S), is the same for all hypotheses.
         """
         self._check(part)
         if part == "encoder":
             assert self.encoder is not None
             return self.encoder
-        looks = [self.look(step, part) for step in self.tree.path(node)]
-        if not looks:
+        steps = [self.step_weights(step, part) for step in self.tree.path(node)]
+        if not steps:
             raise ValueError("the root says no token: choose a node below it")
-        width = looks[-1].shape[-1]  # a step saw nothing of the tokens after it: 0
-        rows = [F.pad(look, (0, width - look.shape[-1])) for look in looks]
+        width = steps[-1].shape[-1]  # later inputs are masked: weight 0
+        rows = [F.pad(weights, (0, width - weights.shape[-1])) for weights in steps]
         return torch.stack(rows, dim=2)
 
     def attention(
@@ -78,15 +79,12 @@ class SearchRecording:
         target: Tokenizer,
         part: Part = "cross",
     ) -> AttentionMaps:
-        """The looks of the hypothesis that ends in `node`, their rows and columns named.
+        """The attention of the hypothesis that ends in `node`, with named rows and columns.
 
-        `source_ids` are what the model read, EOS included.
+        `source_ids` are the model's source, EOS included.
         """
-        layers, columns = self.layers(node, part), build_axis(source_ids, source)
-        return build_attention_maps(part, layers, columns, self.tree.tokens(node), target)
-
-    def _is_encoder(self, part: Part) -> bool:
-        return part == "encoder" and self.encoder is not None
+        weights, columns = self.hypothesis_weights(node, part), build_axis(source_ids, source)
+        return build_attention_maps(part, weights, columns, self.tree.tokens(node), target)
 
     def _check(self, part: Part) -> None:
         if part not in self.parts:
@@ -95,79 +93,76 @@ class SearchRecording:
 
 
 class SearchRecorder(SearchObserver):
-    """A watch and an observer together, to be given to a search as both.
+    """An attention hook and a search observer, to be passed to a search as both.
 
         recorder = SearchRecorder()
-        search_many(members, settings, budget=budget, watch=recorder, observe=recorder)
-        recorder.recordings[0].layers(node)
+        search_many(members, settings, budget=budget, hook=recorder, observe=recorder)
+        recorder.recordings[0].hypothesis_weights(node)
 
-    It changes nothing, and keeps only the parts that it is asked for. Of an ensemble it records the
-    first model. A watch that does change something comes before it in a `chain`: what is recorded
-    is then what was mixed with.
+    It changes nothing and keeps only the parts asked for. Of an ensemble it records the first
+    model. To record an intervention's weights, put it before the recorder in `compose_hooks`.
     """
 
     def __init__(self, parts: Collection[Part] = PARTS) -> None:
         self.recordings: dict[int, SearchRecording] = {}
-        """Of each sentence that was answered, by its number."""
+        """By the number of the sentence, once its search has ended."""
         self._parts = parts
-        self._growing = SearchTreeObserver()
-        self._seen: dict[tuple[Part, int], Tensor] = {}
+        self._trees = SearchTreeObserver()
+        self._step_weights: dict[tuple[Part, int], Tensor] = {}
         self._partial: dict[int, _PartialRecording] = {}
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
         if site.part in self._parts and site.member == 0:
-            self._seen[site.part, site.layer] = weights.detach()
+            self._step_weights[site.part, site.layer] = weights.detach()
         return weights
 
     def on_start(self, numbers: Sequence[int], lengths: Sequence[int], /) -> None:
-        self._growing.on_start(numbers, lengths)
+        self._trees.on_start(numbers, lengths)
         pairs = zip(numbers, lengths, strict=True)
         self._partial = {number: _PartialRecording(length) for number, length in pairs}
-        weights = self._collect("encoder")  # (L, B, H, S, S)
+        weights = self._stack_layers("encoder")  # (L, B, H, S, S)
         if weights is not None:
-            for place, partial in enumerate(self._partial.values()):
-                partial.encoder = weights[:, place, :, : partial.length, : partial.length].clone()
-        self._seen.clear()  # also what a search that failed has left
+            for row, partial in enumerate(self._partial.values()):
+                partial.encoder = weights[:, row, :, : partial.length, : partial.length].clone()
+        self._step_weights.clear()  # also those of an earlier search that failed
 
     def on_step(self, step: SearchStep, /) -> Collection[int]:
         for part in STEPWISE_PARTS:
-            weights = self._collect(part)  # (L, B, H, K, S)
-            if weights is None:
-                continue
-            for place, number in enumerate(step.numbers):
-                self._keep_step(number, part, weights[:, place])
-        self._seen.clear()
-        return self._growing.on_step(step)
+            weights = self._stack_layers(part)  # (L, B, H, K, S)
+            if weights is not None:
+                for row, number in enumerate(step.numbers):
+                    self._keep_step(number, part, weights[:, row])
+        self._step_weights.clear()
+        return self._trees.on_step(step)
 
     def on_result(self, number: int, answers: Sequence[Hypothesis], /) -> None:
-        self._growing.on_result(number, answers)
-        partial = self._partial.pop(number)
-        tree = self._growing.trees.pop(number)
-        self.recordings[number] = SearchRecording(tree, partial.encoder, partial.looks)
+        self._trees.on_result(number, answers)
+        partial, tree = self._partial.pop(number), self._trees.trees.pop(number)
+        self.recordings[number] = SearchRecording(tree, partial.encoder, partial.weights_by_node)
 
-    def _collect(self, part: Part) -> Tensor | None:
-        """What all layers of a part saw (L, B, H, K, S) since the last step; None: nothing."""
-        layers = sorted(layer for recorded_part, layer in self._seen if recorded_part == part)
-        if not layers:
-            return None
-        return torch.stack([self._seen[part, layer] for layer in layers]).cpu()
+    def _stack_layers(self, part: Part) -> Tensor | None:
+        """The weights of a part in this step (L, B, H, K, S); None if it did not attend."""
+        weights = self._step_weights
+        layers = sorted(layer for recorded_part, layer in weights if recorded_part == part)
+        return torch.stack([weights[part, layer] for layer in layers]).cpu() if layers else None
 
     def _keep_step(self, number: int, part: Part, weights: Tensor) -> None:
-        """Keeps the looks (L, H, K, S) of a sentence, each for the node that stands in its cell."""
-        partial, cells = self._partial[number], self._growing.cells(number, weights.shape[2])
-        first: dict[int, int] = {}  # of samples that say the same
-        for cell, node in enumerate(cells):
+        """Keep a sentence's weights (L, H, K, S), each for the node of its hypothesis row."""
+        partial, nodes = self._partial[number], self._trees.cells(number, weights.shape[2])
+        rows: dict[int, int] = {}  # equal samples share a node
+        for row, node in enumerate(nodes):
             if node is not None:
-                first.setdefault(node, cell)
+                rows.setdefault(node, row)
         width = partial.length if part == "cross" else weights.shape[-1]
-        own = weights[:, :, list(first.values()), :width]  # a copy without padding and empty cells
-        partial.looks.setdefault(part, {}).update(zip(first, own.unbind(2), strict=True))
+        copied = weights[:, :, list(rows.values()), :width]  # without padding and unused rows
+        by_node = partial.weights_by_node.setdefault(part, {})
+        by_node.update(zip(rows, copied.unbind(2), strict=True))
 
 
 @dataclass
 class _PartialRecording:
-    """What was recorded so far of a sentence whose source has `length` positions."""
+    """The recording so far of a sentence whose source has `length` positions."""
 
     length: int
     encoder: Tensor | None = None
-    looks: dict[Part, dict[int, Tensor]] = field(default_factory=dict)
+    weights_by_node: dict[Part, dict[int, Tensor]] = field(default_factory=dict)

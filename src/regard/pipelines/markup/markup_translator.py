@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.alignment.extraction import AlignmentSettings
-from regard.alignment.run_alignment import attends, best_alignment
+from regard.alignment.run_alignment import best_alignment, has_cross_attention
 from regard.alignment.word_axes import tokenize_text
 from regard.decoding.settings import DecodingSettings
 from regard.engines.engine import TranslationRequest
@@ -194,7 +194,7 @@ class MarkupTranslator:
         """The run whose attention aligns words; None: words are aligned by position."""
         if not self.tags and not self.translator.has_runs:
             return None
-        run = next(filter(attends, self.translator.runs), None)
+        run = next(filter(has_cross_attention, self.translator.runs), None)
         if self.alignment is None and run is not None:
             self.alignment = best_alignment(run)
         return run

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.alignment.extraction import AlignmentSettings, normalize_rows_columns, word_map
-from regard.alignment.run_alignment import LabelledTokenPair, labelled_attention
+from regard.alignment.run_alignment import TokenPair, token_attention
 from regard.alignment.word_axes import TokenizedText, tokenize_text, word_axis
 from regard.inspection.recording.attention_map import Axis
 from regard.recipes.run_folder import Run
@@ -52,10 +52,10 @@ def link_words(
     settings = settings.model_copy(update={"shares": False})  # they are balanced here
     words_of_pairs = [None if run is None else _words_of_pair(run, *pair) for pair in pairs]
     with_words = [
-        LabelledTokenPair(source.cut.ids, target.cut.ids, source.axis, target.axis)
+        TokenPair(source.cut.ids, target.cut.ids, source.axis, target.axis)
         for source, target in filter(None, words_of_pairs)
     ]
-    attentions = labelled_attention(run, with_words) if run is not None else iter(())
+    attentions = token_attention(run, with_words) if run is not None else iter(())
     linked = []
     for pair, both in zip(pairs, words_of_pairs, strict=True):
         if both is None:

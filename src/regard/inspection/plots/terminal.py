@@ -1,4 +1,4 @@
-"""A map of attention in the terminal: in colour where there is colour, in shades where not."""
+"""Attention maps and search trees for the terminal."""
 
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -10,15 +10,16 @@ from rich.color_triplet import ColorTriplet
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.style import Style
 from rich.text import Text
+from rich.tree import Tree
 from torch import Tensor
 
+from regard.decoding.tracing.search_tree import ROOT, SearchTree
+
 CELL_WIDTH = 3
-"""Columns of the terminal that a weight takes; letters are about twice as high as wide."""
+"""Terminal columns of a weight; a character is about twice as high as wide."""
 MAX_HEADER_WIDTH = 24
-"""Where a word at the head of a column is cut."""
-VIRIDIS = [ColorTriplet(68, 1, 84), ColorTriplet(59, 82, 139), ColorTriplet(33, 145, 140)]
-VIRIDIS += [ColorTriplet(94, 201, 98), ColorTriplet(253, 231, 37)]
-"""Five points of viridis: even steps to the eye, also of the colour-blind."""
+VIRIDIS = [(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)]
+ANSWER_STYLE, OTHER_STYLE = "bold", "dim"
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,10 @@ def heat_map(
     title: str = "",
     numbers: bool = False,
 ) -> "HeatMap":
-    """Something for rich to print: `weights` (T, S) between the words of `rows` and `columns`.
+    """A rich renderable of `weights` (T, S) between the words of `rows` and `columns`.
 
-    The brightest cell is the largest weight, which the scale below names. With `numbers` each
-    cell says its weight in percent. A map that is too wide goes on in a second panel below.
+    The brightest cell is the largest weight, which the scale below names. With `numbers` each cell
+    shows its weight in percent. A map that is too wide continues in a second panel below.
     """
     if weights.shape != (len(rows), len(columns)):
         size = len(rows), len(columns)
@@ -57,7 +58,7 @@ def heat_map(
 
 @dataclass(frozen=True)
 class HeatMap:
-    """What `heat_map` makes; how it looks is decided by the console that prints it."""
+    """The renderable of `heat_map`: the console decides on colours, shades or ASCII."""
 
     values: list[list[float]]
     rows: tuple[str, ...]
@@ -75,10 +76,8 @@ class HeatMap:
         labels = [renderer.label(row, max(8, options.max_width // 3)) for row in self.rows]
         margin = max((cell_len(label) for label in labels), default=0) + 1
         width_left = max(options.max_width - margin, CELL_WIDTH + 3)
-        headers = [
-            renderer.label(column, min(MAX_HEADER_WIDTH, width_left - CELL_WIDTH))
-            for column in self.columns
-        ]
+        header_width = min(MAX_HEADER_WIDTH, width_left - CELL_WIDTH)
+        headers = [renderer.label(column, header_width) for column in self.columns]
         if self.title:
             yield Text(self.title, style="bold")
         for panel in _panels(headers, width_left):
@@ -94,7 +93,7 @@ class HeatMap:
 
 @dataclass(frozen=True)
 class _Renderer:
-    """How the parts of a map look on one console."""
+    """Renders the parts of a map for one console."""
 
     peak: float
     coloured: bool
@@ -102,7 +101,7 @@ class _Renderer:
     glyphs: Glyphs
 
     def label(self, word: str, width: int) -> str:
-        """The word in at most `width` cells, with nothing in it that would move the cursor."""
+        """The word in at most `width` cells, without characters that move the cursor."""
         shown = "".join(_printable(character) for character in word)
         if self.glyphs is ASCII:
             shown = shown.encode("ascii", "replace").decode()
@@ -111,13 +110,13 @@ class _Renderer:
         return set_cell_size(shown, width - 1) + self.glyphs.cut
 
     def header(self, headers: Sequence[str]) -> Iterator[Text]:
-        """A stair of words: each stands where a line runs down from it to its column."""
-        for number, header_text in enumerate(headers):
+        """The column names, one below the other, each with a line down to its column."""
+        for number, header in enumerate(headers):
             lines = f" {self.glyphs.line} " * number + f" {self.glyphs.corner} "
-            yield Text.assemble((lines, "dim"), header_text)
+            yield Text.assemble((lines, "dim"), header)
 
     def cells(self, values: Sequence[float]) -> Text:
-        """A row of weights; without spaces behind it, unless they are painted."""
+        """A row of weights, without trailing spaces unless they are coloured."""
         row = Text.assemble(*(self.cell(value) for value in values))
         if not self.coloured:
             row.rstrip()
@@ -125,7 +124,7 @@ class _Renderer:
 
     def cell(self, value: float) -> tuple[str, Style]:
         """One weight, three characters wide."""
-        fraction = value / self.peak if self.peak else 0.0  # of the largest
+        fraction = value / self.peak if self.peak else 0.0
         number = f"{100 * value:3.0f}" if self.numbers else ""
         if self.coloured:
             return number or " " * CELL_WIDTH, cell_style(fraction)
@@ -134,7 +133,7 @@ class _Renderer:
         return self.glyphs.shades[round(fraction * (len(self.glyphs.shades) - 1))], Style.null()
 
     def scale(self) -> Text:
-        """From 0 to the largest weight; what the numbers are, where they are all there is."""
+        """The cells from 0 to the largest weight, or the unit of numbers without colour."""
         if self.numbers and not self.coloured:
             return Text("percent")
         last = 10 if self.coloured else len(self.glyphs.shades) - 1
@@ -144,32 +143,34 @@ class _Renderer:
 
 
 def cell_style(fraction: float) -> Style:
-    """Readable letters on the colour at `part` of the way from 0 to 1."""
-    foreground = "black" if fraction > 0.5 else "bright_white"
-    return Style(color=foreground, bgcolor=Color.from_triplet(_colour(fraction)))
+    """The viridis colour at `fraction` from 0 to 1, with a readable text colour."""
+    place = min(fraction, 1.0) * (len(VIRIDIS) - 1)
+    low = min(int(place), len(VIRIDIS) - 2)
+    red, green, blue = (
+        round(a + (b - a) * (place - low))
+        for a, b in zip(VIRIDIS[low], VIRIDIS[low + 1], strict=True)
+    )
+    background = Color.from_triplet(ColorTriplet(red, green, blue))
+    return Style(color="black" if fraction > 0.5 else "bright_white", bgcolor=background)
 
 
 def _panels(headers: Sequence[str], width_left: int) -> Iterator[slice]:
-    """The columns that stand side by side: as many as have room for their cells and their words."""
+    """Slices of columns whose cells and headers fit side by side."""
     start = 0
-    while start < len(headers):
-        stop = start + 1
-        while (
-            stop < len(headers)
-            and (stop - start + 1) * CELL_WIDTH + cell_len(headers[stop]) <= width_left
-        ):
-            stop += 1
-        yield slice(start, stop)
-        start = stop
+    for stop, header in enumerate(headers):
+        if stop > start and (stop - start + 1) * CELL_WIDTH + cell_len(header) > width_left:
+            yield slice(start, stop)
+            start = stop
+    if headers:
+        yield slice(start, len(headers))
 
 
 def _no_wrap(before: str, line: Text) -> Text:
-    """A line that is cut rather than wrapped."""
     return Text.assemble(before, line, no_wrap=True, overflow="crop")
 
 
 def _printable(character: str) -> str:
-    """The letter, if it stands for itself: joiners are dropped and control characters shown."""
+    """The character; a space for any white space, nothing for format characters, � for control."""
     category = unicodedata.category(character)
     if category[0] == "Z":
         return " "
@@ -178,12 +179,37 @@ def _printable(character: str) -> str:
     return "�" if category[0] == "C" else character
 
 
-def _colour(fraction: float) -> ColorTriplet:
-    """The colour at `part` of the way from 0 to 1."""
-    place = min(fraction, 1.0) * (len(VIRIDIS) - 1)
-    low = min(int(place), len(VIRIDIS) - 2)
-    mix = [
-        round(a + (b - a) * (place - low))
-        for a, b in zip(VIRIDIS[low], VIRIDIS[low + 1], strict=True)
-    ]
-    return ColorTriplet(*mix)
+def render_tree(tree: SearchTree, pieces: Sequence[str]) -> Tree:
+    """A rich renderable of a search: a branch where hypotheses differ, the likeliest first.
+
+    Pieces without an alternative share a line, which ends with the log-probability so far and the
+    rank of a result. Hypotheses dropped at once are only counted.
+    """
+    children: list[list[int]] = [[] for _ in tree.nodes]  # without dropped ones
+    for number, node in enumerate(tree.nodes):
+        if node.parent is not None and (node.state != "dropped" or number in tree.answers):
+            children[node.parent].append(number)
+    for siblings in children:
+        siblings.sort(key=lambda number: -tree.nodes[number].log_probability)
+    dropped = sum(node.state == "dropped" for node in tree.nodes)
+    label = Text.assemble(pieces[ROOT], (f"  and {dropped:,} dropped at once", OTHER_STYLE))
+    rendered = Tree(label, guide_style=OTHER_STYLE)
+    stack = [(rendered, child) for child in reversed(children[ROOT])]
+    while stack:
+        above, last = stack.pop()
+        text = pieces[last]
+        while len(children[last]) == 1 and last not in tree.answers:
+            [last] = children[last]
+            text += pieces[last]
+        below = above.add(_tree_line(tree, last, text))
+        stack += [(below, child) for child in reversed(children[last])]
+    return rendered
+
+
+def _tree_line(tree: SearchTree, node: int, pieces: str) -> Text:
+    text = pieces.replace("▁", " ").strip() or pieces
+    line = Text.assemble(text, (f"  {tree.nodes[node].log_probability:.2f}", OTHER_STYLE))
+    if node in tree.answers:
+        line.stylize(ANSWER_STYLE, 0, len(text))
+        line.append(f"  {tree.answers.index(node) + 1}.", ANSWER_STYLE)
+    return line
