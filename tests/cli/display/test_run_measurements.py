@@ -155,7 +155,7 @@ def test_position_encodings_as_json(tiny_run):
 
 
 def test_recurrent_models_have_no_position_encodings(other_run):
-    with pytest.raises(SettingsError, match="this model is not told positions"):
+    with pytest.raises(SettingsError, match="this model has no positional encodings"):
         look(other_run, "--positions")
 
 
