@@ -82,15 +82,11 @@ def command(
 def _save_fastest(
     run: Path, trials: dict[EngineVariant, VariantTiming], unmeasured: Sequence[EngineVariant]
 ) -> None:
-    """Keep the fastest way in the run's folder, of those that no person has to ask for.
-
-    Those of which it is `unsure` how fast they are might be faster.
-    """
+    """Save the fastest variant that may be a default, unless another could not be measured."""
     if unmeasured:
         return note(
             f"nothing is kept: {' and '.join(map(str, unmeasured))} could not be measured this "
-            "time; "
-            "measure again when what is in the way is gone"
+            "time; measure again when what is in the way is gone"
         )
     usable = [trial for variant, trial in trials.items() if variant.may_be_default]
     if not usable:
@@ -109,18 +105,17 @@ def _save_fastest(
 
 
 def _same_share(trials: dict[EngineVariant, VariantTiming], trial: VariantTiming) -> float:
-    """The share of sentences to which it says what the most exact way says, the last one."""
+    """The share of sentences translated as by the last variant, the most exact one."""
     exact = list(trials.values())[-1].texts
     return sum(a == b for a, b in zip(trial.texts, exact, strict=True)) / len(exact)
 
 
 def _print(trials: dict[EngineVariant, VariantTiming], best: EngineVariant, count: int) -> None:
-    """A line for each way, and what to make of it."""
+    """Print a row for each variant, and the fastest."""
     numbers = ("sentences/s", "tokens/s", "one, ms", "load, s", "peak MB", "same", "batch")
     title = f"{count} sentences, {this_machine()}"
-    table = plain_table("engine", *numbers, title=title, right=numbers, gap=1)
-    for variant, trial in trials.items():
-        table.add_row(
+    rows = [
+        (
             f"[bold]{variant}[/bold]" if variant == best else str(variant),
             f"{trial.sentences:,.1f}",
             f"{trial.tokens:,.0f}",
@@ -130,7 +125,9 @@ def _print(trials: dict[EngineVariant, VariantTiming], best: EngineVariant, coun
             f"{_same_share(trials, trial):.0%}",
             f"{trial.choice.budget:,}",
         )
-    out.print(table)
+        for variant, trial in trials.items()
+    ]
+    out.print(plain_table("engine", *numbers, title=title, right=numbers, gap=1, rows=rows))
     fastest_single = min(trials, key=lambda variant: trials[variant].milliseconds)
     exact = list(trials)[-1]
     out.print(f"fastest for a stream: {best}; one by one: {fastest_single}")

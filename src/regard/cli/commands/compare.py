@@ -12,7 +12,7 @@ from regard.cli.display.compare_view import ComparisonProgress, print_comparison
 from regard.cli.display.console import note, print_json
 from regard.cli.display.figures import missing_fonts_noted
 from regard.cli.display.training_progress import TerminalReporter
-from regard.cli.options import corpus_options, shared_options
+from regard.cli.options import corpus_options, score_options, shared_options
 from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import measure_row, measure_untimed
 from regard.comparison.plan import (
@@ -37,8 +37,7 @@ from regard.comparison.row_training import apply_budget, train_row
 from regard.comparison.shared_corpus import prepare_shared_corpus
 from regard.comparison.table import format_report
 from regard.errors import RegardError, SettingsError
-from regard.evaluation.bleu_tokenizer import TokenizerChoice, choose_tokenizer
-from regard.evaluation.metrics import check_available
+from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.inspection.plots.figure import save_figure
 from regard.recipes.prepared_data import PreparedData
 from regard.recipes.recipe_files import shelf_recipes
@@ -48,11 +47,11 @@ from regard.training.signals import StopRequests
 app = typer.Typer()
 
 DEFAULT_BEAM = 5
-"""Hypotheses kept at each step of every row's search, unless told otherwise."""
+"""Default beam of every row's search."""
 MAX_MINUTES = 1e6
-"""More than anybody will wait: it is infinity that is meant to be refused."""
+"""Upper limit; rejects infinity."""
 MAX_SEED = 2**63 - 1
-"""That torch takes."""
+"""The largest seed of torch."""
 
 
 @app.command()
@@ -152,9 +151,9 @@ def command(
         {"name": corpus} if corpus is not None else files,
         settings or [],
     )
-    wanted = _plan(systems or [], training_options, folder, beam=beam, tokenize=tokenize)
-    pick_device(device)  # before anything is made, if it cannot be used
-    ladder = _compare(wanted, folder, device=device, jobs=jobs)
+    plan = _plan(systems or [], training_options, folder, beam=beam, tokenize=tokenize)
+    pick_device(device)  # raises an error early
+    ladder = _compare(plan, folder, device=device, jobs=jobs)
     if json:
         print_json(ladder.model_dump(mode="json"))
     else:
@@ -166,7 +165,7 @@ def command(
 
 
 class _TrainingOptions(NamedTuple):
-    """What the options say of how recipes are trained."""
+    """The options for training recipes."""
 
     budget: Budget
     seeds: str | None
@@ -187,7 +186,7 @@ def _plan(
     beam: int | None,
     tokenize: TokenizerChoice,
 ) -> ComparisonPlan:
-    """What is to be compared; without systems, what was begun in `folder`."""
+    """The plan of the options; without systems, the one in `folder`."""
     if not systems:
         if training_options.any_given() or beam is not None or tokenize != "auto":
             raise SettingsError("name the recipes or runs too: options alone say too little")
@@ -202,7 +201,7 @@ def _plan(
 
 
 class _Seeds:
-    """Which seeds a system is trained with."""
+    """The seeds of each system."""
 
     def __init__(self, seeds: str | None, seeds_for: Sequence[str]) -> None:
         self.common = _parse_seeds(seeds, "--seeds") if seeds is not None else []
@@ -241,7 +240,7 @@ def _budget(given: Mapping[str, float | None]) -> Budget:
 
 
 def _entries(system: str, training_options: _TrainingOptions, seeds: _Seeds) -> list[PlanEntry]:
-    """The rows of what was given as `[NAME=]RECIPE|RUN`."""
+    """The rows of an argument `[NAME=]RECIPE|RUN`."""
     label, equals, name = system.partition("=")
     if not equals or Path(system).exists():  # a path may hold = too
         label, equals, name = "", "", system
@@ -264,7 +263,7 @@ def _entries(system: str, training_options: _TrainingOptions, seeds: _Seeds) -> 
 def _check_used(
     entries: Sequence[PlanEntry], seeds: _Seeds, training_options: _TrainingOptions
 ) -> None:
-    """An error if an option would do nothing."""
+    """Raise an error if an option has no effect."""
     trained = {entry.label for entry in entries if entry.run is None}
     if not trained and training_options.any_given():
         raise SettingsError(
@@ -284,13 +283,13 @@ def _check_used(
 
 
 def _compare(
-    wanted: ComparisonPlan, folder: ComparisonFolder, *, device: str, jobs: int
+    new_plan: ComparisonPlan, folder: ComparisonFolder, *, device: str, jobs: int
 ) -> ComparisonResults:
-    """Do what is still to be done, and draw what there is."""
+    """Train and measure the unfinished rows, and write the report."""
     folder.check_no_run()
-    _resumed_plan(wanted, folder)  # what is refused leaves nothing behind
+    _resumed_plan(new_plan, folder)  # raises an error before the folder is made
     with RunFolder(folder.path).locked():
-        plan = _resumed_plan(wanted, folder)
+        plan = _resumed_plan(new_plan, folder)
         try:
             data = prepare_shared_corpus(plan, folder, note)
         except RegardError:
@@ -318,29 +317,24 @@ def _compare(
 
 def _with_tokenizer(plan: ComparisonPlan, data: PreparedData) -> ComparisonPlan:
     """The plan with the tokenizer that all its rows are scored with."""
-    if plan.tokenize != "auto":
-        check_available(plan.tokenize)  # before anything is trained
-        return plan
     references = [pair.target for pair in data.read(data.held_out())]
-    name, why = choose_tokenizer(data.languages[1], references)
-    if why:
-        note(f"BLEU is counted with tok:{name}, chosen by {why}")
+    name = score_options.resolve_tokenizer(plan.tokenize, data.languages[1], references)
     return plan.model_copy(update={"tokenize": name})
 
 
-def _resumed_plan(wanted: ComparisonPlan, folder: ComparisonFolder) -> ComparisonPlan:
-    """The plan that lies in the folder, or else the one wanted; an error if they differ."""
+def _resumed_plan(new_plan: ComparisonPlan, folder: ComparisonFolder) -> ComparisonPlan:
+    """The plan in the folder, or else the new one; an error if they differ."""
     if not folder.plan.exists():
-        return wanted
+        return new_plan
     plan = folder.load_plan()
-    check_same_plan(plan, wanted, folder.path)
+    check_same_plan(plan, new_plan, folder.path)
     return plan
 
 
 def _write_report(
     plan: ComparisonPlan, folder: ComparisonFolder, data: PreparedData
 ) -> ComparisonResults:
-    """Write the tables and figures of what is finished."""
+    """Write the tables and figures of the finished rows."""
     ladder = aggregate_results(plan, folder, data)
     write_atomic(folder.path / "ladder.json", ladder.model_dump_json(indent=1).encode())
     write_atomic(folder.path / "ladder.md", format_report(ladder, plan).encode())
@@ -357,18 +351,18 @@ def _write_report(
 
 
 def _run_row(folder: ComparisonFolder, name: str, goal: Goal, device: str) -> None:
-    """What a process that `_compare` started does: bring one row to its goal."""
+    """Train or measure one row, in a process that `_compare` started."""
     plan = folder.load_plan()
-    entry, where = plan.entry(name), pick_device(device)
+    entry, torch_device = plan.entry(name), pick_device(device)
     reporter = TerminalReporter(entry.recipe.training.steps)
     if goal == "time":
-        apply_budget(entry, plan.budget, folder, device=where, reporter=reporter)
+        apply_budget(entry, plan.budget, folder, device=torch_device, reporter=reporter)
         return
     with StopRequests() as stop:
-        train_row(entry, plan, folder, device=where, reporter=reporter, stop_requested=stop)
+        train_row(entry, plan, folder, device=torch_device, reporter=reporter, stop_requested=stop)
     if stop.received is not None:
         sys.exit(128 + stop.received)
     if goal == "train":
-        measure_untimed(entry, folder, device=where, reporter=reporter)
+        measure_untimed(entry, folder, device=torch_device, reporter=reporter)
     else:
-        measure_row(entry, plan, folder, device=where, reporter=reporter)
+        measure_row(entry, plan, folder, device=torch_device, reporter=reporter)

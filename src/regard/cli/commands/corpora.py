@@ -29,21 +29,19 @@ def command(context: typer.Context, json: shared_options.Json = False) -> None:
     """
     if context.invoked_subcommand is not None:
         return
+    found = [(name, entry.about, _find_corpus(name)) for name, entry in CORPORA.items()]
     if json:
-        rows = [
-            {"name": name, "about": entry.about, "here": _here(name)}
-            for name, entry in CORPORA.items()
-        ]
-        print_json(rows)
+        print_json([dict(zip(("name", "about", "here"), row, strict=True)) for row in found])
         return
-    table = plain_table("corpus", "about", "here")
-    for name, entry in CORPORA.items():
-        table.add_row(f"[bold]{name}[/bold]", escape(entry.about), escape(_here(name) or "not yet"))
-    out.print(table)
+    rows = [
+        (f"[bold]{name}[/bold]", escape(about), escape(folder or "not yet"))
+        for name, about, folder in found
+    ]
+    out.print(plain_table("corpus", "about", "here", rows=rows))
 
 
-def _here(name: str) -> str | None:
-    """Where the corpus is; None where it would have to be fetched or put."""
+def _find_corpus(name: str) -> str | None:
+    """Where the corpus is; None: it is not on this machine."""
     if CORPORA[name].group == "generated":
         return "made when asked for"
     folders = (folder / name for folder in (data_folder(), cache_folder()) if folder)
@@ -70,10 +68,10 @@ def show(
 
         regard corpora show tatoeba --split train -n 0 --set corpus.tatoeba.pair=eng-fra > fra.tsv
     """
-    wanted = _split(split)
+    split_name = _parse_split(split)
     recipe = make_recipe({"name": name, "corpus": {"name": name}}, settings or [], where="corpora")
     corpus = build_corpus(recipe.corpus)
-    for row in islice(_rows(corpus, wanted, gold=gold), lines or None):
+    for row in islice(_rows(corpus, split_name, gold=gold), lines or None):
         if json:
             print_json(dict(zip(("source", "target", "gold"), row, strict=False)))
         else:
@@ -81,11 +79,11 @@ def show(
     note(f"{corpus.name}, {' → '.join(corpus.languages)}. {corpus.origin}")
 
 
-def _split(asked: str) -> SplitName:
+def _parse_split(name: str) -> SplitName:
     for split in get_args(SplitName):
-        if split == asked:
+        if split == name:
             return split  # type: ignore[no-any-return]
-    raise SettingsError(f"--split {asked}: there are {', '.join(get_args(SplitName))}")
+    raise SettingsError(f"--split {name}: there are {', '.join(get_args(SplitName))}")
 
 
 def _rows(corpus: Corpus, split: SplitName, *, gold: bool) -> Iterator[list[str]]:

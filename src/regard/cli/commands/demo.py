@@ -98,7 +98,7 @@ def _print_translations(translator: Translator, data: PreparedData) -> None:
 def _alignment(
     translator: Translator, data: PreparedData
 ) -> tuple[AlignmentSettings, AlignmentScore]:
-    """The alignment that was best on validation pairs, and how it does on the test pairs."""
+    """The alignment settings chosen on validation pairs, and their score on the test pairs."""
     run = translator.runs[0]
     settings = best_alignment(run)
     links = align_pairs(run, data.read("test"), settings)
@@ -135,23 +135,20 @@ def _print_next(folder: RunFolder) -> None:
     ]
     if activate:
         lines.insert(0, (activate, "have regard on the PATH of this shell"))
-    table = plain_table("type", "to")
-    for typed, purpose in lines:
-        table.add_row(f"[bold]{escape(typed)}[/bold]", purpose)
-    out.print(table)
+    rows = [(f"[bold]{escape(typed)}[/bold]", purpose) for typed, purpose in lines]
+    out.print(plain_table("type", "to", rows=rows))
 
 
 def _invocation() -> tuple[str, str]:
-    """What to type first, if anything, so that a shell finds this `regard`, and how it is called.
+    """The command that puts `regard` on the PATH, if it is not, and the command to call it.
 
-    A virtual environment that runs without being activated, as `make demo` does, is to be
-    activated first; any other Python that is not on the PATH is called by its own name.
+    A virtual environment that is not activated, as with `make demo`, is to be activated; any other
+    Python that is not on the PATH is called by its path.
     """
-    here = Path(sys.executable).parent
-    found = shutil.which("regard")
-    if found is not None and Path(found).parent == here:
+    folder, installed = Path(sys.executable).parent, shutil.which("regard")
+    if installed is not None and Path(installed).parent == folder:
         return "", "regard"
-    if (here / "activate").is_file():
-        near = here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here
+    if (folder / "activate").is_file():
+        near = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
         return f". {shlex.quote(str(near / 'activate'))}", "regard"
     return "", f"{shlex.quote(sys.executable)} -m regard"

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from regard.cli.display.console import err, out, print_json
-from regard.cli.display.tables import cleaning_table, plain_table
+from regard.cli.display.tables import cleaning_table, plain_table, titled_rows
 from regard.cli.options import corpus_options, shared_options
 from regard.corpora.build import CORPORA, build_corpus
 from regard.corpora.cleaning.adaptive_rules import RATIO_SAMPLE
@@ -90,11 +90,11 @@ def command(
     given = corpus_options.CorpusFiles(data, source, target, skip_bad)
     own = corpus_options.corpus_from_options(given, valid, test, languages)
     recipe_to_try = _recipe_to_examine(corpus, own, recipe, settings or [])
-    where = pick_device(device)
+    torch_device = pick_device(device)
     whole = build_corpus(recipe_to_try.corpus)
     with err.status("reading") as status:
-        chosen = choose_cleaning(recipe_to_try, _first_pairs(build_corpus(recipe_to_try.corpus)))
-        recipe_to_try = recipe_to_try.with_choices(chosen)
+        choices = choose_cleaning(recipe_to_try, _first_pairs(build_corpus(recipe_to_try.corpus)))
+        recipe_to_try = recipe_to_try.with_choices(choices)
         found = analyze_corpus(
             whole,
             recipe_to_try.corpus.cleaning,
@@ -105,22 +105,29 @@ def command(
                 f"{doing}: {pairs:,} pairs" if pairs else doing
             ),
         )
-        chosen += (
-            [SettingChoice(LEAKS_SETTING, *found.overlap.by)]
-            if LEAKS_SETTING in recipe_to_try.auto
-            else []
-        )
-        recipe_to_try = recipe_to_try.with_choices(chosen)
+        if LEAKS_SETTING in recipe_to_try.auto:
+            choices.append(SettingChoice(LEAKS_SETTING, *found.overlap.by))
+        recipe_to_try = recipe_to_try.with_choices(choices)
         findings, trial_result = interpret_report(found), None
         if _can_train(found):
-            trial_result, more = _run_trial(recipe_to_try, found, where, status.update)
+            trial_result, more = _run_trial(recipe_to_try, found, torch_device, status.update)
             findings += more
         if trial_result is not None:
-            recipe_to_try, chosen = trial_result.recipe, [*chosen, *trial_result.choices]
+            choices += trial_result.choices
     if json:
-        print_json(_to_json(found, trial_result, findings, chosen))
+        print_json(
+            {
+                **found.to_json(),
+                "trial": trial_result.to_json() if trial_result else None,
+                "choices": [
+                    dict(zip(("place", "value", "reason"), choice, strict=True))
+                    for choice in choices
+                ],
+                "findings": [finding._asdict() for finding in findings],
+            }
+        )
     else:
-        _print(whole, found, recipe_to_try, trial_result, findings, chosen)
+        _print(whole, found, trial_result, findings, choices)
     if any(finding.level == "problem" for finding in findings):
         raise typer.Exit(1)
 
@@ -155,10 +162,8 @@ def _recipe_to_examine(
         return corpus_options.recipe_with_corpus(
             recipe or corpus_options.OWN_RECIPE, {"name": corpus}, overrides
         )
-    close_matches = difflib.get_close_matches(corpus, [*CORPORA, *shelf], n=1)
-    hint = (
-        f"did you mean {close_matches[0]!r}?" if close_matches else f"corpora: {', '.join(CORPORA)}"
-    )
+    close = difflib.get_close_matches(corpus, [*CORPORA, *shelf], n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"corpora: {', '.join(CORPORA)}"
     raise SettingsError(f"{corpus}: no corpus and no recipe of that name; {hint}")
 
 
@@ -182,7 +187,7 @@ def _can_train(found: CorpusReport) -> bool:
 def _run_trial(
     recipe: Recipe, found: CorpusReport, device: torch.device, tell: Callable[[str], None]
 ) -> tuple[DryRun | None, list[Finding]]:
-    """A trial of training, and what it means; what stops it is a finding too."""
+    """A dry run of training, and its findings; an error is a finding too."""
     try:
         trial_result = dry_run_training(
             recipe, found.sample, _sizes(found), device=device, run=Path("runs"), notify=tell
@@ -193,14 +198,14 @@ def _run_trial(
 
 
 def _sizes(found: CorpusReport) -> CorpusSizes:
-    """How many pairs training would get."""
+    """The numbers of pairs that training would get."""
     held_out = {**{name: report.pairs for name, report in found.splits.items()}, **found.cut}
     train = found.splits["train"].cleaning.kept - sum(found.cut.values())
     return CorpusSizes(max(1, train - found.overlap.leaking_pairs), held_out.get("valid", 0))
 
 
 def _first_pairs(corpus: Corpus) -> list[Pair]:
-    """Pairs at the beginning of a corpus, up to where it cannot be read on."""
+    """The first pairs of a corpus, up to where it cannot be read."""
     first: list[Pair] = []
     with suppress(CorpusError):
         for pair in islice(corpus.splits["train"](), RATIO_SAMPLE):
@@ -208,27 +213,12 @@ def _first_pairs(corpus: Corpus) -> list[Pair]:
     return first
 
 
-def _to_json(
-    found: CorpusReport,
-    trial_result: DryRun | None,
-    findings: list[Finding],
-    chosen: Sequence[SettingChoice],
-) -> dict[str, Any]:
-    return {
-        **found.to_json(),
-        "trial": trial_result.to_json() if trial_result else None,
-        "choices": [dict(zip(("place", "value", "reason"), c, strict=True)) for c in chosen],
-        "findings": [finding._asdict() for finding in findings],
-    }
-
-
 def _print(
     corpus: Corpus,
     found: CorpusReport,
-    recipe: Recipe,
     trial_result: DryRun | None,
     findings: list[Finding],
-    chosen: Sequence[SettingChoice],
+    choices: Sequence[SettingChoice],
 ) -> None:
     source, target = found.languages
     out.print(f"[bold]{escape(found.name)}[/bold]  {escape(source)} → {escape(target)}")
@@ -239,14 +229,12 @@ def _print(
     _print_splits(found)
     if trial_result is not None:
         _section("Training here")
-        out.print(_trial_table(trial_result, recipe))
-        for line in format_choices(chosen):
+        out.print(_trial_table(trial_result, trial_result.recipe))
+        for line in format_choices(choices):
             _print_wrapped(f"[dim]{escape(line)}[/dim]")
     _section("Findings")
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for finding in findings:
-        table.add_row(LEVEL_MARKS[finding.level], escape(finding.text))
-    out.print(table)
+    rows = [(LEVEL_MARKS[finding.level], escape(finding.text)) for finding in findings]
+    out.print(titled_rows(rows, gap=1))
     counts = Counter(finding.level for finding in findings)
     summary = ", ".join(
         f"{counts[level]} {level}{'s' if counts[level] > 1 else ''}"
@@ -262,7 +250,7 @@ def _section(name: str) -> None:
 
 
 def _print_wrapped(text: str) -> None:
-    """A sentence, its lines broken between words."""
+    """Print a sentence, wrapped between words."""
     out.print(text, soft_wrap=False)
 
 
@@ -307,50 +295,49 @@ def _print_splits(found: CorpusReport) -> None:
     if not found.overlap.leaks:
         return
     _section("Splits compared")
-    table = plain_table(
-        "of", "in", "sources", "targets", "whole pairs", right=("sources", "targets", "whole pairs")
-    )
-    for leak in found.overlap.leaks:
-        counts = (leak.sources, leak.targets, leak.pairs)
-        table.add_row(leak.split, leak.within, *(f"{number:,}" for number in counts))
-    out.print(table)
-    new = [one for one in found.overlap.coverage if one.new_words]
-    if new:
+    numbers = ("sources", "targets", "whole pairs")
+    rows = [
+        [one.split, one.within, *(f"{n:,}" for n in (one.sources, one.targets, one.pairs))]
+        for one in found.overlap.leaks
+    ]
+    out.print(plain_table("of", "in", *numbers, right=numbers, rows=rows))
+    rows = [
+        [
+            one.split,
+            one.side,
+            f"{one.new_words:,}",
+            f"{one.new_words / one.words:.1%}",
+            escape(", ".join(one.word_examples[:5])),
+        ]
+        for one in found.overlap.coverage
+        if one.new_words
+    ]
+    if rows:
         out.print()
-        table = plain_table("new in", "", "words", "share", "such as", right=("words", "share"))
-        for one in new:
-            examples = ", ".join(one.word_examples[:5])
-            share = f"{one.new_words / one.words:.1%}"
-            table.add_row(one.split, one.side, f"{one.new_words:,}", share, escape(examples))
-        out.print(table)
+        columns = ("new in", "", "words", "share", "such as")
+        out.print(plain_table(*columns, right=("words", "share"), rows=rows))
 
 
 def _trial_table(trial_result: DryRun, recipe: Recipe) -> Table:
-    settings, times = recipe.training, trial_result.times
+    settings, times, steps = recipe.training, trial_result.times, trial_result.steps
     source, target = trial_result.text.vocabulary
     sizes = f"{source:,}" if source == target else f"{source:,} and {target:,}"
     rows = {
-        "model": f"{recipe.model.family}, {trial_result.steps.parameters:,} parameters "
-        f"({recipe.name})",
+        "model": f"{recipe.model.family}, {steps.parameters:,} parameters ({recipe.name})",
         "vocabulary": f"{sizes} tokens; {trial_result.text.tokens_per_word.source:.2f} and "
         f"{trial_result.text.tokens_per_word.target:.2f} in a word",
-        "speed": f"{trial_result.steps.tokens_per_second:,.0f} target tokens a second on "
-        f"{trial_result.device}; "
-        f"{trial_result.steps.step_seconds:.3g} s a step of "
-        f"{trial_result.steps.batch_tokens * settings.accumulate:,}",
+        "speed": f"{steps.tokens_per_second:,.0f} target tokens a second on "
+        f"{trial_result.device}; {steps.step_seconds:.3g} s a step of "
+        f"{steps.batch_tokens * settings.accumulate:,}",
         "time": f"{format_seconds(times.total)}: preparing {format_seconds(times.preparing)}, "
         f"{settings.steps:,} steps {format_seconds(times.training)}, validating "
         f"{format_seconds(times.validating)}",
         "passes": f"each pair is seen {trial_result.epochs:.1f} times",
-        "memory": f"{format_bytes(trial_result.steps.memory)} of "
-        f"{format_bytes(trial_result.memory_available)}",
+        "memory": f"{format_bytes(steps.memory)} of {format_bytes(trial_result.memory_available)}",
         "disk": f"{format_bytes(trial_result.disk)} of {format_bytes(trial_result.disk_free)} "
-        "free; "
-        f"a checkpoint {format_bytes(trial_result.steps.checkpoint)}",
+        f"free; a checkpoint {format_bytes(steps.checkpoint)}",
     }
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for name, value in rows.items():
-        table.add_row(f"[dim]{name}[/dim]", escape(value))
+    table = titled_rows([(f"[dim]{name}[/dim]", escape(value)) for name, value in rows.items()])
     table.caption = f"[dim]from a trial on {trial_result.pairs:,} pairs[/dim]"
     table.caption_justify = "left"
     return table

@@ -1,7 +1,5 @@
 """`regard evaluate`."""
 
-from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,87 +75,74 @@ def command(
         tokenize=score_options.run_tokenizer(model, tokenize, references),
         lowercase=lowercase,
     )
-    words = read_unknown_option(unknown) if unknown is not None else None
-    load_options: dict[str, Any] = {
-        "device": device,
-        "engine": engine,
-        "precision": precision,
-        "tell": note,
-    }
-    translator = load(model, *(ensemble or ()), weights=weights, **load_options)
+    dictionary = read_unknown_option(unknown) if unknown is not None else None
+
+    def open_translator(*models: str, weights: str = "model") -> Translator:
+        return load(
+            *models, weights=weights, device=device, engine=engine, precision=precision, tell=note
+        )
+
+    def translate(translator: Translator) -> list[Answer]:
+        search = search_settings(translator.settings, beam=beam, unknown=unknown is not None)
+        return translator.translate(sources, search, unknown=dictionary, split=False)
+
+    translator = open_translator(model, *(ensemble or ()), weights=weights)
     for remark in translator.remarks:
         note(remark)
-    translate = partial(_translate, sources, beam, allow_unknown=unknown is not None, words=words)
     answers = translate(translator)
-    texts, cut = (
-        [one.text for one in answers],
-        count_truncated_answers(translator, answers, references),
-    )
+    texts = [one.text for one in answers]
+    cut = count_truncated_answers(translator, answers, references)
     if output is not None:
         write_atomic(output, "".join(f"{text}\n" for text in texts).encode())
     scores = score(texts, references, settings)
     perplexity = None if ensemble else translator_perplexity(translator, sources, references)
-    groups = []
-    if by_length:
-        plain = settings.model_copy(update={"resamples": 0})
-        groups = score_by_length(sources, texts, references, LengthSettings(), plain)
+    plain = settings.model_copy(update={"resamples": 0})
+    groups = (
+        score_by_length(sources, texts, references, LengthSettings(), plain) if by_length else []
+    )
     comparisons: list[Comparison] = []
     if against is not None:
-        others = [answer.text for answer in translate(load(against, **load_options))]
+        others = [answer.text for answer in translate(open_translator(against))]
         comparisons = compare(others, texts, references, settings)
     if json:
         print_json(_to_json(cut, scores, perplexity, groups, comparisons))
         return
     name = " + ".join((model, *(ensemble or ())))
-    if weights != "model":  # or both columns of `--against` may have one name
+    if weights != "model":  # the columns of `--against` need different names
         name = f"{name} ({Path(weights).stem})"
     out.print(scores_table(scores, title=f"{escape(name)} on {len(texts):,} sentences"))
     if perplexity is not None:
         counted = f"[dim]per token, {perplexity.num_tokens:,} tokens[/]"
         out.print(f"perplexity  {perplexity.value:.3f}  {counted}")
+    source_of_limits = f"; they are set in {model}/recipe.yaml" if cut.references else ""
     if truncation_note := str(cut):
-        note(
-            f"{truncation_note}; they are set in {model}/recipe.yaml"
-            if cut.references
-            else truncation_note
-        )
+        note(f"{truncation_note}{source_of_limits}")
     _print_groups(groups)
     _print_comparisons(comparisons, name, against or "")
-
-
-def _translate(
-    sources: list[str],
-    beam: int | None,
-    translator: Translator,
-    *,
-    allow_unknown: bool,
-    words: Mapping[str, str] | None,
-) -> list[Answer]:
-    """The translations; `words` is the dictionary for unknown words, where it is asked for."""
-    settings = search_settings(translator.settings, beam=beam, unknown=allow_unknown)
-    return translator.translate(sources, settings, unknown=words, split=False)
 
 
 def _print_groups(groups: list[LengthGroup]) -> None:
     if not groups:
         return
-    names = [one.name for one in groups[0].scores]
-    table = plain_table(
-        "words", "sentences", *names, title="by length of the source", right=("sentences", *names)
-    )
-    for group in groups:
-        values = [f"{one.value:.2f}" for one in group.scores]
-        table.add_row(f"{group.shortest}–{group.longest}", f"{group.count:,}", *values)
-    out.print(table)
+    numbers = ("sentences", *(one.name for one in groups[0].scores))
+    rows = [
+        [
+            f"{group.shortest}–{group.longest}",
+            f"{group.count:,}",
+            *(f"{one.value:.2f}" for one in group.scores),
+        ]
+        for group in groups
+    ]
+    title = "by length of the source"
+    out.print(plain_table("words", *numbers, title=title, right=numbers, rows=rows))
 
 
 def _print_comparisons(comparisons: list[Comparison], model: str, against: str) -> None:
     if not comparisons:
         return
     columns = ("score", escape(model), escape(against), "difference", "95% interval", "p")
-    table = plain_table(*columns, title="paired bootstrap", right=columns[1:4])
-    for one in comparisons:
-        table.add_row(
+    rows = [
+        (
             one.name,
             f"{one.second:.2f}",
             f"{one.first:.2f}",
@@ -165,7 +150,9 @@ def _print_comparisons(comparisons: list[Comparison], model: str, against: str) 
             f"{one.interval.low:+.2f} … {one.interval.high:+.2f}",
             f"{one.p_value:.4f}{' *' if one.p_value < SIGNIFICANCE_LEVEL else ''}",
         )
-    out.print(table)
+        for one in comparisons
+    ]
+    out.print(plain_table(*columns, title="paired bootstrap", right=columns[1:4], rows=rows))
     out.print(SIGNIFICANCE_NOTE)
 
 
@@ -180,7 +167,7 @@ def _to_json(
         "sentences": cut.pairs,
         "references_beyond_limit": cut.references,
         "answers_cut": cut.answers,
-        "scores": [_score_json(one) for one in scores],
+        "scores": [one._asdict() for one in scores],
         "perplexity": perplexity._asdict() if perplexity else None,
         "by_length": [
             {
@@ -191,9 +178,5 @@ def _to_json(
             }
             for group in groups
         ],
-        "against": [{**vars(one), "interval": list(one.interval)} for one in comparisons],
+        "against": [vars(one) for one in comparisons],
     }
-
-
-def _score_json(one: Score) -> dict[str, Any]:
-    return {**one._asdict(), "interval": list(one.interval) if one.interval else None}

@@ -1,16 +1,15 @@
-"""A comparison as a person sees it: its rows while they are made, its tables at the end."""
+"""The output of a comparison: its rows while they are made, its tables at the end."""
 
 import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn
 
 from regard.cli.display.console import PipedConsole, err, note, out
+from regard.cli.display.progress_bar import LiveReporter, live_progress
 from regard.cli.display.tables import plain_table
 from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import Failure, MeasuredRow
@@ -26,37 +25,23 @@ ACTIVITY: dict[Goal, str] = {"time": "timing", "train": "training", "measure": "
 TAIL_BYTES = 4096
 """Bytes at the end of a run's metrics that hold its last line."""
 MIN_TABLE_WIDTH = 100
-"""Columns that the tables may take where there is no terminal to ask."""
+"""Width of the tables where there is no terminal."""
 
 
-class ComparisonProgress:
-    """Writes to stderr: a line for each row that ends, and in a terminal one for each at work."""
+class ComparisonProgress(LiveReporter):
+    """Writes to stderr: a line for each finished row, and in a terminal one for each running."""
 
     def __init__(self, folder: ComparisonFolder) -> None:
         self._folder = folder
         self._tasks: dict[str, TaskID] = {}
-        self._progress = Progress(
+        self._progress = live_progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TextColumn("[dim]{task.fields[numbers]}[/dim]"),
             console=err,
-            transient=True,
-            disable=not err.is_terminal,
         )
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._progress.stop()
 
     def started(self, job: RowJob) -> None:
         name, goal = job.entry.name, job.goal
@@ -90,7 +75,7 @@ class ComparisonProgress:
             note(f"{job.entry.name}: trained")
 
     def _show(self, job: RowJob) -> None:
-        """How far the row's training is, by what its run has written."""
+        """Show the progress of a row's training by its metrics file."""
         task, home = self._tasks[job.entry.name], self._folder.run(job.entry)
         if self._progress.tasks[self._progress.task_ids.index(task)].total is None:
             with suppress(RegardError):
@@ -109,7 +94,7 @@ def _last_line(path: Path) -> bytes:
 
 
 def print_comparison(ladder: ComparisonResults) -> None:
-    """The tables, what must be known to read them, and what is missing from them."""
+    """Print the tables, their notes, and the failures."""
     wide = (
         out
         if out.is_terminal

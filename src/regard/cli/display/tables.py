@@ -1,5 +1,8 @@
-"""Numbers as tables for the terminal."""
+"""Tables for the terminal."""
 
+from collections.abc import Iterable, Sequence
+
+from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
@@ -7,12 +10,18 @@ from regard.corpora.cleaning.pair_filters import CleaningReport
 from regard.evaluation.scores import Score
 
 SIGNIFICANCE_LEVEL = 0.05
-"""A difference that chance would make less often than this is starred."""
+"""Differences with a p-value below this are starred."""
 SIGNIFICANCE_NOTE = f"[dim]* differs from chance at p < {SIGNIFICANCE_LEVEL}[/dim]"
 
 
-def plain_table(*columns: str, title: str = "", right: tuple[str, ...] = (), gap: int = 2) -> Table:
-    """A table without lines, `gap` spaces between columns; those of `right` hold numbers."""
+def plain_table(
+    *columns: str,
+    title: str = "",
+    right: Sequence[str] = (),
+    gap: int = 2,
+    rows: Iterable[Sequence[RenderableType]] = (),
+) -> Table:
+    """A table without rules, `gap` spaces between columns; those of `right` are right-aligned."""
     table = Table(
         title=title or None,
         title_justify="left",
@@ -24,23 +33,34 @@ def plain_table(*columns: str, title: str = "", right: tuple[str, ...] = (), gap
     )
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def titled_rows(rows: Iterable[tuple[RenderableType, RenderableType]], gap: int = 2) -> Table:
+    """A table of two columns without header."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, gap, 0, 0))
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
 def scores_table(scores: list[Score], *, title: str) -> Table:
     """Scores, with their intervals and signatures."""
-    table = plain_table(
-        "score", "value", "95% interval", "signature", title=title, right=("value",)
-    )
+    rows = []
     for one in scores:
         span = f"{one.interval.low:.2f} … {one.interval.high:.2f}" if one.interval else ""
-        table.add_row(one.name, f"{one.value:.2f}", span, f"[dim]{escape(one.signature)}[/dim]")
-    return table
+        rows.append((one.name, f"{one.value:.2f}", span, f"[dim]{escape(one.signature)}[/dim]"))
+    columns = ("score", "value", "95% interval", "signature")
+    return plain_table(*columns, title=title, right=("value",), rows=rows)
 
 
 def cleaning_table(report: CleaningReport) -> Table:
-    """What was dropped, and why."""
-    table = plain_table("dropped", "share", "why", "for example", right=("dropped", "share"))
-    for row in report.rows():
-        table.add_row(f"{row.num_pairs:,}", f"{row.share:.2%}", row.reason, escape(row.example))
-    return table
+    """The pairs dropped by cleaning, by reason."""
+    rows = [
+        (f"{row.num_pairs:,}", f"{row.share:.2%}", row.reason, escape(row.example))
+        for row in report.rows()
+    ]
+    columns = ("dropped", "share", "why", "for example")
+    return plain_table(*columns, right=columns[:2], rows=rows)

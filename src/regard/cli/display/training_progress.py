@@ -1,23 +1,20 @@
-"""A training run as a person sees it: a live line in a terminal, a few plain ones in a pipe."""
+"""The output of a training run: a live line in a terminal, some plain lines in a pipe."""
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     SpinnerColumn,
     TextColumn,
     TimeRemainingColumn,
 )
 
 from regard.cli.display.console import err
+from regard.cli.display.progress_bar import LiveReporter, live_progress
 from regard.cli.display.tables import cleaning_table
 from regard.corpora.diagnostics.findings import advise_dropped
 from regard.evaluation.metrics import METRICS, VALIDATION_METRICS
@@ -33,39 +30,23 @@ VALIDATION_DIGITS = {"loss": 3, "perplexity": 2} | {
 """Metrics of a validation line, and their decimals."""
 
 NUM_LOG_LINES = 50
-"""Lines of loss in a pipe, about."""
+"""Lines of loss in a pipe, approximately."""
 
 
-@dataclass
-class _StepTimer:
-    """How far training is, and how fast it goes."""
-
-    steps: int
-    next_line: float = 0.0
-    """The step from which a pipe is told the next loss."""
-    estimated: bool = False
-    """Whether it was told how long it takes."""
-    _first: tuple[int, float] | None = None
-
-    def seconds_left(self, step: int) -> float | None:
-        """How long the rest will take, by the steps since the first that was logged.
-
-        That one took what happens only once as well, and a run that goes on begins anywhere.
-        """
-        now = time.monotonic()
-        if self._first is None:
-            self._first = step, now
-            return None
-        first, then = self._first
-        return (now - then) / max(1, step - first) * (self.steps - step)
-
-
-class TerminalReporter:
+class TerminalReporter(LiveReporter):
     """Writes to stderr; in a terminal with a live line below, in a pipe without."""
+
+    _steps: int
+    _next_line: float
+    """The step from which on a pipe gets the next line."""
+    _estimated: bool
+    """Whether the estimate of the time was printed."""
+    _first_log: tuple[int, float] | None
+    """The step and time of the first log line."""
 
     def __init__(self, steps: int, *, console: Console = err) -> None:
         self._console = console
-        self._progress = Progress(
+        self._progress = live_progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -74,23 +55,9 @@ class TerminalReporter:
             TextColumn("[dim]left[/dim]"),
             TimeRemainingColumn(elapsed_when_finished=True),
             console=console,
-            transient=True,
-            disable=not console.is_terminal,
         )
         self._task = self._progress.add_task("training", total=steps, numbers="", visible=False)
         self._begin(steps)
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._progress.stop()
 
     def noted(self, message: str) -> None:
         self._console.print(f"[dim]{escape(message)}[/dim]", soft_wrap=True)
@@ -129,21 +96,31 @@ class TerminalReporter:
     def logged(self, step: int, numbers: Mapping[str, float]) -> None:
         shown = f"loss {numbers['loss']:.3f}  {numbers['tokens_per_second']:,.0f} tokens/s"
         self._progress.update(self._task, completed=step, numbers=shown, visible=True)
-        left = self._timer.seconds_left(step)
-        if left and not self._timer.estimated:
-            self._timer.estimated = True
-            steps = f"the {self._timer.steps - step:,} steps left"
+        left = self._seconds_left(step)
+        if left and not self._estimated:
+            self._estimated = True
+            steps = f"the {self._steps - step:,} steps left"
             self._console.print(f"time        about {format_seconds(left)} for {steps}")
-        if self._console.is_terminal or step < self._timer.next_line:
+        if self._console.is_terminal or step < self._next_line:
             return
-        self._timer.next_line = step + self._timer.steps / NUM_LOG_LINES
+        self._next_line = step + self._steps / NUM_LOG_LINES
         time_left = f"  {format_seconds(left)} left" if left else ""
         self._console.print(f"step {step:>7,}  {shown}{time_left}", soft_wrap=True)
 
     def _begin(self, steps: int) -> None:
-        """Expect so many steps from here on."""
-        self._timer = _StepTimer(steps)
+        """Expect so many steps from now on."""
+        self._steps, self._next_line = steps, 0.0
+        self._estimated, self._first_log = False, None
         self._progress.update(self._task, total=steps)
+
+    def _seconds_left(self, step: int) -> float | None:
+        """The time that the rest takes, by the steps since the first log line: it was slower."""
+        now = time.monotonic()
+        if self._first_log is None:
+            self._first_log = step, now
+            return None
+        first, then = self._first_log
+        return (now - then) / max(1, step - first) * (self._steps - step)
 
     def validated(self, step: int, numbers: Mapping[str, float], *, best: bool) -> None:
         values = "  ".join(

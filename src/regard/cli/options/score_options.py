@@ -1,4 +1,4 @@
-"""Options of the commands that score; apart from the others, as scorers take long to import."""
+"""Options of the commands that score; in their own module, as scorers are slow to import."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,17 +30,24 @@ Tokenize = Annotated[
 def run_tokenizer(
     model: str, tokenize: TokenizerChoice, references: Sequence[str]
 ) -> BleuTokenizer:
-    """The tokenizer to score a run with: the one asked for, the run's own, or its language's."""
+    """The tokenizer to score a run with: the one given, the run's own, or its language's."""
     folder = RunFolder(Path(model))
     if tokenize == "auto":
         tokenize = folder.load_recipe().evaluation.tokenize
-    if tokenize != "auto":
-        check_available(tokenize)  # before anything is translated
-        return tokenize
     try:
-        language = load_data(folder).languages[1]
+        language = load_data(folder).languages[1] if tokenize == "auto" else UNDETERMINED
     except RunError:  # a run translates without its data
         language = UNDETERMINED
+    return resolve_tokenizer(tokenize, language, references)
+
+
+def resolve_tokenizer(
+    tokenize: TokenizerChoice, language: str, references: Sequence[str]
+) -> BleuTokenizer:
+    """The tokenizer given, or for `auto` that of the language or the references' script."""
+    if tokenize != "auto":
+        check_available(tokenize)  # raises an error before anything is translated
+        return tokenize
     name, why = choose_tokenizer(language, references)
     if why:
         note(f"BLEU and TER are counted with tok:{name}, chosen by {why}")
