@@ -12,8 +12,12 @@ from regard.corpora.generated.travel.clauses import (
     VerbModifier,
     agreement_suffix,
     clause,
+    compare,
     noun_phrase,
+    place_name,
+    place_phrase,
     possessive,
+    pronoun_for,
     reflexive,
 )
 from regard.corpora.generated.travel.lexicon import (
@@ -27,6 +31,7 @@ from regard.corpora.generated.travel.lexicon import (
     VERBS,
     WANT,
     WOULD_LIKE,
+    Place,
 )
 from regard.corpora.generated.travel.phrases import EMPTY, aligned
 from regard.corpora.generated.travel.spelling import spell_phrase
@@ -235,3 +240,63 @@ def test_an_article_that_english_leaves_out_is_loosely_linked():
 )
 def test_ending(gender, plural, expected):
     assert agreement_suffix(gender, plural) == expected
+
+
+FRANCE, JAPAN = Place("la", "France", "France"), Place("le", "Japon", "Japan")
+ITALY, ROME = Place("la", "Italie", "Italy"), Place("", "Rome", "Rome")
+AMERICA = Place("les", "États-Unis", "the United States")
+
+
+@pytest.mark.parametrize(
+    ("preposition", "place", "french", "english"),
+    [
+        ("in", FRANCE, "En France", "In France"),
+        ("to", JAPAN, "Au Japon", "To Japan"),
+        ("in", AMERICA, "Aux États-Unis", "In the United States"),
+        ("to", ROME, "À Rome", "To Rome"),
+        ("from", FRANCE, "De France", "From France"),
+        ("from", ITALY, "D'Italie", "From Italy"),
+        ("from", JAPAN, "Du Japon", "From Japan"),
+        ("from", AMERICA, "Des États-Unis", "From the United States"),
+    ],
+)
+def test_places_have_their_prepositions(preposition, place, french, english):
+    assert spell_phrase(place_phrase(preposition, place)).pair == (french, english)
+
+
+@pytest.mark.parametrize(
+    ("place", "french", "english"),
+    [
+        (ITALY, "L'Italie", "Italy"),
+        (ROME, "Rome", "Rome"),
+        (AMERICA, "Les États-Unis", "The United States"),
+    ],
+)
+def test_places_have_their_articles(place, french, english):
+    assert spell_phrase(place_name(place)).pair == (french, english)
+
+
+@pytest.mark.parametrize(
+    ("adjective", "french", "english", "sure"),
+    [
+        (SMALL_ADJECTIVES[0], "Plus grande que Rome", "Bigger than Rome", "00 10 21 32"),
+        (LONG_ADJECTIVES[1], "Plus célèbre que Rome", "More famous than Rome", "00 11 22 33"),
+    ],
+)
+def test_comparison(adjective, french, english, sure):
+    subject = Subject(aligned("elle", "she"), 2, "f")
+    pair, gold = spell_phrase(compare(adjective, subject, place_name(ROME)))
+    assert pair == (french, english)
+    assert " ".join(f"{s}{t}" for s, t in sorted(gold.sure)) == sure
+
+
+def test_again_is_the_pronoun():
+    assert spell_phrase(pronoun_for(Subject(aligned("Jane", "Jane"), 2, "f")).phrase).pair == (
+        "Elle",
+        "She",
+    )
+
+
+def test_again_needs_a_gender():
+    with pytest.raises(ValueError, match="no pronoun"):
+        pronoun_for(Subject(aligned("qui", "who"), 2, None))

@@ -1,33 +1,23 @@
-"""Where French and English put their verbs, negations, pronouns and adjectives."""
+"""The syntax of French and English clauses: verbs, negations, pronouns, adjectives."""
 
 from typing import Literal, NamedTuple
 
-from regard.corpora.generated.travel.lexicon import (
-    AVOIR,
-    ETRE,
-    POSSESSIVES,
-    REFLEXIVES,
-    Adjective,
-    Auxiliary,
-    Gender,
-    Noun,
-    Verb,
-)
-from regard.corpora.generated.travel.phrases import EMPTY, Phrase, aligned, arrange
+from regard.corpora.generated.travel import lexicon
+from regard.corpora.generated.travel.phrases import EMPTY, Phrase, aligned, arrange, join
 from regard.corpora.generated.travel.spelling import FRENCH_VOWELS
 
-Tense = Literal["present", "past"] | Auxiliary
+Tense = Literal["present", "past"] | lexicon.Auxiliary
 """An auxiliary counts as a tense: "va visiter", "veut visiter"."""
 ClauseType = Literal["telling", "asking", "inverted", "commanding"]
-"""What a clause does; "inverted" asks with "visites-tu" rather than "est-ce que tu visites"."""
+"""The kind of a clause; "inverted" asks "visites-tu", not "est-ce que tu visites"."""
 
 
 class Subject(NamedTuple):
     phrase: Phrase
     person: int
-    """A place in the six forms of a verb; from 3 on they are many."""
-    gender: Gender | None
-    """None for "qui": French says "son" of what is theirs, and English would have to choose."""
+    """Index into the six forms of a verb; the plural from 3 on."""
+    gender: lexicon.Gender | None
+    """None for "qui", whose possessive English cannot decide."""
 
 
 class Determiner(NamedTuple):
@@ -36,7 +26,7 @@ class Determiner(NamedTuple):
 
 
 class VerbModifier(NamedTuple):
-    """What stands behind the French verb that agrees: "pas", "jamais", "souvent"."""
+    """What follows the finite French verb: "pas", "jamais", "souvent"."""
 
     french: str
     english: str
@@ -44,23 +34,23 @@ class VerbModifier(NamedTuple):
 
 
 class Clitic(NamedTuple):
-    """An unstressed pronoun, which French puts before the verb."""
+    """An unstressed object pronoun, which precedes the French verb."""
 
     french: str
     english: str
     agreement: str = ""
-    """What a participle behind it ends in."""
+    """The suffix of a participle after it."""
 
 
 class VerbParts(NamedTuple):
-    """A verb as the two languages take it apart."""
+    """A verb, split as the two languages need it."""
 
     english_aux: Phrase
     """The English auxiliary: before the subject in a question, before "not" elsewhere."""
     finite: Phrase
-    """The French word that agrees with the subject."""
+    """The finite French verb."""
     head: Phrase
-    """What English says for it behind the negation: `finite` itself, or NOTHING."""
+    """Its translation after the negation: `finite` itself, or EMPTY."""
     main: Phrase
     """Participle or infinitive."""
     possible: tuple[tuple[Phrase, Phrase], ...]
@@ -81,38 +71,38 @@ ADVERBS = (
 
 
 def possessive(subject: Subject) -> Determiner:
-    """The possessive of what belongs to the subject."""
-    *french, english = POSSESSIVES[subject.person]
+    """The possessive determiner of a subject."""
+    *french, english = lexicon.POSSESSIVES[subject.person]
     if subject.person == 2 and subject.gender == "f":
         english = "her"
     one, feminine, many = french
     return Determiner((one, feminine, many), (english, english))
 
 
-def agreement_suffix(gender: Gender | None, plural: bool) -> str:
-    """What a participle adds to agree."""
+def agreement_suffix(gender: lexicon.Gender | None, plural: bool) -> str:
+    """The suffix of a participle that agrees."""
     return ("e" if gender == "f" else "") + ("s" if plural else "")
 
 
 def reflexive(person: int) -> Clitic:
-    """The pronoun of "se promener", which English does not say."""
-    return Clitic(REFLEXIVES[person], "")
+    """The pronoun of "se promener", which has no translation."""
+    return Clitic(lexicon.REFLEXIVES[person], "")
 
 
-def inflect(adjective: Adjective, gender: Gender | None, plural: bool) -> Phrase:
-    """The adjective as it agrees with a noun."""
+def inflect(adjective: lexicon.Adjective, gender: lexicon.Gender | None, plural: bool) -> Phrase:
+    """The form of the adjective that agrees with a noun."""
     return aligned(adjective.french[(gender == "f") + 2 * plural], adjective.english)
 
 
 def noun_phrase(
     determiner: Determiner,
-    noun: Noun,
+    noun: lexicon.Noun,
     plural: bool,
     *,
-    small: Adjective | None = None,
-    long: Adjective | None = None,
+    small: lexicon.Adjective | None = None,
+    long: lexicon.Adjective | None = None,
 ) -> Phrase:
-    """Determiner, noun and adjectives: a small one before the French noun, a long one behind."""
+    """Determiner, noun, a small adjective before the French noun and a long one after it."""
     which = 2 if plural else int(noun.gender == "f")
     article = determiner.french[which]
     if article == "des" and small:
@@ -133,76 +123,78 @@ def noun_phrase(
     )
 
 
+def noun_subject(determiner: Determiner, noun: lexicon.Noun, plural: bool) -> Subject:
+    """A noun as a subject."""
+    return Subject(noun_phrase(determiner, noun, plural), 5 if plural else 2, noun.gender)
+
+
 def clause(
     subject: Subject,
-    verb: Verb | None,
+    verb: lexicon.Verb | None,
     tense: Tense,
-    *,
     rest: Phrase = EMPTY,
     modifier: VerbModifier = NO_MODIFIER,
     clitic: Clitic | None = None,
     order: ClauseType = "telling",
     opening: Phrase = EMPTY,
 ) -> Phrase:
-    """Subject, verb and what follows; `verb` is None where an adjective follows the auxiliary.
+    """Subject, verb and `rest`; `verb` is None if an adjective follows the auxiliary.
 
-    `opening` is the word a question begins with.
+    `opening` is the question word.
     """
     asked = order in ("asking", "inverted")
-    parts = verb_parts(subject, verb, tense, clitic, support=asked or modifier.english == "not")
+    parts = verb_parts(subject, verb, tense, clitic, asked or modifier.english == "not")
     english_aux, finite, head, main, possible = parts
-    ne, between = (
-        aligned("ne" if modifier.negative else "", ""),
-        aligned(modifier.french, modifier.english),
-    )
-    before, flipped = subject.phrase, EMPTY
-    if order == "inverted":
-        before, flipped = flipped, before
+    ne = aligned("ne" if modifier.negative else "", "")
+    between = aligned(modifier.french, modifier.english)
+    inverted = order == "inverted"
+    before, flipped = (EMPTY, subject.phrase) if inverted else (subject.phrase, EMPTY)
     ask = aligned("est-ce que" if order == "asking" else "", "")
 
     pronoun = aligned(clitic.french, clitic.english) if clitic else EMPTY
     if order == "commanding" and clitic and not modifier.negative:
         pronoun = aligned("-moi" if clitic.french == "me" else "-" + clitic.french, clitic.english)
         verbs: tuple[Phrase, ...] = (finite, pronoun)
-    elif isinstance(tense, Auxiliary):
+    elif isinstance(tense, lexicon.Auxiliary):
         verbs = (ne, finite, flipped, between, pronoun, main)
     else:
         verbs = (ne, pronoun, finite, flipped, between, main)
 
     lead = (opening, english_aux, subject.phrase) if asked else (subject.phrase, english_aux)
-    unsaid = () if pronoun.english else ((pronoun, main if main.english else head),)
+    untranslated = () if pronoun.english else ((pronoun, main if main.english else head),)
     return arrange(
         (opening, ask, before, *verbs, rest),
         (*lead, between, head, main, pronoun, rest),
-        possible=((ne, between), (ne, english_aux), (ask, english_aux), *unsaid, *possible),
+        possible=((ne, between), (ne, english_aux), (ask, english_aux), *untranslated, *possible),
     )
 
 
 def verb_parts(
-    subject: Subject, verb: Verb | None, tense: Tense, clitic: Clitic | None, *, support: bool
+    subject: Subject, verb: lexicon.Verb | None, tense: Tense, clitic: Clitic | None, support: bool
 ) -> VerbParts:
-    """The words of the verb; `support` asks for an English auxiliary, if need be "do"."""
+    """The words of the verb; `support` requires an English auxiliary, if need be "do"."""
     person = subject.person
     third = person == 2
-    if isinstance(tense, Auxiliary):
-        return _behind_auxiliary(person, verb, tense, support=support)
+    do = ("does" if third else "do") if support else ""
+    if isinstance(tense, lexicon.Auxiliary):
+        return _auxiliary_parts(person, verb, tense, do)
     assert verb is not None
     bare, present, past = (f"{form} {verb.particle}" for form in verb.english)
     if tense == "present":
         finite = aligned(verb.present[person], present if third and not support else bare)
-        english_aux = aligned("", ("does" if third else "do") if support else "")
+        english_aux = aligned("", do)
         return VerbParts(english_aux, finite, finite, EMPTY, ((finite, english_aux),))
     agreement = agreement_suffix(subject.gender, person > 2) if verb.with_etre else ""
     if clitic and clitic.agreement:
         agreement = clitic.agreement
-    finite = aligned((ETRE if verb.with_etre else AVOIR)[person], "")
+    finite = aligned((lexicon.ETRE if verb.with_etre else lexicon.AVOIR)[person], "")
     main = aligned(verb.participle + agreement, bare if support else past)
     english_aux = aligned("", "did" if support else "")
     return VerbParts(english_aux, finite, EMPTY, main, ((finite, english_aux), (finite, main)))
 
 
-def _behind_auxiliary(
-    person: int, verb: Verb | None, tense: Auxiliary, *, support: bool
+def _auxiliary_parts(
+    person: int, verb: lexicon.Verb | None, tense: lexicon.Auxiliary, do: str
 ) -> VerbParts:
     """The words of "va visiter" or "peut visiter", or of "est" alone."""
     main = aligned(verb.infinitive, f"{verb.english[0]} {verb.particle}") if verb else EMPTY
@@ -210,9 +202,42 @@ def _behind_auxiliary(
     if not plain:
         finite = aligned(tense.french[person], tense.english_aux[person])
         return VerbParts(finite, finite, EMPTY, main, ())
-    do = ("does" if person == 2 else "do") if support else ""
     english_aux = aligned("", tense.english_aux[person] or do)
-    finite = aligned(tense.french[person], third if person == 2 and not support else plain)
+    finite = aligned(tense.french[person], third if person == 2 and not do else plain)
     to = aligned("", "to")
     main = arrange((main,), (to, main), possible=((main, to), (finite, to)))
     return VerbParts(english_aux, finite, finite, main, ((finite, english_aux),))
+
+
+def pronoun_for(subject: Subject) -> Subject:
+    """The pronoun for a subject that was mentioned before."""
+    for french, english, person, gender in lexicon.PRONOUNS:
+        if (person, gender) == (subject.person, subject.gender):
+            return Subject(aligned(french, english), person, gender)
+    raise ValueError(f"no pronoun for {subject}")
+
+
+def place_name(place: lexicon.Place) -> Phrase:
+    """A city or a country as French and English name it, "la France" and "France"."""
+    english = place.english.removeprefix("the ")
+    article = aligned(place.article, "the" if place.english != english else "")
+    name = aligned(place.french, english)
+    return arrange((article, name), (article, name), possible=((article, name),))
+
+
+def place_phrase(preposition: str, place: lexicon.Place) -> Phrase:
+    """In, to or from a city or a country: "à Rome", "en France", "au Japon", "du Japon"."""
+    feminine = place.article == "la"
+    french = "de" if preposition == "from" else "en" if feminine else "à"
+    place = place._replace(article="") if feminine else place
+    return join(aligned(french, preposition), place_name(place))
+
+
+def compare(adjective: lexicon.Adjective, subject: Subject, than: Phrase) -> Phrase:
+    """Bigger, or more famous, than something."""
+    quality = inflect(adjective, subject.gender, subject.person > 2)
+    if adjective.comparative.startswith("more "):
+        degree = join(aligned("plus", "more"), quality)
+    else:
+        degree = aligned(f"plus {quality.french[0].text}", adjective.comparative)
+    return join(degree, aligned("que", "than"), than)

@@ -1,12 +1,12 @@
-"""French sentences about travel and their English translations, from a small grammar of our own.
+"""French sentences about travel and their English translations, sampled from a small grammar.
 
 "Jane visite l'Afrique en septembre." is "Jane visits Africa in September." Each French sentence
-has one translation, and the grammar knows which words belong together, so that attention can be
-scored against gold alignments. What keeps them off the diagonal: adjectives behind the noun,
-negation around the verb, pronouns before it, questions, auxiliaries, adverbs.
+has one translation, and the grammar yields gold word alignments to score attention against. They
+leave the diagonal through adjectives after the noun, negation around the verb, pronouns before it,
+questions, auxiliaries and adverbs.
 
-Where French alone would not decide, the grammar does: "sa" is "her" or "his" after the subject of
-its own clause; "le" and "la" are "him" and "her" with verbs done to people, "it" with others.
+Ambiguous French words are resolved by the clause: "sa" is "her" or "his" by the subject; "le" and
+"la" are "him" and "her" with verbs whose object is a person, and "it" with others.
 """
 
 from collections.abc import Sequence
@@ -15,64 +15,24 @@ from typing import NamedTuple
 
 from regard.corpora.corpus import Corpus
 from regard.corpora.generated.generator import Example, GeneratedSettings, generated_corpus
+from regard.corpora.generated.travel import clauses, lexicon
 from regard.corpora.generated.travel.clauses import (
-    ADVERBS,
-    NEVER,
-    NO_LONGER,
     NO_MODIFIER,
     NOT,
     THE,
     THIS,
     A,
-    ClauseType,
-    Clitic,
-    Determiner,
     Subject,
     Tense,
-    VerbModifier,
-    agreement_suffix,
     clause,
-    inflect,
-    noun_phrase,
-    possessive,
-    reflexive,
-)
-from regard.corpora.generated.travel.lexicon import (
-    BE,
-    CITIES,
-    COUNTRIES,
-    FEEL,
-    GOING,
-    KIN,
-    LONG_ADJECTIVES,
-    MOODS,
-    NUMBERS,
-    RAIN,
-    ROLES,
-    SIGHTS,
-    SMALL_ADJECTIVES,
-    STRESSED,
-    THINGS,
-    TRANSPORT,
-    VERBS,
-    WERE,
-    Gender,
-    Noun,
-    Verb,
 )
 from regard.corpora.generated.travel.phrases import EMPTY, Phrase, aligned, arrange, join
-from regard.corpora.generated.travel.sampler import (
-    SentenceSampler,
-    compare,
-    place_name,
-    place_phrase,
-    pronoun_for,
-)
+from regard.corpora.generated.travel.sampler import SentenceSampler
 from regard.corpora.generated.travel.spelling import FRENCH_VOWELS, spell_phrase
 
 
 class QuestionWord(NamedTuple):
-    """A word to begin a question with, or none."""
+    """The word that a question begins with, or none."""
 
     french: str
     english: str
@@ -92,30 +52,26 @@ QUESTION_WORDS = (
 AND, BUT = ("et", "and"), ("mais", "but")
 BECAUSE = "parce que", "because", "0-0 1?0"
 WHEN, IF, WHILE = ("quand", "when"), ("si", "if"), ("pendant que", "while", "0-0 1?0")
-FIRST_PERSON = Clitic("me", "me"), Clitic("nous", "us")
-SECOND_PERSON = Clitic("te", "you"), Clitic("vous", "you")
-THEM = Clitic("les", "them")
-IT = Clitic("le", "it"), Clitic("la", "it", "e")
-HIM_OR_HER = Clitic("le", "him"), Clitic("la", "her", "e")
+FIRST_PERSON = clauses.Clitic("me", "me"), clauses.Clitic("nous", "us")
+SECOND_PERSON = clauses.Clitic("te", "you"), clauses.Clitic("vous", "you")
+THEM = clauses.Clitic("les", "them")
+IT = clauses.Clitic("le", "it"), clauses.Clitic("la", "it", "e")
+HIM_OR_HER = clauses.Clitic("le", "him"), clauses.Clitic("la", "her", "e")
 
 CLITIC_CHANCES = {"sight": 0.3, "thing": 0.35, "person": 0.5, "any": 0.25}
-VERB_WEIGHTS = tuple(8 if verb.with_etre else 7 if verb.kind == "person" else 6 for verb in VERBS)
-"""More of those with more forms, so that no form is rare."""
-DIRECTION_PREPOSITIONS = {
-    "goal": "to",
-    "origin": "from",
-    "spot": "in",
-    "arrival": "in",
-    "alone": "",
-}
+VERB_WEIGHTS = tuple(
+    8 if verb.with_etre else 7 if verb.kind == "person" else 6 for verb in lexicon.VERBS
+)
+"""Higher for verbs with more forms, so that no form is rare."""
+DIRECTION_PREPOSITIONS = {"goal": "to", "origin": "from", "spot": "in", "arrival": "in"}
 POSITION_PREPOSITIONS = {
     "près de": ("près de", "near", "0-0 1?0"),
     "dans": ("dans", "in"),
     "devant": ("devant", "in front of"),
 }
 OPTIONAL_WEIGHTS = (4, 5, 5, 4, 3, 3, 3, 3, 2, 2)
-"""How often a sentence has room for 0, 1, 2 ... things that could be left out."""
-WORD_LIMITS = 3, 30
+"""Weights of 0, 1, 2 ... as the number of optional phrases in a sentence."""
+MIN_WORDS, MAX_WORDS = 3, 30
 COMMA, STOP, QUESTION_MARK = (aligned(sign, sign, "") for sign in ",.?")
 
 
@@ -129,31 +85,30 @@ def _draw(random: Random) -> Example:
 
 
 class TravelGrammar(SentenceSampler):
-    """Says one sentence after another, as its random numbers decide."""
+    """Samples sentences, top down; each method draws one kind of phrase."""
 
     def sentence(self) -> Example:
         """A sentence of 3 to 30 French words, its translation and its alignment."""
-        kinds = (
-            self.statement,
-            self.compound,
-            self.conditional,
-            self.question,
-            self.request,
-            self.there_is,
-        )
-        shortest, longest = WORD_LIMITS
+        weights = {
+            self.statement: 49,
+            self.compound: 16,
+            self.conditional: 10,
+            self.question: 13,
+            self.request: 9,
+            self.there_is: 3,
+        }
         while True:
-            self.start_sentence(
-                self.random.choices(range(len(OPTIONAL_WEIGHTS)), OPTIONAL_WEIGHTS)[0]
-            )
-            said = spell_phrase(self.random.choices(kinds, (49, 16, 10, 13, 9, 3))[0]())
-            if shortest <= len(said.pair.source.split()) <= longest:
-                return said
+            [budget] = self.random.choices(range(len(OPTIONAL_WEIGHTS)), OPTIONAL_WEIGHTS)
+            self.start_sentence(budget)
+            [draw] = self.random.choices(list(weights), list(weights.values()))
+            example = spell_phrase(draw())
+            if MIN_WORDS <= len(example.pair.source.split()) <= MAX_WORDS:
+                return example
 
     # Whole sentences
 
     def statement(self) -> Phrase:
-        """One thing said: what someone does, how someone or something is, the weather."""
+        """One clause: an action, a mood, a description, or the weather."""
         draw = self.random.random()
         if draw < 0.11:
             return join(self.mood(), STOP)
@@ -196,19 +151,15 @@ class TravelGrammar(SentenceSampler):
 
     def question(self) -> Phrase:
         """A question for yes or no, or with when, where, why, what or who."""
-        word = self.random.choices(QUESTION_WORDS, [opening.weight for opening in QUESTION_WORDS])[
-            0
-        ]
+        [word] = self.random.choices(QUESTION_WORDS, [word.weight for word in QUESTION_WORDS])
         opening, tense = aligned(word.french, word.english), self.tense()
         if word.french == "qui":
             return join(self.action(Subject(opening, 2, None), tense, NO_MODIFIER), QUESTION_MARK)
         subject = self.subject()
-        order: ClauseType = "asking"
+        order: clauses.ClauseType = "asking"
         if opening is not EMPTY and subject.person in (1, 4) and self.bernoulli(0.6):
-            subject = subject._replace(
-                phrase=aligned("-tu" if subject.person == 1 else "-vous", "you")
-            )
-            order = "inverted"
+            pronoun = "-tu" if subject.person == 1 else "-vous"
+            subject, order = subject._replace(phrase=aligned(pronoun, "you")), "inverted"
         modifier = NOT if word.french == "pourquoi" and self.bernoulli(0.4) else NO_MODIFIER
         self.has_time = word.french == "quand"
         verb, gap = self.verb(word.gap or None), bool(word.gap)
@@ -220,7 +171,7 @@ class TravelGrammar(SentenceSampler):
     def request(self) -> Phrase:
         """An imperative; where it is polite, French asks at the end and English at the start."""
         addressee = Subject(EMPTY, 4, "m")
-        modifier = self.choose((NO_MODIFIER, NO_MODIFIER, NO_MODIFIER, NOT, NEVER))
+        modifier = self.choose((NO_MODIFIER, NO_MODIFIER, NO_MODIFIER, NOT, clauses.NEVER))
         asked = self.action(addressee, "present", modifier, order="commanding")
         if self.bernoulli(0.5):
             return join(asked, STOP)
@@ -231,8 +182,8 @@ class TravelGrammar(SentenceSampler):
         """What there is to see somewhere."""
         plural = self.bernoulli(0.5)
         opening = aligned("il y a", "there " + ("are" if plural else "is"), "0?0 1-0 2-1")
-        where = place_phrase("in", self.choose(COUNTRIES))
-        sight = self.modified_noun(SIGHTS, A, plural)
+        where = clauses.place_phrase("in", self.choose(lexicon.COUNTRIES))
+        sight = self.modified_noun(lexicon.SIGHTS, A, plural)
         return join(opening, sight, where, STOP)
 
     # Clauses
@@ -241,58 +192,49 @@ class TravelGrammar(SentenceSampler):
         self,
         subject: Subject,
         tense: Tense,
-        modifier: VerbModifier,
+        modifier: clauses.VerbModifier,
         *,
-        verb: Verb | None = None,
+        verb: lexicon.Verb | None = None,
         gap: bool = False,
-        order: ClauseType = "telling",
+        order: clauses.ClauseType = "telling",
         opening: Phrase = EMPTY,
     ) -> Phrase:
-        """Someone does something; with `gap`, what or where it is done is not said again."""
+        """A clause about an action; with `gap`, without the complement that is asked for."""
         verb = verb or self.verb()
         self.after_relative_clause = False
         clitic = None
         if verb.reflexive:
-            clitic = reflexive(subject.person)
+            clitic = clauses.reflexive(subject.person)
         elif verb.kind in CLITIC_CHANCES and not gap and self.bernoulli(CLITIC_CHANCES[verb.kind]):
             clitic = self.clitic(verb, subject, tense)
-        rest = []
+        rest = EMPTY
         if not gap and not (clitic and clitic.english):
-            rest.append(self.complement(subject, verb, negated=modifier.negative))
-        rest.append(self.circumstances(subject, verb, tense, modifier))
-        return clause(
-            subject,
-            verb,
-            tense,
-            rest=join(*rest),
-            modifier=modifier,
-            clitic=clitic,
-            order=order,
-            opening=opening,
-        )
+            rest = self.complement(subject, verb, negated=modifier.negative)
+        rest = join(rest, self.circumstances(subject, verb, tense, modifier))
+        return clause(subject, verb, tense, rest, modifier, clitic, order, opening)
 
     def circumstances(
-        self, subject: Subject, verb: Verb, tense: Tense, modifier: VerbModifier
+        self, subject: Subject, verb: lexicon.Verb, tense: Tense, modifier: clauses.VerbModifier
     ) -> Phrase:
         """How long, how, with whom, when and what for something is done."""
-        said = []
+        phrases = []
         if verb.kind == "spot" and self.draw_circumstance(0.25):
-            said.append(join(aligned("pendant", "for"), self.count()))
+            phrases.append(join(aligned("pendant", "for"), self.count()))
             self.has_time = True
         if verb.kind in ("goal", "origin", "alone") and self.draw_circumstance(0.4):
-            said.append(aligned(*self.choose(TRANSPORT), "0-0 1-1"))
+            phrases.append(aligned(*self.choose(lexicon.TRANSPORT), "0-0 1-1"))
         if verb.kind not in ("person", "any") and self.draw_circumstance(0.25):
-            said.append(join(aligned("avec", "with"), self.companion(subject)))
+            phrases.append(join(aligned("avec", "with"), self.companion(subject)))
         if not self.has_time and self.draw_circumstance(0.55):
-            said.append(self.time(tense, modifier))
+            phrases.append(self.time(tense, modifier))
         if verb.kind == "goal" and self.draw_circumstance(0.4):
             aim = self.verb(("sight", "person", "thing"))
             do = aligned(aim.infinitive, f"{aim.english[0]} {aim.particle}")
-            said.append(join(aligned("pour", "to"), do, self.complement(subject, aim)))
-        return join(*said)
+            phrases.append(join(aligned("pour", "to"), do, self.complement(subject, aim)))
+        return join(*phrases)
 
     def draw_circumstance(self, probability: float) -> bool:
-        """Whether to say more of what is done: not behind a relative clause.
+        """Whether to add a circumstance: not after a relative clause.
 
         In "Paul attend la femme qui part avec sa sœur" it would be read as a part of that.
         """
@@ -301,30 +243,31 @@ class TravelGrammar(SentenceSampler):
     def mood(self) -> Phrase:
         """How someone feels."""
         subject = self.pronoun() if self.bernoulli(0.5) else self.subject()
-        tense = self.choose((BE, WERE))
-        modifier = self.choose((NO_MODIFIER, NO_MODIFIER, NO_MODIFIER, NOT, NO_LONGER, *ADVERBS))
-        adjective = self.choose(MOODS)
-        how = inflect(adjective, subject.gender, subject.person > 2)
+        tense = self.choose((lexicon.BE, lexicon.WERE))
+        modifier = self.choose(
+            (NO_MODIFIER, NO_MODIFIER, NO_MODIFIER, NOT, clauses.NO_LONGER, *clauses.ADVERBS)
+        )
+        adjective = self.choose(lexicon.MOODS)
+        how = clauses.inflect(adjective, subject.gender, subject.person > 2)
         if modifier == NO_MODIFIER and self.bernoulli(0.5):
             than = self.name().phrase
-            how = compare(adjective, subject, than)
+            how = clauses.compare(adjective, subject, than)
         elif self.bernoulli(0.4):
             how = join(aligned("très", "very"), how)
         return clause(subject, None, tense, rest=how, modifier=modifier)
 
     def description(self) -> Phrase:
         """How a place or a thing is."""
-        tense, plural = self.choose((BE, BE, WERE)), self.bernoulli(0.4)
-        nouns = self.choose((SIGHTS, THINGS))
+        tense, plural = self.choose((lexicon.BE, lexicon.BE, lexicon.WERE)), self.bernoulli(0.4)
+        nouns = self.choose((lexicon.SIGHTS, lexicon.THINGS))
         noun, other = self.random.sample(nouns, 2)
-        determiner = self.choose((THE, THIS))
-        subject = Subject(noun_phrase(determiner, noun, plural), 5 if plural else 2, noun.gender)
-        adjective = self.choose(SMALL_ADJECTIVES + LONG_ADJECTIVES)
-        modifier = self.choose((NO_MODIFIER, NO_MODIFIER, NO_MODIFIER, NOT, NO_LONGER))
-        how = inflect(adjective, noun.gender, plural)
+        subject = clauses.noun_subject(self.choose((THE, THIS)), noun, plural)
+        adjective = self.choose(lexicon.SMALL_ADJECTIVES + lexicon.LONG_ADJECTIVES)
+        modifier = self.choose((NO_MODIFIER, NO_MODIFIER, NO_MODIFIER, NOT, clauses.NO_LONGER))
+        how = clauses.inflect(adjective, noun.gender, plural)
         if adjective.comparative and modifier == NO_MODIFIER and self.bernoulli(0.8):
             than = self.modified_noun((other,), self.choose((THE, THIS)), self.bernoulli(0.4))
-            how = compare(adjective, subject, than)
+            how = clauses.compare(adjective, subject, than)
         elif adjective.comparative and self.bernoulli(0.4):
             how = join(aligned("très", "very"), how)
         return clause(subject, None, tense, rest=how, modifier=modifier)
@@ -332,27 +275,27 @@ class TravelGrammar(SentenceSampler):
     def weather(self) -> Phrase:
         """It rains, or it is hot or cold, somewhere."""
         it = Subject(aligned("il", "it"), 2, "m")
-        where = place_phrase("in", self.choose(CITIES + COUNTRIES))
+        where = clauses.place_phrase("in", self.choose(lexicon.PLACES))
         if self.bernoulli(0.5):
-            tense: Tense = self.choose(("present", "past", GOING))
+            tense: Tense = self.choose(("present", "past", lexicon.GOING))
             modifier = self.modifier(tense)
             rest = join(where, self.time(tense, modifier))
-            return clause(it, RAIN, tense, rest=rest, modifier=modifier)
+            return clause(it, lexicon.RAIN, tense, rest=rest, modifier=modifier)
         modifier = self.modifier("present")
         how = aligned(*self.choose((("chaud", "hot"), ("froid", "cold"))))
         rest = join(how, where, self.time("present", modifier))
-        return clause(it, None, FEEL, rest=rest, modifier=modifier)
+        return clause(it, None, lexicon.FEEL, rest=rest, modifier=modifier)
 
-    def verb(self, kinds: Sequence[str] | None = None) -> Verb:
+    def verb(self, kinds: Sequence[str] | None = None) -> lexicon.Verb:
         while True:
-            verb = self.random.choices(VERBS, VERB_WEIGHTS)[0]
+            verb = self.random.choices(lexicon.VERBS, VERB_WEIGHTS)[0]
             if kinds is None or verb.kind in kinds:
                 return verb
 
-    def clitic(self, verb: Verb, subject: Subject, tense: Tense) -> Clitic | None:
-        """A pronoun for the object, where French leaves no doubt about the English one.
+    def clitic(self, verb: lexicon.Verb, subject: Subject, tense: Tense) -> clauses.Clitic | None:
+        """A pronoun for the object, if the French one has a single translation.
 
-        Before a vowel "l'" may be "him" or "her"; but "l'a attendue" is clear again.
+        "l'" before a vowel may be "him" or "her", but the participle of "l'a attendue" agrees.
         """
         if verb.kind in ("sight", "thing"):
             return self.choose(IT if tense == "past" else (*IT, THEM))
@@ -377,24 +320,28 @@ class TravelGrammar(SentenceSampler):
         if draw < 0.69:
             return self.pronoun()
         if draw < 0.80:
-            return self.person_subject(ROLES, THE)
+            return self.person_subject(lexicon.ROLES, THE)
         if draw < 0.90:
-            return self.person_subject(
-                KIN, possessive(Subject(EMPTY, self.choose((0, 1, 3, 4)), None))
-            )
+            owner = Subject(EMPTY, self.choose((0, 1, 3, 4)), None)
+            return self.person_subject(lexicon.KIN, clauses.possessive(owner))
         first = self.name()
-        second = self.name() if self.bernoulli(0.5) else self.person_subject(KIN, possessive(first))
-        both: Gender = "f" if first.gender == second.gender == "f" else "m"
+        if self.bernoulli(0.5):
+            second = self.name()
+        else:
+            second = self.person_subject(lexicon.KIN, clauses.possessive(first))
+        both: lexicon.Gender = "f" if first.gender == second.gender == "f" else "m"
         return Subject(join(first.phrase, aligned("et", "and"), second.phrase), 5, both)
 
     def same_or_other(self, subject: Subject) -> Subject:
-        return pronoun_for(subject) if self.bernoulli(0.6) else self.subject()
+        return clauses.pronoun_for(subject) if self.bernoulli(0.6) else self.subject()
 
-    def person_subject(self, nouns: Sequence[Noun], determiner: Determiner) -> Subject:
-        """One person or several, perhaps with a clause that says who they are."""
+    def person_subject(
+        self, nouns: Sequence[lexicon.Noun], determiner: clauses.Determiner
+    ) -> Subject:
+        """One person or several, perhaps with a relative clause."""
         noun, plural = self.choose(nouns), self.bernoulli(0.4)
-        subject = Subject(noun_phrase(determiner, noun, plural), 5 if plural else 2, noun.gender)
-        if nouns is not ROLES or not self.draw_optional(0.3):
+        subject = clauses.noun_subject(determiner, noun, plural)
+        if nouns is not lexicon.ROLES or not self.draw_optional(0.3):
             return subject
         implicit = subject._replace(phrase=EMPTY)
         which = self.action(implicit, self.choose(("present", "past")), NO_MODIFIER)
@@ -408,19 +355,19 @@ class TravelGrammar(SentenceSampler):
             return self.name().phrase
         if draw < 0.7:
             owner = subject if subject.gender else Subject(EMPTY, 0, None)
-            return self.person_subject(KIN, possessive(owner)).phrase
+            return self.person_subject(lexicon.KIN, clauses.possessive(owner)).phrase
         return self.person_subject(
-            ROLES, self.choose((THE, THIS) if negated else (THE, THIS, A))
+            lexicon.ROLES, self.choose((THE, THIS) if negated else (THE, THIS, A))
         ).phrase
 
     def companion(self, subject: Subject) -> Phrase:
         """Somebody to do something with, other than the subject."""
         if self.bernoulli(0.25):
             ours = "moi" if subject.person in (0, 3) else "toi" if subject.person in (1, 4) else ""
-            return aligned(*self.choose([pair for pair in STRESSED if pair[0] != ours]))
+            return aligned(*self.choose([pair for pair in lexicon.STRESSED if pair[0] != ours]))
         return self.person(subject, negated=True)
 
-    def complement(self, subject: Subject, verb: Verb, *, negated: bool = False) -> Phrase:
+    def complement(self, subject: Subject, verb: lexicon.Verb, *, negated: bool = False) -> Phrase:
         """What the verb asks for: an object, a place, or nothing.
 
         French has "de" for "un" in the object of a negated verb, so there is no such object.
@@ -429,54 +376,57 @@ class TravelGrammar(SentenceSampler):
         if kind == "person":
             return self.person(subject, negated=negated)
         if kind == "thing":
-            owned = (possessive(subject),) if subject.gender else ()
+            owned = (clauses.possessive(subject),) if subject.gender else ()
             determiner = self.choose((THE, THIS, *owned) if negated else (THE, THIS, A, A, *owned))
-            return self.modified_noun(THINGS, determiner, self.bernoulli(0.35))
+            return self.modified_noun(lexicon.THINGS, determiner, self.bernoulli(0.35))
         if kind == "sight":
             if self.bernoulli(0.5):
-                return place_name(self.choose(CITIES + COUNTRIES))
+                return clauses.place_name(self.choose(lexicon.PLACES))
             determiner = self.choose((THE, THIS) if negated else (THE, THIS, A))
-            return self.modified_noun(SIGHTS, determiner, self.bernoulli(0.35))
-        return (
-            self.location(DIRECTION_PREPOSITIONS[kind]) if DIRECTION_PREPOSITIONS[kind] else EMPTY
-        )
+            return self.modified_noun(lexicon.SIGHTS, determiner, self.bernoulli(0.35))
+        preposition = DIRECTION_PREPOSITIONS.get(kind)
+        return self.location(preposition) if preposition else EMPTY
 
     def location(self, preposition: str) -> Phrase:
         """Where someone is, goes to or comes from."""
         if self.bernoulli(0.6):
-            return place_phrase(preposition, self.choose(CITIES + COUNTRIES))
+            return clauses.place_phrase(preposition, self.choose(lexicon.PLACES))
         if preposition != "in":
-            sights = [sight for sight in SIGHTS if "à" in sight.prepositions]
+            sights = [sight for sight in lexicon.SIGHTS if "à" in sight.prepositions]
             french = "à" if preposition == "to" else "de"
             return join(aligned(french, preposition), self.modified_noun(sights, THE, plural=False))
-        sight = self.choose(SIGHTS)
+        sight = self.choose(lexicon.SIGHTS)
         french = self.choose(("près de", *(word for word in sight.prepositions if word != "à")))
         what = self.modified_noun((sight,), self.choose((THE, THIS)), plural=False)
         return join(aligned(*POSITION_PREPOSITIONS[french]), what)
 
-    def modified_noun(self, nouns: Sequence[Noun], determiner: Determiner, plural: bool) -> Phrase:
-        """A thing or a place with what is said of it."""
+    def modified_noun(
+        self, nouns: Sequence[lexicon.Noun], determiner: clauses.Determiner, plural: bool
+    ) -> Phrase:
+        """A noun with adjectives, a city or a relative clause."""
         noun = self.choose(nouns)
         if plural and determiner == A and self.bernoulli(0.5):
-            french, english = self.choose(NUMBERS)
-            determiner = Determiner(("", "", french), ("", english))
-        small = self.choose(SMALL_ADJECTIVES) if self.draw_optional(0.4) else None
-        long = self.choose(LONG_ADJECTIVES) if self.draw_optional(0.35) else None
-        phrase = noun_phrase(determiner, noun, plural, small=small, long=long)
+            french, english = self.choose(lexicon.NUMBERS)
+            determiner = clauses.Determiner(("", "", french), ("", english))
+        small = self.choose(lexicon.SMALL_ADJECTIVES) if self.draw_optional(0.4) else None
+        long = self.choose(lexicon.LONG_ADJECTIVES) if self.draw_optional(0.35) else None
+        phrase = clauses.noun_phrase(determiner, noun, plural, small=small, long=long)
         if determiner == THE and "à" in noun.prepositions and self.draw_optional(0.25):
-            return join(phrase, aligned("de", "of"), place_name(self.choose(CITIES)))
+            return join(
+                phrase, aligned("de", "of"), clauses.place_name(self.choose(lexicon.CITIES))
+            )
         if determiner in (THE, THIS, A) and self.draw_optional(0.3):
             self.after_relative_clause = True
-            kind = "thing" if noun in THINGS else "sight"
+            kind = "thing" if noun in lexicon.THINGS else "sight"
             return join(phrase, self.relative_clause(noun, plural, kind))
         return phrase
 
-    def relative_clause(self, noun: Noun, plural: bool, kind: str) -> Phrase:
-        """A clause that says who does what to the noun; a participle agrees with it."""
+    def relative_clause(self, noun: lexicon.Noun, plural: bool, kind: str) -> Phrase:
+        """A clause whose object is the noun; the participle agrees with it."""
         verb = self.verb((kind, "any"))
         tense: Tense = "present" if plural else self.choose(("present", "past", "past"))
         subject = self.name() if self.bernoulli(0.6) else self.pronoun()
-        agreement = Clitic("", "", agreement_suffix(noun.gender, False))
+        agreement = clauses.Clitic("", "", clauses.agreement_suffix(noun.gender, False))
         modifier = NOT if self.bernoulli(0.15) else NO_MODIFIER
         return join(
             aligned("que", "that"),

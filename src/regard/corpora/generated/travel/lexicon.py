@@ -1,8 +1,9 @@
-"""The words of the travel corpus, as plain tables: French forms, then English ones."""
+"""The words of the travel corpus, as tables: French forms, then English ones."""
 
 from typing import Literal, NamedTuple
 
 Gender = Literal["m", "f"]
+GENDERS: tuple[Gender, Gender] = ("m", "f")
 Forms = tuple[str, ...]
 """Six forms of a verb: I, you, he or she, we, you, they."""
 
@@ -12,7 +13,7 @@ class Noun(NamedTuple):
     french: tuple[str, str]  # singular, plural
     english: tuple[str, str]
     prepositions: Forms = ()
-    """Prepositions that may stand before it."""
+    """French prepositions that may precede it."""
 
 
 class Adjective(NamedTuple):
@@ -40,70 +41,59 @@ class Verb(NamedTuple):
 
 
 class Auxiliary(NamedTuple):
-    """A verb that stands before an infinitive, a participle or an adjective."""
+    """A verb that precedes an infinitive, a participle or an adjective."""
 
     french: Forms
     english_aux: Forms
-    """The English auxiliary, which goes before the subject in a question."""
+    """The English auxiliary, which precedes the subject in a question."""
     head: tuple[str, str] = ("", "")
-    """The English word before "to visit", as in "is going to"; plain, and for he or she."""
+    """The English word before "to visit", as in "is going to": plain, and third person."""
 
 
 def _words(row: str) -> tuple[str, ...]:
     return tuple(row.split())
 
 
-def _pairs(table: str) -> tuple[tuple[str, str], ...]:
-    rows = (line.split("|") for line in table.strip().splitlines())
-    return tuple((french.strip(), english.strip()) for french, english in rows)
+def _rows(table: str, separator: str | None = None) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split(separator)] for line in table.strip().splitlines()]
+
+
+def _pairs(entries: str) -> tuple[tuple[str, str], ...]:
+    """Pairs of "French = English", separated by commas."""
+    pairs = (entry.split(" = ") for entry in entries.split(", "))
+    return tuple((french, english) for french, english in pairs)
 
 
 def _nouns(table: str) -> tuple[Noun, ...]:
-    rows = []
-    for line in table.strip().splitlines():
-        gender, one, many, english_one, english_many, *prepositions = line.split()
-        rows.append(
-            Noun(
-                "f" if gender == "f" else "m",
-                (one, many),
-                (english_one, english_many),
-                tuple(prepositions),
-            )
-        )
-    return tuple(rows)
+    return tuple(
+        Noun("f" if gender == "f" else "m", (one, many), (english, plural), tuple(prepositions))
+        for gender, one, many, english, plural, *prepositions in _rows(table)
+    )
 
 
 def _adjectives(table: str) -> tuple[Adjective, ...]:
     rows = []
-    for line in table.strip().splitlines():
-        french, english, comparative = (part.strip() for part in line.split("|"))
+    for french, english, comparative in _rows(table, "|"):
         one, feminine, many, feminine_many, *before_vowel = french.split()
         forms = one, feminine, many, feminine_many
         rows.append(Adjective(forms, (before_vowel or [one])[0], english, comparative))
     return tuple(rows)
 
 
-def _places(table: str) -> tuple[Place, ...]:
-    rows = ((*french.split(), english) for french, english in _pairs(table))
+def _places(entries: str) -> tuple[Place, ...]:
+    rows = ((*french.split(), english) for french, english in _pairs(entries))
     return tuple(Place(*row) if len(row) == 3 else Place("", *row) for row in rows)
 
 
 def _verbs(table: str) -> tuple[Verb, ...]:
     rows = []
-    for french, english in _pairs(table):
+    for french, english in _rows(table, "|"):
         kind, *auxiliary, infinitive, je, tu, il, nous, vous, ils, participle = french.split()
         bare, third, past, *particle = english.split()
+        present, forms = (je, tu, il, nous, vous, ils), (bare, third, past)
+        etre, reflexive = auxiliary in (["être"], ["se"]), auxiliary == ["se"]
         rows.append(
-            Verb(
-                kind,
-                infinitive,
-                (je, tu, il, nous, vous, ils),
-                participle,
-                (bare, third, past),
-                " ".join(particle),
-                with_etre=auxiliary in (["être"], ["se"]),
-                reflexive=auxiliary == ["se"],
-            )
+            Verb(kind, infinitive, present, participle, forms, " ".join(particle), etre, reflexive)
         )
     return tuple(rows)
 
@@ -111,7 +101,7 @@ def _verbs(table: str) -> tuple[Verb, ...]:
 WOMEN = _words("Jane Marie Anna Sophie Claire Emma")
 MEN = _words("Paul Pierre Thomas Marc Louis Antoine")
 
-# Behind the English: how one may be there ("dans", "devant"), and "à" if one goes and comes back.
+# Behind the English: prepositions of location, and "à" if it can be a destination.
 SIGHTS = _nouns("""
 f ville      villes      city      cities     dans
 m village    villages    village   villages   dans
@@ -168,7 +158,7 @@ vieux   vieille  vieux    vieilles  vieil          | old       | older
 nouveau nouvelle nouveaux nouvelles nouvel         | new       |
 joli    jolie    jolis    jolies                   | pretty    | prettier
 """)
-"""Those that stand before the noun in French too."""
+"""Those that precede the French noun."""
 
 LONG_ADJECTIVES = _adjectives("""
 magnifique  magnifique   magnifiques  magnifiques   | magnificent |
@@ -187,42 +177,20 @@ malade  malade   malades  malades   | sick  | sicker
 triste  triste   tristes  tristes   | sad   | sadder
 """)
 
-CITIES = _places("""
-Paris     | Paris
-Rome      | Rome
-Berlin    | Berlin
-Londres   | London
-Lisbonne  | Lisbon
-Athènes   | Athens
-Bruxelles | Brussels
-Genève    | Geneva
-Vienne    | Vienna
-Tokyo     | Tokyo
-""")
+CITIES = _places(
+    "Paris = Paris, Rome = Rome, Berlin = Berlin, Londres = London, Lisbonne = Lisbon, "
+    "Athènes = Athens, Bruxelles = Brussels, Genève = Geneva, Vienne = Vienna, Tokyo = Tokyo"
+)
+COUNTRIES = _places(
+    "la France = France, la Italie = Italy, la Espagne = Spain, la Allemagne = Germany, "
+    "la Grèce = Greece, la Suisse = Switzerland, la Chine = China, la Inde = India, "
+    "la Égypte = Egypt, la Afrique = Africa, la Asie = Asia, le Japon = Japan, "
+    "le Maroc = Morocco, le Brésil = Brazil, le Canada = Canada, le Mexique = Mexico, "
+    "le Pérou = Peru, les États-Unis = the United States, les Pays-Bas = the Netherlands"
+)
+PLACES = CITIES + COUNTRIES
 
-COUNTRIES = _places("""
-la  France     | France
-la  Italie     | Italy
-la  Espagne    | Spain
-la  Allemagne  | Germany
-la  Grèce      | Greece
-la  Suisse     | Switzerland
-la  Chine      | China
-la  Inde       | India
-la  Égypte     | Egypt
-la  Afrique    | Africa
-la  Asie       | Asia
-le  Japon      | Japan
-le  Maroc      | Morocco
-le  Brésil     | Brazil
-le  Canada     | Canada
-le  Mexique    | Mexico
-le  Pérou      | Peru
-les États-Unis | the United States
-les Pays-Bas   | the Netherlands
-""")
-
-# Kind; "être" or "se" where the past asks for it; infinitive; present; participle | English
+# Kind; "être" or "se" if the past needs it; infinitive; present; participle | English
 VERBS = _verbs("""
 sight visiter visite visites visite visitons visitez visitent visité | visit visits visited
 sight quitter quitte quittes quitte quittons quittez quittent quitté | leave leaves left
@@ -289,16 +257,12 @@ CAN = Auxiliary(_words("peux peux peut pouvons pouvez peuvent"), ("can",) * 6)
 MUST = Auxiliary(_words("dois dois doit devons devez doivent"), ("must",) * 6)
 
 PRONOUNS: tuple[tuple[str, str, int, Gender], ...] = (
-    ("je", "I", 0, "m"),
-    ("je", "I", 0, "f"),
-    ("tu", "you", 1, "m"),
-    ("tu", "you", 1, "f"),
+    *(("je", "I", 0, gender) for gender in GENDERS),
+    *(("tu", "you", 1, gender) for gender in GENDERS),
     ("il", "he", 2, "m"),
     ("elle", "she", 2, "f"),
-    ("nous", "we", 3, "m"),
-    ("nous", "we", 3, "f"),
-    ("vous", "you", 4, "m"),
-    ("vous", "you", 4, "f"),
+    *(("nous", "we", 3, gender) for gender in GENDERS),
+    *(("vous", "you", 4, gender) for gender in GENDERS),
     ("ils", "they", 5, "m"),
     ("elles", "they", 5, "f"),
 )
@@ -307,82 +271,39 @@ STRESSED = ("moi", "me"), ("toi", "you"), ("lui", "him"), ("elle", "her"), ("eux
 POSSESSIVES = (
     ("mon", "ma", "mes", "my"),
     ("ton", "ta", "tes", "your"),
-    ("son", "sa", "ses", "his"),  # or her: English looks at the owner, French at what is owned
+    ("son", "sa", "ses", "his"),  # or her: English agrees with the owner, French with what is owned
     ("notre", "notre", "nos", "our"),
     ("votre", "votre", "vos", "your"),
     ("leur", "leur", "leurs", "their"),
 )
 
-NUMBERS = _pairs("""
-deux   | two
-trois  | three
-quatre | four
-cinq   | five
-six    | six
-sept   | seven
-""")
-
-MONTHS = _pairs("""
-en janvier   | in January
-en février   | in February
-en mars      | in March
-en avril     | in April
-en mai       | in May
-en juin      | in June
-en juillet   | in July
-en août      | in August
-en septembre | in September
-en octobre   | in October
-en novembre  | in November
-en décembre  | in December
-""")
-
-SEASONS = _pairs("""
-au printemps | in spring
-en été       | in summer
-en automne   | in autumn
-en hiver     | in winter
-""")
-
-DAYS = _pairs("""
-lundi    | Monday
-mardi    | Tuesday
-mercredi | Wednesday
-jeudi    | Thursday
-vendredi | Friday
-samedi   | Saturday
-dimanche | Sunday
-""")
-
-RECURRING_TIMES = _pairs("""
-chaque semaine | every week
-chaque mois    | every month
-chaque année   | every year
-chaque été     | every summer
-""")
-
-NEXT = _pairs("""
-la semaine prochaine | next week
-le mois prochain     | next month
-la année prochaine   | next year
-""")
-
-LAST = _pairs("""
-la semaine dernière | last week
-le mois dernier     | last month
-la année dernière   | last year
-""")
-
-TIME_UNITS = _pairs("""
-semaines | weeks
-mois     | months
-ans      | years
-""")
-
-TRANSPORT = _pairs("""
-en train   | by train
-en avion   | by plane
-en voiture | by car
-en bateau  | by boat
-à pied     | on foot
-""")
+NUMBERS = _pairs("deux = two, trois = three, quatre = four, cinq = five, six = six, sept = seven")
+MONTHS = _pairs(
+    "en janvier = in January, en février = in February, en mars = in March, en avril = in April, "
+    "en mai = in May, en juin = in June, en juillet = in July, en août = in August, "
+    "en septembre = in September, en octobre = in October, en novembre = in November, "
+    "en décembre = in December"
+)
+SEASONS = _pairs(
+    "au printemps = in spring, en été = in summer, en automne = in autumn, en hiver = in winter"
+)
+DAYS = _pairs(
+    "lundi = Monday, mardi = Tuesday, mercredi = Wednesday, jeudi = Thursday, vendredi = Friday, "
+    "samedi = Saturday, dimanche = Sunday"
+)
+RECURRING_TIMES = _pairs(
+    "chaque semaine = every week, chaque mois = every month, chaque année = every year, "
+    "chaque été = every summer"
+)
+NEXT = _pairs(
+    "la semaine prochaine = next week, le mois prochain = next month, "
+    "la année prochaine = next year"
+)
+LAST = _pairs(
+    "la semaine dernière = last week, le mois dernier = last month, la année dernière = last year"
+)
+TIME_UNITS = _pairs("semaines = weeks, mois = months, ans = years")
+TRANSPORT = _pairs(
+    "en train = by train, en avion = by plane, en voiture = by car, en bateau = by boat, "
+    "à pied = on foot"
+)

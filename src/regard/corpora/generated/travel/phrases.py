@@ -1,4 +1,4 @@
-"""Phrases said in two languages at once, whose words keep their links however they are arranged."""
+"""Bilingual phrases whose words stay aligned however the phrases are arranged."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,29 +8,29 @@ from typing import NamedTuple
 
 @dataclass(eq=False, slots=True)
 class PhraseWord:
-    """One word of one phrase: two words spelled alike are still two."""
+    """A word, compared by identity."""
 
     text: str
 
 
 class Phrase(NamedTuple):
-    """French words, English words, and which of them belong together."""
+    """French words, English words, and their alignment."""
 
     french: tuple[PhraseWord, ...] = ()
     english: tuple[PhraseWord, ...] = ()
     sure: tuple[tuple[PhraseWord, PhraseWord], ...] = ()
     possible: tuple[tuple[PhraseWord, PhraseWord], ...] = ()
-    """Links that one reader would draw and another would not."""
+    """Links that annotators might disagree about."""
 
 
 EMPTY = Phrase()
 
 
 def aligned(french: str, english: str, links: str | None = None) -> Phrase:
-    """The phrase of these words, whose links are written as in "0-1 2?1".
+    """The phrase of these words, with links such as "0-1 2?1".
 
-    Such a pair counts the words from 0, French first; `-` is a sure link and `?` a loose one.
-    Where no links are given, each French word surely belongs to each English word.
+    They hold word indices, French first; `-` is a sure link and `?` a possible one. The default
+    is a sure link between each French and each English word.
     """
     if not french and not english:
         return EMPTY
@@ -60,8 +60,8 @@ def arrange(
 ) -> Phrase:
     """The parts in one phrase, each language in its own order.
 
-    A part of one language only may be left out of the order of the other. `loose` pairs parts
-    whose words belong together perhaps: the French of the first with the English of the second.
+    A part of one language only may be left out of the other's order. `possible` adds possible
+    links between the French words of its first parts and the English words of its second parts.
     """
     french = [part for part in french if part is not EMPTY]
     english = [part for part in english if part is not EMPTY]
@@ -79,7 +79,7 @@ def arrange(
 
 @cache
 def _parse(links: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """The sure and the loose links written in `links`."""
+    """The sure and the possible links."""
     both: dict[str, list[tuple[int, int]]] = {"-": [], "?": []}
     for link in links.split():
         mark = "-" if "-" in link else "?"

@@ -1,4 +1,4 @@
-"""How words are spelled once they stand side by side: elision, contraction, punctuation."""
+"""The spelling of adjacent words: elision, contraction, punctuation."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,22 +17,22 @@ CONTRACTED = {
     ("de", "les"): "des",
 }
 FRENCH_VOWELS = tuple("aeiouyhàâéèêîôûœ")
-"""The first letters that ask for an elision; our lexicon has no word with an aspirated h."""
+"""First letters that cause elision; the lexicon has no aspirated h."""
 ENGLISH_VOWELS = tuple("aeiou")
 ATTACHED = tuple(",.?-")
-"""What begins with one of these is written onto the word before it."""
+"""Words that begin with one of these are attached to the word before."""
 
 
 class Spelled(NamedTuple):
-    """One language of a phrase as people write it."""
+    """One language of a phrase as text."""
 
     text: str
     place: dict[PhraseWord, int]
-    """The number of the written word, as `str.split` counts, in which each word is found."""
+    """For each word the index of the written word, by `str.split`, that it is part of."""
 
 
 def spell_phrase(phrase: Phrase) -> Example:
-    """The phrase as a sentence; its links now join written words, as "l'Afrique" is one."""
+    """The phrase as a sentence, with links between written words such as "l'Afrique"."""
     french, english = spell_french(phrase.french), spell_english(phrase.english)
 
     def places(links: Sequence[tuple[PhraseWord, PhraseWord]]) -> frozenset[Link]:
@@ -47,7 +47,7 @@ def spell_french(words: Sequence[PhraseWord]) -> Spelled:
     """The words with "de le" written as "du", "la Afrique" as "l'Afrique", and the like."""
     written: list[str] = []
     place: dict[PhraseWord, int] = {}
-    joined = False  # whether the next word is written onto the last one
+    joined = False  # whether the next word is attached
     following = [word.text for word in words[1:]] + [""]
     for word, after in zip(words, following, strict=True):
         text = word.text
