@@ -1,4 +1,4 @@
-"""How the lines of a run are taken apart, also of one from before its recipe said so."""
+"""How the input of a run is split, also for runs whose recipe does not say."""
 
 from itertools import islice
 from pathlib import Path
@@ -10,24 +10,24 @@ from regard.recipes.auto_settings import AUTO_INPUT
 from regard.recipes.paths import train_files
 from regard.text.segmentation import InputSettings
 
-if TYPE_CHECKING:  # which stands on torch
+if TYPE_CHECKING:  # it imports torch
     from regard.recipes.recipe import Recipe
 
 SAMPLE_PAIRS = 2000
-"""Training pairs that are read where the recipe does not say."""
+"""Training pairs read to infer settings."""
 
 
 def run_input_settings(recipe: "Recipe", run: Path) -> InputSettings:
-    """What the recipe of a run says, or where it still says `auto` what its training pairs show."""
-    unsaid = [place.rpartition(".")[2] for place in AUTO_INPUT if place in recipe.auto]
-    if not unsaid:
+    """The input settings of a run; those that are `auto` are inferred from its training pairs."""
+    auto = [setting.rpartition(".")[2] for setting in AUTO_INPUT if setting in recipe.auto]
+    if not auto:
         return recipe.input
-    learned = infer_input_settings(run)
-    return recipe.input.model_copy(update={name: getattr(learned, name) for name in unsaid})
+    inferred = infer_input_settings(run)
+    return recipe.input.model_copy(update={name: getattr(inferred, name) for name in auto})
 
 
 def infer_input_settings(run: Path) -> InputSettings:
-    """What the first training pairs of a run show; the defaults where they are gone."""
+    """Settings inferred from the first training pairs of a run; the defaults if they are gone."""
     try:
         source, target = (file.open(encoding="utf-8") for file in train_files(run))
         with source, target:

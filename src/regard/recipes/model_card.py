@@ -1,4 +1,4 @@
-"""A page about a model: what it is, what it learned from, how good it is, how it was made."""
+"""The model card: scores, data, model and training of a run."""
 
 import platform
 from collections.abc import Iterator, Sequence
@@ -34,9 +34,9 @@ def _card(
         yield f"{recipe.about}\n"
     yield f"| score on {data.pairs[split]:,} {split} sentences | value | signature |"
     yield "|---|---:|---|"
-    for one in scores:
-        signature = one.signature.replace("|", "\\|")  # which would end the cell, even in code
-        yield f"| {one.name} | {one.value:.2f} | `{signature}` |"
+    for score in scores:
+        signature = score.signature.replace("|", "\\|")  # it would end the cell, even in code
+        yield f"| {score.name} | {score.value:.2f} | `{signature}` |"
     yield "\n## Data\n"
     yield f"{data.origin or 'Files of the trainer.'}\n"
     yield f"SHA-256 of the cleaned texts: `{data.digest}`.\n"
@@ -62,7 +62,7 @@ def _card(
 
 
 def _refinement(folder: RunFolder) -> Iterator[str]:
-    """What the second stage made of the first one's weights."""
+    """Lines about refinement."""
     progress = last_progress(folder.path)
     if progress is None:
         return
@@ -84,8 +84,8 @@ def _refinement(folder: RunFolder) -> Iterator[str]:
 
 
 def _device(run: Run) -> str:
-    where = next(run.model.parameters()).device
-    if where.type == "cuda":
-        return torch.cuda.get_device_name(where)
+    device = next(run.model.parameters()).device
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
     return f"CPU, {threads} thread{'s' if threads > 1 else ''}"

@@ -1,12 +1,12 @@
-"""Where in a run's folder things lie, for those who need not read them all."""
+"""Paths in a run's folder, for modules that must not import torch."""
 
 from pathlib import Path
 
 RECIPE_FILE = "recipe.yaml"
 EXPORT_INFO = "export.json"
-"""What the folder of an export holds, and that of a run does not."""
+"""Found in the folder of an export, but not of a run."""
 NAMED_WEIGHTS = ("best", "last", "average")
-"""Weights that a finished run keeps beside those of its model."""
+"""Weights that a finished run keeps beside its model."""
 
 
 def weights_file(run: Path, name: str) -> Path:
@@ -19,5 +19,5 @@ def weights_file(run: Path, name: str) -> Path:
 
 
 def train_files(run: Path) -> tuple[Path, Path]:
-    """The cleaned training pairs of a run, source and target, if they are still there."""
+    """The files of the cleaned training pairs of a run, which may have been deleted."""
     return run / "data" / "train.source.txt", run / "data" / "train.target.txt"

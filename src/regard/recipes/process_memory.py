@@ -1,4 +1,4 @@
-"""How much memory this process takes, as the system has it; torch is not asked."""
+"""Memory of this process, measured without importing torch."""
 
 import re
 import resource
@@ -9,9 +9,9 @@ PROC_STATUS = Path("/proc/self/status")
 
 
 def peak_rss() -> int:
-    """Bytes that this process has held at the most.
+    """Peak bytes of this process.
 
-    As Linux has it of the program that runs; `getrusage` would count the one that started it too.
+    On Linux from /proc: `getrusage` also counts the program that started this one.
     """
     peak = read_proc_kb(PROC_STATUS, "VmHWM")
     if peak is not None:
@@ -21,9 +21,9 @@ def peak_rss() -> int:
 
 
 def read_proc_kb(file: Path, key: str) -> int | None:
-    """The size behind `key` in one of Linux's own files, in bytes; None where it does not say."""
+    """The size of `key` in a file of /proc, in bytes; None if it is not there."""
     try:
-        found = re.search(rf"^{key}:\s+(\d+) kB", file.read_text(), re.MULTILINE)
+        match = re.search(rf"^{key}:\s+(\d+) kB", file.read_text(), re.MULTILINE)
     except OSError:
         return None
-    return int(found[1]) * 1024 if found else None
+    return int(match[1]) * 1024 if match else None

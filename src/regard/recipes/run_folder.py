@@ -1,4 +1,4 @@
-"""A run is a folder: what is in it, who may write to it, how it is read."""
+"""The folder of a run: its files, its lock, and loading the run from it."""
 
 import fcntl
 import json
@@ -36,24 +36,20 @@ from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import check_finite, list_checkpoints, load_weights
 
 BYTES_PER_PARAMETER = 4
-"""Of a parameter."""
 MAX_SHARED_MODULES = 4
-"""Modules that a parameter may be part of: it is in a file once, and counted in each of them."""
+"""Modules that may share a parameter, which a file holds once and each module counts."""
 PREPARED_FILE = "prepared.json"
-"""What was read, cleaned and split; written when all of it was."""
-
+"""Describes the cleaned splits; written after them."""
 COMPARISON_PLAN_FILE = "plan.json"
-"""In a folder that holds a comparison, which is no place for a run."""
-
+"""Found in the folder of a comparison."""
 RUN_SUBFOLDERS = ("", "data", "weights", "checkpoints")
-"""Folders of a run, and of its refinement, that files are written to."""
-WEIGHT_SETTINGS = ("model", "text", "limit")
+WEIGHT_SETTINGS = {"model": "model", "text": "text", "limit": "training.max_tokens"}
 """Parts of a recipe that must be those that the run's weights were trained with."""
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Where the parts of a run lie."""
+    """Paths of the parts of a run."""
 
     path: Path
 
@@ -69,22 +65,22 @@ class RunFolder:
 
     @property
     def card(self) -> Path:
-        """What a reader should know of the model."""
+        """The model card."""
         return self.path / "card.md"
 
     @property
     def lock(self) -> Path:
-        """What a process holds that writes into the folder."""
+        """The lock file of a process that writes into the folder."""
         return self.path / ".lock"
 
     @property
     def scores(self) -> Path:
-        """How the model does on its held-out pairs."""
+        """The scores on held-out pairs."""
         return self.path / "scores.json"
 
     @property
     def refined(self) -> "RunFolder":
-        """The second stage of training: metrics, weights and checkpoints of its own."""
+        """The folder of refinement, with its own metrics, weights and checkpoints."""
         return RunFolder(self.path / "refined")
 
     def weights(self, name: str) -> Path:
@@ -92,29 +88,26 @@ class RunFolder:
         return weights_file(self.path, name)
 
     def exists(self) -> bool:
-        """Whether a run has got as far as reading its data; one that has not may be begun anew."""
+        """Whether the data of a run have been read; before that it can be started again."""
         return self.has_checkpoints() or (
             self.recipe.exists() and (self.data / PREPARED_FILE).exists()
         )
 
     def has_checkpoints(self) -> bool:
-        """Whether there are checkpoints to go on from."""
+        """Whether there are checkpoints to resume from."""
         return bool(list_checkpoints(self.path / "checkpoints"))
 
     def finished(self) -> bool:
-        """Whether training has come to its end, and been scored: the card is what is written last.
-
-        `train` takes it away before it goes on.
-        """
+        """Whether the run was trained and scored: its card is written last."""
         return self.card.is_file()
 
     def mark_unfinished(self) -> None:
-        """Take away what says that the run is finished, and how good it is."""
+        """Remove the card and the scores."""
         remove_file(self.card)
         remove_file(self.scores)
 
     def save_recipe(self, recipe: Recipe) -> None:
-        """Write the recipe of the run, which makes the folder one."""
+        """Write the recipe of the run."""
         self.create()
         parts = _digest_parts(json.loads(recipe.model_dump_json()))
         write_atomic(self.recipe, dump_recipe(recipe).encode(), parts)
@@ -124,7 +117,9 @@ class RunFolder:
         if not self.path.exists():
             raise RunError(f"{self.path}: no such folder")
         if not self.recipe.is_file():
-            raise RunError(f"{self.path}: not a run: it holds no recipe.yaml{self._export_hint()}")
+            is_export = (self.path / EXPORT_INFO).is_file()
+            hint = "; it is an export, with which one can only translate" if is_export else ""
+            raise RunError(f"{self.path}: not a run: it holds no recipe.yaml{hint}")
         manifest.warn_without_manifest(self.path)
         where = str(self.recipe)
         for _ in range(manifest.READ_ATTEMPTS):  # while another process replaces it
@@ -137,15 +132,10 @@ class RunFolder:
         return recipe
 
     def _check_edited(self, changed: Sequence[str]) -> None:
-        """An error if settings that belong to the run's weights were changed by hand.
-
-        How a run is used may be, and is told.
-        """
-        wrong = [part for part in changed if part in WEIGHT_SETTINGS]
-        if wrong:
-            names = {"limit": "training.max_tokens"}
+        """An error if settings of the weights were edited; a warning if other settings were."""
+        if wrong := [WEIGHT_SETTINGS[part] for part in changed if part in WEIGHT_SETTINGS]:
             raise DamagedError(
-                f"{self.recipe}: {' and '.join(names.get(part, part) for part in wrong)}: not what "
+                f"{self.recipe}: {' and '.join(wrong)}: not what "
                 "the run's weights were trained with: damaged, or edited; undo that, or restore "
                 f"the file from a copy. `regard verify {self.path}` checks all files"
             )
@@ -157,13 +147,8 @@ class RunFolder:
                 stacklevel=1,
             )
 
-    def _export_hint(self) -> str:
-        """What to say of a folder that is an export and not a run."""
-        there = (self.path / EXPORT_INFO).is_file()
-        return "; it is an export, with which one can only translate" if there else ""
-
     def create(self) -> None:
-        """Make the folder a run's, unless it is one; an error if it holds anything else."""
+        """Create the folder and its manifest; an error if it holds anything but a run."""
         if (self.path / EXPORT_INFO).is_file():
             raise RunError(f"{self.path}: holds an export; name another folder with --out")
         if self.path.is_dir() and manifest.read_manifest(self.path) is None:
@@ -176,21 +161,18 @@ class RunFolder:
                     "name a folder that is new or empty with --out"
                 )
             if self.exists():
-                self.rebuild_manifest()  # begun before there were manifests
+                self.rebuild_manifest()  # of a run from before there were manifests
         try:
             manifest.create_manifest(self.path)
         except OSError as error:
             raise _cannot_write(self.path, error) from None
 
     def rebuild_manifest(self) -> None:
-        """Write a new manifest, which takes all files as they are now for right."""
+        """Write a new manifest of the files as they are now."""
         parts = {}
         if self.recipe.is_file():
-            raw = read_raw(self.recipe, where=str(self.recipe))
-            parts = {
-                manifest.part_entry_name(RECIPE_FILE, name): x
-                for name, x in _digest_parts(raw).items()
-            }
+            digests = _digest_parts(read_raw(self.recipe, where=str(self.recipe)))
+            parts = {manifest.part_entry_name(RECIPE_FILE, n): x for n, x in digests.items()}
         try:
             manifest.rebuild_manifest(self.path, parts)
         except OSError as error:
@@ -198,16 +180,16 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from training here; the lock dies with the process.
+        """Keep other processes from training here; the lock ends with the process.
 
-        The folder is claimed, and what a killed process was writing is swept up.
+        The folder is created, and unfinished files of a killed process are removed.
         """
         self.create()
         try:
             handle = open_regular(self.lock, os.O_RDWR)
         except OSError as error:
-            place = self.lock if error.filename == str(self.lock) else self.path
-            raise _cannot_write(place, error) from None
+            path = self.lock if error.filename == str(self.lock) else self.path
+            raise _cannot_write(path, error) from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -234,7 +216,7 @@ class RunFolder:
         """Whether a process is training here now."""
         try:
             handle = os.open(self.lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:  # nobody ever trained here, or nobody may look
+        except OSError:  # there is no lock, or it may not be read
             return False
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -250,12 +232,12 @@ def _cannot_write(path: Path, error: OSError) -> RunError:
 
 
 def _is_leftover(path: Path) -> bool:
-    """Whether a file may be left of a process that was killed before it began a run."""
+    """Whether a killed process may have left the file before there was a run."""
     return path.name == ".lock" or manifest.PART_FILE_NAME.fullmatch(path.name) is not None
 
 
 def _digest_parts(raw: Raw) -> dict[str, str]:
-    """The digests of a recipe's groups, whatever the order and layout of its file."""
+    """Digests of a recipe's groups, independent of the layout of its file."""
     training = raw.get("training")
     parts = {name: group for name, group in raw.items() if isinstance(name, str)}
     parts["limit"] = training.get("max_tokens") if isinstance(training, dict) else None
@@ -266,24 +248,24 @@ def _digest_parts(raw: Raw) -> dict[str, str]:
 
 
 class LoadedFrom(NamedTuple):
-    """What of a run was loaded, so that another process can load the same."""
+    """How a run was loaded, so that another process can load the same."""
 
     path: Path
     weights: str
     precision: Precision
     stamp: tuple[int, int]
-    """When the file of weights was written, in ns, and its size: another is another model."""
+    """Time, in ns, and size of the file of weights."""
 
 
 class Run(NamedTuple):
-    """A trained model with all that it needs to be used."""
+    """A trained model with its recipe and tokenizers."""
 
     recipe: Recipe
     tokenizers: Tokenizers
     model: AnyModel
     folder: RunFolder
     opened: LoadedFrom | None = None
-    """How it was loaded; None: it was not, or has been changed since."""
+    """How it was loaded; None if it was not, or was changed since."""
 
     def __repr__(self) -> str:
         count = count_parameters(self.model)
@@ -291,7 +273,7 @@ class Run(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """The most tokens of a sentence that the model was trained for and has positions for."""
+        """The most tokens of a sentence that the model was trained for, and has positions for."""
         return min(self.recipe.training.max_tokens, (self.model.max_length or 1 << 30) - 1)
 
 
@@ -327,7 +309,7 @@ def load_run(
 
 
 def _no_weights(folder: RunFolder, name: str) -> str:
-    """Why the weights called `name` may not be there."""
+    """The message for missing weights."""
     if name != "model" and name not in NAMED_WEIGHTS:
         return f"{name}: no such file of weights; there are model, {', '.join(NAMED_WEIGHTS)}"
     reached = "a validation" if name == "model" else "its end"
@@ -340,13 +322,13 @@ def _no_weights(folder: RunFolder, name: str) -> str:
 def new_model(
     recipe: Recipe, tokenizers: Tokenizers, *, max_parameters: int | None = None
 ) -> AnyModel:
-    """The recipe's model with its first weights, as torch's seed has them.
+    """The recipe's model with initial weights drawn from torch's generator.
 
-    One of more than `most` parameters, or than there is memory for, is refused at once.
+    An error if it has more parameters than `max_parameters`, or than memory can hold.
     """
     source, target = tokenizers
-    whole = physical_memory() // BYTES_PER_PARAMETER
-    with parameter_limit(min(whole if max_parameters is None else max_parameters, whole)):
+    in_memory = physical_memory() // BYTES_PER_PARAMETER
+    with parameter_limit(min(in_memory, max_parameters or in_memory)):
         return build_model(recipe.model, source.size, target.size, joint=source is target)
 
 
@@ -356,7 +338,7 @@ def count_parameters(model: AnyModel) -> int:
 
 
 def pick_device(name: str) -> torch.device:
-    """The device called `name`, made ready; "auto" is a GPU where there is one."""
+    """The device of that name, initialized; "auto" is a GPU if there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -366,6 +348,6 @@ def pick_device(name: str) -> torch.device:
         reason = str(error).splitlines()[0]
         raise RunError(f"device {name!r} cannot be used here: {reason}; try cpu or auto") from None
     if device.type == "cuda":
-        torch.set_float32_matmul_precision("high")  # float32 products by tensor cores
+        torch.set_float32_matmul_precision("high")  # TF32 in float32 matrix products
         torch.backends.cuda.enable_cudnn_sdp(False)  # see attention.attend.KERNELS
     return device

@@ -1,8 +1,8 @@
-"""Whether a folder is still what was written into it: all files against the manifest."""
+"""Checks all files of a folder against its manifest."""
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -40,51 +40,52 @@ REMEDIES: tuple[tuple[str, str], ...] = (
 )
 """What to do for a file, by its path in the folder {run}."""
 OTHER_REMEDY = "it was made by a command: give that again"
-"""What to do for files that no run needs, such as pictures; they may be deleted, too."""
+"""What to do for files that no run needs, such as images."""
 
 
 class FileFinding(NamedTuple):
     """A file that is not as it was written."""
 
     file: str
-    """Its path below the folder."""
+    """Its path in the folder."""
     state: Literal["damaged", "missing", "unexpected"]
     remedy: str
 
 
 class Verification(NamedTuple):
-    """What was found when a folder was checked."""
+    """The result of checking a folder."""
 
     folder: Path
     files: int
-    """That were checked."""
+    """Number of files checked."""
     findings: tuple[FileFinding, ...]
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is damaged or missing; what is there beside it does no harm."""
-        return all(one.state == "unexpected" for one in self.findings)
+        """Whether nothing is damaged or missing; unexpected files do no harm."""
+        return all(finding.state == "unexpected" for finding in self.findings)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "folder": str(self.folder),
             "files": self.files,
             "whole": self.whole,
-            "findings": [one._asdict() for one in self.findings],
+            "findings": [finding._asdict() for finding in self.findings],
         }
 
 
 def verify(folder: Path) -> Verification:
-    """All files of a run, an export or a comparison, and of those that lie in it."""
+    """Check all files of a run, an export or a comparison, and of those inside it."""
     _check_is_ours(folder, (*MARKER_FILES, MANIFEST))
-    found: list[FileFinding] = []
-    states: dict[str, str | None] = {}
+    findings: list[FileFinding] = []
+    expected: dict[str, manifest.Digests] = {}
+    digests: dict[str, str | None] = {}  # None: missing, or not in the manifest
     for root in _roots(folder):
-        below = "" if root == folder else f"{root.relative_to(folder).as_posix()}/"
+        prefix = "" if root == folder else f"{root.relative_to(folder).as_posix()}/"
         try:
             listed = manifest.read_manifest(root)
         except DamagedError:
-            found.append(FileFinding(f"{below}{MANIFEST}", "damaged", ""))
+            findings.append(FileFinding(f"{prefix}{MANIFEST}", "damaged", ""))
             continue
         if listed is None:
             raise RunError(
@@ -92,18 +93,24 @@ def verify(folder: Path) -> Verification:
                 f"known of its files; if you trust them: regard verify {root} --accept"
             )
         names = {name for name in listed if "#" not in name}.union(manifest.list_files(root))
-        here = {name: manifest.digest_or_none(root / name) for name in sorted(names)}
-        whole = _checkpoints(root)
-        found += [one._replace(file=below + one.file) for one in _compare(listed, here, whole)]
-        states |= {below + name: state for name, state in here.items()}
-        states |= {below + name: None for name in whole}
-    wrong = {one.file for one in found}
-    copies = {state: name for name, state in states.items() if state and name not in wrong}
-    wanted = {one.file: _listed_states(folder, one.file) for one in found}
+        for name in sorted(names):
+            file = prefix + name
+            expected[file] = listed.get(name, ())
+            digests[file] = manifest.digest_or_none(root / name)
+            if state := _state(name, digests[file], expected[file]):
+                findings.append(FileFinding(file, state, ""))
+        for path in (*list_checkpoints(root / "checkpoints"), *_refined_checkpoints(root)):
+            file = f"{prefix}{path.relative_to(root).as_posix()}"
+            digests[file] = None
+            if not digest_matches(path):
+                findings.append(FileFinding(file, "damaged", ""))
+    wrong = {finding.file for finding in findings}
+    copies = {digest: name for name, digest in digests.items() if digest and name not in wrong}
     with_remedies = (
-        one._replace(remedy=_remedy(one, folder, copies, wanted[one.file])) for one in found
+        finding._replace(remedy=_remedy(finding, folder, copies, expected.get(finding.file, ())))
+        for finding in findings
     )
-    return Verification(folder, len(states), tuple(with_remedies))
+    return Verification(folder, len(digests), tuple(with_remedies))
 
 
 def _check_is_ours(folder: Path, names: Iterable[str]) -> None:
@@ -115,7 +122,7 @@ def _check_is_ours(folder: Path, names: Iterable[str]) -> None:
 
 
 def accept(folder: Path) -> None:
-    """Take all files of a folder, as they are now, for what they should be."""
+    """Write a new manifest of the files as they are now."""
     run = RunFolder(folder)
     _check_is_ours(folder, MARKER_FILES)
     if run.in_use():
@@ -124,7 +131,7 @@ def accept(folder: Path) -> None:
 
 
 def _roots(folder: Path) -> Iterator[Path]:
-    """The folder, and those of ours in it: exports of a run, runs of a comparison."""
+    """The folder, and those in it that have manifests: exports of a run, runs of a comparison."""
     yield folder
     for path, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -132,53 +139,35 @@ def _roots(folder: Path) -> Iterator[Path]:
             yield Path(path)
 
 
-def _checkpoints(root: Path) -> dict[str, bool]:
-    """Whether each checkpoint of a run is whole, which its name tells."""
-    stages = (root / "checkpoints", root / "refined" / "checkpoints")
-    paths = [path for stage in stages for path in list_checkpoints(stage)]
-    return {path.relative_to(root).as_posix(): digest_matches(path) for path in paths}
+def _refined_checkpoints(root: Path) -> Sequence[Path]:
+    return list_checkpoints(root / "refined" / "checkpoints")
 
 
-def _compare(
-    listed: Mapping[str, manifest.Digests],
-    states: Mapping[str, str | None],
-    checkpoints: Mapping[str, bool],
-) -> Iterator[FileFinding]:
-    """What is not as it is listed."""
-    for name, state in states.items():
-        wanted = listed.get(name, ())
-        if not wanted:
-            yield FileFinding(name, "unexpected", "")
-        elif state is not None and state not in wanted:
-            yield FileFinding(name, "damaged", "")
-        elif state not in wanted and _remedy_for(name) is not None:
-            yield FileFinding(name, "missing", "")
-    yield from (
-        FileFinding(name, "damaged", "") for name, whole in checkpoints.items() if not whole
-    )
+def _state(
+    name: str, digest: str | None, expected: manifest.Digests
+) -> Literal["damaged", "missing", "unexpected"] | None:
+    """What is wrong with a file of that name in its folder; None: nothing."""
+    if not expected:
+        return "unexpected"
+    if digest in expected:
+        return None
+    if digest is not None:
+        return "damaged"
+    return "missing" if _remedy_for(name) is not None else None
 
 
 def _remedy_for(name: str) -> str | None:
-    """What to do for a file of that name; None: no run needs it."""
-    return next((remedy for shape, remedy in REMEDIES if re.fullmatch(shape, name)), None)
-
-
-def _listed_states(folder: Path, name: str) -> manifest.Digests:
-    """What a file should hold."""
-    try:
-        entry = manifest.find_entry(folder / name)
-    except DamagedError:
-        return ()
-    return entry.states if entry else ()
+    """What to do for a file of that name; None if no run needs it."""
+    return next((remedy for pattern, remedy in REMEDIES if re.fullmatch(pattern, name)), None)
 
 
 def _remedy(
-    one: FileFinding, folder: Path, copies: Mapping[str, str], wanted: manifest.Digests
+    finding: FileFinding, folder: Path, copies: Mapping[str, str], expected: manifest.Digests
 ) -> str:
-    """What to do for a file; where another holds what it should, to copy that."""
-    if one.state == "unexpected":
+    """What to do for a file: copy another file with the expected content, if there is one."""
+    if finding.state == "unexpected":
         return "regard does not read it"
-    same = next((copies[state] for state in wanted if state is not None and state in copies), None)
-    if same is not None:
-        return f"copy {folder / same}, which is the same"
-    return (_remedy_for(one.file) or OTHER_REMEDY).format(run=folder)
+    for digest in expected:
+        if digest is not None and digest in copies:
+            return f"copy {folder / copies[digest]}, which is the same"
+    return (_remedy_for(finding.file) or OTHER_REMEDY).format(run=folder)
