@@ -1,6 +1,6 @@
-"""How fast a run translates here, by each engine and precision that it has.
+"""How fast a run translates on this machine, with each engine and precision.
 
-What is imported here is part of what each engine is said to hold, so torch is not among it.
+This module does not import torch, which would count as memory of every engine.
 """
 
 import time
@@ -21,22 +21,22 @@ from regard.recipes.process_memory import peak_rss
 T = TypeVar("T")
 
 BUDGETS = (1024, 2048, 4096)
-"""Positions at a time that are tried for a stream."""
+"""Batch sizes, in positions, that are tried for a stream."""
 MIN_GAIN_RATIO = 0.95
-"""What share of the time another budget than an engine's own must take at the most to be chosen:
-differences below are chance."""
+"""Another budget than an engine's default is chosen if it takes at most this share of the time:
+smaller differences are noise."""
 MIN_SECONDS = 1.0
-"""Seconds after which a stream has been timed for long enough."""
+"""Seconds after which a stream is not timed again."""
 ROUNDS = 3
-"""Times that a stream is timed at the most."""
+"""Maximum number of times that a stream is timed."""
 LATENCY_SENTENCES = 20
 """Sentences that are translated one at a time."""
 WARMUP_ROUNDS = 3
-"""Times after which a GPU has recorded their searches: it does so with the second."""
+"""Translations after which a GPU has captured its CUDA graphs: with the second."""
 
 
 class EngineVariant(NamedTuple):
-    """An engine, what its weights are kept in, and where it runs."""
+    """An engine, the precision of its weights, and its device."""
 
     engine: Literal["native", "ctranslate2"]
     precision: Precision
@@ -47,39 +47,39 @@ class EngineVariant(NamedTuple):
 
     @property
     def may_be_default(self) -> bool:
-        """Whether later translations may use it unasked: on a CPU, and the model's own or gated.
+        """Whether `auto` may choose it: on a CPU, and native float32 or an export that passed.
 
-        On a GPU all is native, in batches as large as its memory: there is nothing to choose.
+        On a GPU there is nothing to choose: the native engine fills its memory.
         """
         equal = self.engine == "ctranslate2" or self.precision == "float32"
         return equal and self.device == "cpu"
 
 
 class VariantTiming(NamedTuple):
-    """What was measured of one way."""
+    """The measurements of one variant."""
 
     choice: EngineConfig
-    """The fastest of those that were tried for a stream."""
+    """The fastest for a stream."""
     loading: float
-    """Seconds from the folder to a translator, where all that it needs has been imported."""
+    """Seconds to load the translator, without imports."""
     sentences: float
-    """Of a stream, a second."""
+    """Sentences per second of a stream."""
     tokens: float
-    """Of the answers to it, a second."""
+    """Target tokens per second of a stream."""
     milliseconds: float
-    """For one sentence at a time, the median."""
+    """Median latency of one sentence."""
     megabytes: float
-    """That the whole process held at the most."""
+    """Peak memory of the process."""
     texts: tuple[str, ...]
-    """What was said to the stream."""
+    """The translations of the stream."""
 
 
 class UnavailableVariant(NamedTuple):
-    """A way that could not be measured."""
+    """A variant that could not be measured."""
 
     why: str
     transient: bool = False
-    """Whether it may be there another time: the disk was full, or a process killed."""
+    """Whether it may work another time: the disk was full, or a process was killed."""
 
 
 ON_CPU = (
@@ -89,17 +89,17 @@ ON_CPU = (
 )
 ON_GPU = (EngineVariant("native", "bfloat16", "cuda"), EngineVariant("native", "float32", "cuda"))
 REFERENCE_VARIANT = EngineVariant("native", "float32")
-"""To what it says the others are compared."""
+"""Its translations are compared with those of the others."""
 
 
 def list_variants() -> list[EngineVariant]:
-    """The ways that this machine may have, the most exact one last."""
+    """The variants that this machine may have, the most exact one last."""
     [gpu] = iterate_in_workers([_find_gpu], _worker_died)
     return [*ON_CPU, *(ON_GPU if gpu else ()), REFERENCE_VARIANT]
 
 
 def _find_gpu() -> Iterator[bool]:
-    """Whether there is a GPU, as `apart` wants it: torch, which knows, stays out of here."""
+    """Whether there is a GPU, for `iterate_in_workers`: only the worker imports torch."""
     from regard.engines.native.native_engine import has_gpu
 
     yield has_gpu()
@@ -108,10 +108,10 @@ def _find_gpu() -> Iterator[bool]:
 def time_variant(
     run: Path, variant: EngineVariant, texts: Sequence[str], beam: int | None
 ) -> VariantTiming | UnavailableVariant:
-    """What a way takes, in a process of its own; or why this run or machine does not have it.
+    """The measurements of a variant, in its own process; or why it is not available.
 
-    All ways search alike, as all engines can. An export that is not there yet is made by another
-    process before: torch, which makes it, would count as what CTranslate2 holds.
+    All variants use search settings that all engines support. A missing export is made by another
+    process before, as torch would count as memory of CTranslate2.
     """
     try:
         if variant.engine == "ctranslate2":
@@ -125,7 +125,7 @@ def time_variant(
 
 
 class _WorkerDiedError(RunError):
-    """A process that measured has ended before its time."""
+    """A measuring process ended without a result."""
 
 
 def _worker_died(status: int) -> _WorkerDiedError:
@@ -136,23 +136,23 @@ def _worker_died(status: int) -> _WorkerDiedError:
 
 
 def _prepare_engine(run: Path, variant: EngineVariant) -> Iterator[str]:
-    """The one name of the engine that will be measured, once all that it needs is there."""
+    """The name of the engine to measure, once its export is made."""
     yield load(run, device="cpu", engine=variant.engine, precision=variant.precision).engine_for()
 
 
 def _measure(
     run: Path, variant: EngineVariant, texts: Sequence[str], beam: int | None
 ) -> Iterator[VariantTiming]:
-    """The one trial, as `apart` wants it."""
+    """The measurements, for `iterate_in_workers`."""
     open_translator = partial(
         load, run, device=variant.device, engine=variant.engine, precision=variant.precision
     )
-    own = open_translator().settings  # which reads all files once
-    settings = portable_settings(search_settings(own, beam=beam))
+    run_settings = open_translator().settings  # this also fills the file cache
+    settings = portable_settings(search_settings(run_settings, beam=beam))
     loading, translator = _timed(open_translator)
     latency_texts = [text for text in texts if text.strip()][:LATENCY_SENTENCES]
     for text in latency_texts[:1] if variant.device == "cpu" else WARMUP_ROUNDS * latency_texts:
-        # libraries start, and a GPU records what it does
+        # warm up libraries and CUDA graphs
         translator.translate([text], settings, split=False)
     seconds_taken = [
         _timed(partial(translator.translate, [text], settings))[0] for text in latency_texts
@@ -182,7 +182,7 @@ def _measure(
 
 
 def _budgets(variant: EngineVariant, translator: Translator) -> list[int]:
-    """Those to try, first what the engine takes by itself; on a GPU that alone."""
+    """The budgets to try, the engine's default first; on a GPU that alone."""
     if variant.device == "cuda":
         return [translator.budget]
     default = CPU_BUDGET if variant.engine == "native" else CT2_BUDGET
@@ -190,7 +190,7 @@ def _budgets(variant: EngineVariant, translator: Translator) -> list[int]:
 
 
 def _time_stream(translator: Translator, texts: Sequence[str], settings: DecodingSettings) -> float:
-    """The least seconds that the texts took; tried again while there is time."""
+    """The fewest seconds that the texts took, of several rounds."""
     began = time.perf_counter()
     seconds_taken: list[float] = []
     while len(seconds_taken) < ROUNDS and time.perf_counter() < began + MIN_SECONDS:
@@ -199,7 +199,7 @@ def _time_stream(translator: Translator, texts: Sequence[str], settings: Decodin
 
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:
-    """Seconds that some work takes, and what comes of it."""
+    """The seconds that some work takes, and its result."""
     began = time.perf_counter()
     found = work()
     return time.perf_counter() - began, found

@@ -1,4 +1,4 @@
-"""What a finished run gets: scores on its held-out pairs, and a card."""
+"""The evaluation of a finished run: scores on held-out pairs, perplexity, a model card."""
 
 import math
 from collections.abc import Sequence
@@ -33,13 +33,13 @@ PERPLEXITY_BATCH = 64
 
 
 class HeldOutScores(NamedTuple):
-    """How a model does on sentences that it never saw."""
+    """The scores of a model on held-out sentences."""
 
     split: SplitName
     sentences: int
     scores: list[Score]
     cut: TruncationReport
-    """What the limits on answers cost them."""
+    """References and translations beyond the length limits."""
 
     @property
     def title(self) -> str:
@@ -58,7 +58,7 @@ class HeldOutScores(NamedTuple):
 def finish_run(folder: RunFolder, progress: Progress, device: torch.device) -> HeldOutScores:
     """Score the run on its test pairs, or its validation pairs if it has none; write a card.
 
-    Where there are gold alignments, the best way to align by its attention is measured and kept.
+    If there are gold alignments, the best alignment settings are measured and saved.
     """
     run = load_run(folder.path, device=device)
     data = load_data(folder)
@@ -73,14 +73,12 @@ def finish_run(folder: RunFolder, progress: Progress, device: torch.device) -> H
 def score_held_out(
     translator: Translator, data: PreparedData, tokenize: TokenizerChoice = "auto"
 ) -> HeldOutScores:
-    """The scores of a run on the test pairs that were kept from it."""
+    """The scores of a run on its held-out pairs."""
     split = data.held_out()
     pairs = list(data.read(split))
     answers = translator.translate([pair.source for pair in pairs], split=False)
     settings = ScoreSettings(
-        metrics=REPORTED_METRICS,
-        tokenize=tokenize,
-        language=data.languages[1],
+        metrics=REPORTED_METRICS, tokenize=tokenize, language=data.languages[1]
     )
     references = [pair.target for pair in pairs]
     scores = score([answer.text for answer in answers], references, settings)
@@ -92,7 +90,7 @@ def score_held_out(
 def count_truncated_answers(
     translator: Translator, answers: Sequence[Answer], references: Sequence[str]
 ) -> TruncationReport:
-    """What the limits of a translator's own search cost its answers."""
+    """How many references and translations reach the length limits of the translator's search."""
     sources = translator.sources[0].encode([answer.source.strip() for answer in answers])
     targets = translator.target.encode([text.strip() for text in references])
     return report_truncation(
@@ -106,7 +104,7 @@ def count_truncated_answers(
 def translator_perplexity(
     translator: Translator, sources: Sequence[str], references: Sequence[str]
 ) -> Perplexity:
-    """How surprised the first model of a translator is by the references."""
+    """The perplexity of the translator's first model on the references."""
     run = translator.runs[0]
     source, target = run.tokenizers
     ids = zip(

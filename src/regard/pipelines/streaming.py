@@ -1,4 +1,4 @@
-"""Translations as they grow, told while they are searched for."""
+"""Partial translations while a search runs."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -8,17 +8,13 @@ from regard.text.tokenizer import Tokenizer
 from regard.types import Hypothesis
 
 OnPartial = Callable[[int, str], bool]
-"""Told the number of a line and its translation so far; whether anyone still waits for it."""
+"""Called with the number of a line and its partial translation; False cancels the line."""
 
 
 class PartialTranslations(SearchObserver):
-    """Tells the best translation so far of each line, whenever it is another than before.
+    """Calls back with the best partial translation of each line whenever it changes.
 
-    A search may take back what it said. A line in several parts shows those that are begun. One
-    that nobody waits for any more is given up.
-
-    >>> told = Telling(translator.target, lambda line, text: print(text) is None)  # doctest: +SKIP
-    >>> translator.observed(told).translate(["Jane visite l'Afrique."])  # doctest: +SKIP
+    Words may change until the search ends. A line whose callback returns False is cancelled.
     """
 
     def __init__(self, target: Tokenizer, on_partial: OnPartial) -> None:
@@ -26,7 +22,7 @@ class PartialTranslations(SearchObserver):
         self._parts: dict[int, dict[int, str]] = {}
         """The text of each part of each line."""
         self._cancelled: set[int] = set()
-        """Lines that nobody waits for."""
+        """Lines whose callback returned False."""
 
     def on_step(self, step: SearchStep, /) -> Collection[int]:
         for number, tokens in zip(step.numbers, best_so_far(step), strict=True):

@@ -13,11 +13,7 @@ from rich.text import Text
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.figures import check_suffix, figure_files, save_figures
 from regard.cli.display.progress_bar import progress_bar
-from regard.cli.display.run_measurements import (
-    show_distances,
-    show_head_importance,
-    show_positions,
-)
+from regard.cli.display.run_measurements import show_distances, show_head_importance, show_positions
 from regard.cli.display.tables import plain_table
 from regard.cli.options import score_options, shared_options
 from regard.cli.options.eval_data import EvalData, read_eval_data, read_sources
@@ -130,7 +126,7 @@ def command(
         typer.Option(
             help="cross: the translation looking at the sentence; encoder: the sentence at "
             "itself; decoder: the translation at itself; all, with --heads. Otherwise cross, and "
-            "all with --heads.",
+            "all with --heads."
         ),
     ] = None,
     layer: shared_options.Layer = None,

@@ -81,8 +81,7 @@ def command(
     split: shared_options.Split = None,
     beam: shared_options.Beam = None,
     n_best: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Print the N best, each on its own line."),
+        int | None, typer.Option(min=1, metavar="N", help="Print the N best, each on its own line.")
     ] = None,
     length_penalty: Annotated[
         float | None, typer.Option(min=0, max=5, help="More favours longer translations.")

@@ -9,11 +9,7 @@ import typer
 from regard.cli.display.console import note
 from regard.corpora.corpus import UNDETERMINED
 from regard.errors import RunError
-from regard.evaluation.bleu_tokenizer import (
-    BleuTokenizer,
-    TokenizerChoice,
-    choose_tokenizer,
-)
+from regard.evaluation.bleu_tokenizer import BleuTokenizer, TokenizerChoice, choose_tokenizer
 from regard.evaluation.metrics import check_available
 from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import RunFolder

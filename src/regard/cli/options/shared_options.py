@@ -13,8 +13,7 @@ Device = Annotated[
     str, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; auto takes a GPU if there is one.")
 ]
 Weights = Annotated[
-    str,
-    typer.Option(metavar="NAME", help="Which weights: model, best, last, average, or a file."),
+    str, typer.Option(metavar="NAME", help="Which weights: model, best, last, average, or a file.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, for a machine to read.")]
 Settings = Annotated[

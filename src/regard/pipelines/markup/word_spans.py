@@ -1,4 +1,4 @@
-"""A text and its words, and which words of two texts belong together."""
+"""The words of a text, and the alignment shares of the words of two texts."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from regard.text.sentence_splitter import Span
 
 OPENING_PUNCTUATION = frozenset("([{«“„‘‚‹「『《〈（［【¿¡")
-"""Marks that belong to the word behind them, though a space may be between."""
+"""Punctuation that belongs to the word behind it, even after a space."""
 ADJACENCY_WEIGHT = 0.5
-"""What it counts that neighbours stay neighbours, where a whole word on its side counts 1."""
+"""Weight of neighbours that stay neighbours; a word on the right side of a gap has weight 1."""
 _TOKEN = re.compile(r"\S+")
 
 
 @dataclass(frozen=True)
 class WordSpans:
-    """A text and its words, in their order; marks and spaces are between the words."""
+    """A text and its words in order; punctuation and spaces are between words."""
 
     text: str
     words: Sequence[Span]
@@ -35,24 +35,24 @@ class WordSpans:
         return [word.last for word in self.words]
 
     def overlapping(self, first: int, last: int) -> range:
-        """The words that hold any of the characters from `first` to before `last`."""
+        """The words with any of the characters from `first` to before `last`."""
         return range(bisect_right(self._lasts, first), bisect_left(self._firsts, last))
 
     def within(self, first: int, last: int) -> range:
-        """The words that lie between two places, whole."""
+        """The words that are wholly between two positions."""
         begin, end = bisect_left(self._firsts, first), bisect_right(self._lasts, last)
         return range(begin, max(begin, end))
 
     def gap(self, number: int) -> Span:
-        """What is between the word `number` and the word before it."""
+        """The span between the word `number` and the word before it."""
         first = self._lasts[number - 1] if number else 0
         last = self._firsts[number] if number < len(self.words) else len(self.text)
         return Span(first, last)
 
     def space_in_gap(self, number: int) -> Span:
-        """Of that gap the space: what is before it belongs to the word before, the rest behind.
+        """The space in that gap: punctuation before it belongs to the word before.
 
-        Each is looked for once: a gap may hold thousands of marks, and markup between all of them.
+        Cached, as a gap may have thousands of punctuation marks with markup between them.
         """
         if number not in self._spaces:
             self._spaces[number] = self._find_space(number)
@@ -88,24 +88,24 @@ class WordSpans:
 
 
 class OffsetValues(NamedTuple):
-    """A number for each of some words, or gaps between words, that follow each other."""
+    """A number for each of some consecutive words, or of the gaps between words."""
 
     first: int
-    """Which of them the first number is for."""
+    """The index of the word or gap of the first number."""
     values: NDArray[np.float64]
 
 
 class SentenceLinks(NamedTuple):
-    """A sentence and its translation: numbers of words, and what they owe to each other."""
+    """The words of a sentence and its translation, with cumulative alignment shares."""
 
     source: range
     target: range
     cumulative_share: NDArray[np.float64]
-    """(T, S + 1): what share of a target word comes from the source words before the s-th."""
+    """(T, S + 1): the share of a target word aligned with the source words before the s-th."""
 
 
 def sentence_links(source: range, target: range, weights: NDArray[np.float64]) -> SentenceLinks:
-    """A block whose rows of weights (T, S) are made to sum to 1."""
+    """The links of a sentence, with rows of weights (T, S) normalised to sum 1."""
     sums = weights.sum(-1, keepdims=True)  # (T, 1)
     even = 1 / max(1, len(source))
     shares = np.where(sums > 0, weights / np.where(sums > 0, sums, 1), even)  # (T, S)
@@ -117,7 +117,7 @@ def sentence_links(source: range, target: range, weights: NDArray[np.float64]) -
 
 @dataclass(frozen=True)
 class TextLinks:
-    """The sentences of a text, in their order, beside their translations."""
+    """The links of the sentences of a text, in order."""
 
     links: Sequence[SentenceLinks]
 
@@ -130,32 +130,32 @@ class TextLinks:
         return [one.source.stop for one in self.links]
 
     def shares(self, source: range, region: range) -> "OffsetValues":
-        """For words of `room` what share of each comes from the words of `source`.
+        """The share of each word of `region` that is aligned with the words of `source`.
 
-        Of those that are not told of it is none: they are in other sentences.
+        Words of other sentences, whose share is 0, are left out.
         """
-        there = self.links[
+        sentences = self.links[
             bisect_right(self._source_ends, source.start) : bisect_left(
                 self._source_starts, source.stop
             )
         ]
         found = [np.zeros(0)]
-        for one in there:
+        for one in sentences:
             first, last = (
                 min(max(place, one.source.start), one.source.stop) - one.source.start
                 for place in (source.start, source.stop)
             )
             found.append(one.cumulative_share[:, last] - one.cumulative_share[:, first])
-        begin = there[0].target.start if there else region.start
+        begin = sentences[0].target.start if sentences else region.start
         values = np.concatenate(found)
         values = values[max(0, region.start - begin) : max(0, region.stop - begin)]
         return OffsetValues(max(region.start, begin), values)
 
     def gap_scores(self, number: int) -> "OffsetValues":
-        """How well each gap of the translation fits the gap before the source word `number`.
+        """How well each gap of the translation corresponds to the gap before source word `number`.
 
-        Fit is what stands on the right side of the gap, each word by its share; and a little more
-        where the words next to the source's gap are next to it.
+        The score sums the shares of words that are on the right side of the gap, and adds
+        ADJACENCY_WEIGHT for words that are next to both gaps.
         """
         place = bisect_left(self._source_ends, number)
         if place == len(self.links):
