@@ -141,7 +141,9 @@ def search_batch(
 ) -> SearchResults:
     """The n best hypotheses of each sentence of a job."""
     device = next(models[0].parameters()).device
-    sources = [pad_source(sentences).to(device) for sentences in job.sources]
+    sources = [pad_source(sentences) for sentences in job.sources]
+    if device.type != "cpu":
+        sources = [source.to(device) for source in sources]
     lengths = torch.tensor([len(ids) + 1 for ids in job.sources[0]], device=device)  # with EOS
     # First, as it reads `lengths` back from the device: encoding need not be waited for.
     config = SearchConfig.build(job.settings, lengths, job.constraints, job.numbers)

@@ -24,7 +24,6 @@ from regard.decoding.search.beam import (
     CPU_CHUNK_FROM,
     BeamSelector,
     stable_topk,
-    stable_topk_of_sums,
 )
 from regard.decoding.search.hypotheses import (
     Hypotheses,
@@ -289,19 +288,3 @@ def test_not_a_number_is_not_hidden():
     rows = torch.zeros(1, 300)
     rows[0, 217] = float("nan")
     assert stable_topk(rows, 2).indices[0, 0] == 217
-
-
-@pytest.mark.parametrize(
-    ("cells", "size", "k"), [(1, 3200, 1), (5, 640, 10), (3, 96, 2), (3, 97, 2), (2, 8, 16)]
-)
-@pytest.mark.parametrize("kinds", [2, 5000, 10**6])
-def test_sums_are_ranked_as_if_all_were_made(cells, size, k, kinds):
-    torch.manual_seed(size)
-    rows = torch.randint(kinds, (3, cells, size)) / 7
-    rows[0, :, ::2] = float("-inf")
-    offsets = 1e4 * torch.rand(3, cells)  # so much more that sums are equal where entries are not
-    offsets[1, 0] = float("-inf")
-    want = stable_topk((rows + offsets[..., None]).flatten(1), k)
-    got = stable_topk_of_sums(rows, offsets, k)
-    assert got.values.tolist() == want.values.tolist()
-    assert got.indices.tolist() == want.indices.tolist()

@@ -24,13 +24,21 @@ GREEDY = DecodingSettings(beam=BeamSettings(size=1))
 
 
 def test_worker_processes_find_what_this_process_finds(tiny_run, monkeypatch):
+    pools = []
+
+    class RememberedPool(worker_pool.WorkerPool):
+        def __init__(self, *given):
+            super().__init__(*given)
+            pools.append(self)
+
+    monkeypatch.setattr(native_engine, "WorkerPool", RememberedPool)
     monkeypatch.setattr(native_engine, "count_cores", lambda: 2)
     monkeypatch.setattr(native_engine, "CPU_BUDGET", 20)
     translator = load(tiny_run, device="cpu", engine="native")
     alone = [answer.candidates for answer in translator.translate(SENTENCES, GREEDY)]
     monkeypatch.setattr(worker_pool, "MIN_SECONDS", -1.0)
     together = [answer.candidates for answer in translator.translate(SENTENCES * 4, GREEDY)]
-    pool = translator._native_engine._run_jobs.func.__self__
+    [pool] = pools
     assert pool.started
     pool.close()
     assert together == alone * 4

@@ -172,15 +172,14 @@ def job_runner(runs: Sequence[Run], workers: int) -> RunJobs | None:
     devices = {parameter.device for model in models for parameter in model.parameters()}
     device = next(iter(devices))
     if device.type == "cuda" and len(devices) == 1:
-        max_bytes, size = (
-            int(available_memory(device) * GRAPH_MEMORY_SHARE),
-            runs[0].tokenizers.target.size,
-        )
-        return CudaGraphCache(models, size, CudaGraphs(device), max_bytes).run_jobs
+        max_bytes = int(available_memory(device) * GRAPH_MEMORY_SHARE)
+        vocabulary = runs[0].tokenizers.target.size
+        return CudaGraphCache(models, vocabulary, CudaGraphs(device), max_bytes).run_jobs
     if workers == 1 or len(origins) < len(runs) or devices != {CPU}:
         return None
     pool = WorkerPool(partial(load_search, origins), workers - 1)
-    return partial(pool.map_jobs, run_here=partial(search_single_threaded, models))
+    run_here = partial(search_single_threaded, models)
+    return lambda jobs: [run_here(*jobs)] if len(jobs) == 1 else pool.map_jobs(jobs, run_here)
 
 
 def load_search(origins: Sequence[LoadedFrom]) -> Callable[[SearchJob], SearchResults]:
