@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from regard.batching.batch_sampler import epoch_batches
 from regard.batching.collate import collate
+from regard.batching.sampler import epoch_batches
 from regard.types import Batch
 
 LONGEST = 256

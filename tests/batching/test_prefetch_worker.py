@@ -23,13 +23,13 @@ def gone(status):
     return RunError(f"it ended with {status}")
 
 
-def test_the_items_of_another_process():
+def test_items_come_from_another_process():
     assert list(iterate_in_workers([partial(iter, ["a", (1, 2)])], gone)) == ["a", (1, 2)]
     first = next(iterate_in_workers([partial(map, eval, ["__import__('os').getpid()"])], gone))
     assert first != os.getpid()
 
 
-def test_several_take_turns_till_one_has_no_more():
+def test_workers_take_turns_until_one_has_no_more():
     odd, even = partial(iter, [1, 3, 5]), partial(iter, [2, 4])
     assert list(iterate_in_workers([odd, even], gone)) == [1, 2, 3, 4, 5]
     assert list(iterate_in_workers([even, odd], gone)) == [2, 1, 4, 3]
@@ -47,18 +47,18 @@ def test_all_are_started_at_once_and_ended_together():
             os.kill(worker, 0)
 
 
-def test_what_is_printed_there_is_no_item():
+def test_prints_of_a_worker_are_no_items():
     assert list(iterate_in_workers([partial(map, print, ["noise"])], gone)) == [None]
 
 
-def test_an_error_there_is_an_error_here():
+def test_an_error_of_a_worker_is_raised():
     items = iterate_in_workers([partial(map, int, ["7", "x"])], gone)
     assert next(items) == 7
     with pytest.raises(ValueError, match="'x'"):
         next(items)
 
 
-def test_a_killed_process_is_told_of():
+def test_a_killed_worker_is_reported():
     killed = partial(map, eval, ["1", "__import__('os').kill(__import__('os').getpid(), 9)"])
     items = iterate_in_workers([killed], gone)
     assert next(items) == 1
@@ -104,7 +104,7 @@ def relief(other):
     return closing(start_then_hand_over(slowly, [other], 5, lambda number: int(number) + 1, gone))
 
 
-def test_another_takes_over_when_it_is_ready(tmp_path):
+def test_a_worker_takes_over_when_it_is_ready(tmp_path):
     with relief(Patient(tmp_path / "now")) as items:
         found = list(itertools.islice(items, 9))
         assert all(isinstance(n, float) for n in found), "the other is not ready yet"
@@ -115,14 +115,14 @@ def test_another_takes_over_when_it_is_ready(tmp_path):
         assert next(items) == 5 + len(found) + 1, "what ended the first stretch was one on"
 
 
-def test_who_comes_to_nothing_is_told_of_in_time():
+def test_a_worker_that_fails_to_start_is_reported():
     with relief(partial(map, int)) as items, pytest.raises(TypeError, match="not iterable"):
         list(itertools.islice(items, 1000))
     with relief(Deadly()) as items, pytest.raises(RunError, match="it ended with 3"):
         list(itertools.islice(items, 1000))
 
 
-def test_who_is_not_relieved_leaves_no_process(monkeypatch):
+def test_a_stream_closed_before_the_hand_over_leaves_no_process(monkeypatch):
     started, real = [], subprocess.Popen
     noted = lambda *args, **kwargs: started.append(real(*args, **kwargs)) or started[-1]  # noqa: E731
     monkeypatch.setattr(subprocess, "Popen", noted)

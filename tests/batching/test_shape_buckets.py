@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.batching.batch_sampler import epoch_batches
 from regard.batching.collate import collate
+from regard.batching.sampler import epoch_batches
 from regard.batching.shape_buckets import (
     ShapeBuckets,
     pad_to_shape,

@@ -1,7 +1,5 @@
 import operator
 import os
-import subprocess
-import sys
 import threading
 import time
 from functools import partial
@@ -9,10 +7,9 @@ from functools import partial
 import pytest
 
 from regard.batching import worker_pool
-from regard.batching.subprocess_rpc import WorkerDiedError
-from regard.batching.worker_pool import PoolWorker, WorkerPool
+from regard.batching.worker_pool import WorkerPool
 
-TRIPLE = partial(partial, operator.mul, 3)  # to be called where the helper is: what it then does
+TRIPLE = partial(partial, operator.mul, 3)  # called in the worker: the function that does jobs
 BREAK = partial(partial, operator.truediv, 1)
 END = partial(partial, os._exit)
 UNREADY = partial(operator.truediv, 1, 0)
@@ -25,31 +22,8 @@ def slowly(job):
 
 @pytest.fixture
 def at_once(monkeypatch):
-    """Helpers are started after the first job."""
+    """Workers are started after the first job."""
     monkeypatch.setattr(worker_pool, "MIN_SECONDS", -1.0)
-
-
-def test_a_helper_answers_one_job_after_another():
-    helper = PoolWorker(TRIPLE)
-    assert [helper.request(job) for job in (2, [1], "ab")] == [6, [1] * 3, "ababab"]
-    helper.close()
-    helper.close()
-
-
-def test_a_helpers_error_is_raised_here_and_it_goes_on():
-    helper = PoolWorker(BREAK)
-    with pytest.raises(ZeroDivisionError):
-        helper.request(0)
-    assert helper.request(4) == 0.25
-    helper.close()
-
-
-@pytest.mark.parametrize("make", [END, UNREADY])
-def test_a_helper_that_is_gone_says_so(make, capfd):
-    helper = PoolWorker(make)
-    with pytest.raises(WorkerDiedError, match=r"ended with status [13]"):
-        helper.request(3)
-    helper.close()
 
 
 def test_jobs_are_shared_and_their_results_in_order(at_once):
@@ -61,7 +35,7 @@ def test_jobs_are_shared_and_their_results_in_order(at_once):
     assert [abs(one) in (job, 3 * job) for one, job in zip(found, jobs, strict=True)] == [
         True
     ] * 199
-    assert min(found) < 0 < max(found)  # some were done here, some by helpers
+    assert min(found) < 0 < max(found)  # some were done here, some by workers
     again = both.map_jobs(jobs[:9], slowly)
     assert len(again) == 9
     both.close()
@@ -69,13 +43,13 @@ def test_jobs_are_shared_and_their_results_in_order(at_once):
     assert both.map_jobs([], slowly) == []
 
 
-def test_none_is_started_for_little_work():
+def test_little_work_starts_no_worker():
     alone = WorkerPool(TRIPLE, 1)
     assert alone.map_jobs([1, 2, 3], slowly) == [-1, -2, -3]
     assert not alone.started
 
 
-def test_many_short_calls_start_helpers_for_the_next(monkeypatch):
+def test_many_short_calls_start_workers_for_the_next(monkeypatch):
     now = 0.0
 
     def tick(job):
@@ -97,14 +71,14 @@ def test_many_short_calls_start_helpers_for_the_next(monkeypatch):
 
 
 @pytest.mark.parametrize("make", [END, UNREADY])
-def test_what_a_lost_helper_leaves_is_done_here(make, at_once, capfd):
+def test_the_jobs_of_a_dead_worker_are_done_here(make, at_once, capfd):
     shrinking = WorkerPool(make, 2)
     jobs = list(range(1, 100))
     assert shrinking.map_jobs(jobs, slowly) == [-job for job in jobs]
     assert not shrinking.started
 
 
-def test_an_error_ends_it_all(at_once):
+def test_an_error_ends_the_call_and_the_workers(at_once):
     breaking = WorkerPool(BREAK, 1)
     with pytest.raises(ZeroDivisionError):
         breaking.map_jobs([1] * 20 + [0] * 400, slowly)
@@ -117,7 +91,7 @@ def test_an_error_ends_it_all(at_once):
         breaking.map_jobs([1, 2], fail)
 
 
-def test_two_threads_do_not_ask_the_same_helpers(at_once):
+def test_two_threads_do_not_share_workers(at_once):
     one = WorkerPool(TRIPLE, 1)
     found = []
     threads = [
@@ -132,25 +106,3 @@ def test_two_threads_do_not_ask_the_same_helpers(at_once):
     assert len(found) == 2
     for answers in found:
         assert [abs(one) // job in (1, 3) for job, one in enumerate(answers, 1)] == [True] * 29
-
-
-def test_a_helper_ends_with_who_started_it():
-    script = (
-        "import operator, os\n"
-        "from functools import partial\n"
-        "from regard.batching.worker_pool import PoolWorker\n"
-        "helper = PoolWorker(partial(partial, operator.mul, 3))\n"
-        "assert helper.request(2) == 6\n"
-        "print(helper._process.pid, flush=True)\n"
-        "os._exit(1)\n"  # as if it was killed: nothing is put in order
-    )
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    number = int(said.stdout)
-    for _ in range(100):
-        try:
-            os.kill(number, 0)
-        except ProcessLookupError:
-            break
-        time.sleep(0.05)
-    else:
-        pytest.fail(f"the helper {number} goes on by itself")

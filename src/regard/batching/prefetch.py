@@ -1,14 +1,12 @@
-"""An endless stream of training batches that can be taken up again at any point."""
+"""Streams of collated batches, made by a thread before they are needed."""
 
 import queue
 import threading
 from collections.abc import Generator, Iterator
 from typing import NamedTuple, TypeVar
 
-from regard.batching.batch_sampler import length_sorted_batches
 from regard.batching.collate import collate
-from regard.batching.prefetch_worker import EndOfItems
-from regard.batching.sampler import SampledPairs, StreamPosition
+from regard.batching.sampler import SampledPairs, StreamPosition, length_sorted_batches
 from regard.corpora.token_store import TokenStore
 from regard.types import Batch
 
@@ -23,9 +21,9 @@ class PositionedBatch(NamedTuple):
 
 
 def collate_stream(stream: Iterator[SampledPairs]) -> Iterator[PositionedBatch]:
-    """A stream of pairs as batches."""
-    for drawn in stream:
-        yield PositionedBatch(collate(*drawn.pairs), drawn.next_position)
+    """The batches of a stream of pairs."""
+    for pairs, next_position in stream:
+        yield PositionedBatch(collate(*pairs), next_position)
 
 
 def held_out_batches(store: TokenStore, *, budget: int) -> Iterator[Batch]:
@@ -35,44 +33,43 @@ def held_out_batches(store: TokenStore, *, budget: int) -> Iterator[Batch]:
         yield collate(*store.take(rows))
 
 
+class _End(NamedTuple):
+    """Behind the last item: the error of the iterator, if it failed."""
+
+    error: BaseException | None
+
+
 def prefetch(items: Iterator[T], depth: int) -> Generator[T, None, None]:
-    """The same items, up to `depth` of them made by a thread before they are asked for."""
-    queued: queue.Queue[T | EndOfItems] = queue.Queue(depth)
+    """The same items, up to `depth` of them made by a thread before they are needed."""
+    queued: queue.Queue[T | _End] = queue.Queue(depth)
     stop = threading.Event()
-    worker = threading.Thread(target=_produce, args=(queued, items, stop), daemon=True)
-    worker.start()
+
+    def put(item: T | _End) -> bool:
+        """Whether the item was queued before `stop` was set."""
+        while not stop.is_set():
+            try:
+                queued.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def produce() -> None:
+        try:
+            stopped = not all(map(put, items))
+            error = None
+        except BaseException as raised:  # the consumer raises it
+            stopped, error = False, raised
+        if not stopped:
+            put(_End(error))
+
+    thread = threading.Thread(target=produce, daemon=True)
+    thread.start()
     try:
-        while not isinstance(item := queued.get(), EndOfItems):
+        while not isinstance(item := queued.get(), _End):
             yield item
-        if item.error_if_any is not None:
-            raise item.error_if_any
+        if item.error is not None:
+            raise item.error
     finally:
         stop.set()
-        worker.join()
-
-
-def _produce(
-    queued: "queue.Queue[T | EndOfItems]", items: Iterator[T], stop: threading.Event
-) -> None:
-    """Put `items` and an end into the queue, waiting while it is full, until told to stop."""
-    end = EndOfItems(None)
-    try:
-        for item in items:
-            if not _put(queued, item, stop):
-                return
-    except BaseException as error:  # it is for whoever waits for the next item
-        end = EndOfItems(error)
-    _put(queued, end, stop)
-
-
-def _put(
-    queued: "queue.Queue[T | EndOfItems]", item: T | EndOfItems, stop: threading.Event
-) -> bool:
-    """Whether the item went in before `stop` was set."""
-    while not stop.is_set():
-        try:
-            queued.put(item, timeout=0.1)
-        except queue.Full:
-            continue
-        return True
-    return False
+        thread.join()

@@ -1,33 +1,30 @@
-"""Work that goes on in a process of its own, where it does not hold up this one's threads."""
+"""Iterators that run in worker processes, where they do not hold up the threads of this one."""
 
 import contextlib
 import itertools
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
-from regard.batching.subprocess_rpc import ParentPipe, WorkerDiedError, WorkerProcess
+from regard.batching.worker_process import Worker, WorkerDiedError
 
 S = TypeVar("S")
 T = TypeVar("T")
 
 ExitErrorFactory = Callable[[int], Exception]
-"""Makes an error of the status of a process that ended before its time."""
-
-
-class EndOfItems(NamedTuple):
-    """Behind the last item: why there is none, if it is an error."""
-
-    error_if_any: BaseException | None
+"""Makes an error of the exit status of a worker that ended before its time."""
+ITEMS_AHEAD = 4
+"""Items that a worker makes before they are needed."""
 
 
 def iterate_in_workers(
     factories: Sequence[Callable[[], Iterator[T]]], exit_error: ExitErrorFactory
 ) -> Generator[T, None, None]:
-    """The items of each `make()` in turn, each made by a process of its own, till one has no more.
+    """The items of each `factory()` in turn, each in a worker of its own, until one has no more.
 
-    `makes` and the items must be picklable. All processes are started when the first item is asked
-    for.
+    Factories and items must be picklable. All workers are started with the first item.
     """
     with _start_workers(factories, exit_error) as workers:
         yield from workers.items()
@@ -40,10 +37,10 @@ def start_then_hand_over(
     position_after: Callable[[T], S],
     exit_error: ExitErrorFactory,
 ) -> Generator[T, None, None]:
-    """The items of `here(start)`, of which this process makes only the first ones.
+    """The items of `make_here(start)`, the first of which are made in this process.
 
-    Meanwhile others start, as by `apart`. When they are ready they are told what is `behind` the
-    last item and go on from there, in turn: together they make what `here` would.
+    Meanwhile workers start. When they are ready they continue, in turn, from the position after the
+    last item: together they make the items that `make_here` would.
     """
     with _start_workers(make_in_worker, exit_error) as workers:
         for item in make_here(start):
@@ -54,75 +51,65 @@ def start_then_hand_over(
                 return
 
 
-@contextlib.contextmanager
-def _start_workers(
-    factories: Sequence[Callable[..., Iterator[T]]], exit_error: ExitErrorFactory
-) -> "Iterator[_RoundRobin[T]]":
-    """Processes that get ready to make something; they are ended with the context."""
-    with ThreadPoolExecutor(len(factories)) as pool, contextlib.ExitStack() as started:
-        workers = [
-            started.enter_context(contextlib.closing(_Worker[T](exit_error))) for _ in factories
-        ]
-        yield _RoundRobin(
-            workers, [pool.submit(w.prepare, x) for w, x in zip(workers, factories, strict=True)]
-        )
+class _EndOfItems:
+    """A worker's result behind its last item."""
 
 
-class _RoundRobin(NamedTuple, Generic[T]):
-    """Processes that take turns."""
+class _ItemMaker(Generic[T]):
+    """In a worker: the items of an iterator, one for each job."""
 
-    workers_in_turn: "Sequence[_Worker[T]]"
-    preparations: "Sequence[Future[None]]"
+    def __init__(self, factory: Callable[..., Iterator[T]]) -> None:
+        self._factory = factory
+
+    def __call__(self, start: tuple[Any, ...] | None) -> T | _EndOfItems:
+        """The next item; the first job has the arguments of the factory."""
+        if start is not None:
+            self._items = self._factory(*start)
+        return next(self._items, _EndOfItems())
+
+
+class _Workers(Generic[T]):
+    """Workers that take turns, each with a thread that waits for its results."""
+
+    def __init__(
+        self,
+        workers: Sequence[Worker[tuple[Any, ...] | None, T | _EndOfItems]],
+        threads: Sequence[ThreadPoolExecutor],
+        exit_error: ExitErrorFactory,
+    ) -> None:
+        self._workers, self._threads, self._exit_error = workers, threads, exit_error
+        both = zip(workers, threads, strict=True)
+        self._ready = [thread.submit(worker.wait_until_ready) for worker, thread in both]
 
     def ready(self) -> bool:
-        """Whether all could begin at once, or one never will."""
-        return all(one.done() for one in self.preparations)
+        """Whether all could begin at once, or one has failed."""
+        return all(future.done() for future in self._ready)
 
     def items(self, *start: Any) -> Iterator[T]:
-        """What they make in turn from `start` on, till one has no more."""
-        for one in self.preparations:
-            one.result()
-        for worker in self.workers_in_turn:
-            worker.send(start)
-        for worker in itertools.cycle(self.workers_in_turn):
-            item = worker.receive()
-            if isinstance(item, EndOfItems):
-                if item.error_if_any is not None:
-                    raise item.error_if_any
+        """The items of all workers in turn, each started with `start`, until one has no more."""
+        pending: deque[Future[T | _EndOfItems]] = deque()
+        both = list(zip(self._workers, self._threads, strict=True))
+        pending.extend(thread.submit(worker.request, start) for worker, thread in both)
+        for _ in range(ITEMS_AHEAD):
+            pending.extend(thread.submit(worker.request, None) for worker, thread in both)
+        for worker, thread in itertools.cycle(both):
+            try:
+                item = pending.popleft().result()
+            except WorkerDiedError as error:
+                raise self._exit_error(error.status) from None
+            if isinstance(item, _EndOfItems):
                 return
+            pending.append(thread.submit(worker.request, None))
             yield item
 
 
-class _Worker(Generic[T]):
-    """One other process."""
-
-    def __init__(self, exit_error: ExitErrorFactory) -> None:
-        self._process, self._exit_error = WorkerProcess(__name__), exit_error
-        self.send, self.close = self._process.send, self._process.close
-
-    def prepare(self, factory: Callable[..., Iterator[T]]) -> None:
-        """Say what to make, and wait until that is understood: it may take many imports."""
-        self.send(factory)
-        end: EndOfItems = self.receive()
-        if end.error_if_any is not None:
-            raise end.error_if_any
-
-    def receive(self) -> Any:
-        """What it answers next."""
-        try:
-            return self._process.receive()
-        except WorkerDiedError as error:
-            raise self._exit_error(error.status) from None
-
-
-def answer() -> None:
-    """Be the other process: send what is asked for, until it ends or nobody hears it any more."""
-    parent, end = ParentPipe(), EndOfItems(None)
-    try:
-        factory = parent.receive()
-        parent.send(EndOfItems(None))  # of the preparations
-        for item in factory(*parent.receive()):
-            parent.send(item)
-    except Exception as error:  # it is for whoever waits for the next item
-        end = EndOfItems(error)
-    parent.send(end)
+@contextlib.contextmanager
+def _start_workers(
+    factories: Sequence[Callable[..., Iterator[T]]], exit_error: ExitErrorFactory
+) -> Iterator[_Workers[T]]:
+    """Workers that get ready; they are ended with the context."""
+    with contextlib.ExitStack() as stack:
+        threads = [stack.enter_context(ThreadPoolExecutor(1)) for _ in factories]
+        makers = (partial(_ItemMaker, factory) for factory in factories)
+        workers = [stack.enter_context(contextlib.closing(Worker(maker))) for maker in makers]
+        yield _Workers(workers, threads, exit_error)

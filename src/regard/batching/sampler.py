@@ -1,6 +1,6 @@
-"""Which pairs come when, as ids: all of a batch that is made without torch.
+"""Which pairs share a batch, and in what order batches come, as ids.
 
-So a process that makes nothing else starts in no time.
+Nothing here needs torch, so that a worker process that only samples starts quickly.
 """
 
 import itertools
@@ -10,24 +10,25 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.batching.batch_sampler import epoch_batches
 from regard.corpora.token_store import Lengths, TokenPairs, TokenStore
 from regard.text.build import Tokenizers
 from regard.text.ragged import Ragged
 
+RowIndices = NDArray[np.int64]
+"""Row numbers of a token store."""
 SampleSegmentation = Callable[[TokenPairs, int], TokenPairs]
-"""Pairs and a seed -> the same texts, cut at random."""
+"""Pairs and a seed -> the same texts with sampled segmentations."""
 
 
 class StreamPosition(NamedTuple):
-    """A place in the stream: what comes next is batch `batch` of epoch `epoch`, from 0."""
+    """A position in the stream: the next batch is `batch` of `epoch`, from 0."""
 
     epoch: int
     batch: int
 
 
 class Shard(NamedTuple):
-    """Which batches one of several makers makes: of each `of`, the one numbered `number`."""
+    """The batches that one of several workers makes: of each `of`, the one numbered `number`."""
 
     number: int
     of: int
@@ -53,11 +54,10 @@ def sample_batches(
     sample_segmentation: SampleSegmentation | None = None,
     shard: Shard = WHOLE_STREAM,
 ) -> Iterator[SampledPairs]:
-    """Batches from `start` on, for ever: the same ones whenever it is asked with the same seed.
+    """An endless stream of batches from `start` on, which the seed determines.
 
-    Pairs with a side of more than `max_tokens` tokens are left out. With `resample`, each batch is
-    cut afresh; its place in the stream is the seed of that too. With a `turn`, the batches that
-    come at these turns alone.
+    Pairs with a side of more than `max_tokens` tokens are left out. With `sample_segmentation`,
+    each batch is segmented anew, seeded by its position. With a `shard`, its batches alone.
     """
     lengths = store.lengths()
     fitting = np.flatnonzero(within_max_tokens(lengths, max_tokens))
@@ -71,13 +71,55 @@ def sample_batches(
                 continue
             pairs = store.take(fitting[batches[number]])
             if sample_segmentation is not None:
-                resample_seed = np.random.default_rng([seed, epoch, number]).integers(1 << 30)
-                pairs = sample_segmentation(pairs, int(resample_seed))
+                segmentation_seed = np.random.default_rng([seed, epoch, number]).integers(1 << 30)
+                pairs = sample_segmentation(pairs, int(segmentation_seed))
             last = number + 1 == len(batches)
             yield SampledPairs(
                 pairs, StreamPosition(epoch + 1, 0) if last else StreamPosition(epoch, number + 1)
             )
         epoch, first = epoch + 1, 0
+
+
+def epoch_batches(
+    source: NDArray[np.int32], target: NDArray[np.int32], *, budget: int, seed: int, epoch: int
+) -> list[RowIndices]:
+    """Every row once, in batches of similar lengths; `seed` and `epoch` determine them.
+
+    `source` and `target` (N,) are the lengths in tokens, with the EOS or BOS that collation adds.
+    Rows times the longest side of a batch stay within `budget`, unless one row alone is longer.
+    """
+    rng = np.random.default_rng([seed, epoch])
+    shuffled = rng.permutation(len(source))  # decides which rows of equal lengths share a batch
+    batches = _split_by_budget(shuffled, source, target, budget)
+    return [batches[index] for index in rng.permutation(len(batches))]
+
+
+def length_sorted_batches(
+    source: NDArray[np.int32], target: NDArray[np.int32], *, budget: int
+) -> list[RowIndices]:
+    """Every row once, shortest first: for validation, where order does not matter."""
+    return _split_by_budget(np.arange(len(source)), source, target, budget)
+
+
+def _split_by_budget(
+    rows: RowIndices, source: NDArray[np.int32], target: NDArray[np.int32], budget: int
+) -> list[RowIndices]:
+    """`rows` by their longer side, then by the other, in batches as large as `budget` allows.
+
+    Rows of equal lengths keep their order.
+    """
+    longer, shorter = np.maximum(source, target)[rows], np.minimum(source, target)[rows]
+    rows = rows[np.lexsort((shorter, longer))]
+    longest = np.maximum(source, target)[rows].astype(np.int64)  # ascending
+    batches, first = [], 0
+    while first < len(rows):
+        max_rows = max(1, budget // max(1, int(longest[first])))
+        some = longest[first : first + max_rows]
+        cost = some * np.arange(1, len(some) + 1)
+        num_rows = max(1, int(np.searchsorted(cost, budget, side="right")))
+        batches.append(rows[first : first + num_rows])
+        first += num_rows
+    return batches
 
 
 def within_max_tokens(lengths: Lengths, max_tokens: int) -> NDArray[np.bool_]:
@@ -86,7 +128,7 @@ def within_max_tokens(lengths: Lengths, max_tokens: int) -> NDArray[np.bool_]:
 
 
 def sample_segmentations(tokenizers: Tokenizers, pairs: TokenPairs, seed: int) -> TokenPairs:
-    """The same texts, cut at random by `seed`."""
+    """The same texts with segmentations sampled by `seed`."""
     if tokenizers.source is not tokenizers.target:
         return TokenPairs(
             tokenizers.source.sample_segmentation(pairs.source, seed),
@@ -96,7 +138,9 @@ def sample_segmentations(tokenizers: Tokenizers, pairs: TokenPairs, seed: int) -
     both = Ragged(
         np.concatenate((source.ids, target.ids)), np.concatenate((source.counts, target.counts))
     )
-    ids, counts = tokenizers.source.sample_segmentation(both, seed)  # in one go, which is quicker
+    ids, counts = tokenizers.source.sample_segmentation(both, seed)  # one call is faster
     rows = len(source.counts)
-    sources = counts[:rows].sum()
-    return TokenPairs(Ragged(ids[:sources], counts[:rows]), Ragged(ids[sources:], counts[rows:]))
+    num_source = counts[:rows].sum()
+    return TokenPairs(
+        Ragged(ids[:num_source], counts[:rows]), Ragged(ids[num_source:], counts[rows:])
+    )

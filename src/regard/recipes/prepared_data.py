@@ -24,8 +24,7 @@ from pydantic import (
 )
 
 from regard.atomic_io import atomic_file, remove_file, write_atomic
-from regard.batching.batch_sampler import epoch_batches, length_sorted_batches
-from regard.batching.sampler import within_max_tokens
+from regard.batching.sampler import epoch_batches, length_sorted_batches, within_max_tokens
 from regard.corpora.build import CorpusSettings, build_corpus
 from regard.corpora.cleaning.adaptive_rules import RATIO_SAMPLE, choose_leaks, choose_ratio
 from regard.corpora.cleaning.pair_filters import CleaningReport, Reason, clean
