@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from regard.exchange.ctranslate2_spec import unsupported_reason, write_model
-from regard.exchange.token_names import token_labels
 from regard.models.build import build_model
 from regard.models.translation.gnmt import GnmtSettings
 from regard.models.translation.transformer_settings import TransformerSettings
+from regard.text.special_tokens import token_labels
 from regard.types import Padded
 
 ctranslate2 = pytest.importorskip("ctranslate2")

@@ -13,11 +13,10 @@ from ctranslate2.specs import attention_spec, common_spec, model_spec, transform
 from numpy.typing import NDArray
 
 from regard.attention.positions import sinusoid
-from regard.exchange.token_names import token_labels
 from regard.models.contracts import AnyModel
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.settings import Settings
-from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES, UNK
+from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES, UNK, token_labels
 
 Weights = dict[str, NDArray[np.float32]]
 

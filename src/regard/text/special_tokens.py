@@ -8,3 +8,8 @@ SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
 
 UNK_SURFACE = "⁇"
 """What a reader sees in the place of an unknown piece."""
+
+
+def token_labels(size: int) -> list[str]:
+    """A string for each id, for engines that read strings: special pieces, then numbers."""
+    return [*SPECIAL_PIECES, *map(str, range(len(SPECIAL_PIECES), size))]

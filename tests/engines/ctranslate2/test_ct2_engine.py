@@ -5,8 +5,12 @@ import pytest
 from regard.decoding.batch_search import SearchMember, search_many
 from regard.decoding.constraints.rules import Constraints
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
-from regard.engines.ctranslate2.ct2_batching import MIN_HYPOTHESES
-from regard.engines.ctranslate2.ct2_engine import CTranslate2Engine, open_ct2_engine
+from regard.engines.ctranslate2.ct2_engine import (
+    MIN_HYPOTHESES,
+    CTranslate2Engine,
+    batch_by_limit,
+    open_ct2_engine,
+)
 from regard.engines.ctranslate2.exporter import export_to
 from regard.engines.engine import TranslationRequest
 from regard.text.preprocess import TokenizedLine, tokenize_line
@@ -214,3 +218,47 @@ def test_an_export_that_cannot_be_read(export, tmp_path):
         if file.name != "model.bin":
             (tmp_path / file.name).write_bytes(file.read_bytes())
     assert open_ct2_engine(export._replace(folder=tmp_path)) is None
+
+
+def test_sentences_of_one_limit_are_by_themselves():
+    lengths = [5] * MIN_HYPOTHESES + [9] * MIN_HYPOTHESES + [7]
+    batches = batch_by_limit(lengths, [2 * one for one in lengths], budget=1000, width=1)
+    assert batches == [
+        list(range(MIN_HYPOTHESES, 2 * MIN_HYPOTHESES)),
+        [2 * MIN_HYPOTHESES],
+        list(range(MIN_HYPOTHESES)),
+    ]
+
+
+def test_few_of_each_are_put_together_by_length():
+    lengths = [3, 9, 4, 8]
+    assert batch_by_limit(lengths, lengths, budget=20, width=1) == [[1, 3], [2, 0]]
+
+
+def test_a_beam_counts_each_hypothesis():
+    lengths = [3, 3, 4, 4]
+    assert batch_by_limit(lengths, lengths, budget=10_000, width=MIN_HYPOTHESES) == [[2, 3], [0, 1]]
+    assert batch_by_limit(lengths, lengths, budget=10_000, width=1) == [[2, 3, 0, 1]]
+
+
+def test_batches_of_one_limit_are_of_like_size():
+    lengths = [10] * 50
+    sizes = [len(batch) for batch in batch_by_limit(lengths, lengths, budget=480, width=1)]
+    assert sizes == [25, 25]
+
+
+@pytest.mark.parametrize("budget", [1, 40, 10_000])
+@pytest.mark.parametrize("width", [1, 5])
+def test_every_sentence_is_in_one_batch(budget, width):
+    lengths = [1 + (number * 7) % 23 for number in range(200)]
+    limits = [min(30, 2 * one + 4) for one in lengths]  # one for all that are long
+    batches = batch_by_limit(lengths, limits, budget, width)
+    assert sorted(place for batch in batches for place in batch) == list(range(200))
+    firsts = [lengths[batch[0]] for batch in batches]
+    assert firsts == sorted(firsts, reverse=True)
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * width * lengths[batch[0]] <= budget
+
+
+def test_nothing_to_pack():
+    assert batch_by_limit([], [], budget=100, width=5) == []

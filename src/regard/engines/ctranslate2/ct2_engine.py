@@ -1,45 +1,43 @@
 """The engine for plain translations: an exported model in CTranslate2, without torch.
 
-It is given the same settings as the native engine and finds the same translations, to rounding. How
-CTranslate2 understands its options is written beside each of them; docs/engines.md has the whole.
+With the same settings it finds the same translations as the native engine, up to rounding;
+docs/engines.md says how CTranslate2 understands them.
 """
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import ctranslate2
 
 from regard.decoding.constraints.forbidden_phrases import forbidden_phrases
+from regard.decoding.length_batches import plan_batches
 from regard.decoding.settings import DecodingSettings, RuleSettings, native_only_reason
-from regard.engines.ctranslate2.ct2_batching import batch_by_limit
 from regard.engines.ctranslate2.export_artifact import ExportArtifact, check_export
 from regard.engines.engine import EngineResult, FilledHypothesis, TranslationRequest
 from regard.engines.tuned_engine import CT2_BUDGET, EngineConfig, count_cores
 from regard.errors import RegardError
-from regard.exchange.token_names import token_labels
 from regard.text.build import load_tokenizers
 from regard.text.preprocess import TokenizedLine
-from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES
+from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, token_labels
 from regard.types import Hypothesis
 
 NO_PENALTY = 1e-9
-"""In place of a length penalty of 0, with which CTranslate2 would stop by another rule. In float32
-any length to this power is 1."""
+"""In place of a length penalty of 0, with which CTranslate2 stops by another rule; any length to
+this power is 1 in float32."""
 QUEUED_PER_WORKER = 2
-"""Batches for each worker that are begun or wait: a person who interrupts waits for them too."""
+"""Batches of each worker that run or wait: an interrupt waits for them too."""
+MIN_HYPOTHESES = 32
+"""The least hypotheses of a batch at full speed, counted at its start: some end early."""
 NEVER_GENERATED = [[SPECIAL_PIECES[PAD]], [SPECIAL_PIECES[BOS]]]
-"""What is never said."""
 
 
 def open_ct2_engine(
     export: ExportArtifact, choice: EngineConfig | None = None
 ) -> "CTranslate2Engine | None":
-    """The engine of an export; None where it was refused, is damaged, or of another CTranslate2.
-
-    With a `choice` it is run as that says, rather than as is fastest on most machines.
-    """
+    """The engine of an export; None if it was refused, is damaged, or of another CTranslate2."""
     if export.card.gate.refused is not None:
         return None
     try:
@@ -49,9 +47,9 @@ def open_ct2_engine(
 
 
 class _Batch(NamedTuple):
-    """Places of sentences that are searched together."""
+    """Sentences that are searched together."""
 
-    places: list[int]
+    sentences: list[int]
     limit: int
     """The length limit of the longest."""
     at_limit: bool = False
@@ -68,17 +66,17 @@ class CTranslate2Engine:
         *,
         workers: int | None = None,
     ) -> None:
-        check_export(export.folder)  # CTranslate2 would read anything
+        check_export(export.folder)  # CTranslate2 does not
         self.card, self.folder = export.card, export.folder
         self.source, self.target = load_tokenizers(export.folder)
         self._names = token_labels(max(self.source.size, self.target.size))
         self._ids = {name: number for number, name in enumerate(self._names)}
         if choice is not None and choice.engine != "ctranslate2":
-            choice = None  # what was measured of another engine says nothing of this one
+            choice = None  # measured for the other engine
         self._budget = choice.budget if choice else CT2_BUDGET
         self._workers = workers or (choice.workers if choice else count_cores())
-        # CTranslate2 sets OpenMP's number of threads for whoever makes a translator, and torch has
-        # it from there: a thread that ends takes that with it.
+        # CTranslate2 sets OpenMP's number of threads in the thread that makes a translator, which
+        # torch would inherit: so that is a thread that ends.
         with ThreadPoolExecutor(1) as pool:
             self._engine = pool.submit(
                 ctranslate2.Translator,
@@ -91,7 +89,7 @@ class CTranslate2Engine:
             ).result()
 
     def unsupported_reason(self, request: TranslationRequest) -> str | None:
-        needs = {
+        reasons = {
             "attention is to be seen": request.look,
             "attention is to be changed": request.changes,
             "the search is to be watched": request.observers,
@@ -103,28 +101,22 @@ class CTranslate2Engine:
                 request.settings.rules
             ),
         }
-        own_reason = next((need for need, is_so in needs.items() if is_so), None)
-        return own_reason or native_only_reason(request.settings)
+        reason = next((reason for reason, holds in reasons.items() if holds), None)
+        return reason or native_only_reason(request.settings)
 
     def translate_lines(
         self, lines: Sequence[Sequence[TokenizedLine]], request: TranslationRequest
     ) -> list[EngineResult]:
-        [own] = lines
-        prefix_labels = self.target.encode([request.prefix])[0]
-        found = iter(
-            self.search(
-                [part for line in own for part in line.parts],
-                request.settings,
-                prefixes=[
-                    [] if part else prefix_labels for line in own for part in range(len(line.parts))
-                ],
-                forbidden=forbidden_phrases(request.forbidden, self.target),
-            )
+        [tokenized] = lines
+        prefix = self.target.encode([request.prefix])[0]
+        found = self.search(
+            [part for line in tokenized for part in line.parts],
+            request.settings,
+            prefixes=[[] if i else prefix for line in tokenized for i in range(len(line.parts))],
+            forbidden=forbidden_phrases(request.forbidden, self.target),
         )
-        return [
-            EngineResult([[FilledHypothesis(one) for one in next(found)] for _ in line.parts])
-            for line in own
-        ]
+        filled = iter([[FilledHypothesis(each) for each in best] for best in found])
+        return [EngineResult([next(filled) for _ in line.parts]) for line in tokenized]
 
     def search(
         self,
@@ -134,14 +126,11 @@ class CTranslate2Engine:
         prefixes: Sequence[Sequence[int]] | None = None,
         forbidden: Sequence[Sequence[int]] = (),
     ) -> list[list[Hypothesis]]:
-        """The n best answers to each source, in order; all cores search, each some sentences.
+        """The n best hypotheses of each source, in order, searched on all cores.
 
-        Each begins with its sentence's prefix, which only greedy search may have, and holds none of
-        the forbidden phrases.
-
-        A batch has one length limit: that of its longest sentence. What the others say within their
-        own is theirs, unless that is too little: then they are searched once more, `cut` at their
-        limit, behind those that wait.
+        Only greedy search supports prefixes. A batch has one length limit, that of its longest
+        sentence. For the others, longer hypotheses are dropped; if too few are left, they are
+        searched again, in batches of their own limit.
         """
         rules = self._within_positions(settings.rules)
         lengths = [len(ids) + 1 for ids in sources]  # with EOS
@@ -149,29 +138,24 @@ class CTranslate2Engine:
         prefixes = prefixes or [()] * len(sources)
         suppressed = [*NEVER_GENERATED, *map(self._labels_of, forbidden)]
         plan = batch_by_limit(lengths, limits, self._budget, settings.beam.size)
-        batches = deque(_Batch(places, max(limits[place] for place in places)) for places in plan)
+        batches = deque(_Batch(batch, max(limits[i] for i in batch)) for batch in plan)
         waiting: deque[tuple[_Batch, list[Any]]] = deque()
         found: dict[int, list[Hypothesis]] = {}
         while batches or waiting:
             if batches and len(waiting) < QUEUED_PER_WORKER * self._workers:
                 batch = batches.popleft()
-                pairs = [(sources[place], prefixes[place]) for place in batch.places]
+                pairs = [(sources[i], prefixes[i]) for i in batch.sentences]
                 waiting.append((batch, self._submit(pairs, batch, settings, suppressed)))
                 continue
             batch, answers = waiting.popleft()
             to_retry = defaultdict(list)
-            for place, answer in zip(batch.places, answers, strict=True):
-                limit = limits[place]
-                found[place] = self._select_n_best(answer.result(), limit, settings)
-                if not (
-                    batch.at_limit
-                    or _is_complete(found[place], settings, exact=limit == batch.limit)
-                ):
-                    to_retry[limit].append(place)
-            batches.extend(
-                _Batch(places, limit, at_limit=True) for limit, places in to_retry.items()
-            )
-        return [found[place] for place in range(len(sources))]
+            for i, answer in zip(batch.sentences, answers, strict=True):
+                found[i] = self._select_n_best(answer.result(), limits[i], settings)
+                exact = limits[i] == batch.limit
+                if not batch.at_limit and not _is_complete(found[i], settings, exact=exact):
+                    to_retry[limits[i]].append(i)
+            batches.extend(_Batch(group, limit, at_limit=True) for limit, group in to_retry.items())
+        return [found[i] for i in range(len(sources))]
 
     def log_probabilities(
         self, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]
@@ -181,7 +165,7 @@ class CTranslate2Engine:
             [self._labels_of(ids) for ids in side] for side in zip(*pairs, strict=True)
         )
         scored = self._engine.score_batch(sources, targets, max_batch_size=32, max_input_length=0)
-        return [list(one.log_probs) for one in scored]
+        return [list(each.log_probs) for each in scored]
 
     def _submit(
         self,
@@ -190,13 +174,11 @@ class CTranslate2Engine:
         settings: DecodingSettings,
         suppressed: list[list[str]],
     ) -> list[Any]:
-        """What will be found for a batch of sources and prefixes, when a worker is free.
+        """Futures of the results of a batch of sources and prefixes.
 
-        Nothing `silent` is said, but in a prefix. Its tokens cost nothing, in either engine: there
-        was no choice.
-
-        A beam that is cut at its limit has unfinished answers, which CTranslate2 would rank among
-        those that ended, to keep the best of both; with twice the patience it keeps all.
+        `suppressed` phrases are generated in prefixes only, whose tokens count nothing in the
+        score. CTranslate2 ranks hypotheses that were truncated at the limit among those that ended;
+        with twice the patience it keeps all of both.
         """
         size = settings.beam.size
         patience = 2 if batch.at_limit and size > 1 else 1
@@ -225,10 +207,12 @@ class CTranslate2Engine:
     def _select_n_best(
         self, found: Any, limit: int, settings: DecodingSettings
     ) -> list[Hypothesis]:
-        """The n best of what CTranslate2 found within a limit, those that ended first."""
+        """The n best of CTranslate2's hypotheses within a limit, those that ended first."""
         both = zip(found.hypotheses, found.scores, strict=True)
         within = [(names, score) for names, score in both if len(names) <= limit]
-        within.sort(key=lambda pair: not _ends_in_eos(pair[0]))  # of each kind the best is first
+        within.sort(
+            key=lambda pair: not _ends_in_eos(pair[0])
+        )  # stable: the best of each kind first
         return [self._hypothesis(*pair, settings) for pair in within[: settings.n_best]]
 
     def _hypothesis(
@@ -242,7 +226,7 @@ class CTranslate2Engine:
         return [self._names[id_] for id_ in ids]
 
     def _within_positions(self, rules: RuleSettings) -> RuleSettings:
-        """No longer than the model can write, as in the native search."""
+        """The rules with the model's length limit, as in the native search."""
         if self.card.limit is None:
             return rules
         longest = min(rules.max_length, self.card.limit)
@@ -255,16 +239,41 @@ class CTranslate2Engine:
 
 
 def _ends_in_eos(names: Sequence[str]) -> bool:
-    """Whether an answer ended, rather than being cut at its limit."""
+    """Whether a hypothesis ended, rather than being truncated at its limit."""
     return names[-1:] == [SPECIAL_PIECES[EOS]]
 
 
 def _is_complete(best: Sequence[Hypothesis], settings: DecodingSettings, *, exact: bool) -> bool:
-    """Whether these are the n best within a limit, whatever else the search has met there.
-
-    An answer that ended is better than any that did not: if n ended, there are no better ones.
-    Greedy search meets but one, which it gives if it was stopped at `exact` that limit.
-    """
+    """Whether these are the n best within a limit: all ended, or greedy search at `exact` it."""
     if settings.beam.size == 1 and exact:
         return True
     return len(best) == settings.n_best and best[-1].finished
+
+
+def batch_by_limit(
+    lengths: Sequence[int], limits: Sequence[int], budget: int, width: int
+) -> list[list[int]]:
+    """Indices of the sentences of each batch, the longest first; most batches have one limit.
+
+    CTranslate2 has one length limit for a batch: if it is that of every sentence, few are searched
+    again. Sentences of one limit are batched by themselves, evenly, if there are enough; all others
+    by length. `budget` and `width` are as in `plan_batches`.
+    """
+    by_limit: dict[int, list[int]] = defaultdict(list)
+    for i, limit in enumerate(limits):
+        by_limit[limit].append(i)
+    groups, others = [], []
+    for group in by_limit.values():
+        if len(group) * width >= MIN_HYPOTHESES:
+            groups.append(group)
+        else:
+            others += group
+    batches = []
+    for group in (*groups, others):
+        group_lengths = [lengths[i] for i in group]
+        plan = plan_batches(group_lengths, budget, width)
+        if len(set(group_lengths)) == 1:  # as many batches, of equal size
+            bounds = [number * len(group) // len(plan) for number in range(len(plan) + 1)]
+            plan = [list(range(*pair)) for pair in pairwise(bounds)]
+        batches += [[group[i] for i in batch] for batch in plan]
+    return sorted(batches, key=lambda batch: -lengths[batch[0]])
