@@ -1,4 +1,4 @@
-"""The command `regard`: which commands there are, and what becomes of their errors."""
+"""The command `regard`: its commands, their errors, signals and streams."""
 
 import errno
 import io
@@ -39,8 +39,7 @@ COMMANDS = {
     "corpora": "List the corpora that can be used by name, and look into them.",
     "recipes": "List and print the recipes on the shelf, and the schema of their settings.",
 }
-"""Name -> what it does. The commands themselves import torch, which takes a second: too long for
-`regard --help`."""
+"""Name -> help. The modules of commands import torch, which is too slow for `regard --help`."""
 
 
 RENAMED = {"heads": "--heads", "distances": "--distances", "positions": "--positions"}
@@ -48,7 +47,7 @@ RENAMED = {"heads": "--heads", "distances": "--distances", "positions": "--posit
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands show their help line, and are imported when they are given."""
+    """A group whose commands are imported when they are run."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] in RENAMED:
@@ -61,10 +60,10 @@ class LazyGroup(TyperGroup):
         return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; typer itself would tell neither of these from other ends."""
+        """Run a command; exit codes tell interrupts and broken pipes apart."""
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()  # while whoever reads it can still be found gone
+            sys.stdout.flush()  # raises BrokenPipeError here if the reader has gone
         except KeyboardInterrupt as error:
             print_error("interrupted")
             number = error.number if isinstance(error, InterruptedBySignal) else signal.SIGINT
@@ -76,10 +75,7 @@ class LazyGroup(TyperGroup):
 
 
 def reject_repeated_options(command: Any, args: list[str], parent: Any) -> None:
-    """End with a usage error where an option that holds one value is given twice.
-
-    Click would take the last and say nothing.
-    """
+    """Exit with a usage error if an option with one value is given twice; click takes the last."""
     ctx = command.context_class(command, parent=parent, info_name=command.name)
     _, rest, given = command.make_parser(ctx).parse_args(args=list(args))
     options = [one for one in given if one.param_type_name == "option"]
@@ -96,18 +92,18 @@ def reject_repeated_options(command: Any, args: list[str], parent: Any) -> None:
 
 
 def redirect_stdout_to_devnull() -> None:
-    """Let what is still to be printed go nowhere: Python would fail once more when it ends."""
+    """Discard buffered output, which Python would try to write again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def load_command(name: str) -> Any:
-    """The command called `name`, from its own file."""
+    """The command called `name`, from its module."""
     with exit_on_signals():
         app: typer.Typer = import_module(f"regard.cli.commands.{name}").app
-    app.rich_markup_mode = "markdown"  # docstrings are wrapped to the terminal, examples are not
+    app.rich_markup_mode = "markdown"  # wraps docstrings to the terminal, but not examples
     command = typer.main.get_command(app)
     command.name = name
-    app_options = ("install_completion", "show_completion")  # these are for `regard` as a whole
+    app_options = ("install_completion", "show_completion")  # options of `regard` itself
     command.params = [one for one in command.params if one.name not in app_options]
     return command
 
@@ -139,7 +135,7 @@ def _root(
 
 
 def _lazy_command() -> None:
-    """Stands for a command until it is given."""
+    """Placeholder for a command that is not imported yet."""
 
 
 for _name, _help in COMMANDS.items():
@@ -147,18 +143,17 @@ for _name, _help in COMMANDS.items():
 
 
 def main() -> None:
-    """Run the command line; what a user can cause ends in one message and a non-zero exit code.
+    """Run the command line; user errors end in one message and a non-zero exit code.
 
-    1 is an error of the user's making, as a standard output that is closed or full; 2 a wrong
-    option, 130 an interrupt, 143 SIGTERM, 141 a reader of our output that has gone. Text is UTF-8
-    on its way out, as it is on its way in.
+    1: an error, also of standard output; 2: a wrong option; 130: an interrupt; 143: SIGTERM; 141:
+    a broken pipe. Output is UTF-8.
     """
     _repair_streams()
     warnings.showwarning = _show_warning
     try:
         _run()
     except SystemExit as leaving:
-        if has_running_work():  # Python would wait for it, or fail at it
+        if has_running_work():  # Python would wait for its threads
             sys.stderr.flush()
             os._exit(leaving.code if isinstance(leaving.code, int) else 1)
         raise
@@ -170,7 +165,7 @@ def _run() -> None:
         try:
             app()
         finally:
-            sys.stdout.flush()  # the last that is printed may not fit either
+            sys.stdout.flush()  # may raise OSError as well
     except RegardError as error:
         print_error(str(error))
         sys.exit(1)
@@ -194,7 +189,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Tell what is odd about a run in a line, and all else as Python does."""
+    """Print warnings about runs as notes, and others as Python does."""
     if issubclass(category, RunWarning):
         note(str(message))
     else:
@@ -202,7 +197,7 @@ def _show_warning(
 
 
 def _check_folder() -> None:
-    """An error where the current folder is gone, which libraries below do not survive."""
+    """Raise an error if the current folder is gone: libraries would fail."""
     try:
         os.getcwd()
     except OSError as error:
@@ -212,7 +207,7 @@ def _check_folder() -> None:
 
 
 class _CheckedStdout(io.FileIO):
-    """The standard output, which says so when it takes no more."""
+    """Standard output whose errors name it."""
 
     def write(self, content: Any) -> int:
         try:
@@ -223,10 +218,10 @@ class _CheckedStdout(io.FileIO):
 
 
 def _repair_streams() -> None:
-    """Make the standard streams usable where they are closed, or know few letters.
+    """Make the standard streams usable if they are closed, and UTF-8.
 
-    A closed output takes up its number, lest the next file that is opened be written to, and
-    refuses what is written.
+    A closed descriptor is opened on /dev/null, so that no file gets its number; writing to a closed
+    standard output is an error.
     """
     for number in (0, 1, 2):
         try:
@@ -240,7 +235,7 @@ def _repair_streams() -> None:
         sys.stdout = io.TextIOWrapper(
             raw,
             encoding="utf-8",
-            errors="backslashreplace",  # a file's name may hold bytes that are no letters
+            errors="backslashreplace",  # file names may have bytes that are not UTF-8
             line_buffering=raw.isatty(),
         )
     if isinstance(sys.stderr, io.TextIOWrapper):

@@ -1,4 +1,4 @@
-"""Files of one's own, given on the command line -> the `corpus` group of a recipe."""
+"""Corpus files on the command line -> the `corpus` group of a recipe."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import find_recipe, load_recipe, make_recipe, read_raw
 
 OWN_RECIPE = "own"
-"""The recipe on the shelf for a corpus of one's own."""
+"""The default recipe for corpus files."""
 
 Data = Annotated[
     list[str] | None,
@@ -48,8 +48,6 @@ Test = Annotated[
 Languages = Annotated[
     str | None, typer.Option(metavar="SRC-TGT", help="The languages, such as en-de.")
 ]
-
-
 SkipBad = Annotated[
     bool,
     typer.Option(
@@ -61,7 +59,7 @@ SkipBad = Annotated[
 
 
 class CorpusFiles(NamedTuple):
-    """What the options say of files to train on, as they were given."""
+    """The options for training files, as given."""
 
     data: Sequence[str] | None = None
     source: Sequence[str] | None = None
@@ -72,7 +70,7 @@ class CorpusFiles(NamedTuple):
 def corpus_from_options(
     files: CorpusFiles, valid: str | None, test: str | None, languages: str | None
 ) -> dict[str, Any] | None:
-    """The `corpus` group of a recipe for files given on the command line; None where none are."""
+    """The `corpus` group of a recipe for the files; None if none are given."""
     training = _training_files(files)
     if not training:
         if valid or test or languages or files.skip_bad:
@@ -96,7 +94,7 @@ def corpus_from_options(
 
 
 def _training_files(files: CorpusFiles) -> list[dict[str, Any]]:
-    """Each corpus to train on, those of one file first."""
+    """The training corpora, those of one file first."""
     sources, targets = files.source or [], files.target or []
     if len(sources) != len(targets):
         raise SettingsError(
@@ -123,7 +121,7 @@ def _times(number: int) -> str:
 
 
 def _parse_weight(option: str, given: str) -> tuple[str, dict[str, float]]:
-    """The name of a file, and the weight behind it; a file of the whole name comes first."""
+    """The name and weight of FILE=WEIGHT, unless there is a file with the whole name."""
     name, equals, number = given.rpartition("=")
     if not equals or Path(given).exists():
         return given, {}
@@ -131,7 +129,7 @@ def _parse_weight(option: str, given: str) -> tuple[str, dict[str, float]]:
         weight = float(number)
     except ValueError:
         if not Path(name).exists():
-            return given, {}  # that there is no such file is told by who reads it
+            return given, {}  # reading it reports that there is no such file
         weight = 0.0
     if not 0 < weight <= MAX_WEIGHT:
         raise SettingsError(
@@ -150,9 +148,9 @@ def _parse_held_out(given: str) -> dict[str, Any]:
 
 
 def recipe_with_corpus(name: str, corpus: Mapping[str, Any] | None, overrides: list[str]) -> Recipe:
-    """The recipe called `name`, on another `corpus` where one is given.
+    """The recipe called `name`, with another `corpus` if given.
 
-    How the recipe cleans and splits is kept for files of one's own.
+    With corpus files, the recipe's own cleaning and splitting are kept.
     """
     if corpus is None:
         return load_recipe(name, overrides)

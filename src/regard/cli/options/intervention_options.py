@@ -1,4 +1,4 @@
-"""What the command line asks to be done to attention, and how it shows what came of it."""
+"""Options for interventions in the attention, and the differences that they make."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from regard.inspection.recording.attention_map import PARTS, Part
 from regard.inspection.word_diff import diff_words, separator
 
 REMOVED_STYLE, ADDED_STYLE = "red strike", "bold green"
-"""Colours that differ in more than hue: one is struck through, the other bold."""
+"""Styles that differ in more than colour."""
 
 
 class HeadPosition(NamedTuple):
@@ -29,14 +29,14 @@ class HeadPosition(NamedTuple):
 
 
 class InterventionOptions(NamedTuple):
-    """What the options ask for."""
+    """The options for interventions, as given."""
 
     without: Sequence[str] = ()
     flatten: Sequence[str] = ()
     force: Sequence[str] = ()
 
     def requests(self, part: Part) -> list[InterventionRequest]:
-        """The same as wishes; `part` is meant where none is named."""
+        """The parsed options; `part` is the default part."""
         return [
             *(Silenced(*parse_head_position(one, part, "--without")) for one in self.without),
             *(Flattened(*parse_head_position(one, part, "--flatten")) for one in self.flatten),
@@ -45,40 +45,40 @@ class InterventionOptions(NamedTuple):
 
     def __str__(self) -> str:
         named = ("without", self.without), ("flat", self.flatten), ("forced", self.force)
-        return "; ".join(f"{name} {', '.join(asked)}" for name, asked in named if asked)
+        return "; ".join(f"{name} {', '.join(values)}" for name, values in named if values)
 
 
-def parse_head_position(asked: str, part: Part, option: str) -> HeadPosition:
+def parse_head_position(text: str, part: Part, option: str) -> HeadPosition:
     """`3.5` -> head 5 of layer 3; `3` -> all of layer 3; `encoder.3.5` names its part."""
-    named, _, rest = asked.partition(".")
+    named, _, rest = text.partition(".")
     if named in PARTS:
         part = named
     else:
-        rest = asked
+        rest = text
     numbers = rest.split(".")
     if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
         raise SettingsError(
-            f"{option} {asked}: expected LAYER.HEAD or LAYER, such as 3.5 or 3, with or without a "
+            f"{option} {text}: expected LAYER.HEAD or LAYER, such as 3.5 or 3, with or without a "
             f"part before it ({', '.join(PARTS)}), such as encoder.3.5"
         )
     return HeadPosition(part, int(numbers[0]), int(numbers[1]) if len(numbers) == 2 else None)
 
 
-def parse_forced_link(asked: str) -> ForcedWords:
-    """`Africa=2` -> the word Africa of the translation is to look at word 2 of the sentence."""
-    target, _, source = asked.partition("=")
+def parse_forced_link(text: str) -> ForcedWords:
+    """`Africa=2` -> the word Africa of the translation attends to word 2 of the sentence."""
+    target, _, source = text.partition("=")
     if not target or not source:
         raise SettingsError(
-            f"--force {asked}: expected TARGET=SOURCE, each a word or its number from 0, such as "
+            f"--force {text}: expected TARGET=SOURCE, each a word or its number from 0, such as "
             "Africa=septembre or 2=4"
         )
     return ForcedWords(_parse_word(target), _parse_word(source))
 
 
 def render_word_diff(before: str, after: str, *, coloured: bool) -> Text:
-    """`after` with what it has not of `before` struck out, and what it has of its own marked.
+    """`after` with the words deleted from and inserted into `before` marked.
 
-    Where there is no colour the marks are those of wdiff: `[-gone-] {+new+}`.
+    Without colour the marks are those of wdiff: `[-deleted-] {+inserted+}`.
     """
     marks = (("", ""), ("", "")) if coloured else (("[-", "-]"), ("{+", "+}"))
     shown, last = Text(), ""
@@ -97,5 +97,5 @@ def render_word_diff(before: str, after: str, *, coloured: bool) -> Text:
     return shown
 
 
-def _parse_word(asked: str) -> WordReference:
-    return int(asked) if asked.isdecimal() else asked
+def _parse_word(text: str) -> WordReference:
+    return int(text) if text.isdecimal() else text

@@ -1,11 +1,10 @@
-"""Markup of a text -> its translation with the same markup, by what each word was made from.
+"""Markup of a text -> its translation with the same markup, by word alignments.
 
-Two tags wrap the words of the translation that come, for the most part, from the words that they
-wrapped; where those stand apart, the stretch that holds most of them and least of others. Tags
-within tags stay within them, and tags beside each other do not overlap. What stands between words
-goes where most words are on the same side of it as before; but a tag that nothing closes stays
-behind those of its name that nothing opens, or the two would become a pair, and a script without
-an end stays behind everything.
+A pair of tags wraps the words of the translation that are mostly aligned with the words that it
+wrapped; if they are not contiguous, the interval with most of them and fewest others. Nested tags
+stay nested, and adjacent ones do not overlap. A single tag goes to the gap with most words on the
+same side as before; but an unclosed opening tag stays behind unopened closing ones of its name, or
+the two would become a pair, and an unclosed script stays behind everything.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -19,18 +18,18 @@ from regard.pipelines.markup.word_spans import OffsetValues, TextLinks, WordSpan
 from regard.text.sentence_splitter import Span
 
 MAJORITY_SHARE = 0.5
-"""A word belongs to the tags around more than this share of what it comes from."""
+"""A pair wraps a word if more than this share of it is aligned with the pair's words."""
 MIN_SHARE = 0.1
-"""Tags without such a word wrap the likeliest one, if its share is at least this."""
+"""A pair without such a word wraps the best one, if its share is at least this."""
 _EQUIVALENT_PUNCTUATION = {
     **dict.fromkeys("«»“”„‟‘’‚‛‹›「」『』'", '"'),
     **{"…": ".", "。": ".", "！": "!", "？": "?", "，": ",", "；": ";", "：": ":"},
 }
-"""Marks that one language writes for those of another."""
+"""Punctuation of different languages that is compared as equal."""
 
 
 class _Insertion(NamedTuple):
-    """What is written in the place of some characters, of none perhaps."""
+    """Text that replaces some characters, or none."""
 
     first: int
     last: int
@@ -40,23 +39,23 @@ class _Insertion(NamedTuple):
 
 @dataclass
 class _TargetRegion:
-    """A part of the translation, and what is taken of it."""
+    """A part of the translation, and the words and characters that tags already wrap."""
 
     span: Span
     words: range
     claimed: set[int] = field(default_factory=set)
-    """The best word of each pair, which no other may take."""
+    """The best word of each pair, reserved for it."""
     taken: dict[int, int] = field(default_factory=dict)
-    """The words that are taken, and the first of those that are taken with each."""
+    """Wrapped words -> the first word of their pair."""
     spans: list[Span] = field(default_factory=list)
-    """The characters that are taken, in their order."""
+    """The wrapped characters, in order."""
 
     def is_free(self, word: int) -> bool:
-        """Whether any pair may have the word."""
+        """Whether any pair may wrap the word."""
         return word not in self.claimed and word not in self.taken
 
     def take(self, first: int, last: int) -> Span:
-        """What is free of the characters from `first` to before `last`; now it is taken."""
+        """Take the free characters from `first` to before `last`."""
         place = bisect_left(self.spans, (first, last))
         if place:
             first = max(first, self.spans[place - 1].last)
@@ -68,7 +67,7 @@ class _TargetRegion:
         return span
 
     def end_of_taken(self, place: int) -> int:
-        """The place, or the end of the characters that it is in the midst of."""
+        """The position, or the end of the wrapped characters around it."""
         number = bisect_right(self.spans, (place,)) - 1
         spans = self.spans[max(0, number) : number + 1]
         return next((one.last for one in spans if one.first < place < one.last), place)
@@ -82,9 +81,9 @@ class TagPlacer:
     target: WordSpans
     links: TextLinks
     write: Callable[[int, int], str]
-    """What stands in the output for the characters of the target between two places."""
+    """The output for the characters of the target between two positions."""
     spaced: bool = False
-    """Whether what stands alone gets spaces around it, even where it had none."""
+    """Whether single tags get spaces around them even where they had none."""
 
     def place(self, nodes: Sequence[PlacedMarkup]) -> str:
         """The whole translation with all markup in it."""
@@ -96,7 +95,7 @@ class TagPlacer:
         pairs = [node for node in nodes if isinstance(node, TagPair)]
         spans = dict(zip(map(id, pairs), self._place_pairs(pairs, region), strict=True))
         items = []
-        min_positions: dict[str, int] = {}  # behind what may close tags of a name
+        min_positions: dict[str, int] = {}  # of each name, behind its closing tags
         for order, node in enumerate(nodes):
             if isinstance(node, TagPair):
                 inner = spans[id(node)]
@@ -116,7 +115,7 @@ class TagPlacer:
         return "".join(written) + self.write(place, span.last)
 
     def _place_pairs(self, pairs: Sequence[TagPair], region: _TargetRegion) -> list[Span]:
-        """What each pair wraps; none of it overlaps."""
+        """The span of each pair, without overlaps."""
         sources = [self.source.overlapping(pair.first, pair.last) for pair in pairs]
         shares = [self.links.shares(source, region.words) for source in sources]
         region.claimed.update(best for best in map(_majority_word, shares) if best is not None)
@@ -131,7 +130,7 @@ class TagPlacer:
     def _pair_around_words(
         self, pair: TagPair, source: range, share: OffsetValues, region: _TargetRegion
     ) -> Span:
-        """The words that come from what the pair wrapped, and marks as it had them."""
+        """The words aligned with those that the pair wrapped, with punctuation as it had it."""
         words = _best_interval(share, region)
         if not words:
             place = self._gap_position(source.start, region)
@@ -146,33 +145,33 @@ class TagPlacer:
     def _pair_inside_word(
         self, pair: TagPair, source: range, share: OffsetValues, region: _TargetRegion
     ) -> Span | None:
-        """For tags within a word that the translation spells alike, the same letters of it."""
+        """For tags within a word that the translation copies, the same characters of it."""
         word = self.source.words[source.start]
         if len(source) > 1 or (pair.first <= word.first and pair.last >= word.last):
             return None
         if not share.values.any():
             return None
         best = self.target.words[share.first + int(share.values.argmax())]
-        here, there = self.source.text[slice(*word)], self.target.text[slice(*best)]
-        if here.casefold() != there.casefold() or len(here) != len(there):
+        source_word, copy = self.source.text[slice(*word)], self.target.text[slice(*best)]
+        if source_word.casefold() != copy.casefold() or len(source_word) != len(copy):
             return None
         step = best.first - word.first
         return region.take(max(pair.first, word.first) + step, min(pair.last, word.last) + step)
 
     def _pair_around_punctuation(self, pair: TagPair, region: _TargetRegion) -> Span:
-        """For tags around marks alone, the same marks where they are expected; or nothing."""
+        """For tags around punctuation alone, the same marks in the aligned gap, or nothing."""
         number = self._target_gap(len(self.source.overlapping(0, pair.first)), region)
         first, last = self.target.gap(number)
         first, last = max(first, region.span.first), min(last, region.span.last)
-        wanted = _fold_punctuation(self.source.text[pair.first : pair.last])
-        found = _fold_punctuation(self.target.text[first:last]).find(wanted)
+        marks = _fold_punctuation(self.source.text[pair.first : pair.last])
+        found = _fold_punctuation(self.target.text[first:last]).find(marks)
         if found < 0:
             place = min(max(self.target.space_in_gap(number).first, first), last)
             return region.take(place, place)
-        return region.take(first + found, first + found + len(wanted))
+        return region.take(first + found, first + found + len(marks))
 
     def _punctuation_before(self, pair: TagPair, source: int, target: int) -> int:
-        """How many marks before the target word go with it, as before the source word."""
+        """The number of punctuation marks before the target word that the pair wraps."""
         text, word = self.source.text, self.source.words[source].first
         own = text[pair.first : word]
         head = self.target.text[
@@ -185,7 +184,7 @@ class TagPlacer:
         return _matching_prefix(_fold_punctuation(head[::-1]), set(_fold_punctuation(own)))
 
     def _punctuation_after(self, pair: TagPair, source: int, target: int) -> int:
-        """How many marks behind the last target word go with it, as behind the source word."""
+        """The number of punctuation marks behind the last target word that the pair wraps."""
         text, word = self.source.text, self.source.words[source - 1].last
         own = text[word : pair.last]
         tail = self.target.text[
@@ -215,22 +214,23 @@ class TagPlacer:
     def _place_point(
         self, node: PointTag, order: int, region: _TargetRegion, min_position: int
     ) -> _Insertion:
-        """Markup that stands alone: as near to the words and marks beside it as it was.
+        """Place a single tag, as close to the words and punctuation beside it as in the source.
 
-        Not before `floor`, though.
+        It is not placed before `min_position`.
         """
         text, number = self.source.text, len(self.source.overlapping(0, node.place))
-        here, place = self.source.space_in_gap(number), self._target_gap(number, region)
-        there, gap = self.target.space_in_gap(place), self.target.gap(place)
+        source_space, place = self.source.space_in_gap(number), self._target_gap(number, region)
+        space, gap = self.target.space_in_gap(place), self.target.gap(place)
+        in_word = node.place < self.source.gap(number).first
         last = None
-        if node.place < self.source.gap(number).first or text[node.place : here.first].strip():
-            first = gap.first  # within a word, or before marks that are written onto it
-        elif text[here.last : node.place].strip():
+        if in_word or text[node.place : source_space.first].strip():
+            first = gap.first  # within a word, or before punctuation attached to it
+        elif text[source_space.last : node.place].strip():
             first = gap.last
         elif node.before or node.after:
-            first = there.first if node.after else there.last
+            first = space.first if node.after else space.last
         else:
-            first, last = there  # it takes the place of the space
+            first, last = space  # it replaces the space
         first = region.end_of_taken(
             min(max(first, region.span.first, min_position), region.span.last)
         )
@@ -245,14 +245,14 @@ class TagPlacer:
 
 
 def _majority_word(share: OffsetValues) -> int | None:
-    """The word that the largest share of comes from there, if it is most of the word."""
+    """The word with the largest share, if that is a majority."""
     if not len(share.values) or share.values.max() <= MAJORITY_SHARE:
         return None
     return share.first + int(share.values.argmax())
 
 
 def _best_interval(share: OffsetValues, region: _TargetRegion) -> range:
-    """The free words whose shares above a half outweigh those below, around the best of them."""
+    """The interval of free words around the best one with the largest sum of share - 1/2."""
     own = _majority_word(share)
     free = [
         (value, -number)
@@ -280,6 +280,6 @@ def _fold_punctuation(marks: str) -> str:
     return "".join(_EQUIVALENT_PUNCTUATION.get(mark, mark) for mark in marks)
 
 
-def _matching_prefix(marks: str, wanted: set[str]) -> int:
-    """How many of the first marks are wanted."""
-    return next((i for i, mark in enumerate(marks) if mark not in wanted), len(marks))
+def _matching_prefix(marks: str, allowed: set[str]) -> int:
+    """The length of the longest prefix of marks that are in a set."""
+    return next((i for i, mark in enumerate(marks) if mark not in allowed), len(marks))
