@@ -22,7 +22,7 @@ from regard.recipes.train_run import train
 from regard.server.app import build_app
 from regard.server.middleware.access import ApiKeys
 from regard.server.models import LoadOptions, Models, parse_model_spec
-from regard.server.service import make_service
+from regard.server.service import Service
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics
 
@@ -138,7 +138,7 @@ def trace_http(run: Path) -> set[str]:
     """
     settings, metrics = ServerSettings(), ServerMetrics()
     served = Models([parse_model_spec(str(run))], settings, metrics, LoadOptions(device="cpu"))
-    app = build_app(make_service(served, settings, ApiKeys(()), metrics))
+    app = build_app(Service(served, settings, ApiKeys(()), metrics))
     form = {"q": SENTENCE, "source": "fr", "target": "en"}
 
     async def ask() -> None:

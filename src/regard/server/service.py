@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -75,16 +74,16 @@ class SegmentedTexts(NamedTuple):
         return [list(dict.fromkeys(ranked)) for ranked in zip(*by_rank, strict=True)]
 
 
-@dataclass(frozen=True)
 class Service:
     """The parts of one server."""
 
-    settings: ServerSettings
-    models: Models
-    access: Access
-    metrics: ServerMetrics
-    detector: Detector
-    files: FileStore
+    def __init__(
+        self, models: Models, settings: ServerSettings, keys: ApiKeys, metrics: ServerMetrics
+    ) -> None:
+        self.models, self.settings, self.metrics = models, settings, metrics
+        self.access = Access(keys, RateLimit(settings.rate_limit))
+        self.detector = Detector(models.training_texts(DETECTION_PAIRS))
+        self.files = FileStore(MAX_STORED_FILES * settings.max_bytes)
 
     def check_texts(self, texts: Sequence[str]) -> None:
         """An error for too many texts, or for texts that are too long together."""
@@ -197,20 +196,6 @@ class Service:
         return RequestError(
             504, f"no answer within {self.settings.timeout:g} s; send less at once, or later"
         )
-
-
-def make_service(
-    models: Models, settings: ServerSettings, keys: ApiKeys, metrics: ServerMetrics
-) -> Service:
-    """The service of some models, with a detector of their languages."""
-    return Service(
-        settings,
-        models,
-        Access(keys, RateLimit(settings.rate_limit)),
-        metrics,
-        Detector(models.training_texts(DETECTION_PAIRS)),
-        FileStore(MAX_STORED_FILES * settings.max_bytes),
-    )
 
 
 async def _wait_for_disconnect(request: Request) -> None:

@@ -18,7 +18,7 @@ from regard.server.app import build_app
 from regard.server.middleware.access import ApiKeys
 from regard.server.middleware.lifecycle import RequestLifecycle
 from regard.server.models import LoadOptions, Models, ModelSpec
-from regard.server.service import make_service
+from regard.server.service import Service
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics, configure_logging, log
 
@@ -43,7 +43,7 @@ def serve(
     configure_logging()
     metrics = ServerMetrics()
     models = Models(specs, settings, metrics, load_options)
-    app = build_app(make_service(models, settings, keys, metrics))
+    app = build_app(Service(models, settings, keys, metrics))
     listener = listen(settings)
     _, max_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))  # each connection is one

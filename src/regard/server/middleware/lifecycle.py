@@ -59,8 +59,10 @@ class RequestLifecycle:
         try:
             if self.stopping and scope["path"] not in PATHS_WHILE_STOPPING:
                 now = asyncio.get_running_loop().time()
-                seconds = min(DRAIN_SECONDS, self._deadline - QUIET_SECONDS - now)
-                await self.app.refuse(_unavailable(), scope, receive, context.send, seconds)
+                seconds = max(0.001, min(DRAIN_SECONDS, self._deadline - QUIET_SECONDS - now))
+                await self.app(
+                    scope, receive, context.send, refusal=_unavailable(), seconds=seconds
+                )
             else:
                 await self._serve(context, receive)
         finally:

@@ -32,53 +32,53 @@ class RequestLimits:
         """Of the bodies of all active requests. What is made of a body takes some thirty times as
         much memory, and is freed with it."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        refusal: RequestError | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        """Serve a request, or answer it with a `refusal`; its body must arrive within `seconds`, by
+        default those of the settings."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
+        reader = BodyReader(receive, headers, self, seconds or self.settings.read_timeout)
+        refusal = refusal or self._head_error(headers)
+        reader.refused = refusal is not None
+        app = self.app if refusal is None else error_response(refusal)
         try:
-            self._check_head(headers)
-        except RequestError as error:
-            await self.refuse(error, scope, receive, send)
-            return
-        reader = BodyReader(receive, headers, self, self.settings.read_timeout)
-        try:
-            await self.app(scope, reader, partial(reader.send_then_drain, send))
+            await app(scope, reader, partial(reader.send_then_drain, send))
         finally:
             reader.release()
 
-    async def refuse(
-        self,
-        error: RequestError,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        seconds: float | None = None,
-    ) -> None:
-        """Answer a request with an error, and read its body for at most some seconds."""
-        seconds = self.settings.read_timeout if seconds is None else seconds
-        reader = BodyReader(receive, Headers(scope=scope), self, seconds)
-        reader.refused = True
-        await error_response(error)(scope, reader, partial(reader.send_then_drain, send))
+    def _head_error(self, headers: Headers) -> RequestError | None:
+        """The error of a head that is ambiguous or names another host.
 
-    def _check_head(self, headers: Headers) -> None:
-        """A host name that is not the server's may be DNS rebinding: a page from elsewhere whose
-        name points at a loopback address could reach a server that only this machine should."""
+        Such a name may be DNS rebinding: a page from elsewhere whose name points at a loopback
+        address could reach a server that only this machine should.
+        """
         if "content-length" in headers and "transfer-encoding" in headers:
             # a proxy that goes by the other one would take the rest for the next request
-            raise RequestError(
+            return RequestError(
                 400,
                 "the request has both Content-Length and Transfer-Encoding; send one of them",
                 {"Connection": "close"},
             )
         name = host_name(headers.get("host", ""))
         if name is None:
-            raise RequestError(400, "Host is neither a name nor an address, with or without a port")
+            return RequestError(
+                400, "Host is neither a name nor an address, with or without a port"
+            )
         if self._host_names and name not in self._host_names:
-            raise RequestError(
+            return RequestError(
                 400, "the server does not go by the name in Host; see regard serve --allow-host"
             )
+        return None
 
 
 class BodyReader:
