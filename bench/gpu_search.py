@@ -5,7 +5,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from bench import stages
 from bench.peers.contract import ModelShape
 from bench.peers.logit_check import check_same_logits
 from bench.peers.training_loop import wait_for_device
@@ -126,6 +127,7 @@ def stage(name: str, task: StageConfig) -> Records:
         "regard": time_ours,
         "Hugging": time_theirs,
         "profile": profile,
+        "ablation": ablation,
     }
     return kinds[name.split()[0]](task)
 
@@ -157,7 +159,7 @@ def prepare(task: StageConfig) -> Records:
 
 
 def time_ours(task: StageConfig) -> Records:
-    """Our own search at each budget; then at the best one what single ideas are worth."""
+    """Our own search at each budget, and the host's work in a small step."""
     model, sources = task.model(), list(map(list, task.prepared.sources))
     settings = task.settings
 
@@ -186,14 +188,23 @@ def time_ours(task: StageConfig) -> Records:
             task.file("answers").write_text(json.dumps(found), encoding="utf-8")
     best = max(rates, key=lambda budget: rates[budget])
     task.file("best").write_text(json.dumps(best), encoding="utf-8")
-    for name, change in VARIANTS.items():
-        for number in range(task.asked.rounds):
-            with change():
-                fact, other = _timed(task, partial(search, best))
-            same = sum(mine == theirs for mine, theirs in zip(found, other, strict=True))
-            more = {"round": number, "same_as_before": same, "whole": False}
-            yield {**fact, "who": "regard", "how": f"budget {best}, {name}", **more}
     yield from _small_steps(task, model, sources[:8])
+
+
+def ablation(task: StageConfig) -> Records:
+    """Our search at the best budget without each part."""
+    model, sources = task.model(), list(map(list, task.prepared.sources))
+    best = task.file("best")
+    budget = json.loads(best.read_text("utf-8")) if best.is_file() else task.asked.budgets[-1]
+    search = partial(search_many, [SearchMember(model, sources)], task.settings, budget=budget)
+
+    def speed(part: str) -> float:
+        with VARIANTS[part]():
+            return float(_timed(task, search)[0]["sentences_per_second"])
+
+    for part in VARIANTS:
+        speed(part)  # whatever comes once
+    return stages.ablation(tuple(VARIANTS), speed)
 
 
 @contextmanager
@@ -215,14 +226,16 @@ def _not_captured() -> Iterator[None]:
 
 
 VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
-    "torch's attention": partial(_without, "decode_attention"),
-    "without topk_logits": partial(_without, "topk_logits"),
-    "without beam_update": partial(_without, "beam_update"),
-    "without topk_logits and beam_update": partial(_without, "topk_logits", "beam_update"),
-    "without fused_linear_relu": partial(_without, "fused_linear_relu"),
-    "without fused_add_norm": partial(_without, "fused_add_norm"),
-    "last steps not captured": _not_captured,
+    "nothing": nullcontext,
+    "decode_attention": partial(_without, "decode_attention"),
+    "topk_logits": partial(_without, "topk_logits"),
+    "beam_update": partial(_without, "beam_update"),
+    "topk_logits and beam_update": partial(_without, "topk_logits", "beam_update"),
+    "fused_linear_relu": partial(_without, "fused_linear_relu"),
+    "fused_add_norm": partial(_without, "fused_add_norm"),
+    "graph of the last steps": _not_captured,
 }
+"""What can be left out of a search."""
 
 
 def _timed(

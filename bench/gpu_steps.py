@@ -3,7 +3,6 @@
 Every function is a stage of `train_gpu`: it yields records, each as soon as it is known.
 """
 
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,6 +15,7 @@ from unittest import mock
 import torch
 from torch import Tensor
 
+from bench import stages
 from bench.paper import BASE, TOKENS, hours_at
 from bench.peers.contract import ModelShape, PeerConfig
 from bench.peers.regard_model import build_fresh_model
@@ -37,7 +37,7 @@ from regard.types import Batch
 
 CUDA = torch.device("cuda")
 LEARNING_RATE = 1e-4
-WARM_UP, TIMED, ROUNDS = 6, 24, 9
+WARM_UP, TIMED = 6, 24
 TRAINING_KERNELS = ("varlen_attention", "fused_add_norm", "fused_linear_relu", "cross_entropy")
 
 
@@ -208,11 +208,8 @@ def without(part: str) -> Iterator[None]:
 PARTS = ("nothing", *TRAINING_KERNELS, "cross_entropy of whole rows", "bf16_weights")
 
 
-def ablation(rounds: int = ROUNDS) -> Records:
-    """The base model's captured step without each part, in alternating rounds.
-
-    `times` is a part's speed relative to that without `nothing`, the median of the rounds' ratios.
-    """
+def ablation() -> Records:
+    """The base model's captured step without each part."""
     batches = LARGE.batches(WARM_UP + TIMED)
     steps = {}
     for part in PARTS:
@@ -220,26 +217,17 @@ def ablation(rounds: int = ROUNDS) -> Records:
             steps[part] = CapturedStep(LARGE)
             for batch in batches * 2:
                 steps[part](batch)
-    speeds: dict[str, list[float]] = {part: [] for part in PARTS}
     tokens = sum(batch.num_tokens for batch in batches)
-    for number in range(rounds):
-        for part in PARTS[number % len(PARTS) :] + PARTS[: number % len(PARTS)]:
-            wait_for_device(CUDA)
-            began = time.perf_counter()
-            for batch in batches:
-                steps[part](batch)
-            wait_for_device(CUDA)
-            speeds[part].append(tokens / (time.perf_counter() - began))
-    for part in PARTS:
-        ratios = [own / full for own, full in zip(speeds[part], speeds["nothing"], strict=True)]
-        yield {
-            "without": part,
-            "median": statistics.median(speeds[part]),
-            "least": min(speeds[part]),
-            "most": max(speeds[part]),
-            "times": statistics.median(ratios),
-            "rounds": rounds,
-        }
+
+    def speed(part: str) -> float:
+        wait_for_device(CUDA)
+        began = time.perf_counter()
+        for batch in batches:
+            steps[part](batch)
+        wait_for_device(CUDA)
+        return tokens / (time.perf_counter() - began)
+
+    return stages.ablation(PARTS, speed)
 
 
 def small() -> Records:

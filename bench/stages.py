@@ -8,6 +8,7 @@ last stages are left out.
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import time
 import traceback
@@ -19,6 +20,9 @@ Records = Iterator[dict[str, Any]]
 
 MIN_STAGE_SECONDS = 10.0
 """Seconds for which it is worth to begin a stage."""
+ABLATION_ROUNDS = 7
+MIN_GAIN = 0.03
+"""A part that gains less than this is not worth its code."""
 
 
 def add_options(parser: argparse.ArgumentParser, file: str, seconds: float) -> None:
@@ -76,3 +80,39 @@ def read_records(file: Path) -> list[dict[str, Any]]:
     """What stages have found, if any has."""
     lines = file.read_text("utf-8").splitlines() if file.is_file() else []
     return [json.loads(line) for line in lines]
+
+
+def ablation(parts: Sequence[str], speed: Callable[[str], float]) -> Records:
+    """The `speed` without each part, the first of which is `nothing`, in alternating rounds.
+
+    `times` is the speed relative to that without `nothing`, the median of the rounds' ratios.
+    """
+    speeds: dict[str, list[float]] = {part: [] for part in parts}
+    for number in range(ABLATION_ROUNDS):
+        first = number % len(parts)
+        for part in (*parts[first:], *parts[:first]):
+            speeds[part].append(speed(part))
+    for part in parts:
+        ratios = [own / full for own, full in zip(speeds[part], speeds[parts[0]], strict=True)]
+        yield {
+            "without": part,
+            "median": statistics.median(speeds[part]),
+            "least": min(speeds[part]),
+            "most": max(speeds[part]),
+            "times": statistics.median(ratios),
+            "rounds": ABLATION_ROUNDS,
+        }
+
+
+def print_ablation(records: list[dict[str, Any]], title: str) -> None:
+    """Print the speed without each part, and what the part gains."""
+    records = [record for record in records if "without" in record]
+    if not records:
+        return
+    print(f"\n{title}, {records[0]['rounds']} alternating rounds")
+    print(f"{'without':<32} {'median':>10} {'least':>10} {'most':>10}  gain of the part")
+    for record in records:
+        speeds = " ".join(f"{record[name]:>10,.0f}" for name in ("median", "least", "most"))
+        gain = 1 / record["times"] - 1
+        note = "" if gain >= MIN_GAIN or record["without"] == "nothing" else "  (below 3 %)"
+        print(f"{record['without']:<32} {speeds}  {gain:+.1%}{note}")

@@ -11,13 +11,19 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from bench.paper import HOURS, hours_at
 from bench.paper import STEPS as PAPERS_STEPS
-from bench.stages import Records, add_options, read_records, run_stage, run_stages
+from bench.stages import (
+    Records,
+    add_options,
+    print_ablation,
+    read_records,
+    run_stage,
+    run_stages,
+)
 
 OURS, PEER = "regard, captured", "Hugging Face Marian, compiled"
 STEPS = (OURS, PEER, "regard, eager", "regard, compiled", "Hugging Face Marian")
@@ -31,8 +37,6 @@ STAGES = (
     "families",
     *(f"step: {name}" for name in STEPS[2:]),
 )
-MIN_GAIN = 0.03
-"""A part that gains less than this is not worth its code."""
 
 
 def stage(name: str) -> Records:
@@ -83,7 +87,7 @@ def summarise(file: Path, ended: dict[str, str]) -> None:
             print(f"{record['who']:<40} {rate:>10,.0f} tokens/s {spent:8.2f} ms a step ({more})")
             rates[record["who"]] = rate
     compare(rates)
-    print_ablation([record for record in records if "without" in record])
+    print_ablation(records, f"{OURS}, target tokens/s")
 
 
 def compare(rates: dict[str, float]) -> None:
@@ -94,19 +98,6 @@ def compare(rates: dict[str, float]) -> None:
         print(f"\n{OURS}: {rates[OURS] / rates[PEER]:.2f} times {PEER}")
     hours = hours_at(rates[OURS])
     print(f"the paper's {PAPERS_STEPS:,} steps: {hours:.2f} hours, {HOURS} on its eight P100s")
-
-
-def print_ablation(records: list[dict[str, Any]]) -> None:
-    """Print the speed without each part, and what the part gains."""
-    if not records:
-        return
-    print(f"\n{OURS}, {records[0]['rounds']} alternating rounds, target tokens/s")
-    print(f"{'without':<32} {'median':>10} {'least':>10} {'most':>10}  gain of the part")
-    for record in records:
-        speeds = " ".join(f"{record[name]:>10,.0f}" for name in ("median", "least", "most"))
-        gain = 1 / record["times"] - 1
-        note = "" if gain >= MIN_GAIN or record["without"] == "nothing" else "  (below 3 %)"
-        print(f"{record['without']:<32} {speeds}  {gain:+.1%}{note}")
 
 
 if __name__ == "__main__":

@@ -21,15 +21,22 @@ from typing import Any
 
 import torch
 
-from bench.stages import Records, add_options, read_records, run_stage, run_stages
+from bench.stages import (
+    Records,
+    add_options,
+    print_ablation,
+    read_records,
+    run_stage,
+    run_stages,
+)
 from regard.errors import RunError
 
 
 def stages(precisions: Sequence[str]) -> list[str]:
     """What is done, in the order of what we want to know first."""
     first, *others = precisions
-    found = ["prepare", f"regard {first}", f"Hugging Face {first}", f"profile {first}"]
-    found.append(f"small {first}")
+    found = ["prepare", f"regard {first}", f"Hugging Face {first}", f"ablation {first}"]
+    found += [f"profile {first}", f"small {first}"]
     for precision in others:
         found += [f"regard {precision}", f"Hugging Face {precision}", f"profile {precision}"]
     return found
@@ -134,6 +141,7 @@ def summarise(file: Path) -> None:
     for fact in facts:
         if "equal" in fact:
             print(f"{fact['precision']}: {fact['equal']} of {fact['compared']} answers are equal")
+    print_ablation(facts, "regard, sentences/s")
 
 
 def small_line(fact: dict[str, Any]) -> str:
