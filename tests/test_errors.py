@@ -3,9 +3,7 @@
 import pytest
 
 from regard.errors import require_texts
-from regard.evaluation.by_length import LengthSettings, score_by_length
-from regard.evaluation.scores import ScoreSettings, score
-from regard.evaluation.significance import compare
+from regard.evaluation.scores import LengthSettings, ScoreSettings, compare, score, score_by_length
 
 ONE = r"must be a list of texts \(str\), got str; for one text give \[text\]"
 

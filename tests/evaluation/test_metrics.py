@@ -161,7 +161,7 @@ import regard.evaluation
 
 path = Path(regard.evaluation.__file__).parent / "metrics.py"
 table = "METRICS: dict[str, MetricSpec] = {"
-entry = '"same": MetricSpec(ExactMatch, digits=4, validates=True, reported=True),'
+entry = '"same": MetricSpec(exact_match, digits=4, validates=True, reported=True),'
 source = path.read_text()
 assert source.count(table) == 1
 module = types.ModuleType("regard.evaluation.metrics")

@@ -1,17 +1,21 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from pydantic import ValidationError
 from sacrebleu.metrics import BLEU, CHRF
 
-from regard.errors import CorpusError
+from regard.errors import CorpusError, SettingsError
 from regard.evaluation.metrics import MetricOptions, build_metric
 from regard.evaluation.scores import (
+    LengthSettings,
     ScoreSettings,
     bootstrap,
+    compare,
     confidence_interval,
     mean_of_runs,
-    resample,
     score,
+    score_by_length,
 )
 
 HYPOTHESES = ["Jane visits Africa in September.", "the blue house", "He sleeps"]
@@ -60,6 +64,10 @@ def lines(seed, count=30):
     return [" ".join(rng.choice(WORDS, size=rng.integers(3, 9))) for _ in range(count)]
 
 
+def resample(metric, counts, resamples, seed):
+    return bootstrap(metric, counts, ScoreSettings(resamples=resamples, seed=seed)).drawn
+
+
 @pytest.mark.parametrize(("name", "direct"), [("bleu", BLEU()), ("chrf", CHRF())])
 def test_draws_and_interval_are_those_of_sacrebleu(name, direct):
     want = direct.corpus_score(lines(0), [lines(1)], n_bootstrap=200)  # its seed is 12345
@@ -82,7 +90,7 @@ def test_the_mean_over_runs_is_taken_in_each_resample():
     metric = build_metric("bleu", MetricOptions("13a"))
     texts = [line[: len(line) // 2] + line[len(line) // 2 :].upper() for line in lines(1)]
     counts = [metric.count(some, lines(1)) for some in (lines(1), texts)]
-    whole, half = (bootstrap(metric, some, 50, 3) for some in counts)
+    whole, half = (bootstrap(metric, some, ScoreSettings(resamples=50, seed=3)) for some in counts)
     mean = mean_of_runs([whole, half])
     assert whole.value == pytest.approx(100)
     assert mean.value == pytest.approx((whole.value + half.value) / 2)
@@ -93,3 +101,154 @@ def test_the_mean_over_runs_is_taken_in_each_resample():
 def test_interval_drops_a_fortieth_at_each_end():
     assert confidence_interval(np.arange(80.0)[::-1]) == (2, 77)
     assert confidence_interval(np.array([5.0, 3.0])) == (3, 5)
+
+
+COMPARED = ScoreSettings(metrics=("bleu", "chrf", "ter", "exact"), resamples=200)
+
+
+def corpus(count=60):
+    draw = np.random.default_rng(0)
+    return [" ".join(draw.choice(WORDS, size=draw.integers(4, 10))) for _ in range(count)]
+
+
+def spoiled(lines, share, seed=1):
+    """The lines with about this share of their words replaced."""
+    draw = np.random.default_rng(seed)
+    return [
+        " ".join(str(draw.choice(WORDS)) if draw.random() < share else w for w in line.split())
+        for line in lines
+    ]
+
+
+def test_a_system_is_no_better_than_itself():
+    lines = spoiled(corpus(), 0.3)
+    for found in compare(lines, lines, corpus(), COMPARED):
+        assert found.p_value == 1
+        assert found.wins == 0.5
+        assert found.delta == 0
+        assert found.interval == (0, 0)
+
+
+def test_a_much_better_system_is_significant():
+    good, bad = spoiled(corpus(), 0.1), spoiled(corpus(), 0.5)
+    for found in compare(bad, good, corpus(), COMPARED):
+        assert found.p_value == pytest.approx(1 / 201)
+        assert found.wins == 1
+        assert (found.delta < 0) == (found.name == "TER")
+
+
+def test_equally_good_systems_are_not_significant():
+    for found in compare(spoiled(corpus(), 0.3), spoiled(corpus(), 0.3, 2), corpus(), COMPARED):
+        assert found.p_value > 0.05
+        assert found.interval.low < 0 < found.interval.high
+
+
+def test_swapping_the_systems_flips_the_signs_alone():
+    one, two = spoiled(corpus(), 0.2), spoiled(corpus(), 0.3)
+    pairs = zip(
+        compare(one, two, corpus(), COMPARED), compare(two, one, corpus(), COMPARED), strict=True
+    )
+    for there, back in pairs:
+        assert back.delta == -there.delta
+        assert back.interval == (-there.interval.high, -there.interval.low)
+        assert back.wins == pytest.approx(1 - there.wins)
+        assert back.p_value == there.p_value
+        assert (back.first, back.second_mean) == (there.second, there.first_mean)
+
+
+def test_values_means_and_repeatability():
+    one, two = spoiled(corpus(), 0.2), spoiled(corpus(), 0.3)
+    bleu = compare(one, two, corpus(), COMPARED)[0]
+    assert bleu.first == pytest.approx(BLEU().corpus_score(one, [corpus()]).score)
+    assert bleu.second == pytest.approx(BLEU().corpus_score(two, [corpus()]).score)
+    assert bleu.first_mean == pytest.approx(bleu.first, abs=2)
+    assert bleu.delta == bleu.second - bleu.first
+    assert (bleu.resamples, bleu.seed) == (200, 12345)
+    assert "bs:200|seed:12345|" in bleu.signature
+    assert compare(one, two, corpus(), COMPARED)[0] == bleu
+    other = compare(one, two, corpus(), COMPARED.model_copy(update={"seed": 1}))[0]
+    assert replace(other, seed=12345, signature=bleu.signature) != bleu
+
+
+def test_a_comparison_needs_resamples_and_equal_numbers_of_lines():
+    with pytest.raises(SettingsError, match="needs at least 100, got 99"):
+        compare(["a"], ["a"], ["a"], ScoreSettings(resamples=99))
+    with pytest.raises(CorpusError, match="1 first translations, 2 second translations, 1 ref"):
+        compare(["a"], ["a", "b"], ["a"], COMPARED)
+
+
+UNSAMPLED = ScoreSettings(metrics=("chrf", "exact"), resamples=0)
+
+
+def sentences(*lengths):
+    return [" ".join("abcdefghij"[:length]) for length in lengths]
+
+
+def ranges(groups):
+    return [(group.shortest, group.longest, group.count) for group in groups]
+
+
+def test_letters_are_counted_where_there_are_no_spaces():
+    sources = ["これはペンです。", "Ja"]
+    groups = score_by_length(sources, sources, sources, LengthSettings(groups=2), UNSAMPLED)
+    assert [group.longest for group in groups] == [1, 8]
+
+
+def test_fixed_edges_are_the_longest_of_their_group_and_empty_groups_are_left_out():
+    sources = sentences(2, 3, 4, 9, 10)
+    lengths = LengthSettings(edges=(3, 6, 8))
+    groups = score_by_length(sources, sources, sources, lengths, UNSAMPLED)
+    assert ranges(groups) == [(2, 3, 2), (4, 4, 1), (9, 10, 2)]
+
+
+def test_each_group_is_scored_by_its_own_lines():
+    sources = sentences(2, 8, 3, 9)
+    hypotheses = ["a b", "a b c d", "a b c", "wrong"]
+    short, long = score_by_length(
+        sources, hypotheses, sources, LengthSettings(edges=(5,)), UNSAMPLED
+    )
+    assert [score.value for score in short.scores] == [100, 100]
+    want = CHRF().corpus_score(["a b c d", "wrong"], [sentences(8, 9)]).score
+    assert long.scores[0].value == pytest.approx(want)
+    assert long.scores[1].value == 0
+
+
+def test_lines_fall_into_equal_shares():
+    sources = sentences(5, 1, 4, 2, 3, 6)
+    groups = score_by_length(sources, sources, sources, LengthSettings(groups=3), UNSAMPLED)
+    assert ranges(groups) == [(1, 2, 2), (3, 4, 2), (5, 6, 2)]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "want"),
+    [
+        ((3, 3, 3, 3), [(3, 3, 4)]),
+        ((1, 3, 3, 3), [(1, 3, 4)]),
+        ((3, 3, 3, 9), [(3, 3, 3), (9, 9, 1)]),
+        ((7,), [(7, 7, 1)]),
+    ],
+)
+def test_sentences_of_one_length_stay_together(lengths, want):
+    sources = sentences(*lengths)
+    groups = score_by_length(sources, sources, sources, LengthSettings(groups=2), UNSAMPLED)
+    assert ranges(groups) == want
+
+
+def test_fewer_sentences_than_groups_give_a_group_each():
+    sources = sentences(1, 2, 3)
+    groups = score_by_length(sources, sources, sources, LengthSettings(groups=5), UNSAMPLED)
+    assert ranges(groups) == [(1, 1, 1), (2, 2, 1), (3, 3, 1)]
+
+
+def test_lengths_may_count_characters():
+    sources = ["猫", "猫がいます"]
+    lengths = LengthSettings(unit="characters", edges=(2,))
+    groups = score_by_length(sources, sources, sources, lengths, UNSAMPLED)
+    assert ranges(groups) == [(1, 1, 1), (5, 5, 1)]
+
+
+def test_bad_lengths_are_refused():
+    with pytest.raises(CorpusError, match="1 sources, 2 hypotheses, 2 references"):
+        score_by_length(["a"], ["a", "b"], ["a", "b"], LengthSettings(), UNSAMPLED)
+    with pytest.raises(ValidationError, match=r"edges must rise, got \(5, 3\)"):
+        LengthSettings(edges=(5, 3))

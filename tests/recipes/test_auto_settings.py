@@ -7,11 +7,19 @@ from regard.recipes.auto_settings import (
     AUTO_SETTINGS,
     SettingChoice,
     format_choices,
-    get_setting,
+    infer_input_settings,
+    run_input_settings,
 )
 from regard.recipes.recipe import Recipe
-from regard.recipes.recipe_files import dump_recipe, load_recipe, make_recipe, shelf_recipes
-from regard.recipes.settings_reference import recipe_schema
+from regard.recipes.recipe_files import (
+    dump_recipe,
+    load_recipe,
+    make_recipe,
+    recipe_schema,
+    shelf_recipes,
+)
+from regard.text.segmentation import InputSettings
+from tiny import tiny_recipe
 
 OWN = {"name": "mine", "corpus": {"train": {"data": "a.tsv"}}}
 
@@ -67,7 +75,7 @@ def test_a_setting_that_knows_auto_itself_is_left_alone():
 def test_a_recipe_takes_what_another_has_settled():
     recipe, other = made("training.steps=auto"), made("training.steps=7")
     assert recipe.with_choices_of(other).training.steps == 7
-    assert get_setting(recipe.with_choices_of(other), "training.steps") == 7
+    assert recipe.with_choices_of(other).training.steps == 7
     assert recipe.with_choices_of(recipe) == recipe
 
 
@@ -99,3 +107,27 @@ def test_the_schema_allows_auto_where_it_is_chosen():
     assert {"const": "auto"} in steps["anyOf"]
     assert steps["description"]
     assert "anyOf" not in schema["$defs"]["TrainingSettings"]["properties"]["seed"]
+
+
+def write_pairs(folder):
+    (folder / "data").mkdir()
+    (folder / "data" / "train.source.txt").write_text("4 mar. 2021\n" * 9)
+    (folder / "data" / "train.target.txt").write_text("2021-03-04\n" * 9)
+    return folder
+
+
+def test_input_settings_of_an_old_run_are_inferred_from_its_training_pairs(tmp_path):
+    assert run_input_settings(tiny_recipe(), write_pairs(tmp_path)) == infer_input_settings(
+        tmp_path
+    )
+    assert not infer_input_settings(tmp_path).split_sentences
+
+
+def test_given_input_settings_are_not_inferred(tmp_path):
+    said = run_input_settings(tiny_recipe("input.split_sentences=true"), write_pairs(tmp_path))
+    assert said.split_sentences
+    assert "layout" not in said.pass_through
+
+
+def test_without_training_pairs_input_settings_are_the_defaults(tmp_path):
+    assert infer_input_settings(tmp_path) == InputSettings()

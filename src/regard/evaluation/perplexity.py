@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from regard.errors import CorpusError
 from regard.models.contracts import AnyModel
@@ -54,13 +53,9 @@ def _batch_nll(model: AnyModel, batch: Batch) -> float:
     """Negative log-likelihood, in nats, of all labels."""
     features = model.training_features(batch).features  # (M, D)
     sides = (torch.split(side, CHUNK_ROWS) for side in (features, batch.labels))
-    losses = torch.cat(
-        [_token_nll(model.logits(rows), labels) for rows, labels in zip(*sides, strict=True)]
-    )  # (M,)
-    return float(losses.cpu().double().sum())  # on the CPU: not every device has float64
-
-
-def _token_nll(logits: Tensor, labels: Tensor) -> Tensor:
-    """The negative log-likelihood of each label (R,) by its row of `logits` (R, V): (R,)."""
-    float_logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    return F.cross_entropy(float_logits, labels, reduction="none")
+    losses = []
+    for rows, labels in zip(*sides, strict=True):
+        logits = model.logits(rows)  # (R, V)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        losses.append(F.cross_entropy(logits, labels, reduction="none"))  # (R,)
+    return float(torch.cat(losses).cpu().double().sum())  # on the CPU: float64 is not everywhere

@@ -1,16 +1,29 @@
-"""Scores of translations, with signatures and bootstrap confidence intervals."""
+"""Scores of translations: with confidence intervals, by source length, and of two systems."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeInt
+from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
 from regard.corpora.corpus import UNDETERMINED
-from regard.evaluation.bleu_tokenizer import BleuTokenizer, TokenizerChoice, choose_tokenizer
-from regard.evaluation.metrics import Counts, Metric, MetricName, MetricOptions, build_metric
+from regard.errors import SettingsError
+from regard.evaluation.bleu_tokenizer import TokenizerChoice, choose_tokenizer
+from regard.evaluation.metrics import (
+    Counts,
+    Metric,
+    MetricName,
+    MetricOptions,
+    build_metric,
+    check_lines,
+)
 from regard.settings import Settings
+from regard.text.word_units import count_units
+
+MIN_COMPARED_RESAMPLES = 100
 
 
 class ScoreSettings(Settings):
@@ -70,46 +83,34 @@ def score(
 
 def build_metrics(settings: ScoreSettings, references: Sequence[str]) -> list[Metric]:
     """The metrics that the settings name, for text such as `references`."""
-    tokenize = resolve_tokenizer(settings, references)
+    tokenize = settings.tokenize
+    if tokenize == "auto":
+        tokenize = choose_tokenizer(settings.language, references).name
     options = MetricOptions(tokenize, settings.lowercase, settings.warn)
     return [build_metric(name, options) for name in settings.metrics]
 
 
-def resolve_tokenizer(settings: ScoreSettings, references: Sequence[str]) -> BleuTokenizer:
-    """The tokenizer that the settings name, or the one that fits the references."""
-    if settings.tokenize != "auto":
-        return settings.tokenize
-    return choose_tokenizer(settings.language, references).name
-
-
 def score_counts(metric: Metric, counts: Counts, settings: ScoreSettings) -> Score:
     """The score of the lines with the statistics `counts` (N, C)."""
+    value, drawn = bootstrap(metric, counts, settings)
+    interval = confidence_interval(drawn) if settings.resamples else None
     signature = metric.signature(settings.resamples, settings.seed)
-    interval = None
-    if settings.resamples:
-        values = resample(metric, counts, settings.resamples, settings.seed)
-        interval = confidence_interval(values)
-    return Score(metric.name, metric.value(counts.sum(0)), signature, interval)
+    return Score(metric.name, value, signature, interval)
 
 
-def resample(metric: Metric, counts: Counts, resamples: int, seed: int) -> NDArray[np.float64]:
-    """Scores (R,) of R draws of N lines, with replacement, from the N of `counts` (N, C).
+def bootstrap(metric: Metric, counts: Counts, settings: ScoreSettings) -> BootstrapScores:
+    """The score of N lines with the statistics `counts` (N, C), and of R draws with replacement.
 
-    The draws depend only on N, `resamples` and `seed`, so two systems are compared on the same
+    The draws depend only on N, the resamples and the seed, so two systems are compared on the same
     lines. They are the draws of sacrebleu with the same seed.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(settings.seed)
     lines = len(counts)
-    values = np.empty(resamples)
-    for number in range(resamples):
+    drawn = np.empty(settings.resamples)
+    for number in range(settings.resamples):
         line_counts = np.bincount(rng.choice(lines, size=lines), minlength=lines)  # (N,)
-        values[number] = metric.value(line_counts @ counts)
-    return values
-
-
-def bootstrap(metric: Metric, counts: Counts, resamples: int, seed: int) -> BootstrapScores:
-    """The score of the lines with the statistics `counts` (N, C), with its resamples."""
-    return BootstrapScores(metric.value(counts.sum(0)), resample(metric, counts, resamples, seed))
+        drawn[number] = metric.value(line_counts @ counts)
+    return BootstrapScores(metric.value(counts.sum(0)), drawn)
 
 
 def mean_of_runs(runs: Sequence[BootstrapScores]) -> BootstrapScores:
@@ -123,3 +124,139 @@ def confidence_interval(values: NDArray[np.float64]) -> Interval:
     ordered = np.sort(values)
     cut = len(ordered) // 40
     return Interval(float(ordered[cut]), float(ordered[-1 - cut]))
+
+
+class LengthSettings(Settings):
+    """How sentences are grouped by length."""
+
+    unit: Literal["words", "characters"] = "words"
+    """What a length counts; words are what white space parts, or letters in scripts without it."""
+    edges: tuple[PositiveInt, ...] = ()
+    """The longest length of each group but the last, which is open; empty: equal shares."""
+    groups: Annotated[int, Field(ge=2)] = 5
+    """How many equal shares; fewer come out where many sentences are of one length."""
+
+    @field_validator("edges")
+    @classmethod
+    def _check_increasing(cls, edges: tuple[int, ...]) -> tuple[int, ...]:
+        if list(edges) != sorted(set(edges)):
+            raise ValueError(f"edges must rise, got {edges}")
+        return edges
+
+
+@dataclass(frozen=True)
+class LengthGroup:
+    """The sentences of a range of lengths, and their scores."""
+
+    shortest: int
+    longest: int
+    count: int
+    scores: tuple[Score, ...]
+
+
+def score_by_length(
+    sources: Sequence[str],
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    lengths: LengthSettings,
+    settings: ScoreSettings,
+) -> list[LengthGroup]:
+    """The scores of each group of source lengths, the shortest first; no group is empty."""
+    check_lines(sources=sources, hypotheses=hypotheses, references=references)
+    sizes = [(count_units if lengths.unit == "words" else len)(line) for line in sources]
+    edges = list(lengths.edges) or _equal_shares(sizes, lengths.groups)
+    group_of_line = np.array([bisect_left(edges, size) for size in sizes])  # (N,)
+    metrics = build_metrics(settings, references)
+    counts = [metric.count(hypotheses, references) for metric in metrics]
+    groups = []
+    for group in np.unique(group_of_line):
+        rows = np.flatnonzero(group_of_line == group)
+        in_group = [sizes[row] for row in rows]
+        scores = (
+            score_counts(metric, lines[rows], settings)
+            for metric, lines in zip(metrics, counts, strict=True)
+        )
+        groups.append(LengthGroup(min(in_group), max(in_group), len(in_group), tuple(scores)))
+    return groups
+
+
+def _equal_shares(sizes: Sequence[int], groups: int) -> list[int]:
+    """The longest length of each share but the last; equal lengths are in one share."""
+    ordered = sorted(sizes)
+    cuts = (ordered[max(1, len(ordered) * share // groups) - 1] for share in range(1, groups))
+    return sorted(set(cuts))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two systems on the same lines, by one metric. Swapping them flips signs, not `p_value`."""
+
+    name: str
+    signature: str
+    first: float
+    second: float
+    first_mean: float
+    """The mean over the resamples, as `second_mean`."""
+    second_mean: float
+    delta: float
+    """`second` - `first`; with TER a negative one is a gain."""
+    interval: Interval
+    """Of the difference."""
+    wins: float
+    """The share of resamples in which the second system is better, ties counted half."""
+    p_value: float
+    """The two-sided probability of a difference at least this large between equal systems."""
+    resamples: int
+    seed: int
+
+
+def compare(
+    first: Sequence[str],
+    second: Sequence[str],
+    references: Sequence[str],
+    settings: ScoreSettings,
+) -> list[Comparison]:
+    """Compare two systems on the same lines by paired bootstrap resampling (Koehn 2004)."""
+    if settings.resamples < MIN_COMPARED_RESAMPLES:
+        raise SettingsError(
+            f"resamples: a comparison needs at least {MIN_COMPARED_RESAMPLES}, "
+            f"got {settings.resamples}; 1000 is usual"
+        )
+    check_lines(first_translations=first, second_translations=second, references=references)
+    comparisons = []
+    for metric in build_metrics(settings, references):
+        one, two = (
+            bootstrap(metric, metric.count(lines, references), settings)
+            for lines in (first, second)
+        )
+        differences = two.drawn - one.drawn  # (R,)
+        gains = -differences if metric.lower_is_better else differences
+        comparisons.append(
+            Comparison(
+                name=metric.name,
+                signature=metric.signature(settings.resamples, settings.seed),
+                first=one.value,
+                second=two.value,
+                first_mean=float(one.drawn.mean()),
+                second_mean=float(two.drawn.mean()),
+                delta=two.value - one.value,
+                interval=confidence_interval(differences),
+                wins=float((np.sign(gains).mean() + 1) / 2),
+                p_value=p_value(one, two),
+                resamples=settings.resamples,
+                seed=settings.seed,
+            )
+        )
+    return comparisons
+
+
+def p_value(first: BootstrapScores, second: BootstrapScores) -> float:
+    """The two-sided p-value of two scores resampled on the same lines.
+
+    The differences are shifted to mean 0, as if the systems were equal (Efron and Tibshirani 1993,
+    section 16.4); the observed difference is one of them, so it is never 0.
+    """
+    differences = second.drawn - first.drawn  # (R,)
+    centred = np.abs(differences - differences.mean())
+    delta = abs(second.value - first.value)
+    return float((np.sum(centred >= delta) + 1) / (len(differences) + 1))

@@ -13,8 +13,7 @@ from regard.decoding.settings import DecodingSettings
 from regard.errors import SettingsError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.evaluation.metrics import check_lines
-from regard.evaluation.scores import Score, ScoreSettings, score
-from regard.evaluation.significance import compare
+from regard.evaluation.scores import Score, ScoreSettings, compare, score
 from regard.inspection.interventions import Silenced, list_head_ablations
 from regard.inspection.recording.attention_map import PARTS, Part
 from regard.inspection.recording.recorder import count_heads

@@ -28,7 +28,7 @@ from regard.engines.tuned_engine import EngineConfig, load_tuned_engine
 from regard.errors import RunError, SearchError, SettingsError, require_texts
 from regard.manifest import warn_without_manifest
 from regard.pipelines.answer import Answer, build_answer
-from regard.recipes.input_settings import infer_input_settings, run_input_settings
+from regard.recipes.auto_settings import infer_input_settings, run_input_settings
 from regard.recipes.paths import NAMED_WEIGHTS, weights_file
 from regard.text.preprocess import PreparedText, sanitize, tokenize_for_ensemble
 from regard.text.segmentation import InputSettings, Segments, holds_codes, segment, split_lines

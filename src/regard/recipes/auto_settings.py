@@ -1,13 +1,21 @@
 """Settings that may be `auto`: which they are, and how chosen values replace them.
 
 Settings classes hold plain values only. Until a value is chosen, a setting that is `auto` holds its
-default, and `Recipe.auto` lists its dotted name.
+default, and `Recipe.auto` lists its dotted name. This module does not import torch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from regard.corpora.corpus import Pair
+from regard.corpora.segmentation_statistics import measure_segmentation
 from regard.errors import SettingsError
+from regard.text.segmentation import InputSettings
+
+if TYPE_CHECKING:  # it imports torch
+    from regard.recipes.recipe import Recipe
 
 Raw = dict[str, Any]
 
@@ -16,7 +24,6 @@ UNSET: Final = object()
 
 AUTO = "auto"
 AUTO_CLEANING = ("corpus.cleaning.max_ratio", "corpus.cleaning.leaks")
-AUTO_TEXT = ("text.source.size",)
 MODEL_SIZES = ("encoder_layers", "decoder_layers", "width", "heads", "feed_forward")
 """Sizes that `model.preset: auto` makes `auto`, unless they are given."""
 AUTO_MODEL = (*(f"model.{name}" for name in MODEL_SIZES), "model.dropout")
@@ -25,7 +32,16 @@ RESIZABLE_FAMILIES = ("transformer", "feedback")
 AUTO_PLACEHOLDERS = {"model.heads": 1}
 """Values held, in place of the defaults, until others are chosen: one head fits any width."""
 WARMUP_SETTING = "training.schedule.warmup"
-AUTO_TRAINING = (
+AUTO_LIMITS = (
+    "decoding.rules.max_length",
+    "decoding.rules.max_length_ratio",
+    "decoding.rules.max_length_offset",
+)
+AUTO_INPUT = ("input.split_sentences", "input.pass_through")
+AUTO_SETTINGS = (
+    *AUTO_CLEANING,
+    "text.source.size",
+    *AUTO_MODEL,
     "training.steps",
     "training.batch_tokens",
     "training.label_smoothing",
@@ -34,24 +50,13 @@ AUTO_TRAINING = (
     "training.validation.every",
     "training.validation.patience",
     "training.save_every",
-)
-AUTO_LIMITS = (
-    "decoding.rules.max_length",
-    "decoding.rules.max_length_ratio",
-    "decoding.rules.max_length_offset",
-)
-AUTO_BEAM = ("decoding.beam.size",)
-AUTO_INPUT = ("input.split_sentences", "input.pass_through")
-AUTO_SETTINGS = (
-    *AUTO_CLEANING,
-    *AUTO_TEXT,
-    *AUTO_MODEL,
-    *AUTO_TRAINING,
-    *AUTO_BEAM,
+    "decoding.beam.size",
     *AUTO_LIMITS,
     *AUTO_INPUT,
 )
 """Every setting that may be `auto`."""
+SAMPLE_PAIRS = 2000
+"""Training pairs that the input settings of an old run are inferred from."""
 
 
 class SettingChoice(NamedTuple):
@@ -98,49 +103,23 @@ def _format_value(value: Any) -> str:
 def extract_auto(given: Mapping[str, Any]) -> tuple[Raw, tuple[str, ...]]:
     """A recipe's plain values without those that are `auto`, and the names of these settings.
 
-    Some settings are `auto` by default; the result names them where they are not given.
+    Some settings are `auto` unless given: limits, input and, for a user's own files, cleaning.
     """
-    raw = _expand_auto_preset(dict(given))
-    allowed = [
-        setting
-        for setting in AUTO_SETTINGS
-        if setting not in AUTO_MODEL or _resizable_model(raw) is not None
-    ]
-    auto = {setting for setting in allowed if get_path(raw, setting.split(".")) == AUTO}
-    raw = set_values(raw, {setting: AUTO_PLACEHOLDERS.get(setting, UNSET) for setting in auto})
-    for setting in _auto_by_default(raw):
-        if get_path(raw, setting.split(".")) is UNSET:
-            auto.add(setting)
-    return raw, tuple(setting for setting in AUTO_SETTINGS if setting in auto)
-
-
-def _expand_auto_preset(raw: Raw) -> Raw:
-    """`model.preset: auto` as every size that is not given set to `auto`."""
-    model = _resizable_model(raw)
-    if model is None or model.get("preset") != AUTO:
-        return raw
-    rest = {name: value for name, value in model.items() if name != "preset"}
-    return {**raw, "model": {**dict.fromkeys(MODEL_SIZES, AUTO), **rest}}
-
-
-def _resizable_model(raw: Raw) -> Raw | None:
-    """The model's plain settings, if its family's sizes can be chosen."""
-    model = raw.get("model")
-    return model if isinstance(model, dict) and model.get("family") in RESIZABLE_FAMILIES else None
-
-
-def _auto_by_default(raw: Raw) -> Iterable[str]:
-    """Settings that are `auto` unless given: of cleaning, only for a user's own files."""
-    corpus = raw.get("corpus")
+    raw = dict(given)
+    corpus: Any = raw.get("corpus")
+    model: Any = raw.get("model")
+    resizable = isinstance(model, dict) and model.get("family") in RESIZABLE_FAMILIES
+    if resizable and model.get("preset") == AUTO:
+        rest = {name: value for name, value in model.items() if name != "preset"}
+        raw["model"] = {**dict.fromkeys(MODEL_SIZES, AUTO), **rest}
+    allowed = [name for name in AUTO_SETTINGS if resizable or name not in AUTO_MODEL]
+    auto = {name for name in allowed if get_path(raw, name.split(".")) == AUTO}
+    raw = set_values(raw, {name: AUTO_PLACEHOLDERS.get(name, UNSET) for name in auto})
     own_files = isinstance(corpus, dict) and corpus.get("train") is not None
-    return (*(AUTO_CLEANING if own_files else ()), *AUTO_LIMITS, *AUTO_INPUT)
-
-
-def get_setting(settings: Any, name: str) -> Any:
-    """The value of a setting, by its dotted name."""
-    for part in name.split("."):
-        settings = getattr(settings, part)
-    return settings
+    for name in (*(AUTO_CLEANING if own_files else ()), *AUTO_LIMITS, *AUTO_INPUT):
+        if get_path(raw, name.split(".")) is UNSET:
+            auto.add(name)
+    return raw, tuple(name for name in AUTO_SETTINGS if name in auto)
 
 
 def set_values(raw: Mapping[str, Any], values: Mapping[str, Any]) -> Raw:
@@ -184,3 +163,26 @@ def set_path(raw: Any, keys: Sequence[str], value: Any) -> Any:
     else:
         copy[key] = value
     return copy
+
+
+def run_input_settings(recipe: "Recipe", run: Path) -> InputSettings:
+    """The input settings of a run; those that are `auto` are inferred from its training pairs."""
+    auto = [setting.rpartition(".")[2] for setting in AUTO_INPUT if setting in recipe.auto]
+    if not auto:
+        return recipe.input
+    inferred = infer_input_settings(run)
+    return recipe.input.model_copy(update={name: getattr(inferred, name) for name in auto})
+
+
+def infer_input_settings(run: Path) -> InputSettings:
+    """Settings inferred from the first training pairs of a run; the defaults if they are gone."""
+    files = (run / "data" / f"train.{side}.txt" for side in ("source", "target"))
+    try:
+        source, target = (file.open(encoding="utf-8") for file in files)
+        with source, target:
+            pairs = [
+                Pair(*sides) for sides in islice(zip(source, target, strict=False), SAMPLE_PAIRS)
+            ]
+    except (OSError, ValueError):
+        return InputSettings()
+    return measure_segmentation(pairs).settings()

@@ -16,8 +16,3 @@ def weights_file(run: Path, name: str) -> Path:
     if name in NAMED_WEIGHTS:
         return run / "weights" / f"{name}.safetensors"
     return Path(name)
-
-
-def train_files(run: Path) -> tuple[Path, Path]:
-    """The files of the cleaned training pairs of a run, which may have been deleted."""
-    return run / "data" / "train.source.txt", run / "data" / "train.target.txt"

@@ -1,6 +1,7 @@
 """A recipe: the settings classes of the lower layers, nested."""
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from pydantic import (
@@ -22,7 +23,6 @@ from regard.recipes.auto_settings import (
     AUTO,
     SettingChoice,
     extract_auto,
-    get_setting,
     set_values,
 )
 from regard.settings import Settings, expectation
@@ -70,7 +70,7 @@ class Recipe(Settings):
     def with_choices_of(self, other: "Recipe") -> "Recipe":
         """The recipe with the values of `other` where it is `auto` and `other` is not."""
         names = [name for name in self.auto if name not in other.auto]
-        return self.with_values({name: get_setting(other, name) for name in names})
+        return self.with_values({name: attrgetter(name)(other) for name in names})
 
     def with_values(self, values: Mapping[str, Any]) -> "Recipe":
         """The recipe with other values for some settings, which are then no longer `auto`."""

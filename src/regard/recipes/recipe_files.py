@@ -1,11 +1,12 @@
-"""YAML -> `Recipe`; errors name unknown keys and suggest known ones.
+"""YAML -> `Recipe`, with errors that suggest known keys; and the reference of all settings.
 
 `RENAMED_SETTINGS` is the one table of old names of settings.
 """
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from itertools import islice
@@ -15,11 +16,22 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from regard.decoding.settings import RuleSettings
 from regard.errors import SettingsError
 from regard.models.build import FAMILIES
-from regard.recipes.auto_settings import UNSET, Raw, get_path, set_values
+from regard.recipes.auto_settings import (
+    AUTO,
+    AUTO_CLEANING,
+    AUTO_LIMITS,
+    AUTO_MODEL,
+    AUTO_SETTINGS,
+    RESIZABLE_FAMILIES,
+    UNSET,
+    Raw,
+    get_path,
+    set_values,
+)
 from regard.recipes.recipe import Recipe
-from regard.recipes.settings_reference import groups_at
 from regard.settings import abbreviate, expectation
 from regard.yaml_files import MAX_NESTING, YamlError, parse_yaml, read_yaml
 
@@ -36,6 +48,17 @@ OLD_DEFAULTS: dict[str, Any] = {
     "decoding.rules.excluded": "lost",
 }
 """What runs did that were saved before these settings existed."""
+REFERENCE_HEADER = """# Settings
+
+Every setting of a recipe, as `regard recipes settings` prints it; `regard recipes schema` prints
+the same as a JSON schema, for editors.
+
+Where a setting may say `auto`, training chooses its value from the training pairs and the machine,
+says what it chose and why, and keeps it: the run's `recipe.yaml` holds the value, and `--resume`
+never chooses anew. What is given is kept as it is, and the rest is chosen to go with it. The recipe
+`own`, which files of one's own are trained with, leaves sizes and steps to this; `regard doctor`
+shows what would be chosen.
+"""
 
 
 def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
@@ -77,9 +100,8 @@ def make_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> Recip
 def rename_old_settings(raw: Raw) -> Raw:
     """A recipe's plain values with settings under their present names (`RENAMED_SETTINGS`)."""
     for old, new in RENAMED_SETTINGS.items():
-        *outer, name = old.split(".")
-        group = get_path(raw, outer)
-        if isinstance(group, dict) and name in group and get_path(raw, new.split(".")) is UNSET:
+        group, name = _group_of(raw, old)
+        if group and name in group and get_path(raw, new.split(".")) is UNSET:
             raw = set_values(raw, {new: group[name], old: UNSET})
     return raw
 
@@ -90,14 +112,20 @@ def fill_old_defaults(raw: Raw) -> Raw:
     A run's recipe is saved with every default, so a missing setting did not exist then.
     """
     for setting, value in OLD_DEFAULTS.items():
-        *outer, name = setting.split(".")
-        group = get_path(raw, outer)
-        if isinstance(group, dict) and name not in group:
+        group, name = _group_of(raw, setting)
+        if group is not None and name not in group:
             raw = set_values(raw, {setting: value})
     if isinstance(get_path(raw, ("decoding", "sampling")), dict):
         decoding = raw["decoding"]  # the beam has no effect, and holds old defaults
         raw = {**raw, "decoding": {k: v for k, v in decoding.items() if k != "beam"}}
     return raw
+
+
+def _group_of(raw: Raw, setting: str) -> tuple[Raw | None, str]:
+    """The plain values of the group of a setting, if they are a group, and the setting's name."""
+    *outer, name = setting.split(".")
+    group = get_path(raw, outer)
+    return group if isinstance(group, dict) else None, name
 
 
 def dump_recipe(recipe: Recipe) -> str:
@@ -115,8 +143,7 @@ def find_recipe(name: str) -> Traversable:
         return path
     shelf = shelf_recipes()
     if name not in shelf:
-        near = difflib.get_close_matches(name, shelf, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "`regard recipes` lists them"
+        hint = _suggest(name, shelf, "`regard recipes` lists them")
         raise SettingsError(f"{name}: no recipe of that name on the shelf; {hint}")
     return shelf[name]
 
@@ -144,43 +171,41 @@ def _override(raw: Raw, override: str) -> Raw:
         raise SettingsError(f"{wrong}: {error}") from None
 
 
+def _suggest(wrong: str, known: Iterable[str], otherwise: str) -> str:
+    near = difflib.get_close_matches(wrong, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else otherwise
+
+
 def _describe_errors(error: ValidationError, raw: Raw, where: str) -> Iterator[str]:
     """A line for each mistake: its key, what was expected and what was given."""
     for mistake in error.errors(include_url=False):
-        key = _dotted_key(mistake["loc"], raw)
+        key = abbreviate(".".join(map(str, _keys(mistake["loc"], raw))))
+        value = mistake["input"]
         match mistake["type"]:
             case "extra_forbidden":
-                yield f"{where}: {key}: unknown key; {_suggest_key(mistake['loc'])}"
+                message = f"unknown key; {_suggest_key(mistake['loc'])}"
             case "missing":
-                yield f"{where}: {key}: missing"
+                message = "missing"
             case "union_tag_not_found" | "union_tag_invalid":
-                yield f"{where}: {key}.family: {_suggest_family(mistake['input'])}"
+                key, message = f"{key}.family", _suggest_family(value)
             case "model_type" | "model_attributes_type":
-                given = _type_name(mistake["input"])
-                yield f"{where}: {key}: expected a group of settings, got {given}"
+                message = f"expected a group of settings, got {_type_name(value)}"
             case _:
-                value = mistake["input"]
                 given = "" if isinstance(value, dict) else f", got {abbreviate(repr(value))}"
-                message = expectation(mistake)
-                yield f"{where}: {key}: {message}{given}" if key else f"{where}: {message}"
-
-
-def _dotted_key(location: Sequence[int | str], raw: Raw) -> str:
-    """The dotted key; pydantic adds the tag of a union, which is no key of the file."""
-    return abbreviate(".".join(str(part) for part in _keys(location, raw)))
+                message = f"{expectation(mistake)}{given}"
+        yield f"{where}: {key}: {message}" if key else f"{where}: {message}"
 
 
 def _keys(location: Sequence[int | str], raw: Any) -> Iterator[int | str]:
+    """The keys of a place in the file; pydantic adds tags of unions, which are no keys of it."""
     *outer, last = location or [""]
     for part in outer:
-        if isinstance(raw, Mapping) and part not in raw:
+        if (isinstance(raw, Mapping) and part not in raw) or (
+            isinstance(raw, list) and not isinstance(part, int)
+        ):
             continue
-        if isinstance(raw, list):
-            if not isinstance(part, int):
-                continue
-            raw = raw[part]
-        else:
-            raw = raw[part] if isinstance(raw, Mapping) else None
+        inner: Any = raw if isinstance(raw, Mapping | list) else {part: None}
+        raw = inner[part]
         yield part
     if not isinstance(raw, int | float | str) or not outer:
         yield last
@@ -188,17 +213,14 @@ def _keys(location: Sequence[int | str], raw: Any) -> Iterator[int | str]:
 
 def _suggest_key(location: Sequence[int | str]) -> str:
     """The known key closest to an unknown one, or all keys of its group."""
-    *outer, wrong = location
-    schema = Recipe.model_json_schema()
+    *outer, last = location
+    wrong, schema = str(last), Recipe.model_json_schema()
     groups = groups_at(schema, schema, outer)
     known = list(dict.fromkeys(key for group in groups for key in group["properties"]))
-    near = difflib.get_close_matches(str(wrong), known, n=1)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    for group in groups:
-        if nested := _find_nested_key(schema, group, str(wrong)):
-            return f"did you mean {'.'.join(nested)!r}?"
-    return f"known keys here: {', '.join(known)}"
+    nested = (_find_nested_key(schema, group, wrong) for group in groups)
+    path = next(filter(None, nested), None)
+    elsewhere = f"did you mean {'.'.join(path)!r}?" if path else None
+    return _suggest(wrong, known, elsewhere or f"known keys here: {', '.join(known)}")
 
 
 def _find_nested_key(schema: Raw, group: Raw, wrong: str) -> list[str]:
@@ -213,13 +235,117 @@ def _find_nested_key(schema: Raw, group: Raw, wrong: str) -> list[str]:
 
 def _suggest_family(model: Mapping[str, Any]) -> str:
     """What is wrong with the family of a model: missing or unknown."""
-    known = ", ".join(FAMILIES)
+    known = f"there are {', '.join(FAMILIES)}"
     if "family" not in model:
-        return f"missing; there are {known}"
-    near = difflib.get_close_matches(str(model["family"]), FAMILIES, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {known}"
-    return f"unknown, got {abbreviate(repr(model['family']))}; {hint}"
+        return f"missing; {known}"
+    given = model["family"]
+    return f"unknown, got {abbreviate(repr(given))}; {_suggest(str(given), FAMILIES, known)}"
 
 
 def _type_name(value: object) -> str:
     return "nothing" if value is None else type(value).__name__
+
+
+def groups_at(schema: Raw, node: Raw, keys: Sequence[int | str] = ()) -> list[Raw]:
+    """The groups of settings that may be at a path of keys below a node of the JSON schema.
+
+    As in pydantic's errors, a key may also choose an option of a union or an item of a list.
+    """
+    if "$ref" in node:
+        node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
+    properties = node.get("properties", {})
+    if not keys and properties:
+        return [node]
+    if keys and keys[0] in properties:
+        return groups_at(schema, properties[keys[0]], keys[1:])
+    tags = node.get("discriminator", {}).get("mapping", {})
+    if keys and keys[0] in tags:
+        return groups_at(schema, {"$ref": tags[keys[0]]}, keys[1:])
+    options = [*node.get("anyOf", ()), *node.get("oneOf", ())]
+    if isinstance(node.get("items"), dict):
+        options.append(node["items"])
+    groups = [group for option in options for group in groups_at(schema, option, keys)]
+    if not groups and keys:
+        groups = [group for option in options for group in groups_at(schema, option, keys[1:])]
+    return groups
+
+
+def recipe_schema() -> Raw:
+    """The JSON schema of a recipe, in which settings that may be chosen may be `auto`."""
+    schema = Recipe.model_json_schema()
+    for setting in (*AUTO_SETTINGS, "model.preset"):
+        *outer, name = setting.split(".")
+        for group in groups_at(schema, schema, outer):
+            if name in group["properties"]:
+                field = group["properties"][name]
+                about = {key: field[key] for key in ("default", "description") if key in field}
+                group["properties"][name] = {"anyOf": [field, {"const": AUTO}], **about}
+    return schema
+
+
+def explain_settings() -> str:
+    """A section for each group of settings: names, defaults and meanings."""
+    schema = Recipe.model_json_schema()
+    return "\n".join([REFERENCE_HEADER, *_group(schema, "", schema, set())])
+
+
+def _group(schema: Raw, path: str, node: Raw, done: set[str]) -> Iterator[str]:
+    """The table of a group, then the groups inside it; a group that occurs twice is listed once."""
+    title = node["title"]
+    if title in done:
+        return
+    done.add(title)
+    yield f"## {path or 'recipe'}\n\n{_text(node)}\n"
+    yield "| setting | default | meaning |\n|---|---|---|"
+    inner: list[tuple[str, Raw]] = []
+    for name, field in node["properties"].items():
+        setting = f"{path}.{name}" if path else name
+        groups = groups_at(schema, field)
+        inner += [(setting, group) for group in groups]
+        meaning = _text(field) or " ".join(_text(group) for group in groups[:1])
+        default, meaning = _with_auto(setting, _default(field, groups), meaning)
+        yield f"| `{name}` | {default} | {_choices(field)}{meaning} |"
+    yield ""
+    for setting, group in inner:
+        family = group["properties"].get("family", {}).get("const")
+        yield from _group(schema, f"{setting} ({family})" if family else setting, group, done)
+
+
+def _text(node: Raw) -> str:
+    return " ".join(node.get("description", "").split()).replace("|", "\\|")
+
+
+def _default(field: Raw, groups: list[Raw]) -> str:
+    if groups and field.get("default", ...) is not None:
+        return "see below"
+    if "default" not in field:
+        return "required"
+    return f"`{json.dumps(field['default'], ensure_ascii=False)}`"
+
+
+def _with_auto(setting: str, default: str, meaning: str) -> tuple[str, str]:
+    """The default and the meaning of a setting, with what `auto` means where it may be that."""
+    plain = re.sub(r" \([^)]*\)", "", setting)
+    resizable = re.search("|".join(RESIZABLE_FAMILIES), setting)
+    chosen = "chosen by the training pairs and the machine"
+    if plain == "model.preset":
+        chosen = "each size that is not given is chosen as if it said so"
+    elif plain not in AUTO_SETTINGS or (plain in AUTO_MODEL and not resizable):
+        return default, meaning
+    elif plain in AUTO_LIMITS:
+        usual = getattr(RuleSettings(), plain.rpartition(".")[2])
+        chosen = (
+            f"what the targets of the training pairs need, and the usual {usual:g} at the least"
+        )
+    elif plain in AUTO_CLEANING:
+        chosen = f"by what the corpus is like, for files of one's own; {default} otherwise"
+    auto_by_default = plain in (*AUTO_LIMITS, *AUTO_CLEANING)
+    return "`auto`" if auto_by_default else default, f"{meaning} `auto`: {chosen}."
+
+
+def _choices(field: Raw) -> str:
+    """The values that a field may take, where they can be counted."""
+    for option in (field, *field.get("anyOf", [])):
+        if "enum" in option:
+            return "One of " + ", ".join(f"`{value}`" for value in option["enum"]) + ". "
+    return ""

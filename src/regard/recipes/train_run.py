@@ -29,7 +29,7 @@ from regard.decoding.settings import (
 )
 from regard.errors import RunError, SettingsError, TrainingError
 from regard.evaluation.bleu_tokenizer import BleuTokenizer, EvaluationSettings, choose_tokenizer
-from regard.evaluation.metrics import VALIDATION_METRICS, MeanGleu, MetricOptions, check_available
+from regard.evaluation.metrics import VALIDATION_METRICS, MetricOptions, check_available, line_gleu
 from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score
 from regard.manifest import check_file
@@ -410,11 +410,11 @@ def gleu_reward(target: Tokenizer, tokenize: BleuTokenizer) -> RewardFn:
 
     On text instead of ids, other segmentations of the same words match and parts of words do not.
     """
-    gleu = MeanGleu(MetricOptions(tokenize))
+    gleu = line_gleu(MetricOptions(tokenize))
 
     def reward(reference: Sequence[int], answers: Sequence[Sequence[int]]) -> list[float]:
         text = target.decode(reference)
-        return [gleu.score_line(target.decode(answer), text) for answer in answers]
+        return [gleu(target.decode(answer), text) for answer in answers]
 
     return reward
 

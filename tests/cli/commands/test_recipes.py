@@ -6,8 +6,7 @@ from typer.testing import CliRunner
 
 from regard.cli.commands.recipes import app
 from regard.errors import SettingsError
-from regard.recipes.recipe_files import load_recipe, shelf_recipes
-from regard.recipes.settings_reference import explain_settings
+from regard.recipes.recipe_files import explain_settings, load_recipe, shelf_recipes
 
 
 def run(*args):

@@ -19,11 +19,18 @@ from regard.cli.options import score_options, shared_options
 from regard.cli.options.eval_data import read_eval_data
 from regard.decoding.constraints.length_limits import TruncationReport
 from regard.decoding.settings import search_settings
-from regard.evaluation.by_length import LengthGroup, LengthSettings, score_by_length
 from regard.evaluation.metrics import REPORTED_METRICS
 from regard.evaluation.perplexity import Perplexity
-from regard.evaluation.scores import Score, ScoreSettings, score
-from regard.evaluation.significance import Comparison, compare
+from regard.evaluation.scores import (
+    Comparison,
+    LengthGroup,
+    LengthSettings,
+    Score,
+    ScoreSettings,
+    compare,
+    score,
+    score_by_length,
+)
 from regard.pipelines.answer import Answer
 from regard.pipelines.run_evaluation import count_truncated_answers, translator_perplexity
 from regard.pipelines.translator import Translator, load

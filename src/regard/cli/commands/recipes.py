@@ -9,8 +9,14 @@ from rich.markup import escape
 from regard.cli.display.console import out
 from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
-from regard.recipes.recipe_files import dump_recipe, find_recipe, load_recipe, shelf_recipes
-from regard.recipes.settings_reference import explain_settings, recipe_schema
+from regard.recipes.recipe_files import (
+    dump_recipe,
+    explain_settings,
+    find_recipe,
+    load_recipe,
+    recipe_schema,
+    shelf_recipes,
+)
 
 app = typer.Typer(invoke_without_command=True)
 

@@ -35,7 +35,7 @@ from regard.errors import RunError, SettingsError, StorageError
 from regard.exchange.ctranslate2_spec import unsupported_reason, write_model
 from regard.layers.quantized import Precision as NativePrecision
 from regard.manifest import MANIFEST, rebuild_manifest, sha256_of_file
-from regard.recipes.input_settings import run_input_settings
+from regard.recipes.auto_settings import run_input_settings
 from regard.recipes.paths import NAMED_WEIGHTS
 from regard.recipes.run_folder import Run
 from regard.text.build import save_tokenizers
