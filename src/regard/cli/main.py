@@ -9,7 +9,7 @@ import sys
 import warnings
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Any, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -127,9 +127,9 @@ def _version(asked: bool) -> None:
 
 @app.callback(help="Attention models for translation: train, translate, measure, look inside.")
 def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
-    ] = False,
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Say the version."
+    ),
 ) -> None:
     pass
 

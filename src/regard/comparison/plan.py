@@ -189,11 +189,7 @@ def make_plan(
                 "another name by NAME=RECIPE"
             )
     return ComparisonPlan(
-        entries=tuple(entries),
-        budget=budget,
-        beam=beam,
-        tokenize=tokenize,
-        command=tuple(command),
+        entries=tuple(entries), budget=budget, beam=beam, tokenize=tokenize, command=tuple(command)
     )
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-import typer
 from rich.markup import escape
+from typer import Context, Option, Typer
 
 from regard.alignment import run_alignment
 from regard.alignment.dictionary import write_dictionary
@@ -59,113 +59,80 @@ OPTION_RULES = (
     OptionRule("json sinks cut_apart", excludes="dictionary"),
     OptionRule("min_count pairs", needs="dictionary"),
 )
-app = typer.Typer()
+app = Typer()
 
 
 @app.command()
 def command(
-    context: typer.Context,
+    context: Context,
     model: shared_options.Model,
     source: shared_options.HeldOutSource = None,
-    target: Annotated[str | None, typer.Option(metavar="FILE", help="Their translations.")] = None,
-    cut_apart: Annotated[
-        bool,
-        typer.Option(
-            "--cut-apart",
-            help="The files have marks cut off from words, as gold sets often do; the model reads "
-            "them as people write them.",
-        ),
-    ] = False,
-    gold: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="Gold alignments, one line each: 0-0 1p2 (p or ?: possible)."
-        ),
-    ] = None,
-    gold_from: Annotated[
-        int, typer.Option(min=0, max=1, help="Whether the gold counts words from 0 or 1.")
-    ] = 0,
-    gold_reversed: Annotated[
-        bool,
-        typer.Option(
-            "--gold-reversed", help="The gold has the target's words before the source's."
-        ),
-    ] = False,
-    choose: Annotated[
-        bool,
-        typer.Option(
-            "--choose",
-            help="Measure which layer, head and reading align best, and keep the choice in the "
-            "run's folder: on the files given, else on the run's validation pairs; by gold where "
-            "there is some, else by how far MODEL and --reverse agree.",
-        ),
-    ] = False,
-    reverse: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="A model from target to source, to align by both."),
-    ] = None,
-    symmetrize: Annotated[
-        Symmetrization | None,
-        typer.Option(
-            help="How the links of the two models become one alignment; otherwise their maps are "
-            "averaged and read as one, which errs less."
-        ),
-    ] = None,
-    plain: Annotated[
-        bool,
-        typer.Option(
-            "--plain",
-            help="The plain average of all layers and heads and the best source word of each "
-            "target word, rather than what was chosen for the run.",
-        ),
-    ] = False,
+    target: str | None = Option(None, metavar="FILE", help="Their translations."),
+    cut_apart: bool = Option(
+        False,
+        "--cut-apart",
+        help="The files have marks cut off from words, as gold sets often do; the model reads "
+        "them as people write them.",
+    ),
+    gold: str | None = Option(
+        None, metavar="FILE", help="Gold alignments, one line each: 0-0 1p2 (p or ?: possible)."
+    ),
+    gold_from: int = Option(0, min=0, max=1, help="Whether the gold counts words from 0 or 1."),
+    gold_reversed: bool = Option(
+        False, "--gold-reversed", help="The gold has the target's words before the source's."
+    ),
+    choose: bool = Option(
+        False,
+        "--choose",
+        help="Measure which layer, head and reading align best, and keep the choice in the "
+        "run's folder: on the files given, else on the run's validation pairs; by gold where "
+        "there is some, else by how far MODEL and --reverse agree.",
+    ),
+    reverse: str | None = Option(
+        None, metavar="MODEL", help="A model from target to source, to align by both."
+    ),
+    symmetrize: Symmetrization | None = Option(
+        None,
+        help="How the links of the two models become one alignment; otherwise their maps are "
+        "averaged and read as one, which errs less.",
+    ),
+    plain: bool = Option(
+        False,
+        "--plain",
+        help="The plain average of all layers and heads and the best source word of each "
+        "target word, rather than what was chosen for the run.",
+    ),
     layer: shared_options.Layer = None,
     head: shared_options.Head = None,
-    shift: Annotated[
-        bool,
-        typer.Option(
-            "--shift", help="Read a word where it is given to the decoder, not where it is made."
-        ),
-    ] = False,
-    links: Annotated[
-        LinkExtraction | None,
-        typer.Option(
-            help="Read the best source word of each target word (rows), the best target word of "
-            "each source word (columns), or make one alignment of both."
-        ),
-    ] = None,
-    sinks: Annotated[
-        bool,
-        typer.Option(
-            "--sinks",
-            help="Print no alignments: report which heads park their attention, and on what.",
-        ),
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print the error rate alone, no alignments.")
-    ] = False,
-    dictionary: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Print no alignments: count them on the run's training pairs, or those given, and "
-            "write each source word with its best translation, count and probability.",
-        ),
-    ] = None,
-    min_count: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="With --dictionary: leave out what is aligned less than N times.",
-        ),
-    ] = None,
-    pairs: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="With --dictionary: count on N pairs picked at random."
-        ),
-    ] = None,
+    shift: bool = Option(
+        False, "--shift", help="Read a word where it is given to the decoder, not where it is made."
+    ),
+    links: LinkExtraction | None = Option(
+        None,
+        help="Read the best source word of each target word (rows), the best target word of "
+        "each source word (columns), or make one alignment of both.",
+    ),
+    sinks: bool = Option(
+        False,
+        "--sinks",
+        help="Print no alignments: report which heads park their attention, and on what.",
+    ),
+    quiet: bool = Option(False, "--quiet", help="Print the error rate alone, no alignments."),
+    dictionary: Path | None = Option(
+        None,
+        metavar="FILE",
+        help="Print no alignments: count them on the run's training pairs, or those given, and "
+        "write each source word with its best translation, count and probability.",
+    ),
+    min_count: int | None = Option(
+        None,
+        min=1,
+        metavar="N",
+        help="With --dictionary: leave out what is aligned less than N times.",
+    ),
+    pairs: int | None = Option(
+        None, min=1, metavar="N", help="With --dictionary: count on N pairs picked at random."
+    ),
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:

@@ -1,9 +1,8 @@
 """`regard average`."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from typer import Argument, Option, Typer
 
 from regard.atomic_io import check_no_linked_folders
 from regard.cli.display.console import note
@@ -13,20 +12,18 @@ from regard.training.checkpoints import save_weights
 from regard.training.validated_weights import best_weights, intact_weights
 from regard.training.weight_average import average_weights
 
-app = typer.Typer()
+app = Typer()
 
 
 @app.command()
 def command(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run's folder.")],
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="FILE...", help="Weights; otherwise the best of the run."),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Where to; otherwise weights/average.safetensors."),
-    ] = None,
+    model: str = Argument(metavar="MODEL", help="A run's folder."),
+    files: list[Path] | None = Argument(
+        None, metavar="FILE...", help="Weights; otherwise the best of the run."
+    ),
+    output: Path | None = Option(
+        None, metavar="FILE", help="Where to; otherwise weights/average.safetensors."
+    ),
 ) -> None:
     """Average the weights of several checkpoints into one model.
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from typer import Option, Typer
 
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.tables import plain_table
@@ -25,20 +25,16 @@ from regard.pipelines.engine_benchmark import (
     time_variant,
 )
 
-app = typer.Typer()
+app = Typer()
 
 
 @app.command()
 def command(
     model: shared_options.Model,
     source: shared_options.HeldOutSource = None,
-    sentences: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Measure on the first N sentences.")
-    ] = 100,
+    sentences: int = Option(100, min=1, metavar="N", help="Measure on the first N sentences."),
     beam: shared_options.Beam = None,
-    keep: Annotated[
-        bool, typer.Option(help="Let later translations use the fastest way that was found.")
-    ] = True,
+    keep: bool = Option(True, help="Let later translations use the fastest way that was found."),
     json: shared_options.Json = False,
 ) -> None:
     """Measure how fast a model translates here, and which engine is the fastest.

@@ -3,9 +3,9 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import typer
+from typer import Argument, Option, Typer
 
 from regard.atomic_io import write_atomic
 from regard.cli.display.compare_view import ComparisonProgress, print_comparison
@@ -44,7 +44,7 @@ from regard.recipes.recipe_files import shelf_recipes
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.training.signals import StopRequests
 
-app = typer.Typer()
+app = Typer()
 
 DEFAULT_BEAM = 5
 """Default beam of every row's search."""
@@ -56,41 +56,31 @@ MAX_SEED = 2**63 - 1
 
 @app.command()
 def command(
-    systems: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[NAME=]RECIPE|RUN...",
-            help="Recipes of the shelf or YAML files, which are trained, and folders of finished "
-            "runs, which are taken as they are; a comparison's folder stands for all of its. NAME "
-            "is what the table calls it.",
-        ),
-    ] = None,
-    out_folder: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Where the comparison goes.")
-    ] = Path("ladder"),
-    steps: Annotated[int | None, typer.Option(min=1, help="Train each for so many steps.")] = None,
-    tokens: Annotated[
-        int | None, typer.Option(min=1, help="Train each on so many target tokens.")
-    ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            min=0.001,
-            max=MAX_MINUTES,
-            help="Train each for so many minutes, by timing some steps first.",
-        ),
-    ] = None,
-    seeds: Annotated[
-        str | None, typer.Option(metavar="N,N,...", help="Train each recipe with these seeds.")
-    ] = None,
-    seeds_for: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=N,N,...", help="Other seeds for one of them; may be repeated."),
-    ] = None,
-    corpus: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A corpus (`regard corpora`) in place of the recipes'."),
-    ] = None,
+    systems: list[str] | None = Argument(
+        None,
+        metavar="[NAME=]RECIPE|RUN...",
+        help="Recipes of the shelf or YAML files, which are trained, and folders of finished "
+        "runs, which are taken as they are; a comparison's folder stands for all of its. NAME "
+        "is what the table calls it.",
+    ),
+    out_folder: Path = Option(
+        Path("ladder"), "--out", "-o", metavar="DIR", help="Where the comparison goes."
+    ),
+    steps: int | None = Option(None, min=1, help="Train each for so many steps."),
+    tokens: int | None = Option(None, min=1, help="Train each on so many target tokens."),
+    minutes: float | None = Option(
+        None,
+        min=0.001,
+        max=MAX_MINUTES,
+        help="Train each for so many minutes, by timing some steps first.",
+    ),
+    seeds: str | None = Option(None, metavar="N,N,...", help="Train each recipe with these seeds."),
+    seeds_for: list[str] | None = Option(
+        None, metavar="NAME=N,N,...", help="Other seeds for one of them; may be repeated."
+    ),
+    corpus: str | None = Option(
+        None, metavar="NAME", help="A corpus (`regard corpora`) in place of the recipes'."
+    ),
     data: corpus_options.Data = None,
     source: corpus_options.Source = None,
     target: corpus_options.Target = None,
@@ -99,27 +89,20 @@ def command(
     languages: corpus_options.Languages = None,
     skip_bad: corpus_options.SkipBad = False,
     settings: shared_options.Settings = None,
-    beam: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help=f"Hypotheses kept at each step of all searches, else {DEFAULT_BEAM}."
-        ),
-    ] = None,
-    tokenize: Annotated[
-        TokenizerChoice,
-        typer.Option(
-            help="How BLEU cuts lines into words, by sacreBLEU's names; none: at spaces; auto: by "
-            "the target language."
-        ),
-    ] = "auto",
-    jobs: Annotated[
-        int, typer.Option(min=1, help="Rows trained at once; measured they are one by one.")
-    ] = 1,
+    beam: int | None = Option(
+        None, min=1, help=f"Hypotheses kept at each step of all searches, else {DEFAULT_BEAM}."
+    ),
+    tokenize: TokenizerChoice = Option(
+        "auto",
+        help="How BLEU cuts lines into words, by sacreBLEU's names; none: at spaces; auto: by "
+        "the target language.",
+    ),
+    jobs: int = Option(1, min=1, help="Rows trained at once; measured they are one by one."),
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
-    row: Annotated[str | None, typer.Option(hidden=True)] = None,
-    goal: Annotated[Goal, typer.Option(hidden=True)] = "measure",
-    parent: Annotated[int | None, typer.Option(hidden=True)] = None,
+    row: str | None = Option(None, hidden=True),
+    goal: Goal = Option("measure", hidden=True),
+    parent: int | None = Option(None, hidden=True),
 ) -> None:
     """Train several systems alike, then score and time them in one table.
 

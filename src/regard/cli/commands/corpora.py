@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from itertools import islice, repeat
-from typing import Annotated, get_args
+from typing import get_args
 
-import typer
 from rich.markup import escape
+from typer import Argument, Context, Option, Typer
 
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.tables import plain_table
@@ -17,11 +17,11 @@ from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_pharaoh
 from regard.recipes.recipe_files import make_recipe
 
-app = typer.Typer(invoke_without_command=True)
+app = Typer(invoke_without_command=True)
 
 
 @app.callback()
-def command(context: typer.Context, json: shared_options.Json = False) -> None:
+def command(context: Context, json: shared_options.Json = False) -> None:
     """List the corpora that can be used by name, and look into them.
 
     A name goes into a recipe (corpus.name) or to regard doctor. Corpora that are not generated are
@@ -50,15 +50,12 @@ def _find_corpus(name: str) -> str | None:
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A corpus of the list.")],
-    split: Annotated[str, typer.Option(metavar="SPLIT", help="train, valid or test.")] = "test",
-    lines: Annotated[
-        int, typer.Option("--lines", "-n", min=0, metavar="N", help="Pairs to print; 0 for all.")
-    ] = 5,
-    gold: Annotated[
-        bool,
-        typer.Option("--gold", help="A third column: which words belong together, as 0-0 1-2."),
-    ] = False,
+    name: str = Argument(metavar="NAME", help="A corpus of the list."),
+    split: str = Option("test", metavar="SPLIT", help="train, valid or test."),
+    lines: int = Option(5, "--lines", "-n", min=0, metavar="N", help="Pairs to print; 0 for all."),
+    gold: bool = Option(
+        False, "--gold", help="A third column: which words belong together, as 0-0 1-2."
+    ),
     settings: shared_options.Settings = None,
     json: shared_options.Json = False,
 ) -> None:

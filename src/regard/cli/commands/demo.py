@@ -5,10 +5,9 @@ import shutil
 import sys
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.markup import escape
+from typer import Option, Typer
 
 from regard.alignment.extraction import AlignmentSettings
 from regard.alignment.run_alignment import (
@@ -32,7 +31,7 @@ from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.train_run import train
 from regard.training.signals import StopRequests
 
-app = typer.Typer()
+app = Typer()
 
 RECIPE = "travel"
 SENTENCE = "Jane ne va pas la visiter en septembre."
@@ -45,9 +44,7 @@ def command(
     out_folder: shared_options.Out = Path("runs/demo"),
     device: shared_options.Device = "auto",
     settings: shared_options.Settings = None,
-    sentence: Annotated[
-        str, typer.Option(metavar="TEXT", help="The French sentence to look into.")
-    ] = SENTENCE,
+    sentence: str = Option(SENTENCE, metavar="TEXT", help="The French sentence to look into."),
 ) -> None:
     """Train a small translator, read its translations and see what it attends to.
 

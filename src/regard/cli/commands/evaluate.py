@@ -1,10 +1,10 @@
 """`regard evaluate`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.markup import escape
+from typer import Option, Typer
 
 from regard.alignment.dictionary import read_unknown_option
 from regard.atomic_io import write_atomic
@@ -35,7 +35,7 @@ from regard.pipelines.answer import Answer
 from regard.pipelines.run_evaluation import count_truncated_answers, translator_perplexity
 from regard.pipelines.translator import Translator, load
 
-app = typer.Typer()
+app = Typer()
 
 
 @app.command()
@@ -43,21 +43,16 @@ def command(
     model: shared_options.Model,
     source: shared_options.HeldOutSource = None,
     reference: shared_options.HeldOutReference = None,
-    against: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Another model: is the difference more than chance?"),
-    ] = None,
+    against: str | None = Option(
+        None, metavar="MODEL", help="Another model: is the difference more than chance?"
+    ),
     ensemble: shared_options.Ensemble = None,
     beam: shared_options.Beam = None,
     unknown: shared_options.Unknown = None,
     tokenize: score_options.Tokenize = "auto",
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
-    by_length: Annotated[
-        bool, typer.Option("--by-length", help="Also score by the length of the source.")
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the translations here as well.")
-    ] = None,
+    lowercase: bool = Option(False, "--lowercase", help="Ignore case."),
+    by_length: bool = Option(False, "--by-length", help="Also score by the length of the source."),
+    output: Path | None = Option(None, metavar="FILE", help="Write the translations here as well."),
     weights: shared_options.Weights = "model",
     device: shared_options.Device = "auto",
     engine: shared_options.Engine = "auto",

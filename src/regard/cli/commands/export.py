@@ -1,9 +1,8 @@
 """`regard export`."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from typer import Option, Typer
 
 from regard.cli.display.console import note, out, print_json
 from regard.cli.options import shared_options
@@ -19,24 +18,18 @@ except (ImportError, OSError):
         f"regard export needs CTranslate2. {why_ctranslate2_unavailable()}"
     ) from None
 
-app = typer.Typer()
+app = Typer()
 
 
 @app.command()
 def command(
     model: shared_options.Model,
-    to: Annotated[
-        Path | None,
-        typer.Option(
-            "--to", metavar="DIR", help="A folder of its own; otherwise it is kept in the run's."
-        ),
-    ] = None,
-    precision: Annotated[
-        Precision,
-        typer.Option(
-            help="Of the weights; auto: int8 where it is close enough, otherwise float32."
-        ),
-    ] = "auto",
+    to: Path | None = Option(
+        None, "--to", metavar="DIR", help="A folder of its own; otherwise it is kept in the run's."
+    ),
+    precision: Precision = Option(
+        "auto", help="Of the weights; auto: int8 where it is close enough, otherwise float32."
+    ),
     weights: shared_options.Weights = "model",
     json: shared_options.Json = False,
 ) -> None:

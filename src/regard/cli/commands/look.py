@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-import typer
 from matplotlib.figure import Figure
 from rich.markup import escape
 from rich.text import Text
+from typer import Argument, Context, Option, Typer
 
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.figures import check_suffix, figure_files, save_figures
@@ -38,7 +38,7 @@ from regard.pipelines.head_importance import (
 from regard.pipelines.translator import Translator, load
 from regard.pipelines.viewer_document import HeadAblation, ViewerDocument, viewer_document
 
-app = typer.Typer()
+app = Typer()
 
 HEAD_METAVAR = "[PART.]LAYER[.HEAD]"
 
@@ -87,135 +87,99 @@ class MapSelection(NamedTuple):
 
 @app.command()
 def command(
-    context: typer.Context,
+    context: Context,
     model: shared_options.Model,
-    sentence: Annotated[
-        str | None,
-        typer.Argument(
-            help="What to translate and look into; none with --heads, --distances, --positions."
-        ),
-    ] = None,
-    heads: Annotated[
-        bool,
-        typer.Option(
-            "--heads",
-            help="Score every head by what its removal costs in BLEU. Sentences are translated "
-            "with the whole model, without each head, without each layer's attention, and without "
-            "all heads that are free to remove.",
-        ),
-    ] = False,
-    distances: Annotated[
-        bool,
-        typer.Option(
-            "--distances",
-            help="Show how far each head looks, and at how many words at once: in cross attention "
-            "from the diagonal, in the encoder from the word that looks, in the decoder from the "
-            "word that is to come.",
-        ),
-    ] = False,
-    positions: Annotated[
-        bool,
-        typer.Option(
-            "--positions",
-            help="Show the model's position encodings, and the cosines between the vectors of "
-            "positions that are 1, 2, 4 … apart, on the average.",
-        ),
-    ] = False,
-    part: Annotated[
-        Literal["encoder", "decoder", "cross", "all"] | None,
-        typer.Option(
-            help="cross: the translation looking at the sentence; encoder: the sentence at "
-            "itself; decoder: the translation at itself; all, with --heads. Otherwise cross, and "
-            "all with --heads."
-        ),
-    ] = None,
+    sentence: str | None = Argument(
+        None, help="What to translate and look into; none with --heads, --distances, --positions."
+    ),
+    heads: bool = Option(
+        False,
+        "--heads",
+        help="Score every head by what its removal costs in BLEU. Sentences are translated "
+        "with the whole model, without each head, without each layer's attention, and without "
+        "all heads that are free to remove.",
+    ),
+    distances: bool = Option(
+        False,
+        "--distances",
+        help="Show how far each head looks, and at how many words at once: in cross attention "
+        "from the diagonal, in the encoder from the word that looks, in the decoder from the "
+        "word that is to come.",
+    ),
+    positions: bool = Option(
+        False,
+        "--positions",
+        help="Show the model's position encodings, and the cosines between the vectors of "
+        "positions that are 1, 2, 4 … apart, on the average.",
+    ),
+    part: Literal["encoder", "decoder", "cross", "all"] | None = Option(
+        None,
+        help="cross: the translation looking at the sentence; encoder: the sentence at "
+        "itself; decoder: the translation at itself; all, with --heads. Otherwise cross, and "
+        "all with --heads.",
+    ),
     layer: shared_options.Layer = None,
     head: shared_options.Head = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Every layer and head: a grid in the picture.")
-    ] = False,
-    pieces: Annotated[
-        bool, typer.Option("--pieces", help="Show the model's own tokens, not whole words.")
-    ] = False,
-    without: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar=HEAD_METAVAR,
-            help="Silence a head, such as 3.5 or encoder.3.5, or all heads of a layer, such as 3, "
-            "and show what becomes of the translation; may be repeated.",
-        ),
-    ] = None,
-    flatten: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar=HEAD_METAVAR,
-            help="Let a head look at everything alike, instead; may be repeated.",
-        ),
-    ] = None,
-    force: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TARGET=SOURCE",
-            help="Let a word of the translation look at one word of the sentence alone. A word is "
-            "its number, from 0, or itself where it occurs once; may be repeated.",
-        ),
-    ] = None,
-    kind: Annotated[
-        PlotKind | None,
-        typer.Option(
-            "--as",
-            help="What --png and --svg draw. map: a cell for each pair of words, the usual; grid: "
-            "every head's; arcs: lines between words; focus: what each word looked at most; "
-            "distance: how far each head looks; tree: the hypotheses of the search.",
-        ),
-    ] = None,
+    every: bool = Option(False, "--all", help="Every layer and head: a grid in the picture."),
+    pieces: bool = Option(False, "--pieces", help="Show the model's own tokens, not whole words."),
+    without: list[str] | None = Option(
+        None,
+        metavar=HEAD_METAVAR,
+        help="Silence a head, such as 3.5 or encoder.3.5, or all heads of a layer, such as 3, "
+        "and show what becomes of the translation; may be repeated.",
+    ),
+    flatten: list[str] | None = Option(
+        None,
+        metavar=HEAD_METAVAR,
+        help="Let a head look at everything alike, instead; may be repeated.",
+    ),
+    force: list[str] | None = Option(
+        None,
+        metavar="TARGET=SOURCE",
+        help="Let a word of the translation look at one word of the sentence alone. A word is "
+        "its number, from 0, or itself where it occurs once; may be repeated.",
+    ),
+    kind: PlotKind | None = Option(
+        None,
+        "--as",
+        help="What --png and --svg draw. map: a cell for each pair of words, the usual; grid: "
+        "every head's; arcs: lines between words; focus: what each word looked at most; "
+        "distance: how far each head looks; tree: the hypotheses of the search.",
+    ),
     png: shared_options.Png = None,
     svg: shared_options.Svg = None,
     theme: shared_options.Theme = "light",
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write all of it as one page that answers clicks, with no server and no network.",
-        ),
-    ] = None,
-    number: Annotated[
-        int,
-        typer.Option(
-            "--sentence",
-            min=0,
-            metavar="N",
-            help="Which sentence to look into, from 0, where there are several.",
-        ),
-    ] = 0,
+    html: Path | None = Option(
+        None,
+        metavar="FILE",
+        help="Write all of it as one page that answers clicks, with no server and no network.",
+    ),
+    number: int = Option(
+        0,
+        "--sentence",
+        min=0,
+        metavar="N",
+        help="Which sentence to look into, from 0, where there are several.",
+    ),
     split: shared_options.Split = None,
-    tree: Annotated[
-        bool, typer.Option("--tree", help="Show the hypotheses that the search went through.")
-    ] = False,
-    n_best: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Show the N best translations.")
-    ] = None,
+    tree: bool = Option(False, "--tree", help="Show the hypotheses that the search went through."),
+    n_best: int | None = Option(None, min=1, metavar="N", help="Show the N best translations."),
     beam: shared_options.Beam = None,
     source: shared_options.HeldOutSource = None,
     reference: shared_options.HeldOutReference = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Measure on the first N sentences; otherwise --heads on all, --distances on 100.",
-        ),
-    ] = None,
-    tolerance: Annotated[
-        float,
-        typer.Option(
-            min=0, help="With --heads: one that costs no more BLEU than this is free to remove."
-        ),
-    ] = HEAD_DEFAULTS.tolerance,
+    limit: int | None = Option(
+        None,
+        min=1,
+        metavar="N",
+        help="Measure on the first N sentences; otherwise --heads on all, --distances on 100.",
+    ),
+    tolerance: float = Option(
+        HEAD_DEFAULTS.tolerance,
+        min=0,
+        help="With --heads: one that costs no more BLEU than this is free to remove.",
+    ),
     tokenize: score_options.Tokenize = HEAD_DEFAULTS.tokenize,
-    length: Annotated[
-        int, typer.Option(min=2, help="With --positions: how many positions to look at.")
-    ] = 64,
+    length: int = Option(64, min=2, help="With --positions: how many positions to look at."),
     weights: shared_options.Weights = "model",
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,

@@ -1,10 +1,9 @@
 """`regard recipes`."""
 
 import json
-from typing import Annotated
 
-import typer
 from rich.markup import escape
+from typer import Argument, Context, Option, Typer
 
 from regard.cli.display.console import out
 from regard.cli.display.tables import plain_table
@@ -18,11 +17,11 @@ from regard.recipes.recipe_files import (
     shelf_recipes,
 )
 
-app = typer.Typer(invoke_without_command=True)
+app = Typer(invoke_without_command=True)
 
 
 @app.callback()
-def command(context: typer.Context) -> None:
+def command(context: Context) -> None:
     """List and print the recipes on the shelf, and the schema of their settings."""
     if context.invoked_subcommand is None:
         table = plain_table("recipe", "model", "about")
@@ -34,9 +33,9 @@ def command(context: typer.Context) -> None:
 
 @app.command()
 def show(
-    recipe: Annotated[str, typer.Argument(help="A recipe of the shelf, or a YAML file.")],
+    recipe: str = Argument(help="A recipe of the shelf, or a YAML file."),
     settings: shared_options.Settings = None,
-    resolved: Annotated[bool, typer.Option("--resolved", help="Write out every default.")] = False,
+    resolved: bool = Option(False, "--resolved", help="Write out every default."),
 ) -> None:
     """Print a recipe, to be saved and changed: regard recipes show travel > mine.yaml"""
     loaded = load_recipe(recipe, settings or [])

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from pydantic import ValidationError
+from typer import Argument, Context, Option, Typer
 
 from regard.cli.display.console import note
 from regard.cli.options import shared_options
@@ -24,7 +24,7 @@ except ModuleNotFoundError as missing:
         f"regard serve needs {missing.name}, which is not installed: pip install 'regard[serve]'"
     ) from None
 
-app = typer.Typer()
+app = Typer()
 
 SETTING_OF_OPTION = {"cors": "origins", "allow_host": "hosts"}
 """The settings of options that are not called like them."""
@@ -35,67 +35,58 @@ def setting_option(name: str, *flags: str, metavar: str | None = None) -> Any:
     field = ServerSettings.model_fields[name]
     default_text = f" [default: {field.default}]" if field.default not in ((), False, None) else ""
     flag = f"--{name.replace('_', '-')}"
-    return typer.Option(
-        *(flags or (flag,)), metavar=metavar, help=f"{field.description}{default_text}"
+    return Option(
+        None, *(flags or (flag,)), metavar=metavar, help=f"{field.description}{default_text}"
     )
 
 
 @app.command()
 def command(
-    context: typer.Context,
-    models: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="MODEL",
-            help="Runs' folders, such as runs/travel; fr-en=runs/travel names the languages of a "
-            "run whose corpus does not.",
-        ),
-    ],
-    host: Annotated[str | None, setting_option("host")] = None,
-    port: Annotated[int | None, setting_option("port")] = None,
-    keys: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="API keys, one on each line: only who sends one is served. "
-            f"{KEYS_VARIABLE} in the environment may hold some, too.",
-        ),
-    ] = None,
-    cors: Annotated[list[str] | None, setting_option("origins", "--cors", metavar="ORIGIN")] = None,
-    allow_host: Annotated[list[str] | None, setting_option("hosts", "--allow-host")] = None,
-    window: Annotated[float | None, setting_option("window")] = None,
-    batch_tokens: Annotated[int | None, setting_option("batch_tokens")] = None,
-    queue: Annotated[int | None, setting_option("queue")] = None,
-    rate_limit: Annotated[int | None, setting_option("rate_limit")] = None,
-    timeout: Annotated[float | None, setting_option("timeout")] = None,
-    read_timeout: Annotated[float | None, setting_option("read_timeout")] = None,
-    grace: Annotated[float | None, setting_option("grace")] = None,
-    max_bytes: Annotated[int | None, setting_option("max_bytes")] = None,
-    max_bytes_held: Annotated[int | None, setting_option("max_bytes_held")] = None,
-    max_characters: Annotated[int | None, setting_option("max_characters")] = None,
-    max_texts: Annotated[int | None, setting_option("max_texts")] = None,
-    max_alternatives: Annotated[int | None, setting_option("max_alternatives")] = None,
-    max_beam: Annotated[int | None, setting_option("max_beam")] = None,
-    sentences: Annotated[
-        bool | None,
-        typer.Option(
-            "--sentences/--whole-lines",
-            " /--lines",
-            help="Translate the sentences of a line one by one, and leave what is no sentence as "
-            "it is; or give the models whole lines. Otherwise as each run has learned.",
-        ),
-    ] = None,
-    watch: Annotated[bool, setting_option("watch")] = False,
+    context: Context,
+    models: list[str] = Argument(
+        metavar="MODEL",
+        help="Runs' folders, such as runs/travel; fr-en=runs/travel names the languages of a "
+        "run whose corpus does not.",
+    ),
+    host: str | None = setting_option("host"),
+    port: int | None = setting_option("port"),
+    keys: Path | None = Option(
+        None,
+        metavar="FILE",
+        help="API keys, one on each line: only who sends one is served. "
+        f"{KEYS_VARIABLE} in the environment may hold some, too.",
+    ),
+    cors: list[str] | None = setting_option("origins", "--cors", metavar="ORIGIN"),
+    allow_host: list[str] | None = setting_option("hosts", "--allow-host"),
+    window: float | None = setting_option("window"),
+    batch_tokens: int | None = setting_option("batch_tokens"),
+    queue: int | None = setting_option("queue"),
+    rate_limit: int | None = setting_option("rate_limit"),
+    timeout: float | None = setting_option("timeout"),
+    read_timeout: float | None = setting_option("read_timeout"),
+    grace: float | None = setting_option("grace"),
+    max_bytes: int | None = setting_option("max_bytes"),
+    max_bytes_held: int | None = setting_option("max_bytes_held"),
+    max_characters: int | None = setting_option("max_characters"),
+    max_texts: int | None = setting_option("max_texts"),
+    max_alternatives: int | None = setting_option("max_alternatives"),
+    max_beam: int | None = setting_option("max_beam"),
+    sentences: bool | None = Option(
+        None,
+        "--sentences/--whole-lines",
+        " /--lines",
+        help="Translate the sentences of a line one by one, and leave what is no sentence as "
+        "it is; or give the models whole lines. Otherwise as each run has learned.",
+    ),
+    watch: bool | None = setting_option("watch"),
     device: shared_options.Device = "auto",
     engine: shared_options.Engine = "auto",
-    precision: Annotated[
-        Precision,
-        typer.Option(
-            help="Of the weights. What is streamed or looked into is the native engine's, which "
-            "with --engine auto has float32: with another precision people who see both may see "
-            "two translations."
-        ),
-    ] = "float32",
+    precision: Precision = Option(
+        "float32",
+        help="Of the weights. What is streamed or looked into is the native engine's, which "
+        "with --engine auto has float32: with another precision people who see both may see "
+        "two translations.",
+    ),
 ) -> None:
     """Serve models over HTTP: a page, LibreTranslate's interface, attention, alignments.
 

@@ -2,9 +2,9 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from typer import Argument, Option, Typer
 
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.tables import scores_table
@@ -20,19 +20,17 @@ from regard.recipes.train_run import train
 from regard.training.checkpoints import last_progress
 from regard.training.signals import StopRequests
 
-app = typer.Typer()
+app = Typer()
 
 
 @app.command()
 def command(
-    recipe: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="RECIPE",
-            help="A recipe of the shelf (`regard recipes`) or a YAML file. With files of your own "
-            "it says how to train on them; without RECIPE that is the recipe `own`.",
-        ),
-    ] = None,
+    recipe: str | None = Argument(
+        None,
+        metavar="RECIPE",
+        help="A recipe of the shelf (`regard recipes`) or a YAML file. With files of your own "
+        "it says how to train on them; without RECIPE that is the recipe `own`.",
+    ),
     data: corpus_options.Data = None,
     source: corpus_options.Source = None,
     target: corpus_options.Target = None,
@@ -42,9 +40,7 @@ def command(
     skip_bad: corpus_options.SkipBad = False,
     out_folder: shared_options.Out = None,
     settings: shared_options.Settings = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was stopped or killed.")
-    ] = False,
+    resume: bool = Option(False, "--resume", help="Go on with a run that was stopped or killed."),
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:

@@ -4,9 +4,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
-import typer
+from typer import Argument, Context, Option, Typer
 
 from regard.alignment.dictionary import read_unknown_option
 from regard.cli.display.console import note, to_json
@@ -32,7 +32,7 @@ from regard.text.special_tokens import UNK
 if TYPE_CHECKING:  # it imports torch
     from regard.pipelines.markup.markup_translator import MarkupAnswer
 
-app = typer.Typer()
+app = Typer()
 
 OPTION_RULES = (
     OptionRule("temperature top_k top_p seed", needs="sample"),
@@ -48,74 +48,55 @@ DOCUMENT_CHUNK = 64
 
 @app.command()
 def command(
-    context: typer.Context,
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="A run's folder, such as runs/travel, or a folder that regard export wrote.",
-        ),
-    ],
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="Lines, or a document (.html, .srt, .vtt); also .gz; - is stdin."
-        ),
-    ] = "-",
-    kind: Annotated[
-        Literal["lines", "text", "html", "srt", "vtt"] | None,
-        typer.Option(
-            "--format",
-            help="What FILE is, where its name does not say: otherwise lines. text is lines with "
-            "--markup.",
-        ),
-    ] = None,
-    markup: Annotated[
-        bool,
-        typer.Option(
-            "--markup",
-            help="Keep tags such as `<b>`, placeholders such as {name} and addresses in lines, and "
-            "put them where they belong; documents are always so translated.",
-        ),
-    ] = False,
+    context: Context,
+    model: str = Argument(
+        metavar="MODEL",
+        help="A run's folder, such as runs/travel, or a folder that regard export wrote.",
+    ),
+    file: str = Argument(
+        "-", metavar="FILE", help="Lines, or a document (.html, .srt, .vtt); also .gz; - is stdin."
+    ),
+    kind: Literal["lines", "text", "html", "srt", "vtt"] | None = Option(
+        None,
+        "--format",
+        help="What FILE is, where its name does not say: otherwise lines. text is lines with "
+        "--markup.",
+    ),
+    markup: bool = Option(
+        False,
+        "--markup",
+        help="Keep tags such as `<b>`, placeholders such as {name} and addresses in lines, and "
+        "put them where they belong; documents are always so translated.",
+    ),
     split: shared_options.Split = None,
     beam: shared_options.Beam = None,
-    n_best: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Print the N best, each on its own line.")
-    ] = None,
-    length_penalty: Annotated[
-        float | None, typer.Option(min=0, max=5, help="More favours longer translations.")
-    ] = None,
-    sample: Annotated[
-        bool, typer.Option("--sample", help="Draw translations at random instead of searching.")
-    ] = False,
-    temperature: Annotated[
-        float | None,
-        typer.Option(min=0.01, help="With --sample: below 1 likely tokens become likelier."),
-    ] = None,
-    top_k: Annotated[
-        int | None, typer.Option(min=1, help="With --sample: from the K likeliest tokens alone.")
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(min=0.0, max=1.0, help="With --sample: from the likeliest that make up P."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="With --sample: what decides.")] = None,
-    prefix: Annotated[
-        str, typer.Option(metavar="TEXT", help="What every translation must begin with.")
-    ] = "",
-    forbid: Annotated[
-        list[str] | None,
-        typer.Option(metavar="WORD", help="A word no translation may hold; may be repeated."),
-    ] = None,
+    n_best: int | None = Option(
+        None, min=1, metavar="N", help="Print the N best, each on its own line."
+    ),
+    length_penalty: float | None = Option(
+        None, min=0, max=5, help="More favours longer translations."
+    ),
+    sample: bool = Option(
+        False, "--sample", help="Draw translations at random instead of searching."
+    ),
+    temperature: float | None = Option(
+        None, min=0.01, help="With --sample: below 1 likely tokens become likelier."
+    ),
+    top_k: int | None = Option(
+        None, min=1, help="With --sample: from the K likeliest tokens alone."
+    ),
+    top_p: float | None = Option(
+        None, min=0.0, max=1.0, help="With --sample: from the likeliest that make up P."
+    ),
+    seed: int | None = Option(None, min=0, help="With --sample: what decides."),
+    prefix: str = Option("", metavar="TEXT", help="What every translation must begin with."),
+    forbid: list[str] | None = Option(
+        None, metavar="WORD", help="A word no translation may hold; may be repeated."
+    ),
     ensemble: shared_options.Ensemble = None,
     unknown: shared_options.Unknown = None,
-    scores: Annotated[
-        bool, typer.Option("--scores", help="Put each translation's score before it.")
-    ] = False,
-    align: Annotated[
-        bool, typer.Option("--align", help="Put the word alignment (0-0 1-2) behind it.")
-    ] = False,
+    scores: bool = Option(False, "--scores", help="Put each translation's score before it."),
+    align: bool = Option(False, "--align", help="Put the word alignment (0-0 1-2) behind it."),
     weights: shared_options.Weights = "model",
     device: shared_options.Device = "auto",
     engine: shared_options.Engine = "auto",

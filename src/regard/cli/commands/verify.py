@@ -1,33 +1,28 @@
 """`regard verify`."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.markup import escape
+from typer import Argument, Option, Typer
 
 from regard.cli.display.console import note, out, print_json
 from regard.cli.options import shared_options
 from regard.errors import RunError
 from regard.recipes.verification import accept, verify
 
-app = typer.Typer()
+app = Typer()
 STATE_COLOURS = {"damaged": "red", "missing": "red", "unexpected": "dim"}
 
 
 @app.command()
 def command(
-    run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The folder of a run, an export or a comparison.")
-    ],
-    accept_all: Annotated[
-        bool,
-        typer.Option(
-            "--accept",
-            help="Take all files as they are now for right: of a run from before there were "
-            "manifests, or after you have changed one on purpose.",
-        ),
-    ] = False,
+    run: Path = Argument(metavar="RUN", help="The folder of a run, an export or a comparison."),
+    accept_all: bool = Option(
+        False,
+        "--accept",
+        help="Take all files as they are now for right: of a run from before there were "
+        "manifests, or after you have changed one on purpose.",
+    ),
     json: shared_options.Json = False,
 ) -> None:
     """Check that every file of a run is what regard wrote; say what can be made again.
