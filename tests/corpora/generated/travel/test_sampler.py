@@ -5,10 +5,10 @@ import pytest
 from regard.corpora.generated.travel.clauses import NEVER, NO_MODIFIER
 from regard.corpora.generated.travel.lexicon import GOING
 from regard.corpora.generated.travel.sampler import SentenceSampler
-from regard.corpora.generated.travel.spelling import spell_phrase
+from regard.corpora.generated.travel.phrases import spell_phrase
 
 
-def test_room_runs_out():
+def test_the_budget_of_optional_phrases_runs_out():
     talk = SentenceSampler(Random(0))
     talk.start_sentence(2)
     assert [talk.draw_optional(1.0) for _ in range(4)] == [True, True, False, False]
@@ -44,7 +44,7 @@ def test_times_suit_the_tense(tense, modifier, some, none):
     assert talk.has_time
 
 
-def test_no_number_leads():
+def test_no_number_begins_a_sentence():
     talk = SentenceSampler(Random(0))
     times = [talk.time("past", NO_MODIFIER, leading=True).english for _ in range(300)]
     assert "last" in {time[0].text for time in times}

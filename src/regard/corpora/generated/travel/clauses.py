@@ -3,8 +3,14 @@
 from typing import Literal, NamedTuple
 
 from regard.corpora.generated.travel import lexicon
-from regard.corpora.generated.travel.phrases import EMPTY, Phrase, aligned, arrange, join
-from regard.corpora.generated.travel.spelling import FRENCH_VOWELS
+from regard.corpora.generated.travel.phrases import (
+    EMPTY,
+    FRENCH_VOWELS,
+    Phrase,
+    aligned,
+    arrange,
+    join,
+)
 
 Tense = Literal["present", "past"] | lexicon.Auxiliary
 """An auxiliary counts as a tense: "va visiter", "veut visiter"."""
@@ -14,10 +20,8 @@ ClauseType = Literal["telling", "asking", "inverted", "commanding"]
 
 class Subject(NamedTuple):
     phrase: Phrase
-    person: int
-    """Index into the six forms of a verb; the plural from 3 on."""
-    gender: lexicon.Gender | None
-    """None for "qui", whose possessive English cannot decide."""
+    person: int  # index into the six forms of a verb; the plural from 3 on
+    gender: lexicon.Gender | None  # None for "qui", whose possessive English cannot decide
 
 
 class Determiner(NamedTuple):
@@ -38,8 +42,7 @@ class Clitic(NamedTuple):
 
     french: str
     english: str
-    agreement: str = ""
-    """The suffix of a participle after it."""
+    agreement: str = ""  # the suffix of a participle after it
 
 
 class VerbParts(NamedTuple):
@@ -47,13 +50,10 @@ class VerbParts(NamedTuple):
 
     english_aux: Phrase
     """The English auxiliary: before the subject in a question, before "not" elsewhere."""
-    finite: Phrase
-    """The finite French verb."""
-    head: Phrase
-    """Its translation after the negation: `finite` itself, or EMPTY."""
-    main: Phrase
-    """Participle or infinitive."""
-    possible: tuple[tuple[Phrase, Phrase], ...]
+    finite: Phrase  # the finite French verb
+    head: Phrase  # its translation after the negation: `finite` itself, or EMPTY
+    main: Phrase  # participle or infinitive
+    possible: tuple[tuple[Phrase, Phrase], ...]  # links
 
 
 THE = Determiner(("le", "la", "les"), ("the", "the"))
@@ -63,20 +63,19 @@ NO_MODIFIER = VerbModifier("", "")
 NOT = VerbModifier("pas", "not", negative=True)
 NEVER = VerbModifier("jamais", "never", negative=True)
 NO_LONGER = VerbModifier("plus", "no longer", negative=True)
-ADVERBS = (
-    VerbModifier("souvent", "often"),
-    VerbModifier("toujours", "always"),
-    VerbModifier("rarement", "rarely"),
+ADVERBS = tuple(
+    VerbModifier(french, english)
+    for french, english in (("souvent", "often"), ("toujours", "always"), ("rarement", "rarely"))
 )
 
 
 def possessive(subject: Subject) -> Determiner:
-    """The possessive determiner of a subject."""
-    *french, english = lexicon.POSSESSIVES[subject.person]
+    """The possessive determiner of a subject: English agrees with it, French with the noun."""
+    forms, english = lexicon.POSSESSIVES[subject.person]
+    masculine, feminine, plural = forms.split()
     if subject.person == 2 and subject.gender == "f":
         english = "her"
-    one, feminine, many = french
-    return Determiner((one, feminine, many), (english, english))
+    return Determiner((masculine, feminine, plural), (english, english))
 
 
 def agreement_suffix(gender: lexicon.Gender | None, plural: bool) -> str:
@@ -109,18 +108,12 @@ def noun_phrase(
         article = "de"  # "de grandes villes"
     first = aligned(article, determiner.english[plural])
     name = aligned(noun.french[plural], noun.english[plural])
-    before, behind = EMPTY, EMPTY
-    if small:
-        before = inflect(small, noun.gender, plural)
-        if which == 0 and noun.french[0].startswith(FRENCH_VOWELS):
-            before = aligned(small.before_vowel, small.english)  # "un bel hôtel"
-    if long:
-        behind = inflect(long, noun.gender, plural)
-    return arrange(
-        (first, before, name, behind),
-        (first, before, behind, name),
-        possible=() if first.english else ((first, name),),
-    )
+    before = inflect(small, noun.gender, plural) if small else EMPTY
+    behind = inflect(long, noun.gender, plural) if long else EMPTY
+    if small and which == 0 and noun.french[0].startswith(FRENCH_VOWELS):
+        before = aligned(small.before_vowel, small.english)  # "un bel hôtel"
+    unlinked = () if first.english else ((first, name),)
+    return arrange((first, before, name, behind), (first, before, behind, name), possible=unlinked)
 
 
 def noun_subject(determiner: Determiner, noun: lexicon.Noun, plural: bool) -> Subject:
@@ -143,14 +136,14 @@ def clause(
     `opening` is the question word.
     """
     asked = order in ("asking", "inverted")
-    parts = verb_parts(subject, verb, tense, clitic, asked or modifier.english == "not")
-    english_aux, finite, head, main, possible = parts
+    english_aux, finite, head, main, possible = verb_parts(
+        subject, verb, tense, clitic, support=asked or modifier == NOT
+    )
     ne = aligned("ne" if modifier.negative else "", "")
     between = aligned(modifier.french, modifier.english)
     inverted = order == "inverted"
     before, flipped = (EMPTY, subject.phrase) if inverted else (subject.phrase, EMPTY)
     ask = aligned("est-ce que" if order == "asking" else "", "")
-
     pronoun = aligned(clitic.french, clitic.english) if clitic else EMPTY
     if order == "commanding" and clitic and not modifier.negative:
         pronoun = aligned("-moi" if clitic.french == "me" else "-" + clitic.french, clitic.english)
@@ -159,7 +152,6 @@ def clause(
         verbs = (ne, finite, flipped, between, pronoun, main)
     else:
         verbs = (ne, pronoun, finite, flipped, between, main)
-
     lead = (opening, english_aux, subject.phrase) if asked else (subject.phrase, english_aux)
     untranslated = () if pronoun.english else ((pronoun, main if main.english else head),)
     return arrange(

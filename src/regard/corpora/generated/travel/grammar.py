@@ -10,25 +10,22 @@ Ambiguous French words are resolved by the clause: "sa" is "her" or "his" by the
 """
 
 from collections.abc import Sequence
-from random import Random
 from typing import NamedTuple
 
 from regard.corpora.corpus import Corpus
 from regard.corpora.generated.generator import Example, GeneratedSettings, generated_corpus
 from regard.corpora.generated.travel import clauses, lexicon
-from regard.corpora.generated.travel.clauses import (
-    NO_MODIFIER,
-    NOT,
-    THE,
-    THIS,
-    A,
-    Subject,
-    Tense,
-    clause,
+from regard.corpora.generated.travel.clauses import NO_MODIFIER, NOT, THE, THIS, A, Subject, clause
+from regard.corpora.generated.travel.phrases import (
+    EMPTY,
+    FRENCH_VOWELS,
+    Phrase,
+    aligned,
+    arrange,
+    join,
+    spell_phrase,
 )
-from regard.corpora.generated.travel.phrases import EMPTY, Phrase, aligned, arrange, join
 from regard.corpora.generated.travel.sampler import SentenceSampler
-from regard.corpora.generated.travel.spelling import FRENCH_VOWELS, spell_phrase
 
 
 class QuestionWord(NamedTuple):
@@ -37,8 +34,7 @@ class QuestionWord(NamedTuple):
     french: str
     english: str
     weight: int
-    gap: tuple[str, ...] = ()
-    """The kinds of verbs whose complement it asks for."""
+    gap: tuple[str, ...] = ()  # the kinds of verbs whose complement it asks for
 
 
 QUESTION_WORDS = (
@@ -59,9 +55,9 @@ IT = clauses.Clitic("le", "it"), clauses.Clitic("la", "it", "e")
 HIM_OR_HER = clauses.Clitic("le", "him"), clauses.Clitic("la", "her", "e")
 
 CLITIC_CHANCES = {"sight": 0.3, "thing": 0.35, "person": 0.5, "any": 0.25}
-VERB_WEIGHTS = tuple(
+VERB_WEIGHTS = [
     8 if verb.with_etre else 7 if verb.kind == "person" else 6 for verb in lexicon.VERBS
-)
+]
 """Higher for verbs with more forms, so that no form is rare."""
 DIRECTION_PREPOSITIONS = {"goal": "to", "origin": "from", "spot": "in", "arrival": "in"}
 POSITION_PREPOSITIONS = {
@@ -77,11 +73,9 @@ COMMA, STOP, QUESTION_MARK = (aligned(sign, sign, "") for sign in ",.?")
 
 def travel(settings: GeneratedSettings) -> Corpus:
     """The corpus of travel sentences, French to English, with gold alignments."""
-    return generated_corpus("travel", ("fr", "en"), _draw, settings)
-
-
-def _draw(random: Random) -> Example:
-    return TravelGrammar(random).sentence()
+    return generated_corpus(
+        "travel", ("fr", "en"), lambda random: TravelGrammar(random).sentence(), settings
+    )
 
 
 class TravelGrammar(SentenceSampler):
@@ -118,10 +112,10 @@ class TravelGrammar(SentenceSampler):
             return join(self.weather(), STOP)
         tense = self.tense()
         modifier = self.modifier(tense)
+        time = EMPTY
         if self.draw_optional(0.35):
-            time = self.time(tense, modifier, leading=True)
-            return join(time, COMMA, self.action(self.subject(), tense, modifier), STOP)
-        return join(self.action(self.subject(), tense, modifier), STOP)
+            time = join(self.time(tense, modifier, leading=True), COMMA)
+        return join(time, self.action(self.subject(), tense, modifier), STOP)
 
     def compound(self) -> Phrase:
         """Two clauses with "and", "but" or "because"; the second may share the subject."""
@@ -191,7 +185,7 @@ class TravelGrammar(SentenceSampler):
     def action(
         self,
         subject: Subject,
-        tense: Tense,
+        tense: clauses.Tense,
         modifier: clauses.VerbModifier,
         *,
         verb: lexicon.Verb | None = None,
@@ -214,7 +208,11 @@ class TravelGrammar(SentenceSampler):
         return clause(subject, verb, tense, rest, modifier, clitic, order, opening)
 
     def circumstances(
-        self, subject: Subject, verb: lexicon.Verb, tense: Tense, modifier: clauses.VerbModifier
+        self,
+        subject: Subject,
+        verb: lexicon.Verb,
+        tense: clauses.Tense,
+        modifier: clauses.VerbModifier,
     ) -> Phrase:
         """How long, how, with whom, when and what for something is done."""
         phrases = []
@@ -250,8 +248,7 @@ class TravelGrammar(SentenceSampler):
         adjective = self.choose(lexicon.MOODS)
         how = clauses.inflect(adjective, subject.gender, subject.person > 2)
         if modifier == NO_MODIFIER and self.bernoulli(0.5):
-            than = self.name().phrase
-            how = clauses.compare(adjective, subject, than)
+            how = clauses.compare(adjective, subject, self.name().phrase)
         elif self.bernoulli(0.4):
             how = join(aligned("très", "very"), how)
         return clause(subject, None, tense, rest=how, modifier=modifier)
@@ -277,7 +274,7 @@ class TravelGrammar(SentenceSampler):
         it = Subject(aligned("il", "it"), 2, "m")
         where = clauses.place_phrase("in", self.choose(lexicon.PLACES))
         if self.bernoulli(0.5):
-            tense: Tense = self.choose(("present", "past", lexicon.GOING))
+            tense: clauses.Tense = self.choose(("present", "past", lexicon.GOING))
             modifier = self.modifier(tense)
             rest = join(where, self.time(tense, modifier))
             return clause(it, lexicon.RAIN, tense, rest=rest, modifier=modifier)
@@ -292,7 +289,9 @@ class TravelGrammar(SentenceSampler):
             if kinds is None or verb.kind in kinds:
                 return verb
 
-    def clitic(self, verb: lexicon.Verb, subject: Subject, tense: Tense) -> clauses.Clitic | None:
+    def clitic(
+        self, verb: lexicon.Verb, subject: Subject, tense: clauses.Tense
+    ) -> clauses.Clitic | None:
         """A pronoun for the object, if the French one has a single translation.
 
         "l'" before a vowel may be "him" or "her", but the participle of "l'a attendue" agrees.
@@ -322,18 +321,18 @@ class TravelGrammar(SentenceSampler):
         if draw < 0.80:
             return self.person_subject(lexicon.ROLES, THE)
         if draw < 0.90:
-            owner = Subject(EMPTY, self.choose((0, 1, 3, 4)), None)
-            return self.person_subject(lexicon.KIN, clauses.possessive(owner))
+            return self.relative(Subject(EMPTY, self.choose((0, 1, 3, 4)), None))
         first = self.name()
-        if self.bernoulli(0.5):
-            second = self.name()
-        else:
-            second = self.person_subject(lexicon.KIN, clauses.possessive(first))
+        other_name = self.bernoulli(0.5)
+        second = self.name() if other_name else self.relative(first)
         both: lexicon.Gender = "f" if first.gender == second.gender == "f" else "m"
         return Subject(join(first.phrase, aligned("et", "and"), second.phrase), 5, both)
 
     def same_or_other(self, subject: Subject) -> Subject:
         return clauses.pronoun_for(subject) if self.bernoulli(0.6) else self.subject()
+
+    def relative(self, owner: Subject) -> Subject:
+        return self.person_subject(lexicon.KIN, clauses.possessive(owner))
 
     def person_subject(
         self, nouns: Sequence[lexicon.Noun], determiner: clauses.Determiner
@@ -354,11 +353,9 @@ class TravelGrammar(SentenceSampler):
         if draw < 0.35:
             return self.name().phrase
         if draw < 0.7:
-            owner = subject if subject.gender else Subject(EMPTY, 0, None)
-            return self.person_subject(lexicon.KIN, clauses.possessive(owner)).phrase
-        return self.person_subject(
-            lexicon.ROLES, self.choose((THE, THIS) if negated else (THE, THIS, A))
-        ).phrase
+            return self.relative(subject if subject.gender else Subject(EMPTY, 0, None)).phrase
+        determiner = self.choose((THE, THIS) if negated else (THE, THIS, A))
+        return self.person_subject(lexicon.ROLES, determiner).phrase
 
     def companion(self, subject: Subject) -> Phrase:
         """Somebody to do something with, other than the subject."""
@@ -412,9 +409,8 @@ class TravelGrammar(SentenceSampler):
         long = self.choose(lexicon.LONG_ADJECTIVES) if self.draw_optional(0.35) else None
         phrase = clauses.noun_phrase(determiner, noun, plural, small=small, long=long)
         if determiner == THE and "à" in noun.prepositions and self.draw_optional(0.25):
-            return join(
-                phrase, aligned("de", "of"), clauses.place_name(self.choose(lexicon.CITIES))
-            )
+            city = clauses.place_name(self.choose(lexicon.CITIES))
+            return join(phrase, aligned("de", "of"), city)
         if determiner in (THE, THIS, A) and self.draw_optional(0.3):
             self.after_relative_clause = True
             kind = "thing" if noun in lexicon.THINGS else "sight"
@@ -424,11 +420,9 @@ class TravelGrammar(SentenceSampler):
     def relative_clause(self, noun: lexicon.Noun, plural: bool, kind: str) -> Phrase:
         """A clause whose object is the noun; the participle agrees with it."""
         verb = self.verb((kind, "any"))
-        tense: Tense = "present" if plural else self.choose(("present", "past", "past"))
+        tense: clauses.Tense = "present" if plural else self.choose(("present", "past", "past"))
         subject = self.name() if self.bernoulli(0.6) else self.pronoun()
         agreement = clauses.Clitic("", "", clauses.agreement_suffix(noun.gender, False))
         modifier = NOT if self.bernoulli(0.15) else NO_MODIFIER
-        return join(
-            aligned("que", "that"),
-            clause(subject, verb, tense, modifier=modifier, clitic=agreement),
-        )
+        which = clause(subject, verb, tense, modifier=modifier, clitic=agreement)
+        return join(aligned("que", "that"), which)

@@ -1,4 +1,4 @@
-"""The words of the travel corpus, as tables: French forms, then English ones."""
+"""The words of the travel corpus: French, then English. Regular forms are derived."""
 
 from typing import Literal, NamedTuple
 
@@ -12,8 +12,7 @@ class Noun(NamedTuple):
     gender: Gender
     french: tuple[str, str]  # singular, plural
     english: tuple[str, str]
-    prepositions: Forms = ()
-    """French prepositions that may precede it."""
+    prepositions: Forms = ()  # French ones that may precede it
 
 
 class Adjective(NamedTuple):
@@ -44,8 +43,7 @@ class Auxiliary(NamedTuple):
     """A verb that precedes an infinitive, a participle or an adjective."""
 
     french: Forms
-    english_aux: Forms
-    """The English auxiliary, which precedes the subject in a question."""
+    english_aux: Forms  # the English auxiliary, which precedes the subject in a question
     head: tuple[str, str] = ("", "")
     """The English word before "to visit", as in "is going to": plain, and third person."""
 
@@ -54,29 +52,37 @@ def _words(row: str) -> tuple[str, ...]:
     return tuple(row.split())
 
 
-def _rows(table: str, separator: str | None = None) -> list[list[str]]:
-    return [[cell.strip() for cell in line.split(separator)] for line in table.strip().splitlines()]
-
-
 def _pairs(entries: str) -> tuple[tuple[str, str], ...]:
     """Pairs of "French = English", separated by commas."""
     pairs = (entry.split(" = ") for entry in entries.split(", "))
     return tuple((french, english) for french, english in pairs)
 
 
-def _nouns(table: str) -> tuple[Noun, ...]:
+def _numbers(noun: str) -> tuple[str, str]:
+    """Singular and plural of "city/cities", or of a regular noun."""
+    one, _, many = noun.partition("/")
+    return one, many or f"{one}s"
+
+
+def _nouns(entries: str) -> tuple[Noun, ...]:
+    """Nouns of "gender French English prepositions", separated by commas."""
+    rows = (entry.split() for entry in entries.split(", "))
     return tuple(
-        Noun("f" if gender == "f" else "m", (one, many), (english, plural), tuple(prepositions))
-        for gender, one, many, english, plural, *prepositions in _rows(table)
+        Noun("f" if gender == "f" else "m", _numbers(french), _numbers(english), tuple(rest))
+        for gender, french, english, *rest in rows
     )
 
 
-def _adjectives(table: str) -> tuple[Adjective, ...]:
+def _adjectives(entries: str) -> tuple[Adjective, ...]:
+    """Adjectives of "masculine [feminine plural [before a vowel]] = English [= comparative]"."""
     rows = []
-    for french, english, comparative in _rows(table, "|"):
-        one, feminine, many, feminine_many, *before_vowel = french.split()
-        forms = one, feminine, many, feminine_many
-        rows.append(Adjective(forms, (before_vowel or [one])[0], english, comparative))
+    for french, english, *comparative in (entry.split(" = ") for entry in entries.split(", ")):
+        one, *forms = french.split()
+        feminine, many, *before_vowel = forms or (one.removesuffix("e") + "e", f"{one}s")
+        agreeing = one, feminine, many, f"{feminine}s"
+        rows.append(
+            Adjective(agreeing, "".join(before_vowel) or one, english, "".join(comparative))
+        )
     return tuple(rows)
 
 
@@ -86,15 +92,21 @@ def _places(entries: str) -> tuple[Place, ...]:
 
 
 def _verbs(table: str) -> tuple[Verb, ...]:
+    """Verbs of "kind [être or se, if the past needs it] infinitive [present participle] | English".
+
+    The forms of a regular verb in -er are left out. In English: bare form, past, particle.
+    """
     rows = []
-    for french, english in _rows(table, "|"):
-        kind, *auxiliary, infinitive, je, tu, il, nous, vous, ils, participle = french.split()
-        bare, third, past, *particle = english.split()
-        present, forms = (je, tu, il, nous, vous, ils), (bare, third, past)
-        etre, reflexive = auxiliary in (["être"], ["se"]), auxiliary == ["se"]
-        rows.append(
-            Verb(kind, infinitive, present, participle, forms, " ".join(particle), etre, reflexive)
-        )
+    for french, english in (line.split(" | ") for line in table.strip().splitlines()):
+        kind, *words = french.split()
+        auxiliary = words.pop(0) if words[0] in ("être", "se") else ""
+        stem = words[0].removesuffix("er")
+        regular = (stem + ending for ending in ("e", "es", "e", "ons", "ez", "ent", "é"))
+        *present, participle = words[1:] or regular
+        bare, past, *rest = english.split()
+        forms, particle = (bare, bare + ("es" if bare == "go" else "s"), past), " ".join(rest)
+        french_forms = words[0], tuple(present), participle
+        rows.append(Verb(kind, *french_forms, forms, particle, auxiliary != "", auxiliary == "se"))
     return tuple(rows)
 
 
@@ -102,80 +114,42 @@ WOMEN = _words("Jane Marie Anna Sophie Claire Emma")
 MEN = _words("Paul Pierre Thomas Marc Louis Antoine")
 
 # Behind the English: prepositions of location, and "à" if it can be a destination.
-SIGHTS = _nouns("""
-f ville      villes      city      cities     dans
-m village    villages    village   villages   dans
-f île        îles        island    islands
-f plage      plages      beach     beaches    à
-f forêt      forêts      forest    forests    dans
-m lac        lacs        lake      lakes      devant à
-m parc       parcs       park      parks      dans à
-m jardin     jardins     garden    gardens    dans à
-m musée      musées      museum    museums    dans devant à
-m château    châteaux    castle    castles    dans devant à
-f cathédrale cathédrales cathedral cathedrals dans devant à
-m hôtel      hôtels      hotel     hotels     dans devant à
-m marché     marchés     market    markets    devant à
-m aéroport   aéroports   airport   airports   dans devant à
-""")
+SIGHTS = _nouns(
+    "f ville city/cities dans, m village village dans, f île island, f plage beach/beaches à, "
+    "f forêt forest dans, m lac lake devant à, m parc park dans à, m jardin garden dans à, "
+    "m musée museum dans devant à, m château/châteaux castle dans devant à, "
+    "f cathédrale cathedral dans devant à, m hôtel hotel dans devant à, m marché market devant à, "
+    "m aéroport airport dans devant à"
+)
+THINGS = _nouns(
+    "m livre book, f carte map, f valise suitcase, m billet ticket, m cadeau/cadeaux present, "
+    "m chapeau/chapeaux hat, f photo picture"
+)
+KIN = _nouns(
+    "f sœur sister, m frère brother, m ami friend, f amie friend, m fils/fils son, f fille daughter"
+)
+ROLES = _nouns(
+    "m touriste tourist, f touriste tourist, m voyageur traveller, f voyageuse traveller, "
+    "m homme man/men, f femme woman/women, m enfant child/children, f étudiante student, "
+    "m étudiant student"
+)
 
-THINGS = _nouns("""
-m livre   livres   book     books
-f carte   cartes   map      maps
-f valise  valises  suitcase suitcases
-m billet  billets  ticket   tickets
-m cadeau  cadeaux  present  presents
-m chapeau chapeaux hat      hats
-f photo   photos   picture  pictures
-""")
-
-KIN = _nouns("""
-f sœur  sœurs  sister   sisters
-m frère frères brother  brothers
-m ami   amis   friend   friends
-f amie  amies  friend   friends
-m fils  fils   son      sons
-f fille filles daughter daughters
-""")
-
-ROLES = _nouns("""
-m touriste   touristes   tourist   tourists
-f touriste   touristes   tourist   tourists
-m voyageur   voyageurs   traveller travellers
-f voyageuse  voyageuses  traveller travellers
-m homme      hommes      man       men
-f femme      femmes      woman     women
-m enfant     enfants     child     children
-f étudiante  étudiantes  student   students
-m étudiant   étudiants   student   students
-""")
-
-SMALL_ADJECTIVES = _adjectives("""
-grand   grande   grands   grandes                  | big       | bigger
-petit   petite   petits   petites                  | small     | smaller
-beau    belle    beaux    belles    bel            | beautiful | more beautiful
-vieux   vieille  vieux    vieilles  vieil          | old       | older
-nouveau nouvelle nouveaux nouvelles nouvel         | new       |
-joli    jolie    jolis    jolies                   | pretty    | prettier
-""")
+SMALL_ADJECTIVES = _adjectives(
+    "grand = big = bigger, petit = small = smaller, "
+    "beau belle beaux bel = beautiful = more beautiful, vieux vieille vieux vieil = old = older, "
+    "nouveau nouvelle nouveaux nouvel = new, joli = pretty = prettier"
+)
 """Those that precede the French noun."""
-
-LONG_ADJECTIVES = _adjectives("""
-magnifique  magnifique   magnifiques  magnifiques   | magnificent |
-célèbre     célèbre      célèbres     célèbres      | famous      | more famous
-moderne     moderne      modernes     modernes      | modern      | more modern
-étrange     étrange      étranges     étranges      | strange     | stranger
-charmant    charmante    charmants    charmantes    | charming    | more charming
-intéressant intéressante intéressants intéressantes | interesting | more interesting
-blanc       blanche      blancs       blanches      | white       |
-""")
-
-MOODS = _adjectives("""
-content contente contents contentes | happy | happier
-fatigué fatiguée fatigués fatiguées | tired | more tired
-malade  malade   malades  malades   | sick  | sicker
-triste  triste   tristes  tristes   | sad   | sadder
-""")
+LONG_ADJECTIVES = _adjectives(
+    "magnifique = magnificent, célèbre = famous = more famous, "
+    "moderne = modern = more modern, étrange = strange = stranger, "
+    "charmant = charming = more charming, intéressant = interesting = more interesting, "
+    "blanc blanche blancs = white"
+)
+MOODS = _adjectives(
+    "content = happy = happier, fatigué = tired = more tired, malade = sick = sicker, "
+    "triste = sad = sadder"
+)
 
 CITIES = _places(
     "Paris = Paris, Rome = Rome, Berlin = Berlin, Londres = London, Lisbonne = Lisbon, "
@@ -190,52 +164,35 @@ COUNTRIES = _places(
 )
 PLACES = CITIES + COUNTRIES
 
-# Kind; "être" or "se" if the past needs it; infinitive; present; participle | English
 VERBS = _verbs("""
-sight visiter visite visites visite visitons visitez visitent visité | visit visits visited
-sight quitter quitte quittes quitte quittons quittez quittent quitté | leave leaves left
+sight visiter | visit visited
+sight quitter | leave left
 sight découvrir découvre découvres découvre découvrons découvrez découvrent découvert \
-    | discover discovers discovered
-person attendre attends attends attend attendons attendez attendent attendu \
-    | wait waits waited for
-person inviter invite invites invite invitons invitez invitent invité | invite invites invited
-person rencontrer rencontre rencontres rencontre rencontrons rencontrez rencontrent rencontré \
-    | meet meets met
-thing acheter achète achètes achète achetons achetez achètent acheté | buy buys bought
-thing oublier oublie oublies oublie oublions oubliez oublient oublié | forget forgets forgot
-thing perdre perds perds perd perdons perdez perdent perdu | lose loses lost
-thing choisir choisis choisis choisit choisissons choisissez choisissent choisi \
-    | choose chooses chose
-any aimer aime aimes aime aimons aimez aiment aimé | love loves loved
-any chercher cherche cherches cherche cherchons cherchez cherchent cherché \
-    | look looks looked for
-any regarder regarde regardes regarde regardons regardez regardent regardé \
-    | look looks looked at
-any voir vois vois voit voyons voyez voient vu | see sees saw
-goal être aller vais vas va allons allez vont allé | go goes went
-origin être revenir reviens reviens revient revenons revenez reviennent revenu \
-    | come comes came back
-arrival être arriver arrive arrives arrive arrivons arrivez arrivent arrivé | arrive arrives arrived
-spot être rester reste restes reste restons restez restent resté | stay stays stayed
-spot habiter habite habites habite habitons habitez habitent habité | live lives lived
-spot travailler travaille travailles travaille travaillons travaillez travaillent travaillé \
-    | work works worked
-spot dormir dors dors dort dormons dormez dorment dormi | sleep sleeps slept
-spot se promener promène promènes promène promenons promenez promènent promené | walk walks walked
-spot se reposer repose reposes repose reposons reposez reposent reposé | rest rests rested
-alone être partir pars pars part partons partez partent parti | leave leaves left
-alone voyager voyage voyages voyage voyageons voyagez voyagent voyagé | travel travels travelled
+    | discover discovered
+person attendre attends attends attend attendons attendez attendent attendu | wait waited for
+person inviter | invite invited
+person rencontrer | meet met
+thing acheter achète achètes achète achetons achetez achètent acheté | buy bought
+thing oublier | forget forgot
+thing perdre perds perds perd perdons perdez perdent perdu | lose lost
+thing choisir choisis choisis choisit choisissons choisissez choisissent choisi | choose chose
+any aimer | love loved
+any chercher | look looked for
+any regarder | look looked at
+any voir vois vois voit voyons voyez voient vu | see saw
+goal être aller vais vas va allons allez vont allé | go went
+origin être revenir reviens reviens revient revenons revenez reviennent revenu | come came back
+arrival être arriver | arrive arrived
+spot être rester | stay stayed
+spot habiter | live lived
+spot travailler | work worked
+spot dormir dors dors dort dormons dormez dorment dormi | sleep slept
+spot se promener promène promènes promène promenons promenez promènent promené | walk walked
+spot se reposer | rest rested
+alone être partir pars pars part partons partez partent parti | leave left
+alone voyager voyage voyages voyage voyageons voyagez voyagent voyagé | travel travelled
 """)
-RAIN = Verb(
-    "weather",
-    "pleuvoir",
-    ("", "", "pleut", "", "", ""),
-    "plu",
-    ("rain", "rains", "rained"),
-    "",
-    with_etre=False,
-    reflexive=False,
-)
+[RAIN] = _verbs("weather pleuvoir pleus pleus pleut pleuvons pleuvez pleuvent plu | rain rained")
 
 AVOIR = _words("ai as a avons avez ont")
 ETRE = _words("suis es est sommes êtes sont")
@@ -244,7 +201,7 @@ BE = Auxiliary(ETRE, _words("am are is are are are"))
 WERE = Auxiliary(
     _words("étais étais était étions étiez étaient"), _words("was were was were were were")
 )
-FEEL = Auxiliary(("", "", "fait", "", "", ""), ("", "", "is", "", "", ""))
+FEEL = Auxiliary(_words("fais fais fait faisons faites font"), BE.english_aux)
 """As in "il fait froid", it is cold."""
 GOING = Auxiliary(_words("vais vas va allons allez vont"), BE.english_aux, ("going", "going"))
 WANT = Auxiliary(_words("veux veux veut voulons voulez veulent"), ("",) * 6, ("want", "wants"))
@@ -255,26 +212,23 @@ WOULD_LIKE = Auxiliary(
 )
 CAN = Auxiliary(_words("peux peux peut pouvons pouvez peuvent"), ("can",) * 6)
 MUST = Auxiliary(_words("dois dois doit devons devez doivent"), ("must",) * 6)
+TENSE_AUXILIARIES = (GOING, WANT, WOULD_LIKE, CAN, MUST)
 
-PRONOUNS: tuple[tuple[str, str, int, Gender], ...] = (
-    *(("je", "I", 0, gender) for gender in GENDERS),
-    *(("tu", "you", 1, gender) for gender in GENDERS),
-    ("il", "he", 2, "m"),
-    ("elle", "she", 2, "f"),
-    *(("nous", "we", 3, gender) for gender in GENDERS),
-    *(("vous", "you", 4, gender) for gender in GENDERS),
-    ("ils", "they", 5, "m"),
-    ("elles", "they", 5, "f"),
+PRONOUNS: tuple[tuple[str, str, int, Gender], ...] = tuple(
+    (french, english, place // 2, GENDERS[place % 2])
+    for place, (french, english) in enumerate(
+        _pairs(
+            "je = I, je = I, tu = you, tu = you, il = he, elle = she, nous = we, nous = we, "
+            "vous = you, vous = you, ils = they, elles = they"
+        )
+    )
 )
+"""French, English, person and gender."""
 REFLEXIVES = _words("me te se nous vous se")
 STRESSED = ("moi", "me"), ("toi", "you"), ("lui", "him"), ("elle", "her"), ("eux", "them")
-POSSESSIVES = (
-    ("mon", "ma", "mes", "my"),
-    ("ton", "ta", "tes", "your"),
-    ("son", "sa", "ses", "his"),  # or her: English agrees with the owner, French with what is owned
-    ("notre", "notre", "nos", "our"),
-    ("votre", "votre", "vos", "your"),
-    ("leur", "leur", "leurs", "their"),
+POSSESSIVES = _pairs(
+    "mon ma mes = my, ton ta tes = your, son sa ses = his, notre notre nos = our, "
+    "votre votre vos = your, leur leur leurs = their"
 )
 
 NUMBERS = _pairs("deux = two, trois = three, quatre = four, cinq = five, six = six, sept = seven")

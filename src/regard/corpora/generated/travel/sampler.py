@@ -4,30 +4,13 @@ from collections.abc import Sequence
 from random import Random
 from typing import TypeVar
 
-from regard.corpora.generated.travel import lexicon
-from regard.corpora.generated.travel.clauses import (
-    ADVERBS,
-    NEVER,
-    NO_LONGER,
-    NO_MODIFIER,
-    NOT,
-    Subject,
-    Tense,
-    VerbModifier,
-)
+from regard.corpora.generated.travel import clauses, lexicon
+from regard.corpora.generated.travel.clauses import NO_MODIFIER, NOT, Subject, Tense, VerbModifier
 from regard.corpora.generated.travel.phrases import Phrase, aligned, arrange, join
 
 T = TypeVar("T")
 
-TENSES: tuple[Tense, ...] = (
-    "present",
-    "past",
-    lexicon.GOING,
-    lexicon.WANT,
-    lexicon.WOULD_LIKE,
-    lexicon.CAN,
-    lexicon.MUST,
-)
+TENSES: tuple[Tense, ...] = ("present", "past", *lexicon.TENSE_AUXILIARIES)
 TENSE_WEIGHTS = (44, 28, 8, 5, 5, 5, 5)
 PRONOUN_WEIGHTS = tuple((2, 5, 2, 5, 4, 3)[person] for _, _, person, _ in lexicon.PRONOUNS)
 """Higher for "tu" and "nous", the only subjects of their verb forms."""
@@ -66,21 +49,16 @@ class SentenceSampler:
     def modifier(self, tense: Tense = "present") -> VerbModifier:
         """A negation, an adverb or, most often, neither."""
         draw = self.random.random()
-        if draw < 0.62:
-            return NO_MODIFIER
-        if draw < 0.76:
-            return NOT
         if draw < 0.84:
-            return NEVER
+            return NO_MODIFIER if draw < 0.62 else NOT if draw < 0.76 else clauses.NEVER
         if draw < 0.90 and tense != "past":
-            return NO_LONGER
-        return self.choose(ADVERBS) if tense in ("present", "past") else NO_MODIFIER
+            return clauses.NO_LONGER
+        return self.choose(clauses.ADVERBS) if tense in ("present", "past") else NO_MODIFIER
 
     def name(self) -> Subject:
         """A name that is new in this sentence."""
-        name = self.choose(
-            [name for name in lexicon.WOMEN + lexicon.MEN if name not in self.used_names]
-        )
+        names = lexicon.WOMEN + lexicon.MEN
+        name = self.choose([name for name in names if name not in self.used_names])
         self.used_names.add(name)
         return Subject(aligned(name, name), 2, "f" if name in lexicon.WOMEN else "m")
 
@@ -90,9 +68,7 @@ class SentenceSampler:
 
     def count(self) -> Phrase:
         """A number of weeks, months or years."""
-        return join(
-            aligned(*self.choose(lexicon.NUMBERS)), aligned(*self.choose(lexicon.TIME_UNITS))
-        )
+        return join(*(aligned(*self.choose(x)) for x in (lexicon.NUMBERS, lexicon.TIME_UNITS)))
 
     def time(self, tense: Tense, modifier: VerbModifier, *, leading: bool = False) -> Phrase:
         """A time that suits the tense; with "never", no single day.
