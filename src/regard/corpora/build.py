@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 from pydantic import Discriminator, Field, PositiveInt, Tag, model_validator
 
 from regard.corpora.cleaning.pair_filters import CleaningSettings
-from regard.corpora.corpus import UNDETERMINED, Corpus, CorpusPart, Pair, SplitName
+from regard.corpora.corpus import UNDETERMINED, Corpus, CorpusPart, Pair, ReadReport, SplitName
 from regard.corpora.generated.dates import dates
 from regard.corpora.generated.generator import GeneratedSettings
 from regard.corpora.generated.letter_sequences import sequence_corpus
@@ -16,7 +16,6 @@ from regard.corpora.generated.travel.grammar import travel
 from regard.corpora.languages import explain_codes
 from regard.corpora.public_corpora import Multi30kSettings, TatoebaSettings, multi30k, tatoeba
 from regard.corpora.readers.pair_files import STDIN, FilesSettings, read_pairs
-from regard.corpora.readers.read_report import ReadReport
 from regard.corpora.splits import SplitSettings
 from regard.errors import BadLineError, CorpusError, SettingsError
 from regard.settings import Settings

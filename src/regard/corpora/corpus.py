@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from regard.corpora.readers.read_report import ReadReport
 from regard.types import GoldAlignment
 
 SplitName = Literal["train", "valid", "test"]
@@ -21,13 +20,41 @@ class CorpusPart(NamedTuple):
     """One of several files that training pairs are read from."""
 
     name: str
-    weight: float
-    """How often each of its pairs is in the training set, on average."""
+    weight: float  # how often each of its pairs is in the training set, on average
     read: Callable[[], Iterator[Pair]]
 
 
-UNDETERMINED = "und"
-"""The code (ISO 639) of a language that was not named."""
+UNDETERMINED = "und"  # the code (ISO 639) of a language that was not named
+
+
+class ReadReport:
+    """What readers skipped or assumed; reading a file again resets what was found in it."""
+
+    def __init__(self) -> None:
+        self._skipped: dict[tuple[str, str], tuple[int, str]] = {}  # number and first place
+        self._notes: dict[str, list[str]] = {}
+
+    def start_file(self, file: str) -> None:
+        """Reset what an earlier reading of `file` found."""
+        self._notes[file] = []
+        self._skipped = {key: found for key, found in self._skipped.items() if key[0] != file}
+
+    def skip(self, file: str, kind: str, place: str) -> None:
+        """Count something that was skipped at `place`."""
+        count, first = self._skipped.get((file, kind), (0, place))
+        self._skipped[file, kind] = count + 1, first
+
+    def add_note(self, file: str, text: str) -> None:
+        """Add a remark about `file`."""
+        self._notes.setdefault(file, []).append(f"{file}: {text}")
+
+    def messages(self) -> list[str]:
+        """All remarks, without full stops."""
+        skipped = [
+            f"{file}: skipped {count:,} {kind}, the first at {first}"
+            for (file, kind), (count, first) in self._skipped.items()
+        ]
+        return [note for notes in self._notes.values() for note in notes] + skipped
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from regard.corpora.corpus import Pair
+from regard.corpora.corpus import Pair, ReadReport
 from regard.corpora.readers import pair_files
 from regard.corpora.readers.pair_files import (
     FilesSettings,
+    header_places,
     read_bytes,
     read_lines,
     read_pairs,
 )
-from regard.corpora.readers.read_report import ReadReport
 from regard.errors import CorpusError
 
 EN_DE = ("en", "de")
@@ -458,3 +458,15 @@ def test_a_stream_is_never_held(put, name):
         return highest
 
     assert peak(40_000) < 2 * peak(10_000)
+
+
+def test_column_names_tell_source_and_target():
+    assert header_places(["id", "Target", "Source"], ("und", "und")) == [2, 1]
+
+
+def test_names_of_other_languages_do_not_tell_the_order():
+    assert header_places(["English", "French"], ("und", "und")) == []
+
+
+def test_one_column_name_makes_no_header():
+    assert header_places(["Source", "Quelle"], ("en", "de")) is None

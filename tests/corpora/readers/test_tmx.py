@@ -3,8 +3,9 @@ import tracemalloc
 
 import pytest
 
-from regard.corpora.readers.read_report import ReadReport
-from regard.corpora.readers.tmx import read_tmx
+from regard.corpora.corpus import ReadReport
+from regard.corpora.readers import tmx
+from regard.corpora.readers.tmx import read_tmx, split_units_xml
 from regard.errors import CorpusError
 
 
@@ -194,3 +195,24 @@ def test_units_that_are_not_xml_can_be_skipped():
     assert found == [(f"one {n}", "eins & zwei") for n in range(3)]
     assert report.messages() == ["a: skipped 3 units that are not XML, the first at line 4"]
     assert "not XML" in message(content)
+
+
+@pytest.mark.parametrize("block", [1, 3, 1000])
+def test_units_are_found_wherever_reading_stops(monkeypatch, block):
+    monkeypatch.setattr(tmx, "BLOCK", block)
+    text = b'<?xml version="1.0"?>\n<tmx v="1">\n<tu>a\n</tu>\n'
+    text += b'<!-- <tu>x</tu> --><tu n="2"><tuv/></tu>'
+    found = list(split_units_xml(io.BytesIO(text)))
+    head = b'<?xml version="1.0"?><tmx v="1">'
+    assert found == [
+        (head + b"<tu>a\n</tu></tmx>", 3),
+        (head + b'<tu n="2"><tuv/></tu></tmx>', 5),
+    ]
+
+
+def test_a_unit_that_never_ends_is_not_kept_in_memory(monkeypatch):
+    monkeypatch.setattr(tmx, "BLOCK", 16)
+    monkeypatch.setattr(tmx, "LARGEST", 100)
+    text = b"<tmx><tu>" + b"x" * 1000 + b"<tu>a</tu>"
+    assert len(list(split_units_xml(io.BytesIO(text)))) == 1
+    assert not list(split_units_xml(io.BytesIO(b"x" * 1000)))

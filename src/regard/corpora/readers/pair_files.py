@@ -8,16 +8,16 @@ import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Self
 
 from pydantic import NonNegativeInt, model_validator
 
-from regard.corpora.corpus import Pair
-from regard.corpora.readers.binary_files import refuse_binary
-from regard.corpora.readers.read_report import ReadReport
-from regard.corpora.readers.table_header import find_header
+from regard.corpora.corpus import Pair, ReadReport
+from regard.corpora.languages import shortest_code
+from regard.corpora.readers.binary_files import UTF16, refuse_binary
 from regard.corpora.readers.tmx import read_tmx
 from regard.errors import BadLineError, CorpusError
 from regard.settings import Settings
@@ -25,12 +25,15 @@ from regard.settings import Settings
 Format = Literal["tsv", "csv", "tmx"]
 FORMATS: tuple[Format, ...] = ("tsv", "csv", "tmx")
 STDIN = "-"
-MAX_LINE = 1 << 24
-"""Bytes: a longer line means that the file is no text of one sentence a line."""
+MAX_LINE = 1 << 24  # bytes: with a longer line the file is no text of one sentence a line
+SIDE_NAMES = ("source", "src"), ("target", "tgt", "trg")
+"""What columns are called where it is not by their languages."""
+KNOWN_LANGUAGE_NAMES = ("english", "french", "german", "spanish")
+"""Names of languages that are known where the corpus does not say its own."""
 
 _GZIP_MAGIC, _BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
 _CHUNK = 1 << 16
-_NEWLINE = re.compile(r"\r\n?|\n")
+_NEWLINE, _COLUMN_NAME = re.compile(r"\r\n?|\n"), re.compile(r"\s*[A-Za-z_-]{2,20}\s*")
 
 
 class FilesSettings(Settings):
@@ -100,11 +103,11 @@ def read_pairs(
 
     A blank line of a table is a pair of empty sentences, which cleaning counts. A line break
     inside a CSV cell or a TMX segment becomes a space. The standard input can be read only once.
-    What is skipped is counted in `remarks`.
+    What is skipped is counted in `report`.
     """
-    told = ReadReport() if report is None else report
+    report = report or ReadReport()
     if settings.source is not None and settings.target is not None:
-        return _read_parallel(settings.source, settings.target, told, settings.skip_bad)
+        return _read_parallel(settings.source, settings.target, report, settings.skip_bad)
     assert settings.data is not None  # the settings have been validated
     kind = settings.kind()
     if kind is None:
@@ -113,10 +116,10 @@ def read_pairs(
             f"rename it, or give its format ({', '.join(FORMATS)}), as in "
             "--set corpus.train.format=tsv"
         )
-    told.start_file(_label(settings.data))
+    report.start_file(_label(settings.data))
     if kind == "tmx":
-        return _read_tmx_file(settings, settings.languages or languages, told)
-    return _read_table(kind, settings, settings.languages or languages, told)
+        return _read_tmx_file(settings, settings.languages or languages, report)
+    return _read_table(settings, settings.languages or languages, report)
 
 
 def read_lines(path: str | Path, *, replace: bool = False) -> Iterator[str]:
@@ -146,17 +149,14 @@ def _decodable_lines(path: str, report: ReadReport) -> Iterator[str | None]:
 def _raw_lines(path: str | Path) -> Iterator[bytes]:
     """The lines of a file without their ends and the mark of byte order."""
     with _open_bytes(path) as stream:
-        number = 0
-        while raw := stream.readline(MAX_LINE):
-            number += 1
+        for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE), b""), 1):
             if len(raw) == MAX_LINE:
                 raise CorpusError(
                     f"{_label(path)}: line {number}: longer than {MAX_LINE >> 20} MiB; is this a "
                     "text file with one sentence a line?"
                 )
-            if raw.endswith(b"\n"):
-                raw = raw[: -2 if raw.endswith(b"\r\n") else -1]
-            yield raw.removeprefix(_BOM) if number == 1 else raw
+            line = raw.removesuffix(b"\n").removesuffix(b"\r") if raw.endswith(b"\n") else raw
+            yield line.removeprefix(_BOM) if number == 1 else line
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -168,7 +168,7 @@ def read_bytes(path: str | Path) -> bytes:
 def not_utf8(error: UnicodeDecodeError, of: str = "line") -> str:
     """What is wrong with the line, or what else was read, and what to do."""
     byte = f"byte {error.start + 1} of the {of} is 0x{error.object[error.start]:02x}"
-    if error.object.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if error.object.startswith(UTF16):
         return f"not UTF-8 but, it seems, UTF-16 ({byte}); convert it: iconv -f UTF-16 -t UTF-8"
     return f"not UTF-8: {byte}; convert it, from Latin-1 say: iconv -f LATIN1 -t UTF-8"
 
@@ -182,11 +182,12 @@ def _read_parallel(source: str, target: str, report: ReadReport, skip_bad: bool)
     count, end = 0, object()
     for left, right in zip_longest(*sides, fillvalue=end):
         if left is end or right is end:
-            rest = sides[1 if left is end else 0]
-            longer = count + 1 + sum(1 for _ in rest)
-            counts = (count, longer) if left is end else (longer, count)
+            lines = [
+                count + (line is not end) + sum(1 for _ in side)
+                for line, side in zip((left, right), sides, strict=True)
+            ]
             raise CorpusError(
-                f"{_label(source)} has {counts[0]} lines and {_label(target)} has {counts[1]}: "
+                f"{_label(source)} has {lines[0]} lines and {_label(target)} has {lines[1]}: "
                 "parallel files must have equally many; look for a line lost or broken in two"
             )
         count += 1
@@ -197,16 +198,12 @@ def _read_parallel(source: str, target: str, report: ReadReport, skip_bad: bool)
 
 
 def _read_table(
-    kind: Literal["tsv", "csv"],
-    settings: FilesSettings,
-    languages: tuple[str, str],
-    report: ReadReport,
+    settings: FilesSettings, languages: tuple[str, str], report: ReadReport
 ) -> Iterator[Pair]:
     """The two columns of each row."""
-    path = settings.data
-    assert path is not None
+    path = str(settings.data)
     name, columns = _label(path), settings.columns
-    rows = (_csv_rows if kind == "csv" else _tsv_rows)(path, report, settings.skip_bad)
+    rows = (_csv_rows if settings.kind() == "csv" else _tsv_rows)(path, report, settings.skip_bad)
     if settings.header or any(isinstance(column, str) for column in columns):
         places = _find_columns(columns, next(rows, (1, []))[1], name)
     else:
@@ -214,10 +211,15 @@ def _read_table(
     empty = True
     for number, row in rows:
         empty = False
-        if number == 1 and (header := find_header(row, languages)) and not settings.header:
-            if columns == (0, 1) and header.places is not None:
-                places = list(header.places)
-            report.add_note(name, header.remark(places))
+        header = None if settings.header or number > 1 else header_places(row, languages)
+        if header is not None:
+            places = header if header and columns == (0, 1) else places
+            source, target = (row[place] if place < len(row) else "?" for place in places)
+            report.add_note(
+                name,
+                f"line 1 is a header ({', '.join(row)}) and no pair: {source!r} is read as source, "
+                f"{target!r} as target; corpus.train.columns sets others",
+            )
         elif len(row) > max(places):
             yield Pair(*(_NEWLINE.sub(" ", row[place]) for place in places))
         elif row in ([], [""]):
@@ -231,6 +233,27 @@ def _read_table(
             )
     if empty:
         raise CorpusError(_empty_message(path))
+
+
+def header_places(row: Sequence[str], languages: tuple[str, str]) -> list[int] | None:
+    """The columns of source and target by a first row that is a header; None for a pair.
+
+    A header has two or more names of sides or languages, as no pair has; it is [] where they do
+    not tell which is which.
+    """
+    if sum(bool(_COLUMN_NAME.fullmatch(cell)) for cell in row) < 2:
+        return None
+    names = [shortest_code(cell) for cell in row]
+    sides = [
+        {*fixed, shortest_code(language)}
+        for fixed, language in zip(SIDE_NAMES, languages, strict=True)
+    ]
+    known = set(map(shortest_code, KNOWN_LANGUAGE_NAMES)).union(*sides)
+    if sum(name in known for name in names) < 2:
+        return None
+    places = [[place for place, name in enumerate(names) if name in side] for side in sides]
+    unique = all(len(found) == 1 for found in places) and places[0] != places[1]
+    return [found[0] for found in places] if unique else []
 
 
 def _tsv_rows(path: str, report: ReadReport, skip_bad: bool) -> Iterator[tuple[int, list[str]]]:
@@ -287,11 +310,10 @@ def _read_tmx_file(
 ) -> Iterator[Pair]:
     path = str(settings.data)
     with _open_bytes(path) as stream:
-        begins = stream.peek(2)[:2]
-        if not begins:
+        if not stream.peek(1):
             raise CorpusError(_empty_message(path))
         # units can be told apart before they are parsed only where letters are single bytes
-        skip_bad = settings.skip_bad and begins not in (b"\xff\xfe", b"\xfe\xff")
+        skip_bad = settings.skip_bad and not stream.peek(2).startswith(UTF16)
         for source, target in read_tmx(stream, _label(path), languages, report, skip_bad=skip_bad):
             yield Pair(_NEWLINE.sub(" ", source), _NEWLINE.sub(" ", target))
 
@@ -309,15 +331,12 @@ class _LocatingReader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         try:
             data = self._stream.read1(len(buffer))  # at once what there is: a pipe may be slow
-        except EOFError:
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            cut = isinstance(error, EOFError)
+            fault = "ends too early: the file is cut short" if cut else f"is damaged ({error})"
             raise CorpusError(
-                f"{self._label}: line {self._lines + 1}: the gzip data ends too early: the file is "
-                "cut short; copy or download it again"
-            ) from None
-        except (gzip.BadGzipFile, zlib.error) as error:
-            raise CorpusError(
-                f"{self._label}: line {self._lines + 1}: the gzip data is damaged ({error}); copy "
-                "or download it again"
+                f"{self._label}: line {self._lines + 1}: the gzip data {fault}; copy or download "
+                "it again"
             ) from None
         except OSError as error:
             raise CorpusError(
@@ -346,15 +365,14 @@ def _open_bytes(path: str | Path) -> Iterator["io.BufferedReader[_LocatingReader
 def _open(path: str | Path) -> BinaryIO:
     try:
         return open(path, "rb")
-    except FileNotFoundError:
-        reason = f"no such file (looked in {Path.cwd()})"
-    except IsADirectoryError:
-        reason = "a folder, where a file was expected"
-    except PermissionError:
-        reason = "no permission to read it"
     except (OSError, ValueError) as error:  # a ValueError where the name holds a null byte
-        reason = f"cannot be opened: {error}"
-    raise CorpusError(f"{path}: {reason}")
+        reasons: dict[type[Exception], str] = {
+            FileNotFoundError: f"no such file (looked in {Path.cwd()})",
+            IsADirectoryError: "a folder, where a file was expected",
+            PermissionError: "no permission to read it",
+        }
+        reason = reasons.get(type(error), f"cannot be opened: {error}")
+        raise CorpusError(f"{path}: {reason}") from None
 
 
 def _label(path: str | Path) -> str:

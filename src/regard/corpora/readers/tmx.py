@@ -1,5 +1,7 @@
 """Pairs out of a translation memory (TMX 1.1 to 1.4b), one unit at a time."""
 
+import io
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
@@ -8,14 +10,21 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 from defusedxml.common import DefusedXmlException, DTDForbidden
 from defusedxml.ElementTree import DefusedXMLParser, iterparse
 
-from regard.corpora.corpus import Pair
-from regard.corpora.readers.read_report import ReadReport
-from regard.corpora.readers.tmx_recovery import split_units_xml
+from regard.corpora.corpus import Pair, ReadReport
 from regard.errors import BadLineError, CorpusError
 
 NATIVE_CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Inline elements whose content is markup of the document that was translated, not text."""
+BLOCK, LARGEST = 1 << 16, 1 << 24
+"""Bytes read at once, and those in which a unit must end, where units are read by themselves."""
 LANGUAGE = ("{http://www.w3.org/XML/1998/namespace}lang", "lang")  # the second up to TMX 1.1
+
+_ROOT = re.compile(rb"<tmx(?:\s[^<>]*)?>")
+_UNIT = re.compile(  # one that lost its end stops where the next begins
+    rb"<!--.*?(?:-->|\Z)|<tu[\s>](?:(?!<tu[\s>]).)*?(?:</tu\s*>|(?=<tu[\s>]))", re.DOTALL
+)
+_OPEN = re.compile(rb"<!--|<tu[\s>]")
+_ENCODING = re.compile(rb"\s*(<\?xml[^>]*\?>)")
 
 
 class Variant(NamedTuple):
@@ -35,13 +44,13 @@ def read_tmx(
 ) -> Iterator[Pair]:
     """The pairs of those units that have both languages; `name` is the file's, for messages.
 
-    With `skip_bad`, units that are not XML are skipped and counted in `remarks`.
+    With `skip_bad`, units that are not XML are skipped and counted in `report`.
 
     Codes match in any case, and a shorter one matches those that it begins: `en` matches `en-US`.
     Of several variants that match, one with the very code asked for comes first. Text is kept to
     the letter, less the native codes in it.
     """
-    report = ReadReport() if report is None else report
+    report = report or ReadReport()
     num_units, num_pairs, found = 0, 0, Counter[str]()
     for unit in _parseable_units(stream, name, report) if skip_bad else _units(stream, name):
         variants = [_variant(child) for child in unit if _tag(child) == "tuv"]
@@ -104,14 +113,48 @@ def _units(stream: BinaryIO, name: str) -> Iterator[Element]:
 
 
 def _parseable_units(stream: BinaryIO, name: str, report: ReadReport) -> Iterator[Element]:
-    """Each <tu> that is XML, read by itself; those that are not are counted in `remarks`."""
-    for fragment in split_units_xml(stream):
+    """Each <tu> that is XML, read by itself; those that are not are counted in `report`."""
+    for xml, line in split_units_xml(stream):
         try:
-            [unit] = _units(fragment.stream, name)
+            [unit] = _units(io.BytesIO(xml), name)
         except BadLineError:
-            report.skip(name, "units that are not XML", f"line {fragment.line:,}")
+            report.skip(name, "units that are not XML", f"line {line:,}")
         else:
             yield unit
+
+
+def split_units_xml(stream: BinaryIO) -> Iterator[tuple[bytes, int]]:
+    """Each <tu> as a file of its own, with the head that the whole file has, and its first line.
+
+    The encoding must hold ASCII. What lies between units is left out, and so are comments.
+    """
+    head, line, left = b"", 1, b""
+    while block := stream.read(BLOCK):
+        left += block
+        if not head:
+            root = _ROOT.search(left)
+            if root is None:
+                if len(left) < LARGEST:
+                    continue
+                return
+            declared = _ENCODING.match(left.removeprefix(b"\xef\xbb\xbf"))
+            head = (declared[1] if declared else b"") + root[0]
+        end = 0
+        for unit in _UNIT.finditer(left):
+            comment = unit[0].startswith(b"<!--")
+            if comment and not unit[0].endswith(b"-->"):
+                break  # the end of the comment is still to be read
+            line += left.count(b"\n", end, unit.start())
+            if not comment:
+                yield b"".join((head, unit[0], b"</tmx>")), line
+            line += unit[0].count(b"\n")
+            end = unit.end()
+        begun = _OPEN.search(left, end)
+        keep = begun.start() if begun else max(end, len(left) - 4)  # <!-- may be cut in two
+        if len(left) - keep > LARGEST:  # it does not end: search on behind its beginning
+            keep += LARGEST
+        line += left.count(b"\n", end, keep)
+        left = left[keep:]
 
 
 def _tag(element: Element) -> str:

@@ -33,8 +33,7 @@ from regard.corpora.generated.travel.lexicon import (
     WOULD_LIKE,
     Place,
 )
-from regard.corpora.generated.travel.phrases import EMPTY, aligned
-from regard.corpora.generated.travel.phrases import spell_phrase
+from regard.corpora.generated.travel.phrases import EMPTY, aligned, spell_phrase
 
 VERB = {verb.infinitive: verb for verb in VERBS}
 NOUN = {noun.french[0]: noun for noun in SIGHTS + KIN}

@@ -4,8 +4,8 @@ import pytest
 
 from regard.corpora.generated.travel.clauses import NEVER, NO_MODIFIER
 from regard.corpora.generated.travel.lexicon import GOING
-from regard.corpora.generated.travel.sampler import SentenceSampler
 from regard.corpora.generated.travel.phrases import spell_phrase
+from regard.corpora.generated.travel.sampler import SentenceSampler
 
 
 def test_the_budget_of_optional_phrases_runs_out():

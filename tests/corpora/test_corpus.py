@@ -1,4 +1,4 @@
-from regard.corpora.readers.read_report import ReadReport
+from regard.corpora.corpus import ReadReport
 
 
 def test_a_file_that_is_read_again_starts_anew():
