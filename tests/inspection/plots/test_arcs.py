@@ -45,8 +45,8 @@ def crossed():
 
 
 def test_both_lines_of_words_are_written(crossed, tmp_path):
-    words = words_in(plot_arcs(crossed, title="a $b$"), tmp_path)
-    assert set(words) >= {*FRENCH, *ENGLISH, "a $b$", "no line: 3% or less"}
+    words = words_in(plot_arcs(crossed), tmp_path)
+    assert set(words) >= {*FRENCH, *ENGLISH, "no line: 3% or less"}
     assert words.count("Jane") == 2
 
 

@@ -22,7 +22,7 @@ def looked():
 
 
 def test_every_head_has_a_row(looked, tmp_path):
-    figure = plot_distances(looked, title="who looks how far")
+    figure = plot_distances(looked)
     found = measure_distances(looked)
     maps, points = figure.axes[:2], figure.axes[2:4]
     for layer, axes in enumerate(maps):
@@ -33,7 +33,7 @@ def test_every_head_has_a_row(looked, tmp_path):
         assert axes.yaxis_inverted()
         assert list(axes.lines[0].get_ydata()) == sorted(axes.lines[0].get_ydata())
     words = words_in(figure, tmp_path)
-    assert {"0.0", "0.2", "1.2", "−10", "+5", "who looks how far"} <= set(words)
+    assert {"0.0", "0.2", "1.2", "−10", "+5"} <= set(words)
     assert "encoder attention by distance from the word that looks" in words
     assert any("2 sentences" in word for word in words)
 
@@ -166,7 +166,7 @@ def names(axes):
 
 
 def test_a_panel_for_each_part_with_its_numbers():
-    encoder, cross, _ = plot_head_costs(COSTS, title="worth").axes
+    encoder, cross, _ = plot_head_costs(COSTS).axes
     assert numbers(encoder) == ["0", "-0.3", "2.0"]
     assert numbers(cross) == ["1.0", "8.0", "0", "4.1"]
     assert names(encoder) == ["encoder 0"]
@@ -176,7 +176,6 @@ def test_a_panel_for_each_part_with_its_numbers():
         "head 1",
         "head 2",
     ]
-    assert encoder.get_title(loc="left") == "worth"
 
 
 def test_all_parts_share_one_scale_from_nothing():

@@ -19,12 +19,18 @@ from regard.inspection.plots.maps import (
     plot_attention,
     plot_focus,
     plot_grid,
-    plot_map,
     top_words,
     view_map,
 )
 
 ROWS, COLUMNS = ["Jane", "visits", "Africa"], ["Jane", "visite", "l'", "Afrique"]
+
+
+def plot_map(weights, rows, columns):
+    """The figure of one map."""
+    return plot_attention(
+        replace(made_up(rows, columns, layers=1, heads=1), weights=weights[None, None])
+    )
 
 
 def test_png_is_a_picture_of_the_weights(tmp_path):
@@ -39,9 +45,9 @@ def test_png_is_a_picture_of_the_weights(tmp_path):
 
 def test_svg_keeps_words_as_text_and_formulas_as_words(tmp_path):
     columns = ["$x^2$", "<&>", "l'", "猫👍"]
-    save_figure(plot_map(torch.eye(3, 4), ROWS, columns, title="a $b$ c_d"), tmp_path / "map.svg")
+    save_figure(plot_map(torch.eye(3, 4), ROWS, columns), tmp_path / "map.svg")
     words = words_of(tmp_path / "map.svg")
-    assert set(words) >= {*ROWS, *columns, "a $b$ c_d"}
+    assert set(words) >= {*ROWS, *columns}
     fonts = re.findall(r"font-family: ([^;\"]*)", (tmp_path / "map.svg").read_text())
     assert len(fonts) >= 8
     assert all(re.fullmatch(r"'DejaVu Sans'(, '[^']+')*, sans-serif", one) for one in fonts), fonts
@@ -51,7 +57,7 @@ def test_svg_keeps_words_as_text_and_formulas_as_words(tmp_path):
 def test_the_same_figure_is_the_same_file(tmp_path, ending):
     paths = tmp_path / f"one.{ending}", tmp_path / f"two.{ending}"
     for path in paths:
-        save_figure(plot_map(torch.eye(3, 4), ROWS, COLUMNS, title="t"), path)
+        save_figure(plot_map(torch.eye(3, 4), ROWS, COLUMNS), path)
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
@@ -68,8 +74,8 @@ def test_cells_are_square_and_the_figure_grows_with_the_sentence():
     large = plot_map(torch.rand(6, 8), ROWS * 2, COLUMNS * 2).get_size_inches()
     assert small[0] / 4 == pytest.approx(small[1] / 3)
     assert large == pytest.approx(2 * small)
-    words = ["w"] * 400
-    assert plot_map(torch.rand(400, 400), words, words).get_size_inches() == pytest.approx([40, 40])
+    words = ["w"] * 120
+    assert plot_map(torch.rand(120, 120), words, words).get_size_inches() == pytest.approx([40, 40])
 
 
 def test_one_layer_and_head_or_the_average():
@@ -86,14 +92,21 @@ def test_one_layer_and_head_or_the_average():
 
 def test_grid_shows_every_head_of_every_layer_on_one_scale(tmp_path):
     looked = made_up(3, 4)
-    figure = plot_grid(looked, title="all of them")
+    figure = plot_grid(looked)
     assert len(figure.axes) == 2 * 3 + 1
     drawn = [axes.collections[0] for axes in figure.axes[:6]]
     np.testing.assert_allclose(drawn[5].get_array().reshape(3, 4), looked.weights[1, 2])
     assert {cells.get_clim() for cells in drawn} == {(0, float(looked.weights.max()))}
     save_figure(figure, tmp_path / "grid.svg")
     words = words_of(tmp_path / "grid.svg")
-    assert {"head 0", "head 1", "head 2", "layer 0", "layer 1", "all of them"} <= set(words)
+    assert {
+        "head 0",
+        "head 1",
+        "head 2",
+        "layer 0",
+        "layer 1",
+        "cross attention, every layer and head",
+    } <= set(words)
     assert words.count("w3") == 3  # named above each head of the first layer
     assert words.count("w1") == 3 + 2  # and beside each layer
 
@@ -122,8 +135,6 @@ def test_weights_on_sinks_are_grey_and_the_note_names_them(tmp_path):
         assert grey.get_cmap() is get_theme("light").grey
         assert (~grey.get_array().mask).nonzero()[0].tolist() == [0]
         assert grey.get_clim() == coloured.get_clim()
-    plain = plot_map(looked.weights[0, 0], looked.rows.pieces, looked.columns.pieces)
-    assert len(plain.axes[0].collections) == 1
     save_figure(plot_attention(looked), tmp_path / "map.svg")
     words = words_of(tmp_path / "map.svg")
     assert "grey: attention sinks (</s>)" in words
@@ -152,13 +163,6 @@ def test_endings_that_cannot_be_drawn_are_named(tmp_path):
         SettingsError, match=r"map\.bmp: cannot draw '\.bmp'; .* \.png, \.svg, \.pdf"
     ):
         save_figure(plot_map(torch.eye(3, 4), ROWS, COLUMNS), tmp_path / "map.bmp")
-
-
-def test_weights_must_fit_their_words():
-    with pytest.raises(ValueError, match=r"rows by columns, \(4, 3\), got \(3, 4\)"):
-        plot_map(torch.eye(3, 4), COLUMNS, ROWS)
-    with pytest.raises(ValueError, match=r"got \(0, 4\)"):
-        plot_map(torch.zeros(0, 4), [], COLUMNS)
 
 
 def test_sentences_are_cut_where_a_figure_would_burst_and_it_says_so():
@@ -223,15 +227,13 @@ def test_every_figure_of_a_map_names_its_layer_and_head(tmp_path, size, place, n
     layer, head = place
     for draw in (plot_attention, plot_arcs, plot_focus):
         assert name in words_in(draw(looked, layer=layer, head=head), tmp_path)
-    titled = words_in(plot_attention(looked, layer=layer, head=head, title="mine"), tmp_path)
-    assert {"mine", name} <= set(titled)
 
 
 ARABIC = ["ذهبت", "جين", "إلى", "أفريقيا"]
 
 
 def shares(weights):
-    return [(one.column, round(one.share, 2)) for one in top_words(torch.tensor(weights))]
+    return [(column, round(share, 2)) for column, share in top_words(torch.tensor(weights))]
 
 
 def test_focus_is_on_the_few_that_have_most():
@@ -244,12 +246,12 @@ def test_focus_is_on_the_few_that_have_most():
     assert shares([0.0, 0.0]) == []
 
 
-def test_each_row_tells_what_it_looked_at(tmp_path):
+def test_each_row_tells_what_it_looked_at():
     looked = replace(
         made_up(["cat", "sleeps"], ["le", "chat", "dort"], layers=1, heads=1),
         weights=torch.tensor([[[[0.25, 0.75, 0.0], [0.0, 0.05, 0.95]]]]),
     )
-    figure = plot_focus(looked, title="who looks where")
+    figure = plot_focus(looked)
     axes = figure.axes[0]
     lines = {}
     for text in axes.texts:
@@ -257,7 +259,6 @@ def test_each_row_tells_what_it_looked_at(tmp_path):
     assert lines == {0: ["chat", "75%", "le", "25%"], 1: ["dort", "95%"]}
     assert [label.get_text() for label in axes.get_yticklabels()] == ["cat", "sleeps"]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["le", "chat", "dort"]
-    assert "who looks where" in words_in(figure, tmp_path)
 
 
 def test_texts_of_a_row_do_not_overlap():

@@ -25,7 +25,7 @@ STEPS = PositionEncoding("relative", ("encoder.0",), torch.arange(-3, 4), torch.
 
 
 def test_the_vectors_their_likeness_and_how_it_falls_are_drawn(tmp_path):
-    figure = plot_positions([WAVES, STEPS], title="all of them")
+    figure = plot_positions([WAVES, STEPS])
     vectors, pairs, line = figure.axes[:3]
     np.testing.assert_allclose(vectors.collections[0].get_array().reshape(12, 10), WAVES.vectors)
     low, high = vectors.collections[0].get_clim()
@@ -36,9 +36,7 @@ def test_the_vectors_their_likeness_and_how_it_falls_are_drawn(tmp_path):
     assert line.lines[0].get_ydata()[0] == pytest.approx(1)
     assert len(figure.axes) == 6
     words = words_in(figure, tmp_path)
-    assert {"all of them", describe_encoding(WAVES), describe_encoding(STEPS), "position"} <= set(
-        words
-    )
+    assert {describe_encoding(WAVES), describe_encoding(STEPS), "position"} <= set(words)
     assert {"distance to the key", "−3", "3"} <= set(words)
 
 
@@ -50,9 +48,9 @@ def test_encodings_are_described():
 
 
 def test_texts_above_panels_do_not_overlap():
-    vectors = plot_positions([WAVES], title="t").axes[0]
+    vectors = plot_positions([WAVES]).axes[0]
     heights = [text.get_position()[1] for text in vectors.texts]
-    assert len(set(heights)) == len(heights) == 3
+    assert len(set(heights)) == len(heights) == 2
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

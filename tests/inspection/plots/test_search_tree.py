@@ -49,8 +49,8 @@ def chain(length):
 
 
 def test_pieces_and_log_probabilities_are_written(tmp_path):
-    words = words_in(plot_tree(TREE, PIECES, title="of $5"), tmp_path)
-    assert set(words) >= {"<s>", "Jane", "Claire", "sleeps", "waits", "−0.50", "−1.10", "of $5"}
+    words = words_in(plot_tree(TREE, PIECES), tmp_path)
+    assert set(words) >= {"<s>", "Jane", "Claire", "sleeps", "waits", "−0.50", "−1.10"}
     assert {"</s> 1.", "</s> 2.", "</s>"} <= set(words)  # the answers are numbered
     assert any("(1 more are not drawn)" in word for word in words)
     assert "Eve" not in words
@@ -88,17 +88,10 @@ def test_a_line_is_as_wide_as_its_token_is_probable():
     assert widths == pytest.approx(sorted(expected))
 
 
-def test_what_was_dropped_can_be_shown_or_hidden(tmp_path):
-    assert "Eve" in words_in(plot_tree(TREE, PIECES, dropped=3), tmp_path)
-    words = words_in(plot_tree(TREE, PIECES, dropped=0), tmp_path)
-    assert "Paul" not in words
-    assert any("(3 more are not drawn)" in word for word in words)
-
-
 def test_what_led_on_is_drawn_whatever_became_of_it(tmp_path):
     odd = list(TREE.nodes)
     odd[6] = odd[6]._replace(state="dropped")
-    words = words_in(plot_tree(SearchTree(tuple(odd), TREE.answers), PIECES, dropped=0), tmp_path)
+    words = words_in(plot_tree(SearchTree(tuple(odd), TREE.answers), PIECES), tmp_path)
     assert {"sleeps", "</s> 2."} <= set(words)
 
 

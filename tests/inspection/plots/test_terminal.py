@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from regard.decoding.tracing.search_tree import Node, SearchTree
-from regard.inspection.plots.terminal import heat_map, render_tree
+from regard.inspection.plots.terminal import HeatMap, render_tree
 
 ROWS = ["Jane", "visits", "Africa"]
 COLUMNS = ["Jane", "visite", "l'", "Afrique"]
@@ -21,7 +21,6 @@ def printed(renderable, width=80, **console):
 
 def test_plain_text_is_drawn_in_shades():
     want = """\
-cross attention
         ╭ Jane
         │  ╭ visite
         │  │  ╭ l'
@@ -32,23 +31,8 @@ Africa  ·  · ▒▒▒▓▓▓
 
        0  · ░░░▒▒▒▓▓▓███ 0.80
 """
-    got = printed(heat_map(WEIGHTS, ROWS, COLUMNS, title="cross attention"))
+    got = printed(HeatMap(WEIGHTS, ROWS, COLUMNS))
     assert got == want
-
-
-def test_numbers_are_percent():
-    want = """\
-        ╭ Jane
-        │  ╭ visite
-        │  │  ╭ l'
-        │  │  │  ╭ Afrique
-  Jane  80 10 10 ·
-visits  10 60 20 10
-Africa  ·  ·  40 60
-
-       percent
-"""
-    assert printed(heat_map(WEIGHTS, ROWS, COLUMNS, numbers=True)) == want
 
 
 def test_long_sentences_go_on_below():
@@ -67,7 +51,7 @@ Africa ▓▓▓
 
  0  · ░░░▒▒▒▓▓▓███ 0.80
 """
-    assert printed(heat_map(WEIGHTS, ROWS, COLUMNS), width=23) == want
+    assert printed(HeatMap(WEIGHTS, ROWS, COLUMNS), width=23) == want
 
 
 @pytest.mark.parametrize("width", [20, 40, 80])
@@ -78,7 +62,7 @@ def test_no_line_is_wider_than_the_terminal(width, coloured):
     console = Console(
         file=file, width=width, force_terminal=coloured, color_system="256" if coloured else None
     )
-    lines = console.render_lines(heat_map(torch.rand(7, 40), words[:7], words), pad=False)
+    lines = console.render_lines(HeatMap(torch.rand(7, 40), words[:7], words), pad=False)
     assert max(sum(cell_len(fraction.text) for fraction in line) for line in lines) <= width
     headers = sum("╭" in "".join(fraction.text for fraction in line) for line in lines)
     assert headers == 40
@@ -87,7 +71,7 @@ def test_no_line_is_wider_than_the_terminal(width, coloured):
 def cells(width=80, **options):
     """Text, ink and ground of each coloured part."""
     console = Console(file=io.StringIO(), width=width, force_terminal=True, _environ={}, **options)
-    lines = console.render_lines(heat_map(WEIGHTS, ROWS, COLUMNS, numbers=True), pad=False)
+    lines = console.render_lines(HeatMap(WEIGHTS, ROWS, COLUMNS), pad=False)
     return [
         (fraction.text, fraction.style.color.name, fraction.style.bgcolor.get_truecolor().hex)
         for line in lines
@@ -100,8 +84,8 @@ def cells(width=80, **options):
 def test_colours_where_there_are_colours(system):
     found = cells(color_system=system)
     assert len(found) == 3 * 4 + 11  # the weights, and the scale
-    assert found[0] == (" 80", "black", "#fde725")  # the largest
-    assert found[3] == ("  0", "bright_white", "#440154")
+    assert found[0] == ("   ", "black", "#fde725")  # the largest
+    assert found[3] == ("   ", "bright_white", "#440154")
     assert found[12] == ("   ", "bright_white", "#440154")
     assert found[-1] == ("   ", "black", "#fde725")
 
@@ -109,7 +93,7 @@ def test_colours_where_there_are_colours(system):
 @pytest.mark.parametrize("console", [{"color_system": "standard"}, {"no_color": True}])
 def test_shades_where_colours_are_few_or_unwanted(console):
     console = {"color_system": "truecolor", **console}
-    got = printed(heat_map(WEIGHTS, ROWS, COLUMNS), force_terminal=True, **console)
+    got = printed(HeatMap(WEIGHTS, ROWS, COLUMNS), force_terminal=True, **console)
     assert "███" in got
     assert "48;" not in got
 
@@ -119,13 +103,13 @@ def test_no_color_in_the_environment_is_respected():
     console = Console(
         file=file, force_terminal=True, color_system="truecolor", _environ={"NO_COLOR": "1"}
     )
-    console.print(heat_map(WEIGHTS, ROWS, COLUMNS))
+    console.print(HeatMap(WEIGHTS, ROWS, COLUMNS))
     assert "███" in file.getvalue()
 
 
 def test_wide_letters_keep_the_columns_straight():
     rows, columns = ["猫", "👍", "abc"], ["ネコ", "is"]
-    lines = printed(heat_map(torch.ones(3, 2), rows, columns)).splitlines()
+    lines = printed(HeatMap(torch.ones(3, 2), rows, columns)).splitlines()
     assert lines[:5] == [
         "     ╭ ネコ",
         "     │  ╭ is",
@@ -138,7 +122,7 @@ def test_wide_letters_keep_the_columns_straight():
 def test_terminals_without_unicode_get_ascii():
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding="ascii")
-    Console(file=file, width=80, _environ={}).print(heat_map(WEIGHTS, ROWS, ["é", *COLUMNS[1:]]))
+    Console(file=file, width=80, _environ={}).print(HeatMap(WEIGHTS, ROWS, ["é", *COLUMNS[1:]]))
     file.flush()
     want = """\
         + ?
@@ -156,7 +140,7 @@ Africa  .  . +++***
 
 def test_long_words_are_cut_and_odd_ones_made_harmless():
     rows = ["x" * 50, "a\tb\x1b", "می\u200cروم", "1\u00a0000"]
-    got = printed(heat_map(torch.ones(4, 1), rows, ["[bold]" + "y" * 50]))
+    got = printed(HeatMap(torch.ones(4, 1), rows, ["[bold]" + "y" * 50]))
     assert got.splitlines()[0].endswith("╭ [bold]" + "y" * 17 + "…")
     assert "x" * 25 + "… ███" in got
     assert " a�b� ███" in got
@@ -165,14 +149,14 @@ def test_long_words_are_cut_and_odd_ones_made_harmless():
 
 
 def test_nothing_looked_at_divides_by_nothing():
-    got = printed(heat_map(torch.tensor([[0.0, float("nan")]]), ["a"], ["b", "c"]))
+    got = printed(HeatMap(torch.tensor([[0.0, float("nan")]]), ["a"], ["b", "c"]))
     assert got.splitlines()[2:] == ["a  ·  ·", "", "  0  · ░░░▒▒▒▓▓▓███ 0.00"]
-    assert printed(heat_map(torch.zeros(0, 0), [], [])).strip().endswith("0.00")
+    assert printed(HeatMap(torch.zeros(0, 0), [], [])).strip().endswith("0.00")
 
 
 def test_weights_must_fit_their_words():
     with pytest.raises(ValueError, match=r"rows by columns, \(4, 3\), got \(3, 4\)"):
-        heat_map(WEIGHTS, COLUMNS, ROWS)
+        HeatMap(WEIGHTS, COLUMNS, ROWS)
 
 
 PIECES = ("<s>", "▁Jane", "▁She", "▁visits", "▁Afri", "ca", "</s>", "▁loves", "</s>", "▁In")

@@ -19,7 +19,7 @@ from regard.inspection.plots.figure import ThemeName, notebook_html
 from regard.inspection.plots.heads import plot_distances
 from regard.inspection.plots.maps import plot_attention, plot_focus, plot_grid
 from regard.inspection.plots.search_tree import plot_tree
-from regard.inspection.plots.terminal import heat_map
+from regard.inspection.plots.terminal import HeatMap
 from regard.inspection.recording.attention_map import PARTS, AttentionMaps, Part
 from regard.inspection.recording.recorder import record_attention
 from regard.recipes.run_folder import Run
@@ -94,7 +94,7 @@ class AttentionCapture:
     ) -> RenderableType:
         """A heat map for the terminal."""
         maps = self.attention(part, words=words)
-        return heat_map(maps.select(layer, head), maps.rows.pieces, maps.columns.pieces)
+        return HeatMap(maps.select(layer, head), maps.rows.pieces, maps.columns.pieces)
 
     def sinks(self, part: Part = "cross") -> tuple[Sink, ...]:
         """The attention sinks of a part's heads, the largest first."""

@@ -7,15 +7,13 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, PathPatch
-from matplotlib.path import Path
+from matplotlib.patches import Circle
 
-from regard.inspection.plots.figure import FigureLayout, Theme, ThemeName, get_theme
+from regard.inspection.plots.figure import InchFigure, Point, Theme, ThemeName
 from regard.inspection.plots.fonts import (
     POINTS_PER_INCH,
     baseline_offset,
     is_right_to_left,
-    style_text,
     text_width,
     truncate_label,
 )
@@ -32,9 +30,6 @@ SPACE = 0.08  # between words and curves
 FONT_SIZE, WORD_GAP = 11.0, 0.14
 MAX_LINE_INCHES = 14.0  # longer lines run down the page
 LINE_SPACING = 0.23  # of words below each other
-CURVE = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
-
-Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -109,7 +104,6 @@ def plot_arcs(
     *,
     layer: int | None = None,
     head: int | None = None,
-    title: str = "",
     theme: ThemeName = "light",
 ) -> Figure:
     """Curves between the words of one layer and head; None stands for the mean.
@@ -118,78 +112,66 @@ def plot_arcs(
     arcs above it to earlier words, arcs below it to later ones, and dots for a word's weight on
     itself. Lines that run down the page have left for above.
     """
-    view, colours = view_map(attention, layer, head), get_theme(theme)
-    draw = _draw_cross if attention.part == "cross" else _draw_self
-    layout, axes, sides = draw(view, colours)
-    title, notes = view.title_and_notes(title)
-    layout.write_title(axes, title)
+    view = view_map(attention, layer, head)
+    figure, sides = (_draw_cross if attention.part == "cross" else _draw_self)(view, theme)
+    [axes] = figure.axes
+    figure.write_title(axes, view.title)
     limit = f"lines: the {MAX_CURVES_PER_WORD} strongest of each word" if _is_long(view) else ""
-    legend = (sides, *notes, limit, f"no line: {MIN_DRAWN_WEIGHT:.0%} or less")
-    text = axes.text(0, layout.height + 0.14, "\n".join(filter(None, legend)), va="top", ha="left")
-    style_text(text, 8, colours.muted)
-    return layout.figure
+    legend = (sides, *view.notes, limit, f"no line: {MIN_DRAWN_WEIGHT:.0%} or less")
+    text = "\n".join(filter(None, legend))
+    figure.write(axes, 0, figure.height + 0.14, text, va="top", ha="left")
+    return figure
 
 
-class _Drawing(NamedTuple):
-    layout: FigureLayout
-    axes: Axes
-    sides: str
-    """The legend's explanation of the two sides of the words; empty if there is none."""
-
-
-def _draw_cross(view: MapView, theme: Theme) -> _Drawing:
+def _draw_cross(view: MapView, theme: ThemeName) -> tuple[InchFigure, str]:
     """Two lines of words, the columns of the map first."""
     lines = layout_word_lines(view.columns, view.rows)
     first, last = lines.depths
     near = first + SPACE
     far = near + (min(1.0 + 0.15 * lines.length, 3.2) if lines.down else 1.0 + 0.1 * lines.length)
-    layout = FigureLayout(*lines.point(lines.length, far + SPACE + last), theme)
-    axes = layout.canvas()
+    figure = InchFigure(*lines.point(lines.length, far + SPACE + last), theme)
+    axes, middle = figure.add_overlay(), (near + far) / 2
     for link in _drawn_weights(view):
         x, y = lines.places[0][link.column], lines.places[1][link.row]
-        middle = (near + far) / 2
-        _draw_curve(axes, lines, [(x, near), (x, middle), (y, middle), (y, far)], link, theme)
-    _draw_word_line(axes, lines, 0, first if lines.down else first / 2, theme)
-    _draw_word_line(axes, lines, 1, far + SPACE + (0 if lines.down else last / 2), theme)
-    return _Drawing(layout, axes, "")
+        points = [(x, near), (x, middle), (y, middle), (y, far)]
+        _draw_curve(figure, axes, [lines.point(*point) for point in points], link)
+    _write_words(figure, axes, lines, 0, first if lines.down else first / 2)
+    _write_words(figure, axes, lines, 1, far + SPACE + (0 if lines.down else last / 2))
+    return figure, ""
 
 
-def _draw_self(view: MapView, theme: Theme) -> _Drawing:
-    """One line of words, with arcs to both sides of it."""
+def _draw_self(view: MapView, theme: ThemeName) -> tuple[InchFigure, str]:
+    """One line of words with arcs to both sides of it, and the legend of the two sides."""
     words, shift = view.columns, 0
     if view.rows != view.columns:  # row t of a decoder is named by the piece of column t + 1
         words, shift = (*view.columns, *view.rows[len(view.columns) - 1 :]), 1
     lines = layout_word_lines(words)
     [places], [depth] = lines.places, lines.depths
-    arcs = [(link, link.row + shift) for link in _drawn_weights(view)]
-    back, ahead = (
-        max(
-            (
-                _arc_height(places[at] - places[link.column])
-                for link, at in arcs
-                if (link.column > at) == forward
-            ),
-            default=0.0,
-        )
-        for forward in (False, True)
-    )
-    bases = back, back + depth + 2 * SPACE
-    layout = FigureLayout(*lines.point(lines.length, bases[1] + ahead), theme)
-    axes = layout.canvas()
-    for link, at in arcs:
-        x, y = places[at], places[link.column]
+    heights = {False: 0.0, True: 0.0}  # of the highest arc: back, ahead
+    arcs = [
+        (link, link.row + shift, link.column > link.row + shift) for link in _drawn_weights(view)
+    ]
+    for link, at, ahead in arcs:
+        height = _arc_height(places[at] - places[link.column])
+        heights[ahead] = max(heights[ahead], height)
+    bases = heights[False], heights[False] + depth + 2 * SPACE
+    figure = InchFigure(*lines.point(lines.length, bases[1] + heights[True]), theme)
+    axes = figure.add_overlay()
+    for link, at, ahead in arcs:
+        x, y, base = places[at], places[link.column], bases[ahead]
         if at == link.column:
-            centre, radius = lines.point(x, back - DOT_RADIUS), DOT_RADIUS * math.sqrt(link.weight)
-            axes.add_patch(Circle(centre, radius, color=link.colour(theme), lw=0, clip_on=False))
+            centre, radius = lines.point(x, base - DOT_RADIUS), DOT_RADIUS * math.sqrt(link.weight)
+            colour = link.colour(figure.theme)
+            axes.add_patch(Circle(centre, radius, color=colour, lw=0, clip_on=False))
             continue
-        forward = link.column > at
-        base, height = bases[forward], _arc_height(x - y) * (1 if forward else -1)
-        control = base + height * 4 / 3  # a cubic Bézier curve reaches three quarters of it
-        _draw_curve(axes, lines, [(x, base), (x, control), (y, control), (y, base)], link, theme)
-    _draw_word_line(axes, lines, 0, back + SPACE + depth / 2, theme)
+        # a cubic Bézier curve reaches three quarters of the height of its control points
+        control = base + _arc_height(x - y) * (1 if ahead else -1) * 4 / 3
+        points = [(x, base), (x, control), (y, control), (y, base)]
+        _draw_curve(figure, axes, [lines.point(*point) for point in points], link)
+    _write_words(figure, axes, lines, 0, bases[0] + SPACE + depth / 2)
     before, after = ("left", "right") if lines.down else ("above", "below")
     sides = f"{before}: looking back; {after}: looking ahead; dots: at itself"
-    return _Drawing(layout, axes, sides if ahead else "")
+    return figure, sides if heights[True] else ""
 
 
 def _drawn_weights(view: MapView) -> list[DrawnWeight]:
@@ -208,24 +190,16 @@ def _drawn_weights(view: MapView) -> list[DrawnWeight]:
     )
 
 
-def _draw_curve(
-    axes: Axes, lines: WordLines, control_points: list[Point], link: DrawnWeight, theme: Theme
-) -> None:
+def _draw_curve(figure: InchFigure, axes: Axes, points: Sequence[Point], link: DrawnWeight) -> None:
     """Draw a Bézier curve, dashed if the weight is on an attention sink."""
-    widest = MAX_CURVE_WIDTH if link.informative else MAX_SINK_CURVE_WIDTH
-    patch = PathPatch(
-        Path([lines.point(*point) for point in control_points], CURVE),
-        facecolor="none",
-        edgecolor=link.colour(theme),
-        linewidth=MIN_CURVE_WIDTH + (widest - MIN_CURVE_WIDTH) * link.weight,
-        linestyle="solid" if link.informative else (0, (3, 2)),
-        capstyle="butt",
-        clip_on=False,
-    )
-    axes.add_patch(patch)
+    widest, dashes = (MAX_CURVE_WIDTH, None) if link.informative else (MAX_SINK_CURVE_WIDTH, (3, 2))
+    width = MIN_CURVE_WIDTH + (widest - MIN_CURVE_WIDTH) * link.weight
+    figure.draw_curve(axes, points, link.colour(figure.theme), width, dashes)
 
 
-def _draw_word_line(axes: Axes, lines: WordLines, number: int, across: float, theme: Theme) -> None:
+def _write_words(
+    figure: InchFigure, axes: Axes, lines: WordLines, number: int, across: float
+) -> None:
     """Write one of the lines, `across` inches from the edge; BOS and EOS are muted.
 
     Of two lines that run down the page the first is aligned right, the second left.
@@ -233,8 +207,9 @@ def _draw_word_line(axes: Axes, lines: WordLines, number: int, across: float, th
     align = ("right", "left")[number] if lines.down and len(lines.words) > 1 else "center"
     for word, place in zip(lines.words[number], lines.places[number], strict=True):
         x, y = lines.point(place, across)
-        text = axes.text(x, y + baseline_offset(FONT_SIZE), word, ha=align, va="baseline")
-        style_text(text, FONT_SIZE, theme.muted if word in BOUNDARY_PIECES else theme.foreground)
+        colour = figure.theme.muted if word in BOUNDARY_PIECES else figure.theme.foreground
+        style = {"ha": align, "va": "baseline", "color": colour}
+        figure.write(axes, x, y + baseline_offset(FONT_SIZE), word, FONT_SIZE, **style)
 
 
 def _arc_height(distance: float) -> float:

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import matplotlib
+import matplotlib.path as mpath
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.cm import ScalarMappable
-from matplotlib.collections import QuadMesh
 from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.text import Text
 from torch import Tensor
 
 from regard.atomic_io import write_atomic
@@ -28,12 +31,13 @@ from regard.inspection.plots.fonts import (
 
 ThemeName = Literal["light", "dark"]
 ColourStop = tuple[float, str]
+Point = tuple[float, float]
 
 FORMATS = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 """File formats, each with the metadata left out so that equal figures are equal files."""
 MAX_VECTOR_CELLS = 10_000
 """Heat maps with more cells are rasterized in SVG and PDF files, to keep them small."""
-NOTEBOOK_DPI = 100
+FILE_DPI, NOTEBOOK_DPI = 200, 100
 FRAME_WIDTH = 0.4  # points
 DARK_PAGE_SELECTORS = (
     'html[theme="dark"], [data-theme="dark"], [data-jp-theme-light="false"], .vscode-dark'
@@ -48,7 +52,7 @@ NOTEBOOK_CSS = f"""\
 
 @dataclass(frozen=True, eq=False)
 class Theme:
-    """The colours of a figure."""
+    """The colours of a figure. The number 0 has the background colour in all colour maps."""
 
     background: str
     foreground: str
@@ -58,14 +62,14 @@ class Theme:
     accent: str
     """The best hypothesis, points and lines of charts."""
     sequential: Colormap
-    """For weights; 0 is the background colour."""
+    """For weights."""
     grey: Colormap
-    """For weights on attention sinks; 0 is the background colour."""
+    """For weights on attention sinks."""
     diverging: Colormap
-    """For signed numbers; 0 is the background colour."""
+    """For signed numbers."""
 
 
-def _sequential(name: str, *stops: ColourStop) -> Colormap:
+def _colours(name: str, *stops: ColourStop) -> Colormap:
     """Each stop stands at its Oklab lightness, so that lightness changes evenly along the map."""
     return LinearSegmentedColormap.from_list(name, stops)
 
@@ -73,14 +77,14 @@ def _sequential(name: str, *stops: ColourStop) -> Colormap:
 def _diverging(name: str, low: Sequence[ColourStop], high: Sequence[ColourStop]) -> Colormap:
     """From the end of `low` through the colour that both begin with to the end of `high`."""
     left = [((1 - place) / 2, colour) for place, colour in reversed(low)]
-    right = [((1 + place) / 2, colour) for place, colour in high[1:]]
-    return LinearSegmentedColormap.from_list(name, [*left, *right])
+    return _colours(name, *left, *(((1 + place) / 2, colour) for place, colour in high[1:]))
 
 
 _LIGHT_BLUE = [(0.0, "#ffffff"), (0.47, "#5ca0d4"), (1.0, "#08306b")]
 _LIGHT_ORANGE = [(0.0, "#ffffff"), (0.42, "#e39a3b"), (1.0, "#6b3000")]
 _DARK_BLUE = [(0.0, "#15181d"), (0.54, "#2f7fc4"), (1.0, "#bfe3ff")]
 _DARK_ORANGE = [(0.0, "#15181d"), (0.57, "#b96f14"), (1.0, "#ffdcae")]
+_DARK_SEQUENTIAL = [(0.0, "#15181d"), (0.35, "#245e9c"), (0.69, "#67b3e7"), (1.0, "#f4fbe0")]
 THEMES: dict[str, Theme] = {
     "light": Theme(
         background="#ffffff",
@@ -88,8 +92,8 @@ THEMES: dict[str, Theme] = {
         muted="#667079",
         border="#aab2ba",
         accent="#0b57a4",
-        sequential=_sequential("regard-light", *_LIGHT_BLUE),
-        grey=_sequential("regard-grey-light", (0, "#ffffff"), (1, "#5a6066")),
+        sequential=_colours("regard-light", *_LIGHT_BLUE),
+        grey=_colours("regard-grey-light", (0, "#ffffff"), (1, "#5a6066")),
         diverging=_diverging("regard-diverging-light", _LIGHT_BLUE, _LIGHT_ORANGE),
     ),
     "dark": Theme(
@@ -98,14 +102,11 @@ THEMES: dict[str, Theme] = {
         muted="#98a2ac",
         border="#4c555e",
         accent="#8fd0ff",
-        sequential=_sequential(
-            "regard-dark", (0, "#15181d"), (0.35, "#245e9c"), (0.69, "#67b3e7"), (1, "#f4fbe0")
-        ),
-        grey=_sequential("regard-grey-dark", (0, "#15181d"), (1, "#b4babf")),
+        sequential=_colours("regard-dark", *_DARK_SEQUENTIAL),
+        grey=_colours("regard-grey-dark", (0, "#15181d"), (1, "#b4babf")),
         diverging=_diverging("regard-diverging-dark", _DARK_BLUE, _DARK_ORANGE),
     ),
 }
-assert set(THEMES) == set(get_args(ThemeName))
 
 
 def get_theme(name: str) -> Theme:
@@ -115,53 +116,46 @@ def get_theme(name: str) -> Theme:
     return THEMES[name]
 
 
-class ColourScale(ScalarMappable):
+def colour_scale(colours: Colormap, high: float, low: float = 0.0) -> ScalarMappable:
     """Maps numbers from `low` to `high` to colours; `high` <= `low` counts as `low` + 1."""
-
-    def __init__(self, colours: Colormap, high: float, low: float = 0.0) -> None:
-        self.colours, self.range = colours, Normalize(low, high if high > low else low + 1)
-        super().__init__(norm=self.range, cmap=colours)
+    return ScalarMappable(Normalize(low, high if high > low else low + 1), colours)
 
 
-class NotebookFigure(Figure):
-    """A figure that a notebook displays, without pyplot, which would display it a second time."""
+class InchFigure(Figure):
+    """A figure laid out in inches. Labels may lie outside of it: saving adds the room for them.
+
+    A notebook displays it, without pyplot, which would display it a second time.
+    """
+
+    def __init__(self, width: float, height: float, theme: str) -> None:
+        self.width, self.height, self.theme = width, height, get_theme(theme)
+        super().__init__(figsize=(width, height), facecolor=self.theme.background)
 
     def _repr_png_(self) -> bytes:
-        buffer = io.BytesIO()
-        with ignore_missing_glyphs():
-            self.savefig(buffer, format="png", dpi=NOTEBOOK_DPI, bbox_inches="tight")
-        return buffer.getvalue()
+        return render_figure(self, ".png", NOTEBOOK_DPI)
 
-
-class FigureLayout:
-    """A figure laid out in inches. Labels may lie outside of it: saving adds the room for them."""
-
-    def __init__(self, width: float, height: float, theme: Theme) -> None:
-        self.width, self.height, self.theme = width, height, theme
-        self.figure = NotebookFigure(figsize=(width, height), facecolor=theme.background)
-
-    def add_axes(self, left: float, top: float, width: float, height: float) -> Axes:
+    def add_panel(self, left: float, top: float, width: float, height: float) -> Axes:
         """Axes at a distance in inches from the left and from the top."""
         bottom = self.height - top - height
         across, up = self.width, self.height
-        axes = self.figure.add_axes((left / across, bottom / up, width / across, height / up))
+        axes = self.add_axes((left / across, bottom / up, width / across, height / up))
         axes.set_facecolor(self.theme.background)
         axes.tick_params(colors=self.theme.muted)
         for spine in axes.spines.values():
             spine.set(linewidth=FRAME_WIDTH, edgecolor=self.theme.border)
         return axes
 
-    def canvas(self) -> Axes:
+    def add_overlay(self) -> Axes:
         """Invisible axes over the whole figure, in inches from the left and the top."""
-        axes = self.add_axes(0, 0, self.width, self.height)
+        axes = self.add_panel(0, 0, self.width, self.height)
         axes.set(xlim=(0, self.width), ylim=(self.height, 0))
         axes.set_axis_off()
         return axes
 
-    def add_colourbar(self, colours: ScalarMappable, *, gap: float, label: str = "") -> None:
+    def add_colourbar(self, scale: ScalarMappable, *, gap: float, label: str = "") -> None:
         """Add a colour bar, `gap` inches to the right of the figure."""
-        axes = self.add_axes(self.width + gap, 0, 0.12, min(self.height, 2.0))
-        bar = self.figure.colorbar(colours, cax=axes)
+        axes = self.add_panel(self.width + gap, 0, 0.12, min(self.height, 2.0))
+        bar = self.colorbar(scale, cax=axes)
         bar.outline.set(linewidth=FRAME_WIDTH, edgecolor=self.theme.border)
         axes.tick_params(length=0, labelsize=8, colors=self.theme.muted)
         if label:
@@ -171,12 +165,12 @@ class FigureLayout:
         self,
         axes: Axes,
         numbers: Tensor,
-        scale: ColourScale,
+        scale: ScalarMappable,
         *,
         grey: Tensor | None = None,
         num_cells: int | None = None,
         gaps: bool = True,
-    ) -> QuadMesh:
+    ) -> None:
         """The cells of a map (T, S), the first row on top; `num_cells` are those of all its maps.
 
         Cells where `grey` (T, S) is True are drawn in grey. Without `gaps` between the cells the
@@ -184,31 +178,44 @@ class FigureLayout:
         """
         gaps = gaps and (num_cells or numbers.numel()) <= MAX_VECTOR_CELLS
         style: dict[str, Any] = {
-            "norm": scale.range,
+            "norm": scale.norm,
             "edgecolors": self.theme.background,
             "linewidth": 0.5 if gaps else 0,
             "rasterized": not gaps,
         }
         values = numbers.detach().float().cpu().numpy()
-        cells = axes.pcolormesh(values, cmap=scale.colours, **style)
+        axes.pcolormesh(values, cmap=scale.cmap, **style)
         if grey is not None and grey.any():
             hidden = np.ma.masked_where(~grey.numpy(), values)
             axes.pcolormesh(hidden, cmap=self.theme.grey, **style)
         axes.invert_yaxis()
         axes.set(xticks=[], yticks=[])
-        return cells
 
-    def write_title(self, axes: Axes, title: str, *, above: float = 12) -> None:
-        """Write a title `above` points over the axes."""
-        if title:
-            style_text(axes.set_title(title, loc="left", pad=above), 12, self.theme.foreground)
+    def draw_curve(
+        self, axes: Axes, points: Sequence[Point], colour: Any, width: float, dashes: Any = None
+    ) -> None:
+        """Draw a line through `points`; the last four are the control points of a Bézier curve."""
+        lines = [mpath.Path.LINETO] * (len(points) - 4)
+        path = mpath.Path(points, [mpath.Path.MOVETO, *lines, *[mpath.Path.CURVE4] * 3])
+        patch = PathPatch(path, facecolor="none", edgecolor=colour, linewidth=width)
+        patch.set(linestyle=(0, dashes) if dashes else "solid", capstyle="butt", clip_on=False)
+        axes.add_patch(patch)
 
-    def write_notes(self, axes: Axes, *notes: str) -> None:
+    def write(
+        self, axes: Axes, x: float, y: float, text: str, size: float = 8, **style: Any
+    ) -> Text:
+        """Write a text, muted unless `style` has a colour."""
+        colour = style.pop("color", self.theme.muted)
+        return style_text(axes.text(x, y, text, **style), size, colour)
+
+    def write_title(self, axes: Axes, title: str) -> None:
+        """Write a title above the axes."""
+        style_text(axes.set_title(title, loc="left", pad=12), 12, self.theme.foreground)
+
+    def write_notes(self, axes: Axes, notes: Sequence[str]) -> None:
         """Write a line for each note below the axes."""
         axes.xaxis.set_label_position("bottom")
-        label = axes.set_xlabel(
-            "\n".join(filter(None, notes)), loc="left", labelpad=8, linespacing=1.4
-        )
+        label = axes.set_xlabel("\n".join(notes), loc="left", labelpad=8, linespacing=1.4)
         style_text(label, 8, self.theme.muted)
 
     def label_axes(self, axes: Axes, across: str = "", down: str = "") -> None:
@@ -218,25 +225,26 @@ class FigureLayout:
         axes.tick_params(length=2, width=FRAME_WIDTH, labelsize=7)
 
     def label_columns(
-        self, axes: Axes, names: Sequence[str], *, fontsize: float, upright: bool = False
+        self, axes: Axes, names: Sequence[str], size: float, *, upright: bool = False
     ) -> None:
         """Write names above the columns of a map, slanted or `upright`."""
         axes.xaxis.tick_top()
-        axes.set_xticks([place + 0.5 for place in range(len(names))], map(truncate_label, names))
-        for label in axes.get_xticklabels():
-            if upright:
-                label.set(rotation=90, va="bottom", ha="center")
-            else:
-                label.set(rotation=45, rotation_mode="anchor", ha="left", va="center")
-            style_text(label, fontsize, self.theme.foreground)
-        axes.tick_params(axis="x", length=0, pad=3 if upright else 5)
+        slanted = {"rotation": 45, "rotation_mode": "anchor", "ha": "left", "va": "center"}
+        style = {"rotation": 90, "va": "bottom", "ha": "center"} if upright else slanted
+        self._label_cells(axes.xaxis, names, size, pad=3 if upright else 5, **style)
 
-    def label_rows(self, axes: Axes, names: Sequence[str], *, fontsize: float) -> None:
+    def label_rows(self, axes: Axes, names: Sequence[str], size: float) -> None:
         """Write names to the left of the rows of a map."""
-        axes.set_yticks([place + 0.5 for place in range(len(names))], map(truncate_label, names))
-        for label in axes.get_yticklabels():
-            style_text(label, fontsize, self.theme.foreground)
-        axes.tick_params(axis="y", length=0, pad=5)
+        self._label_cells(axes.yaxis, names, size, pad=5)
+
+    def _label_cells(
+        self, axis: XAxis | YAxis, names: Sequence[str], size: float, *, pad: float, **style: Any
+    ) -> None:
+        axis.set_ticks([place + 0.5 for place in range(len(names))], map(truncate_label, names))
+        for label in axis.get_ticklabels():
+            label.set(**style)
+            style_text(label, size, self.theme.foreground)
+        axis.set_tick_params(length=0, pad=pad)
 
 
 def save_figure(figure: Figure, path: Path) -> None:
@@ -247,20 +255,14 @@ def save_figure(figure: Figure, path: Path) -> None:
     write_atomic(path, render_figure(figure, ending))
 
 
-def render_figure(figure: Figure, ending: str) -> bytes:
+def render_figure(figure: Figure, ending: str, dpi: int = FILE_DPI) -> bytes:
     """The content of a figure's file; `ending` is a key of `FORMATS`."""
     buffer = io.BytesIO()
     style: Any = {"svg.fonttype": "none", "svg.hashsalt": "regard"}
     style["font.sans-serif"] = [DEFAULT_FONT]
+    output: dict[str, Any] = {"format": ending[1:], "metadata": FORMATS[ending], "dpi": dpi}
     with matplotlib.rc_context(style), ignore_missing_glyphs():
-        figure.savefig(
-            buffer,
-            format=ending[1:],
-            dpi=200,
-            metadata=FORMATS[ending],
-            bbox_inches="tight",
-            pad_inches=0.1,
-        )
+        figure.savefig(buffer, **output, bbox_inches="tight", pad_inches=0.1)
     return buffer.getvalue()
 
 
@@ -269,16 +271,10 @@ def notebook_html(draw: Callable[[ThemeName], Figure], *, alt: str) -> str:
 
     A page that drops style sheets shows the light one. `alt` is the text alternative.
     """
-    light, dark = (
-        f'class="regard-{theme}" alt="{escape(alt)}" src="{_data_uri(draw(theme))}"'
-        for theme in get_args(ThemeName)
-    )
-    return (
-        f'<div class="regard-figure"><style>{NOTEBOOK_CSS}</style>'
-        f"<img {light}><img {dark} hidden></div>"
-    )
-
-
-def _data_uri(figure: Figure) -> str:
-    content = base64.b64encode(render_figure(figure, ".svg")).decode("ascii")
-    return f"data:image/svg+xml;base64,{content}"
+    images = []
+    for theme in get_args(ThemeName):
+        content = base64.b64encode(render_figure(draw(theme), ".svg")).decode("ascii")
+        source = f'alt="{escape(alt)}" src="data:image/svg+xml;base64,{content}"'
+        hidden = " hidden" if theme == "dark" else ""
+        images.append(f'<img class="regard-{theme}" {source}{hidden}>')
+    return f'<div class="regard-figure"><style>{NOTEBOOK_CSS}</style>{"".join(images)}</div>'

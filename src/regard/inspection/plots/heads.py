@@ -2,21 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from regard.inspection.plots.figure import (
-    FRAME_WIDTH,
-    ColourScale,
-    FigureLayout,
-    ThemeName,
-    get_theme,
-)
-from regard.inspection.plots.fonts import style_text
+from regard.inspection.plots.figure import FRAME_WIDTH, InchFigure, ThemeName, colour_scale
 from regard.inspection.recording.attention_map import AttentionMaps, Part
 
 MAX_DISTANCE = 10
@@ -82,9 +75,7 @@ def _row_statistics(attention: AttentionMaps) -> tuple[Tensor, Tensor, Tensor]:
     return mean, spread, shares.masked_fill(mean.isnan(), torch.nan)
 
 
-def plot_distances(
-    attentions: Sequence[AttentionMaps], *, title: str = "", theme: ThemeName = "light"
-) -> Figure:
+def plot_distances(attentions: Sequence[AttentionMaps], *, theme: ThemeName = "light") -> Figure:
     """A row for each head: its attention by distance, the mean distance, and the spread.
 
     All attention is of one part of one model, in some sentences.
@@ -93,82 +84,73 @@ def plot_distances(
     layers, heads = found.mean.shape
     columns, block = DISTANCE_CELL * (2 * MAX_DISTANCE + 1), DISTANCE_CELL * heads
     width = columns + 2 * (PANEL_GAP + POINT_PANEL_WIDTH)
-    layout = FigureLayout(width, layers * (block + LAYER_GAP) - LAYER_GAP, get_theme(theme))
-    scale = ColourScale(layout.theme.sequential, float(found.shares.max()))
+    figure = InchFigure(width, layers * (block + LAYER_GAP) - LAYER_GAP, theme)
+    scale = colour_scale(figure.theme.sequential, float(found.shares.max()))
     tops = [layer * (block + LAYER_GAP) for layer in range(layers)]
     for layer, top in enumerate(tops):
-        axes = layout.add_axes(0, top, columns, block)
-        layout.draw_heatmap(axes, found.shares[layer], scale, num_cells=found.shares.numel())
-        layout.label_rows(axes, [f"{layer}.{head}" for head in range(heads)], fontsize=8)
+        axes = figure.add_panel(0, top, columns, block)
+        figure.draw_heatmap(axes, found.shares[layer], scale, num_cells=found.shares.numel())
+        figure.label_rows(axes, [f"{layer}.{head}" for head in range(heads)], 8)
     ticks = range(-MAX_DISTANCE, MAX_DISTANCE + 1, 5)
     names = [f"{distance:+d}".replace("-", "−") if distance else "0" for distance in ticks]
     axes.set_xticks([distance + MAX_DISTANCE + 0.5 for distance in ticks], names)
     axes.tick_params(axis="x", length=2, width=FRAME_WIDTH, labelsize=7)
     middles = [top + DISTANCE_CELL * (head + 0.5) for top in tops for head in range(heads)]
-    _draw_points(layout, columns + PANEL_GAP, middles, found.mean, "how far")
-    _draw_points(layout, width - POINT_PANEL_WIDTH, middles, found.spread, "at how many at once")
-    canvas = layout.canvas()
+    _draw_points(figure, columns + PANEL_GAP, middles, found.mean, "how far")
+    _draw_points(figure, width - POINT_PANEL_WIDTH, middles, found.spread, "at how many at once")
+    overlay = figure.add_overlay()
     caption = f"{found.part} attention by distance from {DISTANCE_ORIGIN[found.part]}"
-    style_text(canvas.text(0, -CAPTION_OFFSET, caption), 8, layout.theme.muted)
-    layout.write_title(canvas, title, above=24)
+    figure.write(overlay, 0, -CAPTION_OFFSET, caption)
     note = (
         f"rows: layer.head; {len(attentions):,} sentence{'s' * (len(attentions) > 1)}; distances "
         f"beyond {MAX_DISTANCE} are counted as {MAX_DISTANCE}"
     )
-    style_text(canvas.text(0, layout.height + 0.4, note), 8, layout.theme.muted)
-    layout.add_colourbar(scale, gap=0.25)
-    return layout.figure
+    figure.write(overlay, 0, figure.height + 0.4, note)
+    figure.add_colourbar(scale, gap=0.25)
+    return figure
 
 
 def _draw_points(
-    layout: FigureLayout, left: float, middles: Sequence[float], numbers: Tensor, caption: str
+    figure: InchFigure, left: float, middles: Sequence[float], numbers: Tensor, caption: str
 ) -> None:
     """A panel with a point for each head, its number along the x axis."""
-    axes = layout.add_axes(left, 0, POINT_PANEL_WIDTH, layout.height)
+    axes = figure.add_panel(left, 0, POINT_PANEL_WIDTH, figure.height)
     values = numbers.flatten().tolist()
-    axes.hlines(middles, 0, values, color=layout.theme.border, linewidth=FRAME_WIDTH)
-    axes.plot(values, middles, "o", color=layout.theme.accent, markersize=4, clip_on=False)
-    axes.set(ylim=(layout.height, 0), xlim=(0, 1.08 * max(values) or 1), yticks=[])
+    axes.hlines(middles, 0, values, color=figure.theme.border, linewidth=FRAME_WIDTH)
+    axes.plot(values, middles, "o", color=figure.theme.accent, markersize=4, clip_on=False)
+    axes.set(ylim=(figure.height, 0), xlim=(0, 1.08 * max(values) or 1), yticks=[])
     axes.xaxis.set_major_locator(MaxNLocator(4))
-    layout.label_axes(axes)
+    figure.label_axes(axes)
     axes.spines[["top", "right"]].set_visible(False)
-    style_text(axes.text(0, -CAPTION_OFFSET, caption), 8, layout.theme.muted)
+    figure.write(axes, 0, -CAPTION_OFFSET, caption)
 
 
-def plot_head_costs(
-    costs: Mapping[str, Tensor],
-    *,
-    unit: str = "BLEU lost",
-    title: str = "",
-    theme: ThemeName = "light",
-) -> Figure:
-    """A panel for each part of a model: its layers (L) from the top down, its heads (H) across.
+def plot_head_costs(costs: Mapping[str, Tensor], *, theme: ThemeName = "light") -> Figure:
+    """BLEU lost: a panel for each part of a model, its layers (L) down, its heads (H) across.
 
     All `costs` (L, H) share one scale from 0 on: negative ones are as pale as 0.
     """
-    colours = get_theme(theme)
     layers, widest = sum(map(len, costs.values())), max(part.shape[1] for part in costs.values())
     height = COST_HEIGHT * layers + PART_GAP * (len(costs) - 1)
-    layout = FigureLayout(COST_WIDTH * widest, height, colours)
-    scale = ColourScale(colours.sequential, max(float(part.max()) for part in costs.values()))
-    top = 0.0
+    figure, top = InchFigure(COST_WIDTH * widest, height, theme), 0.0
+    colours = figure.theme
+    peak = max(float(part.max()) for part in costs.values())
+    scale = colour_scale(colours.sequential, peak)
     for name, part in costs.items():
         rows, columns = part.shape
-        axes = layout.add_axes(0, top, COST_WIDTH * columns, COST_HEIGHT * rows)
-        layout.draw_heatmap(axes, part.clamp_min(0), scale)
+        axes = figure.add_panel(0, top, COST_WIDTH * columns, COST_HEIGHT * rows)
+        figure.draw_heatmap(axes, part.clamp_min(0), scale)
         for row, column in product(range(rows), range(columns)):
             cost = float(part[row, column])
-            label = axes.text(column + 0.5, row + 0.5, _format_cost(cost), ha="center")
-            label.set(va="center_baseline")
-            dark = scale.range(cost) > 0.5
-            style_text(label, 8, colours.background if dark else colours.foreground)
-        layout.label_rows(axes, [f"{name} {layer}" for layer in range(rows)], fontsize=9)
+            style: dict[str, Any] = {"ha": "center", "va": "center_baseline"}
+            style["color"] = colours.background if 2 * cost > peak else colours.foreground
+            figure.write(axes, column + 0.5, row + 0.5, _format_cost(cost), **style)
+        figure.label_rows(axes, [f"{name} {layer}" for layer in range(rows)], 9)
         if top == 0:
-            layout.label_columns(axes, [f"head {head}" for head in range(columns)], fontsize=9)
-            layout.write_title(axes, title)
+            figure.label_columns(axes, [f"head {head}" for head in range(columns)], 9)
         top += COST_HEIGHT * rows + PART_GAP
-    layout.add_colourbar(scale, gap=0.3, label=unit)
-    return layout.figure
+    figure.add_colourbar(scale, gap=0.3, label="BLEU lost")
+    return figure
 
 
 def _format_cost(cost: float) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple
 
 import torch
 from matplotlib.axes import Axes
@@ -11,13 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from regard.inspection.attention_sinks import without_sinks
-from regard.inspection.plots.figure import (
-    FRAME_WIDTH,
-    ColourScale,
-    FigureLayout,
-    ThemeName,
-    get_theme,
-)
+from regard.inspection.plots.figure import FRAME_WIDTH, InchFigure, ThemeName, colour_scale
 from regard.inspection.plots.fonts import (
     baseline_offset,
     is_right_to_left,
@@ -58,12 +51,8 @@ class MapView:
     columns: tuple[str, ...]  # S names
     notes: tuple[str, ...]
     """What was left out, and which columns are sinks."""
-    place: str
+    title: str
     """The part, layer and head, or what was averaged."""
-
-    def title_and_notes(self, title: str) -> tuple[str, tuple[str, ...]]:
-        """The text above and below a figure; without a title the place is the title."""
-        return (title, (self.place, *self.notes)) if title else (self.place, self.notes)
 
 
 def view_map(attention: AttentionMaps, layer: int | None, head: int | None) -> MapView:
@@ -117,106 +106,67 @@ def describe_sinks(is_sink: Tensor, columns: Sequence[str]) -> str:
     return f"grey: attention sinks ({', '.join(names)})" if names else ""
 
 
-def plot_map(
-    weights: Tensor,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    *,
-    is_sink: Tensor | None = None,
-    notes: Sequence[str] = (),
-    title: str = "",
-    theme: ThemeName = "light",
-) -> Figure:
-    """One map (T, S): the attended words along the top, the attending ones down the side.
-
-    Weights are grey where `is_sink` (T, S) is True. `notes` are written below.
-    """
-    size = len(rows), len(columns)
-    if weights.shape != size or not weights.numel():
-        raise ValueError(f"weights must be rows by columns, {size}, got {tuple(weights.shape)}")
-    colours = get_theme(theme)
-    cell = min(CELL_INCHES, MAX_MAP_INCHES / max(size))
-    layout = FigureLayout(cell * len(columns), cell * len(rows), colours)
-    axes = layout.add_axes(0, 0, layout.width, layout.height)
-    scale = ColourScale(colours.sequential, float(weights.max()))
-    layout.draw_heatmap(axes, weights, scale, grey=is_sink)
-    layout.label_columns(axes, columns, fontsize=11 * cell / CELL_INCHES)
-    layout.label_rows(axes, rows, fontsize=11 * cell / CELL_INCHES)
-    layout.write_title(axes, title)
-    layout.write_notes(axes, *notes)
-    layout.add_colourbar(scale, gap=0.2)
-    return layout.figure
-
-
 def plot_attention(
     attention: AttentionMaps,
     *,
     layer: int | None = None,
     head: int | None = None,
-    title: str = "",
     theme: ThemeName = "light",
 ) -> Figure:
-    """The map of one layer and head; None stands for the mean over layers or heads."""
+    """The map of one layer and head; None stands for the mean over layers or heads.
+
+    The attended words are along the top, the attending ones down the side.
+    """
     view = view_map(attention, layer, head)
-    title, notes = view.title_and_notes(title)
-    return plot_map(
-        view.weights,
-        view.rows,
-        view.columns,
-        is_sink=view.is_sink,
-        notes=notes,
-        title=title,
-        theme=theme,
-    )
+    rows, columns = view.weights.shape
+    cell = min(CELL_INCHES, MAX_MAP_INCHES / max(rows, columns))
+    figure = InchFigure(cell * columns, cell * rows, theme)
+    axes = figure.add_panel(0, 0, figure.width, figure.height)
+    scale = colour_scale(figure.theme.sequential, float(view.weights.max()))
+    figure.draw_heatmap(axes, view.weights, scale, grey=view.is_sink)
+    figure.label_columns(axes, view.columns, 11 * cell / CELL_INCHES)
+    figure.label_rows(axes, view.rows, 11 * cell / CELL_INCHES)
+    figure.write_title(axes, view.title)
+    figure.write_notes(axes, view.notes)
+    figure.add_colourbar(scale, gap=0.2)
+    return figure
 
 
-def plot_grid(attention: AttentionMaps, *, title: str = "", theme: ThemeName = "light") -> Figure:
+def plot_grid(attention: AttentionMaps, *, theme: ThemeName = "light") -> Figure:
     """A map for each head, from left to right, of each layer, from the top down, on one scale."""
     layers, heads, rows, columns = attention.weights.shape
-    colours, labelled = get_theme(theme), max(rows, columns) <= MAX_LABELLED_WORDS
-    cell = LABELLED_CELL_INCHES
+    labelled, cell = max(rows, columns) <= MAX_LABELLED_WORDS, LABELLED_CELL_INCHES
     if not labelled:
         cell = min(UNLABELLED_CELL_INCHES, MAX_GRID_MAP_INCHES / max(rows, columns))
     across, down = cell * columns + GRID_GAP, cell * rows + GRID_GAP
-    layout = FigureLayout(heads * across - GRID_GAP, layers * down - GRID_GAP, colours)
-    scale = ColourScale(colours.sequential, float(attention.weights.max()))
+    figure = InchFigure(heads * across - GRID_GAP, layers * down - GRID_GAP, theme)
+    muted = figure.theme.muted
+    scale = colour_scale(figure.theme.sequential, float(attention.weights.max()))
     is_sink, num_cells = find_sink_weights(attention), attention.weights.numel()
     for layer, head in product(range(layers), range(heads)):
-        axes = layout.add_axes(head * across, layer * down, cell * columns, cell * rows)
+        axes = figure.add_panel(head * across, layer * down, cell * columns, cell * rows)
         weights, grey = attention.weights[layer, head], is_sink[layer, head]
-        layout.draw_heatmap(axes, weights, scale, grey=grey, num_cells=num_cells)
+        figure.draw_heatmap(axes, weights, scale, grey=grey, num_cells=num_cells)
         if labelled and layer == 0:
-            layout.label_columns(axes, attention.columns.pieces, fontsize=7)
+            figure.label_columns(axes, attention.columns.pieces, 7)
         if labelled and head == 0:
-            layout.label_rows(axes, attention.rows.pieces, fontsize=7)
+            figure.label_rows(axes, attention.rows.pieces, 7)
         if (layer, head) == (0, 0):
-            layout.write_title(axes, title or f"{attention.part} attention, every layer and head")
+            figure.write_title(axes, f"{attention.part} attention, every layer and head")
         if layer == layers - 1:
-            axes.set_xlabel(f"head {head}", fontsize=9, color=colours.muted)
+            axes.set_xlabel(f"head {head}", fontsize=9, color=muted)
             axes.xaxis.set_label_position("bottom")
         if head == heads - 1:
-            axes.set_ylabel(f"layer {layer}", fontsize=9, color=colours.muted)
+            axes.set_ylabel(f"layer {layer}", fontsize=9, color=muted)
             axes.yaxis.set_label_position("right")
-    layout.add_colourbar(scale, gap=0.5)
-    notes = [describe_sinks(is_sink, attention.columns.pieces)]
+    figure.add_colourbar(scale, gap=0.5)
+    note = describe_sinks(is_sink, attention.columns.pieces)
     if not labelled:
-        notes.insert(
-            0,
-            f"no words: {rows} by {columns} are too many to name, {MAX_LABELLED_WORDS} is the "
-            "most; the map of one layer and head names them",
-        )
-    text = "\n".join(filter(None, notes))
-    below = layout.figure.text(0, -0.4 / layout.height, text, va="top", linespacing=1.4)
-    style_text(below, 8, colours.muted)
-    return layout.figure
-
-
-class TopWord(NamedTuple):
-    """A column with one of the largest weights of a row."""
-
-    column: int
-    share: float
-    """Its weight, as a share of the row's sum."""
+        too_many = f"no words: {rows} by {columns} are too many to name, {MAX_LABELLED_WORDS} is"
+        note = f"{too_many} the most; the map of one layer and head names them\n{note}".rstrip()
+    below = figure.text(0, -0.4 / figure.height, note, va="top", linespacing=1.4)
+    style_text(below, 8, muted)
+    return figure
 
 
 def plot_focus(
@@ -224,7 +174,6 @@ def plot_focus(
     *,
     layer: int | None = None,
     head: int | None = None,
-    title: str = "",
     theme: ThemeName = "light",
 ) -> Figure:
     """A line for each row: its weights, then the words with the largest, for long sentences.
@@ -232,54 +181,52 @@ def plot_focus(
     None stands for the mean over layers or heads. Shares leave out attention sinks and columns that
     are not drawn.
     """
-    view, colours = view_map(attention, layer, head), get_theme(theme)
-    rows, columns = len(view.rows), len(view.columns)
-    layout = FigureLayout(FOCUS_CELL_WIDTH * columns, FOCUS_ROW_HEIGHT * rows, colours)
-    axes = layout.add_axes(0, 0, layout.width, layout.height)
-    scale = ColourScale(colours.sequential, float(view.weights.max()))
+    view = view_map(attention, layer, head)
+    rows, columns = view.weights.shape
+    figure = InchFigure(FOCUS_CELL_WIDTH * columns, FOCUS_ROW_HEIGHT * rows, theme)
+    axes = figure.add_panel(0, 0, figure.width, figure.height)
+    scale = colour_scale(figure.theme.sequential, float(view.weights.max()))
     weights, is_sink, names = view.weights, view.is_sink, view.columns
     if is_right_to_left(names):
         weights, is_sink, names = weights.flip(-1), is_sink.flip(-1), names[::-1]
-    layout.draw_heatmap(axes, weights, scale, grey=is_sink)
-    axes.hlines(range(1, rows), 0, columns, color=colours.background, linewidth=2.5)
+    figure.draw_heatmap(axes, weights, scale, grey=is_sink)
+    axes.hlines(range(1, rows), 0, columns, color=figure.theme.background, linewidth=2.5)
     rules = range(FOCUS_RULE_EVERY, rows, FOCUS_RULE_EVERY)
-    axes.hlines(rules, 0, columns, color=colours.border, linewidth=FRAME_WIDTH)
-    layout.label_rows(axes, view.rows, fontsize=FOCUS_FONT_SIZE)
-    layout.label_columns(axes, names, fontsize=SMALL_FONT_SIZE, upright=True)
+    axes.hlines(rules, 0, columns, color=figure.theme.border, linewidth=FRAME_WIDTH)
+    figure.label_rows(axes, view.rows, FOCUS_FONT_SIZE)
+    figure.label_columns(axes, names, SMALL_FONT_SIZE, upright=True)
     for number, row in enumerate(view.weights.masked_fill(view.is_sink, 0)):
-        _write_top_words(layout, axes, number, row, view)
-    title, notes = view.title_and_notes(title)
-    layout.write_title(axes, title)
-    layout.write_notes(axes, *notes)
-    return layout.figure
+        _write_top_words(figure, axes, number, row, view.columns)
+    figure.write_title(axes, view.title)
+    figure.write_notes(axes, view.notes)
+    return figure
 
 
-def top_words(weights: Tensor) -> list[TopWord]:
-    """The columns with the largest of a row's `weights` (S,), the largest first."""
-    total = float(weights.sum())
-    largest: list[TopWord] = []
-    if total <= 0:
-        return largest
+def top_words(weights: Tensor) -> list[tuple[int, float]]:
+    """The columns with the largest of a row's `weights` (S,), and their shares of its sum."""
+    largest: list[tuple[int, float]] = []
+    total, named = float(weights.sum()), 0.0
     for column in weights.argsort(descending=True, stable=True)[:MAX_TOP_WORDS].tolist():
-        share = float(weights[column]) / total
-        if share < MIN_TOP_WORD_SHARE or sum(word.share for word in largest) >= ENOUGH_SHARE:
+        share = float(weights[column]) / total if total > 0 else 0.0
+        if share < MIN_TOP_WORD_SHARE or named >= ENOUGH_SHARE:
             break
-        largest.append(TopWord(column, share))
+        largest.append((column, share))
+        named += share
     return largest
 
 
 def _write_top_words(
-    layout: FigureLayout, axes: Axes, number: int, row: Tensor, view: MapView
+    figure: InchFigure, axes: Axes, number: int, row: Tensor, names: Sequence[str]
 ) -> None:
     """Write the words with a row's largest weights to its right, each with its share."""
     left, y = FOCUS_GAP, number + 0.5 + baseline_offset(FOCUS_FONT_SIZE) / FOCUS_ROW_HEIGHT
+    place = axes.get_yaxis_transform()
     for column, share in top_words(row):
-        for text, fontsize, colour in (
-            (truncate_label(view.columns[column]), FOCUS_FONT_SIZE, layout.theme.foreground),
-            (f"{share:.0%}", SMALL_FONT_SIZE, layout.theme.muted),
+        for text, size, colour in (
+            (truncate_label(names[column]), FOCUS_FONT_SIZE, figure.theme.foreground),
+            (f"{share:.0%}", SMALL_FONT_SIZE, figure.theme.muted),
         ):
-            x = 1 + left / layout.width
-            drawn = axes.text(x, y, text, transform=axes.get_yaxis_transform())
-            style_text(drawn, fontsize, colour)
-            left += text_width(text, fontsize) + FOCUS_GAP / 2
+            x = 1 + left / figure.width
+            figure.write(axes, x, y, text, size, color=colour, transform=place)
+            left += text_width(text, size) + FOCUS_GAP / 2
         left += FOCUS_GAP / 2

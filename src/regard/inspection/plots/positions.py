@@ -18,13 +18,12 @@ from regard.attention.positions import (
     apply_rotary,
 )
 from regard.errors import SettingsError
-from regard.inspection.plots.figure import ColourScale, FigureLayout, ThemeName, get_theme
-from regard.inspection.plots.fonts import style_text
+from regard.inspection.plots.figure import InchFigure, ThemeName, colour_scale
 
 # Lengths are in inches.
 PANEL_SIZE, VECTOR_PANEL_WIDTH, PANEL_GAP, ROW_GAP = 2.2, 4.0, 0.75, 1.15
 TICK_STEPS = [digit * 10**zeros for zeros in range(9) for digit in (1, 2, 5)]
-CAPTION_Y, HEADING_Y, TITLE_Y = 1.04, 1.15, 1.3
+CAPTION_Y, HEADING_Y = 1.04, 1.15
 """Heights of the texts above a panel, as multiples of its height."""
 
 
@@ -75,11 +74,8 @@ def read_positions(model: nn.Module, length: int) -> tuple[PositionEncoding, ...
 def similarity_by_distance(similarity: Tensor) -> SimilarityByDistance:
     """The mean, least and largest of the cosines (P, P) at each distance."""
     lines = [similarity.diagonal(distance) for distance in range(len(similarity))]
-    return SimilarityByDistance(
-        torch.stack([line.mean() for line in lines]),
-        torch.stack([line.min() for line in lines]),
-        torch.stack([line.max() for line in lines]),
-    )
+    statistics = zip(*((line.mean(), line.min(), line.max()) for line in lines), strict=True)
+    return SimilarityByDistance(*map(torch.stack, statistics))
 
 
 def _find_encodings(model: nn.Module, length: int) -> Iterator[PositionEncoding]:
@@ -104,27 +100,23 @@ def _find_encodings(model: nn.Module, length: int) -> Iterator[PositionEncoding]
                 yield PositionEncoding("rotary", (path,), places, vectors)
 
 
-def plot_positions(
-    encodings: Sequence[PositionEncoding], *, title: str = "", theme: ThemeName = "light"
-) -> Figure:
+def plot_positions(encodings: Sequence[PositionEncoding], *, theme: ThemeName = "light") -> Figure:
     """A row for each encoding: its vectors, their cosines by pairs, and by distance."""
     if not encodings:
         raise ValueError("there are no encodings to draw")
-    colours = get_theme(theme)
     width = VECTOR_PANEL_WIDTH + 2 * (PANEL_GAP + PANEL_SIZE)
-    layout = FigureLayout(width, len(encodings) * (PANEL_SIZE + ROW_GAP) - ROW_GAP, colours)
+    figure = InchFigure(width, len(encodings) * (PANEL_SIZE + ROW_GAP) - ROW_GAP, theme)
     for number, encoding in enumerate(encodings):
         top = number * (PANEL_SIZE + ROW_GAP)
-        vectors = layout.add_axes(0, top, VECTOR_PANEL_WIDTH, PANEL_SIZE)
-        pairs = layout.add_axes(VECTOR_PANEL_WIDTH + PANEL_GAP, top, PANEL_SIZE, PANEL_SIZE)
-        distances = layout.add_axes(width - PANEL_SIZE, top, PANEL_SIZE, PANEL_SIZE)
-        _draw_vectors(layout, vectors, encoding)
-        _draw_similarity(layout, pairs, encoding)
-        _draw_similarity_by_distance(layout, distances, encoding)
-        _write_above(vectors, HEADING_Y, describe_encoding(encoding), 11, colours.foreground)
-        if number == 0 and title:
-            _write_above(vectors, TITLE_Y, title, 12, colours.foreground)
-    return layout.figure
+        vectors = figure.add_panel(0, top, VECTOR_PANEL_WIDTH, PANEL_SIZE)
+        pairs = figure.add_panel(VECTOR_PANEL_WIDTH + PANEL_GAP, top, PANEL_SIZE, PANEL_SIZE)
+        distances = figure.add_panel(width - PANEL_SIZE, top, PANEL_SIZE, PANEL_SIZE)
+        _draw_vectors(figure, vectors, encoding)
+        _draw_similarity(figure, pairs, encoding)
+        _draw_similarity_by_distance(figure, distances, encoding)
+        style = {"color": figure.theme.foreground, "transform": vectors.transAxes}
+        figure.write(vectors, 0, HEADING_Y, describe_encoding(encoding), 11, **style)
+    return figure
 
 
 def describe_encoding(encoding: PositionEncoding) -> str:
@@ -137,43 +129,39 @@ def describe_encoding(encoding: PositionEncoding) -> str:
     return f"{encoding.kind}: {names} ({count} {what}, {width} wide)"
 
 
-def _draw_vectors(layout: FigureLayout, axes: Axes, encoding: PositionEncoding) -> None:
+def _draw_vectors(figure: InchFigure, axes: Axes, encoding: PositionEncoding) -> None:
     peak = float(encoding.vectors.abs().max())
-    scale = ColourScale(layout.theme.diverging, peak, -peak)
-    layout.draw_heatmap(axes, encoding.vectors, scale, gaps=False)
+    scale = colour_scale(figure.theme.diverging, peak, -peak)
+    figure.draw_heatmap(axes, encoding.vectors, scale, gaps=False)
     axes.set_yticks(*_position_ticks(encoding))
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-    layout.label_axes(axes, "dimension", _axis_label(encoding))
+    figure.label_axes(axes, "dimension", _axis_label(encoding))
     caption = f"the vectors, from −{peak:.2g} (blue) to {peak:.2g} (orange)"
-    _write_above(axes, CAPTION_Y, caption, 8, layout.theme.muted)
+    figure.write(axes, 0, CAPTION_Y, caption, transform=axes.transAxes)
 
 
-def _draw_similarity(layout: FigureLayout, axes: Axes, encoding: PositionEncoding) -> None:
-    scale = ColourScale(layout.theme.diverging, 1, -1)
-    layout.draw_heatmap(axes, encoding.similarity(), scale, gaps=False)
+def _draw_similarity(figure: InchFigure, axes: Axes, encoding: PositionEncoding) -> None:
+    scale = colour_scale(figure.theme.diverging, 1, -1)
+    figure.draw_heatmap(axes, encoding.similarity(), scale, gaps=False)
     axes.set_yticks(*_position_ticks(encoding))
     axes.set_xticks(*_position_ticks(encoding))
-    layout.label_axes(axes, _axis_label(encoding), "")
-    _write_above(axes, CAPTION_Y, "cosine between two", 8, layout.theme.muted)
+    figure.label_axes(axes, _axis_label(encoding))
+    figure.write(axes, 0, CAPTION_Y, "cosine between two", transform=axes.transAxes)
 
 
 def _draw_similarity_by_distance(
-    layout: FigureLayout, axes: Axes, encoding: PositionEncoding
+    figure: InchFigure, axes: Axes, encoding: PositionEncoding
 ) -> None:
     """The mean cosine at each distance as a line, and its range as an area."""
     mean, least, most = similarity_by_distance(encoding.similarity())
-    distances, theme = range(len(mean)), layout.theme
+    distances, theme = range(len(mean)), figure.theme
     axes.fill_between(distances, least, most, color=theme.border, alpha=0.5, linewidth=0)
     axes.plot(distances, mean, color=theme.accent, linewidth=1.5)
     axes.axhline(0, color=theme.border, linewidth=0.6)
     axes.set(xlim=(0, max(len(mean) - 1, 1)), ylim=(min(-0.3, float(least.min())), 1.05))
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    layout.label_axes(axes, "apart by", "")
-    _write_above(axes, CAPTION_Y, "cosine by distance", 8, theme.muted)
-
-
-def _write_above(axes: Axes, y: float, text: str, fontsize: float, colour: str) -> None:
-    style_text(axes.text(0, y, text, transform=axes.transAxes), fontsize, colour)
+    figure.label_axes(axes, "apart by")
+    figure.write(axes, 0, CAPTION_Y, "cosine by distance", transform=axes.transAxes)
 
 
 def _axis_label(encoding: PositionEncoding) -> str:

@@ -1,8 +1,8 @@
 """Attention maps and search trees for the terminal."""
 
 import unicodedata
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 from rich.color import Color
@@ -22,8 +22,7 @@ VIRIDIS = [(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231,
 ANSWER_STYLE, OTHER_STYLE = "bold", "dim"
 
 
-@dataclass(frozen=True)
-class Glyphs:
+class Glyphs(NamedTuple):
     """The characters that a map is drawn with."""
 
     shades: tuple[str, ...]
@@ -36,110 +35,58 @@ UNICODE = Glyphs((" · ", "░░░", "▒▒▒", "▓▓▓", "███"), "
 ASCII = Glyphs((" . ", ":::", "+++", "***", "###"), "+", "|", "~")
 
 
-def heat_map(
-    weights: Tensor,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    *,
-    title: str = "",
-    numbers: bool = False,
-) -> "HeatMap":
+class HeatMap:
     """A rich renderable of `weights` (T, S) between the words of `rows` and `columns`.
 
-    The brightest cell is the largest weight, which the scale below names. With `numbers` each cell
-    shows its weight in percent. A map that is too wide continues in a second panel below.
+    The brightest cell is the largest weight, which the scale below names; the console decides on
+    colours, shades or ASCII. A map that is too wide continues in a second panel below.
     """
-    if weights.shape != (len(rows), len(columns)):
+
+    def __init__(self, weights: Tensor, rows: Sequence[str], columns: Sequence[str]) -> None:
         size = len(rows), len(columns)
-        raise ValueError(f"weights must be rows by columns, {size}, got {tuple(weights.shape)}")
-    values: list[list[float]] = weights.float().nan_to_num().clamp_min(0).tolist()
-    return HeatMap(values, tuple(rows), tuple(columns), title, numbers)
-
-
-@dataclass(frozen=True)
-class HeatMap:
-    """The renderable of `heat_map`: the console decides on colours, shades or ASCII."""
-
-    values: list[list[float]]
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    title: str
-    numbers: bool
+        if weights.shape != size:
+            raise ValueError(f"weights must be rows by columns, {size}, got {tuple(weights.shape)}")
+        self.weights, self.rows, self.columns = weights, rows, columns
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        renderer = _Renderer(
-            peak=max((value for row in self.values for value in row), default=0.0),
-            coloured=console.color_system in ("256", "truecolor") and not console.no_color,
-            numbers=self.numbers,
-            glyphs=ASCII if options.ascii_only else UNICODE,
-        )
-        labels = [renderer.label(row, max(8, options.max_width // 3)) for row in self.rows]
-        margin = max((cell_len(label) for label in labels), default=0) + 1
+        coloured = console.color_system in ("256", "truecolor") and not console.no_color
+        glyphs = ASCII if options.ascii_only else UNICODE
+        weights = self.weights.double().nan_to_num().clamp_min(0)  # (T, S)
+        peak = float(weights.max()) if weights.numel() else 0.0
+        labels = [_label(row, max(8, options.max_width // 3), glyphs) for row in self.rows]
+        margin = max(map(cell_len, labels), default=0) + 1
         width_left = max(options.max_width - margin, CELL_WIDTH + 3)
         header_width = min(MAX_HEADER_WIDTH, width_left - CELL_WIDTH)
-        headers = [renderer.label(column, header_width) for column in self.columns]
-        if self.title:
-            yield Text(self.title, style="bold")
+        headers = [_label(column, header_width, glyphs) for column in self.columns]
+        values: list[list[float]] = (weights / (peak or 1.0)).tolist()
         for panel in _panels(headers, width_left):
-            for line in renderer.header(headers[panel]):
-                yield _no_wrap(" " * margin, line)
-            for label, values in zip(labels, self.values, strict=True):
+            for number, header in enumerate(headers[panel]):  # with a line down to its column
+                lines = f" {glyphs.line} " * number + f" {glyphs.corner} "
+                yield _no_wrap(" " * margin, Text.assemble((lines, "dim"), header))
+            for label, fractions in zip(labels, values, strict=True):
                 aligned = " " * (margin - 1 - cell_len(label)) + label + " "
-                yield _no_wrap(aligned, renderer.cells(values[panel]))
+                yield _no_wrap(aligned, _cells(fractions[panel], glyphs, coloured=coloured))
             yield Text("")
-        scale = renderer.scale()
+        last = 10 if coloured else len(glyphs.shades) - 1
+        ramp = _cells([step / last for step in range(last + 1)], glyphs, coloured=coloured)
+        scale = Text.assemble("0 ", ramp, f" {peak:.2f}")
         yield _no_wrap(" " * min(margin, options.max_width - scale.cell_len), scale)
 
 
-@dataclass(frozen=True)
-class _Renderer:
-    """Renders the parts of a map for one console."""
+def _cells(fractions: Iterable[float], glyphs: Glyphs, *, coloured: bool) -> Text:
+    """A row of weights as fractions of the largest; shades without trailing spaces."""
+    if coloured:
+        return Text.assemble(*((" " * CELL_WIDTH, cell_style(fraction)) for fraction in fractions))
+    last = len(glyphs.shades) - 1
+    return Text("".join(glyphs.shades[round(fraction * last)] for fraction in fractions).rstrip())
 
-    peak: float
-    coloured: bool
-    numbers: bool
-    glyphs: Glyphs
 
-    def label(self, word: str, width: int) -> str:
-        """The word in at most `width` cells, without characters that move the cursor."""
-        shown = "".join(_printable(character) for character in word)
-        if self.glyphs is ASCII:
-            shown = shown.encode("ascii", "replace").decode()
-        if cell_len(shown) <= width:
-            return shown
-        return set_cell_size(shown, width - 1) + self.glyphs.cut
-
-    def header(self, headers: Sequence[str]) -> Iterator[Text]:
-        """The column names, one below the other, each with a line down to its column."""
-        for number, header in enumerate(headers):
-            lines = f" {self.glyphs.line} " * number + f" {self.glyphs.corner} "
-            yield Text.assemble((lines, "dim"), header)
-
-    def cells(self, values: Sequence[float]) -> Text:
-        """A row of weights, without trailing spaces unless they are coloured."""
-        row = Text.assemble(*(self.cell(value) for value in values))
-        if not self.coloured:
-            row.rstrip()
-        return row
-
-    def cell(self, value: float) -> tuple[str, Style]:
-        """One weight, three characters wide."""
-        fraction = value / self.peak if self.peak else 0.0
-        number = f"{100 * value:3.0f}" if self.numbers else ""
-        if self.coloured:
-            return number or " " * CELL_WIDTH, cell_style(fraction)
-        if self.numbers:
-            return self.glyphs.shades[0] if number == "  0" else number, Style.null()
-        return self.glyphs.shades[round(fraction * (len(self.glyphs.shades) - 1))], Style.null()
-
-    def scale(self) -> Text:
-        """The cells from 0 to the largest weight, or the unit of numbers without colour."""
-        if self.numbers and not self.coloured:
-            return Text("percent")
-        last = 10 if self.coloured else len(self.glyphs.shades) - 1
-        unlabelled = _Renderer(1.0, self.coloured, numbers=False, glyphs=self.glyphs)
-        ramp = unlabelled.cells([step / last for step in range(last + 1)])
-        return Text.assemble("0 ", ramp, f" {self.peak:.2f}")
+def _label(word: str, width: int, glyphs: Glyphs) -> str:
+    """The word in at most `width` cells, without characters that move the cursor."""
+    shown = "".join(map(_printable, word))
+    if glyphs is ASCII:
+        shown = shown.encode("ascii", "replace").decode()
+    return shown if cell_len(shown) <= width else set_cell_size(shown, width - 1) + glyphs.cut
 
 
 def cell_style(fraction: float) -> Style:
