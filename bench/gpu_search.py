@@ -231,8 +231,6 @@ VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "topk_logits": partial(_without, "topk_logits"),
     "beam_update": partial(_without, "beam_update"),
     "topk_logits and beam_update": partial(_without, "topk_logits", "beam_update"),
-    "fused_linear_relu": partial(_without, "fused_linear_relu"),
-    "fused_add_norm": partial(_without, "fused_add_norm"),
     "graph of the last steps": _not_captured,
 }
 """What can be left out of a search."""

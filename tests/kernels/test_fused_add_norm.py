@@ -3,9 +3,7 @@ import torch
 
 from kernels.plain import add_norm_with_sum as plain_add_norm_with_sum
 from regard.kernels import dispatch, fused_add_norm
-from regard.kernels.dispatch import use_add_norm
 from regard.kernels.fused_add_norm import LayerNormParams, add_norm, add_norm_with_sum
-from regard.layers.residual import Residual
 
 N, D = 11, 24
 
@@ -30,20 +28,6 @@ def grads(outputs, inputs):
     generator = torch.Generator().manual_seed(1)
     ways = [torch.randn(N, D, generator=generator).to(x) for x in outputs]
     return torch.autograd.grad(outputs, inputs, ways)
-
-
-def test_a_search_uses_the_kernel_for_many_rows(device, monkeypatch):
-    residual = Residual(D, "post", 0.3).to(device).eval()
-    x, y = torch.randn(2, 2, 3, D, device=device)
-    wanted = residual.post(x, y).detach()
-    with torch.no_grad():
-        assert not use_add_norm(y, training=False)
-        monkeypatch.setattr(dispatch, "MIN_INFERENCE_ROWS", 6)
-        assert use_add_norm(y, training=False)
-        assert not use_add_norm(y[:1], training=False)
-        assert not use_add_norm(y.double(), training=False)
-        torch.testing.assert_close(residual.post(x, y), wanted)
-    assert not use_add_norm(y, training=False)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])

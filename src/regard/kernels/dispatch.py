@@ -17,8 +17,6 @@ LAUNCH_OPTIONS = {"enable_fp_fusion": True}
 """For every launch: fused multiply-add, which is Triton's default only up to version 3.9."""
 MIN_TILE = 16
 """The smallest side of a tile that tensor cores multiply."""
-MIN_INFERENCE_ROWS = 8192
-"""Rows from which add_norm pays outside training; with fewer, the launches are what takes time."""
 MAX_NORM_WIDTH = 8192
 """The widest row that one program of add_norm can hold."""
 MAX_QUERIES, MAX_QUERIES_FLOAT32 = 64, 16
@@ -63,21 +61,6 @@ def use_kernel(kernel: str, x: Tensor) -> bool:
 def use_search_kernel(kernel: str, x: Tensor) -> bool:
     """Whether a search, which needs no gradients, uses `kernel` for `x`: not in float64."""
     return can_run(kernel, x) and x.dtype in FLOAT_DTYPES and not torch.is_grad_enabled()
-
-
-def use_add_norm(y: Tensor, *, training: bool) -> bool:
-    """Whether `add_norm` is used for `y` (..., D): in training, or for many rows without autocast.
-
-    Under autocast, torch chooses the precision of the norm.
-    """
-    if training:
-        return use_kernel("fused_add_norm", y)
-    return (
-        y.numel() >= MIN_INFERENCE_ROWS * y.shape[-1]
-        and y.shape[-1] <= MAX_NORM_WIDTH
-        and use_search_kernel("fused_add_norm", y)
-        and not torch.is_autocast_enabled(y.device.type)
-    )
 
 
 def use_decode_attention(queries: Tensor) -> bool:

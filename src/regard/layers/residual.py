@@ -4,7 +4,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from regard.kernels.dispatch import DeferredBias, use_add_norm, use_kernel
+from regard.kernels.dispatch import DeferredBias, use_kernel
 from regard.kernels.fused_add_norm import LayerNormParams, add_norm, add_norm_with_sum
 from regard.layers.dropout import Dropout
 
@@ -15,8 +15,8 @@ class Residual(nn.Module):
     """What surrounds a sub-layer f.
 
     `post`: norm(x + dropout(f(x))) (Vaswani et al. 2017). `pre`: x + dropout(f(norm(x))), which
-    trains without warm-up and in deeper stacks (Xiong et al. 2020). On a GPU, kernels compute it
-    in half-precision training and in searches of many sentences.
+    trains without warm-up and in deeper stacks (Xiong et al. 2020). On a GPU, a kernel computes it
+    in half-precision training.
     """
 
     def __init__(self, width: int, norm_position: NormPosition, dropout: float) -> None:
@@ -34,9 +34,8 @@ class Residual(nn.Module):
 
         `bias` (D,) is added to `y` first.
         """
-        if not self.pre_norm and use_add_norm(y, training=self.training):
-            p = self.dropout.p if self.training else 0.0
-            rows = x.flatten(0, -2), y.flatten(0, -2)  # (N, D) each
+        if self.training and not self.pre_norm and use_kernel("fused_add_norm", y):
+            rows, p = (x.flatten(0, -2), y.flatten(0, -2)), self.dropout.p  # (N, D) each
             return add_norm(*rows, self._norm_params, bias=bias, dropout=p).view(y.shape)
         y = y if bias is None else y + bias
         x = x + (self.dropout(y) if self.training else y)
