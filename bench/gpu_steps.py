@@ -27,12 +27,11 @@ from regard.kernels import cross_entropy, dispatch
 from regard.kernels.cuda_graphs import CudaGraphs
 from regard.models.build import FAMILIES
 from regard.models.contracts import AnyModel
-from regard.training.expert_load import ExpertLoad
 from regard.training.gpu import cuda_graph_step
 from regard.training.gpu.cuda_graph_step import CudaGraphStep
 from regard.training.loss import batch_loss
 from regard.training.optimizer import OptimizerSettings, build_optimizer
-from regard.training.step import EagerStep, StepContext, TrainingStep
+from regard.training.step import EagerStep, ExpertLoad, StepContext, TrainingStep
 from regard.types import Batch
 
 CUDA = torch.device("cuda")

@@ -13,7 +13,7 @@ from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import RunFolder, load_run
 from regard.recipes.verification import accept
 from regard.text.build import load_tokenizers
-from regard.training.progress import Progress
+from regard.training.checkpoints import Progress
 
 CPU = torch.device("cpu")
 

@@ -10,7 +10,7 @@ from regard.evaluation.scores import Interval, Score
 from regard.recipes.model_card import write_card
 from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import RunFolder, load_run
-from regard.training.progress import Progress
+from regard.training.checkpoints import Progress
 
 SCORES = [
     Score("BLEU", 12.345, "nrefs:1|case:mixed", Interval(10.0, 14.0)),

@@ -1,12 +1,16 @@
 import hashlib
+import json
 
 import pytest
 import safetensors.torch
 import torch
 
+from regard.batching.sampler import StreamPosition
 from regard.errors import RunError
 from regard.training.checkpoints import (
     Checkpoint,
+    Progress,
+    average_weights,
     find_checkpoint,
     list_checkpoints,
     load_weights,
@@ -14,7 +18,6 @@ from regard.training.checkpoints import (
     save_checkpoint,
     save_weights,
 )
-from regard.training.progress import Progress
 
 
 def checkpoint(step):
@@ -90,3 +93,54 @@ def test_damaged_weights_are_named(tmp_path):
     (tmp_path / "m.safetensors").write_bytes(b"rubbish")
     with pytest.raises(RunError, match=r"m\.safetensors: damaged"):
         load_weights(tmp_path / "m.safetensors")
+
+
+BEGUN = Progress(7, StreamPosition(1, 2), best=((0.5, 4),), threads=2, precision="bfloat16")
+
+
+def test_progress_is_read_as_it_was_written():
+    assert Progress.read(json.loads(json.dumps(BEGUN.write()))) == BEGUN
+
+
+def test_resuming_with_the_same_threads_and_precision_has_no_notes():
+    assert BEGUN.resume_notes(2, "bfloat16") == []
+
+
+def test_other_threads_and_precision_are_noted():
+    notes = BEGUN.resume_notes(4, "float32")
+    assert [note.partition(":")[0] for note in notes] == [
+        "begun with 2 threads, resumed with 4",
+        "begun in bfloat16, resumed in float32",
+    ]
+
+
+def test_progress_without_a_precision_is_read():
+    old = BEGUN.write()
+    del old["precision"]
+    assert Progress.read(old).resume_notes(2, "float32") == []
+
+
+def test_average_is_the_mean(tmp_path):
+    tensors = [torch.randn(2, 3) for _ in range(3)]
+    paths = [tmp_path / f"{n}.safetensors" for n in range(3)]
+    for path, tensor in zip(paths, tensors, strict=True):
+        save_weights(path, {"w": tensor})
+    torch.testing.assert_close(average_weights(paths)["w"], torch.stack(tensors).mean(0))
+
+
+def test_one_alone_comes_back_bit_for_bit(tmp_path):
+    tensor = torch.randn(5)
+    save_weights(tmp_path / "a.safetensors", {"w": tensor})
+    assert torch.equal(average_weights([tmp_path / "a.safetensors"])["w"], tensor)
+
+
+def test_unlike_models_are_refused(tmp_path):
+    for name, size in (("a", 2), ("b", 3)):
+        save_weights(tmp_path / f"{name}.safetensors", {"w": torch.zeros(size)})
+    with pytest.raises(RunError, match=r"b\.safetensors: its weights have other names or shapes"):
+        average_weights([tmp_path / "a.safetensors", tmp_path / "b.safetensors"])
+
+
+def test_nothing_to_average():
+    with pytest.raises(RunError, match="at least one"):
+        average_weights([])

@@ -14,12 +14,16 @@ from regard.manifest import create_manifest
 from regard.models.translation.transformer import Transformer
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.training import loop
-from regard.training.checkpoints import list_checkpoints, load_weights, read_progress
+from regard.training.checkpoints import (
+    START,
+    best_weights,
+    list_checkpoints,
+    load_weights,
+    read_progress,
+)
 from regard.training.loop import TrainingSettings, TrainingTask, fit
 from regard.training.loss import batch_loss
 from regard.training.optimizer import build_optimizer
-from regard.training.progress import START
-from regard.training.validated_weights import best_weights
 
 VOCABULARY = 20
 

@@ -26,7 +26,7 @@ from regard.pipelines.translator import Translator
 from regard.recipes.model_card import write_card
 from regard.recipes.prepared_data import PreparedData, load_data
 from regard.recipes.run_folder import RunFolder, load_run
-from regard.training.progress import Progress
+from regard.training.checkpoints import Progress
 
 PERPLEXITY_BATCH = 64
 """Pairs whose perplexity is measured together."""

@@ -11,9 +11,8 @@ from regard.corpora.corpus import SplitName
 from regard.evaluation.scores import Score
 from regard.recipes.prepared_data import PreparedData
 from regard.recipes.run_folder import Run, RunFolder, count_parameters
-from regard.training.checkpoints import last_progress
+from regard.training.checkpoints import Progress, last_progress
 from regard.training.metric_log import read_metrics
-from regard.training.progress import Progress
 
 
 def write_card(

@@ -39,7 +39,7 @@ from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder, new_model
 from regard.text.build import TextSettings
 from regard.text.tokenizer import Tokenizer
-from regard.training.checkpoints import last_progress, load_weights
+from regard.training.checkpoints import Progress, last_progress, load_weights
 from regard.training.gpu.cuda_graph_step import require_cuda_graphs
 from regard.training.loop import (
     Reporter,
@@ -52,7 +52,6 @@ from regard.training.loop import (
 )
 from regard.training.loss import batch_loss
 from regard.training.optimizer import ScheduleSettings
-from regard.training.progress import Progress
 from regard.training.refinement import RefinementSettings, RewardFn, refinement_loss
 from regard.training.step import LossFn
 from regard.types import Hypothesis, Memory

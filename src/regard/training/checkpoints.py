@@ -1,31 +1,93 @@
-"""Tensors on disk: written whole or not at all, and recognised when damaged. No pickle."""
+"""Weights and checkpoints on disk: written whole or not at all, damage is recognised. No pickle."""
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import safetensors.torch
 import torch
+from pydantic import ConfigDict, NonNegativeInt, TypeAdapter
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from regard.atomic_io import remove_file, remove_part_files, write_atomic
+from regard.batching.sampler import StreamPosition
 from regard.errors import RunError
 from regard.json_files import describe_error, dump_json, parse_json
-from regard.manifest import check_file
-from regard.training.progress import Progress
+from regard.manifest import check_file, is_intact
 
 CHECKPOINT_NAME = re.compile(r"step-(\d+)-([0-9a-f]{16})\.safetensors")
+START = StreamPosition(0, 0)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a checkpoint holds beside its tensors: how far training has got."""
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    step: NonNegativeInt = 0
+    position: StreamPosition = START
+    best: tuple[tuple[float, int], ...] = ()
+    """Value (the higher the better) and step of the best validated weights, best first."""
+    validated: NonNegativeInt = 0
+    """The step of the last validation."""
+    stale: NonNegativeInt = 0
+    """Validations since the last new best."""
+    seconds: float = 0.0
+    threads: int = 0
+    """Threads of torch: with another number, sums are taken in another order."""
+    precision: str = ""
+    """Of products; empty if the checkpoint was written before this was kept."""
+
+    @classmethod
+    def read(cls, raw: Mapping[str, Any]) -> "Progress":
+        """The progress that `write` wrote; a `ValueError` for anything else."""
+        progress = PROGRESS.validate_python(raw)
+        if missing := {"step", "position", "best"} - raw.keys():
+            raise ValueError(f"it says no {', '.join(sorted(missing))}")
+        if min(progress.position) < 0 or (progress.validated and not progress.best):
+            raise ValueError("its numbers contradict each other")
+        return progress
+
+    def write(self) -> dict[str, Any]:
+        return {**self.__dict__, "position": list(self.position), "best": list(self.best)}
+
+    def resume_notes(self, threads: int, precision: str) -> list[str]:
+        """Why a run that is resumed so will have other weights than an unbroken one."""
+        notes = []
+        if self.threads != threads:
+            notes.append(
+                f"begun with {self.threads} threads, resumed with {threads}: "
+                "the weights will differ in their last bits from an unbroken run's"
+            )
+        if self.precision not in ("", precision):
+            notes.append(
+                f"begun in {self.precision}, resumed in {precision}: the weights will differ from "
+                "an unbroken run's; training.precision says which to use"
+            )
+        return notes
+
+
+PROGRESS = TypeAdapter(Progress)
 
 
 class Checkpoint(NamedTuple):
-    """All that is needed to go on as if nothing had happened."""
+    """All that is needed to resume exactly."""
 
     tensors: dict[str, Tensor]
     progress: Progress
+
+
+class FoundCheckpoint(NamedTuple):
+    """The newest whole checkpoint, and the damaged ones that are newer."""
+
+    checkpoint: Checkpoint | None
+    damaged: list[Path]
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
@@ -45,7 +107,7 @@ def load_weights(path: Path) -> dict[str, Tensor]:
 
 
 def check_finite(path: Path, weights: Mapping[str, Tensor]) -> None:
-    """An error if there is a weight that is no number, with which a model says anything."""
+    """Raise an error if a weight is not a finite number."""
     if not all(tensor.sum(dtype=torch.float64).isfinite() for tensor in weights.values()):
         raise RunError(
             f"{path}: holds weights that are not finite numbers, so that nothing it says would "
@@ -53,11 +115,46 @@ def check_finite(path: Path, weights: Mapping[str, Tensor]) -> None:
         )
 
 
+def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of the weights in several files, taken in float64."""
+    if not paths:
+        raise RunError("averaging needs at least one file of weights, got none")
+    first = load_weights(paths[0])
+    total = {name: tensor.double() for name, tensor in first.items()}
+    for path in paths[1:]:
+        other = load_weights(path)
+        if {n: t.shape for n, t in other.items()} != {n: t.shape for n, t in first.items()}:
+            raise RunError(f"{path}: its weights have other names or shapes than {paths[0]}")
+        for name, tensor in other.items():
+            total[name] += tensor
+    return {name: (total[name] / len(paths)).to(first[name].dtype) for name in first}
+
+
+def validated_weights_path(folder: Path, step: int) -> Path:
+    """The weights of a validated step, which exist while a checkpoint names them as best."""
+    return folder / "weights" / f"step-{step:09d}.safetensors"
+
+
+def best_weights(folder: Path) -> list[Path]:
+    """The weights that the newest checkpoint of a run names as best, the best first."""
+    newest = last_progress(folder)
+    return [validated_weights_path(folder, step) for _, step in (newest.best if newest else ())]
+
+
+def intact_weights(paths: Sequence[Path], note: Callable[[str], None]) -> list[Path]:
+    """Those of some weights that are there and as they were written; the others are noted."""
+    intact = [path for path in paths if is_intact(path)]
+    for path in paths:
+        if path not in intact:
+            state = "damaged" if path.exists() else "lost"
+            note(f"{path} is {state}; the others do without it")
+    return intact
+
+
 def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: int) -> Path:
     """Write a checkpoint and remove all but those of the newest `keep` steps.
 
-    A digest of the content is part of the file's name, so that a file says of itself whether it
-    is whole.
+    A digest of the content is part of the file's name, by which damage is recognised.
     """
     metadata = {"progress": dump_json(checkpoint.progress.write())}
     content = safetensors.torch.save(_to_cpu(checkpoint.tensors), metadata=metadata)
@@ -79,22 +176,21 @@ def list_checkpoints(folder: Path) -> list[Path]:
 
 
 def read_progress(folder: Path) -> list[Progress]:
-    """What the checkpoints of a folder say of their progress, without their tensors."""
+    """The progress of each checkpoint of a folder, newest first; tensors are not read."""
     found = []
     for path in list_checkpoints(folder):
-        gone = FileNotFoundError  # whoever trains there has newer ones by now
+        gone = FileNotFoundError  # a training process has removed it meanwhile
         with suppress(SafetensorError, gone), safe_open(path, framework="pt") as file:
             found.append(_parse_progress(path, file.metadata()))
     return found
 
 
 def last_progress(folder: Path) -> Progress | None:
-    """Where a run stands by the newest checkpoint in its `folder`; None: there is no checkpoint."""
+    """The progress of a run by its newest checkpoint; None: there is no checkpoint."""
     return next(iter(read_progress(folder / "checkpoints")), None)
 
 
 def _parse_progress(path: Path, metadata: Mapping[str, str] | None) -> Progress:
-    """Where a whole checkpoint says that its run stands."""
     try:
         return Progress.read(parse_json((metadata or {}).get("progress", "")))
     except ValueError as error:
@@ -104,28 +200,17 @@ def _parse_progress(path: Path, metadata: Mapping[str, str] | None) -> Progress:
         ) from None
 
 
-class FoundCheckpoint(NamedTuple):
-    """The newest whole checkpoint, and the damaged ones that were passed over."""
-
-    checkpoint: Checkpoint | None
-    damaged: list[Path]
-
-
 def find_checkpoint(folder: Path) -> FoundCheckpoint:
     """Read the newest checkpoint that is whole."""
     damaged: list[Path] = []
     for path in list_checkpoints(folder):
-        if not digest_matches(path):
-            damaged.append(path)
-            continue
-        try:
-            with safe_open(path, framework="pt") as file:
-                progress = _parse_progress(path, file.metadata())
-                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        except SafetensorError:  # the name is of what it holds, which is no checkpoint
-            damaged.append(path)
-            continue
-        return FoundCheckpoint(Checkpoint(tensors, progress), damaged)
+        with suppress(SafetensorError):  # a forged name: the content is no checkpoint
+            if digest_matches(path):
+                with safe_open(path, framework="pt") as file:
+                    progress = _parse_progress(path, file.metadata())
+                    tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+                return FoundCheckpoint(Checkpoint(tensors, progress), damaged)
+        damaged.append(path)
     return FoundCheckpoint(None, damaged)
 
 

@@ -1,9 +1,9 @@
-"""The one training loop."""
+"""The training loop: steps, metrics, validation, checkpoints; and its settings."""
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,18 +20,22 @@ from regard.batching.sampler import StreamPosition
 from regard.batching.shape_buckets import ShapeBuckets
 from regard.errors import RunError, TrainingError
 from regard.evaluation.metrics import METRICS, SelectionCriterion
+from regard.kernels.cuda_graphs import CudaGraphs
 from regard.models.contracts import AnyModel
 from regard.settings import NumPositions, Settings
 from regard.training.checkpoints import (
     Checkpoint,
+    Progress,
+    average_weights,
     find_checkpoint,
+    intact_weights,
     load_weights,
     read_progress,
     save_checkpoint,
     save_weights,
+    validated_weights_path,
 )
-from regard.training.expert_load import ExpertLoad
-from regard.training.gpu.cuda_graph_step import CudaGraphStep, cuda_graphs_on
+from regard.training.gpu.cuda_graph_step import CudaGraphStep, require_cuda_graphs
 from regard.training.metric_log import MetricLog, read_metrics
 from regard.training.optimizer import (
     OptimizerSettings,
@@ -39,17 +43,19 @@ from regard.training.optimizer import (
     build_optimizer,
     learning_rate,
 )
-from regard.training.precision import PrecisionName, resolve_precision
-from regard.training.progress import Progress
-from regard.training.step import EagerStep, LossFn, StepContext, TrainingStep
-from regard.training.validated_weights import intact_weights, validated_weights_path
-from regard.training.weight_average import MovingAverage, average_weights
+from regard.training.step import (
+    EagerStep,
+    ExpertLoad,
+    LossFn,
+    MovingAverage,
+    PrecisionName,
+    StepContext,
+    TrainingStep,
+    resolve_precision,
+)
 
-BEFORE_FIRST_STEP = -1
-"""A step before the first."""
 DIVERGED_LOSS = 700.0
-"""Nats a token from which on training has diverged, and the perplexity is no finite number: a
-uniform guess among a million tokens has 14."""
+"""Nats a token above which training has diverged: a uniform guess among a million has 14."""
 PREFETCH_DEPTH = 16
 """Batches prepared before they are needed."""
 
@@ -121,7 +127,7 @@ class TrainingSettings(Settings):
 
 
 class Reporter(Protocol):
-    """Whoever shows a person how it goes."""
+    """Shows the progress of a training."""
 
     def logged(self, step: int, numbers: Mapping[str, float]) -> None: ...
     def validated(self, step: int, numbers: Mapping[str, float], *, best: bool) -> None: ...
@@ -137,11 +143,10 @@ class TrainingTask(NamedTuple):
     """What is to be learned."""
 
     batches: BatchesFrom
-    """Streams what is learned from, from a position on."""
+    """Streams the training batches, from a position on."""
     loss: LossFn
-    """How wrong a model is."""
     validate: Validate
-    """Scores a model in evaluation mode."""
+    """The scores of a model in evaluation mode."""
 
 
 def fit(
@@ -157,18 +162,18 @@ def fit(
 ) -> Progress:
     """Train `model` in `folder`, from its newest checkpoint if there is one.
 
-    `width` is the model's, for the paper's schedule. With `score_first` the weights that it begins
-    with are validated too, as those of step 0: they stay the best until others are better. Killed
-    at any moment and called again, it ends with the same weights, bit for bit on a CPU with as many
+    `width` is the model's, for the paper's schedule. With `validate_first` the initial weights are
+    validated too, as those of step 0: they stay the best until others are better. Killed at any
+    moment and called again, it ends with the same weights, bit for bit on a CPU with as many
     threads.
     """
     training = _Training(model, task, settings, folder, width=width, reporter=reporter)
     training.resume()
     stream = prefetch(task.batches(training.progress.position), PREFETCH_DEPTH)
     with closing(stream), keep_freed_memory():
-        if validate_first:
-            training.validate_first()
-        while not training.done():
+        if validate_first and training.progress.step == 0:
+            training.validate()
+        while not is_finished(training.progress, settings):
             training.update(stream)
             training.after_update()
             if stop_requested():
@@ -187,7 +192,7 @@ def is_finished(progress: Progress, settings: TrainingSettings) -> bool:
 
 
 class _Training:
-    """The things that change while a model is trained."""
+    """The state of a training, and what is done with it."""
 
     def __init__(
         self,
@@ -203,15 +208,11 @@ class _Training:
         self.parameters = dict(model.named_parameters())
         self.device = next(iter(self.parameters.values())).device
         self.precision = resolve_precision(settings.precision, self.device)
-        self.reporter = reporter
+        self.reporter, self.run_validation = reporter, task.validate
         self.progress = Progress(threads=torch.get_num_threads(), precision=self.precision)
         self.optimizer = build_optimizer(model, settings.optimizer)
-        self.ema = (
-            MovingAverage(list(self.parameters.values()), settings.moving_average)
-            if settings.moving_average
-            else None
-        )
-        self.validate = task.validate
+        decay = settings.moving_average
+        self.ema = MovingAverage(list(self.parameters.values()), decay) if decay else None
         self.metrics: MetricLog
         self.last_time, self.logged_at, self.tokens = time.perf_counter(), 0.0, 0
         self.totals = torch.zeros(2, device=self.device, dtype=torch.float64)
@@ -219,8 +220,8 @@ class _Training:
         self.step = self._build_step(task.loss)
 
     def _build_step(self, loss: LossFn) -> TrainingStep:
-        s, halves = self.settings, self.precision == "bfloat16"
-        if halves and self.device.type == "cpu":
+        s, use_bf16 = self.settings, self.precision == "bfloat16"
+        if use_bf16 and self.device.type == "cpu":
             limit_onednn_caches()
         context = StepContext(
             self.model,
@@ -230,46 +231,43 @@ class _Training:
             self.totals,
             self.expert_load,
             s.optimizer.clip_norm,
-            # No method of this: in a circle it would outlive its run, and hold its files open.
-            partial(torch.autocast, self.device.type, torch.bfloat16, enabled=halves),
+            # Not a method: in a reference cycle the run would outlive its end, with open files.
+            partial(torch.autocast, self.device.type, torch.bfloat16, enabled=use_bf16),
         )
         capture = self.device.type == "cuda" and not s.compile if s.capture == "auto" else s.capture
         if not capture:
             return EagerStep(context)
+        require_cuda_graphs(self.device)
         buckets = ShapeBuckets(s.batch_tokens, self.model.supports_packing, self.model.max_length)
-        return CudaGraphStep(context, buckets, cuda_graphs_on(self.device), self.reporter.noted)
+        return CudaGraphStep(context, buckets, CudaGraphs(self.device), self.reporter.noted)
 
-    # -- going on ---------------------------------------------------------------------------
+    # -- checkpoints ------------------------------------------------------------------------
 
     def resume(self) -> None:
-        """Take up the newest whole checkpoint, if there is one."""
-        found = find_checkpoint(self.folder / "checkpoints")
-        for path in found.damaged:
+        """Restore the newest whole checkpoint, if there is one."""
+        checkpoint, damaged = find_checkpoint(self.folder / "checkpoints")
+        for path in damaged:
             self.reporter.noted(f"{path} is damaged; the checkpoint before it is used, if any")
-        last = BEFORE_FIRST_STEP
-        if found.checkpoint is not None:
-            self._restore(found.checkpoint)
-            last = self.progress.step
-        elif found.damaged or any(read_metrics(self.folder / "metrics.jsonl")):
-            lost = "all checkpoints are damaged" if found.damaged else "there are no checkpoints"
+        if checkpoint is not None:
+            self._restore(checkpoint)
+        elif damaged or any(read_metrics(self.folder / "metrics.jsonl")):
+            lost = "all checkpoints are damaged" if damaged else "there are no checkpoints"
             self.reporter.noted(f"{self.folder}: {lost}: training starts over, from step 0")
-        self.metrics = MetricLog(self.folder, last)
+        self.metrics = MetricLog(self.folder, -1 if checkpoint is None else self.progress.step)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        self.progress, notes = checkpoint.progress.resumed_with(
-            torch.get_num_threads(), self.precision
-        )
-        for note in notes:
+        progress, threads = checkpoint.progress, torch.get_num_threads()
+        for note in progress.resume_notes(threads, self.precision):
             self.reporter.noted(note)
+        self.progress = replace(progress, threads=threads, precision=self.precision)
         if (self.device.type == "cuda") != ("rng.cuda" in checkpoint.tensors):
             self.reporter.noted(
                 f"resumed on another kind of device, {self.device.type}: "
                 "the weights will differ from an unbroken run's"
             )
         self.logged_at = self.progress.seconds
-        tensors = checkpoint.tensors
         try:
-            self._load(tensors)
+            self._load(checkpoint.tensors)
         except (KeyError, RuntimeError, TypeError) as error:  # TypeError: of a generator's state
             raise RunError(
                 f"{self.folder}: the checkpoint does not fit the model of the recipe ({error}); "
@@ -277,10 +275,9 @@ class _Training:
             ) from None
 
     def _load(self, tensors: Mapping[str, Tensor]) -> None:
-        with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                parameter.copy_(tensors[f"model.{name}"])
-            for shadow, name in zip(self._ema_tensors(), self.parameters, strict=False):
+        self._copy_weights([tensors[f"model.{name}"] for name in self.parameters])
+        if self.ema:
+            for shadow, name in zip(self.ema.shadow, self.parameters, strict=True):
                 shadow.copy_(tensors[f"moving.{name}"])
         for name, parameter in self.parameters.items():
             if f"step.{name}" in tensors:  # none yet for a parameter that never had a gradient
@@ -294,8 +291,9 @@ class _Training:
 
     def _tensors(self) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = {f"model.{name}": p for name, p in self.parameters.items()}
-        for shadow, name in zip(self._ema_tensors(), self.parameters, strict=False):
-            tensors[f"moving.{name}"] = shadow
+        if self.ema:
+            pairs = zip(self.parameters, self.ema.shadow, strict=True)
+            tensors |= {f"moving.{name}": shadow for name, shadow in pairs}
         for name, parameter in self.parameters.items():
             for kind, tensor in self.optimizer.state[parameter].items():
                 tensors[f"{kind}.{name}"] = tensor
@@ -304,13 +302,19 @@ class _Training:
             tensors["rng.cuda"] = torch.cuda.get_rng_state(self.device)
         return tensors
 
-    def _ema_tensors(self) -> list[Tensor]:
-        return self.ema.shadow if self.ema else []
+    def save(self) -> None:
+        """Write a checkpoint to resume from, and remove weights that no checkpoint names."""
+        self._check_finite()
+        self._add_time()
+        checkpoint = Checkpoint(self._tensors(), self.progress)
+        folder = self.folder / "checkpoints"
+        save_checkpoint(folder, self.progress.step, checkpoint, keep=self.settings.keep)
+        needed = {step for one in read_progress(folder) for _, step in one.best}
+        for path in (self.folder / "weights").glob("step-*.safetensors"):
+            if int(path.stem.removeprefix("step-")) not in needed:
+                remove_file(path)
 
-    # -- one step ---------------------------------------------------------------------------
-
-    def done(self) -> bool:
-        return is_finished(self.progress, self.settings)
+    # -- steps ------------------------------------------------------------------------------
 
     def update(self, stream: Iterator[PositionedBatch]) -> None:
         """One step of the optimizer, over `accumulate` batches."""
@@ -327,20 +331,13 @@ class _Training:
             step, s.optimizer.learning_rate, s.schedule, width=self.width, steps=s.steps
         )
 
-    def validate_first(self) -> None:
-        """Validate the weights of step 0, unless they have been left behind."""
-        if self.progress.step == 0:
-            self._validate()
-
-    # -- between steps ----------------------------------------------------------------------
-
     def after_update(self) -> None:
-        """Log, validate and save where it is time to; nothing else asks the device anything."""
+        """Log, validate and save when due; nothing else reads from the device."""
         step, s = self.progress.step, self.settings
         if step % s.log_every == 0:
             self._log()
         if step % s.validation.every == 0:
-            self._validate()
+            self.validate()
         if step % s.save_every == 0:
             self.save()
 
@@ -373,15 +370,6 @@ class _Training:
         if not (self.totals.isfinite().all() and weights.isfinite().all()):
             raise self._divergence_error("the loss is not a number")
 
-    def _check_diverged(self, numbers: Mapping[str, float]) -> None:
-        """Stop before the weights of a training that has diverged become the best."""
-        if not all(map(math.isfinite, numbers.values())):
-            raise self._divergence_error("the loss on the validation pairs is not a number")
-        if (loss := numbers.get("loss", 0.0)) > DIVERGED_LOSS:
-            raise self._divergence_error(
-                f"the loss on the validation pairs is {loss:.4g} nats a token"
-            )
-
     def _divergence_error(self, what: str) -> TrainingError:
         return TrainingError(
             f"step {self.progress.step}: {what}: training has diverged. Checkpoints before it are "
@@ -390,15 +378,15 @@ class _Training:
             "training.precision float32"
         )
 
-    def _validate(self) -> None:
+    # -- validation -------------------------------------------------------------------------
+
+    def validate(self) -> None:
         """Score the weights, and keep them when they are among the best."""
         self._check_finite()
         self._add_time()
         step = self.progress.step
-        with self._validated_weights():
-            self.model.eval()
-            numbers = self.validate(self.model)
-            self._check_diverged(numbers)
+        with self._swapped_weights(self.ema.shadow if self.ema else None):
+            numbers = self._scores()
             value = self._selection_score(numbers)
             new_best = not self.progress.best or value > self.progress.best[0][0]
             ranked = sorted([*self.progress.best, (value, step)], key=lambda one: (-one[0], one[1]))
@@ -413,13 +401,30 @@ class _Training:
         self.reporter.validated(step, numbers, best=new_best)
         self.last_time = time.perf_counter()
 
-    def _validated_weights(self) -> AbstractContextManager[None]:
-        """The moving average in the place of the weights, if there is one."""
-        return self._swapped_weights(self.ema.shadow) if self.ema else nullcontext()
+    def _scores(self) -> Mapping[str, float]:
+        """The scores of the model; an error if its training has diverged."""
+        self.model.eval()
+        numbers = self.run_validation(self.model)
+        if not all(map(math.isfinite, numbers.values())):
+            raise self._divergence_error("the loss on the validation pairs is not a number")
+        if (loss := numbers.get("loss", 0.0)) > DIVERGED_LOSS:
+            raise self._divergence_error(
+                f"the loss on the validation pairs is {loss:.4g} nats a token"
+            )
+        return numbers
+
+    def _selection_score(self, numbers: Mapping[str, float]) -> float:
+        """The score that decides which weights are best: the higher the better."""
+        by = self.settings.validation.by
+        lower_is_better = by == "loss" or METRICS[by].lower_is_better
+        return -numbers[by] if lower_is_better else numbers[by]
 
     @contextmanager
-    def _swapped_weights(self, values: list[Tensor]) -> Iterator[None]:
-        """Other values in the place of the weights, for as long as it takes."""
+    def _swapped_weights(self, values: Sequence[Tensor] | None) -> Iterator[None]:
+        """Within it the model has other weights; None: its own."""
+        if values is None:
+            yield
+            return
         own = [p.detach().clone() for p in self.parameters.values()]
         self._copy_weights(values)
         try:
@@ -427,39 +432,28 @@ class _Training:
         finally:
             self._copy_weights(own)
 
-    def _copy_weights(self, values: list[Tensor]) -> None:
+    def _copy_weights(self, values: Sequence[Tensor]) -> None:
         with torch.no_grad():
             for parameter, value in zip(self.parameters.values(), values, strict=True):
                 parameter.copy_(value)
 
-    def save(self) -> None:
-        """Write a checkpoint to resume from, and remove what no checkpoint needs any more."""
-        self._check_finite()
-        self._add_time()
-        checkpoint = Checkpoint(self._tensors(), self.progress)
-        folder = self.folder / "checkpoints"
-        save_checkpoint(folder, self.progress.step, checkpoint, keep=self.settings.keep)
-        needed = {step for one in read_progress(folder) for _, step in one.best}
-        for path in (self.folder / "weights").glob("step-*.safetensors"):
-            if int(path.stem.removeprefix("step-")) not in needed:
-                remove_file(path)
-
     def finish(self) -> None:
-        """Leave the best, the last and the averaged weights, and the one of them that is used."""
-        if self.progress.validated < self.progress.step:
-            self._validate()
+        """Write the best, the last and the averaged weights, and those that are to be used."""
+        progress, settings = self.progress, self.settings
+        if progress.validated < progress.step:
+            self.validate()
+            progress = self.progress
         self.save()
-        if self.progress.step < self.settings.steps:
+        if progress.step < settings.steps:
             self.reporter.noted(
-                f"stopped after {self.progress.step:,} of {self.settings.steps:,} steps: "
-                f"{self.progress.stale} validations brought no better "
-                f"{self.settings.validation.by}"
+                f"stopped after {progress.step:,} of {settings.steps:,} steps: "
+                f"{progress.stale} validations brought no better {settings.validation.by}"
             )
         weights = self.folder / "weights"
-        with self._validated_weights():
+        with self._swapped_weights(self.ema.shadow if self.ema else None):
             save_weights(weights / "last.safetensors", self.model.state_dict())
         kept = intact_weights(
-            [validated_weights_path(self.folder, step) for _, step in self.progress.best],
+            [validated_weights_path(self.folder, step) for _, step in progress.best],
             self.reporter.noted,
         )
         if not kept:
@@ -474,9 +468,7 @@ class _Training:
     def _average_is_no_worse(self, average: Mapping[str, Tensor]) -> bool:
         """Whether averaged weights score no worse than the best: early ones may spoil them."""
         with self._swapped_weights([average[name] for name in self.parameters]):
-            self.model.eval()
-            numbers = self.validate(self.model)
-        self._check_diverged(numbers)
+            numbers = self._scores()
         self.metrics.add("average", self.progress.step, numbers)
         value, best = self._selection_score(numbers), self.progress.best[0][0]
         by, helps = self.settings.validation.by, value >= best
@@ -486,9 +478,3 @@ class _Training:
             f"the best alone {abs(best):.2f}; {chosen} is kept"
         )
         return helps
-
-    def _selection_score(self, numbers: Mapping[str, float]) -> float:
-        """What the validation is judged by: the higher the better."""
-        by = self.settings.validation.by
-        lower_is_better = by == "loss" or METRICS[by].lower_is_better
-        return -numbers[by] if lower_is_better else numbers[by]

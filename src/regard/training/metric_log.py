@@ -1,4 +1,4 @@
-"""What a run remembers of its numbers: `metrics.jsonl` and TensorBoard."""
+"""The metrics of a run: `metrics.jsonl`, and the same for TensorBoard."""
 
 import io
 import math
@@ -23,13 +23,22 @@ MAX_BYTES = 1 << 30
 
 
 class MetricLog:
-    """Appends records to a run; taken up at a step, it forgets what came after that step."""
+    """Appends records to a run; resumed at a step, it drops those of later steps.
+
+    TensorBoard's own writer works in a thread, where an error is printed and not raised; here a
+    full disk is found when a record is written, as it is for all files of a run.
+    """
 
     def __init__(self, folder: Path, step: int) -> None:
         self.path = folder / "metrics.jsonl"
         kept = [dump_json(r) + "\n" for r in read_metrics(self.path) if r["step"] <= step]
         write_atomic(self.path, "".join(kept).encode())
-        self._tensorboard = _TensorBoardFile(folder / "tensorboard", step + 1)
+        begun, host = int(time.time()), socket.gethostname()
+        name = f"events.out.tfevents.{begun:010d}.{host}.{os.getpid()}.0"
+        self._events = folder / "tensorboard" / name
+        first = step + 1  # TensorBoard drops the events from here on of earlier files
+        self._write_event(Event(step=first, file_version="brain.Event:2"))
+        self._write_event(Event(step=first, session_log=SessionLog(status=SessionLog.START)))
 
     def add(self, kind: str, step: int, numbers: Mapping[str, float]) -> None:
         """Record `numbers` of a `kind` ("train" or "valid") at a step; null: not a finite one."""
@@ -37,32 +46,16 @@ class MetricLog:
         line = dump_json({"kind": kind, "step": step, **finite}) + "\n"
         with append_file(self.path) as file:
             file.write(line.encode())
-        self._tensorboard.add(step, {f"{kind}/{name}": number for name, number in numbers.items()})
+        values = [
+            Summary.Value(tag=f"{kind}/{name}", simple_value=x) for name, x in numbers.items()
+        ]
+        self._write_event(Event(step=step, summary=Summary(value=values)))
 
-
-class _TensorBoardFile:
-    """A file that TensorBoard reads.
-
-    Its own writer works in a thread, where an error is printed and not raised; here a full disk is
-    found when there is something to write, as it is for all files of a run.
-    """
-
-    def __init__(self, folder: Path, first: int) -> None:
-        """Whatever there is in the folder of step `first` and later ones counts no more."""
-        begun, host = int(time.time()), socket.gethostname()
-        self._path = folder / f"events.out.tfevents.{begun:010d}.{host}.{os.getpid()}.0"
-        self._write(Event(step=first, file_version="brain.Event:2"))
-        self._write(Event(step=first, session_log=SessionLog(status=SessionLog.START)))
-
-    def add(self, step: int, numbers: Mapping[str, float]) -> None:
-        values = [Summary.Value(tag=name, simple_value=x) for name, x in numbers.items()]
-        self._write(Event(step=step, summary=Summary(value=values)))
-
-    def _write(self, event: Event) -> None:
+    def _write_event(self, event: Event) -> None:
         event.wall_time = time.time()
         record = io.BytesIO()
         RecordWriter(record).write(event.SerializeToString())
-        with append_file(self._path) as file:
+        with append_file(self._events) as file:
             file.write(record.getvalue())
 
 
@@ -82,7 +75,7 @@ def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _is_record(value: Any) -> bool:
-    """Whether a line holds what `Metrics` writes: numbers of a step, all of them finite."""
+    """Whether a line holds what `MetricLog` writes: numbers of a step, all of them finite."""
     if not isinstance(value, dict) or not isinstance(value.get("step"), int):
         return False
     return all(math.isfinite(x) for x in value.values() if isinstance(x, float))

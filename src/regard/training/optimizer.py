@@ -1,4 +1,4 @@
-"""Adam, and how fast it goes at each step."""
+"""Adam, and its learning rate at each step."""
 
 import math
 from typing import Annotated, Literal, Self
@@ -59,15 +59,10 @@ def learning_rate(
             return peak * rise * math.sqrt(warmup / max(step, warmup))
         case "cosine":
             fraction_done = min(1.0, max(0, step - warmup) / max(1, steps - warmup))
-            return (
-                peak * rise * (schedule.floor + (1 - schedule.floor) * _half_cosine(fraction_done))
-            )
+            half_cosine = (1 + math.cos(math.pi * fraction_done)) / 2
+            return peak * rise * (schedule.floor + (1 - schedule.floor) * half_cosine)
         case "constant":
             return peak * rise
-
-
-def _half_cosine(fraction_done: float) -> float:
-    return (1 + math.cos(math.pi * fraction_done)) / 2
 
 
 def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.optim.Optimizer:

@@ -1,4 +1,4 @@
-"""Refinement: the expected reward of what a model says (Wu et al. 2016, section 5)."""
+"""Refinement: training by the expected reward of samples (Wu et al. 2016, section 5)."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -48,15 +48,14 @@ class RefinementSettings(Settings):
 
 
 SampleFn = Callable[[AnyModel, Memory, Tensor], Sequence[Sequence[Hypothesis]]]
-"""A model, its memory of B sources, the tokens (B,) of their references, EOS counted -> N answers
-to each source, drawn from all that the model may say: anything but PAD and BOS."""
-
+"""A model, its memory of B sources, the tokens (B,) of their references, EOS counted -> N samples
+for each source, drawn from all tokens but PAD and BOS."""
 RewardFn = Callable[[Sequence[int], Sequence[Sequence[int]]], Sequence[float]]
-"""A reference and some answers to the same source -> how good each answer is."""
+"""A reference and some answers to the same source -> the reward of each answer."""
 
 
 class WeightedSample(NamedTuple):
-    """An answer to a sentence of a batch, and what the logarithm of its probability weighs."""
+    """An answer to a sentence of a batch, and the weight of its log-probability."""
 
     sentence: int
     tokens: tuple[int, ...]
@@ -65,9 +64,9 @@ class WeightedSample(NamedTuple):
 
 
 class WeightedSamples(NamedTuple):
-    """What a batch is to learn from."""
+    """The answers that a batch is trained on."""
 
-    answers: list[WeightedSample]  # of all sentences: their references, then what else was drawn
+    answers: list[WeightedSample]  # the references of all sentences, then other samples
     reward: float  # the samples' mean, summed over the sentences
 
 
@@ -78,12 +77,10 @@ def refinement_loss(
 
         O = Σ_b α log P(Y*_b | X_b) + Σ_b Σ_Y P(Y | X_b) r(Y, Y*_b)
 
-    α is `likelihood`, Y* a reference. The inner sum runs over all that could be said; `weigh` says
-    how its gradient is estimated. The value of `minimised` is the objective with the mean reward of
-    the samples in its place, which is what they tell of it.
-
-    The source is encoded once and each answer read once, however often it was drawn. The model is
-    in evaluation mode: what is drawn and what is learned then have one probability.
+    α is `likelihood`, Y* a reference. The inner sum is over all possible answers; `weight_samples`
+    estimates its gradient, and the value of the loss has the mean reward of the samples in its
+    place. Each source is encoded once, each answer decoded once, however often it was drawn. The
+    model is in evaluation mode, so that an answer has one probability.
     """
     was_training = model.training
     model.eval()
@@ -111,11 +108,11 @@ def weight_samples(
     reward: RewardFn,
     likelihood: float,
 ) -> WeightedSamples:
-    """What the log-probability of each answer weighs, so that their sum has the right gradient.
+    """The weight of each answer's log-probability, so that their sum has the right gradient.
 
     Of N samples Y_n of a sentence with mean reward r̄, each weighs (r(Y_n) - r̄) / (N - 1), and the
-    reference α. The paper subtracts the mean as well; to divide by N - 1, not N, makes up for each
-    sample's own part in it: the estimate is then unbiased (Kool, van Hoof and Welling 2019).
+    reference α. The paper subtracts the mean as well; as each sample is part of the mean, the
+    estimate is unbiased with N - 1, not N (Kool, van Hoof and Welling 2019).
     """
     first, drawn_samples, total = [], [], 0.0
     for sentence, (samples, reference) in enumerate(zip(samples_of_batch, references, strict=True)):
@@ -147,23 +144,19 @@ class _TokenLogProbs(NamedTuple):
 def _token_log_probs(
     model: AnyModel, memory: Memory, answers: Sequence[WeightedSample]
 ) -> _TokenLogProbs:
-    """The log-probability of each token of the answers, in their order."""
+    """The log-probability of each token of the answers."""
     device = memory.states.device
-    # An answer that was cut short has no EOS: its last token is the last that was drawn.
-    given = pad([one.tokens if one.finished else one.tokens[:-1] for one in answers], first=BOS)
-    wanted = pad([(*one.tokens, EOS) if one.finished else one.tokens for one in answers])  # (R, T)
-    places = given.mask.flatten().nonzero().squeeze(1)  # (M,)
-    rows = places // given.ids.shape[1]  # (M,)
-    labels = wanted.ids.flatten()[places].to(device)
+    # A truncated answer has no EOS: its last token is the last that was drawn.
+    inputs = pad([one.tokens if one.finished else one.tokens[:-1] for one in answers], first=BOS)
+    outputs = pad([(*one.tokens, EOS) if one.finished else one.tokens for one in answers])  # (R, T)
+    places = inputs.mask.flatten().nonzero().squeeze(1)  # (M,)
+    rows = places // inputs.ids.shape[1]  # (M,)
+    labels = outputs.ids.flatten()[places].to(device)
     weights = torch.tensor([one.weight for one in answers], dtype=torch.float64)[rows]  # (M,)
     sentences = torch.tensor([one.sentence for one in answers]).to(device)
-    features, routings = model.decode(
-        given.to(device), memory.select_sentences(sentences)
-    )  # (R, T, D)
-    logits = model.logits(features.flatten(0, 1)[places.to(device)])  # (M, V)
-    logits_float32 = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    allowed_logits = logits_float32.index_fill(
-        -1, torch.tensor([PAD, BOS]).to(device), float("-inf")
-    )
-    log_probs = -F.cross_entropy(allowed_logits, labels, reduction="none")  # (M,)
-    return _TokenLogProbs(log_probs, weights.to(log_probs), routings)
+    decoded = model.decode(inputs.to(device), memory.select_sentences(sentences))  # (R, T, D)
+    logits = model.logits(decoded.features.flatten(0, 1)[places.to(device)])  # (M, V)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    logits = logits.index_fill(-1, torch.tensor([PAD, BOS]).to(device), float("-inf"))
+    log_probs = -F.cross_entropy(logits, labels, reduction="none")  # (M,)
+    return _TokenLogProbs(log_probs, weights.to(log_probs), decoded.routings)

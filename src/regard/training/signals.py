@@ -1,9 +1,9 @@
-"""Ctrl-C and SIGTERM as a polite request: finish the step, save, leave."""
+"""Ctrl-C and SIGTERM as requests to stop: finish the step, save, leave."""
 
 import os
 import signal
-from types import FrameType, TracebackType
-from typing import Self
+from types import FrameType
+from typing import Any, Self
 
 from regard.interruption import SIGNALS, InterruptedBySignal
 
@@ -13,33 +13,27 @@ STOP_MESSAGE = b"asked to stop: the step is finished and saved first; once more 
 class StopRequests:
     """While entered, remembers the first signal; a second one interrupts at once.
 
-    So does the first, before training has begun to ask for requests: while a corpus is read there
-    is nothing to save.
+    So does the first, before training has begun to poll: while a corpus is read there is nothing to
+    save.
     """
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
         self._polled = False
-        self._previous_handlers: dict[signal.Signals, object] = {}
+        self._previous_handlers: dict[signal.Signals, Any] = {}
 
     def __call__(self) -> bool:
-        """Whether somebody has asked to stop."""
+        """Whether a signal has been received."""
         self._polled = True
         return self.received is not None
 
     def __enter__(self) -> Self:
-        for number in SIGNALS:
-            self._previous_handlers[number] = signal.signal(number, self._receive)
+        self._previous_handlers = {each: signal.signal(each, self._receive) for each in SIGNALS}
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for number in SIGNALS:
-            signal.signal(number, self._previous_handlers[number])  # type: ignore[arg-type]  # as it was
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous_handlers.items():
+            signal.signal(number, handler)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self.received is not None or not self._polled:

@@ -1,19 +1,86 @@
-"""One step of the optimizer, over the batches that it is given."""
+"""One step of the optimizer over some batches, and what it updates and counts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from regard.models.contracts import AnyModel
-from regard.training.expert_load import ExpertLoad
 from regard.training.loss import Loss
-from regard.training.weight_average import MovingAverage
-from regard.types import Batch
+from regard.types import Batch, Routing, Site
 
 LossFn = Callable[[AnyModel, Batch], Loss]
+Precision = Literal["float32", "bfloat16"]
+PrecisionName = Literal["auto", "float32", "bfloat16"]
+IDLE_SHARE = 0.1
+"""An expert that gets less than this part of a fair share counts as idle."""
+
+
+def resolve_precision(name: PrecisionName, device: torch.device) -> Precision:
+    """The precision called `name`; "auto": bfloat16 where `device` has instructions for it."""
+    if name != "auto":
+        return name
+    has_bfloat16 = False
+    if device.type == "cuda":
+        has_bfloat16 = torch.cuda.get_device_capability(device) >= (8, 0)
+    elif device.type == "cpu":
+        # No public function says so in every version of torch that is supported.
+        has_bfloat16 = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return "bfloat16" if has_bfloat16 else "float32"
+
+
+class MovingAverage:
+    """An exponential moving average of a model's parameters, in float32 or wider."""
+
+    def __init__(self, parameters: Sequence[Tensor], decay: float) -> None:
+        self.decay = decay
+        self.shadow = [p.detach().clone() for p in parameters]
+
+    def ema_weight(self, step: int) -> float:
+        """How far to move at a step: faster in the first ones, so that the start is forgotten."""
+        return 1 - min(self.decay, (1 + step) / (10 + step))
+
+    def update(self, parameters: Sequence[Tensor], step: int) -> None:
+        """Move towards `parameters`."""
+        with torch.no_grad():
+            torch._foreach_lerp_(self.shadow, list(parameters), self.ema_weight(step))
+
+    def update_by_device_weight(self, parameters: Sequence[Tensor], ema_weight: Tensor) -> None:
+        """`update` by an `ema_weight` () that lies on the device."""
+        with torch.no_grad():
+            differences = torch._foreach_sub(list(parameters), self.shadow)
+            torch._foreach_mul_(differences, ema_weight)
+            torch._foreach_add_(self.shadow, differences)
+
+
+class ExpertLoad:
+    """How evenly a model's experts are used: summed on the device, read when metrics are logged."""
+
+    def __init__(self) -> None:
+        self._shares: dict[Site, Tensor] = {}  # of each layer (E,)
+
+    def add(self, routings: Iterable[Routing]) -> None:
+        """Count one more batch."""
+        for site, _, shares in routings:
+            before = self._shares.get(site)
+            self._shares[site] = shares if before is None else before + shares
+
+    def pop_metrics(self) -> dict[str, float]:
+        """The metrics since the last call.
+
+        Of each layer of experts: `busiest`, the largest share in units of a fair one, 1 where all
+        are used alike; and `idle`, how many experts get less than a tenth of a fair share.
+        """
+        numbers = {}
+        for site, shares in self._shares.items():
+            fair = shares / shares.mean()  # (E,)
+            busiest, idle = torch.stack([fair.max(), (fair < IDLE_SHARE).sum()]).tolist()
+            numbers[f"experts/{site.part}-{site.layer}/busiest"] = busiest
+            numbers[f"experts/{site.part}-{site.layer}/idle"] = idle
+        self._shares.clear()
+        return numbers
 
 
 class StepContext(NamedTuple):
@@ -24,24 +91,24 @@ class StepContext(NamedTuple):
     optimizer: torch.optim.Optimizer
     ema: MovingAverage | None
     totals: Tensor
-    """(2,) what was minimised and the surprise, summed since somebody looked."""
+    """(2,) running sums of the loss and the negative log-likelihood since the last log line."""
     expert_load: ExpertLoad
     clip_norm: float
     """Gradients with a longer norm are cut to this; 0 never cuts."""
     autocast: Callable[[], AbstractContextManager[Any]]
-    """What the products are computed in."""
+    """A context that sets the precision of products."""
 
 
 class TrainingStep(Protocol):
-    """Whoever learns from some batches."""
+    """Updates the weights by some batches."""
 
     def __call__(self, batches: Sequence[Batch], *, lr: float, step: int) -> None:
-        """Step number `step`, from 1, with the learning rate `rate`."""
+        """Step number `step`, from 1, with the learning rate `lr`."""
         ...
 
 
 class EagerStep:
-    """A step as it reads: on every device, for every model."""
+    """The plain step: for every device and every model."""
 
     def __init__(self, context: StepContext) -> None:
         self.context = context

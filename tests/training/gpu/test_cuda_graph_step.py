@@ -12,16 +12,20 @@ from regard.batching.shape_buckets import ShapeBuckets, pad_to_shape
 from regard.errors import TrainingError
 from regard.kernels.cuda_graphs import CudaGraphs
 from regard.models.build import build_model
+from regard.models.translation.luong import LuongSettings
 from regard.models.translation.rnnsearch import RnnSearchSettings
 from regard.models.translation.transformer_settings import TransformerSettings
-from regard.training.expert_load import ExpertLoad
 from regard.training.gpu import cuda_graph_step as captured_module
-from regard.training.gpu.cuda_graph_step import CudaGraphStep, copy_batch, cuda_graphs_on
+from regard.training.gpu.cuda_graph_step import (
+    Bf16Loss,
+    CudaGraphStep,
+    copy_batch,
+    require_cuda_graphs,
+)
 from regard.training.loop import TrainingSettings
 from regard.training.loss import batch_loss
 from regard.training.optimizer import OptimizerSettings, build_optimizer
-from regard.training.step import EagerStep, StepContext
-from regard.training.weight_average import MovingAverage
+from regard.training.step import EagerStep, ExpertLoad, MovingAverage, StepContext
 from regard.types import Batch
 from variants import V_TARGET, VARIANTS, is_routed, tiny
 
@@ -218,7 +222,7 @@ def test_models_with_experts_are_trained_without_graphs():
 
 def test_a_cpu_has_no_graphs():
     with pytest.raises(TrainingError, match=r"capture is for a GPU, .* this is a cpu"):
-        cuda_graphs_on(torch.device("cpu"))
+        require_cuda_graphs(torch.device("cpu"))
 
 
 def test_settings_say_auto_or_yes_or_no():
@@ -291,3 +295,62 @@ def test_a_captured_step_learns_what_a_plain_one_learns(name, where, budget):
         losses.append(torch.tensor(seen))
     torch.testing.assert_close(*losses, rtol=1e-3, atol=1e-3)
     assert losses[0][-1] < losses[0][0]
+
+
+LOSS = partial(batch_loss, smoothing=0.1)
+BATCH = collate([[5, 6, 7], [8]], [[4, 5], [6, 7, 8]])
+
+
+def transformer(**settings):
+    torch.manual_seed(0)
+    sizes = {"encoder_layers": 2, "decoder_layers": 1, "width": 16, "heads": 2, "feed_forward": 24}
+    return build_model(TransformerSettings(**sizes | settings), SIZE, SIZE, joint=True)
+
+
+def grads(loss, it):
+    loss = loss.loss
+    return [loss, *torch.autograd.grad(loss, list(it.parameters()), allow_unused=True)]
+
+
+def test_weights_cast_at_once_give_the_numbers_of_autocast():
+    it = transformer(dropout=0.0)
+    bf16_loss = Bf16Loss(LOSS, it)
+    assert len(bf16_loss.weights) == 2 * (2 * 4 + 6)  # weights and biases
+    with torch.autocast("cpu", torch.bfloat16):
+        wanted, found = grads(LOSS(it, BATCH), it), grads(bf16_loss(BATCH), it)
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == torch.float32
+        assert torch.equal(one, other)
+
+
+def test_without_autocast_no_weight_is_cast():
+    it = transformer(dropout=0.0)
+    assert torch.equal(Bf16Loss(LOSS, it)(BATCH).loss, LOSS(it, BATCH).loss)
+
+
+def test_casting_leaves_the_models_weights():
+    it = transformer()
+    before = dict(it.named_parameters())
+    with torch.autocast("cpu", torch.bfloat16):
+        Bf16Loss(LOSS, it)(BATCH)
+    after = dict(it.named_parameters())
+    assert all(after[name] is before[name] for name in before)
+
+
+def test_the_output_layer_is_not_cast():
+    it = build_model(LuongSettings(layers=1, width=8, embedding=6), SIZE, SIZE, joint=True)
+    names = set(Bf16Loss(LOSS, it).weights)
+    assert names
+    assert not any(name.startswith("model.output.") for name in names)
+
+
+def test_unused_weights_have_no_gradient():
+    it = transformer(dropout=0.0)
+    it.spare = torch.nn.Linear(3, 2)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = grads(Bf16Loss(LOSS, it)(BATCH), it)
+    names = [name for name, _ in it.named_parameters()]
+    assert {name for name, grad in zip(names, found[1:], strict=True) if grad is None} == {
+        "spare.weight",
+        "spare.bias",
+    }

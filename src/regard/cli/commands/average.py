@@ -8,9 +8,7 @@ from regard.atomic_io import check_no_linked_folders
 from regard.cli.display.console import note
 from regard.errors import RunError, SettingsError
 from regard.recipes.run_folder import RunFolder
-from regard.training.checkpoints import save_weights
-from regard.training.validated_weights import best_weights, intact_weights
-from regard.training.weight_average import average_weights
+from regard.training.checkpoints import average_weights, best_weights, intact_weights, save_weights
 
 app = Typer()
 

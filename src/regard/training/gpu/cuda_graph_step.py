@@ -1,43 +1,38 @@
-"""A step of training that is captured once and replayed (`kernels.graphs`).
+"""A training step that is captured once as a CUDA graph and replayed (`kernels/cuda_graphs.py`).
 
-Batches are brought to few shapes (`batching.buckets`) and copied to where the graph of their shape
-reads, and what changes from step to step otherwise (the rate, the number of tokens) lies on the
-device too. Where a step has one batch there is one graph for each shape, which does all of it;
-where it has several, each shape's adds to the gradients and one more uses them up.
+Batches are padded to few shapes (`batching/shape_buckets.py`) and copied to the tensors that the
+graph of their shape reads. What else changes from step to step (the learning rate, the number of
+tokens) lies on the device too. A step of one batch is one graph; in a step of several, the graph of
+each batch adds to the gradients and one more updates the weights.
 
-The first batch of each shape is learned from without a graph, which readies all kernels; the second
-is captured, so that no graph is made for what is seen once. What is random differs in each replay:
-a graph asks the device's generator anew.
+The first batch of each shape is run without a graph, which compiles and loads all kernels; the
+second is captured, so that no graph is made for a shape that is seen once. Replays draw new random
+numbers from the device's generator.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call
 
 from regard.batching.shape_buckets import BatchShape, ShapeBuckets, pad_to_shape
 from regard.errors import TrainingError
-from regard.kernels.cuda_graphs import (
-    CaptureError,
-    CudaGraphs,
-    Replay,
-    copy_to_static,
-)
-from regard.training.gpu.bf16_weights import Bf16Loss
+from regard.kernels.cuda_graphs import CaptureError, CudaGraphs, Replay, copy_to_static
+from regard.models.contracts import AnyModel
 from regard.training.loss import Loss
-from regard.training.step import EagerStep, StepContext
+from regard.training.step import EagerStep, LossFn, StepContext
 from regard.types import Batch
 
 MAX_SHAPES = 96
-"""Shapes that are captured, the first to be seen twice: batches of others, which are rare then, are
-learned from as they are."""
-
-NoteFn = Callable[[str], None]
+"""Shapes to capture, the first ones that are seen twice; the batches of others, which are rare
+then, are run without a graph."""
 
 
 def require_cuda_graphs(device: torch.device) -> None:
-    """An error where a device has no graphs."""
+    """Raise an error if a device has no CUDA graphs."""
     if device.type != "cuda":
         raise TrainingError(
             f"training.capture is for a GPU, whose graphs it replays; this is a {device.type}: "
@@ -45,40 +40,22 @@ def require_cuda_graphs(device: torch.device) -> None:
         )
 
 
-def cuda_graphs_on(device: torch.device) -> CudaGraphs:
-    """What records steps on a device, or an error where it has no graphs."""
-    require_cuda_graphs(device)
-    return CudaGraphs(device)
-
-
-class _DeviceScalars:
-    """What changes from step to step, where the device finds it."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.inverse_tokens, self.lr, self.ema_weight = (
-            torch.zeros((), device=device) for _ in range(3)
-        )
-
-    def set(self, tokens: int, lr: float, ema_weight: float) -> None:
-        """One over the tokens, the learning rate, how far the moving average goes."""
-        self.inverse_tokens.fill_(1 / tokens)
-        self.lr.fill_(lr)
-        self.ema_weight.fill_(ema_weight)
-
-
 class CudaGraphStep:
-    """A step that comes to what its twin `PlainStep` comes to, without its launches.
+    """The same step as `EagerStep`, replayed.
 
-    Where something cannot be captured, `noted` is told so once, and its twin goes on from there.
+    If something cannot be captured, `note` is called once, and an `EagerStep` takes over.
     """
 
     def __init__(
-        self, context: StepContext, buckets: ShapeBuckets, capturer: CudaGraphs, noted: NoteFn
+        self,
+        context: StepContext,
+        buckets: ShapeBuckets,
+        capturer: CudaGraphs,
+        note: Callable[[str], None],
     ) -> None:
-        self.context, self.buckets, self.capturer = context, buckets, capturer
-        self.noted = noted
+        self.context, self.buckets, self.capturer, self.note = context, buckets, capturer, note
         model = context.model
-        # Of other families nobody knows that they use their weights in products alone.
+        # Models that do not pack may use their weights otherwise than in matrix products.
         self.loss: Callable[[Batch], Loss] = (
             Bf16Loss(context.loss, model)
             if model.supports_packing
@@ -86,15 +63,18 @@ class CudaGraphStep:
         )
         self.parameters = list(model.parameters())
         self.device = self.parameters[0].device
-        self.scalars = _DeviceScalars(self.device)
+        # The numbers that change from step to step.
+        self.inverse_tokens, self.lr, self.ema_weight = (
+            torch.zeros((), device=self.device) for _ in range(3)
+        )
         self.totals_before = torch.zeros_like(context.totals)
         self.static_batches: dict[BatchShape, Batch] = {}
         self.warmed_up: set[BatchShape | None] = set()
         self.replays: dict[BatchShape | None, Replay] = {}
-        """What is replayed for each shape; for None, what uses up gradients of several batches."""
+        """The graph of each shape; for None, the update by the gradients of several batches."""
         self.fallback: EagerStep | None = None
         for group in context.optimizer.param_groups:
-            group["lr"] = self.scalars.lr
+            group["lr"] = self.lr
             group["capturable"] = self.device.type == "cuda"
 
     def __call__(self, batches: Sequence[Batch], *, lr: float, step: int) -> None:
@@ -103,7 +83,7 @@ class CudaGraphStep:
                 self._step(batches, lr, step)
                 return
             except CaptureError as error:
-                self.noted(f"steps are not captured as graphs from here on: {error}")
+                self.note(f"steps are not captured as graphs from here on: {error}")
                 self.fallback = self._fall_back()
         self.fallback(batches, lr=lr, step=step)
 
@@ -111,23 +91,21 @@ class CudaGraphStep:
         ema, tokens = self.context.ema, sum(batch.num_tokens for batch in batches)
         with self.capturer.side_stream():
             self.totals_before.copy_(self.context.totals)
-            self.scalars.set(tokens, lr, ema.ema_weight(step) if ema else 0.0)
+            self.inverse_tokens.fill_(1 / tokens)
+            self.lr.fill_(lr)
+            self.ema_weight.fill_(ema.ema_weight(step) if ema else 0.0)
             if len(batches) == 1:
                 self._train_on(batches[0], self._whole_step)
                 return
-            self._allocate_grads()
+            for parameter in self.parameters:  # gradients in place: several graphs use them
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
             for batch in batches:
                 self._train_on(batch, self._accumulate_grads)
             self._warm_up_or_replay(None, self._finish_accumulation)
 
-    def _allocate_grads(self) -> None:
-        """Make gradients that stay where they are: several graphs use them."""
-        for parameter in self.parameters:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-
     def _fall_back(self) -> EagerStep:
-        """What goes on in the place of this, from before the step that failed."""
+        """The step that takes over, with the state from before the step that failed."""
         self.replays.clear()
         self.static_batches.clear()
         context = self.context
@@ -138,7 +116,7 @@ class CudaGraphStep:
         return EagerStep(context)
 
     def _train_on(self, batch: Batch, work: Callable[[Batch], None]) -> None:
-        """Do `work` with a batch."""
+        """Run, capture or replay `work` with a batch."""
         shape = self.buckets.shape(batch)
         if shape not in self.static_batches and len(self.static_batches) >= MAX_SHAPES:
             work(batch.to(self.device))
@@ -153,7 +131,7 @@ class CudaGraphStep:
         self._warm_up_or_replay(shape, partial(work, self.static_batches.get(shape, filled)))
 
     def _warm_up_or_replay(self, key: BatchShape | None, work: Replay) -> None:
-        """Do it as it is for the first time, and after that as it was captured."""
+        """Run `work` the first time, capture it the second time, and replay it from then on."""
         if key not in self.warmed_up:
             work()
             self.warmed_up.add(key)
@@ -163,13 +141,13 @@ class CudaGraphStep:
         self.replays[key]()
 
     def _whole_step(self, batch: Batch) -> None:
-        """A whole step, whose gradients nobody else needs."""
+        """A step of one batch; its gradients are freed."""
         self._accumulate_grads(batch)
         self._update_weights()
         self.context.optimizer.zero_grad(set_to_none=True)
 
     def _finish_accumulation(self) -> None:
-        """What a step does behind its last batch."""
+        """The end of a step of several batches; its gradients become zeros in place."""
         self._update_weights()
         self.context.optimizer.zero_grad(set_to_none=False)
 
@@ -179,7 +157,7 @@ class CudaGraphStep:
             loss = self.loss(batch)
         if loss.routings:
             raise CaptureError("the model has experts, whose use the host counts")
-        torch.autograd.backward(loss.loss * self.scalars.inverse_tokens)
+        torch.autograd.backward(loss.loss * self.inverse_tokens)
         context.totals.add_(torch.stack([loss.loss.detach(), loss.nll]))
 
     def _update_weights(self) -> None:
@@ -188,13 +166,77 @@ class CudaGraphStep:
             torch.nn.utils.clip_grad_norm_(self.parameters, context.clip_norm)
         context.optimizer.step()
         if context.ema:
-            context.ema.update_by_device_weight(self.parameters, self.scalars.ema_weight)
+            context.ema.update_by_device_weight(self.parameters, self.ema_weight)
 
 
 def copy_batch(batch: Batch, static: Batch) -> None:
-    """Copy a batch to where another of its shape lies, without waiting for a device."""
+    """Copy a batch to a static one of the same shape, without waiting for the device."""
     copy_to_static(_batch_tensors(batch), _batch_tensors(static))
 
 
 def _batch_tensors(batch: Batch) -> tuple[Tensor, ...]:
     return *batch.source, *batch.target, batch.target_indices, batch.labels, batch.source_indices
+
+
+class Bf16Loss:
+    """The loss of a model whose linear layers get weights in autocast's precision, cast at once.
+
+    Autocast casts each weight where it is used, and its gradient back: two small kernels for each
+    of some hundred weights. Here one kernel casts all of them before the loss, and one all their
+    gradients; every number is the same. The output layer is left out: its gradients are summed in
+    float32. Without autocast it is the plain loss.
+    """
+
+    def __init__(self, loss: LossFn, model: AnyModel) -> None:
+        self.loss_module, last = _LossModule(loss, model), model.output_layer()
+        self.weights = {
+            f"model.{name}.{kind}": weight
+            for name, layer in model.named_modules()
+            if isinstance(layer, nn.Linear) and (last is None or layer.weight is not last.weight)
+            for kind, weight in layer.named_parameters(recurse=False)
+        }
+
+    def __call__(self, batch: Batch) -> Loss:
+        device_type = batch.labels.device.type
+        if not torch.is_autocast_enabled(device_type):
+            return self.loss_module.forward(batch)
+        dtype = torch.get_autocast_dtype(device_type)
+        half_weights = _CastWeights.apply(dtype, *self.weights.values())  # type: ignore[no-untyped-call]
+        overrides = dict(zip(self.weights, half_weights, strict=True))
+        loss: Loss = functional_call(self.loss_module, overrides, (batch,))
+        return loss
+
+
+class _LossModule(nn.Module):
+    """A model and its loss, as one module."""
+
+    def __init__(self, loss: LossFn, model: AnyModel) -> None:
+        super().__init__()
+        self.loss, self.model = loss, model
+
+    def forward(self, batch: Batch) -> Loss:
+        return self.loss(self.model, batch)
+
+
+class _CastWeights(torch.autograd.Function):
+    """Some tensors in another precision."""
+
+    @staticmethod
+    def forward(ctx: Any, dtype: torch.dtype, *weights: Tensor) -> tuple[Tensor, ...]:
+        ctx.dtypes = [x.dtype for x in weights]
+        ctx.set_materialize_grads(False)
+        return _cast(weights, [dtype] * len(weights))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        present = [(x, dtype) for x, dtype in zip(grads, ctx.dtypes, strict=True) if x is not None]
+        cast = iter(_cast(*zip(*present, strict=True))) if present else iter(())
+        return None, *(None if x is None else next(cast) for x in grads)
+
+
+def _cast(tensors: Sequence[Tensor], dtypes: Sequence[torch.dtype]) -> tuple[Tensor, ...]:
+    """Copies of `tensors`, each in its precision, by one kernel."""
+    pairs = zip(tensors, dtypes, strict=True)
+    copies = [torch.empty_like(x, dtype=dtype) for x, dtype in pairs]
+    torch._foreach_copy_(copies, list(tensors))
+    return tuple(copies)
