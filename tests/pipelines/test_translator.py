@@ -8,7 +8,7 @@ import torch
 import regard
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
 from regard.errors import RunError, SearchError, SettingsError
-from regard.inspection.interventions import ForcedWords, Silenced
+from regard.inspection.interventions import ForcedWords, Silenced, resolve_requests
 from regard.pipelines.answer import Candidate
 from regard.pipelines.translator import Translator, load
 from regard.recipes.auto_settings import AUTO_INPUT
@@ -214,7 +214,7 @@ def test_silencing_a_head_changes_the_answer_and_the_look(translator, silenced):
     [plain] = translator.translate([SENTENCE], look=True)
     [changed] = translator.translate([SENTENCE], look=True, changes=[silenced])
     assert changed.candidates[0].log_probability != plain.candidates[0].log_probability
-    weights = changed.attention.parts[silenced.part].layers[silenced.layer]
+    weights = changed.attention.parts[silenced.part].weights[silenced.layer]
     silent = weights if silenced.head is None else weights[silenced.head]
     assert not silent.any()
     others = weights.any(-1).any(-1)
@@ -245,14 +245,14 @@ def test_a_forced_word_looks_where_it_is_told(translator):
     cross = changed.attention.parts["cross"]
     columns = [place for place, word in enumerate(cross.columns.word_of) if word == 4]
     assert cross.columns.pieces[columns[-1]] == "."
-    aimed = cross.layers[:, :, 0, columns[:-1]].sum(-1)  # (L, H): the full stop is not the word
+    aimed = cross.weights[:, :, 0, columns[:-1]].sum(-1)  # (L, H): the full stop is not the word
     torch.testing.assert_close(aimed, torch.ones_like(aimed))
 
 
 def test_a_link_may_be_forced_from_python(translator):
     plain = translator(SENTENCE, look=True)
-    forced = ForcedWords(0, "septembre").to_intervention(plain.attention.parts["cross"])
-    [changed] = translator.translate([SENTENCE], changes=[forced])
+    forced = resolve_requests([ForcedWords(0, "septembre")], plain.attention.parts["cross"])
+    [changed] = translator.translate([SENTENCE], changes=forced.interventions)
     wished = translator(SENTENCE, changes=[ForcedWords(0, 4)])
     assert changed.candidates == wished.candidates != plain.candidates
 
@@ -290,7 +290,7 @@ def test_a_model_twice_is_that_model(tiny_run, translator):
 
 def test_an_ensemble_shows_what_its_first_model_attends_to(ensemble):
     look = ensemble(SENTENCE, look=True).attention
-    assert look.parts["cross"].layers.shape[:2] == (2, 4)
+    assert look.parts["cross"].weights.shape[:2] == (2, 4)
 
 
 def test_models_of_unlike_vocabularies_cannot_vote(tiny_run):

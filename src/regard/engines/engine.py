@@ -1,11 +1,10 @@
-"""What an engine is to a translator: tokenized lines go in, hypotheses come out."""
+"""What an engine is given and what it returns: a request, and the n best of tokenized lines."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from regard.decoding.settings import DecodingSettings
-from regard.text.preprocess import TokenizedLine
 from regard.types import Hypothesis
 
 if TYPE_CHECKING:  # only passed on: an engine without torch does not use it
@@ -35,12 +34,6 @@ class TranslationRequest:
     unknown: Mapping[str, str] | None = None
     observers: "Sequence[SearchObserver]" = ()
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether only the translation is asked for, by beam search and without a prefix."""
-        options = self.prefix, self.look, self.changes, self.observers, self.settings.sampling
-        return not any(options)
-
 
 class EngineResult(NamedTuple):
     """The translation of a line."""
@@ -49,17 +42,3 @@ class EngineResult(NamedTuple):
     """The n best of each of its parts; empty if there is nothing to translate."""
     looks: "Sequence[AttentionCapture]" = ()
     """The attention of each part, if asked for."""
-
-
-class Engine(Protocol):
-    """Searches translations, with one model or an ensemble."""
-
-    def unsupported_reason(self, request: TranslationRequest) -> str | None:
-        """Why the engine does not support a request; None: it does."""
-        ...
-
-    def translate_lines(
-        self, lines: Sequence[Sequence[TokenizedLine]], request: TranslationRequest
-    ) -> list[EngineResult]:
-        """The translation of each line, in order; `lines` holds the lines for each model."""
-        ...

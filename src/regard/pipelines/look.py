@@ -17,45 +17,35 @@ if TYPE_CHECKING:  # it imports this module, in a function
     from regard.pipelines.translator import Translator
 
 
-def look(
+def look_at(
     translator: Translator,
     text: str,
     request: TranslationRequest,
     changes: Sequence[InterventionRequest],
     split: bool | None,
     *,
-    tree: bool,
-) -> Answer:
-    """The answer to `text` with its attention, and with what `changes` do to it."""
-    if not changes:
-        return _look(translator, text, request, split, tree=tree)
-    plain = _look(translator, text, request, split)
-    if plain.attention is None:
-        raise SettingsError(f"{text!r}: there is no sentence in it whose attention could change")
-    cross = plain.attention.parts.get("cross")
-    resolved = resolve_requests(changes, cross)
-    request = replace(request, changes=resolved.interventions)
-    changed = _look(translator, text, request, split, tree=tree)
-    return replace(changed, changes=resolved.requests, before=plain)
-
-
-def _look(
-    translator: Translator,
-    text: str,
-    request: TranslationRequest,
-    split: bool | None,
-    *,
     tree: bool = False,
 ) -> Answer:
-    """One answer with its attention, and with the search it came from where asked for."""
-    growing = SearchTreeObserver()
-    observers = (*request.observers, growing) if tree else request.observers
-    [answer] = translator.answer(
-        [text], replace(request, look=True, observers=observers), split=split
-    )
+    """The answer to `text` with its attention, and with what `changes` do to it.
+
+    With `tree` its first part has the search that it came from.
+    """
+    if changes:
+        plain = look_at(translator, text, request, (), split)
+        if plain.attention is None:
+            raise SettingsError(
+                f"{text!r}: there is no sentence in it whose attention could change"
+            )
+        resolved = resolve_requests(changes, plain.attention.parts.get("cross"))
+        request = replace(request, changes=resolved.interventions)
+        changed = look_at(translator, text, request, (), split, tree=tree)
+        return replace(changed, changes=resolved.requests, before=plain)
+    observer = SearchTreeObserver()
+    observers = (*request.observers, observer) if tree else request.observers
+    request = replace(request, look=True, observers=observers)
+    [answer] = translator.answer([text], request, split=split)
     if not tree or answer.attention is None:
         return answer
-    grown = growing.trees[part_id(0, 0)]
-    first = answer.attention.with_search_tree(grown, translator.target)
-    kept = [first if one is answer.attention else one for one in answer.attentions]
-    return replace(answer, attention=first, attentions=tuple(kept))
+    first = answer.attention.with_search_tree(observer.trees[part_id(0, 0)], translator.target)
+    captures = [first if one is answer.attention else one for one in answer.attentions]
+    return replace(answer, attention=first, attentions=tuple(captures))

@@ -23,7 +23,7 @@ from regard.engines.ctranslate2.export_artifact import (
     is_export,
     open_export,
 )
-from regard.engines.engine import Engine, TranslationRequest
+from regard.engines.engine import TranslationRequest
 from regard.engines.tuned_engine import EngineConfig, load_tuned_engine
 from regard.errors import RunError, SearchError, SettingsError, require_texts
 from regard.manifest import warn_without_manifest
@@ -58,10 +58,9 @@ class Translator:
         remarks: Sequence[str] = (),
         choice: EngineConfig | None = None,
     ) -> None:
-        """A translator of `runs`; or of an `export` of the run in `folder`.
+        """A translator of `runs`, or of an `export` of the run in `folder`.
 
-        The export translates wherever it can; for all else the native engine uses the `runs`, or
-        those that `open_runs` loads.
+        For what an export cannot do, the native engine uses `runs`, or those of `open_runs`.
         """
         if not runs and export is None:
             raise ValueError("a translator needs at least one run")
@@ -134,7 +133,8 @@ class Translator:
 
         `n_best` is the number of candidates. All else is as in `translate`.
         """
-        request = self._request(settings, n_best, prefix, forbidden, unknown, beam=beam)
+        search = search_settings(settings or self.settings, beam=beam, n_best=n_best)
+        request = self._request(search, None, prefix, forbidden, unknown)
         if look or changes:
             return self._look(text, request, changes, split)
         return self.answer([text], request, split=split)[0]
@@ -160,6 +160,19 @@ class Translator:
         """
         request = self._request(settings, n_best, prefix, forbidden, unknown)
         return self._look(text, request, changes, split, tree=tree)
+
+    def _look(
+        self,
+        text: str,
+        request: TranslationRequest,
+        changes: "Sequence[InterventionRequest]",
+        split: bool | None,
+        *,
+        tree: bool = False,
+    ) -> Answer:
+        from regard.pipelines.look import look_at
+
+        return look_at(self, text, request, changes, split, tree=tree)
 
     def translate(  # noqa: PLR0913  # keyword arguments, as in `__call__`
         self,
@@ -209,16 +222,12 @@ class Translator:
         prefix: str = "",
         forbidden: Sequence[str] = (),
         unknown: Mapping[str, str] | None = None,
-        *,
-        beam: int | None = None,
     ) -> TranslationRequest:
         """The request of some arguments of `translate`; what is not given is the run's own."""
-        search = search_settings(
-            settings or self.settings, beam=beam, n_best=n_best, unknown=unknown is not None
-        )
-        return TranslationRequest(
-            search, prefix, forbidden, unknown=unknown, observers=self._observers
-        )
+        allow_unknown = unknown is not None
+        search = search_settings(settings or self.settings, n_best=n_best, unknown=allow_unknown)
+        observers = self._observers
+        return TranslationRequest(search, prefix, forbidden, unknown=unknown, observers=observers)
 
     def answer(
         self, texts: Sequence[str], request: TranslationRequest, *, split: bool | None = None
@@ -229,10 +238,7 @@ class Translator:
         return self._translate(self.tokenize(texts, split=split), request)
 
     def tokenize(self, texts: Sequence[str], *, split: bool | None = None) -> list[PreparedText]:
-        """Each text segmented as in `translate` and tokenized: the input of `translate_tokenized`.
-
-        This needs no model and may be called from any thread.
-        """
+        """Each text segmented as in `translate` and tokenized; needs no model, in any thread."""
         require_texts("texts", texts)
         texts, settings = [sanitize(text) for text in texts], self._segmentation(split)
         lines = tokenize_for_ensemble(texts, self.sources, self.limit, settings)
@@ -260,7 +266,9 @@ class Translator:
         self, prepared: Sequence[PreparedText], request: TranslationRequest
     ) -> list[Answer]:
         """The answer to each text; sentences with protected text are translated around it."""
-        is_protected = [request.is_plain and one.protected for one in prepared]
+        options = request.prefix, request.look, request.changes, request.observers
+        is_plain = not any(options) and request.settings.sampling is None
+        is_protected = [is_plain and one.protected for one in prepared]
         plain = [one for one, apart in zip(prepared, is_protected, strict=True) if not apart]
         engine = self._select_engine(request)
         lines = [[one.lines[model] for one in plain] for model in range(len(self.sources))]
@@ -277,25 +285,9 @@ class Translator:
         return [next(with_protected if apart else answers) for apart in is_protected]
 
     def segment(self, text: str, *, split: bool | None = None) -> Segments:
-        """The sentences of a text and what is copied between them: see `translate`.
-
-        With `split` False its lines instead of its sentences.
-        """
+        """The sentences of a text, with `split` False its lines, and what is copied between."""
         settings = self._segmentation(split)
         return split_lines(text) if settings is None else segment(text, settings)
-
-    def _look(
-        self,
-        text: str,
-        request: TranslationRequest,
-        changes: "Sequence[InterventionRequest]",
-        split: bool | None,
-        *,
-        tree: bool = False,
-    ) -> Answer:
-        from regard.pipelines.look import look
-
-        return look(self, text, request, changes, split, tree=tree)
 
     def _check_not_forked(self) -> None:
         """Raise an error in a fork of the process that loaded the translator."""
@@ -328,7 +320,7 @@ class Translator:
         """Positions that the native engine searches at a time."""
         return self._load_native().budget
 
-    def _select_engine(self, request: TranslationRequest) -> Engine:
+    def _select_engine(self, request: TranslationRequest) -> "NativeEngine | CTranslate2Engine":
         """The engine for a request: CTranslate2 wherever it can do it."""
         if self._ct2_engine is None:
             return self._load_native()
@@ -355,10 +347,6 @@ class Translator:
         return self._native_engine
 
 
-def ignore_message(message: str) -> None:
-    """Discard the message."""
-
-
 def load(
     path: str | Path,
     *others: str | Path,
@@ -367,7 +355,7 @@ def load(
     engine: EngineChoice = "auto",
     precision: Precision = "auto",
     choice: EngineConfig | None = None,
-    tell: Callable[[str], None] = ignore_message,
+    tell: Callable[[str], None] = lambda message: None,
 ) -> Translator:
     """The translator in a run's folder, or in that of an export; with `others`, an ensemble.
 
@@ -395,9 +383,8 @@ def load(
     if choice is not None and reason is None and (engine, precision) == ("auto", "auto"):
         engine, precision = "native" if choice.engine == "native" else "auto", choice.precision
     if engine == "native" or (engine == "auto" and reason is not None):
-        runs = _native_engine_class().open_runs(
-            (path, *others), device=device, weights=weights, precision=precision
-        )
+        open_runs = _native_engine_class().open_runs
+        runs = open_runs((path, *others), device=device, weights=weights, precision=precision)
         return Translator(runs, choice=choice)
     if reason is not None:
         raise SettingsError(f"the engine ctranslate2 cannot be used: {reason}")
@@ -450,7 +437,7 @@ def _why_not_ctranslate2(others: Sequence[str | Path], device: str, weights: str
     return missing
 
 
-def _load_run(  # arguments of `load`
+def _load_run(
     folder: Path,
     weights: str,
     precision: Precision,
@@ -466,9 +453,8 @@ def _load_run(  # arguments of `load`
     """
 
     def open_runs(precision: str = "auto") -> "Sequence[Run]":
-        return _native_engine_class().open_runs(
-            (folder,), device="cpu", weights=weights, precision=precision
-        )
+        open_all = _native_engine_class().open_runs
+        return open_all((folder,), device="cpu", weights=weights, precision=precision)
 
     runs: Sequence[Run] = ()
     remarks, file = [], weights_file(folder, weights)

@@ -1,5 +1,17 @@
-from regard.pipelines.markup.flat_text import PointTag, TagPair, flatten, protected_texts
+from types import SimpleNamespace
+
+from regard.pipelines.markup.flat_text import (
+    PERSONS,
+    PLACES,
+    PointTag,
+    TagPair,
+    assign_names,
+    flatten,
+    protected_texts,
+    spellable_names,
+)
 from regard.pipelines.markup.markup_tree import parse_markup
+from regard.text.special_tokens import UNK
 
 
 def plain(text, **stand_ins):
@@ -49,3 +61,37 @@ def test_words_stand_for_what_is_held():
     assert text == "Anna et"
     assert nodes == (TagPair("<b>", "</b>", 0, 4, ()), PointTag("{y}", 7, True))
     assert list(protected_texts(parse_markup("<b>{x}<i>{y}</i></b>{x}"))) == ["{x}", "{y}", "{x}"]
+
+
+def test_an_element_of_an_empty_reference_has_no_text():
+    assert plain("a <b>&#1;</b> c").text == "a c"
+
+
+def test_names_that_both_vocabularies_can_spell():
+    def knowing(*names):
+        return SimpleNamespace(
+            encode=lambda texts: [[7] if text in names else [UNK] for text in texts]
+        )
+
+    both = knowing("Anna", "Paul", "Paris"), knowing("Paul", "Paris", "Berlin")
+    assert spellable_names(both) == [["Paul"], ["Paris"]]
+
+
+def test_no_name_is_a_part_of_another():
+    names = [*PERSONS, *PLACES]
+    assert len(set(names)) == len(names)
+    assert not [(one, other) for one in names for other in names if one != other and one in other]
+
+
+def test_each_gets_names_of_its_own_that_the_text_lacks():
+    names = [["Anna", "Paul", "Marie"], ["Paris", "Berlin"]]
+    assert assign_names(["{a}", "{b}", "{a}"], names, "Anna dort") == {
+        "{a}": ["Paul", "Paris"],
+        "{b}": ["Marie", "Berlin"],
+    }
+    assert assign_names(["{a}", "{b}", "{c}", "{d}"], names, "") == {
+        "{a}": ["Anna", "Paris"],
+        "{b}": ["Paul", "Berlin"],
+        "{c}": ["Marie"],
+    }
+    assert assign_names(["{a}"], [], "") == {}

@@ -89,6 +89,7 @@ class CTranslate2Engine:
             ).result()
 
     def unsupported_reason(self, request: TranslationRequest) -> str | None:
+        """Why the engine does not support a request; None: it does."""
         reasons = {
             "attention is to be seen": request.look,
             "attention is to be changed": request.changes,

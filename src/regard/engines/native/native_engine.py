@@ -79,12 +79,10 @@ class NativeEngine:
         place = pick_device(device)
         return [load_run(path, device=place, weights=weights, precision=chosen) for path in paths]
 
-    def unsupported_reason(self, request: TranslationRequest) -> str | None:
-        return None
-
     def translate_lines(
         self, lines: Sequence[Sequence[TokenizedLine]], request: TranslationRequest
     ) -> list[EngineResult]:
+        """The translation of each line, in order; `lines` holds the lines for each model."""
         hook = compose_hooks(*request.changes) if request.changes else None
         filler = None
         if request.unknown is not None:

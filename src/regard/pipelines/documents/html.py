@@ -10,8 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from regard.pipelines.markup.flat_text import flatten
-from regard.pipelines.markup.markup_tree import is_untranslated, parse_markup
-from regard.pipelines.markup.tag_scanner import MarkupToken, scan_markup
+from regard.pipelines.markup.markup_tree import MarkupToken, parse_markup, scan_markup
 from regard.text.segmentation import Segment, Segments, strip_segments
 
 INLINE_ELEMENTS = frozenset(
@@ -84,7 +83,7 @@ class _BlockReader:
         """Add a tag between blocks."""
         self.end_block()
         self.parts.append(Segment(token.text))
-        if token.kind == "open" and is_untranslated(token):
+        if token.kind == "open" and token.is_untranslated:
             self.untranslated.append(token.name)
         if token.name == "pre":
             self.preformatted = max(0, self.preformatted + (1 if token.kind == "open" else -1))

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-from regard.pipelines.markup.markup_tree import SUBTITLE_OVERRIDE, TextNode
-from regard.pipelines.markup.tag_scanner import scan_markup
+from regard.pipelines.markup.markup_tree import SUBTITLE_OVERRIDE, Leaf, scan_markup
 
 CUE_BREAK = "<cue-seam/>"
 """Marks where a sentence continues in the next cue."""
@@ -124,7 +123,7 @@ def _cue(lines: tuple[str, ...], ends: tuple[str, ...]) -> Cue:
 def _visible_text(text: str) -> str:
     """The text without tags."""
     texts = (SUBTITLE_OVERRIDE.sub("", one.text) for one in scan_markup(text) if one.kind == "text")
-    return "".join(TextNode(one).text for one in texts)
+    return "".join(Leaf("text", one).text for one in texts)
 
 
 def _has_word(text: str) -> bool:

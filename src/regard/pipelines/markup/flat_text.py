@@ -1,18 +1,23 @@
-"""A markup tree -> its plain text, and the positions of the markup in it."""
+"""A markup tree -> its plain text, and the positions of the markup in it.
 
-from collections.abc import Iterator, Mapping, Sequence
+Protected text is left out, or replaced by a name: models copy names, and a name fits where a noun
+would. If the name of a person is not copied, that of a place is tried.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import NamedTuple, Union
 
-from regard.pipelines.markup.markup_tree import (
-    Element,
-    ProtectedNode,
-    SingleTag,
-    TextNode,
-    TreeNode,
-    closes,
-    opens,
+from regard.pipelines.markup.markup_tree import Element, TreeNode
+from regard.text.special_tokens import UNK
+from regard.text.tokenizer import Tokenizer
+
+PERSONS = "Anna", "Paul", "Marie", "Thomas", "Jane", "David", "Maria", "Marc", "Julia", "Daniel"
+PLACES = tuple(
+    ["Paris", "Berlin", "Madrid", "Canada", "Milan", "Tokyo", "Lima", "Oslo", "Dublin", "Chicago"]
 )
+"""Written alike in many languages."""
 
 
 class TagPair(NamedTuple):
@@ -41,7 +46,6 @@ class PointTag:
     opens: frozenset[str] = frozenset()
     """The names of tags that a closing tag behind it would close."""
     closes: frozenset[str] = frozenset()
-    """The names of tags that it would close if they were open before it."""
 
 
 PlacedMarkup = Union[TagPair, PointTag]  # noqa: UP007  # a forward reference
@@ -61,16 +65,6 @@ def flatten(tree: Sequence[TreeNode], stand_ins: Mapping[str, str]) -> FlatText:
     return FlatText("".join(flattener.written), nodes)
 
 
-def protected_texts(tree: Sequence[TreeNode]) -> Iterator[str]:
-    """The protected texts in order, except those that would close a tag before them."""
-    for tree_node in tree:
-        if isinstance(tree_node, ProtectedNode):
-            if not tree_node.closes:
-                yield tree_node.raw
-        elif isinstance(tree_node, Element):
-            yield from protected_texts(tree_node.inside)
-
-
 @dataclass
 class _Flattener:
     """Writes the plain text of a tree."""
@@ -88,16 +82,31 @@ class _Flattener:
     def add(self, tree: Sequence[TreeNode]) -> tuple[PlacedMarkup, ...]:
         """Write the text of the nodes; their markup with its positions."""
         nodes: list[PlacedMarkup] = []
-        for tree_node in tree:
-            if isinstance(tree_node, TextNode):
-                self.write(tree_node.text)
-            elif isinstance(tree_node, ProtectedNode) and tree_node.raw in self.stand_ins:
-                self.write(self.stand_ins[tree_node.raw])
-            elif isinstance(tree_node, Element) and self.has_text(tree_node):
-                nodes.append(self.add_pair(tree_node))
+        for node in tree:
+            text = self.leaf_text(node)
+            if text is not None:
+                self.write(text)
+            elif isinstance(node, Element) and self.has_text(node):
+                before, entries = self.length, len(self.written)
+                inside = self.add(node.inside)
+                first = before + len(self.written[entries])  # behind the space before its text
+                ends = first, self.length
+                nodes.append(TagPair(node.opening, node.closing, *ends, inside, node.closes))
             else:
-                self.add_point(tree_node, nodes)
+                self.add_point(node, nodes)
         return tuple(nodes)
+
+    def leaf_text(self, node: TreeNode) -> str | None:
+        """The text that is written for a node; None for markup."""
+        if isinstance(node, Element):
+            return None
+        return node.text if node.is_text else self.stand_ins.get(node.raw)
+
+    def has_text(self, node: TreeNode) -> bool:
+        """Whether any word of a node is written."""
+        if isinstance(node, Element):
+            return any(map(self.has_text, node.inside))
+        return bool((self.leaf_text(node) or "").strip())
 
     def write(self, text: str) -> None:
         self.mark_space(text[:1].isspace())
@@ -116,40 +125,50 @@ class _Flattener:
         self.needs_space |= saw_space
         self.saw_space |= saw_space
 
-    def add_pair(self, pair: Element) -> TagPair:
-        before, entries = self.length, len(self.written)
-        inside = self.add(pair.inside)
-        first = before + len(self.written[entries])  # behind the space before its first word
-        return TagPair(pair.opening, pair.closing, first, self.length, inside, pair.closes)
-
-    def add_point(self, tree_node: TreeNode, nodes: list[PlacedMarkup]) -> None:
+    def add_point(self, node: TreeNode, nodes: list[PlacedMarkup]) -> None:
         """Add markup between words, joined with markup at the same position."""
         last = nodes[-1] if nodes else None
         if isinstance(last, PointTag) and last.place == self.length:
-            last.raw += " " * self.saw_space + tree_node.raw
+            last.raw += " " * self.saw_space + node.raw
         else:
-            last = PointTag(tree_node.raw, self.length, self.saw_space)
+            last = PointTag(node.raw, self.length, self.saw_space)
             nodes.append(last)
             self.pending.append(last)
-        last.opens |= opens(tree_node)
-        last.closes |= closes(tree_node)
+        last.opens |= node.opens
+        last.closes |= node.closes
         self.saw_space = False
-        self.needs_space |= _separates(tree_node)
-
-    def has_text(self, pair: Element) -> bool:
-        """Whether an element has any text that is written."""
-        return any(
-            self.has_text(tree_node)
-            if isinstance(tree_node, Element)
-            else tree_node.raw in self.stand_ins
-            if isinstance(tree_node, ProtectedNode)
-            else isinstance(tree_node, TextNode) and not tree_node.text.isspace()
-            for tree_node in pair.inside
-        )
+        self.needs_space |= _separates(node)
 
 
-def _separates(tree_node: TreeNode) -> bool:
+def _separates(node: TreeNode) -> bool:
     """Whether markup separates the words beside it: line breaks and protected text do."""
-    if isinstance(tree_node, Element):
-        return any(map(_separates, tree_node.inside))
-    return tree_node.separates_words if isinstance(tree_node, SingleTag) else True
+    return any(map(_separates, node.inside)) if isinstance(node, Element) else node.kind != "tag"
+
+
+def protected_texts(tree: Sequence[TreeNode]) -> Iterator[str]:
+    """The protected texts in order, except those that would close a tag before them."""
+    for node in tree:
+        if isinstance(node, Element):
+            yield from protected_texts(node.inside)
+        elif node.kind == "protected" and not node.closes:
+            yield node.raw
+
+
+def spellable_names(tokenizers: Sequence[Tokenizer]) -> list[list[str]]:
+    """Persons and places that all vocabularies can spell."""
+    return [
+        [name for name in names if all(UNK not in one.encode([name])[0] for one in tokenizers)]
+        for names in (PERSONS, PLACES)
+    ]
+
+
+def assign_names(
+    protected: Iterable[str], names: Sequence[Sequence[str]], text: str
+) -> dict[str, list[str]]:
+    """The names to try for each protected text, all different and none of them in `text`.
+
+    Some protected texts get none if there are too many.
+    """
+    free = [[name for name in kind if name not in text] for kind in names]
+    choices = ([name for name in row if name] for row in zip_longest(*free))
+    return dict(zip(dict.fromkeys(protected), choices, strict=False))

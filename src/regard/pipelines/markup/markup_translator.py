@@ -16,9 +16,6 @@ from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from regard.alignment.extraction import AlignmentSettings
 from regard.alignment.run_alignment import best_alignment, has_cross_attention
 from regard.alignment.word_axes import tokenize_text
@@ -26,18 +23,28 @@ from regard.decoding.settings import DecodingSettings
 from regard.engines.engine import TranslationRequest
 from regard.errors import require_texts
 from regard.pipelines.answer import Answer, Candidate, join_answers
-from regard.pipelines.markup.flat_text import FlatText, flatten, protected_texts
+from regard.pipelines.markup.flat_text import (
+    FlatText,
+    assign_names,
+    flatten,
+    protected_texts,
+    spellable_names,
+)
 from regard.pipelines.markup.markup_tree import (
-    TextNode,
+    Leaf,
     TreeNode,
     has_same_markup,
     list_markup,
     parse_markup,
 )
-from regard.pipelines.markup.stand_in_names import assign_names, spellable_names
 from regard.pipelines.markup.tag_placement import TagPlacer
-from regard.pipelines.markup.word_links import WordLinks, link_words
-from regard.pipelines.markup.word_spans import TextLinks, WordSpans, sentence_links
+from regard.pipelines.markup.word_links import (
+    TextLinks,
+    WordLinks,
+    WordSpans,
+    link_words,
+    sentence_links,
+)
 from regard.pipelines.translator import Translator
 from regard.recipes.run_folder import Run
 from regard.text.preprocess import PreparedText, sanitize, split_long
@@ -49,10 +56,11 @@ from regard.text.segmentation import (
     strip_segments,
 )
 from regard.text.sentence_splitter import Span
-from regard.text.word_units import has_unspaced
+from regard.text.word_units import UNSPACED_LETTERS
 
 _SPACE_REFERENCES = "&nbsp;", "&#160;", "&#xa0;", "&#xA0;"
 _SPACE = re.compile(rf"(?:\s|{'|'.join(_SPACE_REFERENCES)})*")
+_REVERSED_SPACE = re.compile(rf"(?:\s|{'|'.join(one[::-1] for one in _SPACE_REFERENCES)})*")
 _LINE_BREAK = re.compile(r"\s*[\r\n]\s*")
 """A line break in a paragraph is a space."""
 _TAG_START = re.compile(r"<(?=[A-Za-z/!?]|\d[\d:.]*>)")
@@ -60,23 +68,28 @@ _TAG_START = re.compile(r"<(?=[A-Za-z/!?]|\d[\d:.]*>)")
 _BRACED = re.compile(r"\{+[^{}\n]*\}+")
 _PLACEHOLDER_START = re.compile(r"[%$](?=[\w({#+.-])")
 """The beginning of a placeholder."""
+_WORD_CHARACTER = rf"[^\W{UNSPACED_LETTERS}]"
+"""A character that continues a word beside it; letters of unspaced scripts do not."""
 
 
 class MarkupAnswer(NamedTuple):
     """A translation with the markup of its source."""
 
     text: str
-    notes: tuple[str, ...] = ()
-    """Warnings about the text."""
     model_answers: tuple[Answer, ...] = ()
     """The translations of its sentences without markup."""
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """Warnings about the text."""
+        return tuple(dict.fromkeys(note for one in self.model_answers for note in one.notes))
+
+    @property
     def candidate(self) -> Candidate:
         """The translation with the scores of its sentences."""
-        score = sum(answer.candidates[0].score for answer in self.model_answers)
-        log_probability = sum(answer.candidates[0].log_probability for answer in self.model_answers)
-        return Candidate(self.text, score, log_probability)
+        best = [answer.candidates[0] for answer in self.model_answers]
+        log_probability = sum(one.log_probability for one in best)
+        return Candidate(self.text, sum(one.score for one in best), log_probability)
 
 
 def translate_markup(
@@ -121,15 +134,12 @@ def translate_with_protected(
     """The answer to each text; addresses and placeholders in its sentences are kept."""
     segmented = [one.lines[0].segments for one in prepared]
     sentences = [sentence for segments in segmented for sentence in segments.lines]
-    protected = [sentence for sentence in sentences if holds_codes(sentence)]
     plain = [sentence for sentence in sentences if not holds_codes(sentence)]
-    answers = {
-        holding: iter(found)
-        for holding, found in (
-            (True, translate_protected(translator, protected, request)),
-            (False, translator.answer(plain, request, split=False)),
-        )
-    }
+    protected = [sentence for sentence in sentences if holds_codes(sentence)]
+    answers = (
+        iter(translator.answer(plain, request, split=False)),
+        iter(translate_protected(translator, protected, request)),
+    )
     return [
         join_answers(
             one.text, segments, [next(answers[holds_codes(line)]) for line in segments.lines]
@@ -159,9 +169,10 @@ class _MarkupDraft:
         """Protected text -> the name in its place."""
         return {protected: names[0] for protected, names in self.names.items() if names}
 
-    def parts(self) -> list[int]:
-        """The indices of the segments that have words to link: those that are not blank."""
-        return [number for number, one in enumerate(self.segments.parts) if one.text.strip()]
+    def linked_parts(self) -> list[int]:
+        """The indices of the segments whose words are linked: those with text, if it has markup."""
+        parts = enumerate(self.segments.parts) if self.plain.nodes else ()
+        return [number for number, one in parts if one.text.strip()]
 
 
 @dataclass
@@ -208,18 +219,16 @@ class MarkupTranslator:
         drafts = [self._draft(sanitize(text)) for text in texts]
         self._answer_cache = {}
         self._translate([draft for draft in drafts if draft.segments.lines])
-        marked = [draft for draft in drafts if draft.plain.nodes]
         pairs = [
             (draft.segments.parts[place].text, answers[place])
-            for draft in marked
+            for draft in drafts
             for answers in [self._answers(draft)]
-            for place in draft.parts()
+            for place in draft.linked_parts()
         ]
         run = self._alignment_run() if pairs else None
         linked = iter(link_words(run, pairs, self.alignment or AlignmentSettings()))
         return [
-            self._write(draft, list(islice(linked, len(draft.parts()) * bool(draft.plain.nodes))))
-            for draft in drafts
+            self._write(draft, list(islice(linked, len(draft.linked_parts())))) for draft in drafts
         ]
 
     def _draft(self, text: str) -> _MarkupDraft:
@@ -228,7 +237,7 @@ class MarkupTranslator:
         pieces = parse_markup(text[len(before) : len(text) - len(behind)], tags=self.tags)
         escaped = self.tags and CHARACTER_REFERENCE.search(text) is not None
         draft = _MarkupDraft(pieces, before, behind, escaped)
-        if not draft.escaped and all(isinstance(piece, TextNode) for piece in pieces):
+        if not escaped and all(isinstance(piece, Leaf) and piece.is_text for piece in pieces):
             inner = _LINE_BREAK.sub(" ", "".join(piece.raw for piece in pieces))
             draft.plain = FlatText(inner, ())
             draft.segments = self.translator.segment(inner, split=self.split)
@@ -281,17 +290,17 @@ class MarkupTranslator:
         sentences = [
             (one.text, answer) for one, answer in zip(draft.segments.parts, written, strict=True)
         ]
-        not_copied = []
+        lost = []
         for protected, name in draft.stand_ins.items():
             found = [[len(_find_word(name, text)) for text in pair] for pair in sentences]
             whole = sum(source for source, _ in found) == counts[protected]  # no part of a word
             if not whole or any(source != target for source, target in found):
-                not_copied.append(protected)
-        for protected in not_copied:
+                lost.append(protected)
+        for protected in lost:
             del draft.names[protected][0]
-        if not_copied:
+        if lost:
             self._flatten(draft)
-        return bool(not_copied)
+        return bool(lost)
 
     def _answers(self, draft: _MarkupDraft) -> list[str]:
         """The output for each segment of a text: translated, or copied.
@@ -313,9 +322,6 @@ class MarkupTranslator:
         if not draft.segments.lines:
             raw = "".join(piece.raw for piece in draft.pieces)
             return MarkupAnswer(f"{draft.before}{raw}{draft.behind}")
-        notes = dict.fromkeys(
-            note for sentence in draft.segments.lines for note in self._answer_cache[sentence].notes
-        )
         answers = self._answers(draft)
         target = "".join(answers)
         protected = sorted(
@@ -331,9 +337,7 @@ class MarkupTranslator:
             if has_same_markup(draft.pieces, parse_markup(text, tags=self.tags)):
                 break
         model_answers = tuple(self._answer_cache[one] for one in draft.segments.lines)
-        return MarkupAnswer(
-            f"{draft.before}{text.strip()}{draft.behind}", tuple(notes), model_answers
-        )
+        return MarkupAnswer(f"{draft.before}{text.strip()}{draft.behind}", model_answers)
 
 
 @dataclass(frozen=True)
@@ -372,76 +376,57 @@ def _make_placer(
     sources: list[Span] = []
     targets: list[Span] = []
     links = []
-    target = "".join(answers)
-    firsts = list(accumulate((len(part.text) for part in draft.segments.parts), initial=0))
-    places = list(accumulate(map(len, answers), initial=0))
-    for number, one in zip(draft.parts(), linked, strict=True):
-        first, place = firsts[number], places[number]
-        columns = [Span(word.first + first, word.last + first) for word in one.source]
-        rows = [Span(word.first + place, word.last + place) for word in one.target]
+    parts = [part.text for part in draft.segments.parts]
+    source_offsets, target_offsets = (
+        list(accumulate(map(len, texts), initial=0)) for texts in (parts, answers)
+    )
+    for number, one in zip(draft.linked_parts(), linked, strict=True):
         for name in draft.stand_ins.values():
-            _link_stand_ins(name, (draft.plain.text, columns), (target, rows), one.weights)
-        numbers = range(len(sources), len(sources) + len(columns))
-        links.append(
-            sentence_links(numbers, range(len(targets), len(targets) + len(rows)), one.weights)
-        )
-        sources += columns
-        targets += rows
+            _link_stand_ins(name, parts[number], answers[number], one)
+        source_words = range(len(sources), len(sources) + len(one.source))
+        target_words = range(len(targets), len(targets) + len(one.target))
+        links.append(sentence_links(source_words, target_words, one.weights))
+        sources += _shifted(one.source, source_offsets[number])
+        targets += _shifted(one.target, target_offsets[number])
     return TagPlacer(
         WordSpans(draft.plain.text, sources),
-        WordSpans(target, targets),
+        WordSpans("".join(answers), targets),
         TextLinks(links),
         writer,
         writer.spaced,
     )
 
 
-def _link_stand_ins(
-    name: str,
-    source: tuple[str, Sequence[Span]],
-    target: tuple[str, Sequence[Span]],
-    weights: NDArray[np.float64],
-) -> None:
-    """Link each copy of a stand-in name to its original alone, in `weights` (T, S)."""
+def _shifted(words: Sequence[Span], offset: int) -> list[Span]:
+    return [Span(word.first + offset, word.last + offset) for word in words]
+
+
+def _link_stand_ins(name: str, source: str, target: str, linked: WordLinks) -> None:
+    """Link each copy of a stand-in name to its original alone."""
     columns, rows = (
         [number for number, word in enumerate(words) if text[slice(*word)] == name]
-        for text, words in (source, target)
+        for text, words in ((source, linked.source), (target, linked.target))
     )
     for row, column in zip(rows, columns, strict=False):
-        weights[row], weights[:, column] = 0, 0
-        weights[row, column] = 1
+        linked.weights[row], linked.weights[:, column] = 0, 0
+        linked.weights[row, column] = 1
 
 
 def _find_word(word: str, text: str) -> list[Span]:
     """The occurrences of a word in a text; characters of unspaced scripts end it like a space."""
-    return [
-        Span(*one.span())
-        for one in re.finditer(re.escape(word), text)
-        if not (
-            _continues_word(text[max(0, one.start() - 1) : one.start()])
-            or _continues_word(text[one.end() : one.end() + 1])
-        )
-    ]
-
-
-def _continues_word(character: str) -> bool:
-    """Whether a character beside a word belongs to it."""
-    return re.match(r"\w", character) is not None and not has_unspaced(character)
+    pattern = rf"(?<!{_WORD_CHARACTER}){re.escape(word)}(?!{_WORD_CHARACTER})"
+    return [Span(*found.span()) for found in re.finditer(pattern, text)]
 
 
 def _surrounding_space(text: str) -> tuple[str, str]:
     """The space at the ends of a text, also as character references."""
-    before = _SPACE.match(text)
-    assert before is not None  # it may be empty
-    last = len(text)
-    while before.end() < last:
-        rest = text[:last].rstrip()
-        reference = next((one for one in _SPACE_REFERENCES if rest.endswith(one)), "")
-        if not reference and len(rest) == last:
-            break
-        last = len(rest) - len(reference)
-    last = max(last, before.end())
-    return before[0], text[last:]
+    before = _matched(_SPACE, text)
+    return before, _matched(_REVERSED_SPACE, text[len(before) :][::-1])[::-1]
+
+
+def _matched(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.match(text)
+    return found[0] if found else ""
 
 
 def _strip_markup(text: str) -> str:

@@ -7,24 +7,22 @@ same side as before; but an unclosed opening tag stays behind unopened closing o
 the two would become a pair, and an unclosed script stays behind everything.
 """
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import NamedTuple
 
 from regard.pipelines.markup.flat_text import PlacedMarkup, PointTag, TagPair
-from regard.pipelines.markup.tag_scanner import RAW_TEXT_ELEMENTS
-from regard.pipelines.markup.word_spans import OffsetValues, TextLinks, WordSpans
+from regard.pipelines.markup.markup_tree import RAW_TEXT_ELEMENTS
+from regard.pipelines.markup.word_links import OffsetValues, TextLinks, WordSpans
 from regard.text.sentence_splitter import Span
 
 MAJORITY_SHARE = 0.5
 """A pair wraps a word if more than this share of it is aligned with the pair's words."""
 MIN_SHARE = 0.1
 """A pair without such a word wraps the best one, if its share is at least this."""
-_EQUIVALENT_PUNCTUATION = {
-    **dict.fromkeys("«»“”„‟‘’‚‛‹›「」『』'", '"'),
-    **{"…": ".", "。": ".", "！": "!", "？": "?", "，": ",", "；": ";", "：": ":"},
-}
+_EQUIVALENT_PUNCTUATION = str.maketrans("«»“”„‟‘’‚‛‹›「」『』'…。！？，；：", '"' * 17 + "..!?,;:")
 """Punctuation of different languages that is compared as equal."""
 
 
@@ -66,11 +64,15 @@ class _TargetRegion:
             insort(self.spans, span)
         return span
 
+    def clamp(self, place: int) -> int:
+        """The nearest position within the region."""
+        return min(max(place, self.span.first), self.span.last)
+
     def end_of_taken(self, place: int) -> int:
-        """The position, or the end of the wrapped characters around it."""
-        number = bisect_right(self.spans, (place,)) - 1
-        spans = self.spans[max(0, number) : number + 1]
-        return next((one.last for one in spans if one.first < place < one.last), place)
+        """The position within the region, or the end of the wrapped characters around it."""
+        place = self.clamp(place)
+        number = bisect_left(self.spans, (place,))
+        return max(place, self.spans[number - 1].last) if number else place
 
 
 @dataclass(frozen=True)
@@ -93,12 +95,12 @@ class TagPlacer:
         """A part of the translation with the markup that belongs there."""
         region = _TargetRegion(span, self.target.within(*span))
         pairs = [node for node in nodes if isinstance(node, TagPair)]
-        spans = dict(zip(map(id, pairs), self._place_pairs(pairs, region), strict=True))
+        spans = iter(self._place_pairs(pairs, region))
         items = []
         min_positions: dict[str, int] = {}  # of each name, behind its closing tags
         for order, node in enumerate(nodes):
             if isinstance(node, TagPair):
-                inner = spans[id(node)]
+                inner = next(spans)
                 text = f"{node.opening}{self._render(node.inside, inner)}{node.closing}"
                 items.append(_Insertion(*inner, order, text))
             else:
@@ -131,16 +133,20 @@ class TagPlacer:
         self, pair: TagPair, source: range, share: OffsetValues, region: _TargetRegion
     ) -> Span:
         """The words aligned with those that the pair wrapped, with punctuation as it had it."""
-        words = _best_interval(share, region)
+        words, text, target = _best_interval(share, region), self.source.text, self.target
         if not words:
-            place = self._gap_position(source.start, region)
+            space = target.spaces[self._target_gap(source.start, region)]
+            place = region.end_of_taken(space.last)
             return region.take(place, place)
         region.taken.update(dict.fromkeys(words, words.start))
-        first = self.target.words[words.start].first
-        last = self.target.words[words.stop - 1].last
-        first -= self._punctuation_before(pair, source.start, words.start)
-        last += self._punctuation_after(pair, source.stop, words.stop)
-        return region.take(max(first, region.span.first), min(last, region.span.last))
+        first, last = target.words[words.start].first, target.words[words.stop - 1].last
+        head = target.text[target.spaces[words.start].last : first][::-1]
+        tail = target.text[last : target.spaces[words.stop].first]
+        own_head = text[pair.first : self.source.words[source.start].first]
+        own_tail = text[self.source.words[source.stop - 1].last : pair.last]
+        first -= _count_wrapped(own_head, text[pair.first - 1 : pair.first], head)
+        last += _count_wrapped(own_tail, text[pair.last : pair.last + 1], tail)
+        return region.take(region.clamp(first), region.clamp(last))
 
     def _pair_inside_word(
         self, pair: TagPair, source: range, share: OffsetValues, region: _TargetRegion
@@ -163,38 +169,12 @@ class TagPlacer:
         number = self._target_gap(len(self.source.overlapping(0, pair.first)), region)
         first, last = self.target.gap(number)
         first, last = max(first, region.span.first), min(last, region.span.last)
-        marks = _fold_punctuation(self.source.text[pair.first : pair.last])
-        found = _fold_punctuation(self.target.text[first:last]).find(marks)
+        marks = self.source.text[pair.first : pair.last].translate(_EQUIVALENT_PUNCTUATION)
+        found = self.target.text[first:last].translate(_EQUIVALENT_PUNCTUATION).find(marks)
         if found < 0:
-            place = min(max(self.target.space_in_gap(number).first, first), last)
+            place = min(max(self.target.spaces[number].first, first), last)
             return region.take(place, place)
         return region.take(first + found, first + found + len(marks))
-
-    def _punctuation_before(self, pair: TagPair, source: int, target: int) -> int:
-        """The number of punctuation marks before the target word that the pair wraps."""
-        text, word = self.source.text, self.source.words[source].first
-        own = text[pair.first : word]
-        head = self.target.text[
-            self.target.space_in_gap(target).last : self.target.words[target].first
-        ]
-        if not own.strip():
-            return 0
-        if pair.first == 0 or text[pair.first - 1].isspace():
-            return len(head)
-        return _matching_prefix(_fold_punctuation(head[::-1]), set(_fold_punctuation(own)))
-
-    def _punctuation_after(self, pair: TagPair, source: int, target: int) -> int:
-        """The number of punctuation marks behind the last target word that the pair wraps."""
-        text, word = self.source.text, self.source.words[source - 1].last
-        own = text[word : pair.last]
-        tail = self.target.text[
-            self.target.gap(target).first : self.target.space_in_gap(target).first
-        ]
-        if not own.strip():
-            return 0
-        if pair.last == len(text) or text[pair.last].isspace():
-            return len(tail)
-        return _matching_prefix(_fold_punctuation(tail), set(_fold_punctuation(own)))
 
     def _target_gap(self, number: int, region: _TargetRegion) -> int:
         """The gap of the translation for the source's gap before word `number`."""
@@ -207,10 +187,6 @@ class TagPlacer:
                 return place
         return min(max(best + ranked[0], region.words.start), region.words.stop)
 
-    def _gap_position(self, number: int, region: _TargetRegion) -> int:
-        place = self.target.space_in_gap(self._target_gap(number, region)).last
-        return region.end_of_taken(min(max(place, region.span.first), region.span.last))
-
     def _place_point(
         self, node: PointTag, order: int, region: _TargetRegion, min_position: int
     ) -> _Insertion:
@@ -219,8 +195,8 @@ class TagPlacer:
         It is not placed before `min_position`.
         """
         text, number = self.source.text, len(self.source.overlapping(0, node.place))
-        source_space, place = self.source.space_in_gap(number), self._target_gap(number, region)
-        space, gap = self.target.space_in_gap(place), self.target.gap(place)
+        source_space, place = self.source.spaces[number], self._target_gap(number, region)
+        space, gap = self.target.spaces[place], self.target.gap(place)
         in_word = node.place < self.source.gap(number).first
         last = None
         if in_word or text[node.place : source_space.first].strip():
@@ -231,12 +207,9 @@ class TagPlacer:
             first = space.first if node.after else space.last
         else:
             first, last = space  # it replaces the space
-        first = region.end_of_taken(
-            min(max(first, region.span.first, min_position), region.span.last)
-        )
+        first = region.end_of_taken(max(first, min_position))
         if last is not None and first < last <= region.span.last and not self.spaced:
-            span = region.take(first, last)
-            return _Insertion(*span, order, node.raw)
+            return _Insertion(*region.take(first, last), order, node.raw)
         text = self.target.text
         before = node.before and first > region.span.first and not text[first - 1].isspace()
         after = node.after and first < region.span.last and not text[first].isspace()
@@ -276,10 +249,15 @@ def _best_interval(share: OffsetValues, region: _TargetRegion) -> range:
     return range(ends[0], ends[1] + 1)
 
 
-def _fold_punctuation(marks: str) -> str:
-    return "".join(_EQUIVALENT_PUNCTUATION.get(mark, mark) for mark in marks)
+def _count_wrapped(own: str, beside: str, marks: str) -> int:
+    """How many of the `marks` beside a target word its pair wraps, from the word outwards.
 
-
-def _matching_prefix(marks: str, allowed: set[str]) -> int:
-    """The length of the longest prefix of marks that are in a set."""
-    return next((i for i, mark in enumerate(marks) if mark not in allowed), len(marks))
+    `own` are those that the pair wraps beside its source word, `beside` the character before or
+    behind the pair: all if that is a space, or else those like its own.
+    """
+    if not own.strip():
+        return 0
+    if not beside.strip():
+        return len(marks)
+    allowed = own.translate(_EQUIVALENT_PUNCTUATION)
+    return len([*takewhile(allowed.__contains__, marks.translate(_EQUIVALENT_PUNCTUATION))])
