@@ -10,23 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.errors import RegardError
-    from regard.inspection.interventions import Flattened, ForcedWords, Silenced
-    from regard.pipelines.answer import Answer
-    from regard.pipelines.translator import Translator, load
+    from regard.errors import RegardError as RegardError
+    from regard.inspection.interventions import Flattened as Flattened
+    from regard.inspection.interventions import ForcedWords as ForcedWords
+    from regard.inspection.interventions import Silenced as Silenced
+    from regard.pipelines.answer import Answer as Answer
+    from regard.pipelines.translator import Translator as Translator
+    from regard.pipelines.translator import load as load
 
 __version__ = "0.1.0"
-__all__ = [
-    "Answer",
-    "Flattened",
-    "ForcedWords",
-    "RegardError",
-    "Silenced",
-    "Translator",
-    "__version__",
-    "load",
-]
-
 _HOMES = {
     "Answer": "regard.pipelines.answer",
     "Flattened": "regard.inspection.interventions",
@@ -36,6 +28,7 @@ _HOMES = {
     "Translator": "regard.pipelines.translator",
     "load": "regard.pipelines.translator",
 }
+__all__ = ["__version__", *_HOMES]
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,4 @@
-"""Files that are written whole or not at all, entered in the manifest of their folder, and read
-only if they are plain ones."""
+"""Files that are written whole or not at all, and entered in the manifest of their folder."""
 
 import errno
 import fcntl
@@ -15,9 +14,11 @@ from regard.errors import StorageError
 from regard.manifest import (
     PART_FILE_NAME,
     find_entry,
+    open_part_file,
     remove_folder_entries,
     replace_and_sync,
     sha256_of_file,
+    sync,
     update_entry,
 )
 
@@ -26,28 +27,19 @@ from regard.manifest import (
 def atomic_file(path: Path, parts: Mapping[str, str] | None = None) -> Iterator[BinaryIO]:
     """A new file to write, which takes the place of `path` once all of it is on the disk.
 
-    Whatever fails, and whenever the process is killed, `path` holds what it held before or all of
-    the new content, and the manifest of a folder of ours, where it lies in one, lists what it
-    holds. `parts` are digests of what is in it, which are listed beside its own.
+    Whenever it fails or the process is killed, `path` holds all of the old content or of the new,
+    as the manifest lists. `parts` are digests of what is in it, which are listed beside its own.
     """
-    part_file = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part_file.unlink(missing_ok=True)  # of a killed process that had our number
-        with part_file.open("xb") as file:  # "x" follows no link
-            with suppress(OSError):  # a disk that knows no locks
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with open_part_file(path) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        new = sha256_of_file(part_file) if find_entry(path) else None
-        with update_entry(path, new, parts or {}):
-            replace_and_sync(part_file, path)
+            part_file = sync(file)
+            new = sha256_of_file(part_file) if find_entry(path) else None
+            with update_entry(path, new, parts or {}):
+                replace_and_sync(part_file, path)
     except OSError as error:
         raise storage_error(path, error) from error
-    finally:
-        with suppress(OSError):  # why it cannot be removed has been raised already
-            part_file.unlink(missing_ok=True)
 
 
 def write_atomic(path: Path, content: bytes, parts: Mapping[str, str] | None = None) -> None:
@@ -57,10 +49,7 @@ def write_atomic(path: Path, content: bytes, parts: Mapping[str, str] | None = N
 
 
 def read_limited(path: Path, *, max_bytes: int) -> bytes:
-    """All of a plain file of at most `max_bytes` bytes; else an `OSError` that says what is wrong.
-
-    A pipe or a device, which might never end, is not waited for.
-    """
+    """All of a plain file of at most `max_bytes` bytes; an `OSError` for a pipe or a device too."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as file:
         found = os.fstat(handle)
@@ -73,7 +62,7 @@ def read_limited(path: Path, *, max_bytes: int) -> bytes:
 
 
 def open_regular(path: Path, flags: int) -> int:
-    """A descriptor of a plain file that has no other name, made where it is missing.
+    """A descriptor of a plain file, made where it is missing.
 
     An `OSError` for a link, a pipe, a device or a folder: what is written to them goes elsewhere.
     """
@@ -108,10 +97,7 @@ def remove_file(path: Path) -> None:
 
 
 def check_no_linked_folders(root: Path) -> None:
-    """An error if a folder below `root` is a link: what is written there would go elsewhere.
-
-    `root` itself may be one: the user has named it.
-    """
+    """An error if a folder below `root` is a link: what is written there would go elsewhere."""
     for parent, folders, _ in os.walk(root):
         for folder in (Path(parent, name) for name in folders):
             if folder.is_symlink():

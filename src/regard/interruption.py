@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from types import FrameType
 from typing import TypeVar
@@ -54,23 +55,16 @@ def interruptible(work: Callable[[], T]) -> T:
 
     Python runs no signal handler while its main thread is inside a native call.
     """
-    results: list[T] = []
-    errors: list[BaseException] = []
-    finished = threading.Event()
+    future: Future[T] = Future()
 
     def run() -> None:
         try:
-            results.append(work())
+            future.set_result(work())
         except BaseException as error:
-            errors.append(error)
-        finally:
-            finished.set()
+            future.set_exception(error)
 
     threading.Thread(target=run, name=WORKER_THREAD_NAME, daemon=True).start()
-    finished.wait()
-    if errors:
-        raise errors[0]
-    return results[0]
+    return future.result()
 
 
 def has_running_work() -> bool:

@@ -2,9 +2,9 @@
 
 import json
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from regard.atomic_io import read_limited
@@ -15,36 +15,26 @@ from regard.settings import abbreviate, expectation
 JSON_MAX_BYTES = 64 << 20
 """Bytes of a file that is read."""
 
-ModelT = TypeVar("ModelT", bound=BaseModel)
-ValueT = TypeVar("ValueT")
+T = TypeVar("T")
 
 
 def parse_json(content: bytes | str) -> Any:
-    """The value that `content` spells; a `ValueError` for what is no JSON, too deep or too long.
+    """The value that `content` spells; a `ValueError` for what is no JSON.
 
-    pydantic's parser: numbers of more than 4,300 digits and more than 200 levels are refused.
+    Numbers of more than 4,300 digits and more than 200 levels are refused.
     """
     return from_json(content, allow_inf_nan=False)
 
 
-@overload
-def read_json(path: Path, schema: type[ModelT]) -> ModelT: ...
-@overload
-def read_json(path: Path, schema: TypeAdapter[ValueT]) -> ValueT: ...
-def read_json(path: Path, schema: type[ModelT] | TypeAdapter[ValueT]) -> ModelT | ValueT:
-    """The value of a `shape` in a file; an `OSError` or a `ValueError` if there is none."""
+def read_json(path: Path, schema: type[T] | TypeAdapter[T]) -> T:
+    """The value of a schema in a file; an `OSError` or a `ValueError` if there is none."""
     content = read_limited(path, max_bytes=JSON_MAX_BYTES)
-    if isinstance(schema, TypeAdapter):
-        return schema.validate_json(content)
-    return schema.model_validate_json(content)
+    adapter = schema if isinstance(schema, TypeAdapter) else TypeAdapter(schema)
+    return adapter.validate_json(content)
 
 
-@overload
-def load_json(path: Path, schema: type[ModelT], *, advice: str) -> ModelT: ...
-@overload
-def load_json(path: Path, schema: TypeAdapter[ValueT], *, advice: str) -> ValueT: ...
-def load_json(path: Path, schema: type[ModelT] | TypeAdapter[ValueT], *, advice: str) -> object:
-    """The value of a `shape` in a file of a run, held against the manifest.
+def load_json(path: Path, schema: type[T] | TypeAdapter[T], *, advice: str) -> T:
+    """The value of a schema in a file of a run, checked against the manifest.
 
     Where there is none, the error ends with `advice`.
     """

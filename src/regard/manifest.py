@@ -1,9 +1,8 @@
-"""What a folder of ours consists of: the digest of each of its files, in one file beside them.
+"""The manifest of a run, an export or a comparison: the digests of its files, beside them.
 
-A run, an export and a comparison each have a `manifest.json`. Every file that `atomic_io` writes
-is entered in the nearest one above it, so that a file which is no longer what was written can be
-told. A file's entry holds all that it may be at this moment: while it is replaced, both contents,
-so that a process that is killed at any moment leaves a folder that agrees with its manifest.
+Every file that `atomic_io` writes is entered in the nearest `manifest.json` above it, so that
+damage is noticed. While a file is replaced, its entry holds the digests of both contents: a process
+that is killed at any moment leaves a folder that agrees with its manifest.
 """
 
 import fcntl
@@ -15,17 +14,14 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from regard.errors import DamagedError, RunWarning
 
 MANIFEST = "manifest.json"
 VERSION = 1
 UNLISTED = ("metrics.jsonl", "tensorboard", "checkpoints", "logs")
-"""Files and folders without digests here: logs that grow, and files that have them in their names.
-
-Hidden files are not listed either: locks, and what is not finished.
-"""
+"""Logs that grow, and files with digests in their names. Hidden files are not listed either."""
 MARKER_FILES = ("recipe.yaml", "export.json", "plan.json")
 """Beside one of these, what is called like a manifest is one, and damaged if it cannot be read."""
 MAX_PARENT_FOLDERS = 5
@@ -61,7 +57,6 @@ def create_manifest(root: Path) -> None:
 def rebuild_manifest(root: Path, parts: Mapping[str, str], *, lock: bool = True) -> None:
     """List all files below `root` as they are now, and `parts` of them by their own digests.
 
-    Pipes, devices and links that lead nowhere are no files, and may be read without end.
     A folder that is not in its place yet needs no `lock`.
     """
     with _locked(root) if lock else nullcontext():
@@ -100,30 +95,20 @@ def read_manifest(root: Path) -> dict[str, Digests] | None:
 def find_entry(path: Path) -> ManifestEntry | None:
     """The entry of a file in the nearest manifest above it; None: it belongs to no folder of ours.
 
-    Hidden files, and logs that grow, belong to none. A name relative to a folder inside a run is
-    looked up from the root as well.
+    Hidden files, and logs that grow, belong to none.
     """
-    found = _find(path)
-    return _find(path.absolute()) if found is None and not path.is_absolute() else found
-
-
-def _find(path: Path) -> ManifestEntry | None:
-    """The entry of a file in the nearest manifest in the folders that its name holds."""
-    for root in list(path.parents)[:MAX_PARENT_FOLDERS]:
-        below = path.relative_to(root).parts
-        if not _is_listed(below):
-            return None
-        if (root / MANIFEST).is_file() and (files := read_manifest(root)) is not None:
-            name = "/".join(below)
-            return ManifestEntry(root, name, files.get(name, ()))
+    for name in dict.fromkeys((path, path.absolute())):  # it may be relative to inside a run
+        for root in list(name.parents)[:MAX_PARENT_FOLDERS]:
+            below = name.relative_to(root).parts
+            if not _is_listed(below):
+                break
+            if (root / MANIFEST).is_file() and (files := read_manifest(root)) is not None:
+                return ManifestEntry(root, "/".join(below), files.get("/".join(below), ()))
     return None
 
 
 def check_file(path: Path, content: bytes | None = None) -> None:
-    """An error if a file, or its `content` that was read, is not what was written there.
-
-    A file that is not listed passes: what it should hold is unknown.
-    """
+    """An error if a file, or its `content` that was read, is not what its manifest lists."""
     entry = find_entry(path)
     if entry is None or not entry.states:
         return
@@ -135,10 +120,9 @@ def check_file(path: Path, content: bytes | None = None) -> None:
         if entry.states == before.states:
             break
         content = None  # it was replaced meanwhile
-    root = entry.root
     raise DamagedError(
         f"{path}: not what was written there: it is damaged, or was changed; restore it from a "
-        f"copy. `regard verify {root}` says what else is damaged and what can be made again"
+        f"copy. `regard verify {entry.root}` says what else is damaged and what can be made again"
     )
 
 
@@ -153,13 +137,9 @@ def is_intact(path: Path) -> bool:
 
 def damaged_parts(root: Path, name: str, parts: Mapping[str, str]) -> list[str]:
     """Those `parts` of the file `name`, by their digests, that are not what was written."""
-    start = part_entry_name(name, "")
-    listed = {
-        key.removeprefix(start): states
-        for key, states in (read_manifest(root) or {}).items()
-        if key.startswith(start)
-    }
-    return [part for part, states in listed.items() if parts.get(part) not in states]
+    prefix, listed = part_entry_name(name, ""), read_manifest(root) or {}
+    names = [key.removeprefix(prefix) for key in listed if key.startswith(prefix)]
+    return [part for part in names if parts.get(part) not in listed[prefix + part]]
 
 
 def part_entry_name(name: str, part: str) -> str:
@@ -182,8 +162,7 @@ def warn_without_manifest(root: Path) -> None:
 def update_entry(path: Path, new: str | None, parts: Mapping[str, str]) -> Iterator[None]:
     """While a file is replaced by one of digest `new`, or removed, list it as either.
 
-    `parts` are digests of what is in it, which are listed beside it. Afterwards only what is there
-    now is listed; a process that is killed in between leaves both.
+    `parts` are digests of what is in it, which are listed beside it.
     """
     entry = find_entry(path)
     if entry is None:
@@ -245,6 +224,28 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+@contextmanager
+def open_part_file(path: Path) -> Iterator[BinaryIO]:
+    """A new file beside `path` to write into; removed at the end unless it was renamed."""
+    part_file = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part_file.unlink(missing_ok=True)  # of a killed process that had our number
+        with part_file.open("xb") as file:  # "x" follows no link
+            with suppress(OSError):  # a disk that knows no locks
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield file
+    finally:
+        with suppress(OSError):  # why it cannot be removed has been raised already
+            part_file.unlink(missing_ok=True)
+
+
+def sync(file: BinaryIO) -> Path:
+    """Write all of a file to the disk, and return its path."""
+    file.flush()
+    os.fsync(file.fileno())
+    return Path(file.name)
+
+
 def replace_and_sync(part_file: Path, path: Path) -> None:
     """Rename a file that is synced to `path`, and sync the rename: it survives a power cut."""
     part_file.replace(path)
@@ -266,21 +267,12 @@ def _own_digest(files: Mapping[str, Digests]) -> str:
 
 
 def _save(root: Path, files: Mapping[str, Digests]) -> None:
-    path = root / MANIFEST
     listed = {name: list(files[name]) for name in sorted(files)}
     content = {"regard": VERSION, "sha256": _own_digest(files), "files": listed}
-    part_file = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part_file.unlink(missing_ok=True)
-        with part_file.open("xb") as file:  # "x" follows no link
-            # ASCII, as a name may hold bytes that are no letters
-            file.write(f"{json.dumps(content, indent=1)}\n".encode())
-            file.flush()
-            os.fsync(file.fileno())
-        replace_and_sync(part_file, path)
-    finally:
-        with suppress(OSError):
-            part_file.unlink(missing_ok=True)
+    with open_part_file(root / MANIFEST) as file:
+        # ASCII, as a name may hold bytes that are no letters
+        file.write(f"{json.dumps(content, indent=1)}\n".encode())
+        replace_and_sync(sync(file), root / MANIFEST)
 
 
 @contextmanager

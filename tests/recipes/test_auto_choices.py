@@ -25,7 +25,7 @@ def facts(pairs, *, source=12, target=12, words=30_000, machine=CORES):
 
 def resolved(given, *overrides):
     recipe = load_recipe("own", overrides)
-    return resolve_tokens(resolve_text(recipe, given.text).recipe, given).recipe
+    return resolve_tokens(resolve_text(recipe, given.text)[0], given)[0]
 
 
 def epochs(recipe, given):

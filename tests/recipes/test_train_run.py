@@ -19,7 +19,7 @@ from regard.recipes import train_run
 from regard.recipes.prepared_data import prepare
 from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder, load_run, new_model
-from regard.recipes.train_run import TrainingBatches, build_validation, greedy_search, train
+from regard.recipes.train_run import build_validation, greedy_search, stream_batches, train
 from regard.text.build import TextSettings
 from regard.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from tiny import MODELS, RAW, Quiet, tiny_recipe
@@ -280,8 +280,8 @@ def test_several_processes_prepare_the_batches_that_one_would(tmp_path, monkeypa
         max_tokens=99,
         sample_segmentation=sample_segmentation,
     )
-    alone, made_elsewhere = TrainingBatches(draw, 0)(start), 0
-    with closing(TrainingBatches(draw, 3)(start)) as shared:
+    alone, made_elsewhere = stream_batches(draw, 0, start), 0
+    with closing(stream_batches(draw, 3, start)) as shared:
         while made_elsewhere < 7:
             before = len(here)
             batch = next(shared)

@@ -10,18 +10,12 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import (
-    BeforeValidator,
-    NonNegativeInt,
-    PlainSerializer,
-    PrivateAttr,
-    model_validator,
-)
+from pydantic import BeforeValidator, NonNegativeInt, PlainSerializer, PrivateAttr, model_validator
 
 from regard.atomic_io import atomic_file, remove_file, write_atomic
 from regard.batching.sampler import epoch_batches, length_sorted_batches, within_max_tokens
@@ -47,11 +41,11 @@ from regard.iterate import chunked, peek
 from regard.json_files import load_json
 from regard.manifest import check_file, is_intact
 from regard.recipes.auto_choices import (
+    Hardware,
     TokenFacts,
     collect_text_facts,
     resolve_text,
     resolve_tokens,
-    training_hardware,
 )
 from regard.recipes.auto_settings import AUTO_CLEANING, SettingChoice
 from regard.recipes.recipe import Recipe
@@ -71,10 +65,15 @@ Notify = Callable[[str], None]
 
 
 class SplitFiles(NamedTuple):
-    """The two files of a split."""
+    """The two files of a split, or of the cleaned pairs before they are split."""
 
     source: Path
     target: Path
+
+    @classmethod
+    def of(cls, folder: Path, name: SplitName | Literal["cleaned"]) -> "SplitFiles":
+        """Their names in the data folder of a run."""
+        return cls(folder / f"{name}.source.txt", folder / f"{name}.target.txt")
 
 
 class _SavedReport(Settings):
@@ -123,29 +122,19 @@ class PreparedData(Settings):
 
     def sides(self, split: SplitName) -> SplitFiles:
         """The files of a split."""
-        return split_files(self.folder, split)
+        return SplitFiles.of(self.folder, split)
 
     def held_out(self) -> SplitName:
         """The split to score on: test, or valid where there is no test."""
         return "test" if self.pairs["test"] else "valid"
 
     def gold(self, split: SplitName) -> Path:
-        """The gold alignments of a held-out split, if the corpus has them."""
-        return gold_file(self.folder, split)
+        """The file of a split's gold alignments, which need not exist."""
+        return self.folder / f"{split}.gold.txt"
 
     def read(self, split: SplitName) -> Iterator[Pair]:
         """The pairs of a split."""
         return _read_pairs(self.sides(split))
-
-
-def split_files(folder: Path, split: SplitName) -> SplitFiles:
-    """The files of a split in the data folder of a run."""
-    return SplitFiles(folder / f"{split}.source.txt", folder / f"{split}.target.txt")
-
-
-def gold_file(folder: Path, split: SplitName) -> Path:
-    """The file of a split's gold alignments, which need not exist."""
-    return folder / f"{split}.gold.txt"
 
 
 def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedData:
@@ -165,24 +154,23 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedDat
     report, digest, weighting = CleaningReport(), hashlib.sha256(), CorpusWeighting()
     choices: list[SettingChoice] = []
     corpus = _clean_corpus(recipe, folder.data, report, weighting, choices, note)
-    held_out = [name for name in SPLITS[1:] if name in corpus.splits]
     counts: dict[SplitName, int] = dict.fromkeys(SPLITS, 0)
     for name in SPLITS[1:]:
-        pairs = corpus.splits[name]() if name in held_out else iter(())
-        counts[name] = _write_pairs(split_files(folder.data, name), pairs, digest)
+        pairs = corpus.splits[name]() if name in corpus.splits else iter(())
+        counts[name] = _write_pairs(SplitFiles.of(folder.data, name), pairs, digest)
     if LEAKS_SETTING in recipe.auto:
-        chosen = choose_leaks(corpus.splits["train"](), _read_splits(corpus, held_out))
+        chosen = choose_leaks(corpus.splits["train"](), _read_held_out(corpus))
         choices.append(SettingChoice(LEAKS_SETTING, *chosen))
     settings = recipe.with_choices(choices).corpus
     train = drop_leaks(
         corpus.splits["train"](),
-        _read_splits(corpus, held_out),
+        _read_held_out(corpus),
         report,
         settings.cleaning.leaks,
         settings.cleaning.leaks_ignore,
     )
     joined = concatenate_pairs(weighting.oversample(train), settings.join)
-    counts["train"] = _write_pairs(split_files(folder.data, "train"), joined, digest)
+    counts["train"] = _write_pairs(SplitFiles.of(folder.data, "train"), joined, digest)
     for remark in corpus.read_report.messages():
         note(remark)
     if not counts["train"] or not counts["valid"]:
@@ -190,11 +178,8 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedDat
             f"{settings.label}: nothing left to learn from: {counts['train']} pairs to train "
             f"on and {counts['valid']} to validate with; {_dropped_text(report)}"
         )
-    for file in cleaned_files(folder.data):
+    for file in SplitFiles.of(folder.data, "cleaned"):
         remove_file(file)
-    for name in corpus.gold.keys() & set(SPLITS[1:]):
-        lines = "".join(f"{format_pharaoh(gold)}\n" for gold in corpus.gold[name]())
-        write_atomic(gold_file(folder.data, name), lines.encode())
     data = PreparedData(
         mark=_corpus_fingerprint(settings),
         languages=corpus.languages,
@@ -204,12 +189,18 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedDat
         report=report,
         choices=tuple(choices),
     )
+    data._folder = folder.data
+    for name in corpus.gold.keys() & set(SPLITS[1:]):
+        lines = "".join(f"{format_pharaoh(gold)}\n" for gold in corpus.gold[name]())
+        write_atomic(data.gold(name), lines.encode())
     write_atomic(saved, data.model_dump_json(indent=1).encode())
     return load_data(folder)
 
 
-def _read_splits(corpus: Corpus, splits: Sequence[SplitName]) -> Iterator[Pair]:
-    return chain.from_iterable(corpus.splits[split]() for split in splits)
+def _read_held_out(corpus: Corpus) -> Iterator[Pair]:
+    return chain.from_iterable(
+        corpus.splits[name]() for name in SPLITS[1:] if name in corpus.splits
+    )
 
 
 def _clean_corpus(
@@ -223,10 +214,11 @@ def _clean_corpus(
     """The corpus with its training pairs cleaned, on disk, and missing splits taken from them.
 
     The pairs are read from their origin once, because it may be a pipe. Held-out splits that came
-    with the corpus are not cleaned: a score should not depend on the rules of cleaning. Settings
-    that are `auto` are chosen by the first pairs and appended to `choices`.
+    with the corpus are not cleaned: a score should not depend on the rules of cleaning. Choices for
+    settings that are `auto` are appended to `choices`.
     """
-    files, seen, corpus = cleaned_files(folder), HashSet(), build_corpus(recipe.corpus)
+    files, seen = SplitFiles.of(folder, "cleaned"), HashSet()
+    corpus = build_corpus(recipe.corpus)
     parts = corpus.parts or [CorpusPart(corpus.name, 1.0, corpus.splits["train"])]
     peeked = [peek(part.read(), RATIO_SAMPLE) for part in parts]
     choices += choose_cleaning(recipe, [pair for first, _ in peeked for pair in first])
@@ -256,20 +248,14 @@ def _clean_corpus(
 
 def choose_cleaning(recipe: Recipe, first: Sequence[Pair]) -> list[SettingChoice]:
     """Choices for cleaning settings that are `auto`, by the first pairs of a corpus."""
-    return (
-        [SettingChoice(RATIO_SETTING, *choose_ratio(first))] if RATIO_SETTING in recipe.auto else []
-    )
+    auto = RATIO_SETTING in recipe.auto
+    return [SettingChoice(RATIO_SETTING, *choose_ratio(first))] if auto else []
 
 
 def _dropped_text(report: CleaningReport) -> str:
     """How many pairs were dropped, by reason."""
     reasons = [f"{row.num_pairs:,} were dropped as {row.reason!r}" for row in report.rows()]
     return f"of {report.total:,}, {', '.join(reasons) or 'none were dropped'}: see corpus.cleaning"
-
-
-def cleaned_files(folder: Path) -> SplitFiles:
-    """The files of the cleaned pairs before they are split."""
-    return SplitFiles(folder / "cleaned.source.txt", folder / "cleaned.target.txt")
 
 
 def load_data(folder: RunFolder) -> PreparedData:
@@ -350,16 +336,15 @@ def prepare_store(
     path = data.folder / f"{split}.arrow"
     if not (store_matches(path, mark) and is_intact(path)):
         note(f"tokenising {data.pairs[split]:,} pairs of {split}")
-        write_store(path, _tokenized_chunks(data.read(split), tokenizers), mark)
-    return TokenStore.open(path, mark)
-
-
-def _tokenized_chunks(pairs: Iterator[Pair], tokenizers: Tokenizers) -> Iterator[TokenChunk]:
-    for chunk in chunked(pairs, PAIRS_PER_CHUNK):
-        yield TokenChunk(
-            tokenizers.source.encode([pair.source for pair in chunk]),
-            tokenizers.target.encode([pair.target for pair in chunk]),
+        chunks = (
+            TokenChunk(
+                tokenizers.source.encode([pair.source for pair in chunk]),
+                tokenizers.target.encode([pair.target for pair in chunk]),
+            )
+            for chunk in chunked(data.read(split), PAIRS_PER_CHUNK)
         )
+        write_store(path, chunks, mark)
+    return TokenStore.open(path, mark)
 
 
 class FittingPairs(NamedTuple):
@@ -381,13 +366,6 @@ class FittingPairs(NamedTuple):
         source, target, budget = self.source + 1, self.target + 1, settings.batch_tokens
         batches = epoch_batches(source, target, budget=budget, seed=settings.seed, epoch=0)
         return float(target.sum()) / len(batches) * settings.accumulate
-
-
-def fitting_pairs(store: TokenStore, max_tokens: int) -> FittingPairs:
-    """The pairs of a store that are short enough to be trained on."""
-    lengths = store.lengths()
-    rows = np.flatnonzero(within_max_tokens(lengths, max_tokens))
-    return FittingPairs(rows, lengths.source[rows], lengths.target[rows])
 
 
 class TrainingInputs(NamedTuple):
@@ -436,17 +414,21 @@ def prepare(
     tokenizers = prepare_tokenizers(recipe, data, folder, note)
     train = prepare_store(data, "train", tokenizers, note)
     valid = prepare_store(data, "valid", tokenizers, note)
-    rows, source, target = fitting = fitting_pairs(train, recipe.training.max_tokens)
+    lengths = train.lengths()
+    rows = np.flatnonzero(within_max_tokens(lengths, recipe.training.max_tokens))
+    source, target = lengths.source[rows], lengths.target[rows]
     if not len(rows):
         raise CorpusError(
             f"none of the {len(train)} training pairs has at most {recipe.training.max_tokens} "
             "tokens on both sides; raise training.max_tokens"
         )
     if facts is not None:
-        tokens = TokenFacts(facts, source, target, training_hardware(device))
+        machine = Hardware(device.type != "cpu", torch.get_num_threads())
+        tokens = TokenFacts(facts, source, target, machine)
         recipe, chosen = resolve_tokens(recipe, tokens)
         choices += chosen
     truncation = report_truncation(source, target, recipe.decoding.rules)
+    fitting = FittingPairs(rows, source, target)
     return TrainingInputs(
         data, tokenizers, train, valid, fitting, recipe, tuple(choices), truncation
     )

@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,36 +46,16 @@ WEIGHT_SETTINGS = {"model": "model", "text": "text", "limit": "training.max_toke
 """Parts of a recipe that must be those that the run's weights were trained with."""
 
 
-@dataclass(frozen=True)
 class RunFolder:
     """Paths of the parts of a run."""
 
-    path: Path
-
-    @property
-    def recipe(self) -> Path:
-        """The recipe, every default written out."""
-        return self.path / RECIPE_FILE
-
-    @property
-    def data(self) -> Path:
-        """The cleaned splits as text, and their tokens."""
-        return self.path / "data"
-
-    @property
-    def card(self) -> Path:
-        """The model card."""
-        return self.path / "card.md"
-
-    @property
-    def lock(self) -> Path:
-        """The lock file of a process that writes into the folder."""
-        return self.path / ".lock"
-
-    @property
-    def scores(self) -> Path:
-        """The scores on held-out pairs."""
-        return self.path / "scores.json"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.recipe = path / RECIPE_FILE  # every default written out
+        self.data = path / "data"  # the cleaned splits as text, and their tokens
+        self.card = path / "card.md"  # the model card
+        self.scores = path / "scores.json"  # on held-out pairs
+        self.lock = path / ".lock"  # held by a process that writes into the folder
 
     @property
     def refined(self) -> "RunFolder":
@@ -89,9 +68,8 @@ class RunFolder:
 
     def exists(self) -> bool:
         """Whether the data of a run have been read; before that it can be started again."""
-        return self.has_checkpoints() or (
-            self.recipe.exists() and (self.data / PREPARED_FILE).exists()
-        )
+        prepared = self.data / PREPARED_FILE
+        return self.has_checkpoints() or (self.recipe.exists() and prepared.exists())
 
     def has_checkpoints(self) -> bool:
         """Whether there are checkpoints to resume from."""
@@ -128,11 +106,6 @@ class RunFolder:
             if not changed:
                 break
         recipe = make_recipe(fill_old_defaults(raw), overrides, where=where)
-        self._check_edited(changed)
-        return recipe
-
-    def _check_edited(self, changed: Sequence[str]) -> None:
-        """An error if settings of the weights were edited; a warning if other settings were."""
         if wrong := [WEIGHT_SETTINGS[part] for part in changed if part in WEIGHT_SETTINGS]:
             raise DamagedError(
                 f"{self.recipe}: {' and '.join(wrong)}: not what "
@@ -146,6 +119,7 @@ class RunFolder:
                 RunWarning,
                 stacklevel=1,
             )
+        return recipe
 
     def create(self) -> None:
         """Create the folder and its manifest; an error if it holds anything but a run."""
@@ -153,7 +127,9 @@ class RunFolder:
             raise RunError(f"{self.path}: holds an export; name another folder with --out")
         if self.path.is_dir() and manifest.read_manifest(self.path) is None:
             known = self.exists() or (self.path / COMPARISON_PLAN_FILE).is_file()
-            others = sorted(path.name for path in self.path.iterdir() if not _is_leftover(path))
+            names = sorted(path.name for path in self.path.iterdir())
+            leftover = manifest.PART_FILE_NAME.fullmatch  # of a process killed at its start
+            others = [name for name in names if name != self.lock.name and not leftover(name)]
             if others and not known:
                 more = f" and {len(others) - 1} more" if len(others) > 1 else ""
                 raise RunError(
@@ -165,7 +141,7 @@ class RunFolder:
         try:
             manifest.create_manifest(self.path)
         except OSError as error:
-            raise _cannot_write(self.path, error) from None
+            raise RunError(f"{self.path}: cannot be written: {error.strerror}") from None
 
     def rebuild_manifest(self) -> None:
         """Write a new manifest of the files as they are now."""
@@ -189,7 +165,7 @@ class RunFolder:
             handle = open_regular(self.lock, os.O_RDWR)
         except OSError as error:
             path = self.lock if error.filename == str(self.lock) else self.path
-            raise _cannot_write(path, error) from None
+            raise RunError(f"{path}: cannot be written: {error.strerror}") from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -227,23 +203,14 @@ class RunFolder:
         return False
 
 
-def _cannot_write(path: Path, error: OSError) -> RunError:
-    return RunError(f"{path}: cannot be written: {error.strerror}")
-
-
-def _is_leftover(path: Path) -> bool:
-    """Whether a killed process may have left the file before there was a run."""
-    return path.name == ".lock" or manifest.PART_FILE_NAME.fullmatch(path.name) is not None
-
-
 def _digest_parts(raw: Raw) -> dict[str, str]:
     """Digests of a recipe's groups, independent of the layout of its file."""
     training = raw.get("training")
-    parts = {name: group for name, group in raw.items() if isinstance(name, str)}
-    parts["limit"] = training.get("max_tokens") if isinstance(training, dict) else None
+    parts = {**raw, "limit": training.get("max_tokens") if isinstance(training, dict) else None}
     return {
         name: manifest.sha256(json.dumps(group, sort_keys=True, default=str).encode())
         for name, group in parts.items()
+        if isinstance(name, str)
     }
 
 
@@ -289,7 +256,14 @@ def load_run(
     recipe = folder.load_recipe()
     file = folder.weights(weights)
     if not file.is_file():
-        raise RunError(_no_weights(folder, weights))
+        if weights not in ("model", *NAMED_WEIGHTS):
+            there = ", ".join(NAMED_WEIGHTS)
+            raise RunError(f"{weights}: no such file of weights; there are model, {there}")
+        reached = "a validation" if weights == "model" else "its end"
+        raise RunError(
+            f"{folder.path}: holds no weights {file.name} yet: its training has not "
+            f"reached {reached}; go on with: regard train --resume --out {folder.path}"
+        )
     tokenizers = load_tokenizers(folder.path)
     stamp = (file.stat().st_mtime_ns, file.stat().st_size)
     loaded = load_weights(file)
@@ -306,17 +280,6 @@ def load_run(
     quantize(model.to(device).eval(), precision)
     opened = LoadedFrom(folder.path.absolute(), weights, precision, stamp)
     return Run(recipe, tokenizers, model, folder, opened)
-
-
-def _no_weights(folder: RunFolder, name: str) -> str:
-    """The message for missing weights."""
-    if name != "model" and name not in NAMED_WEIGHTS:
-        return f"{name}: no such file of weights; there are model, {', '.join(NAMED_WEIGHTS)}"
-    reached = "a validation" if name == "model" else "its end"
-    return (
-        f"{folder.path}: holds no weights {folder.weights(name).name} yet: its training has not "
-        f"reached {reached}; go on with: regard train --resume --out {folder.path}"
-    )
 
 
 def new_model(

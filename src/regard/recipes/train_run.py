@@ -1,7 +1,6 @@
 """A recipe -> a trained model: checks, data, model, the training loop, and then refinement."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from operator import attrgetter
@@ -21,12 +20,7 @@ from regard.batching.sampler import (
     sample_segmentations,
 )
 from regard.decoding.batch_search import SearchMember, search, search_many
-from regard.decoding.settings import (
-    BeamSettings,
-    DecodingSettings,
-    RuleSettings,
-    SamplingSettings,
-)
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
 from regard.errors import RunError, SettingsError, TrainingError
 from regard.evaluation.bleu_tokenizer import BleuTokenizer, EvaluationSettings, choose_tokenizer
 from regard.evaluation.metrics import VALIDATION_METRICS, MetricOptions, check_available, line_gleu
@@ -64,9 +58,7 @@ and 53 ms by a unigram model, while a training step of a small model takes 3 ms.
 VALIDATION_BATCH_TOKENS = 8192
 """Positions in a batch of validation."""
 NUM_SEEDS = 1 << 62
-"""Seeds of sampling are below this."""
 UNLIMITED_LENGTH = 1 << 30
-"""Maximum length of a translation by a model without one."""
 
 
 class TrainingReporter(Reporter, Protocol):
@@ -94,7 +86,8 @@ def train(
     if recipe.training.capture is True:
         require_cuda_graphs(device)  # before a corpus is read, which may take an hour
     with folder.locked():
-        recipe = _with_saved_values(recipe, folder)
+        if recipe.auto and folder.has_checkpoints():  # it keeps the values that it began with
+            recipe = recipe.with_choices_of(folder.load_recipe())
         saved = _check_resumable(recipe, folder)
         folder.mark_unfinished()
         folder.save_recipe(recipe)
@@ -128,13 +121,10 @@ class _Stage(NamedTuple):
     def fit(
         self, recipe: Recipe, loss: LossFn, folder: RunFolder, *, validate_first: bool = False
     ) -> Progress:
-        device = next(self.model.parameters()).device
-        task = TrainingTask(
-            build_batches(recipe, self.inputs, device), loss, build_validation(recipe, self.inputs)
-        )
+        batches = build_batches(recipe, self.inputs, next(self.model.parameters()).device)
         return fit(
             self.model,
-            task,
+            TrainingTask(batches, loss, build_validation(recipe, self.inputs)),
             recipe.training,
             folder=folder.path,
             width=recipe.model.width,
@@ -157,8 +147,12 @@ def _refine(recipe: Recipe, folder: RunFolder, stage: _Stage) -> None:
     stage.model.load_state_dict(load_weights(first))
     settings = refinement_training_settings(recipe.training, recipe.refinement)
     torch.manual_seed(settings.seed)
-    target = stage.inputs.tokenizers.target
-    loss = refinement_objective(recipe.refinement, target, recipe.evaluation.tokenize)
+    loss = partial(
+        refinement_loss,
+        draw=partial(sample_translations, recipe.refinement),
+        reward=gleu_reward(stage.inputs.tokenizers.target, recipe.evaluation.tokenize),
+        likelihood=recipe.refinement.likelihood,
+    )
     refined = recipe.model_copy(update={"training": settings})
     progress = stage.fit(refined, loss, folder.refined, validate_first=True)
     if stage.stop_requested():
@@ -171,28 +165,10 @@ def _refine(recipe: Recipe, folder: RunFolder, stage: _Stage) -> None:
         )
 
 
-@dataclass(frozen=True)
-class TrainingBatches:
-    """Streams training batches from any position on."""
-
-    sample: Callable[..., Iterator[SampledPairs]]
-    """`sample_batches` of a token store; picklable without torch."""
-    num_workers: int
-    """Processes that sample; 0: this one."""
-
-    def __call__(self, start: StreamPosition) -> Iterator[PositionedBatch]:
-        if not self.num_workers:
-            return collate_stream(self.sample(start))
-        shards = [Shard(number, self.num_workers) for number in range(self.num_workers)]
-        in_workers = [partial(self.sample, shard=shard) for shard in shards]
-        next_position = attrgetter("next_position")
-        return collate_stream(
-            start_then_hand_over(self.sample, in_workers, start, next_position, _worker_died)
-        )
-
-
-def build_batches(recipe: Recipe, inputs: TrainingInputs, device: torch.device) -> TrainingBatches:
-    """The training batches of a model on `device`."""
+def build_batches(
+    recipe: Recipe, inputs: TrainingInputs, device: torch.device
+) -> Callable[[StreamPosition], Iterator[PositionedBatch]]:
+    """A function that streams the training batches of a model on `device` from any position on."""
     settings, sampled = recipe.training, recipe.text.sampling
     sample = partial(
         sample_batches,
@@ -202,20 +178,32 @@ def build_batches(recipe: Recipe, inputs: TrainingInputs, device: torch.device) 
         max_tokens=settings.max_tokens,
         sample_segmentation=partial(sample_segmentations, inputs.tokenizers) if sampled else None,
     )
-    return TrainingBatches(sample, _num_batch_workers(device, recipe.text) if sampled else 0)
+    return partial(stream_batches, sample, _num_batch_workers(device, recipe.text))
+
+
+def stream_batches(
+    sample: Callable[..., Iterator[SampledPairs]], num_workers: int, start: StreamPosition
+) -> Iterator[PositionedBatch]:
+    """Batches from `start` on, of pairs that so many processes `sample`; with 0 this one does."""
+    if not num_workers:
+        return collate_stream(sample(start))
+    in_workers = [partial(sample, shard=Shard(n, num_workers)) for n in range(num_workers)]
+    next_position = attrgetter("next_position")
+    return collate_stream(
+        start_then_hand_over(sample, in_workers, start, next_position, _worker_died)
+    )
 
 
 def _num_batch_workers(device: torch.device, text: TextSettings) -> int:
-    """How many processes sample segmentations for a model on `device`.
+    """How many processes sample segmentations for a model on `device`; 0 if none are sampled.
 
     On a CPU a training step takes far longer than to sample a batch, and needs the cores.
     """
-    if device.type == "cpu":
-        return 1
     sampled = [side.kind for side in (text.source, text.target) if side and side.sampling]
-    return min(
-        max(MAX_BATCH_WORKERS[kind] for kind in sampled), max(1, torch.get_num_threads() // 2)
-    )
+    if not sampled or device.type == "cpu":
+        return len(sampled[:1])
+    most = max(MAX_BATCH_WORKERS[kind] for kind in sampled)
+    return min(most, max(1, torch.get_num_threads() // 2))
 
 
 def _worker_died(status: int) -> TrainingError:
@@ -239,20 +227,8 @@ def warmup_warning(settings: TrainingSettings) -> str:
     )
 
 
-def _with_saved_values(recipe: Recipe, folder: RunFolder) -> Recipe:
-    """The recipe with the values that the run in `folder` was begun with where it is `auto`."""
-    return (
-        recipe.with_choices_of(folder.load_recipe())
-        if recipe.auto and folder.has_checkpoints()
-        else recipe
-    )
-
-
 def _check_resumable(recipe: Recipe, folder: RunFolder) -> Recipe | None:
-    """The saved recipe of a run that has begun; an error unless the new one can resume it.
-
-    Only settings of training, refinement and use may change.
-    """
+    """The saved recipe of a run that has begun; an error unless the new one can resume it."""
     if not folder.has_checkpoints():
         return None
     saved = folder.load_recipe()
@@ -271,16 +247,14 @@ def _check_resumable(recipe: Recipe, folder: RunFolder) -> Recipe | None:
         _check_changed_stage(folder, saved.training, recipe.training, "training")
     old, new = saved.refinement, recipe.refinement
     if old is not None and new is not None and old != new:
-        stages = (
-            refinement_training_settings(saved.training, old),
-            refinement_training_settings(recipe.training, new),
-        )
-        _check_changed_stage(folder.refined, *stages, "refinement")
-    before, now = saved.evaluation.tokenize, recipe.evaluation.tokenize
-    if "auto" not in (before, now) and before != now:
+        before = refinement_training_settings(saved.training, old)
+        after = refinement_training_settings(recipe.training, new)
+        _check_changed_stage(folder.refined, before, after, "refinement")
+    chosen, given = saved.evaluation.tokenize, recipe.evaluation.tokenize
+    if "auto" not in (chosen, given) and chosen != given:
         raise SettingsError(
-            f"{folder.path}: its weights are chosen by scores under evaluation.tokenize {before}, "
-            f"to which those under {now} do not compare; leave it, or train a new run with --out"
+            f"{folder.path}: its weights are chosen by scores under evaluation.tokenize {chosen}, "
+            f"to which those under {given} do not compare; leave it, or train a new run with --out"
         )
     return saved
 
@@ -307,10 +281,7 @@ def _check_changed_stage(
 def _with_bleu_tokenizer(
     recipe: Recipe, saved: Recipe | None, data: PreparedData, reporter: Reporter
 ) -> Recipe:
-    """The recipe with the tokenizer of BLEU, GLEU and TER; a run that has begun keeps its own.
-
-    What `auto` chooses depends on the packages that are installed.
-    """
+    """The recipe with the tokenizer of BLEU, GLEU and TER; a run that has begun keeps its own."""
     tokenize = recipe.evaluation.tokenize
     if tokenize == "auto" and saved is not None:
         tokenize = saved.evaluation.tokenize
@@ -370,18 +341,6 @@ def build_validation(recipe: Recipe, inputs: TrainingInputs) -> Validate:
     return validate
 
 
-def refinement_objective(
-    settings: RefinementSettings, target: Tokenizer, tokenize: BleuTokenizer
-) -> LossFn:
-    """The loss of refinement: the expected GLEU of sampled translations (Wu et al. 2016)."""
-    return partial(
-        refinement_loss,
-        draw=partial(sample_translations, settings),
-        reward=gleu_reward(target, tokenize),
-        likelihood=settings.likelihood,
-    )
-
-
 def sample_translations(
     settings: RefinementSettings, model: AnyModel, memory: Memory, lengths: Tensor
 ) -> list[list[Hypothesis]]:
@@ -424,11 +383,7 @@ def refinement_training_settings(
     """Settings of the training loop for refinement: those of `training`, with some replaced."""
     optimizer = training.optimizer.model_copy(update={"learning_rate": settings.learning_rate})
     validation = training.validation.model_copy(
-        update={
-            "every": settings.validate_every,
-            "by": "gleu",
-            "patience": settings.patience,
-        }
+        update={"every": settings.validate_every, "by": "gleu", "patience": settings.patience}
     )
     return training.model_copy(
         update={

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -43,12 +43,15 @@ OTHER_REMEDY = "it was made by a command: give that again"
 """What to do for files that no run needs, such as images."""
 
 
+State = Literal["damaged", "missing", "unexpected"]
+
+
 class FileFinding(NamedTuple):
     """A file that is not as it was written."""
 
     file: str
     """Its path in the folder."""
-    state: Literal["damaged", "missing", "unexpected"]
+    state: State
     remedy: str
 
 
@@ -77,7 +80,7 @@ class Verification(NamedTuple):
 def verify(folder: Path) -> Verification:
     """Check all files of a run, an export or a comparison, and of those inside it."""
     _check_is_ours(folder, (*MARKER_FILES, MANIFEST))
-    findings: list[FileFinding] = []
+    found: dict[str, State] = {}
     expected: dict[str, manifest.Digests] = {}
     digests: dict[str, str | None] = {}  # None: missing, or not in the manifest
     for root in _roots(folder):
@@ -85,7 +88,7 @@ def verify(folder: Path) -> Verification:
         try:
             listed = manifest.read_manifest(root)
         except DamagedError:
-            findings.append(FileFinding(f"{prefix}{MANIFEST}", "damaged", ""))
+            found[f"{prefix}{MANIFEST}"] = "damaged"
             continue
         if listed is None:
             raise RunError(
@@ -98,19 +101,19 @@ def verify(folder: Path) -> Verification:
             expected[file] = listed.get(name, ())
             digests[file] = manifest.digest_or_none(root / name)
             if state := _state(name, digests[file], expected[file]):
-                findings.append(FileFinding(file, state, ""))
-        for path in (*list_checkpoints(root / "checkpoints"), *_refined_checkpoints(root)):
-            file = f"{prefix}{path.relative_to(root).as_posix()}"
-            digests[file] = None
-            if not digest_matches(path):
-                findings.append(FileFinding(file, "damaged", ""))
-    wrong = {finding.file for finding in findings}
-    copies = {digest: name for name, digest in digests.items() if digest and name not in wrong}
-    with_remedies = (
-        finding._replace(remedy=_remedy(finding, folder, copies, expected.get(finding.file, ())))
-        for finding in findings
+                found[file] = state
+        for stage in (root, root / "refined"):
+            for path in list_checkpoints(stage / "checkpoints"):
+                file = f"{prefix}{path.relative_to(root).as_posix()}"
+                digests[file] = None
+                if not digest_matches(path):
+                    found[file] = "damaged"
+    copies = {digest: name for name, digest in digests.items() if digest and name not in found}
+    findings = (
+        FileFinding(file, state, _remedy(file, state, folder, copies, expected.get(file, ())))
+        for file, state in found.items()
     )
-    return Verification(folder, len(digests), tuple(with_remedies))
+    return Verification(folder, len(digests), tuple(findings))
 
 
 def _check_is_ours(folder: Path, names: Iterable[str]) -> None:
@@ -139,21 +142,13 @@ def _roots(folder: Path) -> Iterator[Path]:
             yield Path(path)
 
 
-def _refined_checkpoints(root: Path) -> Sequence[Path]:
-    return list_checkpoints(root / "refined" / "checkpoints")
-
-
-def _state(
-    name: str, digest: str | None, expected: manifest.Digests
-) -> Literal["damaged", "missing", "unexpected"] | None:
+def _state(name: str, digest: str | None, expected: manifest.Digests) -> State | None:
     """What is wrong with a file of that name in its folder; None: nothing."""
     if not expected:
         return "unexpected"
-    if digest in expected:
+    if digest in expected or (digest is None and _remedy_for(name) is None):
         return None
-    if digest is not None:
-        return "damaged"
-    return "missing" if _remedy_for(name) is not None else None
+    return "missing" if digest is None else "damaged"
 
 
 def _remedy_for(name: str) -> str | None:
@@ -162,12 +157,12 @@ def _remedy_for(name: str) -> str | None:
 
 
 def _remedy(
-    finding: FileFinding, folder: Path, copies: Mapping[str, str], expected: manifest.Digests
+    file: str, state: State, folder: Path, copies: Mapping[str, str], expected: manifest.Digests
 ) -> str:
     """What to do for a file: copy another file with the expected content, if there is one."""
-    if finding.state == "unexpected":
+    if state == "unexpected":
         return "regard does not read it"
     for digest in expected:
         if digest is not None and digest in copies:
             return f"copy {folder / copies[digest]}, which is the same"
-    return (_remedy_for(finding.file) or OTHER_REMEDY).format(run=folder)
+    return (_remedy_for(file) or OTHER_REMEDY).format(run=folder)
