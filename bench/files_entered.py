@@ -20,7 +20,6 @@ from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.train_run import train
 from regard.server.app import build_app
-from regard.server.middleware.access import ApiKeys
 from regard.server.models import LoadOptions, Models, parse_model_spec
 from regard.server.service import Service
 from regard.server.settings import ServerSettings
@@ -138,7 +137,7 @@ def trace_http(run: Path) -> set[str]:
     """
     settings, metrics = ServerSettings(), ServerMetrics()
     served = Models([parse_model_spec(str(run))], settings, metrics, LoadOptions(device="cpu"))
-    app = build_app(Service(served, settings, ApiKeys(()), metrics))
+    app = build_app(Service(served, settings, (), metrics))
     form = {"q": SENTENCE, "source": "fr", "target": "en"}
 
     async def ask() -> None:

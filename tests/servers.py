@@ -17,7 +17,6 @@ from fastapi import FastAPI
 
 from forks import Fork
 from regard.server.app import build_app
-from regard.server.middleware.access import ApiKeys
 from regard.server.models import LoadOptions, Models, parse_model_spec
 from regard.server.service import Service
 from regard.server.settings import ServerSettings
@@ -53,7 +52,7 @@ def client(*models, keys=(), **settings) -> Iterator[Client]:
     settings, metrics = ServerSettings(**settings), ServerMetrics()
     specs = [parse_model_spec(str(one)) for one in models]
     served = Models(specs, settings, metrics, LoadOptions(device="cpu"))
-    app = build_app(Service(served, settings, ApiKeys(keys), metrics))
+    app = build_app(Service(served, settings, keys, metrics))
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

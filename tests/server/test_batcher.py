@@ -32,15 +32,15 @@ class Shout:
     batches: list = field(default_factory=list, compare=False)
     hold: threading.Event = field(default_factory=threading.Event, compare=False)
 
-    def __call__(self, items, waiters):
+    def __call__(self, items, slots):
         assert self.hold.wait(10)
         self.batches.append(list(items))
         if "bad" in items:
             raise SearchError("runs/secret: bad is bad")
         if "worse" in items:
             raise ZeroDivisionError("worse")
-        for number, item in enumerate(items):
-            waiters.send_partial(number, item[:1])
+        for slot, item in zip(slots, items, strict=True):
+            slot.send_partial(item[:1])
         return [item.upper() for item in items]
 
 
@@ -198,10 +198,10 @@ def test_a_function_sees_that_a_client_disconnects_during_the_batch():
     class Observing:
         translator: FakeTranslator = TRANSLATOR
 
-        def __call__(self, items, waiters):
+        def __call__(self, items, slots):
             begun.set()
             assert remaining.wait(10)
-            observed.extend(waiters.is_waiting(number) for number in range(len(items)))
+            observed.extend(slot.is_waiting() for slot in slots)
             return list(items)
 
     async def scenario(batcher):
@@ -238,7 +238,7 @@ def test_a_wrong_number_of_answers_is_an_internal_error():
     class Short:
         translator: FakeTranslator = TRANSLATOR
 
-        def __call__(self, items, waiters):
+        def __call__(self, items, slots):
             return list(items)[1:]
 
     async def scenario(batcher):

@@ -18,9 +18,8 @@ import regard.inspection
 from regard import __version__
 from regard.server.errors import handle_error
 from regard.server.middleware.lifecycle import RequestLifecycle
-from regard.server.middleware.limits import RequestLimits
 from regard.server.openapi import build_document
-from regard.server.routes import attention, files, info, stream, translation
+from regard.server.routes import attention, files, info, translation
 from regard.server.service import Service
 
 PAGE = Path(__file__).parent / "page"
@@ -54,8 +53,8 @@ def build_app(service: Service) -> FastAPI:
         exception_handlers={HTTPException: handle_error, Exception: handle_error},
     )
     app.state.service = service
-    app.state.lifecycle = RequestLifecycle(RequestLimits(app, service.settings), service.metrics)
-    for module in (translation, stream, files, info, attention):
+    app.state.lifecycle = RequestLifecycle(app, service.settings, service.metrics)
+    for module in (translation, files, info, attention):
         app.include_router(module.router)
     app.add_route("/", _page)
     app.add_route("/spec", _spec)

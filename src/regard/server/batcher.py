@@ -9,11 +9,12 @@ requests are queued.
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from regard.errors import RegardError
 from regard.pipelines.translator import Translator
@@ -27,19 +28,16 @@ SMOOTHING = 0.2
 """Weight of the last batch in the moving average of the seconds that a request takes."""
 
 
-class BatchFunction(Protocol):
-    """What is done with items; items of equal functions may be in one batch.
+@dataclass(frozen=True)
+class BatchFunction(ABC):
+    """What is done with items; items of equal functions may be in one batch."""
 
-    The translator is part of it, so a request is searched by the model that tokenized it even if
-    another one has been loaded since.
-    """
+    translator: Translator
+    """The one that tokenized the items, even if another one has been loaded since."""
 
-    @property
-    def translator(self) -> Translator: ...
-
-    def __call__(self, items: Sequence[Any], waiters: "Waiters", /) -> list[Any]:
+    @abstractmethod
+    def __call__(self, items: Sequence[Any], slots: "Sequence[BatchSlot]", /) -> list[Any]:
         """The answer to each item, in order; any value where the client has disconnected."""
-        ...
 
 
 @dataclass(eq=False)
@@ -53,7 +51,6 @@ class PendingRequest:
     future: "asyncio.Future[list[Any]]"
     """The answers to all items; cancelling it takes the request out of the queue."""
     arrival_time: float
-    """By the batcher's clock."""
     num_batched: int = 0
     """Items that were put into a batch."""
     answers: dict[int, Any] = field(default_factory=dict)
@@ -63,19 +60,17 @@ class PendingRequest:
     """Set when a partial text has changed."""
 
     def set_partial(self, index: int, text: str) -> None:
-        """Store a partial text."""
         self.partial_texts[index] = text
         self.changed.set()
 
     def set_answer(self, index: int, answer: Any) -> None:
         """Store an answer; an exception, or the last answer, completes the request."""
+        self.answers[index] = answer
         if self.future.done():
             return
         if isinstance(answer, Exception):
             self.future.set_exception(answer)
-            return
-        self.answers[index] = answer
-        if len(self.answers) == len(self.items):
+        elif len(self.answers) == len(self.items):
             self.future.set_result([self.answers[number] for number in range(len(self.items))])
 
 
@@ -85,22 +80,15 @@ class BatchSlot(NamedTuple):
     pending: PendingRequest
     item_index: int
 
-
-class Waiters:
-    """The clients that wait for the items of a batch, by the items' positions in it."""
-
-    def __init__(self, slots: Sequence[BatchSlot]) -> None:
-        self._slots = slots
-
-    def is_waiting(self, position: int) -> bool:
+    def is_waiting(self) -> bool:
         """Whether the client still waits: it may have disconnected, or run out of time."""
-        return not self._slots[position].pending.future.done()
+        return not self.pending.future.done()
 
-    def send_partial(self, position: int, text: str) -> bool:
+    def send_partial(self, text: str) -> bool:
         """Send a partial translation to the client; whether it still waits."""
-        pending, index = self._slots[position]
-        pending.future.get_loop().call_soon_threadsafe(pending.set_partial, index, text)
-        return self.is_waiting(position)
+        loop = self.pending.future.get_loop()
+        loop.call_soon_threadsafe(self.pending.set_partial, self.item_index, text)
+        return self.is_waiting()
 
 
 class Batcher:
@@ -188,11 +176,8 @@ class Batcher:
         """The next batch: one item of each request with the first one's function, in turn, until
         the batch is full. So a request of a thousand lines does not delay one of a single line.
         Requests with items left go to the end of the queue."""
-        if not self._queue:
-            return []
         tokens_left, batch = self._settings.batch_tokens, []
-        function = self._queue[0].function
-        compatible = [pending for pending in self._queue if pending.function == function]
+        compatible = [one for one in self._queue if one.function == self._queue[0].function]
         while compatible and tokens_left > 0:
             for pending in compatible:
                 if tokens_left > 0:
@@ -216,7 +201,7 @@ class Batcher:
         self._metrics.batch_seconds.labels(self.name).observe(elapsed)
         num_tokens = sum(pending.costs[index] for pending, index in batch)
         self._metrics.tokens.labels(self.name).inc(num_tokens)
-        self._last_batch_requests = len({id(slot.pending) for slot in batch})
+        self._last_batch_requests = len({slot.pending for slot in batch})
         per_request = elapsed / self._last_batch_requests
         self._seconds_per_request += SMOOTHING * (per_request - self._seconds_per_request)
         for (pending, index), answer in zip(batch, answers, strict=True):
@@ -242,19 +227,16 @@ def answer_batch(batch: Sequence[BatchSlot]) -> list[Any]:
     """
     items = [pending.items[index] for pending, index in batch]
     try:
-        answers = batch[0].pending.function(items, Waiters(batch))
+        answers = batch[0].pending.function(items, batch)
         if len(answers) != len(batch):
             raise ValueError(f"{len(answers)} answers to {len(batch)} items")
         return answers
     except Exception as error:
-        by_request: dict[int, list[int]] = {}
-        for number, slot in enumerate(batch):
-            by_request.setdefault(id(slot.pending), []).append(number)
-        if len(by_request) == 1:
+        requests = {slot.pending for slot in batch}
+        if len(requests) == 1:
             return [error] * len(batch)
-        collected: list[Any] = [None] * len(batch)
-        for numbers in by_request.values():
-            alone = answer_batch([batch[number] for number in numbers])
-            for number, answer in zip(numbers, alone, strict=True):
-                collected[number] = answer
-        return collected
+        by_slot: dict[BatchSlot, Any] = {}
+        for pending in requests:
+            own = [slot for slot in batch if slot.pending is pending]
+            by_slot |= dict(zip(own, answer_batch(own), strict=True))
+        return [by_slot[slot] for slot in batch]

@@ -28,6 +28,11 @@ class RequestError(HTTPException):
         super().__init__(status, message, {**(headers or {}), **retry})
 
 
+def invalid_request(message: str) -> RequestError:
+    """The error of a request with wrong fields."""
+    return RequestError(400, f"Invalid request: {message}")
+
+
 def error_response(error: HTTPException) -> JSONResponse:
     """The response for an error of ours or of the framework."""
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)

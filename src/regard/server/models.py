@@ -42,15 +42,6 @@ class LoadOptions(NamedTuple):
     engine: EngineChoice = "auto"
     precision: Precision = "float32"
 
-    def open(self, spec: "ModelSpec") -> Translator:
-        """The translator of a model; what takes long is logged before it begins."""
-        model = str(spec.languages)
-        return load(
-            spec.path,
-            **self._asdict(),
-            tell=lambda message: log("loading", model=model, remark=message),
-        )
-
 
 class ModelSpec(NamedTuple):
     """A model to serve, and its languages."""
@@ -74,16 +65,16 @@ def parse_model_spec(argument: str) -> ModelSpec:
     folder.load_recipe()  # raises an error of its own where there is no run
     try:
         languages = LanguageDirection(*load_data(folder).languages)
+        if UNDETERMINED not in languages:
+            return ModelSpec(languages, folder.path)
     except DamagedError:
         raise
     except RegardError:
-        languages = LanguageDirection(UNDETERMINED, UNDETERMINED)
-    if UNDETERMINED in languages:
-        raise SettingsError(
-            f"{argument}: its corpus does not say which languages it has; "
-            f"say it: regard serve fr-en={argument}"
-        )
-    return ModelSpec(languages, folder.path)
+        pass
+    raise SettingsError(
+        f"{argument}: its corpus does not say which languages it has; "
+        f"say it: regard serve fr-en={argument}"
+    )
 
 
 def language_name(code: str) -> str:
@@ -104,32 +95,46 @@ class ServedModel:
         metrics: ServerMetrics,
         load_options: LoadOptions,
     ) -> None:
-        self.languages, self.path = self._spec = spec
-        self._metrics, self._load_options = metrics, load_options
-        self._weights_stat = _stat_weights(self.path)
-        self.translator = load_options.open(spec)
+        self.languages, self.path = spec
+        self._name, self._metrics, self._load_options = str(spec.languages), metrics, load_options
+        self.translator = self._load()
         """Replaced when the model is reloaded; a request keeps the one it began with."""
         for remark in self.translator.remarks:
-            log("loaded", model=str(self.languages), remark=remark)
-        self.batcher = Batcher(str(self.languages), settings, metrics)
+            log("loaded", model=self._name, remark=remark)
+        self.batcher = Batcher(self._name, settings, metrics)
+
+    def _load(self) -> Translator:
+        """The translator of the folder; what takes long is logged before it begins."""
+        self._weights_stat = self._stat_weights()
+        return load(
+            self.path,
+            **self._load_options._asdict(),
+            tell=lambda message: log("loading", model=self._name, remark=message),
+        )
 
     async def reload(self) -> None:
         """Load the folder again; the old model serves meanwhile, and stays if this fails."""
-        model, outcomes = str(self.languages), self._metrics.reloads
-        self._weights_stat = _stat_weights(self.path)
+        outcome = "done"
         try:
-            self.translator = await asyncio.to_thread(self._load_options.open, self._spec)
+            self.translator = await asyncio.to_thread(self._load)
+            log("reloaded", model=self._name, path=str(self.path))
         except Exception as error:  # half-written or damaged
             # unlike other errors this one quotes no client's text, so its message is logged
-            log_error("reload failed", error, model=model, reason=str(error))
-            outcomes.labels(model, "failed").inc()
-        else:
-            log("reloaded", model=model, path=str(self.path))
-            outcomes.labels(model, "done").inc()
+            log_error("reload failed", error, model=self._name, reason=str(error))
+            outcome = "failed"
+        self._metrics.reloads.labels(self._name, outcome).inc()
 
     def weights_changed(self) -> bool:
         """Whether the file of weights is another than the one that was loaded."""
-        return _stat_weights(self.path) != self._weights_stat
+        return self._stat_weights() != self._weights_stat
+
+    def _stat_weights(self) -> tuple[int, ...]:
+        """Inode, size and time of the weights, which change with them; empty if there are none."""
+        try:
+            stat = os.stat(RunFolder(self.path).weights("model"))
+        except OSError:
+            return ()
+        return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 class Models:
@@ -191,12 +196,3 @@ class Models:
         while True:
             await asyncio.sleep(seconds)
             await self.reload(only_changed=True)
-
-
-def _stat_weights(path: Path) -> tuple[int, ...]:
-    """Inode, size and time of the weights, which change with them; empty if there are none."""
-    try:
-        stat = os.stat(RunFolder(path).weights("model"))
-    except OSError:
-        return ()
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns

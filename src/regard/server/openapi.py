@@ -76,7 +76,7 @@ def build_document(app: FastAPI, service: Service) -> dict[str, Any]:
         for operation in path.values():
             operation["responses"].pop("422", None)  # ours is 400
     document["components"]["schemas"] = components
-    if service.access.keys:
+    if service.access.needs_key:
         document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"key": []}, {}]
     return document

@@ -3,7 +3,7 @@
 The fields of /translate, /detect, /suggest and /translate_file are LibreTranslate's.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
@@ -21,9 +21,9 @@ from pydantic import (
 from starlette.requests import ClientDisconnect
 
 from regard.inspection.interventions import InterventionRequestJson
-from regard.server.errors import CLIENT_CLOSED_REQUEST, RequestError
+from regard.server.errors import CLIENT_CLOSED_REQUEST, RequestError, invalid_request
 from regard.server.schemas import ApiModel
-from regard.server.service import ServiceDep
+from regard.server.service import Service
 from regard.settings import describe, expectation
 
 JSON = "application/json"
@@ -153,21 +153,8 @@ class FileRequest(KeyedRequest):
 RequestT = TypeVar("RequestT", bound=KeyedRequest)
 
 
-def parsed_body(
-    request_type: type[RequestT],
-) -> Callable[[Request, ServiceDep], Awaitable[RequestT]]:
-    """A dependency that reads a body of this type and checks its API key."""
-
-    async def read(request: Request, service: ServiceDep) -> RequestT:
-        payload = await read_body(request, request_type, service.settings.max_bytes)
-        service.access.authorize(request, payload.api_key)
-        return payload
-
-    return read
-
-
-async def read_body(request: Request, request_type: type[RequestT], max_bytes: int) -> RequestT:
-    """The body as a `request_type`; an error that names the first wrong field.
+async def read_body(request: Request, service: Service, request_type: type[RequestT]) -> RequestT:
+    """The body as a `request_type` with a valid API key; an error names the first wrong field.
 
     Fields of a form may be in the query string instead, as LibreTranslate accepts them, too.
     """
@@ -176,21 +163,26 @@ async def read_body(request: Request, request_type: type[RequestT], max_bytes: i
     with parsing_errors():
         if kind == JSON or (kind.startswith("application/") and kind.endswith("+json")):
             data = (await request.body()).removeprefix(UTF8_BOM)
-            return request_type.model_validate_json(data, strict=True)
-        with parsing_errors("query string"):
-            query = parse_form(request.scope["query_string"])
-        if kind == FORM or not (kind or has_body):
-            return request_type.model_validate(parse_form(await request.body()) | query)
-        if kind == MULTIPART:
-            (await request.body()).decode()  # an error unless UTF-8; Starlette assumes Latin-1
-            async with request.form(
-                max_files=0, max_fields=MAX_FIELDS, max_part_size=max_bytes
-            ) as form:
-                return request_type.model_validate(form_values(form.multi_items()) | query)
-    raise RequestError(
-        415,
-        f"send the request as {JSON}, {FORM} or {MULTIPART}; Content-Type is {kind or 'missing'}",
-    )
+            payload = request_type.model_validate_json(data, strict=True)
+        else:
+            with parsing_errors("query string"):
+                query = parse_form(request.scope["query_string"])
+            if kind == FORM or not (kind or has_body):
+                fields = parse_form(await request.body())
+            elif kind == MULTIPART:
+                (await request.body()).decode()  # an error unless UTF-8; Starlette assumes Latin-1
+                limits = {"max_fields": MAX_FIELDS, "max_part_size": service.settings.max_bytes}
+                async with request.form(max_files=0, **limits) as form:
+                    fields = form_values(form.multi_items())
+            else:
+                raise RequestError(
+                    415,
+                    f"send the request as {JSON}, {FORM} or {MULTIPART}; "
+                    f"Content-Type is {kind or 'missing'}",
+                )
+            payload = request_type.model_validate(fields | query)
+    service.access.authorize(request, payload.api_key)
+    return payload
 
 
 @contextmanager
@@ -199,14 +191,13 @@ def parsing_errors(part: str = "body") -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        raise RequestError(400, validation_message(error)) from None
+        raise invalid_request(validation_message(error)) from None
     except ClientDisconnect:
         raise RequestError(CLIENT_CLOSED_REQUEST, "the client has left") from None
     except UnicodeDecodeError as error:
-        wrong = f"it has the byte 0x{error.object[error.start]:02x}"
-        raise RequestError(
-            400, f"Invalid request: the {part} is not UTF-8, {wrong}; send UTF-8"
-        ) from None
+        byte = f"0x{error.object[error.start]:02x}"
+        message = f"the {part} is not UTF-8, it has the byte {byte}; send UTF-8"
+        raise invalid_request(message) from None
 
 
 def media_type(request: Request) -> str:
@@ -217,16 +208,9 @@ def media_type(request: Request) -> str:
 def parse_form(data: bytes) -> dict[str, Any]:
     """The fields of a URL-encoded form in UTF-8, percent-encoded or not; Starlette assumes Latin-1
     where characters are not percent-encoded."""
-    try:
-        return form_values(
-            parse_qsl(data.decode(), True, errors="strict", max_num_fields=MAX_FIELDS)
-        )
-    except UnicodeDecodeError:
-        raise
-    except ValueError:
-        raise RequestError(
-            400, f"Invalid request: more than the {MAX_FIELDS} fields that a form may have"
-        ) from None
+    if data.count(b"&") >= MAX_FIELDS:
+        raise invalid_request(f"more than the {MAX_FIELDS} fields that a form may have")
+    return form_values(parse_qsl(data.decode(), keep_blank_values=True, errors="strict"))
 
 
 def form_values(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -242,8 +226,7 @@ def validation_message(error: ValidationError) -> str:
     mistake = error.errors(include_url=False)[0]
     place = ".".join(str(part) for part in mistake["loc"] if part not in UNION_TAGS)
     if mistake["type"] == "missing":
-        return f"Invalid request: missing {place} parameter"
+        return f"missing {place} parameter"
     if mistake["type"] == "json_invalid":
-        return "Invalid request: the body is no JSON"
-    found = describe(mistake["input"])
-    return f"Invalid request: {place or 'the body'} {expectation(mistake)}, got {found}"
+        return "the body is no JSON"
+    return f"{place or 'the body'} {expectation(mistake)}, got {describe(mistake['input'])}"

@@ -11,17 +11,17 @@ from fastapi import Depends, Request
 
 from regard.decoding.settings import DecodingSettings
 from regard.pipelines.answer import Answer
+from regard.pipelines.documents.document_formats import Document
 from regard.pipelines.translator import Translator
 from regard.server.batcher import BatchFunction
-from regard.server.errors import CLIENT_CLOSED_REQUEST, RequestError
+from regard.server.errors import CLIENT_CLOSED_REQUEST, RequestError, invalid_request
 from regard.server.file_store import FileStore
 from regard.server.language_detection import Detector, LanguageGuess, has_word
-from regard.server.middleware.access import Access, ApiKeys, RateLimit
+from regard.server.middleware.access import Access
 from regard.server.models import Models, ServedModel
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics
 from regard.text.preprocess import PreparedText
-from regard.text.segmentation import Segments
 
 AUTO = "auto"
 """The source language of a text whose language is to be detected."""
@@ -47,9 +47,9 @@ class ModelMatch(NamedTuple):
 
 
 class SegmentedTexts(NamedTuple):
-    """Texts, each split into the lines or sentences to translate."""
+    """Texts or documents, each split into the lines or sentences to translate."""
 
-    texts: list[Segments]
+    texts: Sequence[Document]
 
     @property
     def lines(self) -> list[str]:
@@ -64,8 +64,7 @@ class SegmentedTexts(NamedTuple):
     def translations(self, answers: Sequence[Answer], count: int) -> list[list[str]]:
         """At most `count` different translations of each text, the best first.
 
-        The n-th best of a text is made of the n-th best of its lines; a line that has fewer gives
-        its last.
+        The n-th best is made of the n-th best of its lines, or the last of one that has fewer.
         """
         by_rank = [
             self.join([one.candidates[min(rank, len(one.candidates) - 1)].text for one in answers])
@@ -78,23 +77,20 @@ class Service:
     """The parts of one server."""
 
     def __init__(
-        self, models: Models, settings: ServerSettings, keys: ApiKeys, metrics: ServerMetrics
+        self, models: Models, settings: ServerSettings, keys: Sequence[str], metrics: ServerMetrics
     ) -> None:
         self.models, self.settings, self.metrics = models, settings, metrics
-        self.access = Access(keys, RateLimit(settings.rate_limit))
+        self.access = Access(keys, settings.rate_limit)
         self.detector = Detector(models.training_texts(DETECTION_PAIRS))
         self.files = FileStore(MAX_STORED_FILES * settings.max_bytes)
 
     def check_texts(self, texts: Sequence[str]) -> None:
         """An error for too many texts, or for texts that are too long together."""
-        length, settings = sum(map(len, texts)), self.settings
-        if len(texts) > settings.max_texts:
-            message = f"{len(texts)} texts exceed the limit of {settings.max_texts}"
-        elif length > settings.max_characters:
-            message = f"request ({length}) exceeds text limit ({settings.max_characters})"
-        else:
-            return
-        raise RequestError(400, f"Invalid request: {message}")
+        length, max_texts = sum(map(len, texts)), self.settings.max_texts
+        if len(texts) > max_texts:
+            raise invalid_request(f"{len(texts)} texts exceed the limit of {max_texts}")
+        if length > (limit := self.settings.max_characters):
+            raise invalid_request(f"request ({length}) exceeds text limit ({limit})")
 
     def decoding_settings(
         self, translator: Translator, alternatives: int = 0, beam: int | None = None
@@ -106,10 +102,9 @@ class Service:
             ("beam", beam or 0, self.settings.max_beam),
         ):
             if value > limit:
-                raise RequestError(400, f"Invalid request: {name} must be at most {limit}")
-        n_best = alternatives + 1
-        beam_size = max(beam or translator.settings.beam.size, n_best)
-        return translator.search_settings(beam=beam_size, n_best=n_best)
+                raise invalid_request(f"{name} must be at most {limit}")
+        beam_size = max(beam or translator.settings.beam.size, alternatives + 1)
+        return translator.search_settings(beam=beam_size, n_best=alternatives + 1)
 
     async def find_models(self, source: str, target: str, texts: Sequence[str]) -> list[ModelMatch]:
         """The model for each text; `auto` detects the language of each."""
@@ -136,29 +131,24 @@ class Service:
                 matches.append(ModelMatch(None, self.detector.detect(text)[0]))
                 continue
             if common is None:
-                why = (
-                    "no text to detect languages by is at hand" if sources else "there is no model"
-                )
+                no_text = "no text to detect languages by is at hand"
+                why = no_text if sources else "there is no model"
                 raise RequestError(400, f"auto-{target} is not supported: {why}; name the source")
             guess = next(iter(self.detector.detect(text, sources)), common)
             if not has_word(text):
                 guess = guess._replace(language=common.language)
             elif guess.confidence < MIN_CONFIDENCE and self.detector.languages:
                 which = f"text {number} of {len(texts)}" if len(texts) > 1 else "the text"
-                raise RequestError(
-                    400,
-                    f"auto-{target}: {which} is like none in {', '.join(sources)}, which there are "
-                    "models for; name the source",
-                )
+                known = f"{', '.join(sources)}, which there are models for"
+                message = f"auto-{target}: {which} is like none in {known}; name the source"
+                raise RequestError(400, message)
             matches.append(ModelMatch(self.models.find(guess.language, target), guess))
         return matches
 
     async def segment(self, translator: Translator, texts: Sequence[str]) -> SegmentedTexts:
         """The texts in sentences, or in lines where the model translates whole lines."""
-        split = self.settings.sentences
-        return await maybe_to_thread(
-            texts, lambda: SegmentedTexts([translator.segment(text, split=split) for text in texts])
-        )
+        split = partial(translator.segment, split=self.settings.sentences)
+        return await maybe_to_thread(texts, lambda: SegmentedTexts(list(map(split, texts))))
 
     async def run(
         self,
@@ -193,9 +183,8 @@ class Service:
     def timeout_error(self) -> RequestError:
         """The error of a request that took too long, counted."""
         self.metrics.dropped.labels("timeout").inc()
-        return RequestError(
-            504, f"no answer within {self.settings.timeout:g} s; send less at once, or later"
-        )
+        message = f"no answer within {self.settings.timeout:g} s; send less at once, or later"
+        return RequestError(504, message)
 
 
 async def _wait_for_disconnect(request: Request) -> None:

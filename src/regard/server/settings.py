@@ -1,5 +1,6 @@
 """How the server runs."""
 
+import ipaddress
 import re
 from typing import Annotated
 
@@ -18,6 +19,14 @@ def _check_origin(origin: str) -> str:
             "path, or *"
         )
     return origin.lower()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine alone."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class ServerSettings(Settings):
@@ -66,3 +75,9 @@ class ServerSettings(Settings):
     """Load a model again when its weights change."""
     watch_every: PositiveFloat = 2.0
     """Seconds between two looks at the weights."""
+
+    @property
+    def allowed_hosts(self) -> tuple[str, ...]:
+        """The accepted host names; none, for any name, where the server listens to the network."""
+        loopback = ("localhost", "127.0.0.1", "::1", self.host) if is_loopback(self.host) else ()
+        return (*loopback, *self.hosts)

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, TextIO
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 LOGGER = logging.getLogger("regard.server")
 SECONDS_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -62,8 +61,6 @@ def log_error(event: str, error: BaseException, **facts: Any) -> None:
 class ServerMetrics:
     """The metrics of one server, in a registry of their own."""
 
-    media_type = CONTENT_TYPE_LATEST
-
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         counter = partial(Counter, registry=self.registry)
@@ -85,7 +82,3 @@ class ServerMetrics:
             "regard_requests_dropped_total", "Requests given up before their answer.", ["reason"]
         )
         self.reloads = counter("regard_reloads_total", "Models loaded again.", ["model", "outcome"])
-
-    def render(self) -> bytes:
-        """All metrics in Prometheus' text format."""
-        return generate_latest(self.registry)

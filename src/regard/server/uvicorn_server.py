@@ -15,7 +15,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import SettingsError
 from regard.server.app import build_app
-from regard.server.middleware.access import ApiKeys
 from regard.server.middleware.lifecycle import RequestLifecycle
 from regard.server.models import LoadOptions, Models, ModelSpec
 from regard.server.service import Service
@@ -34,7 +33,7 @@ CLOSE_SECONDS = 10
 def serve(
     specs: Sequence[ModelSpec],
     settings: ServerSettings,
-    keys: ApiKeys,
+    keys: Sequence[str],
     load_options: LoadOptions,
     *,
     on_listening: Callable[[str], None],
@@ -60,7 +59,7 @@ def serve(
         h11_max_incomplete_event_size=MAX_HEAD_BYTES,
     )
     on_listening(address(listener))
-    GracefulServer(config, app, settings.grace).run(sockets=[listener])
+    GracefulServer(config, app).run(sockets=[listener])
 
 
 class GracefulServer(uvicorn.Server):
@@ -69,16 +68,16 @@ class GracefulServer(uvicorn.Server):
     A second signal ends it at once. SIGHUP reloads the models.
     """
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI, grace: float) -> None:
+    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
-        self._app, self._grace = app, grace
+        self._service: Service = app.state.service
         self._lifecycle: RequestLifecycle = app.state.lifecycle
         self._background_tasks: set[asyncio.Task[None]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        loop.add_signal_handler(signal.SIGHUP, self._start_task, self._service.models.reload)
         for signal_number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(signal_number, self._handle_stop_signal)
         log("listening", address=address(sockets[0]) if sockets else "")
@@ -92,19 +91,16 @@ class GracefulServer(uvicorn.Server):
             log("stopping at once")
             self._end(timeout=0)
         else:
-            self._start_task(self._stop())
+            self._start_task(self._stop)
 
-    def _reload(self) -> None:
-        self._start_task(self._app.state.service.models.reload())
-
-    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
+    def _start_task(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.ensure_future(work())
         self._background_tasks.add(task)
         task.add_done_callback(self._background_tasks.discard)
 
     async def _stop(self) -> None:
         log("stopping")
-        if await self._lifecycle.close(self._grace):
+        if await self._lifecycle.close(self._service.settings.grace):
             self._end(timeout=CLOSE_SECONDS)
         else:
             log("some requests took too long and are not answered")
@@ -117,29 +113,26 @@ class GracefulServer(uvicorn.Server):
 
 
 class TimeoutProtocol(H11Protocol):
-    """Closes a connection whose next request has no complete head after `seconds`, or whose client
-    reads nothing of its response for as long.
-
-    uvicorn would keep such connections (slow loris attacks), and the unsent data, for ever.
-    """
+    """Closes a connection whose next request has no complete head after `seconds` (slow loris
+    attacks), or whose client reads nothing of its response for as long."""
 
     seconds: float
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._start_timer("head", self._close_if_idle)
+        self._set_timer("head", self._close_if_idle)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
-            self._cancel_timer("head")
+            self._set_timer("head")
         elif "head" not in self._timers:
-            self._start_timer("head", self._close_if_idle)
+            self._set_timer("head", self._close_if_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._cancel_timer("head")
-        self._cancel_timer("write")
+        self._set_timer("head")
+        self._set_timer("write")
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -147,7 +140,7 @@ class TimeoutProtocol(H11Protocol):
         self._start_write_timer()
 
     def resume_writing(self) -> None:
-        self._cancel_timer("write")
+        self._set_timer("write")
         super().resume_writing()
 
     def timeout_keep_alive_handler(self) -> None:
@@ -155,21 +148,20 @@ class TimeoutProtocol(H11Protocol):
         if self.transport.get_write_buffer_size():  # it is closed only when that is sent
             self._start_write_timer()
 
-    def _start_timer(self, name: str, callback: Callable[..., None], *args: int) -> None:
-        self._cancel_timer(name)
-        self._timers[name] = self.loop.call_later(self.seconds, callback, *args)
-
-    def _cancel_timer(self, name: str) -> None:
+    def _set_timer(self, name: str, call: Callable[..., None] | None = None, *args: int) -> None:
+        """Cancel a timer, and start it anew where there is something to call."""
         if timer := self._timers.pop(name, None):
             timer.cancel()
+        if call:
+            self._timers[name] = self.loop.call_later(self.seconds, call, *args)
 
     def _close_if_idle(self) -> None:
-        self._cancel_timer("head")
+        self._set_timer("head")
         if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
             self.transport.close()
 
     def _start_write_timer(self) -> None:
-        self._start_timer("write", self._abort_if_stalled, self.transport.get_write_buffer_size())
+        self._set_timer("write", self._abort_if_stalled, self.transport.get_write_buffer_size())
 
     def _abort_if_stalled(self, unsent_before: int) -> None:
         if self.transport.get_write_buffer_size() >= unsent_before:
@@ -181,21 +173,18 @@ class TimeoutProtocol(H11Protocol):
 def listen(settings: ServerSettings) -> socket.socket:
     """A socket that listens at the settings' address.
 
-    Connections inherit TCP_NODELAY. asyncio sets it only on sockets whose protocol number is TCP's,
-    which `create_server` leaves at 0; without it the second packet of a response waits until the
-    client acknowledges the first (Nagle), which clients delay by 40 ms.
+    Connections inherit TCP_NODELAY, which asyncio does not set on sockets of `create_server`; else
+    the second packet of a response waits for the acknowledgement of the first, up to 40 ms.
     """
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    address_and_port = (settings.host, settings.port)
+    host, port = settings.host, settings.port
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server(address_and_port, family=family, backlog=BACKLOG)
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
     except OSError as error:
-        raise SettingsError(
-            f"cannot listen at {settings.host} port {settings.port}: {error.strerror or error}; "
-            "give another --host or --port"
-        ) from None
+        reason = f"{error.strerror or error}; give another --host or --port"
+        raise SettingsError(f"cannot listen at {host} port {port}: {reason}") from None
 
 
 def address(listener: socket.socket) -> str:

@@ -24,7 +24,7 @@ def test_a_look_document(server, translator):
     assert document["target"]["text"] == expected.text
     assert set(document["parts"]) == {"encoder", "decoder", "cross"}
     for part, found in document["parts"].items():
-        shape = list(expected.attention.parts[part].layers.shape)
+        shape = list(expected.attention.parts[part].weights.shape)
         assert found["shape"] == shape
         assert len(base64.b64decode(found["weights"])) == shape[0] * shape[1] * shape[2] * shape[3]
     assert document["tree"] is None

@@ -286,3 +286,62 @@ def test_every_way_to_translate_a_text_gives_the_same(server, translator, text):
     look = server.post("/attention", json={"q": text, **PAIR}).json()
     found = translator.segment(text).lines
     assert look["target"]["text"] == (translator(found[0]).text if found else text)
+
+
+def events(text):
+    """(kind, data) of each event of a stream."""
+    found = []
+    for block in text.strip().split("\n\n"):
+        kind, data = block.split("\n")
+        found.append((kind.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    return found
+
+
+def test_a_stream_grows_and_ends_in_the_translation(server, translator):
+    answer = server.post("/translate/stream", json={"q": SENTENCES[0], **PAIR, "alternatives": 1})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    *partial, (last, done) = events(answer.text)
+    assert {kind for kind, _ in partial} <= {"partial"}  # a slow client hears of the end alone
+    assert last == "done"
+    assert done["translatedText"] == translator(SENTENCES[0]).text
+    assert len(done["alternatives"]) == 1
+
+
+def test_the_lines_of_a_streamed_text_grow_together(server, translator):
+    answer = server.post("/translate/stream", json={"q": f"{SENTENCES[0]}\n\nIl part.", **PAIR})
+    *partial, (_, done) = events(answer.text)
+    assert all(data["text"].count("\n") == 2 for _, data in partial)
+    expected = f"{translator(SENTENCES[0]).text}\n\n{translator('Il part.').text}"
+    assert done["translatedText"] == expected
+
+
+def test_a_stream_ends_in_the_sentences_too(server):
+    text = f"Il part. {SENTENCES[0]}\nElle dort."
+    *_, (_, done) = events(server.post("/translate/stream", json={"q": text, **PAIR}).text)
+    sources = [pair["source"] for pair in done["sentences"]]
+    assert sources == ["Il part.", SENTENCES[0], "Elle dort."]
+    first, second, third = (pair["target"] for pair in done["sentences"])
+    assert done["translatedText"] == f"{first} {second}\n{third}"
+
+
+def test_the_stream_of_a_blank_text_is_done_at_once(server):
+    answer = server.post("/translate/stream", json={"q": " \n", "source": "auto", "target": "en"})
+    [(kind, data)] = events(answer.text)
+    assert (kind, data["translatedText"]) == ("done", " \n")
+    assert data["detectedLanguage"] == {"confidence": 0.0, "language": "fr"}
+
+
+def test_a_stream_that_takes_too_long_ends_in_an_error(tiny_run):
+    with client(tiny_run, timeout=1e-6) as server:
+        answer = server.post("/translate/stream", json={"q": SENTENCES[0], **PAIR})
+    assert answer.status_code == 200
+    [(kind, data)] = events(answer.text)
+    assert kind == "error"
+    assert "no answer within 1e-06 s" in data["error"]
+
+
+def test_a_wrong_request_begins_no_stream(server):
+    payload = {"q": SENTENCES[0], "source": "fr", "target": "de"}
+    answer = server.post("/translate/stream", json=payload)
+    assert answer.status_code == 400
+    assert "fr-de is not supported" in answer.json()["error"]

@@ -1,6 +1,6 @@
 """`regard serve`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,9 @@ from regard.errors import SettingsError
 from regard.settings import expectation
 
 try:
-    from regard.server.middleware.access import KEYS_VARIABLE, ApiKeys, read_keys
-    from regard.server.middleware.limits import is_loopback
+    from regard.server.middleware.access import KEYS_VARIABLE, read_keys
     from regard.server.models import LoadOptions, parse_model_spec
-    from regard.server.settings import ServerSettings
+    from regard.server.settings import ServerSettings, is_loopback
     from regard.server.uvicorn_server import serve
 except ModuleNotFoundError as missing:
     raise SettingsError(
@@ -130,7 +129,7 @@ def _settings(params: Mapping[str, Any]) -> ServerSettings:
         raise SettingsError(f"--{flag} {mistake['input']}: {expectation(mistake)}") from None
 
 
-def _warn_if_open(settings: ServerSettings, keys: ApiKeys) -> None:
+def _warn_if_open(settings: ServerSettings, keys: Sequence[str]) -> None:
     """Say that the server is open, where it is."""
     if not keys and not is_loopback(settings.host):
         note(f"whoever reaches {settings.host} may use this server: think of --keys")

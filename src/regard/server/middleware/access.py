@@ -25,25 +25,6 @@ IPV6_PREFIX_BITS = 64
 """A client has all IPv6 addresses with the same first bits."""
 
 
-class ApiKeys:
-    """The accepted keys, as digests; without any, no key is asked for."""
-
-    def __init__(self, keys: Iterable[str] = ()) -> None:
-        self._digests = tuple({_digest(key) for key in keys})
-
-    def __bool__(self) -> bool:
-        return bool(self._digests)
-
-    def __contains__(self, key: str) -> bool:
-        """Compares all digests, so that the time taken depends on no key."""
-        given = _digest(key)
-        return sum([hmac.compare_digest(given, known) for known in self._digests]) > 0
-
-
-def _digest(key: str) -> bytes:
-    return sha256(key.encode(errors="surrogatepass")).digest()
-
-
 class RateLimit:
     """At most `limit` requests at once, and `limit` a minute over time (GCRA); None: no limit."""
 
@@ -74,8 +55,19 @@ class RateLimit:
 class Access:
     """Checks the key of a request and counts it against the rate limit of its client."""
 
-    def __init__(self, keys: ApiKeys, limit: RateLimit) -> None:
-        self.keys, self._limit = keys, limit
+    def __init__(self, keys: Iterable[str], rate_limit: int | None) -> None:
+        self._digests = tuple({_digest(key) for key in keys})
+        self._limit = RateLimit(rate_limit)
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether there are keys; without any, no key is asked for."""
+        return bool(self._digests)
+
+    def is_known(self, key: str) -> bool:
+        """Compares the digests of all keys, so that the time taken depends on no key."""
+        given = _digest(key)
+        return sum([hmac.compare_digest(given, known) for known in self._digests]) > 0
 
     def authorize(self, request: Request, key: str | None = None, *, counted: bool = True) -> None:
         """An error without a valid key where keys are needed, or after too many requests.
@@ -83,21 +75,22 @@ class Access:
         Requests are counted by key, or without a valid one by address.
         """
         given = key or bearer_token(request)
-        valid = given in self.keys
+        valid = self.is_known(given)
         if counted:
             # uvicorn has put the X-Forwarded-For of a proxy at this machine here
             address = request.client.host if request.client else ""
             client = f"key {_digest(given).hex()}" if valid else client_address(address)
             self._limit.consume(client)
-        if valid or not self.keys:
+        if valid or not self.needs_key:
             return
         if given:
             raise RequestError(403, "Invalid API key")
-        raise RequestError(
-            401,
-            "this server needs an API key: send it as api_key or as Authorization: Bearer",
-            {"WWW-Authenticate": "Bearer"},
-        )
+        message = "this server needs an API key: send it as api_key or as Authorization: Bearer"
+        raise RequestError(401, message, {"WWW-Authenticate": "Bearer"})
+
+
+def _digest(key: str) -> bytes:
+    return sha256(key.encode(errors="surrogatepass")).digest()
 
 
 def bearer_token(request: Request) -> str:
@@ -112,13 +105,13 @@ def client_address(address: str) -> str:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return address[:MAX_ADDRESS_CHARACTERS]
-    if isinstance(parsed, ipaddress.IPv6Address):
-        network = ipaddress.ip_network((int(parsed), IPV6_PREFIX_BITS), strict=False)
-        return str(parsed.ipv4_mapped or network)
-    return str(parsed)
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    network = ipaddress.ip_network((int(parsed), IPV6_PREFIX_BITS), strict=False)
+    return str(parsed.ipv4_mapped or network)
 
 
-def read_keys(file: Path | None) -> ApiKeys:
+def read_keys(file: Path | None) -> list[str]:
     """The keys of a file, one on each line with `#` for remarks, and those of the environment."""
     keys, origin = os.environ.get(KEYS_VARIABLE, "").replace(",", " ").split(), KEYS_VARIABLE
     if file is not None:
@@ -129,9 +122,8 @@ def read_keys(file: Path | None) -> ApiKeys:
             raise SettingsError(f"--keys {file}: cannot be read: {error}") from None
         in_file = [key for line in lines if (key := line.split("#")[0].strip())]
         if not in_file:
-            raise SettingsError(
-                f"--keys {file}: holds no keys: write one on each line, or leave out --keys"
-            )
+            advice = "write one on each line, or leave out --keys"
+            raise SettingsError(f"--keys {file}: holds no keys: {advice}")
         keys += in_file
     for number, key in enumerate(keys, 1):
         if len(key) < MIN_KEY_CHARACTERS:
@@ -139,4 +131,4 @@ def read_keys(file: Path | None) -> ApiKeys:
                 f"{origin}: key {number} has {len(key)} characters, but {MIN_KEY_CHARACTERS} are "
                 "needed: make one with: openssl rand -hex 24"
             )
-    return ApiKeys(keys)
+    return keys

@@ -1,15 +1,17 @@
-"""Outermost ASGI layer: request ids, logs, metrics, security headers, and 503 while stopping."""
+"""Outermost ASGI layer: limits of requests, ids, logs, metrics, headers, and 503 while stopping."""
 
 import asyncio
+import contextlib
 import logging
+import re
 import secrets
 import time
 
-from starlette.datastructures import MutableHeaders
-from starlette.types import Message, Receive, Scope, Send
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.server.errors import CLIENT_CLOSED_REQUEST, REQUEST_ID, RequestError, error_response
-from regard.server.middleware.limits import RequestLimits
+from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics, log, log_error
 
 PATHS_WHILE_STOPPING = {"/health", "/ready", "/metrics"}
@@ -21,6 +23,11 @@ QUIET_SECONDS = 0.5
 """While stopping: how long no request may arrive before connections are closed."""
 DRAIN_SECONDS = 5.0
 """While stopping: the longest wait for that, and for the body of one refused request."""
+MAX_DISCARDED_BYTES = 64 * 1024 * 1024
+"""Bytes of a refused body that are read and discarded, at most."""
+HOST = re.compile(r"(?P<name>[\w.-]+|\[[0-9a-fA-F:.]+\])?(?::\d{0,5})?", re.ASCII)
+"""A Host header: a name or an address, and perhaps a port."""
+CLOSE = {"Connection": "close"}
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -37,39 +44,41 @@ SECURITY_HEADERS = {
 
 
 class RequestLifecycle:
-    """Counts, times, numbers and logs requests, and refuses new ones while the server stops."""
+    """Counts, times, numbers and logs requests.
 
-    def __init__(self, app: RequestLimits, metrics: ServerMetrics) -> None:
-        self.app, self._metrics = app, metrics
+    Refuses malformed heads, other host names, bodies that are too long, too slow or too many at
+    once, and while the server stops all new requests.
+    """
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: ServerMetrics) -> None:
+        self.app, self.settings, self._metrics = app, settings, metrics
+        self._host_names = frozenset(name.lower() for name in settings.allowed_hosts)
         self.stopping = False
         self._deadline = float("inf")  # of all active requests, by the clock of the event loop
         self._active = self._num_requests = 0
         metrics.active_requests.set_function(lambda: self._active)
         self._idle = asyncio.Event()
         self._idle.set()
+        self.held_bytes = 0
+        """Of the bodies of all active requests. What is made of a body takes some thirty times as
+        much memory, and is freed with it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        context = RequestContext(scope, send, self)
+        exchange = Exchange(scope, receive, send, self)
         self._active += 1
         self._num_requests += 1
         self._idle.clear()
         try:
-            if self.stopping and scope["path"] not in PATHS_WHILE_STOPPING:
-                now = asyncio.get_running_loop().time()
-                seconds = max(0.001, min(DRAIN_SECONDS, self._deadline - QUIET_SECONDS - now))
-                await self.app(
-                    scope, receive, context.send, refusal=_unavailable(), seconds=seconds
-                )
-            else:
-                await self._serve(context, receive)
+            await self._respond(exchange)
         finally:
+            exchange.release()
             self._active -= 1
             if not self._active:
                 self._idle.set()
-            self._log_and_count(context)
+            self._log_and_count(exchange)
 
     async def close(self, grace: float) -> bool:
         """Answer new requests with 503 and wait for the active ones; True if all have finished.
@@ -91,22 +100,49 @@ class RequestLifecycle:
             return not self._active
         return True
 
-    async def _serve(self, context: "RequestContext", receive: Receive) -> None:
+    async def _respond(self, exchange: "Exchange") -> None:
+        refusal = self._refusal(exchange)
+        exchange.refused = refusal is not None
+        app = self.app if refusal is None else error_response(refusal)
         try:
-            await self.app(context.scope, receive, context.send)
+            await app(exchange.scope, exchange.receive, exchange.send)
         except asyncio.CancelledError:
-            if context.status or not self.stopping:
+            if exchange.status or not self.stopping:
                 raise
             response = error_response(_unavailable())  # the grace period is over
-            await response(context.scope, receive, context.send)
+            await response(exchange.scope, exchange.receive, exchange.send)
         except Exception as error:  # the response was sent by the error handler
-            log_error("a request failed", error, request=context.request_id)
+            log_error("a request failed", error, request=exchange.request_id)
 
-    def _log_and_count(self, context: "RequestContext") -> None:
-        route = getattr(context.scope.get("route"), "path", OTHER_LABEL)
-        method = context.method if context.method in KNOWN_METHODS else OTHER_LABEL
-        status = context.status or CLIENT_CLOSED_REQUEST
-        elapsed = time.monotonic() - context.started
+    def _refusal(self, exchange: "Exchange") -> RequestError | None:
+        """The error of a request that arrives while stopping, is ambiguous or names another host.
+
+        Such a name may be DNS rebinding: a page from elsewhere whose name points at a loopback
+        address could reach a server that only this machine should.
+        """
+        headers = exchange.headers
+        if self.stopping and exchange.scope["path"] not in PATHS_WHILE_STOPPING:
+            now = asyncio.get_running_loop().time()
+            exchange.read_deadline = min(now + DRAIN_SECONDS, self._deadline - QUIET_SECONDS)
+            return _unavailable()
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # a proxy that goes by the other one would take the rest for the next request
+            message = "the request has both Content-Length and Transfer-Encoding; send one of them"
+            return RequestError(400, message, CLOSE)
+        name = host_name(headers.get("host", ""))
+        if name is None:
+            message = "Host is neither a name nor an address, with or without a port"
+            return RequestError(400, message)
+        if self._host_names and name not in self._host_names:
+            message = "the server does not go by the name in Host; see regard serve --allow-host"
+            return RequestError(400, message)
+        return None
+
+    def _log_and_count(self, exchange: "Exchange") -> None:
+        route = getattr(exchange.scope.get("route"), "path", OTHER_LABEL)
+        method = exchange.method if exchange.method in KNOWN_METHODS else OTHER_LABEL
+        status = exchange.status or CLIENT_CLOSED_REQUEST
+        elapsed = time.monotonic() - exchange.started
         self._metrics.requests.labels(route, method, str(status)).inc()
         self._metrics.request_seconds.labels(route).observe(elapsed)
         if status == CLIENT_CLOSED_REQUEST:
@@ -114,7 +150,7 @@ class RequestLifecycle:
         log(
             "request",
             logging.WARNING if status >= 500 else logging.INFO,
-            request=context.request_id,
+            request=exchange.request_id,
             method=method,
             route=route,
             status=status,
@@ -126,29 +162,110 @@ def _unavailable() -> RequestError:
     return RequestError(503, "the server is stopping; try again soon", retry_after=1)
 
 
-class RequestContext:
-    """One request and the headers of its response; HEAD is served as GET without the body."""
+class Exchange:
+    """One request, whose body is limited, and the headers of its response.
 
-    def __init__(self, scope: Scope, send: Send, lifecycle: RequestLifecycle) -> None:
-        self.scope, self._send, self._lifecycle = scope, send, lifecycle
+    HEAD is served as GET without the body.
+    """
+
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, lifecycle: RequestLifecycle
+    ) -> None:
+        self.scope, self.headers = scope, Headers(scope=scope)
+        self._receive, self._send, self._lifecycle = receive, send, lifecycle
         self.method: str = scope["method"]
         if self.method == "HEAD":
             scope["method"] = "GET"
         self.started = time.monotonic()
         self.request_id = scope[REQUEST_ID] = secrets.token_hex(8)
         self.status = 0
+        declared = self.headers.get("content-length", "")
+        self._content_length = int(declared) if declared.isdecimal() else 0
+        self.read_deadline = asyncio.get_running_loop().time() + lifecycle.settings.read_timeout
+        self._received = self._held = 0
+        self._complete = False
+        self.refused = False
+        """Whether the body was refused, though more of it may arrive."""
+
+    async def receive(self) -> Message:
+        """The next part of the body, or an error that refuses it."""
+        if self._complete:
+            return await self._receive()  # only a disconnect can follow
+        self._check_size(self._content_length)
+        message = await self._next()
+        self._check_size(self._received)
+        self._hold(len(message.get("body", b"")))
+        return message
+
+    def _check_size(self, size: int) -> None:
+        limit = self._lifecycle.settings.max_bytes
+        if size > limit:
+            self.refused = True
+            message = f"the body is longer than the {limit:,} bytes that are allowed"
+            raise RequestError(413, f"{message}; send less at once", CLOSE)
+
+    def _hold(self, size: int) -> None:
+        lifecycle, settings = self._lifecycle, self._lifecycle.settings
+        if lifecycle.held_bytes + size > max(settings.max_bytes_held, settings.max_bytes):
+            self.refused = True
+            self.release()  # at once, so that another of several concurrent bodies fits
+            message = "the server holds as many requests as it has memory for; try again soon"
+            raise RequestError(503, message, retry_after=1)
+        self._held += size
+        lifecycle.held_bytes += size
+
+    def release(self) -> None:
+        """Stop counting the body as held."""
+        self._lifecycle.held_bytes -= self._held
+        self._held = 0
+
+    async def _next(self) -> Message:
+        try:
+            async with asyncio.timeout_at(self.read_deadline):
+                message = await self._receive()
+        except TimeoutError:
+            reason = "the request came too slowly; send it again"
+            raise RequestError(408, reason, CLOSE) from None
+        self._received += len(message.get("body", b""))
+        self._complete = not message.get("more_body", False)
+        return message
 
     async def send(self, message: Message) -> None:
+        """Send a message of the response; of a refused request read the body before the last one.
+
+        A connection that is closed with unread data is reset, and the response may be lost.
+        """
         if message["type"] == "http.response.start":
-            self.status = message["status"]
-            headers = MutableHeaders(raw=list(message["headers"]))
-            headers.update({**SECURITY_HEADERS, "X-Request-ID": self.request_id})
-            path = self.scope["path"]
-            is_page_file = path == "/" or path.startswith("/static/")
-            headers.setdefault("Cache-Control", "no-cache" if is_page_file else "no-store")
-            if self._lifecycle.stopping:  # no further request should come on this connection
-                headers.append("Connection", "close")
-            message["headers"] = headers.raw
-        elif self.method == "HEAD":
-            message = {**message, "body": b""}
+            self._add_headers(message)
+        else:
+            message = {**message, "body": b""} if self.method == "HEAD" else message
+            if self.refused and not message.get("more_body"):
+                await self._send({**message, "more_body": True})
+                message = {"type": "http.response.body", "body": b""}
+                await self._drain()
         await self._send(message)
+
+    def _add_headers(self, message: Message) -> None:
+        self.status = message["status"]
+        headers = MutableHeaders(raw=list(message["headers"]))
+        headers.update({**SECURITY_HEADERS, "X-Request-ID": self.request_id})
+        path = self.scope["path"]
+        is_page_file = path == "/" or path.startswith("/static/")
+        headers.setdefault("Cache-Control", "no-cache" if is_page_file else "no-store")
+        if self._lifecycle.stopping:  # no further request should come on this connection
+            headers.append("Connection", "close")
+        message["headers"] = headers.raw
+
+    async def _drain(self) -> None:
+        """Discard the rest of the body; a client that waits for 100 Continue sends none."""
+        if self.headers.get("expect", "").lower() == "100-continue" and not self._received:
+            return
+        with contextlib.suppress(RequestError):  # too slow
+            while not self._complete and self._received <= MAX_DISCARDED_BYTES:
+                await self._next()
+
+
+def host_name(host: str) -> str | None:
+    """The name in a Host header, without a port; None if it is malformed."""
+    match = HOST.fullmatch(host.strip())
+    return None if match is None else (match["name"] or "").lower().strip("[]")

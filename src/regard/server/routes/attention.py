@@ -1,16 +1,14 @@
 """Routes of our own: the attention weights of a translation, and word alignments."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse
 
 from regard.corpora.corpus import Pair
 from regard.evaluation.pharaoh import format_links
 from regard.server.batch_functions import AlignPairs, RecordAttention
-from regard.server.errors import RequestError
+from regard.server.errors import RequestError, invalid_request
 from regard.server.openapi import describe_body
-from regard.server.request_parsing import JSON, AlignRequest, AttentionRequest, parsed_body
+from regard.server.request_parsing import JSON, AlignRequest, AttentionRequest, read_body
 from regard.server.schemas import AlignResponse, SentenceAttention, WordAlignment
 from regard.server.service import ServiceDep, token_costs, tokenize
 from regard.text.word_units import split_units
@@ -21,24 +19,19 @@ router = APIRouter(tags=["inside"])
 @router.post(
     "/attention", response_model=SentenceAttention, **describe_body(AttentionRequest, JSON)
 )
-async def attention(
-    payload: Annotated[AttentionRequest, Depends(parsed_body(AttentionRequest))],
-    request: Request,
-    service: ServiceDep,
-) -> Response:
+async def attention(request: Request, service: ServiceDep) -> Response:
     """Translate a sentence of a text and show what was attended to, of every layer and head.
 
     `parts` are maps of weights, bytes in base64 by layer, head, row and column, 255 being 1. With
     `changes`, heads are silenced or flattened and words forced to look elsewhere; `before` is then
     the translation without that. `sentence` says which one it is, of how many `sentences`.
     """
+    payload = await read_body(request, service, AttentionRequest)
     service.check_texts([payload.q])
     [(served, _)] = await service.find_models(payload.source, payload.target, [payload.q])
     if served is None:
-        raise RequestError(
-            400,
-            f"the text is in {payload.target} already, so nothing is translated; name its source",
-        )
+        message = f"the text is in {payload.target} already, so nothing is translated"
+        raise RequestError(400, f"{message}; name its source")
     translator = served.translator
     settings = service.decoding_settings(translator, payload.alternatives, payload.beam)
     function = RecordAttention(translator, settings, tuple(payload.changes), payload.tree)
@@ -47,11 +40,8 @@ async def attention(
         lines = segmented.lines or [""]  # a text without sentences: an empty document
         chosen = lines[payload.sentence : payload.sentence + 1]
         if not chosen:
-            raise RequestError(
-                400,
-                f"Invalid request: sentence {payload.sentence} is not in the text, which has "
-                f"{len(lines)}, counted from 0",
-            )
+            message = f"sentence {payload.sentence} is not in the text, which has {len(lines)}"
+            raise invalid_request(f"{message}, counted from 0")
         costs = token_costs(await tokenize(translator, chosen))
         [document] = await service.run(request, served, function, chosen, costs)
     if not segmented.lines:  # the text comes back as it is
@@ -60,20 +50,14 @@ async def attention(
 
 
 @router.post("/align", **describe_body(AlignRequest))
-async def align(
-    payload: Annotated[AlignRequest, Depends(parsed_body(AlignRequest))],
-    request: Request,
-    service: ServiceDep,
-) -> AlignResponse:
+async def align(request: Request, service: ServiceDep) -> AlignResponse:
     """Align texts and their translations word by word, by what the model attends to."""
+    payload = await read_body(request, service, AlignRequest)
     sources, targets = (
         [texts] if isinstance(texts, str) else texts for texts in (payload.q, payload.translation)
     )
     if len(sources) != len(targets):
-        raise RequestError(
-            400,
-            f"Invalid request: {len(sources)} texts and {len(targets)} translations: send as many",
-        )
+        raise invalid_request(f"{len(sources)} texts and {len(targets)} translations: send as many")
     service.check_texts(sources)
     service.check_texts(targets)
     served = service.models.find(payload.source, payload.target)

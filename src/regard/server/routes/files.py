@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import PurePath
 from urllib.parse import quote
 
@@ -18,7 +17,7 @@ from regard.pipelines.documents.document_formats import (
     read_document,
 )
 from regard.server.batch_functions import TranslateMarkup
-from regard.server.errors import RequestError
+from regard.server.errors import RequestError, invalid_request
 from regard.server.language_detection import strip_tags
 from regard.server.models import ServedModel
 from regard.server.openapi import GET_ERRORS, describe_body, error_responses
@@ -30,7 +29,7 @@ from regard.server.request_parsing import (
     parsing_errors,
 )
 from regard.server.schemas import TranslatedFile
-from regard.server.service import Service, ServiceDep, token_costs, tokenize
+from regard.server.service import SegmentedTexts, Service, ServiceDep, token_costs, tokenize
 
 MAX_UPLOAD_FIELDS = 10
 FILE_DESCRIPTION = {
@@ -48,10 +47,8 @@ async def translate_file(request: Request, service: ServiceDep) -> TranslatedFil
     path = PurePath(name)
     kind = FORMAT_OF_SUFFIX.get(path.suffix.lower())
     if kind is None:
-        raise RequestError(
-            400,
-            f"Invalid request: file format not supported; there are {', '.join(FORMAT_OF_SUFFIX)}",
-        )
+        there_are = ", ".join(FORMAT_OF_SUFFIX)
+        raise invalid_request(f"file format not supported; there are {there_are}")
     async with service.time_limit():
         try:
             text = await asyncio.to_thread(decode_document, payload.file, name)
@@ -72,11 +69,10 @@ async def _read_upload(request: Request, service: Service) -> tuple[FileRequest,
     """The form, checked, and the name of the file."""
     if media_type(request) != MULTIPART:
         raise RequestError(415, f"send the file as {MULTIPART}")
-    name, limit = "", service.settings.max_bytes
+    name = ""
+    limits = {"max_fields": MAX_UPLOAD_FIELDS, "max_part_size": service.settings.max_bytes}
     with parsing_errors():
-        async with request.form(
-            max_files=1, max_fields=MAX_UPLOAD_FIELDS, max_part_size=limit
-        ) as form:
+        async with request.form(max_files=1, **limits) as form:
             values, file = form_values(form.multi_items()), form.get("file")
             if isinstance(file, UploadFile):
                 name, values["file"] = PurePath(file.filename or "").name, await file.read()
@@ -97,23 +93,20 @@ async def translate_documents(
     Documents can be long, so they are parsed and joined in a thread.
     """
     try:
-        documents = await asyncio.to_thread(lambda: list(map(parse, texts)))
+        documents = await asyncio.to_thread(lambda: SegmentedTexts(list(map(parse, texts))))
     except CorpusError as error:
         raise RequestError(400, str(error)) from None
-    lines = [line for document in documents for line in document.lines]
+    lines = documents.lines
     limit = service.settings.max_characters
     if (longest := max(map(len, lines), default=0)) > limit:  # tokenizing it would take too long
-        raise RequestError(
-            400, f"a line of {longest} characters is longer than the {limit} allowed; break it"
-        )
+        message = f"a line of {longest} characters is longer than the {limit} allowed; break it"
+        raise RequestError(400, message)
     translator = served.translator
     costs = token_costs(await tokenize(translator, lines))
     settings = service.decoding_settings(translator)
     function = TranslateMarkup(translator, settings, split=service.settings.sentences)
-    translations = iter(await service.run(request, served, function, lines, costs))
-    return await asyncio.to_thread(
-        lambda: [one.join(list(islice(translations, len(one.lines)))) for one in documents]
-    )
+    translations = await service.run(request, served, function, lines, costs)
+    return await asyncio.to_thread(documents.join, translations)
 
 
 @router.get(

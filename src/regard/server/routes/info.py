@@ -1,6 +1,7 @@
 """Routes without a body: LibreTranslate's about languages and settings; health and metrics."""
 
 from fastapi import APIRouter, Request, Response
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import PlainTextResponse
 
 from regard import __version__
@@ -44,8 +45,8 @@ async def frontend_settings(service: ServiceDep) -> FrontendSettings:
     return FrontendSettings(
         charLimit=service.settings.max_characters,
         frontendTimeout=TYPING_DELAY_MS,
-        apiKeys=bool(service.access.keys),
-        keyRequired=bool(service.access.keys),
+        apiKeys=service.access.needs_key,
+        keyRequired=service.access.needs_key,
         alternativesLimit=service.settings.max_alternatives,
         suggestions=False,
         filesTranslation=True,
@@ -78,4 +79,4 @@ async def ready(request: Request, service: ServiceDep) -> ReadyStatus:
 async def metrics(request: Request, service: ServiceDep) -> Response:
     """Count requests, seconds, batches and tokens, in Prometheus' form."""
     service.access.authorize(request, counted=False)
-    return Response(service.metrics.render(), media_type=service.metrics.media_type)
+    return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)

@@ -1,36 +1,59 @@
-"""LibreTranslate's routes for texts: translate, detect, suggest."""
+"""LibreTranslate's routes for texts (translate, detect, suggest), and translations as streams."""
 
-from collections.abc import Sequence
-from typing import Annotated
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request, Response
+from starlette.responses import StreamingResponse
 
+from regard.pipelines.answer import Answer
 from regard.pipelines.documents.html import read_html
 from regard.server.batch_functions import TranslateLines
+from regard.server.batcher import PendingRequest
 from regard.server.errors import RequestError
-from regard.server.language_detection import strip_tags
+from regard.server.language_detection import LanguageGuess, strip_tags
 from regard.server.models import ServedModel
 from regard.server.openapi import describe_body
 from regard.server.request_parsing import (
+    JSON,
     DetectRequest,
+    StreamRequest,
     SuggestRequest,
     TranslateRequest,
-    parsed_body,
+    read_body,
 )
 from regard.server.routes.files import translate_documents
-from regard.server.schemas import DetectedLanguage, TranslateResponse
-from regard.server.service import Service, ServiceDep, token_costs, tokenize
+from regard.server.schemas import DetectedLanguage, SentencePair, StreamResult, TranslateResponse
+from regard.server.service import SegmentedTexts, Service, ServiceDep, token_costs, tokenize
+
+EVENT_STREAM = "text/event-stream"
+EVENT_SCHEMA = {
+    "description": "One event.",
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"enum": ["partial", "done", "error"]},
+        "data": {"type": "string", "contentMediaType": JSON},
+    },
+}
+STREAM_ROUTE = describe_body(StreamRequest)
+STREAM_ROUTE["responses"][200] = {
+    "description": "`partial` events with `{text}` while the search runs, which may take back what "
+    "it said; then one `done` with what /translate answers and `sentences`, each with its "
+    "`source` and `target`; or one `error` with `{error}`.",
+    "content": {EVENT_STREAM: {"schema": EVENT_SCHEMA}},
+}
 
 router = APIRouter(tags=["translate"])
 
 
 @router.post("/translate", response_model_exclude_none=True, **describe_body(TranslateRequest))
-async def translate(
-    payload: Annotated[TranslateRequest, Depends(parsed_body(TranslateRequest))],
-    request: Request,
-    service: ServiceDep,
-) -> TranslateResponse:
+async def translate(request: Request, service: ServiceDep) -> TranslateResponse:
     """Translate a text, or several."""
+    payload = await read_body(request, service, TranslateRequest)
     texts = [payload.q] if isinstance(payload.q, str) else payload.q
     service.check_texts(texts)
     translations = [[text] for text in texts]  # one without a model stays as it is
@@ -69,20 +92,99 @@ async def _translate(
         return [[text] for text in best]
     segmented = await service.segment(translator, texts)
     lines = await tokenize(translator, segmented.lines)
-    whole_lines = service.settings.sentences is False
-    function = TranslateLines(translator, settings, whole=whole_lines)
+    function = TranslateLines(translator, settings, whole=service.settings.sentences is False)
     answers = await service.run(request, served, function, lines, token_costs(lines))
     return segmented.translations(answers, payload.alternatives + 1)
 
 
+@router.post("/translate/stream", response_class=StreamingResponse, **STREAM_ROUTE)
+async def translate_stream(request: Request, service: ServiceDep) -> Response:
+    """Translate a text and tell what there is of its translation as it grows."""
+    payload = await read_body(request, service, StreamRequest)
+    service.check_texts([payload.q])
+    deadline = time.monotonic() + service.settings.timeout
+    async with service.time_limit():
+        [(served, guess)] = await service.find_models(payload.source, payload.target, [payload.q])
+        if served is None:  # the text comes back as it is
+            return Response(_done_event(payload, guess, [payload.q]), media_type=EVENT_STREAM)
+        translator = served.translator
+        settings = service.decoding_settings(translator, payload.alternatives)
+        segmented = await service.segment(translator, [payload.q])
+        lines = await tokenize(translator, segmented.lines)
+    whole_lines = service.settings.sentences is False
+    function = TranslateLines(translator, settings, streamed=True, whole=whole_lines)
+    pending = served.batcher.submit(function, lines, token_costs(lines))
+    pending.future.add_done_callback(lambda _: pending.changed.set())
+
+    def done_event(answers: Sequence[Answer]) -> str:
+        [translations] = segmented.translations(answers, payload.alternatives + 1)
+        sentences = [
+            SentencePair(source=line, target=answer.text)
+            for line, answer in zip(segmented.lines, answers, strict=True)
+        ]
+        return _done_event(payload, guess, translations, sentences)
+
+    events = _events(service, pending, segmented, done_event, deadline)
+    return StreamingResponse(events, media_type=EVENT_STREAM)
+
+
+async def _events(
+    service: Service,
+    pending: PendingRequest,
+    segmented: SegmentedTexts,
+    done_event: Callable[[Sequence[Answer]], str],
+    deadline: float,
+) -> AsyncIterator[str]:
+    """The events of a stream; a client that reads slowly gets fewer partial texts.
+
+    If the client disconnects, its request leaves the queue.
+    """
+    future, changed = pending.future, pending.changed
+    try:
+        while not future.done():
+            await asyncio.wait_for(changed.wait(), max(0.0, deadline - time.monotonic()))
+            changed.clear()
+            if not future.done():
+                lines = [pending.partial_texts.get(n, "") for n in range(len(pending.items))]
+                yield _event("partial", {"text": segmented.join(lines)[0]})
+        yield done_event(future.result())
+    except TimeoutError:
+        future.cancel()
+        yield _event("error", {"error": service.timeout_error().detail})
+    except RequestError as error:
+        yield _event("error", {"error": error.detail})
+    finally:
+        if future.cancel():
+            service.metrics.dropped.labels("left").inc()
+
+
+def _done_event(
+    payload: StreamRequest,
+    guess: LanguageGuess | None,
+    translations: Sequence[str],
+    sentences: Sequence[SentencePair] = (),
+) -> str:
+    best, *alternatives = translations
+    result = StreamResult(
+        translatedText=best,
+        alternatives=alternatives if payload.alternatives else None,
+        detectedLanguage=DetectedLanguage.of(guess) if guess else None,
+        sentences=list(sentences),
+    )
+    return _event("done", result.model_dump(exclude_none=True))
+
+
+def _event(kind: str, data: dict[str, Any]) -> str:
+    return f"event: {kind}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
+
+
 @router.post("/detect", **describe_body(DetectRequest))
-async def detect(
-    payload: Annotated[DetectRequest, Depends(parsed_body(DetectRequest))], service: ServiceDep
-) -> list[DetectedLanguage]:
+async def detect(request: Request, service: ServiceDep) -> list[DetectedLanguage]:
     """Guess the language of a text: those that the models have learned from, the likeliest first.
 
     The confidence is low, down to 0, where the text is like none of them.
     """
+    payload = await read_body(request, service, DetectRequest)
     service.check_texts([payload.q])
     if not service.detector.languages:
         raise RequestError(400, "no text to detect languages by is at hand on this server")
@@ -90,8 +192,7 @@ async def detect(
 
 
 @router.post("/suggest", response_model=None, status_code=403, **describe_body(SuggestRequest))
-async def suggest(
-    payload: Annotated[SuggestRequest, Depends(parsed_body(SuggestRequest))],
-) -> None:
+async def suggest(request: Request, service: ServiceDep) -> None:
     """Refuse a better translation: this server keeps no texts."""
+    await read_body(request, service, SuggestRequest)
     raise RequestError(403, "Suggestions are disabled on this server.")
