@@ -1,6 +1,6 @@
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -18,7 +18,6 @@ from regard.inspection.interventions import (
     Silenced,
     find_word,
     list_head_ablations,
-    requests_to_json,
     resolve_requests,
 )
 from regard.inspection.recording.attention_map import AttentionMaps, Axis
@@ -204,7 +203,7 @@ def test_each_head_and_each_layer_once():
 
 def forced(request, maps):
     """The intervention of one request."""
-    [intervention] = resolve_requests([request], maps).interventions
+    _, [intervention] = resolve_requests([request], maps)
     return intervention
 
 
@@ -267,10 +266,10 @@ def test_a_word_without_a_position_of_its_own():
 
 def test_requests_name_words_by_index_and_become_interventions():
     requests = [Silenced("cross", 0), ForcedWords("w1", "w0", head=0)]
-    resolved = resolve_requests(requests, CROSS)
-    assert resolved.requests == (requests[0], ForcedWords(1, 0, head=0))
-    assert resolved.interventions == [requests[0], ForcedPositions((1, 2), (0, 1), head=0)]
-    assert resolve_requests(requests[:1], None) == (tuple(requests[:1]), requests[:1])
+    resolved, interventions = resolve_requests(requests, CROSS)
+    assert resolved == [requests[0], ForcedWords(1, 0, head=0)]
+    assert interventions == [requests[0], ForcedPositions((1, 2), (0, 1), head=0)]
+    assert resolve_requests(requests[:1], None) == (requests[:1], requests[:1])
 
 
 def test_nothing_can_be_forced_without_cross_attention():
@@ -295,7 +294,7 @@ def test_json_there_and_back():
         ForcedWords(2, 4, head=3),
         ForcedWords("Africa", 0),
     )
-    assert json.loads(json.dumps(requests_to_json(requests))) == raw
+    assert json.loads(json.dumps(list(map(asdict, requests)))) == raw
     short = [{"kind": "force", "target": 2, "source": 4}]
     assert FORMS.validate_python(short) == (ForcedWords(2, 4),)
 

@@ -43,17 +43,16 @@ class SinkSummary(NamedTuple):
     piece: str
     """`</s>`, punctuation such as `.`, or `ORDINARY_WORDS` for all others together."""
     share: float
-    """Its share of all the head's attention in all the sentences."""
+    """Of all the head's attention."""
     sentences: int
-    """The number of sentences in which it is a sink."""
+    """In how many it is a sink."""
 
 
 def find_sinks(attention: AttentionMaps) -> tuple[Sink, ...]:
     """The sinks of one sentence, the largest share first.
 
     A column is a sink if the median over the rows that may see it is at least `MIN_SINK_WEIGHT`: an
-    informative word has large weights in few rows. Columns seen by fewer than `MIN_ROWS` rows are
-    none.
+    informative word has large weights in few rows.
     """
     visible = _mask_future(attention)
     medians, shares = _median_weights(visible), visible.nanmean(-2)  # (L, H, S)
@@ -87,15 +86,13 @@ class SinkCounter:
 
     def add(self, attention: AttentionMaps) -> None:
         """Count the sinks of one more sentence."""
-        num_rows = len(attention.rows.pieces)
+        num_rows, sinks = len(attention.rows.pieces), find_sinks(attention)
         self.sentences += 1
         self._row_counts[attention.part] += num_rows
-        keys = set()
-        for sink in find_sinks(attention):
-            key = sink.part, sink.layer, sink.head, _piece_class(sink.piece)
+        keys = [(sink.part, sink.layer, sink.head, _piece_class(sink.piece)) for sink in sinks]
+        for key, sink in zip(keys, sinks, strict=True):
             self._weight_sums[key] += sink.share * num_rows
-            keys.add(key)
-        self._sentence_counts.update(keys)
+        self._sentence_counts.update(set(keys))
 
     def summaries(self) -> tuple[SinkSummary, ...]:
         """The sinks so far, the largest share first."""

@@ -6,8 +6,8 @@ known: its attention gives the positions of the words.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import ConfigDict, Field, StrictInt, StrictStr
@@ -38,9 +38,14 @@ class HeadIntervention:
         Index | None, Field(description="The head, from 0; none: all heads of the layer.")
     ] = None
 
-    def matches(self, site: Site) -> bool:
-        """Whether `site` is of the intervention's part and layer."""
-        return (site.part, site.layer) == (self.part, self.layer)
+    def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
+        if (site.part, site.layer) != (self.part, self.layer):
+            return weights
+        return _replace_heads(weights, self.head, self.replacement(weights))
+
+    def replacement(self, weights: Tensor) -> Tensor:
+        """The changed weights (B, H, T, S) of all heads."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -49,10 +54,8 @@ class Silenced(HeadIntervention):
 
     kind: Literal["silence"] = field(default="silence", repr=False, kw_only=True)
 
-    def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
-        if not self.matches(site):
-            return weights
-        return _replace_heads(weights, self.head, torch.zeros_like(weights))
+    def replacement(self, weights: Tensor) -> Tensor:
+        return torch.zeros_like(weights)
 
 
 @dataclass(frozen=True)
@@ -64,13 +67,10 @@ class Flattened(HeadIntervention):
 
     kind: Literal["flatten"] = field(default="flatten", repr=False, kw_only=True)
 
-    def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
-        if not self.matches(site):
-            return weights
+    def replacement(self, weights: Tensor) -> Tensor:
         # The mask is not known here, and one head's weight may be rounded to 0.
         visible = (weights > 0).any(1, keepdim=True).to(weights)  # (B, 1, T, S)
-        uniform = visible / visible.sum(-1, keepdim=True).clamp_min(1)
-        return _replace_heads(weights, self.head, uniform.expand_as(weights))
+        return (visible / visible.sum(-1, keepdim=True).clamp_min(1)).expand_as(weights)
 
 
 @dataclass(frozen=True)
@@ -127,27 +127,16 @@ Intervention = Silenced | Flattened | ForcedPositions
 InterventionRequest = Silenced | Flattened | ForcedWords
 """What a user can ask for; it has a JSON form."""
 InterventionRequestJson = Annotated[InterventionRequest, Field(discriminator="kind")]
-"""A request as pydantic reads it from JSON, by its kind.
-
-It is `{"kind": "silence" | "flatten", "part": "cross", "layer": 0, "head": 1}`, where no head means
-all heads of the layer, or `{"kind": "force", "target": 2, "source": 4}`, which takes a layer and a
-head as well.
-"""
-
-
-class ResolvedRequests(NamedTuple):
-    """Requests with their words as indices, and the interventions that they ask for."""
-
-    requests: tuple[InterventionRequest, ...]
-    interventions: list[Intervention]
+"""A request as pydantic reads it from JSON, by its kind: `{"kind": "silence" | "flatten", "part":
+"cross", "layer": 0, "head": 1}` or `{"kind": "force", "target": 2, "source": 4}`."""
 
 
 def resolve_requests(
     requests: Sequence[InterventionRequest], cross: AttentionMaps | None
-) -> ResolvedRequests:
-    """Find the words of requests by the `cross` attention of the unchanged translation.
+) -> tuple[list[InterventionRequest], list[Intervention]]:
+    """The requests with their words as indices, and the interventions that they ask for.
 
-    It is None if the model has none.
+    The words are found by the `cross` attention of the unchanged translation, None without any.
     """
     resolved: list[InterventionRequest] = []
     interventions: list[Intervention] = []
@@ -167,12 +156,7 @@ def resolve_requests(
         columns = _piece_positions(cross.columns, source, of="sentence")
         resolved.append(ForcedWords(target, source, request.layer, request.head))
         interventions.append(ForcedPositions(steps, columns, request.layer, request.head))
-    return ResolvedRequests(tuple(resolved), interventions)
-
-
-def requests_to_json(requests: Sequence[InterventionRequest]) -> list[dict[str, Any]]:
-    """The requests in the form that `InterventionRequestJson` reads."""
-    return [asdict(request) for request in requests]
+    return resolved, interventions
 
 
 def list_head_ablations(parts: Mapping[Part, Mapping[int, int]]) -> list[Silenced]:

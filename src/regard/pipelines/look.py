@@ -36,10 +36,11 @@ def look_at(
             raise SettingsError(
                 f"{text!r}: there is no sentence in it whose attention could change"
             )
-        resolved = resolve_requests(changes, plain.attention.parts.get("cross"))
-        request = replace(request, changes=resolved.interventions)
+        cross = plain.attention.parts.get("cross")
+        resolved, interventions = resolve_requests(changes, cross)
+        request = replace(request, changes=interventions)
         changed = look_at(translator, text, request, (), split, tree=tree)
-        return replace(changed, changes=resolved.requests, before=plain)
+        return replace(changed, changes=tuple(resolved), before=plain)
     observer = SearchTreeObserver()
     observers = (*request.observers, observer) if tree else request.observers
     request = replace(request, look=True, observers=observers)

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from typing_extensions import TypedDict  # pydantic, which reads these, takes no other before 3.12
@@ -10,7 +11,6 @@ from regard.alignment.extraction import align
 from regard.decoding.tracing.search_tree import NodeState
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.attention_sinks import find_sinks
-from regard.inspection.interventions import requests_to_json
 from regard.inspection.recording.attention_map import AttentionMaps, Axis, Part
 from regard.pipelines.answer import Answer
 from regard.text.special_tokens import BOS, SPECIAL_PIECES
@@ -134,7 +134,7 @@ def viewer_document(
         "candidates": [{"text": best.text, "score": best.score} for best in answer.candidates],
         "notes": list(answer.notes),
         "tree": _tree(capture),
-        "changes": requests_to_json(answer.changes),
+        "changes": [asdict(change) for change in answer.changes],
         "before": None if answer.before is None else _unchanged(answer.before),
         "without": list(without),
     }

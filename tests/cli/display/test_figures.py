@@ -7,6 +7,7 @@ from drawing import made_up, no_fonts
 from regard.cli.display.figures import figure_files, save_figures
 from regard.errors import SettingsError
 from regard.inspection.plots.arcs import plot_arcs
+from regard.inspection.plots.maps import view_map
 
 __all__ = ["no_fonts"]
 
@@ -34,7 +35,7 @@ def test_a_figure_is_drawn_once_for_all_files_and_not_for_none(tmp_path, capsys)
 
 def test_letters_without_a_font_are_told_of_in_one_line(no_fonts, tmp_path, capsys):
     polled = made_up(["東京", "です"], ["Tokyo", "京"])
-    save_figures([tmp_path / "a.png", tmp_path / "a.svg"], lambda: plot_arcs(polled))
+    save_figures([tmp_path / "a.png", tmp_path / "a.svg"], lambda: plot_arcs(view_map(polled)))
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 3
     assert told[0].startswith("no font here has letters for Chinese, Japanese and Korean")

@@ -7,7 +7,6 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Circle, PathPatch
 
 from drawing import made_up, pixels_in, words_in
-from regard.errors import SettingsError
 from regard.inspection.plots.arcs import (
     LINE_SPACING,
     MAX_CURVE_WIDTH,
@@ -16,14 +15,14 @@ from regard.inspection.plots.arcs import (
     plot_arcs,
 )
 from regard.inspection.plots.figure import get_theme, save_figure
+from regard.inspection.plots.maps import view_map
 
 FRENCH, ENGLISH = ["Jane", "visite", "l'", "Afrique"], ["Jane", "visits", "Africa"]
 
 
 def attention(weights, rows, columns, part="cross"):
-    return replace(
-        made_up(rows, columns, part=part, layers=1, heads=1), weights=torch.tensor([[weights]])
-    )
+    maps = made_up(rows, columns, part=part, layers=1, heads=1)
+    return view_map(replace(maps, weights=torch.tensor([[weights]])))
 
 
 def strokes(figure):
@@ -122,7 +121,7 @@ def test_a_decoder_looks_from_what_it_answers_at_what_it_was_given():
 
 
 def test_long_sentences_stay_narrow_and_say_what_is_cut(tmp_path):
-    figure = plot_arcs(made_up(130, 100))
+    figure = plot_arcs(view_map(made_up(130, 100)))
     width, height = figure.get_size_inches()
     assert width < 5
     assert 20 < height < 40
@@ -140,17 +139,12 @@ def test_the_same_figure_is_the_same_file(crossed, tmp_path, ending):
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-def test_layers_that_are_not_there_are_named():
-    with pytest.raises(SettingsError, match=r"head: cross attention has 3, .* got 7"):
-        plot_arcs(made_up(3, 4), head=7)
-
-
 def test_of_long_sentences_only_the_strongest_lines_are_drawn(tmp_path):
-    figure = plot_arcs(made_up(55, 60))
+    figure = plot_arcs(view_map(made_up(55, 60)))
     begun = [round(float(ends(stroke)[1][1]), 3) for stroke in strokes(figure)]
     assert max(map(begun.count, begun)) == 3
     assert "lines: the 3 strongest of each word" in words_in(figure, tmp_path)
-    short = plot_arcs(made_up(20, 20))
+    short = plot_arcs(view_map(made_up(20, 20)))
     assert len(strokes(short)) > 3 * 20
     assert "lines: the 3 strongest of each word" not in words_in(short, tmp_path)
 

@@ -10,7 +10,7 @@ from browser import visit
 from drawing import made_up
 from regard.errors import SettingsError
 from regard.inspection.plots.figure import THEMES, get_theme, notebook_html
-from regard.inspection.plots.maps import plot_attention
+from regard.inspection.plots.maps import plot_map, view_map
 
 STEPS = np.linspace(0, 1, 64)
 # Machado, Oliveira and Fernandes 2009, severity 1.0: what is left of linear red, green and blue.
@@ -134,7 +134,7 @@ PAGES = {
 @pytest.fixture
 def html():
     def draw(theme):
-        return plot_attention(made_up(["Jane", "猫"], ["a", "b"]), theme=theme)
+        return plot_map(view_map(made_up(["Jane", "猫"], ["a", "b"])), theme=theme)
 
     return notebook_html(draw, alt='what "Jane" <saw>')
 

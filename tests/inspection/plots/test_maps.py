@@ -16,9 +16,9 @@ from regard.inspection.plots.maps import (
     MAX_DRAWN_WORDS,
     describe_sinks,
     find_sink_weights,
-    plot_attention,
     plot_focus,
     plot_grid,
+    plot_map,
     top_words,
     view_map,
 )
@@ -26,15 +26,13 @@ from regard.inspection.plots.maps import (
 ROWS, COLUMNS = ["Jane", "visits", "Africa"], ["Jane", "visite", "l'", "Afrique"]
 
 
-def plot_map(weights, rows, columns):
-    """The figure of one map."""
-    return plot_attention(
-        replace(made_up(rows, columns, layers=1, heads=1), weights=weights[None, None])
-    )
+def plot_weights(weights, rows, columns):
+    maps = made_up(rows, columns, layers=1, heads=1)
+    return plot_map(view_map(replace(maps, weights=weights[None, None])))
 
 
 def test_png_is_a_picture_of_the_weights(tmp_path):
-    save_figure(plot_map(torch.eye(3, 4), ROWS, COLUMNS), tmp_path / "map.png")
+    save_figure(plot_weights(torch.eye(3, 4), ROWS, COLUMNS), tmp_path / "map.png")
     render_figure = pixels_of(tmp_path / "map.png")
     darkest = (255 * np.array(get_theme("light").sequential(1.0)[:3])).round().astype(int)
     share = (np.abs(render_figure - darkest).sum(-1) < 10).mean()
@@ -45,7 +43,7 @@ def test_png_is_a_picture_of_the_weights(tmp_path):
 
 def test_svg_keeps_words_as_text_and_formulas_as_words(tmp_path):
     columns = ["$x^2$", "<&>", "l'", "猫👍"]
-    save_figure(plot_map(torch.eye(3, 4), ROWS, columns), tmp_path / "map.svg")
+    save_figure(plot_weights(torch.eye(3, 4), ROWS, columns), tmp_path / "map.svg")
     words = words_of(tmp_path / "map.svg")
     assert set(words) >= {*ROWS, *columns}
     fonts = re.findall(r"font-family: ([^;\"]*)", (tmp_path / "map.svg").read_text())
@@ -57,12 +55,12 @@ def test_svg_keeps_words_as_text_and_formulas_as_words(tmp_path):
 def test_the_same_figure_is_the_same_file(tmp_path, ending):
     paths = tmp_path / f"one.{ending}", tmp_path / f"two.{ending}"
     for path in paths:
-        save_figure(plot_map(torch.eye(3, 4), ROWS, COLUMNS), path)
+        save_figure(plot_weights(torch.eye(3, 4), ROWS, COLUMNS), path)
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 def test_the_source_is_on_top_and_the_first_row_too():
-    axes = plot_map(torch.eye(3, 4), ROWS, COLUMNS).axes[0]
+    axes = plot_weights(torch.eye(3, 4), ROWS, COLUMNS).axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == COLUMNS
     assert [label.get_text() for label in axes.get_yticklabels()] == ROWS
     assert axes.xaxis.get_ticks_position() == "top"
@@ -70,24 +68,26 @@ def test_the_source_is_on_top_and_the_first_row_too():
 
 
 def test_cells_are_square_and_the_figure_grows_with_the_sentence():
-    small = plot_map(torch.rand(3, 4), ROWS, COLUMNS).get_size_inches()
-    large = plot_map(torch.rand(6, 8), ROWS * 2, COLUMNS * 2).get_size_inches()
+    small = plot_weights(torch.rand(3, 4), ROWS, COLUMNS).get_size_inches()
+    large = plot_weights(torch.rand(6, 8), ROWS * 2, COLUMNS * 2).get_size_inches()
     assert small[0] / 4 == pytest.approx(small[1] / 3)
     assert large == pytest.approx(2 * small)
     words = ["w"] * 120
-    assert plot_map(torch.rand(120, 120), words, words).get_size_inches() == pytest.approx([40, 40])
+    assert plot_weights(torch.rand(120, 120), words, words).get_size_inches() == pytest.approx(
+        [40, 40]
+    )
 
 
 def test_one_layer_and_head_or_the_average():
     looked = made_up(3, 4)
-    axes = plot_attention(looked, layer=1, head=2).axes[0]
+    axes = plot_map(view_map(looked, 1, 2)).axes[0]
     drawn = axes.collections[0].get_array().reshape(3, 4)
     np.testing.assert_allclose(drawn, looked.weights[1, 2])
-    axes = plot_attention(looked).axes[0]
+    axes = plot_map(view_map(looked)).axes[0]
     drawn = axes.collections[0].get_array().reshape(3, 4)
     np.testing.assert_allclose(drawn, looked.weights.mean((0, 1)), rtol=1e-5)
     with pytest.raises(SettingsError, match="layer: cross attention has 2"):
-        plot_attention(looked, layer=2)
+        view_map(looked, layer=2)
 
 
 def test_grid_shows_every_head_of_every_layer_on_one_scale(tmp_path):
@@ -120,7 +120,7 @@ def test_grid_of_long_sentences_leaves_the_names_out_and_the_file_small(tmp_path
 
 
 def test_maps_of_very_long_sentences_are_cut_and_say_so(tmp_path):
-    save_figure(plot_attention(made_up(5, 130)), tmp_path / "map.svg")
+    save_figure(plot_map(view_map(made_up(5, 130))), tmp_path / "map.svg")
     words = words_of(tmp_path / "map.svg")
     assert "w119" in words
     assert "w120" not in words
@@ -130,12 +130,12 @@ def test_maps_of_very_long_sentences_are_cut_and_say_so(tmp_path):
 def test_weights_on_sinks_are_grey_and_the_note_names_them(tmp_path):
     looked = made_up(["Jane", "visits", "</s>"], ["Jane", "visite", "</s>"], layers=1, heads=1)
     looked.weights[0, 0] = torch.tensor([[0.5, 0.0, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    for figure in (plot_attention(looked), plot_grid(looked)):
+    for figure in (plot_map(view_map(looked)), plot_grid(looked)):
         coloured, grey = figure.axes[0].collections
         assert grey.get_cmap() is get_theme("light").grey
         assert (~grey.get_array().mask).nonzero()[0].tolist() == [0]
         assert grey.get_clim() == coloured.get_clim()
-    save_figure(plot_attention(looked), tmp_path / "map.svg")
+    save_figure(plot_map(view_map(looked)), tmp_path / "map.svg")
     words = words_of(tmp_path / "map.svg")
     assert "grey: attention sinks (</s>)" in words
 
@@ -143,7 +143,7 @@ def test_weights_on_sinks_are_grey_and_the_note_names_them(tmp_path):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_paper_and_ink_are_those_of_the_theme(tmp_path, theme):
     colours, looked = get_theme(theme), made_up(3, 4)
-    for figure in (plot_attention(looked, theme=theme), plot_grid(looked, theme=theme)):
+    for figure in (plot_map(view_map(looked), theme=theme), plot_grid(looked, theme=theme)):
         axes = figure.axes[0]
         assert {label.get_color() for label in axes.get_xticklabels()} == {colours.foreground}
         assert axes.collections[0].get_cmap() is colours.sequential
@@ -153,7 +153,7 @@ def test_paper_and_ink_are_those_of_the_theme(tmp_path, theme):
 
 
 def test_half_precision_and_zeros_can_be_drawn(tmp_path):
-    save_figure(plot_map(torch.zeros(1, 1).bfloat16(), ["a"], ["b" * 60]), tmp_path / "map.png")
+    save_figure(plot_weights(torch.zeros(1, 1).bfloat16(), ["a"], ["b" * 60]), tmp_path / "map.png")
     render_figure = pixels_of(tmp_path / "map.png")
     assert len(np.unique(render_figure.reshape(-1, 3), axis=0)) > 5
 
@@ -162,7 +162,7 @@ def test_endings_that_cannot_be_drawn_are_named(tmp_path):
     with pytest.raises(
         SettingsError, match=r"map\.bmp: cannot draw '\.bmp'; .* \.png, \.svg, \.pdf"
     ):
-        save_figure(plot_map(torch.eye(3, 4), ROWS, COLUMNS), tmp_path / "map.bmp")
+        save_figure(plot_weights(torch.eye(3, 4), ROWS, COLUMNS), tmp_path / "map.bmp")
 
 
 def test_sentences_are_cut_where_a_figure_would_burst_and_it_says_so():
@@ -223,10 +223,9 @@ def test_nothing_cannot_be_drawn():
     ],
 )
 def test_every_figure_of_a_map_names_its_layer_and_head(tmp_path, size, place, name):
-    looked = made_up(2, 3, layers=size[0], heads=size[1])
-    layer, head = place
-    for draw in (plot_attention, plot_arcs, plot_focus):
-        assert name in words_in(draw(looked, layer=layer, head=head), tmp_path)
+    view = view_map(made_up(2, 3, layers=size[0], heads=size[1]), *place)
+    for draw in (plot_map, plot_arcs, plot_focus):
+        assert name in words_in(draw(view), tmp_path)
 
 
 ARABIC = ["ذهبت", "جين", "إلى", "أفريقيا"]
@@ -251,7 +250,7 @@ def test_each_row_tells_what_it_looked_at():
         made_up(["cat", "sleeps"], ["le", "chat", "dort"], layers=1, heads=1),
         weights=torch.tensor([[[[0.25, 0.75, 0.0], [0.0, 0.05, 0.95]]]]),
     )
-    figure = plot_focus(looked)
+    figure = plot_focus(view_map(looked))
     axes = figure.axes[0]
     lines = {}
     for text in axes.texts:
@@ -262,7 +261,9 @@ def test_each_row_tells_what_it_looked_at():
 
 
 def test_texts_of_a_row_do_not_overlap():
-    figure = plot_focus(made_up(4, ["some", "rather-long-words", "日本語", "e\u0301te\u0301"]))
+    figure = plot_focus(
+        view_map(made_up(4, ["some", "rather-long-words", "日本語", "e\u0301te\u0301"]))
+    )
     renderer = FigureCanvasAgg(figure).get_renderer()
     rows = {}
     with ignore_missing_glyphs():  # as no machine has all fonts
@@ -275,7 +276,7 @@ def test_texts_of_a_row_do_not_overlap():
 
 
 def test_sixty_words_fit_on_a_page(tmp_path):
-    figure = plot_focus(made_up(55, 60))
+    figure = plot_focus(view_map(made_up(55, 60)))
     width, height = figure.get_size_inches()
     assert 6 < width < 9
     assert 10 < height < 12
@@ -284,14 +285,14 @@ def test_sixty_words_fit_on_a_page(tmp_path):
 
 
 def test_longer_sentences_are_cut_and_say_so(tmp_path):
-    words = words_in(plot_focus(made_up(10, 200)), tmp_path)
+    words = words_in(plot_focus(view_map(made_up(10, 200))), tmp_path)
     assert "only the first 120 of 200 words are drawn" in words
     assert "w120" not in words
 
 
 def test_columns_run_as_their_script_does():
     looked = made_up(3, ARABIC)
-    axes = plot_focus(looked, layer=0, head=0).axes[0]
+    axes = plot_focus(view_map(looked, 0, 0)).axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ARABIC[::-1]
     drawn = axes.collections[0].get_array().reshape(3, 4)
     np.testing.assert_allclose(drawn, looked.weights[0, 0].flip(-1))
@@ -300,7 +301,7 @@ def test_columns_run_as_their_script_does():
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_colours_follow_the_theme(tmp_path, theme):
     colours = get_theme(theme)
-    figure = plot_focus(made_up(3, 4), theme=theme)
+    figure = plot_focus(view_map(made_up(3, 4)), theme=theme)
     corner = pixels_in(figure, tmp_path)[0, 0]
     assert "#{:02x}{:02x}{:02x}".format(*corner) == colours.background
     assert {text.get_color() for text in figure.axes[0].texts} == {
@@ -312,5 +313,5 @@ def test_colours_follow_the_theme(tmp_path, theme):
 def test_the_same_figure_is_the_same_file_focus(tmp_path):
     paths = tmp_path / "one.svg", tmp_path / "two.svg"
     for path in paths:
-        save_figure(plot_focus(made_up(3, 4)), path)
+        save_figure(plot_focus(view_map(made_up(3, 4))), path)
     assert paths[0].read_bytes() == paths[1].read_bytes()

@@ -17,7 +17,7 @@ from regard.inspection.attention_sinks import Sink, find_sinks
 from regard.inspection.plots.arcs import plot_arcs
 from regard.inspection.plots.figure import ThemeName, notebook_html
 from regard.inspection.plots.heads import plot_distances
-from regard.inspection.plots.maps import plot_attention, plot_focus, plot_grid
+from regard.inspection.plots.maps import plot_focus, plot_grid, plot_map, view_map
 from regard.inspection.plots.search_tree import plot_tree
 from regard.inspection.plots.terminal import HeatMap
 from regard.inspection.recording.attention_map import PARTS, AttentionMaps, Part
@@ -81,8 +81,8 @@ class AttentionCapture:
             return plot_grid(attention, theme=theme)
         if kind == "distance":
             return plot_distances([attention], theme=theme)
-        plot = {"map": plot_attention, "arcs": plot_arcs, "focus": plot_focus}[kind]
-        return plot(attention, layer=layer, head=head, theme=theme)
+        plot = {"map": plot_map, "arcs": plot_arcs, "focus": plot_focus}[kind]
+        return plot(view_map(attention, layer, head), theme=theme)
 
     def show(
         self,

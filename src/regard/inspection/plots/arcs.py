@@ -17,8 +17,7 @@ from regard.inspection.plots.fonts import (
     text_width,
     truncate_label,
 )
-from regard.inspection.plots.maps import BOUNDARY_PIECES, MIN_DRAWN_WEIGHT, MapView, view_map
-from regard.inspection.recording.attention_map import AttentionMaps
+from regard.inspection.plots.maps import BOUNDARY_PIECES, MIN_DRAWN_WEIGHT, MapView
 
 LONG_SENTENCE, MAX_CURVES_PER_WORD = 25, 3
 """Of a map with more words on a side than this, each row shows only its largest weights."""
@@ -99,21 +98,14 @@ class DrawnWeight(NamedTuple):
         return (theme.sequential if self.informative else theme.grey)(self.weight)
 
 
-def plot_arcs(
-    attention: AttentionMaps,
-    *,
-    layer: int | None = None,
-    head: int | None = None,
-    theme: ThemeName = "light",
-) -> Figure:
-    """Curves between the words of one layer and head; None stands for the mean.
+def plot_arcs(view: MapView, *, theme: ThemeName = "light") -> Figure:
+    """Curves between words.
 
     Cross attention has the source above the translation. Self-attention has one line of words, with
     arcs above it to earlier words, arcs below it to later ones, and dots for a word's weight on
     itself. Lines that run down the page have left for above.
     """
-    view = view_map(attention, layer, head)
-    figure, sides = (_draw_cross if attention.part == "cross" else _draw_self)(view, theme)
+    figure, sides = (_draw_cross if view.part == "cross" else _draw_self)(view, theme)
     [axes] = figure.axes
     figure.write_title(axes, view.title)
     limit = f"lines: the {MAX_CURVES_PER_WORD} strongest of each word" if _is_long(view) else ""

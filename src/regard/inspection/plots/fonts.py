@@ -9,7 +9,7 @@ import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from typing import Any
 
@@ -41,7 +41,7 @@ PACKAGES = {CJK: "fonts-noto-cjk", "emoji": "fonts-symbola"}
 OTHER_PACKAGE = "fonts-noto-core"
 MAX_LABEL_WIDTH = 18
 """Characters of a label, wide ones counted twice."""
-JOINERS = frozenset("\u200d\ufe0e\ufe0f")  # zero-width joiner and variation selectors
+JOINERS = "\u200d\ufe0e\ufe0f"  # zero-width joiner and variation selectors
 SKIN_TONES = range(0x1F3FB, 0x1F400)
 REGIONAL_INDICATORS = range(0x1F1E6, 0x1F200)  # two of them make a flag
 FIRST_EMOJI = 0x1F000
@@ -55,12 +55,8 @@ def style_text(text: Text, fontsize: float, colour: str) -> Text:
     """Set the fonts, size and colour of a text; warns once of each script without a font."""
     for character in _missing_characters(text.get_text()):
         _warn_missing_script(*_script_of(character))
-    text.set(
-        fontfamily=[*fonts_for(text.get_text()), "sans-serif"],
-        fontsize=fontsize,
-        color=colour,
-        parse_math=False,
-    )
+    family = [*fonts_for(text.get_text()), "sans-serif"]
+    text.set(fontfamily=family, fontsize=fontsize, color=colour, parse_math=False)
     return text
 
 
@@ -86,12 +82,11 @@ def truncate_label(text: str, max_width: int = MAX_LABEL_WIDTH) -> str:
     text = "".join(chr(0x2400 + ord(char)) if ord(char) < 0x20 else char for char in text)
     if cell_len(text) <= max_width:
         return text
-    shown, cells_left = "", max_width - 1
-    for character in grapheme_clusters(text):
-        cells_left -= cell_len(character)
-        if cells_left < 0:
+    shown = ""
+    for cluster in grapheme_clusters(text):
+        if cell_len(shown + cluster) >= max_width:
             break
-        shown += character
+        shown += cluster
     return f"{shown}…"
 
 
@@ -130,35 +125,25 @@ def ignore_missing_glyphs() -> Iterator[None]:
 
 def _fallback_characters(text: str) -> list[str]:
     """The visible characters that the default font lacks."""
-    charmap = _default_charmap()
-    return [
-        character
-        for character in text
-        if ord(character) not in charmap
-        and unicodedata.category(character) not in ("Cc", "Cf", "Zs")
-    ]
+    lacking = [char for char in dict.fromkeys(text) if ord(char) not in _default_charmap()]
+    return [char for char in lacking if unicodedata.category(char) not in ("Cc", "Cf", "Zs")]
 
 
 @lru_cache(4096)
-def _missing_characters(text: str) -> tuple[str, ...]:
+def _missing_characters(text: str) -> list[str]:
     """The characters that no font has, without joiners."""
-    return tuple(
-        character
-        for character in dict.fromkeys(_fallback_characters(text))
-        if character not in JOINERS and _find_font(character) is None
-    )
+    visible = [char for char in _fallback_characters(text) if char not in JOINERS]
+    return [char for char in visible if _find_font(char) is None]
 
 
 def _script_of(character: str) -> tuple[str, str]:
     """The script of a character, and a Debian package with a font of it, or ""."""
-    name = unicodedata.name(character, "")
-    if not name:
+    first = re.split(r"[ -]", unicodedata.name(character, ""))[0]
+    if not first:
         return f"U+{ord(character):04X}", ""
+    script = SCRIPTS.get(first, first.capitalize())
     if unicodedata.category(character) in ("So", "Sk") and ord(character) >= FIRST_EMOJI:
         script = "emoji"
-    else:
-        first = re.split(r"[ -]", name)[0]
-        script = SCRIPTS.get(first, first.capitalize())
     return script, PACKAGES.get(script, OTHER_PACKAGE)
 
 
@@ -183,11 +168,9 @@ def _default_charmap() -> frozenset[int]:
 @cache
 def _find_font(character: str) -> str | None:
     """The first installed regular font that has the character."""
-    for name, path in _installed_fonts():
-        font = FT2Font(path)
-        if font.scalable and font.get_char_index(ord(character)):
-            return name
-    return None
+    fonts = ((name, FT2Font(path)) for name, path in _installed_fonts())
+    has = (name for name, font in fonts if font.scalable and font.get_char_index(ord(character)))
+    return next(has, None)
 
 
 @cache
@@ -198,10 +181,8 @@ def _installed_fonts() -> list[tuple[str, str]]:
     """
     known = {entry.fname for entry in fontManager.ttflist}
     for path in sorted(set(findSystemFonts()) - known):
-        try:
+        with suppress(RuntimeError):  # not a readable font
             fontManager.addfont(path)
-        except RuntimeError:  # not a readable font
-            continue
     regular = {
         (entry.name, entry.fname)
         for entry in fontManager.ttflist
@@ -220,10 +201,8 @@ def _font_preference(font: tuple[str, str]) -> tuple[int, bool, bool, tuple[str,
 
 def _continues_cluster(character: str, cluster: str) -> bool:
     """Whether `character` belongs to the grapheme cluster before it."""
-    joined = character in JOINERS or ord(character) in SKIN_TONES
-    if joined or unicodedata.category(character)[0] == "M":
-        return True
-    if cluster[-1] == "\u200d" or unicodedata.combining(cluster[-1]) == VIRAMA:
-        return True
-    flag = len(cluster) == 1 and ord(cluster) in REGIONAL_INDICATORS
-    return flag and ord(character) in REGIONAL_INDICATORS
+    joins_before = character in JOINERS or ord(character) in SKIN_TONES
+    joins_after = cluster[-1] == "\u200d" or unicodedata.combining(cluster[-1]) == VIRAMA
+    is_mark = unicodedata.category(character)[0] == "M"
+    is_flag = len(cluster) == 1 and all(ord(c) in REGIONAL_INDICATORS for c in cluster + character)
+    return joins_before or joins_after or is_mark or is_flag

@@ -18,7 +18,7 @@ from regard.inspection.plots.fonts import (
     text_width,
     truncate_label,
 )
-from regard.inspection.recording.attention_map import AttentionMaps
+from regard.inspection.recording.attention_map import AttentionMaps, Part
 from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES
 
 MAX_DRAWN_WORDS = 120
@@ -45,6 +45,7 @@ and none with a share below the third."""
 class MapView:
     """The part of one attention map that a figure shows."""
 
+    part: Part
     weights: Tensor  # (T, S)
     is_sink: Tensor  # (T, S) True where a weight goes to an attention sink
     rows: tuple[str, ...]  # T names
@@ -55,8 +56,10 @@ class MapView:
     """The part, layer and head, or what was averaged."""
 
 
-def view_map(attention: AttentionMaps, layer: int | None, head: int | None) -> MapView:
-    """One map of the attention, cut to `MAX_DRAWN_WORDS` rows and columns."""
+def view_map(
+    attention: AttentionMaps, layer: int | None = None, head: int | None = None
+) -> MapView:
+    """The map of one layer and head, cut to `MAX_DRAWN_WORDS`; None stands for the mean."""
     weights = attention.select(layer, head)
     if not weights.numel():
         raise ValueError(f"there is nothing to draw in weights of shape {tuple(weights.shape)}")
@@ -66,6 +69,7 @@ def view_map(attention: AttentionMaps, layer: int | None, head: int | None) -> M
         notes.insert(0, f"only the first {MAX_DRAWN_WORDS} of {longest} words are drawn")
     cut = slice(MAX_DRAWN_WORDS)
     return MapView(
+        attention.part,
         weights[cut, cut],
         is_sink[0, 0, cut, cut],
         attention.rows.pieces[cut],
@@ -106,18 +110,8 @@ def describe_sinks(is_sink: Tensor, columns: Sequence[str]) -> str:
     return f"grey: attention sinks ({', '.join(names)})" if names else ""
 
 
-def plot_attention(
-    attention: AttentionMaps,
-    *,
-    layer: int | None = None,
-    head: int | None = None,
-    theme: ThemeName = "light",
-) -> Figure:
-    """The map of one layer and head; None stands for the mean over layers or heads.
-
-    The attended words are along the top, the attending ones down the side.
-    """
-    view = view_map(attention, layer, head)
+def plot_map(view: MapView, *, theme: ThemeName = "light") -> Figure:
+    """A cell for each weight: attended words along the top, attending ones down the side."""
     rows, columns = view.weights.shape
     cell = min(CELL_INCHES, MAX_MAP_INCHES / max(rows, columns))
     figure = InchFigure(cell * columns, cell * rows, theme)
@@ -169,19 +163,11 @@ def plot_grid(attention: AttentionMaps, *, theme: ThemeName = "light") -> Figure
     return figure
 
 
-def plot_focus(
-    attention: AttentionMaps,
-    *,
-    layer: int | None = None,
-    head: int | None = None,
-    theme: ThemeName = "light",
-) -> Figure:
+def plot_focus(view: MapView, *, theme: ThemeName = "light") -> Figure:
     """A line for each row: its weights, then the words with the largest, for long sentences.
 
-    None stands for the mean over layers or heads. Shares leave out attention sinks and columns that
-    are not drawn.
+    Shares leave out attention sinks and columns that are not drawn.
     """
-    view = view_map(attention, layer, head)
     rows, columns = view.weights.shape
     figure = InchFigure(FOCUS_CELL_WIDTH * columns, FOCUS_ROW_HEIGHT * rows, theme)
     axes = figure.add_panel(0, 0, figure.width, figure.height)

@@ -43,11 +43,11 @@ class PositionEncoding(NamedTuple):
 
 
 class SimilarityByDistance(NamedTuple):
-    """The cosines of vectors at each distance from 0 on."""
+    """The cosines of vectors at each distance from 0 on: each (P,)."""
 
-    mean: Tensor  # (P,)
-    least: Tensor  # (P,)
-    most: Tensor  # (P,)
+    mean: Tensor
+    least: Tensor
+    most: Tensor
 
 
 def read_positions(model: nn.Module, length: int) -> tuple[PositionEncoding, ...]:
@@ -55,20 +55,17 @@ def read_positions(model: nn.Module, length: int) -> tuple[PositionEncoding, ...
 
     Rotary encodings rotate pairs of numbers: the vectors are the rotated pairs (1, 0).
     """
-    encodings: list[PositionEncoding] = []
-    for encoding in _find_encodings(model, length):
-        for number, known in enumerate(encodings):
-            if known.kind == encoding.kind and torch.equal(known.vectors, encoding.vectors):
-                encodings[number] = known._replace(modules=(*known.modules, *encoding.modules))
-                break
-        else:
-            encodings.append(encoding)
+    encodings: dict[tuple[str, bytes], PositionEncoding] = {}
+    for found in _find_encodings(model, length):
+        key = found.kind, found.vectors.numpy().tobytes()
+        known = encodings.setdefault(key, found._replace(modules=()))
+        encodings[key] = known._replace(modules=(*known.modules, *found.modules))
     if not encodings:
         raise SettingsError(
             f"{type(model).__name__}: this model has no positional encodings; a recurrent or "
             "dilated one reads tokens in their order"
         )
-    return tuple(encodings)
+    return tuple(encodings.values())
 
 
 def similarity_by_distance(similarity: Tensor) -> SimilarityByDistance:

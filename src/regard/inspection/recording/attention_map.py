@@ -23,11 +23,7 @@ class Axis(NamedTuple):
     """One for each row or column, special pieces among them."""
     words: tuple[str, ...]
     word_of: tuple[int | None, ...]
-    """For each piece the index of its word; None for a special piece or a mere space.
-
-    The space before an unknown word counts as part of it: a model that outputs this space has often
-    decided what follows, and attends to its source then.
-    """
+    """For each piece the index of its word; None for a special piece or a mere space."""
     units: tuple[int, ...] = ()
     """How many units of the text each word has, as `split_units` divides it; empty: one each.
 
@@ -96,6 +92,7 @@ def build_axis(ids: Sequence[int], tokenizer: Tokenizer, unknown: Sequence[str] 
     inner = ids[first:last]
     word_of = tokenizer.word_ids(inner, unknown)
     for place, following in enumerate(inner[1:]):
+        # A model that outputs the space before an unknown word often attends to its source then.
         if following == UNK and word_of[place] is None:
             word_of[place] = word_of[place + 1]
     before, after = [SPECIAL_PIECES[BOS]] * first, [SPECIAL_PIECES[EOS]] * (len(ids) - last)
@@ -133,8 +130,5 @@ def build_attention_maps(
 
 def _membership(word_of: Sequence[int | None], words: int) -> Tensor:
     """1 where a piece belongs to a word: (pieces, words)."""
-    matrix = torch.zeros(len(word_of), words)
-    for piece, word in enumerate(word_of):
-        if word is not None:
-            matrix[piece, word] = 1
-    return matrix
+    numbers = torch.tensor([-1 if word is None else word for word in word_of])  # (pieces,)
+    return (numbers[:, None] == torch.arange(words)).float()

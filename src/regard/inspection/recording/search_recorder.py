@@ -1,13 +1,13 @@
 """Records the attention of a model during a search, for every hypothesis."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.decoding.tracing.observer import SearchObserver, SearchStep
+from regard.decoding.tracing.observer import SearchStep
 from regard.decoding.tracing.search_tree import SearchTree, SearchTreeObserver
 from regard.errors import SettingsError
 from regard.inspection.recording.attention_map import (
@@ -20,9 +20,6 @@ from regard.inspection.recording.attention_map import (
 from regard.text.tokenizer import Tokenizer
 from regard.types import Hypothesis, Site
 
-STEPWISE_PARTS: tuple[Part, ...] = ("decoder", "cross")
-"""The parts that attend at each step; the encoder attends once, before the first."""
-
 
 @dataclass(frozen=True, eq=False)
 class SearchRecording:
@@ -31,10 +28,7 @@ class SearchRecording:
     tree: SearchTree
     encoder: Tensor | None  # (L, H, S, S); None if the model has none or it was not recorded
     weights_by_node: Mapping[Part, Mapping[int, Tensor]]
-    """Decoder and cross attention of the step that follows each expanded node.
-
-    Each (L, H, t) or (L, H, S).
-    """
+    """Decoder (L, H, t) and cross attention (L, H, S) of the step after each expanded node."""
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -45,9 +39,8 @@ class SearchRecording:
     def step_weights(self, node: int, part: Part = "cross") -> Tensor:
         """The attention of the step that predicted the token of `node`: (L, H, S), or (L, H, t).
 
-        The S columns of cross attention are the source, EOS last; the t columns of decoder
-        attention are its inputs: BOS, and the tokens up to the node's parent. Children of one
-        parent share a step, and so its attention.
+        The S columns of cross attention are the source with EOS; the t columns of decoder attention
+        are its inputs: BOS, and the tokens up to the node's parent.
         """
         parent = self.tree.nodes[node].parent
         if parent is None or part == "encoder":
@@ -92,7 +85,7 @@ class SearchRecording:
             raise SettingsError(f"part: no {part} attention was recorded, found {found}")
 
 
-class SearchRecorder(SearchObserver):
+class SearchRecorder(SearchTreeObserver):
     """An attention hook and a search observer, to be passed to a search as both.
 
         recorder = SearchRecorder()
@@ -104,12 +97,14 @@ class SearchRecorder(SearchObserver):
     """
 
     def __init__(self, parts: Collection[Part] = PARTS) -> None:
+        super().__init__()
         self.recordings: dict[int, SearchRecording] = {}
         """By the number of the sentence, once its search has ended."""
         self._parts = parts
-        self._trees = SearchTreeObserver()
         self._step_weights: dict[tuple[Part, int], Tensor] = {}
-        self._partial: dict[int, _PartialRecording] = {}
+        self._lengths: dict[int, int] = {}
+        self._encoder: dict[int, Tensor] = {}
+        self._by_node: dict[int, dict[Part, dict[int, Tensor]]] = {}
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
         if site.part in self._parts and site.member == 0:
@@ -117,28 +112,30 @@ class SearchRecorder(SearchObserver):
         return weights
 
     def on_start(self, numbers: Sequence[int], lengths: Sequence[int], /) -> None:
-        self._trees.on_start(numbers, lengths)
-        pairs = zip(numbers, lengths, strict=True)
-        self._partial = {number: _PartialRecording(length) for number, length in pairs}
+        super().on_start(numbers, lengths)
+        self._lengths = dict(zip(numbers, lengths, strict=True))
+        self._by_node = {number: {} for number in numbers}
         weights = self._stack_layers("encoder")  # (L, B, H, S, S)
-        if weights is not None:
-            for row, partial in enumerate(self._partial.values()):
-                partial.encoder = weights[:, row, :, : partial.length, : partial.length].clone()
+        self._encoder = {
+            number: weights[:, row, :, :length, :length].clone()
+            for row, (number, length) in enumerate(self._lengths.items())
+            if weights is not None
+        }
         self._step_weights.clear()  # also those of an earlier search that failed
 
     def on_step(self, step: SearchStep, /) -> Collection[int]:
-        for part in STEPWISE_PARTS:
+        for part in PARTS[1:]:  # the encoder attends once, before the first step
             weights = self._stack_layers(part)  # (L, B, H, K, S)
             if weights is not None:
                 for row, number in enumerate(step.numbers):
                     self._keep_step(number, part, weights[:, row])
         self._step_weights.clear()
-        return self._trees.on_step(step)
+        return super().on_step(step)
 
     def on_result(self, number: int, answers: Sequence[Hypothesis], /) -> None:
-        self._trees.on_result(number, answers)
-        partial, tree = self._partial.pop(number), self._trees.trees.pop(number)
-        self.recordings[number] = SearchRecording(tree, partial.encoder, partial.weights_by_node)
+        super().on_result(number, answers)
+        tree, encoder = self.trees.pop(number), self._encoder.pop(number, None)
+        self.recordings[number] = SearchRecording(tree, encoder, self._by_node.pop(number))
 
     def _stack_layers(self, part: Part) -> Tensor | None:
         """The weights of a part in this step (L, B, H, K, S); None if it did not attend."""
@@ -148,21 +145,11 @@ class SearchRecorder(SearchObserver):
 
     def _keep_step(self, number: int, part: Part, weights: Tensor) -> None:
         """Keep a sentence's weights (L, H, K, S), each for the node of its hypothesis row."""
-        partial, nodes = self._partial[number], self._trees.cells(number, weights.shape[2])
         rows: dict[int, int] = {}  # equal samples share a node
-        for row, node in enumerate(nodes):
+        for row, node in enumerate(self.cells(number, weights.shape[2])):
             if node is not None:
                 rows.setdefault(node, row)
-        width = partial.length if part == "cross" else weights.shape[-1]
+        width = self._lengths[number] if part == "cross" else weights.shape[-1]
         copied = weights[:, :, list(rows.values()), :width]  # without padding and unused rows
-        by_node = partial.weights_by_node.setdefault(part, {})
+        by_node = self._by_node[number].setdefault(part, {})
         by_node.update(zip(rows, copied.unbind(2), strict=True))
-
-
-@dataclass
-class _PartialRecording:
-    """The recording so far of a sentence whose source has `length` positions."""
-
-    length: int
-    encoder: Tensor | None = None
-    weights_by_node: dict[Part, dict[int, Tensor]] = field(default_factory=dict)

@@ -1,10 +1,8 @@
-"""A look as one HTML file, which opens with no server and no network.
+"""The attention viewer as one HTML file, which opens with no server and no network.
 
-The drawing code lies in `page/` as plain ES modules, which a server serves as they are. A file that
-is opened from a disk may not import modules, so they are written into it one after the other, each
-in a function of its own that gives back what the module exports. That asks two things of a module:
-it imports by `import { a, b } from "./name.js";` alone, and it exports a `function`, a `class` or a
-`const` by name where it is defined.
+A server serves the viewer's ES modules as they are. A file on a disk may not import modules, so
+they are written into it, each in a function that returns the module's exports. A module must import
+by `import { a, b } from "./name.js";` and export a function, class or const where it is defined.
 """
 
 import base64
@@ -24,14 +22,14 @@ ASSETS = Path(__file__).parent
 STYLE_SHEETS = "theme.css", "view.css", "file.css"
 ENTRY_MODULE = "file.js"
 """The module that draws the page of a file."""
-IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+\.js)";\n', re.MULTILINE)
+IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+)\.js";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:function|class|const) (\w+))", re.MULTILINE)
 STYLE_IMPORT = re.compile(r'^@import "\./([a-z_]+\.css)";\n', re.MULTILINE)
 UNSUPPORTED_STATEMENT = re.compile(r"^\s*(?:import|export|.*await import)\b.*", re.MULTILINE)
 
 
 def write_page(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the file."""
+    """Write the page of a viewer document to a file."""
     write_atomic(path, render_page(document).encode())
 
 
@@ -61,7 +59,7 @@ def _dependency_order(name: str, importers: tuple[str, ...]) -> Iterator[str]:
         raise ValueError(f"modules import each other: {' -> '.join((*importers, name))}")
     names: dict[str, None] = {}
     for _, other in IMPORT.findall(_source(name)):
-        names.update(dict.fromkeys(_dependency_order(other, (*importers, name))))
+        names.update(dict.fromkeys(_dependency_order(f"{other}.js", (*importers, name))))
     yield from names
     yield name
 
@@ -69,18 +67,11 @@ def _dependency_order(name: str, importers: tuple[str, ...]) -> Iterator[str]:
 def _wrap_module(name: str) -> str:
     """A module as a function that is called at once, its exports under the module's name."""
     source = _source(name)
-    exports = EXPORT.findall(source)
-    body = IMPORT.sub(lambda found: f"const {{{found[1]}}} = {_variable(found[2])};\n", source)
-    body = EXPORT.sub("", body)
+    exports, module = ", ".join(EXPORT.findall(source)), name.removesuffix(".js")
+    body = EXPORT.sub("", IMPORT.sub(r"const {\1} = module_\2;\n", source))
     if unsupported := UNSUPPORTED_STATEMENT.search(body):
         raise ValueError(f"{name}: cannot be written into a page: {unsupported[0].strip()}")
-    return (
-        f"const {_variable(name)} = (() => {{\n{body}return {{ {', '.join(exports)} }};\n}})();\n"
-    )
-
-
-def _variable(name: str) -> str:
-    return f"module_{name.removesuffix('.js')}"
+    return f"const module_{module} = (() => {{\n{body}return {{ {exports} }};\n}})();\n"
 
 
 def _source(name: str) -> str:
