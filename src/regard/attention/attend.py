@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from regard.attention.scores import Score
+from regard.attention.scores import ScoreFunction
 from regard.kernels.dispatch import HALF_DTYPES
 from regard.kernels.dropout import apply_dropout
 from regard.types import AttentionHook, Site
@@ -46,7 +46,7 @@ def window_mask(centres: Tensor, keys: int, reach: int) -> Tensor:
 
 
 class KeyValues(NamedTuple):
-    """Keys and values, split into heads; the keys as `Score.prepare` returned them."""
+    """Keys and values, split into heads; the keys as `ScoreFunction.prepare` returned them."""
 
     keys: Tensor  # (B, H, S, K)
     values: Tensor  # (B, H, S, K')
@@ -72,7 +72,7 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def attend(
-    score: Score,
+    score: ScoreFunction,
     queries: Tensor,
     kv: KeyValues,
     mask: Tensor,
@@ -98,7 +98,7 @@ def attend(
 
 
 def plain_attention(
-    score: Score,
+    score: ScoreFunction,
     queries: Tensor,
     kv: KeyValues,
     mask: Tensor,

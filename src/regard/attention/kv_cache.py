@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.attention.attend import KeyValues, fused_attention, plain_attention
 from regard.attention.decode_attention import attend_step, use_attend_step
-from regard.attention.scores import Score
+from regard.attention.scores import ScoreFunction
 from regard.types import AttentionHook, Site
 
 BUFFER_STEPS = 16
@@ -202,7 +202,7 @@ class Ancestry(NamedTuple):
 
 
 def self_cached(
-    score: Score,
+    score: ScoreFunction,
     queries: Tensor,
     cache: KVCache,
     ancestry: Ancestry,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 ScoreName = Literal["dot", "scaled_dot", "multiplicative", "additive"]
 
 
-class Score(nn.Module, ABC):
+class ScoreFunction(nn.Module, ABC):
     """A function of queries and prepared keys."""
 
     def prepare(self, keys: Tensor) -> Tensor:
@@ -33,7 +33,7 @@ class Score(nn.Module, ABC):
         """Scores (..., T, S)."""
 
 
-class DotScore(Score):
+class DotScore(ScoreFunction):
     """q · k (Luong et al. 2015, *dot*)."""
 
     def scale(self, width: int) -> float:
@@ -43,7 +43,7 @@ class DotScore(Score):
         return queries @ keys.mT  # (..., T, S)
 
 
-class ScaledDotScore(Score):
+class ScaledDotScore(ScoreFunction):
     """q · k / √K: of unit variance when queries and keys are (Vaswani et al. 2017, equation 1)."""
 
     def scale(self, width: int) -> float:
@@ -65,7 +65,7 @@ class MultiplicativeScore(DotScore):
         return turned
 
 
-class AdditiveScore(Score):
+class AdditiveScore(ScoreFunction):
     """vᵀ tanh(W q + U k) (Bahdanau et al. 2015, appendix A.1.2; Luong et al. 2015, *concat*)."""
 
     def __init__(self, query_width: int, key_width: int, hidden: int) -> None:
@@ -84,7 +84,7 @@ class AdditiveScore(Score):
         return scores
 
 
-class TanhProductScore(Score):
+class TanhProductScore(ScoreFunction):
     """Σ_d v_d tanh(W q)_d tanh(U k)_d (Shazeer et al. 2017, appendix G).
 
     It is as good as the additive one there, and all scores come from one product of matrices.
@@ -103,7 +103,7 @@ class TanhProductScore(Score):
         return torch.tanh(self.query(queries)) @ keys.mT  # (..., T, S)
 
 
-def build_score(name: ScoreName, query_width: int, key_width: int, hidden: int) -> Score:
+def build_score(name: ScoreName, query_width: int, key_width: int, hidden: int) -> ScoreFunction:
     """The score function called `name`; `hidden` is the width inside the additive one."""
     if name in ("dot", "scaled_dot") and query_width != key_width:
         raise ValueError(f"{name} needs queries as wide as keys, got {query_width=} {key_width=}")

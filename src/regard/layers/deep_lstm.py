@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend, padding_mask
-from regard.attention.scores import AdditiveScore, Score
+from regard.attention.scores import AdditiveScore, ScoreFunction
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import Hidden, RecurrentLayer, RecurrentOutput, merge_layer_states
 from regard.types import AttentionHook, Site
@@ -40,7 +40,7 @@ class AttentionLstm(nn.Module):
         width: int,
         alignment: int,
         *,
-        score: Callable[[int, int, int], Score] = AdditiveScore,
+        score: Callable[[int, int, int], ScoreFunction] = AdditiveScore,
         units: int | None = None,
     ) -> None:
         super().__init__()
