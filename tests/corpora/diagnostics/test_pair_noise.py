@@ -4,7 +4,6 @@ import pytest
 
 from regard.corpora.corpus import Pair
 from regard.corpora.diagnostics.pair_noise import (
-    NO_NOISE,
     NoiseReport,
     NumberedPair,
     measure_noise,
@@ -79,4 +78,4 @@ def test_lines_are_those_of_the_split():
 
 def test_a_small_sample():
     assert measure_noise([NumberedPair(1, Pair("a", "b"))]) == NoiseReport(sampled=1)
-    assert measure_noise([]) == NO_NOISE
+    assert measure_noise([]) == NoiseReport()

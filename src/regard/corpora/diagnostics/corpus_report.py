@@ -1,7 +1,4 @@
-"""Statistics of a corpus before training, gathered in one pass over each split.
-
-Memory holds a few hashes for each pair, and samples of pairs.
-"""
+"""Statistics of a corpus before training, gathered in one pass over each split."""
 
 import random
 from bisect import bisect_left
@@ -14,10 +11,9 @@ from typing import Any, NamedTuple
 
 from regard.corpora.cleaning.pair_filters import CHUNK, CleaningReport, CleaningSettings, clean
 from regard.corpora.corpus import Corpus, Pair, SplitName
-from regard.corpora.dedup import HashSet
+from regard.corpora.dedup import Hashes, HashSet
 from regard.corpora.diagnostics.misalignment import LineAlignment, LineAlignmentScan
 from regard.corpora.diagnostics.pair_noise import (
-    NO_NOISE,
     NOISE_SAMPLE,
     NoiseReport,
     NumberedPair,
@@ -32,8 +28,7 @@ from regard.text.word_units import count_units
 
 ProgressCallback = Callable[[str, int], None]
 """Gets what is being done, and the number of pairs so far."""
-_JSON_KEYS = {"read_error": "broken", "surface": "signs"}
-"""Fields that JSON calls otherwise."""
+_JSON_KEYS = {"read_error": "broken", "surface": "signs"}  # fields that JSON calls otherwise
 
 
 class LengthStatistics(NamedTuple):
@@ -42,8 +37,7 @@ class LengthStatistics(NamedTuple):
     total: int
     mean: float
     median: int
-    most: int
-    """The 95% quantile."""
+    most: int  # the 95% quantile
     longest: int
 
     @classmethod
@@ -70,12 +64,9 @@ class SideReport(NamedTuple):
 class DuplicateCounts(NamedTuple):
     """Repeated sentences, ignoring case and spacing."""
 
-    pairs: int
-    """Pairs that occurred before."""
-    sources: int
-    """Sources with several translations."""
-    targets: int
-    """Targets that translate several sources."""
+    pairs: int  # that occurred before
+    sources: int  # with several translations
+    targets: int  # that translate several sources
 
 
 @dataclass(frozen=True)
@@ -89,8 +80,7 @@ class SplitReport:
     """What cleaning would drop; only training pairs are cleaned for training."""
     repeats: DuplicateCounts
     alignment: LineAlignment
-    read_error: str
-    """Why reading stopped early; empty if it did not."""
+    read_error: str  # why reading stopped early; empty if it did not
 
 
 @dataclass(frozen=True)
@@ -99,20 +89,14 @@ class CorpusReport:
 
     name: str
     languages: tuple[str, str]
-    splits: Mapping[SplitName, SplitReport]
-    """The splits that the corpus comes with."""
-    cut: Mapping[SplitName, int]
-    """The splits that training would hold out of train, and their sizes."""
-    notes: tuple[str, ...]
-    """Remarks of reading and of holding out."""
-    split_error: str
-    """Why no pairs can be held out; empty if they can."""
+    splits: Mapping[SplitName, SplitReport]  # those that the corpus comes with
+    cut: Mapping[SplitName, int]  # those that training would hold out of train, and their sizes
+    notes: tuple[str, ...]  # remarks of reading and of holding out
+    split_error: str  # why no pairs can be held out; empty if they can
     overlap: SplitOverlap
-    sample: tuple[Pair, ...] = field(repr=False)
-    """Random training pairs that cleaning keeps."""
-    noise: NoiseReport = NO_NOISE
-    """Of a sample of training pairs."""
-    file_starts: tuple[tuple[str, int], ...] = ()
+    sample: tuple[Pair, ...] = field(repr=False)  # random training pairs that cleaning keeps
+    noise: NoiseReport  # of a sample of training pairs
+    file_starts: tuple[tuple[str, int], ...]
     """If train has several files: each of them, and how many pairs come before it."""
 
     def locate(self, split: SplitName, line: int) -> str:
@@ -219,69 +203,65 @@ def _measure_noise(
     return measure_noise(fit)
 
 
+class _SideScan:
+    """The counts of one side of a split."""
+
+    def __init__(self) -> None:
+        self._words, self._characters = Counter[int](), Counter[int]()
+        self._surface = SurfaceCounter()
+        self._once, self.repeated = HashSet(), HashSet()
+
+    def add(self, lines: Iterable[str], distinct: Hashes) -> None:
+        """Count some lines; `distinct` has the hashes of those whose pairs are new."""
+        self.repeated.add_new(distinct[~self._once.add_new(distinct)])
+        for line in lines:
+            self._words[count_units(line)] += 1
+            self._characters[len(line)] += 1
+            self._surface.add(line)
+
+    def result(self) -> SideReport:
+        lengths = LengthStatistics.of(self._words), LengthStatistics.of(self._characters)
+        return SideReport(*lengths, self._surface.result())
+
+
 class _SplitScan:
     """All counts of a split, taken while its pairs pass through `observe`."""
 
     def __init__(self, sample: Reservoir[NumberedPair]) -> None:
         self._sample = sample  # gets all pairs
-        self._words: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
-        self._characters: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
-        self._surface = SurfaceCounter(), SurfaceCounter()
-        self._alignment = LineAlignmentScan()
-        self._distinct = HashSet()
-        self._once, self._repeated = (HashSet(), HashSet()), (HashSet(), HashSet())
+        self._sides = _SideScan(), _SideScan()
+        self._alignment, self._distinct = LineAlignmentScan(), HashSet()
         self._pairs, self._read_error = 0, ""
 
     def observe(self, pairs: Iterable[Pair], notify: Callable[[int], None]) -> Iterator[Pair]:
         """The same pairs, counted, up to where they cannot be read."""
         line = 0
-        for chunk in chunked(self._readable(pairs, notify), CHUNK):
-            self._count_repeats(chunk)
+        for chunk in chunked(self._readable(pairs), CHUNK):
+            hashes = hash_pairs(chunk)
+            new = self._distinct.add_new(hashes.pair)
+            for place, side in enumerate(self._sides):
+                side.add((pair[place] for pair in chunk), hashes[place][new])
             for pair in chunk:
                 line += 1
                 self._sample.offer(NumberedPair(line, pair))
                 self._alignment.add(pair)
-                for side, text in enumerate(pair):
-                    self._words[side][count_units(text)] += 1
-                    self._characters[side][len(text)] += 1
-                    self._surface[side].add(text)
+            notify(line)
             yield from chunk
 
-    def _readable(self, pairs: Iterable[Pair], notify: Callable[[int], None]) -> Iterator[Pair]:
+    def _readable(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
         try:
             for pair in pairs:
                 self._pairs += 1
-                if self._pairs % CHUNK == 0:
-                    notify(self._pairs)
                 yield pair
         except CorpusError as error:
             if not self._pairs:
                 raise
             self._read_error = str(error)
 
-    def _count_repeats(self, chunk: list[Pair]) -> None:
-        hashes = hash_pairs(chunk)
-        new = self._distinct.add_new(hashes.pair)
-        for side, once, repeated in zip(hashes, self._once, self._repeated, strict=False):
-            repeated.add_new(side[new][~once.add_new(side[new])])
-
     def result(self, cleaning: CleaningReport) -> SplitReport:
         """The report, after all pairs were observed."""
-        source, target = (
-            SideReport(
-                LengthStatistics.of(words), LengthStatistics.of(characters), surface.result()
-            )
-            for words, characters, surface in zip(
-                self._words, self._characters, self._surface, strict=True
-            )
-        )
-        repeats = self._pairs - len(self._distinct), *map(len, self._repeated)
-        return SplitReport(
-            self._pairs,
-            source,
-            target,
-            cleaning,
-            DuplicateCounts(*repeats),
-            self._alignment.result(),
-            self._read_error,
-        )
+        source, target = self._sides
+        again = self._pairs - len(self._distinct)
+        repeats = DuplicateCounts(again, len(source.repeated), len(target.repeated))
+        sides, alignment = (source.result(), target.result()), self._alignment.result()
+        return SplitReport(self._pairs, *sides, cleaning, repeats, alignment, self._read_error)

@@ -15,20 +15,13 @@ from regard.corpora.splits import HELD_OUT
 Level = Literal["ok", "note", "warning", "problem"]
 
 FEW_PAIRS, TOO_FEW_PAIRS, FEW_HELD_OUT = 10_000, 1_000, 200
-MANY_DROPPED = 0.2
-"""Share of the pairs."""
-MIN_LENGTH_CORRELATION = 0.5
-"""Correlation of lengths below which translations are unusually free."""
+MANY_DROPPED, MANY_LEAKED = 0.2, 0.1  # shares of all pairs, and of those held out
+MIN_LENGTH_CORRELATION = 0.5  # below it translations are unusually free
 MIN_NUMBER_PAIRS, MAX_UNLIKE_NUMBERS, NUMERIC_CORPUS_SHARE = 30, 0.25, 0.9
 """Pairs with numbers from which they are judged, and the share that may differ. Above the last
 share, as in a corpus of dates, the task may be to write them otherwise."""
-MANY_LEAKED = 0.1
-"""Share of a held-out split."""
-NEW_WORDS, MANY_NEW_WORDS, MANY_NEW_CHARACTERS = 0.05, 0.2, 0.001
-"""Shares of running words and characters."""
-MIN_JUDGED_LINES = 20
-"""Lines from which a share of them is judged."""
-MAJORITY_SHARE = 0.5
+NEW_WORDS, MANY_NEW_WORDS, MANY_NEW_CHARACTERS = 0.05, 0.2, 0.001  # of running ones
+MIN_JUDGED_LINES, MAJORITY_SHARE = 20, 0.5  # lines from which a share of them is judged
 SHOWN_STRETCHES = 5
 
 
@@ -41,8 +34,7 @@ class Finding(NamedTuple):
 
 def interpret_report(report: CorpusReport) -> list[Finding]:
     """What a report means, topic by topic."""
-    judged = _read_errors, _sizes, _cleaning, _alignment
-    topics = (*judged, _leaks, _coverage, _damage, _style, _noise)
+    topics = _sizes, _cleaning, _alignment, _leaks, _coverage, _damage, _style, _noise
     return [finding for topic in topics for finding in topic(report)]
 
 
@@ -53,13 +45,10 @@ def _level(value: float, note: float, warning: float, problem: float = 2.0) -> L
     return "warning" if value > warning else "note" if value > note else None
 
 
-def _read_errors(report: CorpusReport) -> Iterator[Finding]:
+def _sizes(report: CorpusReport) -> Iterator[Finding]:
     for split, one in report.splits.items():
         if one.read_error:
             yield Finding("problem", f"{split} cannot be read to its end: {one.read_error}.")
-
-
-def _sizes(report: CorpusReport) -> Iterator[Finding]:
     train = report.splits.get("train")
     if train is None or not train.pairs:
         yield Finding("problem", "There are no training pairs.")
@@ -75,8 +64,7 @@ def _sizes(report: CorpusReport) -> Iterator[Finding]:
     if report.cut:
         counts = _listed([f"{count:,} pairs for {split}" for split, count in report.cut.items()])
         yield Finding("note", f"Training holds out {counts}: corpus.split sets how many.")
-    for note in report.notes:
-        yield Finding("note", f"{note}.")
+    yield from (Finding("note", f"{note}.") for note in report.notes)
     if len(report.file_starts) > 1:
         files = _listed([f"{name} from line {at + 1:,} on" for name, at in report.file_starts])
         yield Finding("note", f"train is read from several files, line after line: {files}.")
@@ -152,11 +140,8 @@ def _alignment(report: CorpusReport) -> Iterator[Finding]:
         if value is not None and value >= MIN_LENGTH_CORRELATION
     ]
     if aligned:
-        yield Finding(
-            "ok",
-            "The two sides belong together, line by line: lengths correlate at "
-            f"{_listed(aligned)}.",
-        )
+        how = f"lengths correlate at {_listed(aligned)}"
+        yield Finding("ok", f"The two sides belong together, line by line: {how}.")
     for split, one in report.splits.items():
         yield from _split_alignment(split, one, report.languages)
     undecided = [split for split, value in correlations.items() if value is None]
@@ -171,19 +156,16 @@ def _alignment(report: CorpusReport) -> Iterator[Finding]:
 def _split_alignment(
     split: SplitName, report: SplitReport, languages: tuple[str, str]
 ) -> Iterator[Finding]:
-    alignment = report.alignment
-    shifted = [lines for lines in alignment.stretches if lines.shift is not None]
+    alignment, correlation = report.alignment, report.alignment.correlation
+    shifted = [(one, one.shift) for one in alignment.stretches if one.shift is not None]
     unrelated = [lines for lines in alignment.stretches if lines.shift is None]
-    for lines in shifted[:SHOWN_STRETCHES]:
-        yield Finding("problem", f"{split}: {_shifted(lines)}")
+    for lines, shift in shifted[:SHOWN_STRETCHES]:
+        yield Finding("problem", f"{split}: {_shifted(lines, shift)}")
     if (more := len(shifted) - SHOWN_STRETCHES) > 0:
         yield Finding("problem", f"{split}: and {more} more such stretches.")
-    correlation = alignment.correlation
     if unrelated:
-        one_language = languages[0] == languages[1] != "und"
-        yield Finding(
-            "warning" if one_language else "problem", f"{split}: {_unrelated(unrelated, report)}"
-        )
+        level: Level = "warning" if languages[0] == languages[1] != "und" else "problem"
+        yield Finding(level, f"{split}: {_unrelated(unrelated, report)}")
     elif not shifted and correlation is not None and correlation < MIN_LENGTH_CORRELATION:
         yield Finding(
             "warning" if correlation < MIN_WINDOW_CORRELATION else "note",
@@ -201,14 +183,11 @@ def _split_alignment(
         )
 
 
-def _shifted(lines: MisalignedLines) -> str:
-    assert lines.shift is not None
-    count = _count(abs(lines.shift), "line")
-    way, more, fewer = (
-        ("down", "target", "source") if lines.shift > 0 else ("up", "source", "target")
-    )
+def _shifted(lines: MisalignedLines, shift: int) -> str:
+    count = _count(abs(shift), "line")
+    way, more, fewer = ("down", *SIDES[::-1]) if shift > 0 else ("up", *SIDES)
     return (
-        f"lines {lines.first:,} to {lines.last:,} look shifted by {lines.shift:+d}: a source "
+        f"lines {lines.first:,} to {lines.last:,} look shifted by {shift:+d}: a source "
         f"line belongs to the target {count} further {way}. Near line {lines.first:,} the "
         f"{more} has {count} too many or the {fewer} too few: compare them there and mend the file."
     )
@@ -227,9 +206,7 @@ def _unrelated(stretches: list[MisalignedLines], report: SplitReport) -> str:
 
 def _leaks(report: CorpusReport) -> Iterator[Finding]:
     overlap = report.overlap
-    for leak in overlap.leaks:
-        if leak.sources or leak.targets:
-            yield _leak(leak)
+    yield from (_leak(leak) for leak in overlap.leaks if leak.sources or leak.targets)
     for near in overlap.near_leaks:
         if near.sources:
             yield Finding(
@@ -304,98 +281,71 @@ def _coverage(report: CorpusReport) -> Iterator[Finding]:
         )
 
 
-class _DamageRule(NamedTuple):
-    """A kind of damage, and the shares above which it is a note, a warning, a problem."""
-
-    check: str
-    noun: str
-    shares: tuple[float, float, float]
-    advice: str
-
-
-_DAMAGE_RULES = (
-    _DamageRule(
-        "escapes",
+_DAMAGE: dict[str, tuple[str, tuple[float, float, float], str]] = {
+    "escapes": (
         "hold escapes such as &apos; or &#39;",
         (0, 0.01, 1),
         "Unescape all splits alike, or translations will hold them too.",
     ),
-    _DamageRule(
-        "tags",
+    "tags": (
         "hold tags such as <b>",
         (0, 0.05, 1),
         "Remove them, unless they are to be translated.",
     ),
-    _DamageRule(
-        "subwords",
+    "subwords": (
         "were cut into subwords or by Moses (@@, ▁, @-@)",
         (0.001, 0.01, 0.1),
         "Join them again: the tokenizer cuts words itself.",
     ),
-    _DamageRule(
-        "garbled",
+    "garbled": (
         "are garbled, such as Ã© for é",
         (0, 0.001, 0.01),
         "The file was UTF-8, taken for Latin-1 and saved again; turn it back: "
         "iconv -f UTF-8 -t LATIN1, or -t WINDOWS-1252.",
     ),
-    _DamageRule(
-        "odd spaces",
+    "odd spaces": (
         "hold no-break spaces (U+00A0, U+202F) between words",
         (0.001, 0.01, 1),
         "A model takes them for letters: make them plain spaces in all splits.",
     ),
-    _DamageRule(
-        "invisible",
+    "invisible": (
         "hold invisible characters (of no width, soft hyphens, direction marks)",
         (0, 0.005, 1),
         "Remove them in all splits: words that look alike are unlike to a model.",
     ),
-)
+}
+"""By check: what it finds, the shares above which that is a note, a warning, a problem, advice."""
 
 
 def _damage(report: CorpusReport) -> Iterator[Finding]:
-    for rule in _DAMAGE_RULES:
-        counts = {side: one for side, one in _check_counts(report, rule.check).items() if one[1]}
+    for check, (text, shares, advice) in _DAMAGE.items():
+        counts = {side: one for side, one in _check_counts(report, check).items() if one.showing}
         worst = max((one.share for one in counts.values()), default=0.0)
-        if level := _level(worst, *rule.shares):
+        if level := _level(worst, *shares):
             listed = ", ".join(
                 f"{side} {one.showing:,} ({_percent(one.share)})" for side, one in counts.items()
             )
-            yield Finding(level, f"Some lines {rule.noun}: {listed}. {rule.advice}")
+            yield Finding(level, f"Some lines {text}: {listed}. {advice}")
 
 
-class _StyleRule(NamedTuple):
-    """A way to write text, which should be the same in all splits."""
-
-    check: str
-    adjective: str
-    level: Level
-    """If a split differs from train."""
-    advice: str | None
-    """If train is written so; None if its sides may differ."""
-
-
-_STYLE_RULES = (
-    _StyleRule(
-        "tokenised",
+_STYLES: dict[str, tuple[str, Level, str | None]] = {
+    "tokenised": (
         "tokenised already (spaces before full stops and commas)",
         "problem",
         "Translations will be written so too, and scores are not those of plain text.",
     ),
-    _StyleRule("lowercase", "in lower case", "problem", "Translations will be in lower case too."),
-    _StyleRule("curly", "with curly apostrophes (’)", "warning", None),
-)
+    "lowercase": ("in lower case", "problem", "Translations will be in lower case too."),
+    "curly": ("with curly apostrophes (’)", "warning", None),
+}
+"""By check: a way to write text, the level if a split differs from train in it, and advice if train
+is written so; None if its sides may differ."""
 
 
 def _style(report: CorpusReport) -> Iterator[Finding]:
     """Styles that differ between splits, or between the sides of train."""
-    for rule in _STYLE_RULES:
-        shares = {
-            side: one.share
-            for side, one in _check_counts(report, rule.check).items()
-            if one.lines >= MIN_JUDGED_LINES
-        }
+    for check, (style, level, advice) in _STYLES.items():
+        counts = _check_counts(report, check)
+        shares = {name: one.share for name, one in counts.items() if one.lines >= MIN_JUDGED_LINES}
         train = {side: shares[f"train {side}"] for side in SIDES if f"train {side}" in shares}
         unlike = [
             f"{_percent(share)} of {split} {side} (of train {side} {_percent(train[side])})"
@@ -406,21 +356,21 @@ def _style(report: CorpusReport) -> Iterator[Finding]:
         ]
         if unlike:
             yield Finding(
-                rule.level,
-                f"Splits are written unlike: {rule.adjective} are {_listed(unlike)}. A model does "
-                "badly on text written otherwise than what it learned from: prepare all alike.",
+                level,
+                f"Splits are written unlike: {style} are {_listed(unlike)}. A model does badly on "
+                "text written otherwise than what it learned from: prepare all alike.",
             )
         showing = [side for side, share in train.items() if share > MAJORITY_SHARE]
-        if rule.advice is None or len(train) < len(SIDES) or not showing:
+        if advice is None or len(train) < len(SIDES) or not showing:
             continue
         if len(showing) == len(SIDES):
-            yield Finding("note", f"Train is {rule.adjective} on both sides. {rule.advice}")
+            yield Finding("note", f"Train is {style} on both sides. {advice}")
         else:
             listed = _listed([f"{_percent(share)} of the {side}" for side, share in train.items()])
             yield Finding(
                 "warning",
-                f"The sides of train are written unlike: {rule.adjective} are {listed}. Prepare "
-                "both alike, unless that is meant.",
+                f"The sides of train are written unlike: {style} are {listed}. Prepare both alike, "
+                "unless that is meant.",
             )
 
 
@@ -433,14 +383,14 @@ def _check_counts(report: CorpusReport, check: str) -> dict[str, CheckCount]:
     }
 
 
+_WRONG_LANGUAGE = 0.001, 0.01  # Tatoeba and Multi30k have 0.03% at most
+_DROP = "--set corpus.cleaning.drop_wrong_language=true leaves such pairs out of training."
 _LANGUAGE_ERRORS = {
     "swapped": "have source and target exchanged, by their letters",
     "source_language": "have a source in another language than most",
     "target_language": "have a target in another language than most",
 }
-_WRONG_LANGUAGE = 0.001, 0.01
-"""Shares of a note and a warning. Tatoeba and Multi30k have 0.03% at most."""
-_PAIRING_ERRORS = {
+_NOISE = {name: (text, _WRONG_LANGUAGE, _DROP) for name, text in _LANGUAGE_ERRORS.items()} | {
     "random": (
         "do not belong together: their words are translations of each other no more than by chance",
         (0.025, 0.05),  # Tatoeba, by free translations: at most 1.1%; Multi30k: 0.1%
@@ -452,28 +402,25 @@ _PAIRING_ERRORS = {
         "A model learns to stop early from them: look for what cut lines.",
     ),
 }
+"""By kind of noise: what it is, the shares from which it is a note and a warning, advice."""
 
 
 def _noise(report: CorpusReport) -> Iterator[Finding]:
     noise = report.noise
-    drop = "--set corpus.cleaning.drop_wrong_language=true leaves such pairs out of training."
-    rules = {name: (text, _WRONG_LANGUAGE, drop) for name, text in _LANGUAGE_ERRORS.items()}
-    for name, (text, (note, warning), advice) in {**rules, **_PAIRING_ERRORS}.items():
-        rate: NoiseRate = getattr(noise, name)
+    rates: dict[str, NoiseRate] = {name: getattr(noise, name) for name in _NOISE}
+    for name, (text, (note, warning), advice) in _NOISE.items():
+        share, _, lines = rates[name]
         # random pairs look truncated, too
-        if rate.share < (max(note, noise.random.share / 2) if name == "truncated" else note):
+        if share < (max(note, noise.random.share / 2) if name == "truncated" else note):
             continue
-        sample = (
-            f"{noise.paired:,} pairs about"
-            if name in _PAIRING_ERRORS
-            else f"{noise.sampled:,} pairs"
-        )
-        lines = ", ".join(report.locate("train", line) for line in rate.lines)
+        exact = name in _LANGUAGE_ERRORS
+        sample = f"{noise.sampled:,} pairs" if exact else f"{noise.paired:,} pairs about"
+        places = ", ".join(report.locate("train", line) for line in lines)
         yield Finding(
-            "warning" if rate.share >= warning else "note",
-            f"train: of a sample of {sample} {rate.share:.1%} {text}; such as {lines}. {advice}",
+            "warning" if share >= warning else "note",
+            f"train: of a sample of {sample} {share:.1%} {text}; such as {places}. {advice}",
         )
-    wrong = any(getattr(noise, name).share >= _WRONG_LANGUAGE[0] for name in _LANGUAGE_ERRORS)
+    wrong = any(rates[name].share >= _WRONG_LANGUAGE[0] for name in _LANGUAGE_ERRORS)
     if noise.languages_known and not wrong:
         yield Finding(
             "ok", f"Both sides are in one language each, in a sample of {noise.sampled:,} pairs."

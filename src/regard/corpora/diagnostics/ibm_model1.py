@@ -12,15 +12,11 @@ from regard.text.word_units import compared_words
 
 FloatArray = NDArray[np.float64]
 
-MAX_WORDS = 32
-"""Words of a text that are used, from its beginning."""
-MIN_TEXTS = 2
-"""Texts that a word must occur in."""
+MAX_WORDS = 32  # of a text that are used, from its beginning
+MIN_TEXTS = 2  # that a word must occur in
 EM_ROUNDS = 4
-COUNT_PRIOR = 2.0
-"""Added to the count of a word, so that rare events get low probabilities."""
-FLOOR = 1e-4
-MIN_GAIN, MAX_GAIN = -1.0, 6.0
+COUNT_PRIOR = 2.0  # added to the count of a word, so that rare events get low probabilities
+FLOOR, MIN_GAIN, MAX_GAIN = 1e-4, -1.0, 6.0
 
 
 class RaggedWords(NamedTuple):
@@ -70,51 +66,45 @@ def index_words(texts: Sequence[str]) -> IndexedTexts:
     """The distinct words of each text, numbered by how many texts have them."""
     rows = [list(dict.fromkeys(compared_words(text)))[:MAX_WORDS] for text in texts]
     counts = Counter(word for row in rows for word in row)
-    frequent = [(word, count) for word, count in counts.most_common() if count >= MIN_TEXTS]
-    number = {word: place for place, (word, _) in enumerate(frequent, 1)}
+    frequent = {word: count for word, count in counts.most_common() if count >= MIN_TEXTS}
+    number = {word: place for place, word in enumerate(frequent, 1)}
     kept = [[number[word] for word in row if word in number] for row in rows]
-    share = np.array([0.0, *(count for _, count in frequent)])
+    share = np.array([0.0, *frequent.values()])
     words = np.array([word for row in kept for word in row], np.int64)
     sizes = np.array([len(row) for row in kept], np.int64)
     return IndexedTexts(RaggedWords(words, sizes), share / max(1.0, share.sum()))
 
 
-class _WordPairs(NamedTuple):
-    """Every word of each text with every word of its partner: (L,) each."""
-
-    word: IntArray  # index into the words of the texts
-    given: IntArray  # number of the partner's word
-
-
-def _word_pairs(texts: RaggedWords, partners: RaggedWords) -> _WordPairs:
+def _word_pairs(texts: RaggedWords, partners: RaggedWords) -> tuple[IntArray, IntArray]:
+    """Every word of each text with every word of its partner (L,): its index, and their number."""
     sizes = partners.sizes[texts.owner]  # (W,) partners of each word
     word = np.repeat(np.arange(len(texts.words)), sizes)
-    return _WordPairs(word, partners.words[ragged_arange(partners.starts[texts.owner], sizes)])
+    return word, partners.words[ragged_arange(partners.starts[texts.owner], sizes)]
 
 
 class IbmModel1:
     """P(word | word of the partner), after some rounds of EM."""
 
     def __init__(self, texts: RaggedWords, partners: RaggedWords, vocabulary: int) -> None:
-        links, self._vocabulary = _word_pairs(texts, partners), vocabulary
-        keys = links.given * vocabulary + texts.words[links.word]
-        self._keys, which = np.unique(keys, return_inverse=True)
-        given, probability = self._keys // vocabulary, np.ones(len(self._keys))
+        word, given = _word_pairs(texts, partners)
+        self._vocabulary = vocabulary
+        self._keys, which = np.unique(given * vocabulary + texts.words[word], return_inverse=True)
+        givens, self._probability = self._keys // vocabulary, np.ones(len(self._keys))
         for _ in range(EM_ROUNDS):
-            likely = probability[which]
-            sums = np.bincount(links.word, weights=likely, minlength=len(texts.words))
-            counts = np.bincount(which, weights=likely / sums[links.word])
-            probability = counts / (np.bincount(given, weights=counts)[given] + COUNT_PRIOR)
-        self._probability = probability
+            likely = self._probability[which]
+            sums = np.bincount(word, weights=likely, minlength=len(texts.words))
+            counts = np.bincount(which, weights=likely / sums[word])
+            totals = np.bincount(givens, weights=counts)
+            self._probability = counts / (totals[givens] + COUNT_PRIOR)
 
     def log_gains(self, texts: RaggedWords, partners: RaggedWords, share: FloatArray) -> FloatArray:
         """Log of how much likelier the best partner makes each word than its `share`: (W,)."""
-        links = _word_pairs(texts, partners)
+        word, given = _word_pairs(texts, partners)
         best = np.zeros(len(texts.words))
         if len(self._keys):
-            keys = links.given * self._vocabulary + texts.words[links.word]
+            keys = given * self._vocabulary + texts.words[word]
             places = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
             known = np.where(self._keys[places] == keys, self._probability[places], 0.0)
-            np.maximum.at(best, links.word, known)
+            np.maximum.at(best, word, known)
         gain: FloatArray = np.log((best + FLOOR) / (share[texts.words] + FLOOR))
         return gain.clip(MIN_GAIN, MAX_GAIN)

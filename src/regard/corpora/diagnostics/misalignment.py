@@ -17,20 +17,15 @@ from numpy.typing import NDArray
 
 from regard.corpora.corpus import Pair
 
-MAX_SHIFT = 3
-"""Greatest shift that is looked for, up and down."""
-WINDOW_LINES = 128
-"""Lines that are judged together; a smaller corpus is one window, from `MIN_LINES` on."""
-MIN_LINES = 32
-MIN_EVIDENCE = 6.0
-"""Evidence, in standard deviations, from which a shift is accepted."""
+MAX_SHIFT = 3  # the greatest that is looked for, up and down
+WINDOW_LINES, MIN_LINES = 128, 32
+"""Lines that are judged together; a smaller corpus is one window, if it has so many."""
+MIN_EVIDENCE = 6.0  # in standard deviations, from which a shift is accepted
 MIN_WINDOW_CORRELATION = 0.3
 """Correlation of lengths below which a window looks unrelated: translations have 0.6 and more,
 unrelated lines within ±0.2."""
-MIN_LENGTH_SPREAD = 0.15
-"""Standard deviation of log lengths below which lengths are no evidence."""
-MIN_UNRELATED_WINDOWS = 3
-"""Consecutive windows from which unrelated lines are reported."""
+MIN_LENGTH_SPREAD = 0.15  # standard deviation of log lengths below which they are no evidence
+MIN_UNRELATED_WINDOWS = 3  # consecutive ones from which unrelated lines are reported
 
 FloatArray = NDArray[np.float64]
 
@@ -53,10 +48,8 @@ class LineAlignment:
     correlation: float | None
     """Of the log lengths in characters; None if the lengths of a side hardly vary."""
     stretches: tuple[MisalignedLines, ...]
-    with_numbers: int
-    """Pairs with digits on both sides."""
-    numbers_unlike: int
-    """Those of them whose digits, in any order, differ."""
+    with_numbers: int  # pairs with digits on both sides
+    numbers_unlike: int  # those of them whose digits, in any order, differ
 
 
 class _LineFeatures(NamedTuple):
@@ -81,11 +74,9 @@ class LineAlignmentScan:
     """Scans the pairs of a split in order; keeps a few windows of them in memory."""
 
     def __init__(self) -> None:
-        self._lines: list[_LineFeatures] = []
-        self._first = 0  # index of the first of them
+        self._lines, self._first = list[_LineFeatures](), 0  # and the index of the first of them
         self._next = MAX_SHIFT  # index of the first unclassified line
-        self._runs: list[_ShiftRun] = []
-        self._total = 0
+        self._runs, self._total = list[_ShiftRun](), 0
         self._moments = np.zeros(5)  # sums of x, y, x², y², xy
         self._with_numbers = self._numbers_unlike = 0
 
@@ -148,18 +139,15 @@ class LineAlignmentScan:
         return last is not None and last.shift is None and last.windows < MIN_UNRELATED_WINDOWS
 
     def _window_shift(self, begin: int, end: int) -> int | None:
-        view = self._window(begin, end)
-        lengths, correlation = view.length_evidence()
-        evidence = lengths + view.word_evidence()  # (2 * MAX_SHIFT + 1,), relative to no shift
+        window = self._window(begin, end)
+        lengths, correlation = window.length_evidence()
+        evidence = lengths + window.word_evidence()  # (2 * MAX_SHIFT + 1,), relative to no shift
         evidence[MAX_SHIFT] = -np.inf
         best = int(evidence.argmax())
         if evidence[best] > MIN_EVIDENCE:
             return best - MAX_SHIFT
-        if (
-            correlation is not None
-            and correlation < MIN_WINDOW_CORRELATION
-            and evidence[best] > -MIN_EVIDENCE
-        ):
+        uncorrelated = correlation is not None and correlation < MIN_WINDOW_CORRELATION
+        if uncorrelated and evidence[best] > -MIN_EVIDENCE:
             return None
         if evidence[best] < -1 or not self._runs:
             return 0
@@ -170,29 +158,31 @@ class LineAlignmentScan:
         if before is None or after is None:
             return self._next
         begin = self._first + MAX_SHIFT
-        view = self._window(begin, end)
-        gain = view.cost(before) - view.cost(after)  # (N,) positive where `after` fits better
+        window = self._window(begin, end)
+        gain = window.cost(before) - window.cost(after)  # (N,) positive where `after` fits better
         gained = np.append(np.cumsum(gain[::-1])[::-1], 0.0)  # (N + 1,) from each line on
         return begin + int(gained.argmax())
 
     def _window(self, begin: int, end: int) -> "_Window":
         start, stop = begin - self._first, end - self._first
-        lines, near = self._lines[start:stop], self._lines[start - MAX_SHIFT : stop + MAX_SHIFT]
-        return _Window(
-            np.array([line.source for line in lines]),
-            np.array([line.target for line in near]),
-            [line.source_words for line in lines],
-            [line.target_words for line in near],
-        )
+        return _Window(self._lines[start - MAX_SHIFT : stop + MAX_SHIFT])
 
 
-class _Window(NamedTuple):
+class _Window:
     """N source lines, and the target lines from `MAX_SHIFT` before to `MAX_SHIFT` after them."""
 
-    source: FloatArray  # (N,) log lengths
-    target: FloatArray  # (N + 2 * MAX_SHIFT,)
-    source_words: Sequence[frozenset[str]]
-    target_words: Sequence[frozenset[str]]
+    def __init__(self, near: Sequence[_LineFeatures]) -> None:
+        lines = near[MAX_SHIFT:-MAX_SHIFT]
+        self._source = np.array([line.source for line in lines])  # (N,) log lengths
+        self._target = np.array([line.target for line in near])  # (N + 2 * MAX_SHIFT,)
+        # words that each source line shares with the target line of each shift
+        self._shared = np.array(  # (2 * MAX_SHIFT + 1, N)
+            [
+                [len(a.source_words & b.target_words) for a, b in zip(lines, shifted, strict=False)]
+                for shifted in (near[place:] for place in range(2 * MAX_SHIFT + 1))
+            ],
+            float,
+        )
 
     def length_evidence(self) -> tuple[FloatArray, float | None]:
         """Evidence of each shift by correlation of lengths, and the correlation unshifted.
@@ -200,9 +190,9 @@ class _Window(NamedTuple):
         Evidence is the difference of Fisher's z-transforms over its standard deviation under
         independence. The correlation is None if the lengths of a side hardly vary.
         """
-        num = len(self.source)
-        x = self.source - self.source.mean()  # (N,)
-        y = np.lib.stride_tricks.sliding_window_view(self.target, num)  # (2 * MAX_SHIFT + 1, N)
+        num = len(self._source)
+        x = self._source - self._source.mean()  # (N,)
+        y = np.lib.stride_tricks.sliding_window_view(self._target, num)  # (2 * MAX_SHIFT + 1, N)
         y = y - y.mean(axis=1, keepdims=True)
         spread = x.std() * y.std(axis=1)  # (2 * MAX_SHIFT + 1,)
         if x.std() < MIN_LENGTH_SPREAD or y.std(axis=1).min() < MIN_LENGTH_SPREAD:
@@ -213,25 +203,19 @@ class _Window(NamedTuple):
 
     def word_evidence(self) -> FloatArray:
         """Evidence of each shift by shared words: a paired t statistic against no shift."""
-        shifts = range(-MAX_SHIFT, MAX_SHIFT + 1)
-        shared = np.array([self.shared(shift) for shift in shifts])  # (2 * MAX_SHIFT + 1, N)
-        more = shared - shared[MAX_SHIFT]
-        spread = more.std(axis=1, ddof=1) / np.sqrt(len(self.source))
+        more = self._shared - self._shared[MAX_SHIFT]
+        spread = more.std(axis=1, ddof=1) / np.sqrt(len(self._source))
         t: FloatArray = more.mean(axis=1) / np.where(spread > 0, spread, np.inf)
         return t
 
-    def shared(self, shift: int) -> FloatArray:
-        """Words that each source line shares with the target line `shift` further down: (N,)."""
-        near = self.target_words[MAX_SHIFT + shift :]
-        return np.array([len(a & b) for a, b in zip(self.source_words, near, strict=False)], float)
-
     def cost(self, shift: int) -> FloatArray:
         """Cost (N,) of matching each source line with the target line `shift` further down."""
-        x, y = (side - side.mean() for side in (self.source, self.target))
+        x, y = (side - side.mean() for side in (self._source, self._target))
         start = MAX_SHIFT + shift
         apart = x - y[start : start + len(x)]
-        cost: FloatArray = np.square(apart / max(MIN_LENGTH_SPREAD, x.std()))
-        return cost - 2 * self.shared(shift)
+        squared = np.square(apart / max(MIN_LENGTH_SPREAD, x.std()))
+        cost: FloatArray = squared - 2 * self._shared[start]
+        return cost
 
 
 def _digits(text: str) -> list[int]:
@@ -244,17 +228,12 @@ def _smooth(runs: Sequence[_ShiftRun]) -> list[_ShiftRun]:
     smooth: list[_ShiftRun] = []
     for run, after in zip_longest(runs, runs[1:]):
         before = smooth[-1] if smooth else None
-        if (
-            before
-            and after
-            and before.shift is after.shift is None
-            and run.windows <= MIN_UNRELATED_WINDOWS
-        ):
-            run = replace(run, shift=None)
-        if before and before.shift == run.shift:
-            smooth[-1] = replace(before, windows=before.windows + run.windows)
+        between = before and after and before.shift is after.shift is None
+        shift = None if between and run.windows <= MIN_UNRELATED_WINDOWS else run.shift
+        if before and before.shift == shift:
+            before.windows += run.windows
         else:
-            smooth.append(run)
+            smooth.append(replace(run, shift=shift))
     return smooth
 
 

@@ -13,29 +13,18 @@ import numpy as np
 
 from regard.corpora.cleaning.language_id import LanguageIdentifier
 from regard.corpora.corpus import Pair
-from regard.corpora.diagnostics.ibm_model1 import (
-    FloatArray,
-    IbmModel1,
-    IndexedTexts,
-    index_words,
-)
+from regard.corpora.diagnostics.ibm_model1 import FloatArray, IbmModel1, IndexedTexts, index_words
 from regard.text.ragged import IntArray
 
 NOISE_SAMPLE, PAIRING_SAMPLE = 20_000, 10_000
 """Pairs whose languages are checked, and those of them whose pairing is, which takes longer."""
 MAX_EXAMPLE_LINES = 3
-MIN_PAIRS = 1000
-"""Pairs that a sample needs for its pairings to be judged."""
-MAX_LINKS = 4_000_000
-"""Word pairs held at once; of longer texts fewer pairs are used."""
-TRUNCATED_SHARE = (0.3, 0.7)
-"""Least and greatest share of a target's characters that the truncated control keeps."""
-MIN_LENGTH_SPREAD = 0.15
-"""Standard deviation of the log lengths of targets, below which lengths are no evidence."""
-MAX_RANDOM_SHARE = 0.2
-"""Above this share of random pairs nothing is reported: it may be a dialogue."""
-LATE_SHARE = 0.6
-"""From here on a word belongs to the tail of its source."""
+MIN_PAIRS = 1000  # in a sample whose pairings are judged
+MAX_LINKS = 4_000_000  # word pairs held at once; of longer texts fewer pairs are used
+TRUNCATED_SHARE = (0.3, 0.7)  # of a target's characters in the truncated control: least, greatest
+MIN_LENGTH_SPREAD = 0.15  # standard deviation of targets' log lengths; less is no evidence
+MAX_RANDOM_SHARE = 0.2  # above it nothing is reported: it may be a dialogue
+LATE_SHARE = 0.6  # from here on a word belongs to the tail of its source
 
 
 class NumberedPair(NamedTuple):
@@ -48,12 +37,9 @@ class NumberedPair(NamedTuple):
 class NoiseRate(NamedTuple):
     """How many pairs of a sample have one kind of noise."""
 
-    share: float
-    """Of the sample, from 0 to 1."""
-    pairs: int
-    """Their number; estimated for pairings."""
-    lines: tuple[int, ...] = ()
-    """Some of them."""
+    share: float  # of the sample, from 0 to 1
+    pairs: int  # their number; estimated for pairings
+    lines: tuple[int, ...] = ()  # some of them
 
 
 ZERO_RATE = NoiseRate(0.0, 0)
@@ -64,18 +50,13 @@ class NoiseReport:
     """What a sample of a split shows."""
 
     sampled: int = 0
-    languages_known: bool = False
-    """Whether the languages of the two sides can be told apart."""
+    languages_known: bool = False  # whether those of the two sides can be told apart
     swapped: NoiseRate = ZERO_RATE
     source_language: NoiseRate = ZERO_RATE
     target_language: NoiseRate = ZERO_RATE
-    paired: int = 0
-    """Pairs whose pairing was judged; 0 if it could not be."""
+    paired: int = 0  # pairs whose pairing was judged; 0 if it could not be
     random: NoiseRate = ZERO_RATE
     truncated: NoiseRate = ZERO_RATE
-
-
-NO_NOISE = NoiseReport()
 
 
 def measure_noise(sample: Sequence[NumberedPair]) -> NoiseReport:
@@ -88,10 +69,8 @@ def measure_noise(sample: Sequence[NumberedPair]) -> NoiseReport:
         for mask in errors
     )
     right = [sample[place] for place in np.flatnonzero(~errors.wrong)[:PAIRING_SAMPLE]]
-    paired, random, truncated = _pairing_noise(right)
-    return NoiseReport(
-        len(sample), bool(identifier), swapped, source, target, paired, random, truncated
-    )
+    pairing = _pairing_noise(right)
+    return NoiseReport(len(sample), bool(identifier), swapped, source, target, *pairing)
 
 
 def _noise_rate(sample: Sequence[NumberedPair], share: float, places: IntArray) -> NoiseRate:
@@ -112,8 +91,6 @@ def _pairing_noise(
 ) -> tuple[int, NoiseRate, NoiseRate]:
     """The number of pairs judged, and the rates of random pairings and truncated targets."""
     nothing = 0, ZERO_RATE, ZERO_RATE
-    if len(sample) < MIN_PAIRS:
-        return nothing
     source, target = (index_words([one.pair[side] for one in sample]) for side in (0, 1))
     links = np.cumsum(source.texts.sizes * target.texts.sizes)
     num = int(np.searchsorted(links, MAX_LINKS))
@@ -132,11 +109,8 @@ def _pairing_noise(
     features = real.truncation[related], short.truncation[related]
     direction = _fisher_direction(*features)
     share, places = _contaminated_share(*(some @ direction for some in features))
-    return (
-        len(judged),
-        random_rate,
-        _noise_rate(sample, share, related[places][:MAX_EXAMPLE_LINES]),
-    )
+    truncated_rate = _noise_rate(sample, share, related[places][:MAX_EXAMPLE_LINES])
+    return len(judged), random_rate, truncated_rate
 
 
 def _features(

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -20,8 +20,7 @@ from regard.text.word_units import UNSPACED_SCRIPTS
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
-MAX_EXAMPLES = 8
-"""New words and characters that are kept as examples."""
+MAX_EXAMPLES = 8  # new words and characters that are kept
 
 _WORD, _WORD_CHARACTER = re.compile(r"[^\W_]+"), re.compile(r"\w")
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that multiplication loses no bit
@@ -33,12 +32,10 @@ class Leak(NamedTuple):
 
     split: SplitName
     within: SplitName
-    total: int
-    """Pairs of `split`."""
+    total: int  # pairs of `split`
     sources: int
     targets: int
-    pairs: int
-    """Those whose source and target are in `within` as one pair."""
+    pairs: int  # whose source and target are in `within` as one pair
 
 
 class NearLeak(NamedTuple):
@@ -46,8 +43,7 @@ class NearLeak(NamedTuple):
 
     split: SplitName
     total: int
-    sources: int
-    """Without those that train has with the same punctuation."""
+    sources: int  # without those that train has with the same punctuation
     example: str
 
 
@@ -56,11 +52,9 @@ class Coverage(NamedTuple):
 
     split: SplitName
     side: Side
-    words: int
-    """Running words, case-folded; 0 in scripts without spaces."""
+    words: int  # running words, case-folded; 0 in scripts without spaces
     new_words: int
-    word_examples: tuple[str, ...]
-    """The most frequent new ones."""
+    word_examples: tuple[str, ...]  # the most frequent new ones
     characters: int
     new_characters: int
     character_examples: tuple[str, ...]
@@ -72,8 +66,7 @@ class SplitOverlap:
 
     leaks: tuple[Leak, ...] = ()
     coverage: tuple[Coverage, ...] = ()
-    leaking_pairs: int = 0
-    """Training pairs that share a held-out sentence: training leaves them out."""
+    leaking_pairs: int = 0  # training pairs that share a held-out sentence, so are left out
     by: RuleChoice = DEFAULT_LEAK_RULE
     """Which sides they may not share, and the reason if that was chosen by the corpus."""
     near_leaks: tuple[NearLeak, ...] = ()
@@ -93,6 +86,20 @@ def hash_pairs(pairs: Sequence[Pair]) -> SentenceHashes:
     return SentenceHashes(source, target, source * _MIX ^ target)
 
 
+class _NewTypes:
+    """The words or characters of a text that have not been found in train so far."""
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        self._counts = Counter(tokens)
+        self.new = set(self._counts)
+
+    def result(self) -> tuple[int, int, tuple[str, ...]]:
+        """The number of all tokens and of new ones, and the most frequent new types."""
+        ranked = sorted(self.new, key=lambda text: (-self._counts[text], text))
+        num_new = sum(self._counts[text] for text in self.new)
+        return self._counts.total(), num_new, tuple(ranked[:MAX_EXAMPLES])
+
+
 class _HeldOut:
     """A held-out split, and what of it has been found in train so far."""
 
@@ -101,13 +108,11 @@ class _HeldOut:
         self.loose_hashes = _loose_hashes(pairs)
         self.seen = np.zeros((4, len(pairs)), np.bool_)  # source, target, pair, loose source
         texts = _joined(pairs)
-        self.characters = [Counter("".join(text.split())) for text in texts]
         self.words = [
-            Counter(_words(text) if has_spaces else ())
+            _NewTypes(_words(text) if has_spaces else ())
             for text, has_spaces in zip(texts, spaced, strict=True)
         ]
-        self.new_words = [set(counts) for counts in self.words]
-        self.new_characters = [set(counts) for counts in self.characters]
+        self.characters = [_NewTypes("".join(text.split())) for text in texts]
 
     def mark(self, pairs: Sequence[Pair], hashes: SentenceHashes, *, near: bool) -> None:
         """Record what of this split occurs in some training pairs."""
@@ -116,11 +121,11 @@ class _HeldOut:
         if near:
             self.seen[3] |= np.isin(self.loose_hashes, _loose_hashes(pairs))
         for text, words, characters in zip(
-            _joined(pairs), self.new_words, self.new_characters, strict=True
+            _joined(pairs), self.words, self.characters, strict=True
         ):
-            characters.difference_update(text)
-            if words:
-                words.difference_update(_words(text))
+            characters.new.difference_update(text)
+            if words.new:
+                words.new.difference_update(_words(text))
 
     def near_leak(self) -> NearLeak:
         """Sources that were found in train with other punctuation only."""
@@ -129,18 +134,10 @@ class _HeldOut:
         example = self.pairs[places[0]].source if len(places) else ""
         return NearLeak(self.split, sum(worded), len(places), example)
 
-    def coverage(self) -> Iterator[Coverage]:
+    def coverage(self) -> list[Coverage]:
         """What was not found in train."""
-        for place, side in enumerate(SIDES):
-            words = _count_new(self.words[place], self.new_words[place])
-            characters = _count_new(self.characters[place], self.new_characters[place])
-            yield Coverage(self.split, side, *words, *characters)
-
-
-def _count_new(counts: Counter[str], new: set[str]) -> tuple[int, int, tuple[str, ...]]:
-    """The number of all tokens and of new ones, and the most frequent new types."""
-    ranked = sorted(new, key=lambda text: (-counts[text], text))
-    return counts.total(), sum(counts[text] for text in new), tuple(ranked[:MAX_EXAMPLES])
+        sides = zip(SIDES, self.words, self.characters, strict=True)
+        return [Coverage(self.split, side, *w.result(), *c.result()) for side, w, c in sides]
 
 
 def compare_splits(

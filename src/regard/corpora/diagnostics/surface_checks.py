@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 _STOP = re.compile(r"[^\W\d_]( ?)[.,](?: |$)")
@@ -27,11 +28,9 @@ def _is_mojibake(line: str) -> bool:
     if line.isascii():
         return False
     for encoding in ("cp1252", "latin-1"):
-        try:
+        with suppress(UnicodeError):
             line.encode(encoding).decode("utf-8")
-        except UnicodeError:
-            continue
-        return True
+            return True
     return False
 
 
@@ -44,11 +43,6 @@ def _matches(pattern: str) -> Callable[[str], bool]:
     return lambda line: search(line) is not None
 
 
-def _non_ascii_matches(pattern: str) -> Callable[[str], bool]:
-    matches = _matches(pattern)
-    return lambda line: not line.isascii() and matches(line)
-
-
 SURFACE_CHECKS: dict[str, Callable[[str], bool | None]] = {
     "tokenised": _is_tokenised,
     "lowercase": _is_lowercase,
@@ -57,12 +51,12 @@ SURFACE_CHECKS: dict[str, Callable[[str], bool | None]] = {
     "subwords": _matches(r"@@(?: |$)|@-@|▁"),  # of subword-nmt, Moses and SentencePiece
     "garbled": _is_mojibake,
     # no-break spaces, except where French requires them and between digits
-    "odd spaces": _non_ascii_matches(r"(?<![«\d\s])[\u00a0\u202f\u2007](?![!?:;»%€$£°\d\s]|$)"),
-    # zero width, soft hyphens, direction marks; joiners only where neither Persian, Hindi nor
-    # emoji need them
-    "invisible": _non_ascii_matches(
-        r"[\u00ad\u200b\u2060\ufeff\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-        r"|(?<=[A-Za-z\s])[\u200c\u200d]|[\u200c\u200d](?=[A-Za-z\s]|$)"
+    "odd spaces": _matches(r"[\u00a0\u202f\u2007](?<![«\d\s].)(?![!?:;»%€$£°\d\s]|$)"),
+    # zero width, soft hyphens, direction marks; joiners (U+200C and D) only where neither Persian,
+    # Hindi nor emoji need them
+    "invisible": _matches(
+        r"[\u00ad\u200b-\u200f\u2060\ufeff\u202a-\u202e\u2066-\u2069]"
+        r"(?:(?<![\u200c\u200d])|(?<=[A-Za-z\s].)|(?=[A-Za-z\s]|$))"
     ),
     "curly": _has_curly_apostrophes,
 }
@@ -94,8 +88,6 @@ class SurfaceCounter:
 
     def result(self) -> dict[str, CheckCount]:
         """The counts of each check."""
-        showing = {name: self._results[name, True] for name in SURFACE_CHECKS}
-        return {
-            name: CheckCount(showing[name] + self._results[name, False], showing[name])
-            for name in SURFACE_CHECKS
-        }
+        results = self._results
+        both = {name: (results[name, True], results[name, False]) for name in SURFACE_CHECKS}
+        return {name: CheckCount(sum(counts), counts[0]) for name, counts in both.items()}
