@@ -20,17 +20,17 @@ HEARD = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """
-"""Who tests in the background of a shell ignores Ctrl-C, and so does what is started there."""
+"""A shell has processes in its background ignore Ctrl-C, and those that they start."""
 WAITING = """
 import signal, time
-from regard.interruption import Stopped, interruptible
+from regard.interruption import InterruptedBySignal, interruptible
 def stop(number, frame):
-    raise Stopped(number)
+    raise InterruptedBySignal(number)
 signal.signal(signal.SIGTERM, stop)
 try:
     print("ready", flush=True)
     interruptible(lambda: time.sleep(60))
-except Stopped as error:
+except InterruptedBySignal as error:
     raise SystemExit(128 + error.number)
 """
 

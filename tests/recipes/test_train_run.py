@@ -20,8 +20,8 @@ from regard.recipes.prepared_data import prepare
 from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder, load_run, new_model
 from regard.recipes.train_run import build_validation, greedy_search, stream_batches, train
-from regard.text.build import TextSettings
 from regard.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from regard.text.settings import TextSettings
 from tiny import MODELS, RAW, Quiet, tiny_recipe
 
 CPU = torch.device("cpu")

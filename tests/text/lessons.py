@@ -2,8 +2,9 @@
 
 from functools import cache
 
-from regard.text.build import TokenizerSettings, train_tokenizer
+from regard.text.build import train_tokenizer
 from regard.text.ragged import flatten
+from regard.text.settings import TokenizerSettings
 
 KINDS = ("bpe", "characters", "unigram", "words")
 SUBWORDS = ("bpe", "unigram")

@@ -5,14 +5,13 @@ import pytest
 
 from regard.errors import TextError
 from regard.text.build import (
-    TextSettings,
     Tokenizers,
-    TokenizerSettings,
     load_tokenizers,
     save_tokenizers,
     train_tokenizer,
     train_tokenizers,
 )
+from regard.text.settings import TextSettings, TokenizerSettings
 from regard.text.special_tokens import UNK
 from text.lessons import learned
 

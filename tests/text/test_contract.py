@@ -10,7 +10,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from regard.errors import TextError
-from regard.text.build import TokenizerSettings, load_tokenizer, train_tokenizer
+from regard.text.build import load_tokenizer, train_tokenizer
+from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from regard.text.tokenizer import normalize
 from regard.text.word_units import has_unspaced, merge_units

@@ -7,12 +7,16 @@ from regard.text.preprocess import (
     replace_unknown_spaces,
     sanitize,
     split_long,
-    tokenize_line,
+    tokenize_lines,
 )
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import UNK
 
 TEXTS = ["Jane visits Africa. Paul stays at home!", "the cat sat on the mat; the dog did not"] * 5
+
+
+def tokenize_line(text, tokenizer, limit):
+    return tokenize_lines([text], tokenizer, limit)[0]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from regard.errors import TextError
 from regard.text import sentencepiece_tokenizer
-from regard.text.build import TokenizerSettings, train_tokenizer
+from regard.text.build import train_tokenizer
+from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import UNK
 from text.lessons import SUBWORDS, TEXTS, learned, sampled
 
@@ -229,7 +230,8 @@ def test_another_process_learns_and_samples_the_same(kind):
     tokenizer = learned(kind, sampling=0.3)
     program = (
         "import json, sys\n"
-        "from regard.text.build import TokenizerSettings, train_tokenizer\n"
+        "from regard.text.build import train_tokenizer\n"
+        "from regard.text.settings import TokenizerSettings\n"
         "from regard.text.ragged import flatten\n"
         "texts, settings = json.load(sys.stdin)\n"
         "it = train_tokenizer(texts, TokenizerSettings(**settings))\n"

@@ -1,12 +1,16 @@
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from regard.errors import TextError
-from regard.text.build import TokenizerSettings
+from regard.errors import StorageError, TextError
+from regard.text.build import load_tokenizer
+from regard.text.settings import TokenizerSettings
 from regard.text.tokenizer import normalize
 from regard.text.vocab_tokenizers import CharacterTokenizer, WordTokenizer
+from text.lessons import KINDS, learned
 
 
 def characters(*pieces):
@@ -72,3 +76,93 @@ def test_twice_is_once(text, form, lowercase):
 def test_half_a_surrogate_pair_is_refused_with_its_place(half):
     with pytest.raises(TextError, match="as character 3 of 4, which UTF-8 cannot spell; read"):
         normalize(f"ab{chr(half)}c", "nfc", lowercase=False)
+
+
+def damaged(folder, kind, **changes):
+    """A saved tokenizer, then its card with some keys changed."""
+    learned(kind).save(folder, "it")
+    card = json.loads((folder / "it.json").read_text())
+    (folder / "it.json").write_text(json.dumps(card | changes))
+    return folder
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_missing_card_is_named(kind, tmp_path):
+    with pytest.raises(TextError, match=r"it\.json: missing; a tokenizer is read from"):
+        load_tokenizer(tmp_path, "it")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff\xfe", b'{"version": 1, "sett'])
+def test_a_damaged_card_is_named(kind, content, tmp_path):
+    learned(kind).save(tmp_path, "it")
+    (tmp_path / "it.json").write_bytes(content)
+    with pytest.raises(TextError, match=r"it\.json: no tokenizer .* or damaged: .* train it again"):
+        load_tokenizer(tmp_path, "it")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_cut_of_a_card_is_noticed(kind, tmp_path):
+    learned(kind).save(tmp_path, "it")
+    whole = (tmp_path / "it.json").read_bytes()
+    for length in range(0, len(whole.rstrip()), 37):
+        (tmp_path / "it.json").write_bytes(whole[:length])
+        with pytest.raises(TextError, match="damaged"):
+            load_tokenizer(tmp_path, "it")
+
+
+def test_a_card_of_another_version_is_refused(tmp_path):
+    with pytest.raises(TextError, match=r"this version of regard.*: version: must be 1"):
+        load_tokenizer(damaged(tmp_path, "words", version=2), "it")
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        ("words", {"pieces": None}, "kind words needs pieces and nothing else"),
+        ("words", {"model_sha256": "00"}, "kind words needs pieces and nothing else"),
+        ("bpe", {"model_sha256": None}, "kind bpe needs model_sha256 and nothing else"),
+        ("bpe", {"pieces": ["a"]}, "kind bpe needs model_sha256 and nothing else"),
+        ("characters", {"pieces": ["a", "b", "a"]}, "a piece is empty or there twice"),
+        ("characters", {"pieces": ["a", ""]}, "a piece is empty or there twice"),
+        ("characters", {"settings": {"kind": "letters"}}, r"settings\.kind: must be"),
+    ],
+)
+def test_a_card_that_no_tokenizer_wrote_is_refused(kind, changes, message, tmp_path):
+    with pytest.raises(TextError, match=message):
+        load_tokenizer(damaged(tmp_path, kind, **changes), "it")
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_model_that_does_not_match_its_card_is_noticed(kind, tmp_path):
+    learned(kind).save(tmp_path, "it")
+    model = tmp_path / "it.model"
+    whole = model.read_bytes()
+    for content in (b"", whole[:-1], whole[:100] + b"\0" + whole[101:]):
+        model.write_bytes(content)
+        with pytest.raises(TextError, match=r"it\.model: damaged, or not the model that it\.json"):
+            load_tokenizer(tmp_path, "it")
+    model.unlink()
+    with pytest.raises(TextError, match=r"it\.model: missing"):
+        load_tokenizer(tmp_path, "it")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "it.json").mkdir()
+    with pytest.raises(TextError, match=r"it\.json: cannot be read: Is a directory"):
+        load_tokenizer(tmp_path, "it")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_that_takes_no_files_is_named(kind, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="cannot be written"):
+        learned(kind).save(tmp_path / "file", "it")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_else_is_left_in_the_folder(kind, tmp_path):
+    for _ in range(2):
+        learned(kind).save(tmp_path, "it")
+    endings = {path.suffix for path in tmp_path.iterdir()}
+    assert endings == ({".json", ".model"} if kind in ("bpe", "unigram") else {".json"})

@@ -1,7 +1,8 @@
 import pytest
 
 from regard.errors import TextError
-from regard.text.build import TokenizerSettings, train_tokenizer
+from regard.text.build import train_tokenizer
+from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import UNK
 from regard.text.vocab_tokenizers import CharacterTokenizer, WordTokenizer
 

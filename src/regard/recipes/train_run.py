@@ -31,7 +31,7 @@ from regard.models.contracts import AnyModel
 from regard.recipes.prepared_data import PreparedData, TrainingInputs, prepare
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder, new_model
-from regard.text.build import TextSettings
+from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoints import Progress, last_progress, load_weights
 from regard.training.gpu.cuda_graph_step import require_cuda_graphs

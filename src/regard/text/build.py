@@ -11,21 +11,9 @@ from regard.errors import TextError
 from regard.iterate import reservoir_sample
 from regard.settings import abbreviate
 from regard.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from regard.text.serialization import load_card, read_file
 from regard.text.settings import TextSettings, TokenizerSettings
-from regard.text.tokenizer import Tokenizer, normalize
+from regard.text.tokenizer import Tokenizer, load_card, normalize, read_file
 from regard.text.vocab_tokenizers import CharacterTokenizer, VocabTokenizer, WordTokenizer
-
-__all__ = [
-    "TextSettings",
-    "TokenizerSettings",
-    "Tokenizers",
-    "load_tokenizer",
-    "load_tokenizers",
-    "save_tokenizers",
-    "train_tokenizer",
-    "train_tokenizers",
-]
 
 Texts = Callable[[], Iterable[str]]
 """A call starts reading at the first text."""

@@ -1,4 +1,4 @@
-"""A line as people write it -> what a model can read, and what to say about it."""
+"""A line as people write it -> token ids for a model, and notes for the user."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -19,7 +19,6 @@ REPLACEMENT_CHARACTER = "\ufffd"
 SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a character of UTF-16, or a byte that is not UTF-8: no text of its own."""
 MAX_PARTS_PER_LINE = 1 << 20
-"""Of one line: what tells the parts of one line from those of the next."""
 SENTENCE_ENDS = (".", "!", "?", ";", "…", "。", "！", "？", "؟", "।")
 
 
@@ -37,7 +36,7 @@ class TokenizedLine(NamedTuple):
     """Token ids; none where there is nothing to translate, several of a line of several sentences,
     or of one that is longer than the model can take."""
     notes: list[str]
-    """What a person should know of it."""
+    """Warnings for the user."""
     texts: list[str]
     """What the tokens of each sentence were made from."""
     counts: list[int]
@@ -67,12 +66,12 @@ class PreparedText(NamedTuple):
 
 
 def part_id(line: int, part: int) -> int:
-    """What a search knows a part of a line by: no other part of any line has the same."""
+    """The number of a part of a line in a search, which no other part of any line has."""
     return line * MAX_PARTS_PER_LINE + part
 
 
 def part_index(number: int) -> PartIndex:
-    """The part that a search knows by `number`."""
+    """The inverse of `part_id`."""
     return PartIndex(*divmod(number, MAX_PARTS_PER_LINE))
 
 
@@ -81,88 +80,69 @@ def sanitize(text: str) -> str:
     return SURROGATE.sub(REPLACEMENT_CHARACTER, text)
 
 
-def tokenize_line(
-    text: str, tokenizer: Tokenizer, limit: int, settings: InputSettings | None = None
-) -> TokenizedLine:
-    """The tokens of `text`, in parts of at most `limit`."""
-    return tokenize_lines([text], tokenizer, limit, settings)[0]
-
-
 def tokenize_lines(
     texts: Sequence[str], tokenizer: Tokenizer, limit: int, settings: InputSettings | None = None
 ) -> list[TokenizedLine]:
-    """The tokens of each text, in parts of at most `limit`; all are cut into pieces at once.
+    """The tokens of each text, in parts of at most `limit`; all texts are encoded at once.
 
-    With `settings` a text is taken apart into sentences and what stays as it is; without, it goes
-    in whole.
+    With `settings` a text is segmented into sentences and what stays as it is; without, it goes in
+    whole.
     """
     segments = [
         Segments([Segment(text, says=True)]) if settings is None else segment(text, settings)
         for text in texts
     ]
-    cleaned = [[_clean_sentence(text, tokenizer) for text in one.lines] for one in segments]
-    ids = tokenizer.encode([plain.text for one in cleaned for plain in one])
+    sentences = [
+        [
+            replace_unknown_spaces(CONTROL_CHARACTER.sub(" ", line), tokenizer).strip()
+            for line in one.lines
+        ]
+        for one in segments
+    ]
+    ids = tokenizer.encode([sentence for some in sentences for sentence in some])
     unknown = _unknown_ids(ids, tokenizer)
     rest = iter(ids)
     return [
-        _build_line(one, plain, [next(rest) for _ in plain], unknown, tokenizer, limit)
-        for one, plain in zip(segments, cleaned, strict=True)
+        _build_line(one, some, [next(rest) for _ in some], unknown, tokenizer, limit)
+        for one, some in zip(segments, sentences, strict=True)
     ]
-
-
-class _CleanSentence(NamedTuple):
-    """A sentence as it is cut into pieces, and how many control characters it had."""
-
-    text: str
-    control: int
-
-
-def _clean_sentence(text: str, tokenizer: Tokenizer) -> _CleanSentence:
-    plain, count = CONTROL_CHARACTER.subn(" ", text)
-    return _CleanSentence(replace_unknown_spaces(plain, tokenizer).strip(), count)
 
 
 def _build_line(
     segments: Segments,
-    cleaned: Sequence[_CleanSentence],
+    sentences: list[str],
     ids: Sequence[Sequence[int]],
     unknown: Collection[int],
     tokenizer: Tokenizer,
     limit: int,
 ) -> TokenizedLine:
-    """The line of some sentences, with what there is to say of their tokens."""
+    """The line of some sentences, with notes on their tokens."""
     notes = []
     if lost := sum(part.text.count(REPLACEMENT_CHARACTER) for part in segments.parts):
         notes.append(f"holds U+FFFD ({lost}) for what could not be read; is it UTF-8?")
-    if control := sum(one.control for one in cleaned):
+    if control := sum(len(CONTROL_CHARACTER.findall(line)) for line in segments.lines):
         notes.append(f"holds control characters ({control}), which were taken for spaces")
     if num_unknown := sum(token in unknown for own in ids for token in own):
         total = sum(map(len, ids))
         notes.append(f"{num_unknown} of its {total} tokens are not in the model's vocabulary")
-    sentences = [
-        split_long(own, tokenizer, limit) if one.text else []
-        for one, own in zip(cleaned, ids, strict=True)
+    split = [
+        split_long(own, tokenizer, limit) if sentence else []
+        for sentence, own in zip(sentences, ids, strict=True)
     ]
     notes += [
         f"{len(own)} tokens are more than the model was trained for ({limit}); "
         f"translated in {len(parts)} parts"
-        for own, parts in zip(ids, sentences, strict=True)
+        for own, parts in zip(ids, split, strict=True)
         if len(parts) > 1
     ]
-    return TokenizedLine(
-        [part for parts in sentences for part in parts],
-        notes,
-        [one.text for one in cleaned],
-        list(map(len, sentences)),
-        segments,
-    )
+    all_parts = [part for parts in split for part in parts]
+    return TokenizedLine(all_parts, notes, sentences, list(map(len, split)), segments)
 
 
 def replace_unknown_spaces(text: str, tokenizer: Tokenizer) -> str:
     """`text` with a plain space for each white space that the tokenizer does not know.
 
-    An unknown one, such as the no-break space before a French question mark, would glue the words
-    at its sides into one that is unknown as well.
+    Such as the no-break space before a French question mark: words beside it would be unknown too.
     """
     unusual = set(UNUSUAL_SPACE.findall(text))
     unknown = [letter for letter in unusual if UNK in tokenizer.encode([letter])[0]]
@@ -175,10 +155,7 @@ def tokenize_for_ensemble(
     limit: int,
     settings: InputSettings | None = None,
 ) -> list[list[TokenizedLine]]:
-    """The lines of each model; an error if it cuts an over-long one where others do not.
-
-    Models that cut a line in unlike places cannot vote on its parts.
-    """
+    """The lines of each model; an error if models cut an over-long line into unlike parts."""
     lines = [tokenize_lines(texts, one, limit, settings) for one in tokenizers]
     for versions in zip(*lines, strict=True):
         if len({len(line.parts) for line in versions}) > 1:

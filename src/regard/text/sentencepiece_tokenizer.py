@@ -13,18 +13,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import sentencepiece
 
-from regard.atomic_io import write_atomic
 from regard.errors import TextError
 from regard.interruption import interruptible
-from regard.text.serialization import TokenizerCard, save_card
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, UNK
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, TokenizerCard
 
 if TYPE_CHECKING:  # only training needs arrays: translation must not import NumPy
     from regard.text.ragged import Ragged
@@ -58,7 +55,6 @@ class SentencePieceTokenizer(Tokenizer):
 
     def __init__(self, model: bytes, settings: TokenizerSettings) -> None:
         """`model` is the content of a SentencePiece `.model` file."""
-        self._model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         ids = range(len(SPECIAL_PIECES), self._processor.get_piece_size())
         super().__init__(settings, [_piece_bytes(self._processor, i) for i in ids], model)
@@ -67,7 +63,7 @@ class SentencePieceTokenizer(Tokenizer):
         self._ids = {self._id_bytes[i].decode(): i for i in letters}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._model, self.settings)  # the rest is derived
+        return type(self), (self._content, self.settings)  # the rest is derived
 
     @classmethod
     def train(cls, texts: Iterable[str], settings: TokenizerSettings) -> "SentencePieceTokenizer":
@@ -98,12 +94,9 @@ class SentencePieceTokenizer(Tokenizer):
         # SentencePiece puts a space before every text.
         return _unescape(self._decode_bytes(ids, unknown).removeprefix(" "))
 
-    def save(self, folder: Path, name: str) -> None:
-        write_atomic(folder / f"{name}.model", self._model)
-        digest = hashlib.sha256(self._model).hexdigest()
-        save_card(
-            TokenizerCard(version=1, settings=self.settings, model_sha256=digest), folder, name
-        )
+    def _card(self) -> TokenizerCard:
+        digest = hashlib.sha256(self._content).hexdigest()
+        return TokenizerCard(version=1, settings=self.settings, model_sha256=digest)
 
     @cached_property
     def _sampler(self) -> "BpeDropout | UnigramSampler":

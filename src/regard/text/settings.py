@@ -9,6 +9,7 @@ from regard.text.special_tokens import SPECIAL_PIECES
 
 Form = Literal["none", "nfc", "nfkc"]
 
+SUBWORD_KINDS = ("bpe", "unigram")
 SUBWORD_ONLY = ("byte_fallback", "character_coverage", "sampling")
 VOCAB_ONLY = ("min_count",)
 
@@ -45,7 +46,7 @@ class TokenizerSettings(Settings):
 
     @model_validator(mode="after")
     def _refuse_what_cannot_be(self) -> Self:
-        subwords = self.kind in ("bpe", "unigram")
+        subwords = self.kind in SUBWORD_KINDS
         for name in VOCAB_ONLY if subwords else SUBWORD_ONLY:
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:

@@ -1,4 +1,7 @@
-"""Base class of all tokenizers: text <-> ids without loss, by a table of the bytes of each id."""
+"""Base class of all tokenizers: text <-> ids without loss, by a table of the bytes of each id.
+
+A tokenizer is saved as `name.json`, its card, and for subwords `name.model` beside it.
+"""
 
 import hashlib
 import json
@@ -8,10 +11,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Self
 
+from pydantic import ValidationError, model_validator
+
+from regard.atomic_io import read_limited, write_atomic
 from regard.errors import TextError
-from regard.text.settings import Form, TokenizerSettings
+from regard.json_files import JSON_MAX_BYTES, describe_error
+from regard.manifest import check_file
+from regard.settings import Settings
+from regard.text.settings import SUBWORD_KINDS, Form, TokenizerSettings
 from regard.text.special_tokens import SPECIAL_PIECES, UNK, UNK_SURFACE
 from regard.text.word_units import byte_word_ids
 
@@ -70,20 +79,23 @@ class Tokenizer(ABC):
     def sample_segmentation(self, texts: "Ragged", seed: int) -> "Ragged":
         """Ids of randomly segmented texts (subword regularisation), given those of `encode`.
 
-        The result depends on the texts and the seed only. Tokenizers with one segmentation per
-        text return `texts`.
+        The result depends on the texts and the seed only.
         """
 
     @abstractmethod
     def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
-        """The text of the ids, without special ones, but with `⁇` for UNK.
-
-        `unknown` holds one replacement for each UNK.
-        """
+        """The text of the ids, without special ones; each UNK is `⁇`, or the next of `unknown`."""
 
     @abstractmethod
+    def _card(self) -> "TokenizerCard":
+        """The card to save."""
+
     def save(self, folder: Path, name: str) -> None:
         """Write `name`.* into `folder`, from where `text.build.load_tokenizer` reads it."""
+        if self.settings.kind in SUBWORD_KINDS:
+            write_atomic(folder / f"{name}.model", self._content)
+        text = self._card().model_dump_json(indent=1, exclude_none=True)
+        write_atomic(folder / f"{name}.json", f"{text}\n".encode())
 
     @abstractmethod
     def _split_surfaces(self, text: str) -> list[str]:
@@ -92,8 +104,8 @@ class Tokenizer(ABC):
     def surfaces(self, text: str) -> list[str]:
         """For each id of `encode([text])`, UNK or not, the part of `text` that it covers.
 
-        Joined they give the text; or the normalised text if normalisation does not map characters
-        one to one. A character of several ids belongs to the last of them.
+        They are of the normalised text if normalisation does not map characters one to one. A
+        character of several ids belongs to the last of them.
         """
         normal = self._normalize(text)
         surfaces = self._split_surfaces(normal)
@@ -111,10 +123,8 @@ class Tokenizer(ABC):
         ]
 
     def word_ids(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[int | None]:
-        """For each id the index of the first word of `decode(ids, unknown)` that it is part of.
-
-        Words are those of `split_units`. None for a space.
-        """
+        """For each id the index of the first word (of `split_units`) of `decode(ids, unknown)` that
+        it is part of; None for a space."""
         return byte_word_ids(self._bytes_of(ids, unknown))
 
     def fingerprint(self) -> str:
@@ -163,3 +173,51 @@ def _visible(char: str) -> str:
 
 def _hexadecimal(spelling: bytes) -> str:
     return "".join(f"<0x{byte:02X}>" for byte in spelling)
+
+
+class TokenizerCard(Settings):
+    """The content of `name.json`."""
+
+    version: Literal[1]
+    settings: TokenizerSettings
+    pieces: tuple[str, ...] | None = None
+    """For words and characters: the vocabulary after the special pieces."""
+    model_sha256: str | None = None
+    """For subwords: of the file beside the card, so that two that do not match are noticed."""
+
+    @model_validator(mode="after")
+    def _refuse_what_no_tokenizer_saves(self) -> Self:
+        subwords = self.settings.kind in SUBWORD_KINDS
+        if (self.model_sha256 is not None, self.pieces is not None) != (subwords, not subwords):
+            wanted = "model_sha256" if subwords else "pieces"
+            raise ValueError(f"kind {self.settings.kind} needs {wanted} and nothing else")
+        pieces = self.pieces or ()
+        if "" in pieces or len({*pieces}) < len(pieces):
+            raise ValueError("a piece is empty or there twice")
+        return self
+
+
+def load_card(folder: Path, name: str) -> TokenizerCard:
+    """The card `name`.json in `folder`."""
+    path = folder / f"{name}.json"
+    try:
+        return TokenizerCard.model_validate_json(read_file(path))
+    except ValidationError as error:
+        raise TextError(
+            f"{path}: no tokenizer of this version of regard, or damaged: {describe_error(error)}; "
+            "copy or train it again"
+        ) from None
+
+
+def read_file(path: Path) -> bytes:
+    """All of a file of a tokenizer, which is what was written."""
+    try:
+        content = read_limited(path, max_bytes=JSON_MAX_BYTES)
+    except FileNotFoundError:
+        raise TextError(
+            f"{path}: missing; a tokenizer is read from the folder that it was saved into"
+        ) from None
+    except OSError as error:
+        raise TextError(f"{path}: cannot be read: {error.strerror or error}") from None
+    check_file(path, content)
+    return content

@@ -5,14 +5,12 @@ import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from regard.errors import TextError
-from regard.text.serialization import TokenizerCard, save_card
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import SPECIAL_PIECES, UNK
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, TokenizerCard
 from regard.text.word_units import COMBINING, JOINERS
 
 if TYPE_CHECKING:  # only training needs arrays: translation must not import NumPy
@@ -67,10 +65,8 @@ class VocabTokenizer(Tokenizer):
     def sample_segmentation(self, texts: "Ragged", seed: int) -> "Ragged":
         return texts
 
-    def save(self, folder: Path, name: str) -> None:
-        save_card(
-            TokenizerCard(version=1, settings=self.settings, pieces=self._pieces), folder, name
-        )
+    def _card(self) -> TokenizerCard:
+        return TokenizerCard(version=1, settings=self.settings, pieces=self._pieces)
 
     def _split_known(self, text: str) -> list[str]:
         """The pieces of a normalised text, split further if that makes more of them known."""

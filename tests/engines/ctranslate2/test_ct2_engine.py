@@ -13,7 +13,7 @@ from regard.engines.ctranslate2.ct2_engine import (
 )
 from regard.engines.ctranslate2.exporter import export_to
 from regard.engines.engine import TranslationRequest
-from regard.text.preprocess import TokenizedLine, tokenize_line
+from regard.text.preprocess import TokenizedLine, tokenize_lines
 from regard.text.segmentation import Segments
 
 pytest.importorskip("ctranslate2")
@@ -113,7 +113,7 @@ def test_both_engines_begin_with_a_prefix(name, run, fast):
 
 def test_words_to_begin_with_and_words_to_leave_out(run, fast):
     """Of a line in parts the first begins with the prefix."""
-    line = tokenize_line("Elle danse. " * 3, fast.source, 12)
+    line = tokenize_lines(["Elle danse. " * 3], fast.source, 12)[0]
     request = TranslationRequest(SEARCHES["greedy"], prefix="Jane", forbidden=["dances"])
     assert fast.unsupported_reason(request) is None
     [spoken] = fast.translate_lines([[line]], request)
@@ -159,7 +159,7 @@ def test_neighbours_of_the_same_limit_change_nothing(name, fast):
 def test_lines_in_parts_and_blank_ones(fast):
     lines = [
         TokenizedLine([], [], [], [], Segments([])),
-        tokenize_line("Elle danse. " * 9, fast.source, 12),
+        tokenize_lines(["Elle danse. " * 9], fast.source, 12)[0],
     ]
     blank, long = fast.translate_lines([lines], TranslationRequest(SEARCHES["greedy"]))
     assert blank.parts == []

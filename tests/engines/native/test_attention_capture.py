@@ -18,7 +18,7 @@ from regard.inspection.interventions import Silenced
 from regard.inspection.plots.figure import render_figure
 from regard.inspection.recording.attention_map import AttentionMaps, Axis
 from regard.pipelines.translator import load
-from regard.text.preprocess import tokenize_line
+from regard.text.preprocess import tokenize_lines
 from regard.text.special_tokens import BOS, EOS
 
 # "la mer" as three pieces, "the sea" as two, each with </s>; heads 0 and 1 look in unlike places
@@ -154,7 +154,7 @@ SENTENCE = "Jane visite l'Afrique en septembre."
 def test_a_look_is_what_the_model_does_when_told_its_answer(translator):
     answer = translator.look(SENTENCE, tree=True)
     run = translator.runs[0]
-    line = tokenize_line(SENTENCE, run.tokenizers.source, run.longest)
+    line = tokenize_lines([SENTENCE], run.tokenizers.source, run.longest)[0]
     tree = answer.attention.tree
     path = [tree.nodes[node].token for node in tree.path(tree.answers[0])]
     tokens = tuple(token for token in path if token not in (BOS, EOS))

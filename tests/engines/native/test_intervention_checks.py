@@ -5,7 +5,7 @@ from regard.errors import SettingsError
 from regard.inspection.interventions import Flattened, ForcedPositions, Silenced
 from regard.recipes.run_folder import load_run, pick_device
 from regard.text.build import Tokenizers, train_tokenizer
-from regard.text.preprocess import TokenizedLine, tokenize_line
+from regard.text.preprocess import TokenizedLine, tokenize_lines
 from regard.text.segmentation import Segment, Segments
 from regard.text.settings import TokenizerSettings
 
@@ -24,7 +24,7 @@ def other(other_run):
 
 @pytest.fixture(scope="module")
 def line(run):
-    return tokenize_line("Elle danse.", run.tokenizers.source, 50)
+    return tokenize_lines(["Elle danse."], run.tokenizers.source, 50)[0]
 
 
 def test_what_is_there_can_be_changed(run, other, line):

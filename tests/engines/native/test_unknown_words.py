@@ -16,8 +16,8 @@ from regard.inspection.interventions import Silenced
 from regard.inspection.recording.attention_map import AttentionMaps
 from regard.pipelines.translator import Translator, load
 from regard.recipes.run_folder import Run, load_run, new_model
-from regard.text.build import TextSettings, Tokenizers, train_tokenizer
-from regard.text.settings import TokenizerSettings
+from regard.text.build import Tokenizers, train_tokenizer
+from regard.text.settings import TextSettings, TokenizerSettings
 from regard.text.special_tokens import UNK
 from tiny import tiny_recipe
 
