@@ -9,15 +9,12 @@ export class Switch {
   #name = freshId("switch");
   #choose;
 
-  /**
-   * @param {string} legend what is chosen, for those who do not see the row
-   * @param {(value: string) => void} choose
-   */
+  /** @param {string} legend for screen readers @param {(value: string) => void} choose */
   constructor(legend, choose) {
     this.#choose = choose;
-    this.element = make("fieldset", { class: "switch" }, make("legend", {}, legend));
-    this.options = make("div", { class: "switch-options" });
-    this.element.append(this.options);
+    const caption = make("legend", { class: "unseen" }, legend);
+    this.element = make("fieldset", { class: "switch" }, caption);
+    this.options = this.element.appendChild(make("div", { class: "switch-options" }));
   }
 
   /** @param {Option[]} options @param {string} chosen */
@@ -42,13 +39,10 @@ export class Switch {
 
 /** A list of which one entry is chosen: for layers and heads, which may be many. */
 export class Menu {
-  #choose;
-
   /** @param {string} label @param {(value: string) => void} choose */
   constructor(label, choose) {
-    this.#choose = choose;
     const id = freshId("menu");
-    const on = { change: () => this.#choose(this.select.value) };
+    const on = { change: () => choose(this.select.value) };
     this.select = make("select", { id, on });
     this.element = make("div", { class: "menu" }, make("label", { for: id }, label), this.select);
   }
@@ -56,16 +50,15 @@ export class Menu {
   /** @param {Option[]} options @param {string} chosen */
   show(options, chosen) {
     this.element.hidden = options.length < 2;
-    this.select.replaceChildren(
-      ...options.map(({ value, label }) => make("option", { value }, label)),
-    );
+    const entries = options.map(({ value, label }) => make("option", { value }, label));
+    this.select.replaceChildren(...entries);
     this.select.value = chosen;
   }
 }
 
 /**
  * Make what `selector` finds in `container` one stop of the Tab key, and move the focus with other
- * keys: `next` is told the key, the place of the focus and all elements, and gives the new place.
+ * keys: `next` returns the new place for a key, the place of the focus and all elements.
  * @param {HTMLElement|SVGElement} container
  * @param {string} selector
  * @param {(key: string, place: number, items: Element[]) => number|undefined} next
@@ -95,9 +88,6 @@ export function settle(container, selector, at = null) {
 
 /** The place that Home, End and the arrows along a line lead to. */
 export function alongLine(key, place, count, { backward, forward }) {
-  if (key === forward) return Math.min(place + 1, count - 1);
-  if (key === backward) return Math.max(place - 1, 0);
-  if (key === "Home") return 0;
-  if (key === "End") return count - 1;
-  return undefined;
+  const next = { [forward]: place + 1, [backward]: place - 1, Home: 0, End: count - 1 }[key];
+  return next === undefined ? undefined : Math.min(Math.max(next, 0), count - 1);
 }

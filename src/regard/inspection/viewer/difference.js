@@ -3,19 +3,14 @@
 import { make } from "./elements.js";
 
 /**
- * A word on the way from one text to another, and its place in each: null where it is not.
- * @typedef {Object} Step
- * @property {"same"|"gone"|"new"} kind
- * @property {string} text
- * @property {number|null} before
- * @property {number|null} after
+ * A word of two texts and its place in each: null where it is not.
+ * @typedef {{text: string, before: number|null, after: number|null}} Word
+ * @typedef {Word & {kind: "same"|"gone"|"new"}} Step
  */
 
 /**
- * The shortest way from the words of one text to those of another.
- * @param {string[]} before
- * @param {string[]} after
- * @returns {Step[]}
+ * The shortest edit from the words of one text to those of another.
+ * @param {string[]} before @param {string[]} after @returns {Step[]}
  */
 export function compare(before, after) {
   const kept = commonLengths(before, after);
@@ -23,15 +18,11 @@ export function compare(before, after) {
   let [i, j] = [0, 0];
   while (i < before.length || j < after.length) {
     if (i < before.length && j < after.length && before[i] === after[j]) {
-      steps.push({ kind: "same", text: after[j], before: i, after: j });
-      i += 1;
-      j += 1;
+      steps.push({ kind: "same", text: after[j], before: i++, after: j++ });
     } else if (j === after.length || (i < before.length && kept[i + 1][j] >= kept[i][j + 1])) {
-      steps.push({ kind: "gone", text: before[i], before: i, after: null });
-      i += 1;
+      steps.push({ kind: "gone", text: before[i], before: i++, after: null });
     } else {
-      steps.push({ kind: "new", text: after[j], before: null, after: j });
-      j += 1;
+      steps.push({ kind: "new", text: after[j], before: null, after: j++ });
     }
   }
   return steps;
@@ -45,24 +36,15 @@ const TIGHT = `[${UNSPACED.slice(1, -1)}。、，．：；！？（）「」『�
 const ENDS_TIGHT = new RegExp(`${TIGHT}$`, "u");
 const BEGINS_TIGHT = new RegExp(`^${TIGHT}`, "u");
 
-/** The words of a text; in scripts without spaces its letters. */
-function wordsOf(text) {
-  return text.match(WORD) ?? [];
-}
-
-/** A space where the scripts of both words have one. */
-function between(left, right) {
-  return ENDS_TIGHT.test(left) || BEGINS_TIGHT.test(right) ? "" : " ";
-}
-
 /** The later text with what is new in it marked; what it has lost stands struck. */
 export function marked(before, after) {
-  const steps = compare(wordsOf(before), wordsOf(after));
+  // In scripts without spaces words are single letters, and no space stands between them.
+  const steps = compare(before.match(WORD) ?? [], after.match(WORD) ?? []);
   const tags = { same: "span", gone: "del", new: "ins" };
   const line = make("span", { class: "marked", dir: "auto" });
-  steps.forEach((step, place) => {
-    if (place > 0) line.append(between(steps[place - 1].text, step.text));
-    line.append(make(tags[step.kind], {}, step.text));
+  steps.forEach(({ kind, text }, place) => {
+    const tight = place === 0 || ENDS_TIGHT.test(steps[place - 1].text) || BEGINS_TIGHT.test(text);
+    line.append(tight ? "" : " ", make(tags[kind], {}, text));
   });
   return line;
 }

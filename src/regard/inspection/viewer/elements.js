@@ -14,13 +14,7 @@ export function make(tag, attributes = {}, ...children) {
   return furnish(document.createElement(tag), attributes, children);
 }
 
-/**
- * An SVG element, given as in `make`.
- * @param {string} tag
- * @param {Object<string, any>} [attributes]
- * @param {...(Node|string|null)} children
- * @returns {SVGElement}
- */
+/** An SVG element, given as in `make`. @returns {SVGElement} */
 export function draw(tag, attributes = {}, ...children) {
   return furnish(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -38,10 +32,10 @@ export function percent(share) {
 
 function furnish(element, { on = {}, ...attributes }, children) {
   for (const [name, value] of Object.entries(attributes)) {
-    if (value === null || value === undefined || value === false) continue;
+    if ((value ?? false) === false) continue;
     element.setAttribute(name, value === true ? "" : String(value));
   }
   for (const [event, listener] of Object.entries(on)) element.addEventListener(event, listener);
-  element.append(...children.filter((child) => child !== null && child !== undefined));
+  element.append(...children.filter((child) => (child ?? null) !== null));
   return element;
 }

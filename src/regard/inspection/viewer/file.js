@@ -5,11 +5,8 @@ import { AttentionView } from "./view.js";
 
 const look = JSON.parse(document.getElementById("look").textContent);
 const kinds = look.without.length && !look.changes.length ? ["silence"] : [];
-const view = new AttentionView(document.getElementById("view"), {
-  onChange: (changes) => answer(changes),
-  kinds,
-  several: false,
-});
+const options = { onChange: answer, kinds, several: false };
+const view = new AttentionView(document.getElementById("view"), options);
 
 document.getElementById("tools").append(themeSwitch());
 document.getElementById("model").textContent = look.model;
@@ -19,10 +16,9 @@ view.show(look);
 /** Show a translation that was computed when the file was written. */
 function answer(changes) {
   const [change] = changes;
-  const found = look.without.find(
-    ({ part, layer, head }) =>
-      part === change?.part && layer === change.layer && head === change.head,
-  );
+  const isAsked = ({ part, layer, head }) =>
+    part === change?.part && layer === change.layer && head === change.head;
+  const found = look.without.find(isAsked);
   if (found) view.preview(changes, found.text);
   else view.show(look);
 }

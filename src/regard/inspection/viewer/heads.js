@@ -11,10 +11,7 @@ export class HeadGrid {
   #painted = [];
   #width = 1;
 
-  /**
-   * @param {(place: Place, wish: "silence"|"flatten"|null) => void} choose told of a map that was
-   * clicked; the wish is that of the key held down or pressed, null: none
-   */
+  /** @param {(place: Place, wish: "silence"|"flatten"|null) => void} choose a wish has its key */
   constructor(choose) {
     this.choose = choose;
     this.grid = make("div", { class: "heads-grid", role: "group" });
@@ -30,9 +27,7 @@ export class HeadGrid {
    * @param {Object[]} changes in force
    */
   show(reading, choice, changes) {
-    const focused = this.grid.contains(document.activeElement)
-      ? [...this.grid.querySelectorAll(".head")].indexOf(document.activeElement)
-      : -1;
+    const focused = [...this.grid.querySelectorAll(".head")].indexOf(document.activeElement);
     const { layers, heads } = reading.size(choice.part);
     const tile = (place) => this.#tile(reading, choice, changes, place);
     this.#painted = [];
@@ -69,20 +64,16 @@ export class HeadGrid {
     const name = placeName(place) + (state ? `, ${STATES[state]}` : "");
     const title = matters ? `${name}; the translation is another one without it` : name;
     const on = { click: (event) => this.choose(place, wishOf(event)) };
-    return make(
-      "button",
-      {
-        type: "button",
-        class: `head ${state ?? ""} ${matters ? "matters" : ""}`,
-        "aria-label": title,
-        "aria-current": chosen ? "true" : null,
-        title,
-        "data-layer": place.layer,
-        "data-head": place.head ?? "mean",
-        on,
-      },
-      canvas,
-    );
+    const attributes = {
+      type: "button",
+      class: `head ${state ?? ""} ${matters ? "matters" : ""}`,
+      "aria-label": title,
+      "aria-current": chosen ? "true" : null,
+      title,
+      "data-layer": place.layer,
+      "data-head": place.head ?? "mean",
+    };
+    return make("button", { ...attributes, on }, canvas);
   }
 
   #next(key, place, count) {
@@ -126,7 +117,7 @@ function caption(kind, text) {
   return make("span", { class: kind, "aria-hidden": "true" }, text);
 }
 
-const STATES = { silence: "silenced", flatten: "flattened" };
+export const STATES = { silence: "silenced", flatten: "flattened" };
 
 /** `layer 0, head 3`, as people read it. */
 export function placeName({ layer, head }) {
@@ -138,13 +129,9 @@ export function placeName({ layer, head }) {
 
 /** What has been done to a head: by itself or with all of its layer. */
 function stateOf({ layer, head }, part, changes) {
-  const found = changes.find(
-    (change) =>
-      change.part === part &&
-      change.layer === layer &&
-      (change.head === head || (change.head ?? null) === null),
-  );
-  return found?.kind ?? null;
+  const covers = (change) => change.head === head || (change.head ?? null) === null;
+  const here = changes.filter((change) => change.part === part && change.layer === layer);
+  return here.find(covers)?.kind ?? null;
 }
 
 function wishOf(event) {

@@ -59,12 +59,9 @@ export class HeatMap {
     this.cursor = make("div", { class: "cursor", hidden: true });
     this.top = make("div", { class: "map-columns", "aria-hidden": "true" });
     this.left = make("div", { class: "map-rows", "aria-hidden": "true" });
-    this.scale = make(
-      "div",
-      { class: "scale", "aria-hidden": "true" },
-      make("span", { class: "ramp" }),
-      ...["0", "25 %", "100 %"].map((mark) => make("span", {}, mark)), // the middle: shade(0.25)
-    );
+    const marks = ["0", "25 %", "100 %"].map((mark) => make("span", {}, mark)); // shade(0.25) = 0.5
+    const ramp = make("span", { class: "ramp" });
+    this.scale = make("div", { class: "scale", "aria-hidden": "true" }, ramp, ...marks);
     const field = make("div", { class: "field" }, this.canvas, this.cursor);
     this.grid = make("div", { class: "map-grid" }, make("div"), this.top, this.left, field);
     this.element = make("div", { class: "map" }, this.grid, this.scale);
@@ -114,9 +111,8 @@ export class HeatMap {
     const across = { backward: "ArrowLeft", forward: "ArrowRight" };
     const along = { backward: "ArrowUp", forward: "ArrowDown" };
     const x = alongLine(event.key, column, columns.length, across);
-    const y = event.key.startsWith("Arrow")
-      ? alongLine(event.key, row, rows.length, along)
-      : undefined;
+    const turns = event.key.startsWith("Arrow");
+    const y = turns ? alongLine(event.key, row, rows.length, along) : undefined;
     if (x === undefined && y === undefined) return;
     event.preventDefault();
     this.#go({ row: y ?? row, column: x ?? column });
@@ -126,10 +122,8 @@ export class HeatMap {
     if (cell?.row === this.#cell?.row && cell?.column === this.#cell?.column) return;
     this.#cell = cell;
     this.cursor.hidden = cell === null;
-    if (cell !== null) {
-      this.cursor.style.setProperty("--row", String(cell.row));
-      this.cursor.style.setProperty("--column", String(cell.column));
-    }
+    this.cursor.style.setProperty("--row", String(cell?.row ?? 0));
+    this.cursor.style.setProperty("--column", String(cell?.column ?? 0));
     for (const [line, place] of [[this.left, cell?.row], [this.top, cell?.column]]) {
       [...line.children].forEach((name, index) => name.classList.toggle("on", index === place));
     }
@@ -138,13 +132,9 @@ export class HeatMap {
 }
 
 function label(item) {
-  const element = make("span", { class: "label", title: item.text }, item.text);
-  element.classList.toggle("special", item.kind === "special");
-  if (item.sink !== null) {
-    element.classList.add("sink");
-    element.title = sinkNote(item);
-  }
-  return element;
+  const title = item.sink === null ? item.text : sinkNote(item);
+  const kind = `${item.kind === "special" ? "special" : ""} ${item.sink === null ? "" : "sink"}`;
+  return make("span", { class: `label ${kind}`, title }, item.text);
 }
 
 /** Red, green and blue of a computed colour. */

@@ -2,14 +2,15 @@
 
 import { marked } from "./difference.js";
 import { make } from "./elements.js";
-import { placeName } from "./heads.js";
+import { placeName, STATES } from "./heads.js";
+
+const HINT =
+  "The score is the log-probability of the whole translation, corrected for its length: " +
+  "the nearer to 0, the better. What differs from the best is marked.";
 
 /** The changes in force, each with a button to take it back, and what they did to the text. */
 export class Outcome {
-  /**
-   * @param {((kept: Object[]) => void)|null} keep told of the changes that shall stay in force;
-   * null: none can be taken back
-   */
+  /** @param {((kept: Object[]) => void)|null} keep sets the changes; null: they are fixed */
   constructor(keep) {
     this.keep = keep;
     this.chips = make("ul", { class: "chips", "aria-label": "Changes in force" });
@@ -31,21 +32,16 @@ export class Outcome {
       this.texts.replaceChildren(make("dt", {}, "after"), wait);
       return;
     }
-    const same = before === after;
-    this.texts.replaceChildren(
-      make("dt", {}, "before"),
-      make("dd", { dir: "auto" }, before),
-      make("dt", {}, "after"),
-      make("dd", {}, same ? make("em", {}, "the same") : marked(before, after)),
-    );
+    const result = before === after ? make("em", {}, "the same") : marked(before, after);
+    const was = [make("dt", {}, "before"), make("dd", { dir: "auto" }, before)];
+    this.texts.replaceChildren(...was, make("dt", {}, "after"), make("dd", {}, result));
   }
 
   #chip(change, changes, words) {
     const name = changeName(change, words);
-    if (!this.keep) return make("li", { class: "chip" }, make("bdi", {}, name));
     const on = { click: () => this.keep(changes.filter((other) => other !== change)) };
     const undo = make("button", { type: "button", "aria-label": `Take back: ${name}`, on }, "×");
-    return make("li", { class: "chip" }, make("bdi", {}, name), undo);
+    return make("li", { class: "chip" }, make("bdi", {}, name), this.keep ? undo : null);
   }
 }
 
@@ -53,29 +49,19 @@ export class Outcome {
 export class Candidates {
   constructor() {
     this.list = make("ol", { class: "candidates-list" });
-    this.element = make(
-      "section",
-      { class: "card candidates" },
-      make("h2", {}, "Other translations"),
-      make(
-        "p",
-        { class: "hint" },
-        "The score is the log-probability of the whole translation, corrected for its length: " +
-          "the nearer to 0, the better. What differs from the best is marked.",
-      ),
-      this.list,
-    );
+    const title = make("h2", {}, "Other translations");
+    const hint = make("p", { class: "hint" }, HINT);
+    this.element = make("section", { class: "card candidates" }, title, hint, this.list);
   }
 
   /** @param {{text: string, score: number}[]} candidates the best first */
   show(candidates) {
     this.element.hidden = candidates.length < 2;
     const best = candidates[0]?.text ?? "";
-    this.list.replaceChildren(
-      ...candidates.map(({ text, score }) =>
-        make("li", {}, marked(best, text), make("span", { class: "score" }, score.toFixed(2))),
-      ),
+    const entries = candidates.map(({ text, score }) =>
+      make("li", {}, marked(best, text), make("span", { class: "score" }, score.toFixed(2))),
     );
+    this.list.replaceChildren(...entries);
   }
 }
 
@@ -86,7 +72,6 @@ export function changeName(change, { source, target }) {
     const to = source[change.source] ?? change.source;
     return `“${from}” looks only at “${to}”`;
   }
-  const done = change.kind === "silence" ? "silenced" : "flattened";
   const place = placeName({ layer: change.layer, head: change.head ?? null });
-  return `${change.part}, ${place}: ${done}`;
+  return `${change.part}, ${place}: ${STATES[change.kind]}`;
 }

@@ -5,7 +5,7 @@ export const PARTS = ["cross", "encoder", "decoder"];
 const SPACE = "\u2581";
 
 /**
- * What stands along one side of a map.
+ * A row or column of a map.
  * @typedef {Object} Item
  * @property {string} text
  * @property {"word"|"piece"|"special"} kind
@@ -13,16 +13,11 @@ const SPACE = "\u2581";
  * @property {boolean} joined whether it goes on with the word of the item before it
  * @property {boolean} continued whether the next item goes on with its word
  * @property {number|null} sink the share that rests here whatever the row; null: it is no sink
- */
-
-/**
+ *
  * A map as it is drawn: `values` goes row by row.
  * @typedef {{rows: Item[], columns: Item[], values: Float32Array}} Shown
- */
-
-/** @typedef {{pieces: string[], words: string[], wordOf: (number|null)[]}} Axis */
-
-/** What is looked at: an absent layer or head (null) stands for the average.
+ *
+ * What is looked at: an absent layer or head (null) stands for the average.
  * @typedef {{part: string, layer: number|null, head: number|null, unit: "words"|"pieces"}} Choice
  */
 
@@ -83,12 +78,11 @@ export class Reading {
 
   /** The sentences along the two sides of a part: what looks, and what is looked at. */
   axes(part) {
-    const source = axis(this.look.source);
-    const target = axis(this.look.target);
+    const { source, target, given } = this.look;
     if (part === "encoder") return { rows: source, columns: source };
     if (part === "cross") return { rows: target, columns: source };
-    const wordOf = [null, ...target.wordOf.slice(0, -1)];
-    return { rows: target, columns: { pieces: this.look.given, words: target.words, wordOf } };
+    const shifted = [null, ...target.word_of.slice(0, -1)];
+    return { rows: target, columns: { pieces: given, words: target.words, word_of: shifted } };
   }
 
   /** The sinks of at least half of the chosen heads, as a map from column to mean share. */
@@ -101,15 +95,14 @@ export class Reading {
       shares.set(sink.column, [...(shares.get(sink.column) ?? []), sink.share]);
     }
     const common = [...shares].filter(([, found]) => 2 * found.length >= chosen.size);
-    return new Map(common.map(([column, found]) => [column, mean(found)]));
+    return new Map(common.map(([column, found]) => [column, sum(found) / found.length]));
   }
 
   /** Whether the translation is known to be another one without a head (null: all of a layer). */
   matters(part, layer, head) {
     const { without, target } = this.look;
-    const found = without.find(
-      (one) => one.part === part && one.layer === layer && one.head === head,
-    );
+    const isAsked = (one) => one.part === part && one.layer === layer && one.head === head;
+    const found = without.find(isAsked);
     return found !== undefined && found.text !== target.text;
   }
 
@@ -141,10 +134,6 @@ function places(layers, heads, layer, head) {
   return pairs;
 }
 
-function axis(side) {
-  return { pieces: side.pieces, words: side.words, wordOf: side.word_of };
-}
-
 /** Where each word stands among some items. */
 function wordPlaces(items) {
   const places = new Map();
@@ -157,7 +146,7 @@ function wordPlaces(items) {
  * sink stands alone behind its word, unless it is all of the word; other pieces of no word are left
  * out.
  */
-function wordGroups({ pieces, words, wordOf }, sinks = new Map()) {
+function wordGroups({ pieces, words, word_of: wordOf }, sinks = new Map()) {
   const own = words.map(() => []);
   wordOf.forEach((word, place) => word !== null && own[word].push(place));
   const apart = (place) => pieceGroup(pieces[place], place, wordOf, sinks);
@@ -167,18 +156,15 @@ function wordGroups({ pieces, words, wordOf }, sinks = new Map()) {
   const groups = words.flatMap((text, number) => {
     const meant = own[number].filter((place) => !sinks.has(place));
     const parked = meant.length ? own[number].filter((place) => sinks.has(place)) : [];
-    const sink = meant.length || !own[number].length ? null : shareOf(own[number], sinks);
+    const shares = meant.length ? [] : own[number].map((place) => sinks.get(place));
+    const sink = shares.length ? sum(shares) : null;
     const item = { text, kind: "word", number, joined: false, continued: false, sink };
     return [{ item, members: meant.length ? meant : own[number] }, ...parked.map(apart)];
   });
   return [...before.map(apart), ...groups, ...behind.map(apart)];
 }
 
-function shareOf(places, sinks) {
-  return places.reduce((sum, place) => sum + sinks.get(place), 0);
-}
-
-function pieceGroups({ pieces, wordOf }, sinks = new Map()) {
+function pieceGroups({ pieces, word_of: wordOf }, sinks = new Map()) {
   return pieces.map((piece, place) => pieceGroup(piece, place, wordOf, sinks));
 }
 
@@ -209,6 +195,6 @@ function unpack(base64) {
   return Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
 }
 
-function mean(numbers) {
-  return numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
+function sum(numbers) {
+  return numbers.reduce((total, number) => total + number, 0);
 }

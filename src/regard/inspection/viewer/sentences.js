@@ -36,9 +36,8 @@ export function cellSentence({ rows, columns, values }, { row, column }) {
  * @param {boolean} anyLine whether a weight is great enough to be drawn
  */
 export function restingSentence(choice, alignment, anyLine) {
-  if (choice.picture === "map") {
-    return sentence(`${who(choice)}: the stronger a colour, the more a row looked at a column.`);
-  }
+  const map = `${who(choice)}: the stronger a colour, the more a row looked at a column.`;
+  if (choice.picture === "map") return sentence(map);
   const lines = alignment
     ? `each line joins two words that belong together, judged by ${who(alignment)}.`
     : `${who(choice)}: ${anyLine ? THICK : THIN}.`;
@@ -63,14 +62,10 @@ function share({ text, weight }) {
 
 /** What rested on sinks, and what went to no word. */
 function restOf(meant) {
-  const parked = meant.filter(({ sink }) => sink !== null);
-  const sum = meant.reduce((total, { weight }) => total + weight, 0);
-  const resting = parked.filter(({ weight }) => weight >= LEAST).map(share);
-  const lost = 1 - sum;
-  return [
-    resting.length ? `; resting on ${resting.join(", ")}` : "",
-    lost >= LEAST ? `; ${percent(lost)} on no word` : "",
-  ].join("");
+  const parked = meant.filter(({ sink, weight }) => sink !== null && weight >= LEAST);
+  const resting = parked.length ? `; resting on ${parked.map(share).join(", ")}` : "";
+  const lost = 1 - meant.reduce((total, { weight }) => total + weight, 0);
+  return resting + (lost >= LEAST ? `; ${percent(lost)} on no word` : "");
 }
 
 function sinkOf({ sink }) {

@@ -7,12 +7,7 @@ import { legible } from "./reading.js";
 import { layOut } from "./tree_layout.js";
 
 const CROWDED = 240;
-const STATES = {
-  kept: "went on",
-  dropped: "was dropped",
-  ended: "ended here",
-};
-
+const STATES = { kept: "went on", dropped: "was dropped", ended: "ended here" };
 const HINT =
   "Each box is a piece of text. Its log-probability is that of all text up to there, as the search " +
   "found it: not yet corrected for length, as scores are.";
@@ -30,23 +25,16 @@ export class BeamTree {
     this.left = make("span");
     fadeEdges(this.picture, (sides) => this.#tellMore(sides));
     rove(this.picture, ".node", (key, place) => this.#next(key, place));
+    const keys = { won: "the translation", kept: "kept", ended: "ended" };
+    const legends = Object.entries(keys).map(([kind, text]) => legend(kind, text));
+    const tick = make("label", { class: "tick" }, this.dropped, legend("dropped", "dropped"));
     this.element = make(
       "section",
       { class: "card tree" },
       make("h2", {}, "The search"),
       make("p", { class: "hint" }, HINT),
-      make(
-        "div",
-        { class: "tree-legend" },
-        legend("won", "the translation"),
-        legend("kept", "kept"),
-        legend("ended", "ended"),
-        make("label", { class: "tick" }, this.dropped, legend("dropped", "dropped")),
-        this.left,
-      ),
-      this.picture,
-      this.more,
-      this.readout,
+      make("div", { class: "tree-legend" }, ...legends, tick, this.left),
+      ...[this.picture, this.more, this.readout],
     );
   }
 
@@ -56,9 +44,8 @@ export class BeamTree {
    */
   show(tree, candidates) {
     this.#tree = tree;
-    this.#scores = new Map(
-      candidates.map(({ score }, rank) => [tree?.answers[rank], score.toFixed(2)]),
-    );
+    const scored = ({ score }, rank) => [tree?.answers[rank], score.toFixed(2)];
+    this.#scores = new Map(candidates.map(scored));
     this.element.hidden = tree === null || tree.nodes.length < 2;
     if (this.element.hidden) return;
     this.dropped.checked = tree.nodes.length <= CROWDED;
@@ -92,24 +79,18 @@ export class BeamTree {
   #node(place) {
     const { node, x, y, width, depth, rank, state } = place;
     const [, piece] = this.#tree.nodes[node];
-    const on = {
-      pointerenter: () => this.#tell(place),
-      focus: () => this.#tell(place),
-      click: () => this.#tell(place),
+    const tell = () => this.#tell(place);
+    const attributes = {
+      class: `node ${standing(rank, state)}`,
+      role: "treeitem",
+      "aria-level": depth + 1,
+      "aria-label": `${legible(piece)}: ${this.#sentence(place)}`, // what is seen comes first
+      "data-node": node,
+      on: { pointerenter: tell, focus: tell, click: tell },
     };
-    return draw(
-      "g",
-      {
-        class: `node ${standing(rank, state)}`,
-        role: "treeitem",
-        "aria-level": depth + 1,
-        "aria-label": `${legible(piece)}: ${this.#sentence(place)}`, // what is seen comes first
-        "data-node": node,
-        on,
-      },
-      draw("rect", { x, y: y - 11, width, height: 22, rx: 6 }),
-      draw("text", { x: x + width / 2, y, dy: "0.35em" }, legible(piece)),
-    );
+    const box = draw("rect", { x, y: y - 11, width, height: 22, rx: 6 });
+    const text = draw("text", { x: x + width / 2, y, dy: "0.35em" }, legible(piece));
+    return draw("g", attributes, box, text);
   }
 
   /** The tree goes from left to right: that is the way to a child. */

@@ -8,15 +8,9 @@ const PADDING = 14;
 const FONT = "13px system-ui, sans-serif";
 
 /**
- * @typedef {Object} Place
- * @property {number} node
- * @property {number|null} parent
- * @property {number} x
- * @property {number} y
- * @property {number} width
- * @property {number} depth
- * @property {number|null} rank of the best answer that it leads to; null: to none
- * @property {string} state
+ * `rank` is that of the best answer that the node leads to; null: to none.
+ * @typedef {{node: number, parent: number|null, depth: number, state: string}} Node
+ * @typedef {Node & {x: number, y: number, width: number, rank: number|null}} Place
  */
 
 /**
@@ -106,9 +100,8 @@ function widthOf(piece) {
 function standInColumns(places) {
   const widths = [];
   for (const { depth, width } of places) widths[depth] = Math.max(widths[depth] ?? 0, width);
-  const starts = widths.map((_, depth) =>
-    widths.slice(0, depth).reduce((sum, width) => sum + width + GAP, 2),
-  );
+  const start = (depth) => widths.slice(0, depth).reduce((sum, width) => sum + width + GAP, 2);
+  const starts = widths.map((_, depth) => start(depth));
   for (const place of places) place.x = starts[place.depth];
   return starts.at(-1) + widths.at(-1) + 4;
 }

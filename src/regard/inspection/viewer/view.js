@@ -56,12 +56,10 @@ export class AttentionView {
   #wish = "look";
   #changes = [];
 
-  /** @param {HTMLElement} element */
-  constructor(
-    element,
-    { onChange = () => {}, onChoice = () => {}, kinds = KINDS, several = true } = {},
-  ) {
-    Object.assign(this, { element, onChange, onChoice, kinds, several });
+  /** @param {HTMLElement} element @param {Object} [options] as described above */
+  constructor(element, options = {}) {
+    const defaults = { onChange: () => {}, onChoice: () => {}, kinds: KINDS, several: true };
+    Object.assign(this, { element, ...defaults, ...options });
     this.#makeControls();
     this.words = new WordLines({
       point: (spot) => this.#light(spot ?? this.#pinned),
@@ -69,12 +67,15 @@ export class AttentionView {
     });
     this.map = new HeatMap((cell) => this.#point(cell));
     this.heads = new HeadGrid((place, wish) => this.#act(place, wish ?? this.#wish));
-    this.outcome = new Outcome(kinds.length ? (kept) => this.#change(kept) : null);
+    this.outcome = new Outcome(this.kinds.length ? (kept) => this.#change(kept) : null);
     this.candidates = new Candidates();
     this.tree = new BeamTree();
     this.#compose();
-    element.addEventListener("keydown", (event) => event.key === "Escape" && this.#release());
-    whenThemeChanges(() => this.#repaint());
+    element.addEventListener("keydown", (event) => event.key === "Escape" && this.#pin(null));
+    whenThemeChanges(() => {
+      this.map.repaint();
+      this.heads.repaint();
+    });
   }
 
   /** The document that is shown; null before the first. */
@@ -133,36 +134,19 @@ export class AttentionView {
     this.headMenu = new Menu("Head", (value) => this.choose({ head: number(value) }));
     this.unitSwitch = new Switch("Shown as", (unit) => this.choose({ unit }));
     this.pictureSwitch = new Switch("Picture", (picture) => this.choose({ picture }));
-    this.wishSwitch = new Switch("A click on a head", (wish) => {
-      this.#wish = wish;
-    });
-    this.wishSwitch.show(
-      ["look", ...this.kinds].filter((kind) => kind in WISHES).map((kind) => WISHES[kind]),
-      this.#wish,
-    );
+    this.wishSwitch = new Switch("A click on a head", (wish) => (this.#wish = wish));
+    const wishes = ["look", ...this.kinds].filter((kind) => kind in WISHES);
+    this.wishSwitch.show(wishes.map((kind) => WISHES[kind]), this.#wish);
   }
 
   #compose() {
     this.readout = make("p", { class: "readout", role: "status" });
-    this.forceButton = make(
-      "button",
-      {
-        type: "button",
-        class: "action",
-        hidden: true,
-        on: { click: () => (this.#forcing ? this.#giveUpForcing() : this.#force(true)) },
-      },
-      FORCE,
-    );
-    this.toolbar = make(
-      "div",
-      { class: "toolbar" },
-      this.partSwitch.element,
-      this.layerMenu.element,
-      this.headMenu.element,
-      this.unitSwitch.element,
-      this.pictureSwitch.element,
-    );
+    const on = { click: () => (this.#forcing ? this.#pin(this.#pinned) : this.#force(true)) };
+    const attributes = { type: "button", class: "action", hidden: true, on };
+    this.forceButton = make("button", attributes, FORCE);
+    const menus = [this.partSwitch, this.layerMenu, this.headMenu];
+    const controls = [...menus, this.unitSwitch, this.pictureSwitch].map(({ element }) => element);
+    this.toolbar = make("div", { class: "toolbar" }, ...controls);
     this.notes = make("ul", { class: "notes", "aria-label": "Notes", hidden: true });
     this.stage = make(
       "section",
@@ -183,12 +167,8 @@ export class AttentionView {
       this.heads.element,
     );
     this.element.classList.add("regard-view");
-    this.element.replaceChildren(
-      this.stage,
-      this.headCard,
-      this.candidates.element,
-      this.tree.element,
-    );
+    const cards = [this.stage, this.headCard, this.candidates.element, this.tree.element];
+    this.element.replaceChildren(...cards);
   }
 
   /** The nearest choice that the document has. */
@@ -197,19 +177,15 @@ export class AttentionView {
     const within = (wish, count) => ([...Array(count).keys()].includes(wish) ? wish : null);
     const part = among(choice.part, this.#reading.parts);
     const { layers, heads } = part === null ? { layers: 0, heads: 0 } : this.#reading.size(part);
-    return {
-      part,
-      layer: within(choice.layer, layers),
-      head: within(choice.head, heads),
-      unit: among(choice.unit, UNITS.map(({ value }) => value)),
-      picture: among(choice.picture, PICTURES.map(({ value }) => value)),
-    };
+    const layer = within(choice.layer, layers);
+    const unit = among(choice.unit, UNITS.map(({ value }) => value));
+    const picture = among(choice.picture, PICTURES.map(({ value }) => value));
+    return { part, layer, head: within(choice.head, heads), unit, picture };
   }
 
   #draw() {
     const attends = this.#reading.parts.length > 0;
-    this.toolbar.hidden = !attends;
-    this.headCard.hidden = !attends;
+    this.toolbar.hidden = this.headCard.hidden = !attends;
     this.words.element.hidden = !attends || this.#choice.picture === "map";
     this.map.element.hidden = !attends || this.#choice.picture === "lines";
     if (!attends) {
@@ -253,12 +229,6 @@ export class AttentionView {
     this.outcome.show(this.#changes, before, after, { source: this.document.source.words, target });
   }
 
-  #repaint() {
-    if (!this.#shown) return;
-    this.map.repaint();
-    this.heads.repaint();
-  }
-
   #byWords() {
     return this.#shown.rows.every(({ kind }) => kind === "word");
   }
@@ -293,17 +263,15 @@ export class AttentionView {
       return;
     }
     const again = this.#pinned?.side === spot.side && this.#pinned.index === spot.index;
-    this.#pinned = again ? null : spot;
-    this.#force(false);
-    this.words.mark(this.#pinned);
-    this.#light(this.#pinned);
+    this.#pin(again ? null : spot);
   }
 
-  #release() {
-    this.#pinned = null;
+  /** Mark and light one word, or none. */
+  #pin(spot) {
+    this.#pinned = spot;
     this.#force(false);
-    this.words.mark(null);
-    this.#light(null);
+    this.words.mark(spot);
+    this.#light(spot);
   }
 
   #act({ layer, head }, wish) {
@@ -322,9 +290,9 @@ export class AttentionView {
   }
 
   #canForce() {
-    if (!this.kinds.includes("force") || this.#choice.part !== "cross") return false;
-    if (!this.#byWords()) return false;
-    return this.#pinned?.side === "row" && this.#unchanged(this.#pinned.index) !== null;
+    const possible = this.kinds.includes("force") && this.#choice.part === "cross";
+    if (!possible || this.#pinned?.side !== "row" || !this.#byWords()) return false;
+    return this.#unchanged(this.#pinned.index) !== null;
   }
 
   /** The number that a word of the translation has in the unchanged one; null: it is new. */
@@ -356,12 +324,6 @@ export class AttentionView {
     this.words.focus("column");
   }
 
-  /** Leave the chosen word as it is, and chosen. */
-  #giveUpForcing() {
-    this.#force(false);
-    this.#light(this.#pinned);
-  }
-
   #link(column) {
     const { kind, number } = this.#shown.columns[column];
     if (kind !== "word") {
@@ -371,7 +333,7 @@ export class AttentionView {
     const target = this.#unchanged(this.#pinned.index);
     const change = { kind: "force", target, source: number, layer: null, head: null };
     const others = this.#changes.filter((other) => other.target !== target);
-    this.#release();
+    this.#pin(null);
     this.#change(this.several ? [...others, change] : [change]);
   }
 
@@ -388,6 +350,6 @@ export class AttentionView {
 
 function numbered(count) {
   if (count < 2) return [];
-  const numbers = Array.from({ length: count }, (_, number) => String(number));
+  const numbers = [...Array(count).keys()].map(String);
   return [{ value: ALL, label: "average" }, ...numbers.map((value) => ({ value, label: value }))];
 }

@@ -25,8 +25,8 @@ export class WordLines {
   #spot = null;
 
   /**
-   * @param {{point: (spot: Spot|null) => void, pick: (spot: Spot) => void}} told of a spot that the
-   * pointer or the focus is on, or that left it (null), and of one that was clicked
+   * @param {{point: (spot: Spot|null) => void, pick: (spot: Spot) => void}} listeners called with
+   * the spot of the pointer or the focus (null: it left) and with one that was clicked
    */
   constructor({ point, pick }) {
     this.point = point;
@@ -34,13 +34,8 @@ export class WordLines {
     this.threads = draw("svg", { class: "threads", "aria-hidden": "true" });
     this.columns = this.#line("column");
     this.rows = this.#line("row");
-    this.element = make(
-      "div",
-      { class: "words" },
-      this.threads,
-      this.columns.element,
-      this.rows.element,
-    );
+    const lines = [this.columns.element, this.rows.element];
+    this.element = make("div", { class: "words" }, this.threads, ...lines);
     this.element.addEventListener("keydown", (event) => this.#cross(event));
     new ResizeObserver(() => this.#arrange()).observe(this.element);
   }
@@ -146,8 +141,8 @@ export class WordLines {
     this.columns.clear();
     this.rows.clear();
     if (this.#spot === null) return;
-    const lit = this.#spot.side === "row" ? this.columns : this.rows;
-    const own = this.#spot.side === "row" ? this.rows : this.columns;
+    const lines = [this.rows, this.columns];
+    const [own, lit] = this.#spot.side === "row" ? lines : lines.toReversed();
     own.buttons[this.#spot.index]?.classList.add("asking");
     lit.tint(this.#weights(this.#spot));
   }
@@ -162,10 +157,7 @@ export class WordLines {
   #resting(box) {
     return this.#links.map(([column, row, weight = null]) => {
       const path = this.#path(box, column, row, { class: "thread resting" });
-      if (weight !== null) {
-        path.style.strokeWidth = `${Math.max(1, weight * THICKEST)}px`;
-        path.style.strokeOpacity = String(0.15 + 0.45 * Math.sqrt(weight));
-      }
+      if (weight !== null) weigh(path, weight, 0.15, 0.45);
       return path;
     });
   }
@@ -180,8 +172,7 @@ export class WordLines {
       const [column, row] = side === "row" ? [other, index] : [index, other];
       const sink = this.#shown.columns[column].sink !== null;
       const path = this.#path(box, column, row, { class: sink ? "thread sink" : "thread" });
-      path.style.strokeWidth = `${Math.max(1, weight * THICKEST)}px`;
-      path.style.strokeOpacity = String(0.25 + 0.75 * Math.sqrt(weight));
+      weigh(path, weight, 0.25, 0.75);
       return [path];
     });
   }
@@ -195,6 +186,12 @@ export class WordLines {
   }
 }
 
+/** Make a line as thick and opaque as its weight. */
+function weigh(path, weight, faintest, range) {
+  path.style.strokeWidth = `${Math.max(1, weight * THICKEST)}px`;
+  path.style.strokeOpacity = String(faintest + range * Math.sqrt(weight));
+}
+
 /** One line of words. */
 class Line {
   constructor(side, { point, pick, layout }) {
@@ -206,7 +203,8 @@ class Line {
     this.list = make("div", { class: "line-words", role: "group", dir: "auto" });
     this.element = make("div", { class: `line ${side}s` }, this.caption, this.list);
     rove(this.list, ".word", (key, place, items) => {
-      const sideways = this.#isLeftward() ? LEFTWARD : RIGHTWARD;
+      const leftward = getComputedStyle(this.list).direction === "rtl";
+      const sideways = leftward ? LEFTWARD : RIGHTWARD;
       return alongLine(key, place, items.length, layout() === "columns" ? DOWNWARD : sideways);
     });
   }
@@ -238,20 +236,14 @@ class Line {
   }
 
   clear() {
-    for (const button of this.buttons) {
-      button.style.removeProperty("--weight");
-      button.classList.remove("lit", "asking");
-      button.querySelector(".share").textContent = "";
-    }
-  }
-
-  #isLeftward() {
-    return getComputedStyle(this.list).direction === "rtl";
+    this.tint(this.buttons.map(() => 0));
+    for (const button of this.buttons) button.classList.remove("asking");
   }
 
   #word(item, index, isFresh) {
     const hint = item.sink === null ? (isFresh ? FRESH : null) : sinkNote(item);
-    const kind = item.sink === null ? item.kind : `${item.kind} sink`;
+    const states = { sink: item.sink !== null, joined: item.joined, continued: item.continued };
+    const names = Object.keys(states).filter((name) => states[name]);
     const on = {
       pointerenter: (event) => event.pointerType === "mouse" && this.point(index),
       pointerleave: (event) => event.pointerType === "mouse" && this.point(null),
@@ -261,16 +253,11 @@ class Line {
     };
     return make(
       "button",
-      { type: "button", class: `word ${kind} ${joints(item)}`, title: hint, on },
+      { type: "button", class: ["word", item.kind, ...names].join(" "), title: hint, on },
       make(isFresh ? "ins" : "span", { class: "letters" }, item.text),
       make("span", { class: "share", "aria-hidden": "true" }),
     );
   }
-}
-
-/** Where a piece goes on with the one before or behind it. */
-function joints({ joined, continued }) {
-  return `${joined ? "joined" : ""} ${continued ? "continued" : ""}`;
 }
 
 /** What to say of a column on which a head rests. */
