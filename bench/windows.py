@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from bench.peers.training_loop import wait_for_device
-from regard.attention.attend import KeyValues, plain_attention
+from regard.attention.attend import attend
 from regard.attention.block_local import SlidingWindow
 from regard.attention.multihead import MultiHeadAttention, SelfAttention, merge_heads
 from regard.recipes.memory import peak_memory, reset_peak_memory
@@ -38,12 +38,13 @@ def attention(kind: str, window: int) -> MultiHeadAttention:
 def look(kind: str, module: MultiHeadAttention, x: Tensor, mask: Tensor) -> Tensor:
     """One pass of self-attention of `x` (1, T, D)."""
     queries, kv = module.project_all(x)
-    if kind == "plain":
-        mixed = plain_attention(module.score, queries, KeyValues(*kv), mask, site=HERE)
-        out: Tensor = module.out(merge_heads(mixed))
-        return out
-    found: Tensor = module(queries, kv, mask, site=HERE)
-    return found
+    if kind == "plain":  # what a hook is given is computed by the formula
+        mixed = attend(module.score, queries, kv, mask, site=HERE, hook=lambda _, weights: weights)
+        heads = merge_heads(mixed)
+    else:
+        heads = module(queries, kv, mask, site=HERE)
+    out: Tensor = module.out(heads)
+    return out
 
 
 def measure(kind: str, length: int, window: int, device: torch.device) -> tuple[float, int]:

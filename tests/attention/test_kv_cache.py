@@ -1,12 +1,15 @@
 import pytest
 import torch
 
-from regard.attention.attend import KeyValues, plain_attention
+from regard.attention.attend import KeyValues, attend
 from regard.attention.kv_cache import (
     BUFFER_STEPS,
     Ancestry,
     KVCache,
-    self_cached,
+    SourceMask,
+    attend_cached,
+    attend_step,
+    use_attend_step,
 )
 from regard.attention.scores import AdditiveScore, ScaledDotScore
 from regard.types import Site
@@ -17,7 +20,7 @@ HERE = Site("decoder", 0, len(WIDTHS) - 1)
 
 
 def searched(dtype, *, seed=0):
-    """Cells and paths after a search of changing width, and each path's own keys and values."""
+    """Cache and ancestry after steps of several widths, and the hypotheses' own keys and values."""
     torch.manual_seed(seed)
     ancestry = Ancestry.empty(B, like=torch.empty(0, dtype=dtype))
     cache = KeyValues(torch.empty(B, H, 0, D, dtype=dtype), torch.empty(B, H, 0, DV, dtype=dtype))
@@ -40,7 +43,7 @@ def searched(dtype, *, seed=0):
     return cache, ancestry, own
 
 
-def test_paths_name_the_cells_that_were_passed():
+def test_an_ancestry_lists_the_slots_of_each_hypothesis():
     ancestry = Ancestry.empty(1, like=torch.empty(0)).reorder(torch.tensor([[0, 0]])).extend()
     assert ancestry.slots.tolist() == [[[0], [1]]]
     ancestry = ancestry.reorder(torch.tensor([[1, 0, 1]])).extend()
@@ -51,16 +54,16 @@ def test_paths_name_the_cells_that_were_passed():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_bias_belongs_to_cells_and_old_ones_can_be_hidden(dtype):
+def test_a_bias_is_per_slot_and_a_window_masks_old_ones(dtype):
     cache, ancestry, own = searched(dtype)
     queries = torch.randn(B, H, WIDTHS[-1], D, dtype=dtype)
     bias = torch.randn(B, H, WIDTHS[-1], sum(WIDTHS), dtype=dtype)
     window_bias = ancestry.windowed(2)
     assert torch.equal(window_bias.slots, ancestry.slots)
-    found = self_cached(ScaledDotScore(), queries, cache, window_bias, site=HERE, bias=bias)
+    found = attend_cached(ScaledDotScore(), queries, cache, window_bias, site=HERE, bias=bias)
     for b in range(B):
         for k in range(WIDTHS[-1]):
-            wanted = plain_attention(
+            wanted = attend(
                 ScaledDotScore(),
                 queries[b, :, k : k + 1],
                 own[b][k],
@@ -79,16 +82,16 @@ def test_each_hypothesis_sees_its_own_past(score, watched, dtype):
     cache, ancestry, own = searched(dtype)
     queries = torch.randn(B, H, WIDTHS[-1], D, dtype=dtype)
     hook = (lambda _, weights: weights) if watched else None
-    found = self_cached(score, queries, cache, ancestry, site=HERE, hook=hook)
+    found = attend_cached(score, queries, cache, ancestry, site=HERE, hook=hook)
     for b in range(B):
         for k in range(WIDTHS[-1]):
-            wanted = plain_attention(
+            wanted = attend(
                 score, queries[b, :, k : k + 1], own[b][k], torch.ones(1).bool(), site=HERE
             )
             torch.testing.assert_close(found[b, :, k : k + 1], wanted)
 
 
-def test_a_watch_sees_positions_and_not_cells_and_may_change_them():
+def test_a_hook_gets_positions_not_slots_and_may_change_the_weights():
     cache, ancestry, own = searched(torch.float32)
     queries = torch.randn(B, H, WIDTHS[-1], D)
 
@@ -98,24 +101,24 @@ def test_a_watch_sees_positions_and_not_cells_and_may_change_them():
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
         return torch.eye(len(WIDTHS))[0].expand_as(weights)
 
-    found = self_cached(
+    found = attend_cached(
         ScaledDotScore(), queries, cache, ancestry, site=HERE, hook=look_at_the_first
     )
     wanted = torch.stack([torch.stack([kv.values[:, 0] for kv in row], 1) for row in own])
     torch.testing.assert_close(found, wanted)
 
 
-def test_keep_picks_sentences():
+def test_sentences_are_selected():
     cache, ancestry, _ = searched(torch.float64)
     queries, rows = torch.randn(B, H, WIDTHS[-1], D, dtype=torch.float64), torch.tensor([1])
-    found = self_cached(
+    found = attend_cached(
         ScaledDotScore(),
         queries[rows],
         cache.select_sentences(rows),
         ancestry.select_sentences(rows),
         site=HERE,
     )
-    wanted = self_cached(ScaledDotScore(), queries, cache, ancestry, site=HERE)[rows]
+    wanted = attend_cached(ScaledDotScore(), queries, cache, ancestry, site=HERE)[rows]
     assert torch.equal(found, wanted)
 
 
@@ -176,3 +179,47 @@ def test_selected_sentences_keep_their_slots_and_capacity():
         assert torch.equal(kept.kv.keys, cache.kv.keys[1:])
         assert added.kv.keys.data_ptr() == kept.kv.keys.data_ptr()
         assert torch.equal(added.kv.values[:, :, :3], cache.kv.values[1:])
+
+
+def step_inputs():
+    torch.manual_seed(0)
+    queries = torch.randn(3, H, 4, D)
+    kv = KeyValues(torch.randn(3, H, 5, D), torch.randn(3, H, 5, D))
+    mask = torch.arange(5) < torch.tensor([5, 2, 0])[:, None, None, None]  # (3, 1, 1, 5)
+    return queries, kv, mask
+
+
+def test_a_step_equals_the_formula_and_fully_masked_rows_yield_zeros():
+    queries, kv, mask = step_inputs()
+    source_mask = SourceMask.of(mask, queries.dtype)
+    found = attend_step(
+        queries, source_mask.zero_masked(kv), source_mask.bias, scale=ScaledDotScore().scale(D)
+    )
+    wanted = attend(ScaledDotScore(), queries, kv, mask, site=HERE, hook=lambda _, w: w)
+    torch.testing.assert_close(found, wanted)
+    assert not found[2].any()
+
+
+def test_masked_keys_and_values_change_nothing():
+    queries, kv, mask = step_inputs()
+    source_mask = SourceMask.of(mask, queries.dtype)
+    noisy = KeyValues(*(x.masked_fill(~mask.mT, 1e3) for x in kv))
+    first, second = (
+        attend_step(queries, source_mask.zero_masked(one), source_mask.bias, scale=0.3)
+        for one in (kv, noisy)
+    )
+    assert torch.equal(first, second)
+
+
+def test_a_source_mask_selects_sentences():
+    _, _, mask = step_inputs()
+    source_mask, rows = SourceMask.of(mask, torch.float32), torch.tensor([2, 0])
+    some = source_mask.select_sentences(rows)
+    assert torch.equal(some.mask, mask[rows])
+    assert torch.equal(some.bias, source_mask.bias[rows])
+
+
+def test_float64_is_left_to_the_formula():
+    assert use_attend_step(torch.zeros(1))
+    assert not use_attend_step(torch.zeros(1, dtype=torch.float64))
+    assert not use_attend_step(torch.zeros(1, device="meta"))

@@ -2,7 +2,7 @@ import math
 
 import torch
 
-from regard.attention.local_attention import build_window
+from regard.attention.local_attention import build_window, window_mask
 
 B, T, S, D, REACH = 2, 3, 9, 4, 2
 REAL = torch.arange(S) < torch.tensor([[9], [4]])
@@ -51,3 +51,16 @@ def test_local_p_keeps_places_apart_in_bfloat16():
     window = build_window("local-p", D, REACH).bfloat16()
     view = window(torch.randn(B, T, D).bfloat16(), torch.arange(T), REAL)
     assert view.bias.dtype == torch.float32
+
+
+def test_window_mask_reaches_to_either_side_and_ends_with_the_keys():
+    mask = window_mask(torch.tensor([[0, 3], [2, 9]]), keys=6, reach=1)
+    assert mask.shape == (2, 2, 6)
+    assert mask.int().tolist() == [
+        [[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 0]],
+        [[0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 0, 0]],
+    ]
+
+
+def test_window_mask_takes_centres_between_keys():
+    assert window_mask(torch.tensor([1.5]), keys=4, reach=1).int().tolist() == [[0, 1, 1, 0]]

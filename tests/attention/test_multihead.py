@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attention.attend import causal_mask, padding_mask
+from regard.attention.attend import KeyValues, causal_mask, padding_mask
 from regard.attention.block_local import SlidingWindow
 from regard.attention.kv_cache import Ancestry, KVCache
-from regard.attention.multihead import MultiHeadAttention, SelfAttention
+from regard.attention.multihead import CachedAttention, MultiHeadAttention, SelfAttention
 from regard.attention.positions import RelativeKeys, apply_rotary
 from regard.types import Site
 
@@ -38,7 +38,7 @@ def test_self_attention_equals_torch(pair):
     seen = []
     queries, kv = ours.project_all(x)
     causal = causal_mask(T, T)
-    found = ours(queries, kv, causal, site=HERE, hook=lambda _, w: seen.append(w) or w)
+    found = ours.out(ours(queries, kv, causal, site=HERE, hook=lambda _, w: seen.append(w) or w))
     wanted, weights = theirs(x, x, x, attn_mask=~causal[0, 0], average_attn_weights=False)
     torch.testing.assert_close(found, wanted)
     torch.testing.assert_close(seen[0], weights)
@@ -49,7 +49,7 @@ def test_attention_to_a_memory_equals_torch(pair):
     x, memory = (torch.randn(B, n, D, dtype=torch.float64) for n in (T, S))
     real = torch.tensor([[True] * S, [True, True, False, False, False]])
     queries, kv = ours.project_queries(x), ours.project_memory(memory)
-    found = ours(queries, kv, padding_mask(real), site=HERE)
+    found = ours.out(ours(queries, kv, padding_mask(real), site=HERE))
     wanted, _ = theirs(x, memory, memory, key_padding_mask=~real)
     torch.testing.assert_close(found, wanted)
 
@@ -117,7 +117,7 @@ def test_relative_vectors_are_added_to_the_keys():
         scores = (queries[:, :, i, None] * keys).sum(-1) / math.sqrt(K)  # (B, H, T)
         weights = scores.masked_fill(~REAL[:, None], float("-inf")).softmax(-1)
         heads[:, :, i] = (weights[..., None] * kv.values).sum(2)
-    wanted = ours.out(heads.transpose(1, 2).flatten(2))
+    wanted = heads.transpose(1, 2).flatten(2)
     torch.testing.assert_close(look(ours, x, padding_mask(REAL)), wanted)
 
 
@@ -191,10 +191,12 @@ def test_each_step_finds_what_its_row_finds(given, dtype):
     ours = attention(dtype, window=SlidingWindow(4, 0), **given)
     x = torch.randn(B, T, D, dtype=dtype)
     wanted = look(ours, x, torch.ones(1, 1, 1, T, dtype=torch.bool))
-    ancestry, cache = Ancestry.empty(B, like=x), None
+    ancestry, caches = (
+        Ancestry.empty(B, like=x),
+        [KVCache(KeyValues(*[torch.zeros(B, H, 0, K, dtype=dtype)] * 2))],
+    )
     for t in range(T):
-        queries, new = ours.project_all(x[:, t : t + 1], t)
-        cache = KVCache(new) if cache is None else cache.append(new)
         ancestry = ancestry.extend().windowed(4)
-        found = ours.self_cached(queries, cache, ancestry, site=Site("decoder", 0, t))
+        step = CachedAttention(t, caches, ancestry, [], None, None)
+        found = step.self_attend(ours, x[:, t : t + 1], 0)
         torch.testing.assert_close(found, wanted[:, t : t + 1])

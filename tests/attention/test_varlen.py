@@ -61,7 +61,9 @@ def both_ways(queries, keys, values, targets, sources, *, causal):
     mask = causal_mask(max(targets), max(targets)) if causal else padding_mask(of.mask)
     wanted = attend(ScaledDotScore(), heads, kv, mask, site=HERE).transpose(1, 2)
     packed = to.pack(queries), of.pack(keys), of.pack(values)
-    return to.pack(wanted), attend_packed(*packed, VarlenArgs(to, of, causal=causal, scale=SCALE))
+    return to.pack(wanted), attend_packed(
+        [y[:, None] for y in packed], VarlenArgs(to, of, causal=causal, scale=SCALE)
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -87,9 +89,9 @@ def test_packed_cross_attention_equals_padded(dtype):
 def test_sentences_do_not_attend_to_each_other():
     at = layout(TARGETS)
     x = at.pack(some(TARGETS, 0)).detach()
-    before = attend_packed(x, x, x, VarlenArgs(at, at, causal=False, scale=SCALE))
+    before = attend_packed([x[:, None]] * 3, VarlenArgs(at, at, causal=False, scale=SCALE))
     noisy = torch.cat([x[:4], x[4:5] + 9.0, x[5:]])  # the second sentence is another one
-    after = attend_packed(noisy, noisy, noisy, VarlenArgs(at, at, causal=False, scale=SCALE))
+    after = attend_packed([noisy[:, None]] * 3, VarlenArgs(at, at, causal=False, scale=SCALE))
     others = [0, 1, 2, 3, 5, 6, 7]
     assert torch.equal(before[others], after[others])
     assert not torch.equal(before[4], after[4])
@@ -100,7 +102,7 @@ def test_dropout_is_applied_to_the_weights():
     x = at.pack(some([4, 4], 0)).detach()
     torch.manual_seed(0)
     one, other = (
-        attend_packed(x, x, x, VarlenArgs(at, at, causal=False, scale=SCALE, dropout=0.5))
+        attend_packed([x[:, None]] * 3, VarlenArgs(at, at, causal=False, scale=SCALE, dropout=0.5))
         for _ in range(2)
     )
     assert not torch.equal(one, other)
@@ -150,10 +152,16 @@ def test_gradients_of_batched_products_are_right_with_dropout(causal):
 def test_short_sentences_on_a_cpu_take_batched_products(monkeypatch):
     given, at = [packed(SOURCES, seed, torch.bfloat16) for seed in range(3)], layout(SOURCES)
     wanted = cpu_bmm_attention(*given, VarlenArgs(at, at, causal=False, scale=SCALE))
-    assert torch.equal(attend_packed(*given, VarlenArgs(at, at, causal=False, scale=SCALE)), wanted)
+    assert torch.equal(
+        attend_packed([y[:, None] for y in given], VarlenArgs(at, at, causal=False, scale=SCALE)),
+        wanted,
+    )
     monkeypatch.setattr("regard.attention.varlen.CPU_BMM_MAX_LENGTH", 5)
     padded = padded_attention(*given, VarlenArgs(at, at, causal=False, scale=SCALE))
-    assert torch.equal(attend_packed(*given, VarlenArgs(at, at, causal=False, scale=SCALE)), padded)
+    assert torch.equal(
+        attend_packed([y[:, None] for y in given], VarlenArgs(at, at, causal=False, scale=SCALE)),
+        padded,
+    )
 
 
 def test_an_empty_sentence_yields_finite_values_and_gradients():
@@ -172,7 +180,7 @@ def test_padding_and_packing_are_inverse():
         PaddedIndex.of(at, 6),
         packed(TARGETS, 0, torch.float64).detach(),
     )
-    to_padded = grid.to_zero_padded(x)  # (B * H, 6, K)
+    to_padded = grid.to_padded(x, zeros=True)  # (B * H, 6, K)
     assert to_padded.shape == (3 * H, 6, K)
     torch.testing.assert_close(to_padded.view(3, H, 6, K)[0, :, :4].transpose(0, 1), x[:4])
     assert (to_padded.view(3, H, 6, K)[1, :, 1:] == 0).all()

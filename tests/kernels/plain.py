@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from regard.kernels.dropout_rng import drop_threshold
+from regard.kernels.dropout import drop_threshold
 
 GOLDEN, LOW_32_BITS = 0x9E3779B9, 0xFFFFFFFF
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from regard.attention.attend import KeyValues
-from regard.attention.decode_attention import attend_step, use_attend_step
+from regard.attention.kv_cache import attend_step, use_attend_step
 from regard.kernels.decode_attention import decode_attention
 from regard.kernels.dispatch import use_decode_attention
 

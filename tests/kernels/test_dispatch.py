@@ -5,7 +5,7 @@ import torch
 
 from regard.batching.collate import collate
 from regard.kernels import dispatch, fused_add_norm, fused_linear_relu
-from regard.kernels.dispatch import deferred_bias, next_power_of_two, use_kernel
+from regard.kernels.dispatch import next_power_of_two, use_kernel
 from regard.models.translation.transformer import Transformer
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.training.loss import batch_loss
@@ -56,17 +56,6 @@ def test_a_disabled_kernel_is_not_used(device, monkeypatch):
     monkeypatch.setattr(dispatch, "disabled", {"fused_add_norm"})
     assert not use_kernel("fused_add_norm", x)
     assert use_kernel("varlen_attention", x)
-
-
-def test_the_bias_is_left_to_the_norm_in_training(device, monkeypatch):
-    layer, x = torch.nn.Linear(8, 6).to(device), torch.randn(5, 8, device=device)
-    deferred = deferred_bias(layer, x)
-    assert deferred.bias is layer.bias
-    torch.testing.assert_close(deferred.output + deferred.bias, layer(x))
-    monkeypatch.setattr(dispatch, "disabled", {"fused_add_norm"})
-    for added in (deferred_bias(layer, x), deferred_bias(layer.eval(), x)):
-        assert added.bias is None
-        torch.testing.assert_close(added.output, layer(x))
 
 
 @pytest.mark.parametrize(("size", "power"), [(1, 1), (2, 2), (3, 4), (4, 4), (5, 8), (1025, 2048)])

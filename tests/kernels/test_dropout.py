@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from regard.kernels.dropout import LEVELS, apply_dropout
+from regard.kernels.dropout import LEVELS, Dropout, apply_dropout
 
 SHAPE = (501, 203)  # no multiple of the four numbers that one draw decides
 
@@ -35,7 +35,7 @@ def test_a_rare_drop_is_not_rounded_away():
     assert 10 < gone.sum() < 90  # 1 / LEVELS, the least there is, of 40 times as many
 
 
-def test_slopes_are_those_of_the_scaled_mask():
+def test_gradients_are_those_of_the_scaled_mask():
     torch.manual_seed(0)
     x = torch.randn(SHAPE, requires_grad=True)
     y = apply_dropout(x, 0.3)
@@ -60,3 +60,20 @@ def test_dropping_nothing_is_free():
     x, state = torch.ones(3), torch.get_rng_state()
     assert apply_dropout(x, 0.0) is x
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_drops_in_training_alone():
+    torch.manual_seed(0)
+    dropout, x = Dropout(0.5), torch.ones(100)
+    assert (dropout(x) == 0).any()
+    assert dropout.eval()(x) is x
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.0])
+def test_a_share_must_leave_something(p):
+    with pytest.raises(ValueError, match=f"at least 0 and less than 1, got {p}"):
+        Dropout(p)
+
+
+def test_says_how_much():
+    assert repr(Dropout(0.25)) == "Dropout(0.25)"

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from kernels.plain import keep_mask
-from regard.kernels.dropout_rng import draw_seed
+from regard.kernels.dropout import draw_seed
 
 ROWS, PARTS, COLS = 301, 3, 128
 

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 
 from regard.kernels import fused_linear_relu
 from regard.kernels.fused_linear_relu import linear_relu
-from regard.layers.feed_forward import FeedForward
+from regard.layers.transformer_parts import FeedForward
 
 N, D, OUT = 11, 8, 24
 

@@ -4,8 +4,8 @@ from torch import nn
 
 from regard.attention.multihead import StackedLinear
 from regard.errors import SettingsError
-from regard.layers.embeddings import TiedEmbeddings
 from regard.layers.quantized import MIN_FEATURES, Bfloat16Linear, Int8Linear, quantize
+from regard.layers.transformer_parts import TiedEmbeddings
 from regard.models.build import build_model
 from regard.models.translation.rnn import RnnSettings
 from regard.models.translation.transformer_settings import TransformerSettings

@@ -31,18 +31,9 @@ def padding_mask(real: Tensor) -> Tensor:
 
 
 def causal_mask(queries: int, keys: int, *, device: torch.device | None = None) -> Tensor:
-    """A query may attend to keys no later than itself, the last query to all: (1, 1, T, S).
-
-    With fewer queries than keys, the queries are the last positions.
-    """
+    """A query may attend to keys no later than itself; queries are the last positions."""
     positions = torch.arange(keys, device=device)  # (S,)
     return (positions[keys - queries :, None] >= positions)[None, None]  # (1, 1, T, S)
-
-
-def window_mask(centres: Tensor, keys: int, reach: int) -> Tensor:
-    """A query may attend to `reach` keys on either side of its centre: (..., T) -> (..., T, S)."""
-    positions = torch.arange(keys, device=centres.device)  # (S,)
-    return (positions - centres[..., None]).abs() <= reach  # (..., T, S)
 
 
 class KeyValues(NamedTuple):
@@ -84,31 +75,14 @@ def attend(
 ) -> Tensor:
     """The attention output of `queries` (B, H, T, K): (B, H, T, K').
 
-    `mask` and `bias`, which is added to the scores, broadcast to (B, H, T, S). torch's fused kernel
-    computes it where the score function is a scaled dot product. With a hook, and in float64 (so
-    that a hook that changes nothing leaves every bit as it was), it is the plain formula.
+    `mask` and `bias`, which is added to the scores, broadcast to (B, H, T, S). A `hook` gets the
+    weights and may replace them. Without one, torch's fused kernel computes scaled dot products,
+    except in float64, so that a hook that changes nothing leaves every bit as it was.
     """
     scale = score.scale(queries.shape[-1])
     exact = hook is not None or queries.dtype == torch.float64
     if scale is not None and not exact and not _formula_is_faster(queries, kv.keys):
         return fused_attention(queries, kv, mask, scale=scale, bias=bias, dropout=dropout)
-    return plain_attention(
-        score, queries, kv, mask, site=site, bias=bias, dropout=dropout, hook=hook
-    )
-
-
-def plain_attention(
-    score: ScoreFunction,
-    queries: Tensor,
-    kv: KeyValues,
-    mask: Tensor,
-    *,
-    site: Site,
-    bias: Tensor | None = None,
-    dropout: float = 0.0,
-    hook: AttentionHook | None = None,
-) -> Tensor:
-    """`attend` by the formula; `hook` gets the weights and may replace them."""
     scores = score(queries, kv.keys)  # (B, H, T, S)
     if bias is not None:
         scores = scores + bias
@@ -131,24 +105,24 @@ def fused_attention(
     if bias is not None:
         bias = torch.where(mask, bias, float("-inf")).to(queries.dtype)
     with sdpa_kernel(SDPA_BACKENDS) if _may_use_cudnn(queries) else nullcontext():
+        mask = mask if bias is None else bias
         return F.scaled_dot_product_attention(
-            queries,
-            *kv,
-            attn_mask=mask if bias is None else bias,
-            dropout_p=dropout,
-            scale=scale,
+            queries, *kv, attn_mask=mask, dropout_p=dropout, scale=scale
         )
 
 
 def _formula_is_faster(queries: Tensor, keys: Tensor) -> bool:
     """Whether the formula is faster than the kernel: training in half precision on a CPU."""
-    if queries.dtype not in HALF_DTYPES or queries.device.type != "cpu":
-        return False
-    trains = torch.is_grad_enabled() and queries.requires_grad
-    return trains and keys.shape[2] <= CPU_FORMULA_MAX_KEYS
+    return (
+        queries.dtype in HALF_DTYPES
+        and queries.device.type == "cpu"
+        and torch.is_grad_enabled()
+        and queries.requires_grad
+        and keys.shape[2] <= CPU_FORMULA_MAX_KEYS
+    )
 
 
 def _may_use_cudnn(queries: Tensor) -> bool:
-    if torch.compiler.is_compiling():  # cudnn_sdp_enabled cannot be traced
+    if not queries.is_cuda or torch.compiler.is_compiling():  # cudnn_sdp_enabled is not traceable
         return queries.is_cuda
-    return queries.is_cuda and bool(torch.backends.cuda.cudnn_sdp_enabled())  # type: ignore[no-untyped-call]
+    return bool(torch.backends.cuda.cudnn_sdp_enabled())  # type: ignore[no-untyped-call]

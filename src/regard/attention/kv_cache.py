@@ -1,4 +1,4 @@
-"""The key-value cache of a beam search, shared by all hypotheses of a sentence.
+"""Attention of a decoding step, and the key-value cache shared by all hypotheses of a sentence.
 
 Each step appends one *slot* per hypothesis, in every layer; slots are never moved or copied when
 the search reorders its hypotheses. A hypothesis is the list of the slots of its tokens: its
@@ -10,15 +10,63 @@ from itertools import groupby
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.attend import KeyValues, fused_attention, plain_attention
-from regard.attention.decode_attention import attend_step, use_attend_step
+from regard.attention.attend import KeyValues, attend, fused_attention
 from regard.attention.scores import ScoreFunction
+from regard.kernels.decode_attention import decode_attention
+from regard.kernels.dispatch import use_decode_attention
 from regard.types import AttentionHook, Site
 
 BUFFER_STEPS = 16
 """Steps that a new buffer has capacity for."""
+NEG_INF = float("-inf")
+
+
+class SourceMask(NamedTuple):
+    """The padding mask of the source, prepared once for all steps of a search."""
+
+    mask: Tensor  # (B, 1, 1, S)
+    bias: Tensor  # (B, 1, 1, S) the same to be added to scores: 0 or half the lowest number
+
+    @classmethod
+    def of(cls, mask: Tensor, dtype: torch.dtype) -> "SourceMask":
+        """From `mask` (B, 1, 1, S), for scores of this type."""
+        zeros = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+        return cls(mask, zeros.masked_fill_(~mask, torch.finfo(dtype).min / 2))
+
+    def select_sentences(self, sentences: Tensor) -> "SourceMask":
+        """That of `sentences` (B',)."""
+        return SourceMask(self.mask[sentences], self.bias[sentences])
+
+    def zero_masked(self, kv: KeyValues) -> KeyValues:
+        """`kv` (B, H, S, K), contiguous, with masked values set to zero.
+
+        So a fully masked query, whose weights are then all equal, yields zeros.
+        """
+        values = kv.values.masked_fill(~self.mask.mT, 0.0)
+        return KeyValues(kv.keys.contiguous(), values.contiguous())
+
+
+def use_attend_step(queries: Tensor) -> bool:
+    """Whether `attend_step` is faster than `attend` for the `queries` of a decoding step."""
+    plain = queries.dtype == torch.float32 and queries.device.type == "cpu"
+    return plain or use_decode_attention(queries)
+
+
+def attend_step(queries: Tensor, kv: KeyValues, bias: Tensor, *, scale: float) -> Tensor:
+    """`attend` for few queries and a scaled dot product: (B, H, T, K) -> (B, H, T, K').
+
+    torch's fused kernel, made for blocks of many queries, takes about twice as long. `bias`, which
+    broadcasts to (B, H, T, S), is added to the scores: 0 or, to mask a key, -inf or a number close
+    to it. A query may be fully masked only if the masked values are zero.
+    """
+    supported = bias.shape[1] == 1 and kv.keys.shape == kv.values.shape
+    if use_decode_attention(queries) and supported and not torch.is_grad_enabled():
+        return decode_attention(queries, *kv, bias, scale=scale)
+    scores = queries @ kv.keys.mT  # (B, H, T, S)
+    return torch.add(bias, scores, alpha=scale).softmax(-1) @ kv.values  # (B, H, T, K')
 
 
 @dataclass
@@ -57,8 +105,7 @@ class KVCache(NamedTuple):
 
     def to_static(self, num_slots: int) -> "KVCache":
         """These slots and `num_slots` empty ones: see `Ancestry.to_static`."""
-        capacity = self.kv.keys.shape[2] + num_slots
-        return KVCache(KeyValues(*(_with_capacity(x, capacity, empty=0.0) for x in self.kv)))
+        return KVCache(KeyValues(*(F.pad(x, (0, 0, 0, num_slots)) for x in self.kv)))
 
     def append(self, added: KeyValues, write_index: Tensor | None = None) -> "KVCache":
         """These slots, then the `added` ones (B, H, K, D).
@@ -75,21 +122,14 @@ class KVCache(NamedTuple):
             return KVCache(self.kv.append(added))
         if buffer is None or not buffer.can_append(first, last):
             capacity = max(2 * first, first + BUFFER_STEPS * (last - first))
-            buffer = _Buffer(KeyValues(*(_with_capacity(x, capacity) for x in self.kv)), first)
+            grown = (x.new_empty(*x.shape[:2], capacity, x.shape[3]) for x in self.kv)
+            buffer = _Buffer(KeyValues(*grown), first)
+            for slots, old in zip(buffer.kv, self.kv, strict=True):
+                slots[:, :, :first] = old
         for slots, new in zip(buffer.kv, added, strict=True):
             slots[:, :, first:last] = new
         buffer.num_filled = last
         return KVCache(KeyValues(*(x[:, :, :last] for x in buffer.kv)), buffer)
-
-
-def _with_capacity(x: Tensor, capacity: int, *, empty: float | None = None) -> Tensor:
-    """`x` (B, H, P, D) at the beginning of (B, H, capacity, D); the rest unset, or `empty`."""
-    rows, heads, num_filled, width = x.shape
-    buffer = x.new_empty(rows, heads, capacity, width)
-    buffer[:, :, :num_filled] = x
-    if empty is not None:
-        buffer[:, :, num_filled:] = empty
-    return buffer
 
 
 class Ancestry(NamedTuple):
@@ -166,19 +206,16 @@ class Ancestry(NamedTuple):
         if self.new_bias is not None and len(self.new_bias) == width:
             return self.new_bias
         bias = self.ancestor_bias.new_zeros(width, width)
-        return bias.fill_(float("-inf")).fill_diagonal_(0.0) if width > 1 else bias
+        return bias.fill_(NEG_INF).fill_diagonal_(0.0) if width > 1 else bias
 
     def to_static(self, steps: int, step_counter: Tensor) -> "Ancestry":
         """A form of constant shape with room for `steps` more steps, counted by `step_counter` ().
 
         `slots_per_step` stays as it is now. Slots of later steps exist, and are masked.
         """
-        rows, _, width, num_filled = self.ancestor_bias.shape
-        shape = (rows, 1, width, num_filled + steps * width)
-        ancestor_bias = self.ancestor_bias.new_full(shape, float("-inf"))
-        ancestor_bias[..., :num_filled] = self.ancestor_bias
+        width = self.ancestor_bias.shape[2]
         return Ancestry(
-            ancestor_bias,
+            F.pad(self.ancestor_bias, (0, steps * width), value=NEG_INF),
             self.slots_per_step,
             new_bias=self._new_bias(),
             step_counter=step_counter,
@@ -189,7 +226,7 @@ class Ancestry(NamedTuple):
         """The same, without the tokens more than `reach` positions before the newest."""
         near = self.positions >= self.length - 1 - reach  # (P,)
         zeros = self.ancestor_bias.new_zeros(near.shape)
-        return self._replace(window_bias=zeros.masked_fill_(~near, float("-inf")))
+        return self._replace(window_bias=zeros.masked_fill_(~near, NEG_INF))
 
     def select_sentences(self, sentences: Tensor) -> "Ancestry":
         """Those of `sentences` (B',)."""
@@ -201,7 +238,7 @@ class Ancestry(NamedTuple):
         return self._replace(ancestor_bias=self.ancestor_bias.gather(2, index))  # (B, 1, K', P)
 
 
-def self_cached(
+def attend_cached(
     score: ScoreFunction,
     queries: Tensor,
     cache: KVCache,
@@ -223,30 +260,22 @@ def self_cached(
         if use_attend_step(queries) and not dropout:
             bias = ancestry.bias if bias is None else ancestry.bias + bias
             return attend_step(queries, cache.kv, bias, scale=scale)
-        return fused_attention(
-            queries, cache.kv, ancestry.mask, scale=scale, bias=bias, dropout=dropout
-        )
+        mask = ancestry.mask
+        return fused_attention(queries, cache.kv, mask, scale=scale, bias=bias, dropout=dropout)
     slots = ancestry.slots  # (B, K, t)
     rows = torch.arange(len(slots), device=slots.device)[:, None, None]  # (B, 1, 1)
-    gathered = KeyValues(*(x[rows, :, slots].movedim(3, 1) for x in cache.kv))  # (B, H, K, t, D)
-    mixed = plain_attention(
+
+    def gather(x: Tensor) -> Tensor:
+        """Values for all P slots (B, H|1, K, P) -> those of each hypothesis (B, H|1, K, 1, t)."""
+        return x.gather(-1, slots[:, None].expand(-1, x.shape[1], -1, -1))[..., None, :]
+
+    return attend(
         score,
         queries[..., None, :],  # (B, H, K, 1, D)
-        gathered,
-        _gather_slots(ancestry.mask, slots),
+        KeyValues(*(x[rows, :, slots].movedim(3, 1) for x in cache.kv)),  # (B, H, K, t, D)
+        gather(ancestry.mask),
         site=site,
-        bias=None if bias is None else _gather_slots(bias, slots),
+        bias=None if bias is None else gather(bias),
         dropout=dropout,
-        hook=None if hook is None else _hook_by_hypothesis(hook),
-    )
-    return mixed.squeeze(-2)  # (B, H, K, D')
-
-
-def _gather_slots(x: Tensor, slots: Tensor) -> Tensor:
-    """Values for all P slots (B, H|1, K, P) -> those of each hypothesis (B, H|1, K, 1, t)."""
-    return x.gather(-1, slots[:, None].expand(-1, x.shape[1], -1, -1))[..., None, :]
-
-
-def _hook_by_hypothesis(hook: AttentionHook) -> AttentionHook:
-    """For weights (B, H, K, 1, t), a hook that takes (B, H, K, t)."""
-    return lambda site, weights: hook(site, weights.squeeze(-2)).unsqueeze(-2)
+        hook=hook and (lambda site, weights: hook(site, weights.squeeze(-2)).unsqueeze(-2)),
+    ).squeeze(-2)  # (B, H, K, D')

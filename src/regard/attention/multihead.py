@@ -15,12 +15,17 @@ from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend, padding_mask
 from regard.attention.block_local import SlidingWindow, merge_blocks, split_blocks
-from regard.attention.decode_attention import SourceMask, attend_step, use_attend_step
-from regard.attention.kv_cache import Ancestry, KVCache, self_cached
+from regard.attention.kv_cache import (
+    Ancestry,
+    KVCache,
+    SourceMask,
+    attend_cached,
+    attend_step,
+    use_attend_step,
+)
 from regard.attention.positions import RelativeKeys, apply_rotary, relative_positions
 from regard.attention.scores import ScaledDotScore
-from regard.attention.varlen import PackedLayout, VarlenArgs, attend_stacked
-from regard.kernels.dispatch import DeferredBias, deferred_bias
+from regard.attention.varlen import PackedLayout, VarlenArgs, attend_packed
 from regard.types import AttentionHook, Memory, Site
 
 
@@ -45,19 +50,37 @@ class StackedLinear(nn.Linear):
         return F.linear(x, self.weight[rows], None if self.bias is None else self.bias[rows])
 
 
-class MultiHeadAttention(nn.Module):
-    """Scaled dot-product attention in `heads` subspaces (Vaswani et al. 2017, section 3.2.2).
+class AttentionHeads(nn.Module):
+    """Scaled dot-product attention in `heads` subspaces, whose outputs `out` projects.
+
+    The forward pass returns them side by side: the residual connection of a layer applies `out`.
+    """
+
+    heads: int
+    dropout: float
+    out: nn.Linear
+
+    def __init__(self, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads, self.dropout, self.score = heads, dropout, ScaledDotScore()
+
+    @property
+    def dropout_p(self) -> float:
+        """The probability of dropout, which is 0 outside of training."""
+        return self.dropout if self.training else 0.0
+
+
+class MultiHeadAttention(AttentionHeads):
+    """Vaswani et al. 2017, section 3.2.2.
 
     The projections of queries, keys and values are one matrix, in this order, so that
     self-attention computes all three in one product, and cross-attention keys and values in one.
     """
 
     def __init__(self, width: int, heads: int, *, dropout: float = 0.0, bias: bool = True) -> None:
-        super().__init__()
+        super().__init__(heads, dropout)
         if width % heads:
             raise ValueError(f"width must be a multiple of heads, got {width=} and {heads=}")
-        self.heads, self.dropout = heads, dropout
-        self.score = ScaledDotScore()
         self.scale = self.score.scale(width // heads)
         self.project = StackedLinear(width, 3 * width, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
@@ -78,11 +101,22 @@ class MultiHeadAttention(nn.Module):
 
     def project_queries(self, x: Tensor) -> Tensor:
         """Queries (B, H, T, K) of `x` (B, T, D)."""
-        return split_heads(self._project_slice(x, 0, 1), self.heads)
+        return split_heads(self.project_slice(x, 0, 1), self.heads)
 
     def project_memory(self, memory: Tensor) -> KeyValues:
         """Keys and values of `memory` (B, S, D)."""
-        return KeyValues(*self._unstack(self._project_slice(memory, 1, 3), 2))
+        return KeyValues(*self._unstack(self.project_slice(memory, 1, 3), 2))
+
+    def project_slice(self, x: Tensor, first: int, last: int) -> Tensor:
+        """Projections `first` up to `last` of (query, key, value), side by side."""
+        width = x.shape[-1]
+        sliced: Tensor = self.project(x, (first * width, last * width))
+        return sliced
+
+    def _unstack(self, x: Tensor, count: int) -> Sequence[Tensor]:
+        """`count` projections side by side (B, T, count D) -> (B, H, T, K) each."""
+        stacked = torch.unflatten(x, -1, (count, self.heads, -1))  # (B, T, count, H, K)
+        return stacked.permute(2, 0, 3, 1, 4).unbind(0)
 
     def forward(
         self,
@@ -93,20 +127,11 @@ class MultiHeadAttention(nn.Module):
         site: Site,
         hook: AttentionHook | None = None,
     ) -> Tensor:
-        """The output (B, T, D) of `queries` (B, H, T, K), for a `mask` (B|1, 1, T|1, S)."""
-        mixed = attend(self.score, queries, kv, mask, site=site, dropout=self._dropout_p, hook=hook)
-        return self._merge(mixed)
+        """The heads (B, T, D) of `queries` (B, H, T, K), for a `mask` (B|1, 1, T|1, S)."""
+        p = self.dropout_p
+        return merge_heads(attend(self.score, queries, kv, mask, site=site, dropout=p, hook=hook))
 
-    def cross_packed(
-        self, x: Tensor, memory: Tensor, layout: PackedLayout, memory_layout: PackedLayout
-    ) -> DeferredBias:
-        """The output (N, D) of packed sentences `x` (N, D) for packed `memory` (M, D)."""
-        queries = torch.unflatten(self._project_slice(x, 0, 1), -1, (1, self.heads, -1))
-        kv = torch.unflatten(self._project_slice(memory, 1, 3), -1, (2, self.heads, -1))
-        # (N, 1, H, K) and (M, 2, H, K)
-        return self._packed([queries, kv], VarlenArgs(layout, memory_layout, False, self.scale))
-
-    def cross_step(
+    def attend_source(
         self,
         x: Tensor,
         kv: KeyValues,
@@ -115,36 +140,11 @@ class MultiHeadAttention(nn.Module):
         site: Site,
         hook: AttentionHook | None,
     ) -> Tensor:
-        """The output of the hypotheses `x` (B, K, D) for `kv`, as `zero_masked` returned it."""
+        """The heads of the hypotheses `x` (B, K, D) for `kv`, as `zero_masked` returned it."""
         queries = self.project_queries(x)
-        if hook is not None or self._dropout_p or not use_attend_step(queries):
+        if hook is not None or self.dropout_p or not use_attend_step(queries):
             return self.forward(queries, kv, source_mask.mask, site=site, hook=hook)
-        return self._merge(attend_step(queries, kv, source_mask.bias, scale=self.scale))
-
-    def _packed(self, parts: Sequence[Tensor], args: VarlenArgs) -> DeferredBias:
-        """The output (N, D) of `attend_stacked`."""
-        mixed = attend_stacked(parts, args._replace(dropout=self._dropout_p))  # (N, H, K)
-        return deferred_bias(self.out, mixed.flatten(1))
-
-    def _merge(self, mixed: Tensor) -> Tensor:
-        """The output projection: (B, H, T, K) -> (B, T, D)."""
-        merged: Tensor = self.out(merge_heads(mixed))
-        return merged
-
-    @property
-    def _dropout_p(self) -> float:
-        return self.dropout if self.training else 0.0
-
-    def _project_slice(self, x: Tensor, first: int, last: int) -> Tensor:
-        """Projections `first` up to `last` of (query, key, value), side by side."""
-        width = x.shape[-1]
-        sliced: Tensor = self.project(x, (first * width, last * width))
-        return sliced
-
-    def _unstack(self, x: Tensor, count: int) -> Sequence[Tensor]:
-        """`count` projections side by side (B, T, count D) -> (B, H, T, K) each."""
-        stacked = torch.unflatten(x, -1, (count, self.heads, -1))  # (B, T, count, H, K)
-        return stacked.permute(2, 0, 3, 1, 4).unbind(0)
+        return merge_heads(attend_step(queries, kv, source_mask.bias, scale=self.scale))
 
 
 class SelfAttention(MultiHeadAttention):
@@ -190,79 +190,34 @@ class SelfAttention(MultiHeadAttention):
         site: Site,
         hook: AttentionHook | None = None,
     ) -> Tensor:
-        """The output (B, T, D) of `queries` (B, H, T, K), for a `mask` (B|1, 1, T|1, T).
+        """The heads (B, T, D) of `queries` (B, H, T, K), for a `mask` (B|1, 1, T|1, T).
 
         With a window, `mask` is that of the keys: (B|1, 1, 1, T). Long sequences are then computed
         in blocks, except with a hook or in float64 (see `attend`).
         """
         if self.window is None and self.relative is None:
             return super().forward(queries, kv, mask, site=site, hook=hook)
-        window, length = self.window, queries.shape[2]
+        window, (rows, _, length, _) = self.window, queries.shape
         blocks_allowed = hook is None and queries.dtype != torch.float64
-        if window is not None and blocks_allowed and length > window.num_keys:
-            blocks = split_blocks(queries, kv, mask, window)
-            mixed = merge_blocks(self._attend(*blocks, site=site), len(queries), length)
+        in_blocks = window is not None and blocks_allowed and length > window.num_keys
+        if window is not None and in_blocks:
+            queries, kv, mask, distances = split_blocks(queries, kv, mask, window)
         else:
             distances = relative_positions(length, length, device=queries.device)  # (T, T)
             mask = mask if window is None else mask & window.allows(distances)
-            mixed = self._attend(queries, kv, mask, distances, site=site, hook=hook)
-        return self._merge(mixed)
-
-    def _attend(
-        self,
-        queries: Tensor,
-        kv: KeyValues,
-        mask: Tensor,
-        distances: Tensor,
-        *,
-        site: Site,
-        hook: AttentionHook | None = None,
-    ) -> Tensor:
-        """`attend` with the bias of `distances` (T, S) from each query to each key."""
         bias = None if self.relative is None else self.relative(queries, distances)
-        return attend(
-            self.score, queries, kv, mask, site=site, bias=bias, dropout=self._dropout_p, hook=hook
-        )
-
-    def self_packed(self, x: Tensor, layout: PackedLayout, *, causal: bool) -> DeferredBias:
-        """The output (N, D) of packed sentences `x` (N, D)."""
-        stacked = torch.unflatten(self.project(x), -1, (3, self.heads, -1))  # (N, 3, H, K)
-        parts = [stacked]
-        if self.rotary:
-            positions, (queries, keys, values) = layout.positions(), stacked.unbind(1)  # (N, H, K)
-            rotated = (
-                apply_rotary(y.transpose(0, 1), positions).transpose(0, 1) for y in (queries, keys)
-            )
-            parts = [y[:, None] for y in (*rotated, values)]  # (N, 1, H, K) each
-        return self._packed(parts, VarlenArgs(layout, layout, causal, self.scale))
-
-    def self_cached(
-        self,
-        queries: Tensor,
-        cache: KVCache,
-        ancestry: Ancestry,
-        *,
-        site: Site,
-        hook: AttentionHook | None = None,
-    ) -> Tensor:
-        """The output (B, K, D) of the hypotheses `queries` (B, H, K, ·) for their own tokens."""
-        bias, p = None, self._dropout_p
-        if self.relative is not None:
-            distances = ancestry.positions[None] - (ancestry.length - 1)  # (1, P)
-            bias = self.relative(queries, distances)  # (B, H, K, P)
-        mixed = self_cached(
-            self.score, queries, cache, ancestry, site=site, bias=bias, dropout=p, hook=hook
-        )
-        return self._merge(mixed)
+        p = self.dropout_p
+        mixed = attend(self.score, queries, kv, mask, site=site, bias=bias, dropout=p, hook=hook)
+        return merge_heads(merge_blocks(mixed, rows, length) if in_blocks else mixed)
 
 
-OwnT = TypeVar("OwnT", bound=nn.Module)
+OwnT = TypeVar("OwnT", bound=AttentionHeads)
 
 
 class LayerAttention(ABC, Generic[OwnT]):
     """The attention of all layers of a stack in one forward pass.
 
-    `x` and the output are (B, T, D), or (N, D) of packed sentences.
+    `x` is (B, T, D), or (N, D) of packed sentences; so are the heads that come back.
     """
 
     part: Literal["encoder", "decoder"]
@@ -272,11 +227,11 @@ class LayerAttention(ABC, Generic[OwnT]):
     """The target position being decoded; None when all positions are computed at once."""
 
     @abstractmethod
-    def self_attend(self, attention: OwnT, x: Tensor, layer: int) -> DeferredBias:
+    def self_attend(self, attention: OwnT, x: Tensor, layer: int) -> Tensor:
         """The self-attention of a layer."""
 
     @abstractmethod
-    def cross_attend(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> DeferredBias:
+    def cross_attend(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> Tensor:
         """The attention of a layer to the source."""
 
 
@@ -291,16 +246,19 @@ class PaddedAttention(LayerAttention[SelfAttention]):
     memory: Memory | None = None
     step = None
 
-    def self_attend(self, attention: SelfAttention, x: Tensor, layer: int) -> DeferredBias:
+    def self_attend(self, attention: SelfAttention, x: Tensor, layer: int) -> Tensor:
         queries, kv = attention.project_all(x)
-        site = Site(self.part, layer)
-        return DeferredBias(attention(queries, kv, self.mask, site=site, hook=self.hook))
+        heads: Tensor = attention(
+            queries, kv, self.mask, site=Site(self.part, layer), hook=self.hook
+        )
+        return heads
 
-    def cross_attend(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> DeferredBias:
+    def cross_attend(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> Tensor:
         assert self.memory is not None
         queries, kv = attention.project_queries(x), attention.project_memory(self.memory.states)
         mask, site = padding_mask(self.memory.mask), Site("cross", layer)
-        return DeferredBias(attention(queries, kv, mask, site=site, hook=self.hook))
+        heads: Tensor = attention(queries, kv, mask, site=site, hook=self.hook)
+        return heads
 
 
 @dataclass
@@ -312,13 +270,34 @@ class PackedAttention(LayerAttention[SelfAttention]):
     memory: tuple[Tensor, PackedLayout] | None = None  # (M, D)
     real = step = None
 
-    def self_attend(self, attention: SelfAttention, x: Tensor, layer: int) -> DeferredBias:
-        return attention.self_packed(x, self.layout, causal=self.part == "decoder")
+    def self_attend(self, attention: SelfAttention, x: Tensor, layer: int) -> Tensor:
+        stacked = torch.unflatten(attention.project(x), -1, (3, attention.heads, -1))
+        parts = [stacked]  # (N, 3, H, K)
+        if attention.rotary:
+            positions, (*turned, values) = self.layout.positions(), stacked.unbind(1)  # (N, H, K)
+            turned = [apply_rotary(y.transpose(0, 1), positions).transpose(0, 1) for y in turned]
+            parts = [y[:, None] for y in (*turned, values)]  # (N, 1, H, K) each
+        return self._attend(attention, parts, self.layout, causal=self.part == "decoder")
 
-    def cross_attend(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> DeferredBias:
+    def cross_attend(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> Tensor:
         assert self.memory is not None
         memory, memory_layout = self.memory
-        return attention.cross_packed(x, memory, self.layout, memory_layout)
+        queries = torch.unflatten(attention.project_slice(x, 0, 1), -1, (1, attention.heads, -1))
+        kv = torch.unflatten(attention.project_slice(memory, 1, 3), -1, (2, attention.heads, -1))
+        # (N, 1, H, K) and (M, 2, H, K)
+        return self._attend(attention, [queries, kv], memory_layout, causal=False)
+
+    def _attend(
+        self,
+        attention: MultiHeadAttention,
+        parts: Sequence[Tensor],
+        key_layout: PackedLayout,
+        *,
+        causal: bool,
+    ) -> Tensor:
+        scale, p = attention.scale, attention.dropout_p
+        args = VarlenArgs(self.layout, key_layout, causal, scale, p)
+        return attend_packed(parts, args).flatten(1)  # (N, D)
 
 
 @dataclass
@@ -333,14 +312,25 @@ class CachedAttention(LayerAttention[SelfAttention]):
     hook: AttentionHook | None
     part, real = "decoder", None
 
-    def self_attend(self, attention: SelfAttention, x: Tensor, layer: int) -> DeferredBias:
+    def self_attend(self, attention: SelfAttention, x: Tensor, layer: int) -> Tensor:
         queries, kv = attention.project_all(x, self.step)
-        cache = self.caches[layer].append(kv, self.ancestry.write_index)
-        self.caches[layer], site = cache, Site("decoder", layer, self.step)
-        y = attention.self_cached(queries, cache, self.ancestry, site=site, hook=self.hook)
-        return DeferredBias(y)
+        ancestry, bias = self.ancestry, None
+        cache = self.caches[layer] = self.caches[layer].append(kv, ancestry.write_index)
+        if attention.relative is not None:
+            distances = ancestry.positions[None] - (ancestry.length - 1)  # (1, P)
+            bias = attention.relative(queries, distances)  # (B, H, K, P)
+        mixed = attend_cached(
+            attention.score,
+            queries,
+            cache,
+            ancestry,
+            site=Site("decoder", layer, self.step),
+            bias=bias,
+            dropout=attention.dropout_p,
+            hook=self.hook,
+        )
+        return merge_heads(mixed)
 
-    def cross_attend(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> DeferredBias:
+    def cross_attend(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> Tensor:
         kv, site = self.source[layer], Site("cross", layer, self.step)
-        y = attention.cross_step(x, kv, self.source_mask, site=site, hook=self.hook)
-        return DeferredBias(y)
+        return attention.attend_source(x, kv, self.source_mask, site=site, hook=self.hook)

@@ -84,17 +84,11 @@ class AdditiveScore(ScoreFunction):
         return scores
 
 
-class TanhProductScore(ScoreFunction):
+class TanhProductScore(AdditiveScore):
     """Σ_d v_d tanh(W q)_d tanh(U k)_d (Shazeer et al. 2017, appendix G).
 
     It is as good as the additive one there, and all scores come from one product of matrices.
     """
-
-    def __init__(self, query_width: int, key_width: int, hidden: int) -> None:
-        super().__init__()
-        self.query = nn.Linear(query_width, hidden, bias=False)
-        self.key = nn.Linear(key_width, hidden, bias=False)
-        self.energy = nn.Linear(hidden, 1, bias=False)
 
     def prepare(self, keys: Tensor) -> Tensor:
         return torch.tanh(self.key(keys)) * self.energy.weight[0]

@@ -14,13 +14,12 @@ from torch import Tensor
 
 from regard.attention.attend import KeyValues, attend, causal_mask, padding_mask
 from regard.attention.scores import DotScore
-from regard.kernels.dispatch import use_kernel
+from regard.kernels.dispatch import use_varlen_attention
 from regard.kernels.dropout import dropout_mask
-from regard.kernels.varlen_attention import HEAD_WIDTHS, PackedRows, attend_varlen
+from regard.kernels.varlen_attention import PackedRows, attend_varlen
 from regard.types import Site
 
-DOT = DotScore()
-NO_SITE = Site("decoder", 0)  # of attention without a hook
+DOT, NO_SITE = DotScore(), Site("decoder", 0)  # of attention without a hook
 CPU_BMM_MAX_LENGTH = 256
 """For longer sentences torch's fused kernel is as fast, and needs less memory."""
 REGISTER_BYTES = 64
@@ -85,23 +84,23 @@ class VarlenArgs(NamedTuple):
     dropout: float = 0.0
 
 
-def attend_stacked(parts: Sequence[Tensor], args: VarlenArgs) -> Tensor:
-    """`attend_packed` of queries, keys and values as projections return them: (N, H, K).
+def attend_packed(parts: Sequence[Tensor], args: VarlenArgs) -> Tensor:
+    """The attention output of queries (N, H, K) for keys and values (M, H, K): (N, H, K).
 
-    `parts` are (·, P, H, K), in this order: all three in one, (N, 3, H, K), or apart, such as
-    (N, 1, H, K) and (M, 2, H, K). The kernel reads them, and writes their gradients, in place.
+    `parts` hold them in this order as projections return them, (·, P, H, K): all three in one,
+    (N, 3, H, K), or apart, such as (N, 1, H, K) and (M, 2, H, K). The kernel reads them, and
+    writes their gradients, in place.
     """
-    width = parts[0].shape[-1]
-    if use_kernel("varlen_attention", parts[0]) and HEAD_WIDTHS[0] <= width <= HEAD_WIDTHS[1]:
-        *layouts, causal, scale, dropout = args
-        rows = (PackedRows(x.cu_seqlens, x.indices, x.max_seqlen) for x in layouts)
-        return attend_varlen(parts, *rows, causal=causal, scale=scale, dropout=dropout)
+    if use_varlen_attention(parts[0]):
+        query_rows, key_rows = (
+            PackedRows(x.cu_seqlens, x.indices, x.max_seqlen)
+            for x in (args.query_layout, args.key_layout)
+        )
+        causal, scale, dropout = args[2:]
+        return attend_varlen(
+            parts, query_rows, key_rows, causal=causal, scale=scale, dropout=dropout
+        )
     queries, keys, values = (x for part in parts for x in part.unbind(1))  # (N, H, K), (M, H, K)
-    return attend_packed(queries, keys, values, args)
-
-
-def attend_packed(queries: Tensor, keys: Tensor, values: Tensor, args: VarlenArgs) -> Tensor:
-    """The attention output of `queries` (N, H, K) for keys and values (M, H, K): (N, H, K)."""
     compute = cpu_bmm_attention if use_cpu_bmm(queries, args) else padded_attention
     return compute(queries, keys, values, args)
 
@@ -110,11 +109,10 @@ def padded_attention(queries: Tensor, keys: Tensor, values: Tensor, args: Varlen
     """`attend_packed` by `attend` in the padded form: on every device, in every precision."""
     query_layout, key_layout, causal, scale, dropout = args
     length = query_layout.max_seqlen
-    mask = (
-        causal_mask(length, length, device=queries.device)  # padding is last, so masked as well
-        if causal
-        else padding_mask(key_layout.mask)
-    )
+    if causal:  # padding is last, so masked as well
+        mask = causal_mask(length, length, device=queries.device)
+    else:
+        mask = padding_mask(key_layout.mask)
     heads = query_layout.unpack(queries * scale).transpose(1, 2)  # (B, H, T, K)
     kv = KeyValues(*(key_layout.unpack(x).transpose(1, 2) for x in (keys, values)))  # (B, H, S, K)
     mixed = attend(DOT, heads, kv, mask, site=NO_SITE, dropout=dropout)  # (B, H, T, K)
@@ -162,14 +160,12 @@ class PaddedIndex(NamedTuple):
         firsts = torch.arange(0, real.numel(), size).repeat_interleave(lengths)  # (N,)
         return cls(tokens, firsts + layout.positions(), real)
 
-    def to_padded(self, x: Tensor) -> Tensor:
-        """(N, H, K) -> (B * H, S, K), with arbitrary tokens as padding."""
-        rows = x.index_select(0, self.token_indices.clamp_max(len(x) - 1))  # (B * S, H, K)
-        return torch.unflatten(rows, 0, self.real.shape).transpose(1, 2).flatten(0, 1)
-
-    def to_zero_padded(self, x: Tensor) -> Tensor:
-        """(N, H, K) -> (B * H, S, K), with zeros as padding."""
-        rows = torch.cat([x, x.new_zeros(1, *x.shape[1:])]).index_select(0, self.token_indices)
+    def to_padded(self, x: Tensor, *, zeros: bool = False) -> Tensor:
+        """(N, H, K) -> (B * H, S, K), with zeros or arbitrary tokens as padding."""
+        if zeros:
+            rows = torch.cat([x, x.new_zeros(1, *x.shape[1:])]).index_select(0, self.token_indices)
+        else:
+            rows = x.index_select(0, self.token_indices.clamp_max(len(x) - 1))  # (B * S, H, K)
         return torch.unflatten(rows, 0, self.real.shape).transpose(1, 2).flatten(0, 1)
 
     def to_packed(self, x: Tensor) -> Tensor:
@@ -213,7 +209,7 @@ class _BmmAttention(torch.autograd.Function):
     def backward(ctx: Any, grads: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, weights, kept = ctx.saved_tensors
         (query_index, key_index), scale = ctx.indices, ctx.scale
-        grad_mixed = query_index.to_zero_padded(grads)  # (B * H, T, K)
+        grad_mixed = query_index.to_padded(grads, zeros=True)  # (B * H, T, K)
         grad_values = torch.bmm(_drop_weights(weights, kept).mT, grad_mixed)  # (B * H, S, K)
         grad_weights = _drop_weights(torch.bmm(grad_mixed, v.mT), kept)  # (B * H, T, S)
         grad_scores = torch._softmax_backward_data(grad_weights, weights, -1, weights.dtype)

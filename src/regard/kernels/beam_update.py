@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from regard.kernels.dispatch import LAUNCH_OPTIONS, device_of, next_power_of_two, triton_module
+from regard.kernels.dispatch import launch, next_power_of_two
 
 TOKEN_BLOCK = 32
 """Tokens of each hypothesis that are copied at a time."""
@@ -89,15 +89,14 @@ def update_beam(
     done = out.done if already_done is None else already_done
     inputs = log_probs, next_tokens, next_tokens if parents is None else parents, done
     outputs = out.tokens, out.log_probs, out.tokens if out.parents is None else out.parents
-    with device_of(tokens):
-        triton_module("beam_update").update_beam[(sentences,)](
-            *(x.contiguous() for x in (*inputs, *live, *finished)),
-            *outputs, *out.finished, out.done,
-            num_candidates, tokens.shape[1], width, capacity, config.n_best, length,
-            finished.tokens.shape[2], config.factor, config.eos, config.pad,
-            ALREADY_DONE=already_done is not None, PARENTS=parents is not None, STOP=config.stop,
-            FACTOR_IS_NUMBER=not isinstance(config.factor, Tensor),
-            CANDIDATES=next_power_of_two(num_candidates), FINISHED=next_power_of_two(capacity),
-            TOKEN_BLOCK=TOKEN_BLOCK, num_warps=2, **LAUNCH_OPTIONS,
-        )  # fmt: skip
+    launch(
+        "beam_update", "update_beam", (sentences,),
+        *(x.contiguous() for x in (*inputs, *live, *finished)), *outputs, *out.finished, out.done,
+        num_candidates, tokens.shape[1], width, capacity, config.n_best, length,
+        finished.tokens.shape[2], config.factor, config.eos, config.pad,
+        ALREADY_DONE=already_done is not None, PARENTS=parents is not None, STOP=config.stop,
+        FACTOR_IS_NUMBER=not isinstance(config.factor, Tensor),
+        CANDIDATES=next_power_of_two(num_candidates), FINISHED=next_power_of_two(capacity),
+        TOKEN_BLOCK=TOKEN_BLOCK, num_warps=2, on=tokens,
+    )  # fmt: skip
     return out

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from regard.kernels.dispatch import LAUNCH_OPTIONS, device_of, next_power_of_two, triton_module
+from regard.kernels.dispatch import launch, next_power_of_two
 
 IGNORE_INDEX = -100
 """The label of a row that does not count, as in torch."""
@@ -25,14 +25,12 @@ def cross_entropy_and_grad_(
         raise ValueError(f"a row of logits must lie side by side, got strides {logits.stride()}")
     rows, size = logits.shape
     losses, nll = (labels.new_empty(rows, dtype=torch.float32) for _ in range(2))
-    kernels = triton_module("cross_entropy")
     cols = next_power_of_two(size)
-    kernel, warps = kernels.whole_row, max(4, cols // 2048)
+    kernel, warps = "whole_row", max(4, cols // 2048)
     if size > MAX_WHOLE_ROW:
-        kernel, cols, warps = kernels.row_in_blocks, BLOCK, 8
-    with device_of(logits):
-        kernel[(rows,)](
-            logits, labels.contiguous(), losses, nll, logits.stride(0), size, smoothing,
-            IGNORE_INDEX, COLS=cols, num_warps=warps, **LAUNCH_OPTIONS,
-        )  # fmt: skip
+        kernel, cols, warps = "row_in_blocks", BLOCK, 8
+    launch(
+        "cross_entropy", kernel, (rows,), logits, labels.contiguous(), losses, nll,
+        logits.stride(0), size, smoothing, IGNORE_INDEX, COLS=cols, num_warps=warps, on=logits,
+    )  # fmt: skip
     return losses, nll

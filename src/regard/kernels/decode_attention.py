@@ -6,13 +6,7 @@ that takes more operations to make than the attention itself.
 
 from torch import Tensor
 
-from regard.kernels.dispatch import (
-    LAUNCH_OPTIONS,
-    MIN_TILE,
-    device_of,
-    next_power_of_two,
-    triton_module,
-)
+from regard.kernels.dispatch import MIN_TILE, launch, next_power_of_two
 
 KEY_BLOCK = 16
 """Keys at a time: with few, many programs run beside each other and hide each other's latency."""
@@ -36,14 +30,14 @@ def decode_attention(
     if not mixed.numel():
         return mixed
     rows, width_pow2 = (next_power_of_two(size, least=MIN_TILE) for size in (num, width))
-    with device_of(queries):
-        triton_module("decode_attention").decode_attention[(sentences * heads,)](
-            queries, keys, values, mask_bias, mixed, num, length, scale,
-            *queries.stride()[:3], *keys.stride()[:3], *values.stride()[:3],
-            mask_bias.stride(0), mask_bias.stride(2) if mask_bias.shape[2] > 1 else 0,
-            *mixed.stride()[:3],
-            HEADS=heads, WIDTH=width, ROWS=rows, WIDTH_POW2=width_pow2, COLS=KEY_BLOCK,
-            PRECISION=PRECISION, num_warps=max(1, KEY_BLOCK * width_pow2 // 1024), num_stages=2,
-            **LAUNCH_OPTIONS,
-        )  # fmt: skip
+    launch(
+        "decode_attention", "decode_attention", (sentences * heads,),
+        queries, keys, values, mask_bias, mixed, num, length, scale,
+        *queries.stride()[:3], *keys.stride()[:3], *values.stride()[:3],
+        mask_bias.stride(0), mask_bias.stride(2) if mask_bias.shape[2] > 1 else 0,
+        *mixed.stride()[:3],
+        HEADS=heads, WIDTH=width, ROWS=rows, WIDTH_POW2=width_pow2, COLS=KEY_BLOCK,
+        PRECISION=PRECISION, num_warps=max(1, KEY_BLOCK * width_pow2 // 1024), num_stages=2,
+        on=queries,
+    )  # fmt: skip
     return mixed

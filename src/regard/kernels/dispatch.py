@@ -1,20 +1,16 @@
 """Decides whether a kernel applies to a tensor, and holds what every launch needs."""
 
-import importlib
-import importlib.util
 import os
-from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any, NamedTuple
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 HALF_DTYPES = (torch.bfloat16, torch.float16)
 FLOAT_DTYPES = (torch.float32, *HALF_DTYPES)
-LAUNCH_OPTIONS = {"enable_fp_fusion": True}
-"""For every launch: fused multiply-add, which is Triton's default only up to version 3.9."""
 MIN_TILE = 16
 """The smallest side of a tile that tensor cores multiply."""
 MAX_NORM_WIDTH = 8192
@@ -22,6 +18,8 @@ MAX_NORM_WIDTH = 8192
 MAX_QUERIES, MAX_QUERIES_FLOAT32 = 64, 16
 """Of decode_attention; in float32 more would not fit into registers."""
 MAX_DECODE_HEAD_WIDTH = 128
+VARLEN_HEAD_WIDTHS = (16, 128)
+"""The narrowest and the widest head that there are tiles for."""
 MAX_CANDIDATES = 256
 """Of beam_update, for continuations and for finished hypotheses of a sentence."""
 MAX_RANKED = 4096
@@ -35,7 +33,7 @@ disabled: set[str] = set()
 @cache
 def have_triton() -> bool:
     """Whether triton can be imported; it is not imported."""
-    return importlib.util.find_spec("triton") is not None
+    return find_spec("triton") is not None
 
 
 def interpreted() -> bool:
@@ -61,6 +59,12 @@ def use_kernel(kernel: str, x: Tensor) -> bool:
 def use_search_kernel(kernel: str, x: Tensor) -> bool:
     """Whether a search, which needs no gradients, uses `kernel` for `x`: not in float64."""
     return can_run(kernel, x) and x.dtype in FLOAT_DTYPES and not torch.is_grad_enabled()
+
+
+def use_varlen_attention(x: Tensor) -> bool:
+    """Whether there is a kernel for packed queries `x` (..., K)."""
+    narrowest, widest = VARLEN_HEAD_WIDTHS
+    return use_kernel("varlen_attention", x) and narrowest <= x.shape[-1] <= widest
 
 
 def use_decode_attention(queries: Tensor) -> bool:
@@ -99,36 +103,16 @@ def use_beam_update(log_probs: Tensor, capacity: int) -> bool:
     )
 
 
-class DeferredBias(NamedTuple):
-    """The output of a linear layer, and the bias that is yet to be added, if any."""
+def launch(
+    module: str, kernel: str, grid: tuple[int, ...], *args: Any, on: Tensor, **options: Any
+) -> None:
+    """Launch a `kernel` of a `module` of `triton/` on the device of the tensor `on`.
 
-    output: Tensor  # (N, F)
-    bias: Tensor | None = None  # (F,)
-
-
-def deferred_bias(layer: nn.Module, x: Tensor) -> DeferredBias:
-    """The output of `layer` for packed rows `x` (N, D).
-
-    Where the add_norm kernel follows, the bias is left to it, which saves a pass over the output.
+    Fused multiply-add is Triton's default only up to version 3.9.
     """
-    if (
-        isinstance(layer, nn.Linear)
-        and layer.training
-        and x.ndim == 2
-        and use_kernel("fused_add_norm", x)
-    ):
-        return DeferredBias(F.linear(x, layer.weight), layer.bias)
-    return DeferredBias(layer(x))
-
-
-def triton_module(name: str) -> Any:
-    """The module of `triton/` called `name`; its kernels have no types that could be checked."""
-    return importlib.import_module(f"regard.kernels.triton.{name}")
-
-
-def device_of(x: Tensor) -> AbstractContextManager[object]:
-    """A context in which kernels are launched on the device of `x`."""
-    return torch.cuda.device_of(x)  # type: ignore[no-untyped-call]
+    compiled = getattr(import_module(f"regard.kernels.triton.{module}"), kernel)
+    with torch.cuda.device_of(on):  # type: ignore[no-untyped-call]
+        compiled[grid](*args, **options, enable_fp_fusion=True)
 
 
 def next_power_of_two(size: int, *, least: int = 1) -> int:

@@ -1,11 +1,40 @@
-"""Dropout on a CPU for little more than the price of a product."""
+"""Dropout (Srivastava et al. 2014), on a CPU for little more than the price of a product.
+
+Kernels that drop numbers (`triton/dropout_rng.py`) compute whether one is dropped from a seed and
+its index, so that the backward pass computes the mask again instead of reading it.
+"""
+
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 LEVELS = 1 << 16
 """A dropout probability is rounded to a multiple of 1 / LEVELS."""
+THRESHOLD_STEPS = 1 << 24
+"""The same, inside kernels."""
+
+
+class Dropout(nn.Module):
+    """In training, sets each number to 0 with probability `p` and scales up the others."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        if not 0 <= p < 1:
+            raise ValueError(f"the share to drop must be at least 0 and less than 1, got {p}")
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(...) -> (...)"""
+        return apply_dropout(x, self.p) if self.training else x
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: Tensor) -> Tensor: ...
+
+    def extra_repr(self) -> str:
+        return f"{self.p}"
 
 
 def apply_dropout(x: Tensor, p: float) -> Tensor:
@@ -31,3 +60,13 @@ def dropout_mask(shape: torch.Size, p: float, dtype: torch.dtype) -> Tensor:
     # Clamping to two neighbouring integers is far faster than a comparison.
     kept = random_int16.clamp_(threshold - 1, threshold).sub_(threshold - 1)  # 0 or 1
     return kept.to(dtype).mul_(LEVELS / (LEVELS - num_dropped))
+
+
+def draw_seed(device: torch.device) -> Tensor:
+    """A seed (1,) for a kernel from torch's generator, drawn without waiting for the device."""
+    return torch.randint(2**62, (1,), device=device)
+
+
+def drop_threshold(dropout: float) -> int:
+    """A kernel drops a number if its 24 random bits are below this."""
+    return round(dropout * THRESHOLD_STEPS)

@@ -5,14 +5,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from regard.kernels.dispatch import (
-    LAUNCH_OPTIONS,
-    MAX_NORM_WIDTH,
-    device_of,
-    next_power_of_two,
-    triton_module,
-)
-from regard.kernels.dropout_rng import draw_seed, drop_threshold
+from regard.kernels.dispatch import MAX_NORM_WIDTH, launch, next_power_of_two
+from regard.kernels.dropout import draw_seed, drop_threshold
 
 TILE_SIZE = 2048
 """Numbers of the rows that a program handles at a time."""
@@ -35,8 +29,7 @@ def add_norm(
     x: Tensor, y: Tensor, norm: LayerNormParams, *, bias: Tensor | None = None, dropout: float = 0.0
 ) -> Tensor:
     """norm(x + dropout(y + bias)), in the precision of y: (N, D)."""
-    normed: Tensor = _AddNorm.apply(x, y, bias, *norm, dropout, False)[0]  # type: ignore[no-untyped-call]
-    return normed
+    return _AddNorm.apply(x, y, bias, *norm, dropout, False)[0]  # type: ignore[no-any-return, no-untyped-call]
 
 
 def add_norm_with_sum(
@@ -62,12 +55,12 @@ class _AddNorm(torch.autograd.Function):
         seed = draw_seed(x.device) if dropout else None
         options = _options(bias, dropout, return_sum, width)
         if num:
-            with device_of(x):
-                triton_module("fused_add_norm").forward[(-(-num // options["ROWS"]),)](
-                    x, y, x if bias is None else bias, weight, shift, added, normed, means, rstds,
-                    x if seed is None else seed, num,
-                    drop_threshold(dropout), 1 / (1 - dropout), epsilon, **options,
-                )  # fmt: skip
+            launch(
+                "fused_add_norm", "forward", (-(-num // options["ROWS"]),),
+                x, y, x if bias is None else bias, weight, shift, added, normed, means, rstds,
+                x if seed is None else seed, num,
+                drop_threshold(dropout), 1 / (1 - dropout), epsilon, on=x, **options,
+            )  # fmt: skip
         inputs = (added, None) if return_sum else (x, y)
         ctx.save_for_backward(*inputs, bias, weight, shift, means, rstds, seed)
         ctx.dropout = dropout
@@ -87,14 +80,14 @@ class _AddNorm(torch.autograd.Function):
         allocate = x.new_empty if num else x.new_zeros
         shares = allocate(PROGRAMS, 2 if bias is None else 3, width, dtype=torch.float32)
         if num:
-            with device_of(x):
-                triton_module("fused_add_norm").backward[(PROGRAMS,)](
-                    x, x if y is None else y, x if bias is None else bias, weight, grad,
-                    x if sum_grad is None else sum_grad, means, rstds, x if seed is None else seed,
-                    x_grad, y_grad, shares, num, drop_threshold(ctx.dropout), 1 / (1 - ctx.dropout),
-                    HAS_SUM_GRAD=sum_grad is not None, PROGRAMS=PROGRAMS,
-                    **_options(bias, ctx.dropout, return_sum, width),
-                )  # fmt: skip
+            launch(
+                "fused_add_norm", "backward", (PROGRAMS,),
+                x, x if y is None else y, x if bias is None else bias, weight, grad,
+                x if sum_grad is None else sum_grad, means, rstds, x if seed is None else seed,
+                x_grad, y_grad, shares, num, drop_threshold(ctx.dropout), 1 / (1 - ctx.dropout),
+                HAS_SUM_GRAD=sum_grad is not None, PROGRAMS=PROGRAMS, on=x,
+                **_options(bias, ctx.dropout, return_sum, width),
+            )  # fmt: skip
         weight_grad, shift_grad, *bias_grad = shares.sum(0).unbind()  # (D,) each
         return (
             x_grad,
@@ -119,5 +112,4 @@ def _options(bias: Tensor | None, dropout: float, return_sum: bool, width: int) 
         "WIDTH_POW2": width_pow2,
         "ROWS": max(1, TILE_SIZE // width_pow2),
         "num_warps": max(4, width_pow2 // 512),  # a wide row needs more registers
-        **LAUNCH_OPTIONS,
     }

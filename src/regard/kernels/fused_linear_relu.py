@@ -4,12 +4,12 @@ The ReLU is fused into the matrix product, and its gradient with that of the bia
 over the widest activations of a Transformer.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.kernels.dispatch import LAUNCH_OPTIONS, device_of, triton_module
+from regard.kernels.dispatch import launch
 
 ROWS, COLS, WARPS = 16, 128, 4
 PROGRAMS = 64
@@ -31,24 +31,15 @@ class _LinearRelu(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
+        """The column sums of the gradient before the ReLU are that of the bias."""
         x, weight, output = ctx.saved_tensors
-        pre_activation, bias = _relu_backward(output, grad)  # (N, F), (F,)
-        return pre_activation @ weight, pre_activation.T @ x, bias  # (N, D), (F, D), (F,)
-
-
-class _ReluGrads(NamedTuple):
-    pre_activation: Tensor  # (N, F)
-    bias: Tensor  # (F,)
-
-
-def _relu_backward(output: Tensor, grad: Tensor) -> _ReluGrads:
-    """The gradients of the pre-activation and, as its column sums, of the bias."""
-    (num, width), grad = output.shape, grad.contiguous()
-    pre_activation = torch.empty_like(grad)
-    sums = grad.new_empty(PROGRAMS, width, dtype=torch.float32)
-    with device_of(output):
-        triton_module("fused_linear_relu").backward[(-(-width // COLS), PROGRAMS)](
-            output, grad, pre_activation, sums, num,
-            WIDTH=width, ROWS=ROWS, COLS=COLS, PROGRAMS=PROGRAMS, num_warps=WARPS, **LAUNCH_OPTIONS,
+        (num, width), grad = output.shape, grad.contiguous()
+        inner_grad = torch.empty_like(grad)  # (N, F)
+        sums = grad.new_empty(PROGRAMS, width, dtype=torch.float32)
+        launch(
+            "fused_linear_relu", "backward", (-(-width // COLS), PROGRAMS),
+            output, grad, inner_grad, sums, num,
+            WIDTH=width, ROWS=ROWS, COLS=COLS, PROGRAMS=PROGRAMS, num_warps=WARPS, on=output,
         )  # fmt: skip
-    return _ReluGrads(pre_activation, sums.sum(0).to(grad.dtype))
+        bias_grad = sums.sum(0).to(grad.dtype)  # (F,)
+        return inner_grad @ weight, inner_grad.T @ x, bias_grad  # (N, D), (F, D), (F,)

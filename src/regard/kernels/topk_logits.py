@@ -5,19 +5,13 @@ banned tokens and finds the top k: four passes over the largest tensor of a step
 it. These kernels read it once.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.kernels.beam_update import Candidates
-from regard.kernels.dispatch import (
-    LAUNCH_OPTIONS,
-    device_of,
-    next_power_of_two,
-    topk_chunk,
-    triton_module,
-)
+from regard.kernels.dispatch import launch, next_power_of_two, topk_chunk
 
 LOGITS_AT_A_TIME = 8192
 NUMBERS_PER_THREAD = 16
@@ -49,23 +43,18 @@ def topk_continuations(
     best = Candidates(values, *(torch.empty_like(values, dtype=torch.long) for _ in range(2)))
     banned_bits = sum(1 << token for token in token_rules.banned)
     rules = vocabulary, chunks, banned_bits, token_rules.eos, token_rules.floor
-    options: dict[str, Any] = {
-        "BANNED_KEEP_MASS": token_rules.banned_keep_mass,
-        "CHUNK": chunk,
-        **LAUNCH_OPTIONS,
-    }
+    options = {"BANNED_KEEP_MASS": token_rules.banned_keep_mass, "CHUNK": chunk}
     chunks_pow2, picks = next_power_of_two(width * chunks), next_power_of_two(count)
-    kernels = triton_module("topk_logits")
-    with device_of(logits):
-        kernels.chunk_maxima[(sentences * width,)](
-            logits, tops, logs, maxima, *rules,
-            CHUNKS=min(LOGITS_AT_A_TIME // chunk, next_power_of_two(chunks)), num_warps=8,
-            **options,
-        )  # fmt: skip
-        kernels.rank_chunks[(sentences,)](
-            logits, tops, logs, maxima, totals.contiguous(), *best, *rules,
-            BEAM=width, CHUNKS_POW2=chunks_pow2, COUNT=count, PICKS=picks,
-            num_warps=max(1, max(chunks_pow2, picks * chunk) // (32 * NUMBERS_PER_THREAD)),
-            **options,
-        )  # fmt: skip
+    launch(
+        "topk_logits", "chunk_maxima", (sentences * width,), logits, tops, logs, maxima, *rules,
+        CHUNKS=min(LOGITS_AT_A_TIME // chunk, next_power_of_two(chunks)), num_warps=8,
+        on=logits, **options,
+    )  # fmt: skip
+    launch(
+        "topk_logits", "rank_chunks", (sentences,),
+        logits, tops, logs, maxima, totals.contiguous(), *best, *rules,
+        BEAM=width, CHUNKS_POW2=chunks_pow2, COUNT=count, PICKS=picks,
+        num_warps=max(1, max(chunks_pow2, picks * chunk) // (32 * NUMBERS_PER_THREAD)),
+        on=logits, **options,
+    )  # fmt: skip
     return best

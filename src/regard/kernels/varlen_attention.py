@@ -10,18 +10,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from regard.kernels.dispatch import (
-    LAUNCH_OPTIONS,
-    MIN_TILE,
-    device_of,
-    next_power_of_two,
-    triton_module,
-)
-from regard.kernels.dropout_rng import draw_seed, drop_threshold
+from regard.kernels.dispatch import MIN_TILE, launch, next_power_of_two
+from regard.kernels.dropout import draw_seed, drop_threshold
 
 LOG2_E = 1.4426950408889634
-HEAD_WIDTHS = (16, 128)
-"""The narrowest and the widest head that there are tiles for."""
 
 
 class PackedRows(NamedTuple):
@@ -92,14 +84,14 @@ class _AttendVarlen(torch.autograd.Function):
         logsums = queries.new_empty(heads, num, dtype=torch.float32)
         seed = draw_seed(queries.device) if dropout else None
         tiles = _tile_plan(width).forward
-        with device_of(queries):
-            triton_module("varlen_attention").forward[(heads, -(-num // tiles.rows))](
-                queries, keys, values, mixed, logsums, logsums if seed is None else seed,
-                of_queries.indices, of_keys.offsets, of_queries.max_length, num,
-                *_token_and_head_strides(queries, keys, values, mixed),
-                scale * LOG2_E, drop_threshold(dropout), 1 / (1 - dropout),
-                **_options(causal, dropout, width, tiles),
-            )  # fmt: skip
+        launch(
+            "varlen_attention", "forward", (heads, -(-num // tiles.rows)),
+            queries, keys, values, mixed, logsums, logsums if seed is None else seed,
+            of_queries.indices, of_keys.offsets, of_queries.max_length, num,
+            *_token_and_head_strides(queries, keys, values, mixed),
+            scale * LOG2_E, drop_threshold(dropout), 1 / (1 - dropout),
+            on=queries, **_options(causal, dropout, width, tiles),
+        )  # fmt: skip
         ctx.save_for_backward(mixed, logsums, seed, *parts)
         ctx.rows, ctx.numbers = (of_queries, of_keys), numbers
         return mixed
@@ -115,15 +107,15 @@ class _AttendVarlen(torch.autograd.Function):
         grad = grad if grad.stride(-1) == 1 else grad.contiguous()
         inputs, input_grads = _split_qkv(parts), _split_qkv(grads)
         tiles = _tile_plan(width).backward
-        with device_of(grad):
-            triton_module("varlen_attention").backward[(heads, -(-num // tiles.stride))](
-                *inputs, mixed, grad, logsums, *input_grads, logsums if seed is None else seed,
-                of_queries.indices, of_queries.offsets, of_keys.offsets, of_queries.max_length,
-                len(of_queries.offsets) - 1, num,
-                *_token_and_head_strides(*inputs, mixed, grad, *input_grads),
-                scale, scale * LOG2_E, drop_threshold(dropout), 1 / (1 - dropout),
-                STRIDE=tiles.stride, **_options(causal, dropout, width, tiles),
-            )  # fmt: skip
+        launch(
+            "varlen_attention", "backward", (heads, -(-num // tiles.stride)),
+            *inputs, mixed, grad, logsums, *input_grads, logsums if seed is None else seed,
+            of_queries.indices, of_queries.offsets, of_keys.offsets, of_queries.max_length,
+            len(of_queries.offsets) - 1, num,
+            *_token_and_head_strides(*inputs, mixed, grad, *input_grads),
+            scale, scale * LOG2_E, drop_threshold(dropout), 1 / (1 - dropout),
+            STRIDE=tiles.stride, on=grad, **_options(causal, dropout, width, tiles),
+        )  # fmt: skip
         return None, None, None, *grads
 
 
@@ -141,12 +133,8 @@ def _token_and_head_strides(*tensors: Tensor) -> list[int]:
     return [x.stride(axis) for x in tensors for axis in (0, 1)]
 
 
-def _width_pow2(width: int) -> int:
-    return next_power_of_two(width, least=MIN_TILE)
-
-
 def _tile_plan(width: int) -> TilePlan:
-    return TILE_PLANS.get(_width_pow2(width), TilePlan())
+    return TILE_PLANS.get(next_power_of_two(width, least=MIN_TILE), TilePlan())
 
 
 def _options(causal: bool, dropout: float, width: int, tiles: Tiles) -> dict[str, Any]:
@@ -154,10 +142,9 @@ def _options(causal: bool, dropout: float, width: int, tiles: Tiles) -> dict[str
         "CAUSAL": causal,
         "DROPOUT": dropout > 0,
         "WIDTH": width,
-        "WIDTH_POW2": _width_pow2(width),
+        "WIDTH_POW2": next_power_of_two(width, least=MIN_TILE),
         "ROWS": tiles.rows,
         "COLS": tiles.cols,
         "num_warps": tiles.warps,
         "num_stages": 1,
-        **LAUNCH_OPTIONS,
     }

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend, padding_mask
 from regard.attention.scores import AdditiveScore, ScoreFunction
-from regard.layers.dropout import Dropout
+from regard.kernels.dropout import Dropout
 from regard.layers.recurrent import Hidden, RecurrentLayer, RecurrentOutput, merge_layer_states
 from regard.types import AttentionHook, Site
 

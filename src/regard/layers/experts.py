@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from pydantic import Field, NonNegativeFloat, model_validator
 from torch import Tensor, nn
 
-from regard.layers.dropout import Dropout
-from regard.layers.feed_forward import ActivationName, activate
+from regard.kernels.dropout import Dropout
+from regard.layers.transformer_parts import ActivationName, activate
 from regard.settings import Settings
 from regard.types import Routing, Site
 
@@ -149,7 +149,7 @@ class Experts(nn.Module):
 
         None: all positions are real.
         """
-        rows = x.flatten(0, -2)  # (N, D)
+        rows = x.reshape(-1, x.shape[-1])  # (N, D), a view: gradients are summed in this order
         gate = self.gate(rows)
         experts = gate.experts  # (N, k)
         if mask is not None:

@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.errors import SettingsError
-from regard.layers.embeddings import TiedEmbeddings
-from regard.layers.feed_forward import FeedForward
+from regard.layers.transformer_parts import FeedForward, TiedEmbeddings
 
 Precision = Literal["float32", "bfloat16", "int8"]
 """Of the weights. float32 is the model as it was trained."""

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.layers.dropout import Dropout
+from regard.kernels.dropout import Dropout
 
 CellName = Literal["lstm", "gru"]
 Reading = Literal["forward", "backward", "both"]

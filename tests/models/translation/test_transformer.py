@@ -6,7 +6,7 @@ from torch import nn
 from regard.attention.attend import causal_mask, padding_mask
 from regard.attention.multihead import PaddedAttention, SelfAttention
 from regard.errors import TextError
-from regard.models.translation.transformer import DecoderLayer, EncoderLayer, Transformer
+from regard.models.translation.transformer import Transformer, TransformerLayer
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.types import Batch, Memory, Padded, Site
 
@@ -244,7 +244,7 @@ def copy_attention(ours, theirs):
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @torch.no_grad()
 def test_encoder_layer_equals_torch(norm):
-    ours = randomized(EncoderLayer(settings(norm)))
+    ours = randomized(TransformerLayer(settings(norm), SelfAttention(D, H), decoder=False))
     theirs = nn.TransformerEncoderLayer(
         D, H, F, 0.0, "gelu", batch_first=True, norm_first=norm == "pre"
     ).double()
@@ -262,7 +262,7 @@ def test_encoder_layer_equals_torch(norm):
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @torch.no_grad()
 def test_decoder_layer_equals_torch(norm):
-    ours = randomized(DecoderLayer(settings(norm), SelfAttention(D, H)))
+    ours = randomized(TransformerLayer(settings(norm), SelfAttention(D, H), decoder=True))
     theirs = nn.TransformerDecoderLayer(
         D, H, F, 0.0, "gelu", batch_first=True, norm_first=norm == "pre"
     ).double()

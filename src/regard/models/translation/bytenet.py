@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from pydantic import Field, NonNegativeInt, model_validator
 from torch import Tensor, nn
 
+from regard.kernels.dropout import Dropout
 from regard.layers.convolution import CausalConvolution, Convolution
-from regard.layers.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.init import xavier_linears
 from regard.models.contracts import Model

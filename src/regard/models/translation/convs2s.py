@@ -19,8 +19,8 @@ from regard.attention.positions import (
     check_max_positions,
 )
 from regard.attention.scores import DotScore
+from regard.kernels.dropout import Dropout
 from regard.layers.convolution import CausalConvolution, Convolution
-from regard.layers.dropout import Dropout
 from regard.models.contracts import Model
 from regard.models.translation.recurrent_state import AttentionDecoderState
 from regard.settings import NumLayers, NumPositions, Settings, Width

@@ -7,8 +7,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from regard.kernels.dropout import Dropout
 from regard.layers.deep_lstm import AttentionLstm, FastForwardColumn, FastForwardStack, fast_forward
-from regard.layers.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.init import init_output_layer, xavier_linears
 from regard.models.contracts import Model

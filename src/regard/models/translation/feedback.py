@@ -8,10 +8,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues
-from regard.attention.kv_cache import Ancestry, self_cached
-from regard.attention.multihead import LayerAttention, MultiHeadAttention, merge_heads, split_heads
-from regard.attention.scores import ScaledDotScore
-from regard.kernels.dispatch import DeferredBias
+from regard.attention.kv_cache import Ancestry, attend_cached
+from regard.attention.multihead import (
+    AttentionHeads,
+    LayerAttention,
+    MultiHeadAttention,
+    merge_heads,
+    split_heads,
+)
 from regard.layers.init import xavier_linears
 from regard.models.translation.transformer import TransformerBase, TransformerState
 from regard.models.translation.transformer_settings import StackSettings, TransformerSettings
@@ -25,13 +29,11 @@ class FeedbackSettings(StackSettings):
     """Which model this is."""
 
 
-class MemoryAttention(nn.Module):
+class MemoryAttention(AttentionHeads):
     """Self-attention of a layer to the memory; keys and values are shared by all layers."""
 
     def __init__(self, settings: StackSettings) -> None:
-        super().__init__()
-        self.heads, self.dropout = settings.heads, settings.attention_dropout
-        self.score = ScaledDotScore()
+        super().__init__(settings.heads, settings.attention_dropout)
         self.query = nn.Linear(settings.width, settings.width, bias=settings.bias)
         self.out = nn.Linear(settings.width, settings.width, bias=settings.bias)
         xavier_linears(self)
@@ -46,24 +48,22 @@ class FeedbackAttention(LayerAttention[MemoryAttention]):
     hook: AttentionHook | None
     part, real = "decoder", None
 
-    def self_attend(self, attention: MemoryAttention, x: Tensor, layer: int) -> DeferredBias:
-        queries = split_heads(attention.query(x), attention.heads)  # (B, H, K, ·)
-        p = attention.dropout if attention.training else 0.0
-        mixed = self_cached(
+    def self_attend(self, attention: MemoryAttention, x: Tensor, layer: int) -> Tensor:
+        mixed = attend_cached(
             attention.score,
-            queries,
+            split_heads(attention.query(x), attention.heads),  # (B, H, K, ·)
             self.state.past[0],
             self.state.ancestry,
             site=Site("decoder", layer, self.step),
-            dropout=p,
+            dropout=attention.dropout_p,
             hook=self.hook,
         )
-        return DeferredBias(attention.out(merge_heads(mixed)))
+        return merge_heads(mixed)
 
-    def cross_attend(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> DeferredBias:
+    def cross_attend(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> Tensor:
         kv, mask = self.state.source[layer], self.state.source_mask
         site = Site("cross", layer, self.step)
-        return DeferredBias(attention.cross_step(x, kv, mask, site=site, hook=self.hook))
+        return attention.attend_source(x, kv, mask, site=site, hook=self.hook)
 
 
 class Feedback(TransformerBase[MemoryAttention]):

@@ -6,8 +6,8 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor, nn
 
+from regard.kernels.dropout import Dropout
 from regard.layers.deep_lstm import AttentionLstm, ResidualStack
-from regard.layers.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.init import init_output_layer, xavier_linears
 from regard.layers.recurrent import RecurrentEncoder

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.attention.attend import KeyValues, attend
 from regard.attention.local_attention import WindowName, build_window
 from regard.attention.scores import ScoreName, build_score
-from regard.layers.dropout import Dropout
+from regard.kernels.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.init import xavier_linears
 from regard.layers.recurrent import Reading, RecurrentDecoder, RecurrentEncoder, check_reading

@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from regard.layers.dropout import Dropout
+from regard.kernels.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.init import xavier_linears
 from regard.layers.recurrent import (

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend, padding_mask
 from regard.attention.scores import AdditiveScore
-from regard.layers.dropout import Dropout
+from regard.kernels.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.init import xavier_linears
 from regard.layers.recurrent import RecurrentDecoder, RecurrentEncoder

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, causal_mask, padding_mask
 from regard.attention.block_local import SlidingWindow
-from regard.attention.decode_attention import SourceMask
-from regard.attention.kv_cache import Ancestry, KVCache
+from regard.attention.kv_cache import Ancestry, KVCache, SourceMask
 from regard.attention.multihead import (
+    AttentionHeads,
     CachedAttention,
     LayerAttention,
     MultiHeadAttention,
@@ -22,11 +22,9 @@ from regard.attention.multihead import (
 )
 from regard.attention.positions import Positions, RelativeKeys, build_positions, check_length
 from regard.attention.varlen import PackedLayout
-from regard.layers.dropout import Dropout
-from regard.layers.embeddings import TiedEmbeddings
+from regard.kernels.dropout import Dropout
 from regard.layers.experts import Experts
-from regard.layers.feed_forward import FeedForward
-from regard.layers.residual import Residual
+from regard.layers.transformer_parts import FeedForward, Residual, TiedEmbeddings
 from regard.models.contracts import Model, OutputProjection
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.types import AttentionHook, Batch, DecoderOutput, Memory, Padded, Routing, Site
@@ -64,50 +62,45 @@ class LayerOutput(NamedTuple):
     routings: tuple[Routing, ...]
 
 
-OwnT = TypeVar("OwnT", bound=nn.Module)
+OwnT = TypeVar("OwnT", bound=AttentionHeads)
 
 
-class EncoderLayer(nn.Module):
-    """Self-attention (`own`), then feed-forward (`feed`), each inside a residual (`around_…`)."""
+class TransformerLayer(nn.Module, Generic[OwnT]):
+    """Self-attention (`own`), in a decoder attention to the source (`cross`), then feed-forward.
 
-    def __init__(self, settings: TransformerSettings) -> None:
+    Each is inside a residual connection (`around_…`).
+    """
+
+    def __init__(self, settings: TransformerSettings, own: OwnT, *, decoder: bool) -> None:
         super().__init__()
-        self.own, self.around_own = _self_attention(settings, ahead=True), _residual(settings)
-        self.feed, self.around_feed = _feed_forward(settings), _residual(settings)
-
-    def forward(
-        self, x: Tensor, attention: LayerAttention[SelfAttention], layer_index: int
-    ) -> LayerOutput:
-        """(B, S, D) -> (B, S, D), or (N, D) -> (N, D) of packed sentences."""
-        y = attention.self_attend(self.own, self.around_own.pre(x), layer_index)
-        x, normed = self.around_own.post_then_pre(x, y, self.around_feed)
-        site = Site(attention.part, layer_index)
-        return _feed(self, x, normed, attention.real, site)
-
-
-class DecoderLayer(nn.Module, Generic[OwnT]):
-    """Self-attention, attention to the source (`cross`), then feed-forward."""
-
-    def __init__(self, settings: TransformerSettings, own: OwnT) -> None:
-        super().__init__()
-        self.own, self.around_own = own, _residual(settings)
-        self.cross = MultiHeadAttention(
-            settings.width, settings.heads, dropout=settings.attention_dropout, bias=settings.bias
-        )
-        self.around_cross = _residual(settings)
-        self.feed, self.around_feed = _feed_forward(settings), _residual(settings)
+        width, dropout = settings.width, settings.dropout
+        self.own, self.around_own = own, Residual(width, settings.norm, dropout)
+        self.cross: MultiHeadAttention | None = None
+        if decoder:
+            self.cross = MultiHeadAttention(
+                width, settings.heads, dropout=settings.attention_dropout, bias=settings.bias
+            )
+            self.around_cross = Residual(width, settings.norm, dropout)
+        self.feed = _feed_forward(settings)
+        self.around_feed = Residual(width, settings.norm, dropout)
 
     def forward(self, x: Tensor, attention: LayerAttention[OwnT], layer_index: int) -> LayerOutput:
         """(B, T, D) -> (B, T, D), or (N, D) -> (N, D) of packed sentences.
 
         In a step of a search, T is the number of hypotheses, at their newest positions.
         """
-        y = attention.self_attend(self.own, self.around_own.pre(x), layer_index)
-        x, normed = self.around_own.post_then_pre(x, y, self.around_cross)
-        y = attention.cross_attend(self.cross, normed, layer_index)
-        x, normed = self.around_cross.post_then_pre(x, y, self.around_feed)
-        site = Site("decoder", layer_index, attention.step)
-        return _feed(self, x, normed, attention.real, site)
+        heads = attention.self_attend(self.own, self.around_own.pre(x), layer_index)
+        if self.cross is None:
+            x, normed = self.around_own.post_then_pre(x, heads, self.own.out, self.around_feed)
+        else:
+            x, normed = self.around_own.post_then_pre(x, heads, self.own.out, self.around_cross)
+            heads = attention.cross_attend(self.cross, normed, layer_index)
+            x, normed = self.around_cross.post_then_pre(x, heads, self.cross.out, self.around_feed)
+        if isinstance(self.feed, Experts):
+            site = Site(attention.part, layer_index, attention.step)
+            y, routings = self.feed(normed, attention.real, site=site)
+            return LayerOutput(self.around_feed.post(x, y), routings)
+        return LayerOutput(self.around_feed.post(x, self.feed(normed), self.feed.outer), ())
 
 
 class TransformerBase(Model[TransformerState], Generic[OwnT]):
@@ -129,14 +122,17 @@ class TransformerBase(Model[TransformerState], Generic[OwnT]):
         self.target_positions = build_positions(settings.positions, width, limit or 0)
         self.dropout = Dropout(settings.dropout)
         encoder = nn.ModuleList(
-            EncoderLayer(settings.for_layer(index)) for index in range(settings.encoder_layers)
+            TransformerLayer(
+                settings.for_layer(index), _self_attention(settings, ahead=True), decoder=False
+            )
+            for index in range(settings.encoder_layers)
         )
         decoder = nn.ModuleList(
-            DecoderLayer(settings.for_layer(index), own(settings))
+            TransformerLayer(settings.for_layer(index), own(settings), decoder=True)
             for index in range(settings.decoder_layers)
         )
-        self.encoder = cast(Sequence[EncoderLayer], encoder)
-        self.decoder = cast(Sequence[DecoderLayer[OwnT]], decoder)
+        self.encoder = cast(Sequence[TransformerLayer[SelfAttention]], encoder)
+        self.decoder = cast(Sequence[TransformerLayer[OwnT]], decoder)
         last = settings.final_norm
         self.encoder_norm = nn.LayerNorm(width) if last else nn.Identity()
         self.decoder_norm = nn.LayerNorm(width) if last else nn.Identity()
@@ -196,9 +192,9 @@ class TransformerBase(Model[TransformerState], Generic[OwnT]):
     ) -> TransformerState:
         """The state for `memory` and this `past`."""
         source_mask = SourceMask.of(padding_mask(memory.mask), memory.states.dtype)
-        source = (layer.cross.project_memory(memory.states) for layer in self.decoder)
-        kv = tuple(map(source_mask.zero_masked, source))
-        return TransformerState(kv, source_mask, tuple(map(KVCache, past)), ancestry)
+        crosses = (layer.cross for layer in self.decoder if layer.cross is not None)
+        kv = (source_mask.zero_masked(cross.project_memory(memory.states)) for cross in crosses)
+        return TransformerState(tuple(kv), source_mask, tuple(map(KVCache, past)), ancestry)
 
 
 class Transformer(TransformerBase[SelfAttention]):
@@ -305,23 +301,6 @@ def _run_layers(
     return LayerOutput(x, routings)
 
 
-def _feed(
-    layer: EncoderLayer | DecoderLayer[Any],
-    x: Tensor,
-    normed: Tensor,
-    real: Tensor | None,
-    site: Site,
-) -> LayerOutput:
-    """The feed-forward sub-layer: `x` (..., D) and its `normed` input -> (..., D)."""
-    feed, residual = layer.feed, layer.around_feed
-    if isinstance(feed, Experts):
-        y, routings = feed(normed, real, site=site)
-        return LayerOutput(residual.post(x, y), routings)
-    if residual.pre_norm:  # no norm follows whose kernel could add the bias
-        return LayerOutput(residual.post(x, feed(normed)), ())
-    return LayerOutput(residual.post(x, *feed.deferred_bias(normed)), ())
-
-
 def _self_attention(settings: TransformerSettings, *, ahead: bool = False) -> SelfAttention:
     """Self-attention, which may attend to later positions if `ahead`."""
     relative, window = None, None
@@ -347,7 +326,3 @@ def _feed_forward(settings: TransformerSettings) -> FeedForward | Experts:
         activation = settings.activation
         return Experts(settings.experts, width, hidden, activation=activation, dropout=dropout)
     return FeedForward(width, hidden, settings.activation, dropout=dropout, bias=settings.bias)
-
-
-def _residual(settings: TransformerSettings) -> Residual:
-    return Residual(settings.width, settings.norm, settings.dropout)

@@ -5,10 +5,8 @@ from typing import Any, Literal, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from regard.attention.positions import PositionsName, check_max_positions
-from regard.layers.embeddings import Tying
 from regard.layers.experts import ExpertsSettings
-from regard.layers.feed_forward import ActivationName
-from regard.layers.residual import NormPosition
+from regard.layers.transformer_parts import ActivationName, NormPosition, Tying
 from regard.settings import NumLayers, NumPositions, Settings, Width
 
 TRANSFORMER_PRESETS: dict[str, dict[str, Any]] = {

@@ -1,0 +1,180 @@
+"""The parts of a Transformer beside attention: embeddings, feed-forward layers, residuals."""
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.kernels.dispatch import use_kernel
+from regard.kernels.dropout import Dropout
+from regard.kernels.fused_add_norm import LayerNormParams, add_norm, add_norm_with_sum
+from regard.kernels.fused_linear_relu import linear_relu
+
+Tying = Literal["shared", "target", "separate"]
+ActivationName = Literal["relu", "gelu", "swiglu"]
+NormPosition = Literal["post", "pre"]
+
+
+class TiedEmbeddings(nn.Module):
+    """The vectors of source tokens, of target tokens, and the matrix of the output layer.
+
+    `shared`: one matrix is all three (Vaswani et al. 2017, section 3.4; needs one vocabulary for
+    both languages). `target`: one for the source, one for the target and the output. `separate`:
+    three. A matrix is one parameter under one name, whatever its roles, so that it is saved once.
+    """
+
+    def __init__(self, source_size: int, target_size: int, width: int, tying: Tying) -> None:
+        super().__init__()
+        if tying == "shared" and source_size != target_size:
+            raise ValueError(
+                f"shared embeddings need one vocabulary, got {source_size=} and {target_size=}"
+            )
+        self.width = width
+        self.source = nn.Parameter(torch.empty(source_size, width))
+        self.target = None if tying == "shared" else nn.Parameter(torch.empty(target_size, width))
+        own = tying == "separate"
+        self.output = nn.Parameter(torch.empty(target_size, width)) if own else None
+        self.quantized_output: nn.Module | None = None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Normal with variance 1 / D: of unit variance once scaled, and fit to make logits."""
+        for matrix in self.parameters():
+            nn.init.normal_(matrix, std=self.width**-0.5)
+
+    def of_source(self, ids: Tensor) -> Tensor:
+        """(B, S) -> (B, S, D), scaled by √D."""
+        return F.embedding(ids, self.source) * math.sqrt(self.width)
+
+    def of_target(self, ids: Tensor) -> Tensor:
+        """(B, T) -> (B, T, D), scaled by √D."""
+        return F.embedding(ids, self._target) * math.sqrt(self.width)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """(..., D) -> (..., V)"""
+        if self.quantized_output is not None:
+            logits: Tensor = self.quantized_output(features)
+            return logits
+        return F.linear(features, self.outputs)
+
+    @property
+    def outputs(self) -> nn.Parameter:
+        """The matrix (V, D) of the output layer."""
+        return self._target if self.output is None else self.output
+
+    @property
+    def _target(self) -> nn.Parameter:
+        return self.source if self.target is None else self.target
+
+
+class FeedForward(nn.Module):
+    """Linear, activation, linear: D -> hidden -> D (Vaswani et al. 2017, section 3.3).
+
+    SwiGLU (Shazeer 2020) is silu(W x) ∘ V x, so it has a third matrix. The forward pass returns
+    what comes before the last linear layer: the residual connection around it applies `outer`.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        hidden: int,
+        activation: ActivationName,
+        *,
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.activation: ActivationName = activation
+        self.matrices = 2 if activation == "swiglu" else 1
+        self.inner = nn.Linear(width, self.matrices * hidden, bias=bias)
+        self.dropout = Dropout(dropout)
+        self.outer = nn.Linear(hidden, width, bias=bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Xavier for each matrix separately; zero biases."""
+        for matrix in (*self.inner.weight.chunk(self.matrices), self.outer.weight):
+            nn.init.xavier_uniform_(matrix)
+        for bias in (self.inner.bias, self.outer.bias):
+            if bias is not None:
+                nn.init.zeros_(bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., hidden)"""
+        return self.dropout(self._activated(x))
+
+    def _activated(self, x: Tensor) -> Tensor:
+        relu = self.activation == "relu"
+        plain = relu and type(self.inner) is nn.Linear and self.inner.bias is not None
+        if plain and self.training and use_kernel("fused_linear_relu", x):
+            rows = x.flatten(0, -2)  # (N, D)
+            return linear_relu(rows, self.inner.weight, self.inner.bias).view(*x.shape[:-1], -1)
+        y: Tensor = self.inner(x)
+        return y.relu_() if relu and not torch.is_grad_enabled() else activate(y, self.activation)
+
+
+def activate(x: Tensor, activation: ActivationName) -> Tensor:
+    """The activation function: (..., D) -> (..., D), or (..., D / 2) for SwiGLU."""
+    match activation:
+        case "relu":
+            return F.relu(x)
+        case "gelu":
+            return F.gelu(x)
+        case "swiglu":
+            gate, value = x.chunk(2, dim=-1)
+            return F.silu(gate) * value
+
+
+class Residual(nn.Module):
+    """The residual connection, dropout and layer norm around a sub-layer f.
+
+    `post`: norm(x + dropout(f(x))) (Vaswani et al. 2017). `pre`: x + dropout(f(norm(x))), which
+    trains without warm-up and in deeper stacks (Xiong et al. 2020). It applies the last `linear`
+    layer of f itself: in half-precision training on a GPU, one kernel adds its bias and computes
+    all that follows.
+    """
+
+    def __init__(self, width: int, norm_position: NormPosition, dropout: float) -> None:
+        super().__init__()
+        self.pre_norm = norm_position == "pre"
+        self.norm = nn.LayerNorm(width)
+        self.dropout = Dropout(dropout)
+
+    def pre(self, x: Tensor) -> Tensor:
+        """The input of the sub-layer for `x` (..., D)."""
+        return self.norm(x) if self.pre_norm else x
+
+    def post(self, x: Tensor, y: Tensor, linear: nn.Module | None = None) -> Tensor:
+        """The output (..., D) for `x` (..., D) and `linear(y)`, the output of the sub-layer."""
+        if self.training and not self.pre_norm and use_kernel("fused_add_norm", y):
+            y, bias = _without_bias(linear, y)
+            rows, p = (x.flatten(0, -2), y.flatten(0, -2)), self.dropout.p  # (N, D) each
+            return add_norm(*rows, self._norm_params, bias=bias, dropout=p).view(y.shape)
+        y = y if linear is None else linear(y)
+        x = x + (self.dropout(y) if self.training else y)
+        return x if self.pre_norm else self.norm(x)
+
+    def post_then_pre(
+        self, x: Tensor, y: Tensor, linear: nn.Module, following: "Residual"
+    ) -> tuple[Tensor, Tensor]:
+        """The output, and the input of the sub-layer inside the `following` residual."""
+        if self.training and self.pre_norm and use_kernel("fused_add_norm", y):
+            y, bias = _without_bias(linear, y)
+            rows, p = (x.flatten(0, -2), y.flatten(0, -2)), self.dropout.p  # (N, D) each
+            added, normed = add_norm_with_sum(*rows, following._norm_params, bias=bias, dropout=p)
+            return added.view(x.shape), normed.view(x.shape)
+        x = self.post(x, y, linear)
+        return x, following.pre(x)
+
+    @property
+    def _norm_params(self) -> LayerNormParams:
+        return LayerNormParams(self.norm.weight, self.norm.bias, self.norm.eps)
+
+
+def _without_bias(linear: nn.Module | None, y: Tensor) -> tuple[Tensor, Tensor | None]:
+    """`linear(y)`, and of packed rows (N, D) without the bias, which is then returned too."""
+    if isinstance(linear, nn.Linear) and y.ndim == 2:
+        return F.linear(y, linear.weight), linear.bias
+    return y if linear is None else linear(y), None
