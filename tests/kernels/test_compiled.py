@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.kernels.beam_update import BeamUpdateConfig, update_beam
+from regard.kernels.beam_update import BeamUpdateConfig, Candidates, NBest, update_beam
 from regard.kernels.cross_entropy import cross_entropy_and_grad_
 from regard.kernels.decode_attention import decode_attention
 from regard.kernels.dispatch import have_triton, interpreted
@@ -163,10 +163,11 @@ def update(length, *, greedy=False):
     tokens, scores = torch.zeros(3, candidates, dtype=torch.int64), torch.zeros(3, candidates)
     live = torch.zeros(3, width, length + 1, dtype=torch.int64), tokens[:, 0], scores[:, 0]
     texts = torch.zeros(3, capacity, length, dtype=torch.int64)
-    finished = scores[:, :capacity], scores[:, :capacity], texts, scores[:, :capacity] == 0
+    best = scores[:, :capacity]
+    finished = NBest(best, best, texts, best == 0)
     config = BeamUpdateConfig(width, 1, "size", 0.3, eos=3, pad=0)
     parents = None if greedy else tokens
-    update_beam((scores, tokens, parents), live, finished, finished[3][:, 0], config)
+    update_beam(Candidates(scores, tokens, parents), live, finished, finished.ended[:, 0], config)
 
 
 @pytest.mark.parametrize("greedy", [False, True])

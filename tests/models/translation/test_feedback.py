@@ -51,7 +51,7 @@ def naive(model, first, states):
             asked = query @ layer.around_cross.norm(x) + at_query
             seen = look(asked, states @ keys.T + at_keys, states @ values.T + at_values)
             x = x + layer.cross.out(seen)
-            x = x + layer.feed(layer.around_feed.norm(x))
+            x = x + layer.feed.outer(layer.feed(layer.around_feed.norm(x)))
             layer_outputs.append(x)
         shares = model.layer_weights.exp() / model.layer_weights.exp().sum()
         memory.append(sum(share * x for share, x in zip(shares, layer_outputs, strict=True)))
