@@ -1,7 +1,5 @@
 """Everything this package raises on purpose."""
 
-from collections.abc import Sequence
-
 
 class RegardError(Exception):
     """Base of all of them: the command line prints its message without a traceback."""
@@ -49,13 +47,3 @@ class MissingFontWarning(UserWarning):
 
 class RunWarning(UserWarning):
     """Something about a run that a person should know, though it can be used."""
-
-
-def require_texts(name: str, texts: Sequence[str]) -> None:
-    """Raise a TypeError unless the argument called `name` is a sequence of `str`, not one `str`."""
-    if isinstance(texts, str | bytes) or not all(isinstance(text, str) for text in texts):
-        kinds = {type(text).__name__ for text in texts if not isinstance(text, str)}
-        given = type(texts).__name__ if isinstance(texts, str | bytes) else ", ".join(sorted(kinds))
-        raise TypeError(
-            f"{name} must be a list of texts (str), got {given}; for one text give [text]"
-        )

@@ -38,6 +38,8 @@ class Hypothesis:
     constraints of the search (see `RuleSettings.excluded`)."""
     finished: bool
     """Whether it ended in EOS, rather than at the length limit."""
+    replacements: tuple[str, ...] = ()
+    """Words in the place of its unknown tokens; empty: they stay unknown."""
 
 
 class Padded(NamedTuple):

@@ -1,16 +1,19 @@
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from regard.alignment import run_alignment
+from regard.alignment.dictionary import DictionaryEntry
 from regard.alignment.extraction import DEFAULT_ALIGNMENT, AlignmentSettings, align_averaged
 from regard.alignment.run_alignment import (
     DirectedModel,
     align_bidirectional,
     align_pairs,
     best_alignment,
+    extract_dictionary,
     has_cross_attention,
     load_measured_alignment,
     measure_by_agreement,
@@ -24,9 +27,12 @@ from regard.corpora.corpus import Pair
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.pharaoh import read_pharaoh
+from regard.inspection.recording.attention_map import AttentionMaps
 from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import Run, RunFolder, load_run, new_model
 from regard.recipes.verification import accept
+from regard.text.build import Tokenizers, train_tokenizer
+from regard.text.settings import TokenizerSettings
 from tiny import tiny_recipe
 
 
@@ -229,3 +235,83 @@ def test_words_are_counted_as_people_count_them(run):
     one, other = pair_attention(run, [Pair(plain, plain), Pair(odd, odd)])
     assert len(one.columns.words) == len(other.columns.words) == len(odd.split())
     assert len(one.rows.words) == len(other.rows.words)
+
+
+PAIRS = [
+    Pair("la mer", "the sea"),
+    Pair("la mer.", "the sea!"),
+    Pair("la lune", "the moon"),
+    Pair("mer", "ocean"),
+    Pair("une lune", "one the"),
+    Pair("", "nothing"),
+    Pair("", ""),
+]
+
+
+def diagonal(run, pairs):
+    """Each target token looks at the source token of its number, or at EOS."""
+    for pair in pairs:
+        size = len(pair.target) + 1, len(pair.source) + 1
+        layers = torch.zeros(1, 1, *size)
+        for row in range(size[0]):
+            layers[..., row, min(row, size[1] - 1)] = 1.0
+        yield AttentionMaps("cross", layers, pair.rows, pair.columns)
+
+
+@pytest.fixture
+def word_run(monkeypatch):
+    monkeypatch.setattr(run_alignment, "token_attention", diagonal)
+    # "lune" and "moon" are unknown, and are counted all the same
+    words = train_tokenizer(["la mer. the sea! une ocean one"], TokenizerSettings(kind="words"))
+    return SimpleNamespace(
+        tokenizers=Tokenizers(words, words),
+        longest=8,
+    )
+
+
+def learn(run, pairs=PAIRS, **options):
+    return extract_dictionary(run, pairs, AlignmentSettings(), **{"min_count": 1} | options)
+
+
+def test_a_dictionary_counts_words_as_they_are_aligned(word_run):
+    assert learn(word_run) == [
+        DictionaryEntry("la", "the", 3, 1.0),
+        DictionaryEntry("lune", "moon", 1, 0.5),
+        DictionaryEntry("mer", "sea", 2, 2 / 3),
+        DictionaryEntry("une", "one", 1, 1.0),
+    ]
+
+
+def test_a_dictionary_leaves_out_rare_links(word_run):
+    assert [entry.source for entry in learn(word_run, min_count=2)] == ["la", "mer"]
+    assert learn(word_run, min_count=4) == []
+    assert learn(word_run, []) == []
+
+
+def test_of_equal_translations_the_first_in_sorted_order_is_taken(word_run):
+    pairs = [Pair("mer", "sea"), Pair("mer", "ocean")]
+    assert (
+        learn(word_run, pairs)
+        == learn(word_run, pairs[::-1])
+        == [DictionaryEntry("mer", "ocean", 1, 0.5)]
+    )
+
+
+def test_a_rare_word_is_not_translated_by_an_article(word_run):
+    pairs = [*[Pair("la", "the")] * 9, *[Pair("lune", "the")] * 3, *[Pair("lune", "moon")] * 2]
+    assert learn(word_run, pairs)[1] == DictionaryEntry("lune", "moon", 2, 0.4)
+
+
+def test_pairs_too_long_for_the_model_are_left_out(word_run):
+    assert learn(word_run, [Pair("mer " * 9, "sea"), Pair("mer", "sea " * 9)]) == []
+
+
+def test_a_trained_model_fills_a_dictionary(translator):
+    [run] = translator.runs
+    pairs = [Pair("Jane danse.", "Jane dances."), Pair("Elle danse.", "She dances.")] * 2
+    entries = extract_dictionary(run, iter(pairs), AlignmentSettings(), min_count=2)
+    assert entries
+    assert [entry.source for entry in entries] == sorted({entry.source for entry in entries})
+    assert {entry.source for entry in entries} <= {"Jane", "Elle", "danse"}
+    assert {entry.target for entry in entries} <= {"Jane", "She", "dances"}
+    assert all(entry.count >= 2 and 0 < entry.probability <= 1 for entry in entries)

@@ -252,3 +252,17 @@ def test_bad_lengths_are_refused():
         score_by_length(["a"], ["a", "b"], ["a", "b"], LengthSettings(), UNSAMPLED)
     with pytest.raises(ValidationError, match=r"edges must rise, got \(5, 3\)"):
         LengthSettings(edges=(5, 3))
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        lambda text: score(text, text),
+        lambda text: compare(text, text, text, ScoreSettings()),
+        lambda text: score_by_length(text, text, text, LengthSettings(), ScoreSettings()),
+    ],
+    ids=["score", "compare", "by length"],
+)
+def test_one_text_is_no_list_of_texts(measure):
+    with pytest.raises(TypeError, match=r"must be a list of texts \(str\), got str"):
+        measure("Il part.")

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from regard.pipelines.answer import Answer, Candidate, FilledHypothesis, build_answer
+from regard.pipelines.answer import Answer, Candidate, build_answer
 from regard.text.build import train_tokenizer
 from regard.text.preprocess import TokenizedLine
 from regard.text.segmentation import Segment, Segments
@@ -13,7 +13,7 @@ TARGET = train_tokenizer(["Jane visits Africa ⁇ a\tb"], TokenizerSettings(kind
 
 def filled(text, score=-1.0, *, finished=True, unknown=()):
     tokens = tuple(TARGET.encode([text])[0])
-    return FilledHypothesis(Hypothesis(tokens, score, 2 * score, finished), unknown)
+    return Hypothesis(tokens, score, 2 * score, finished, tuple(unknown))
 
 
 def line(parts, *notes):

@@ -5,6 +5,7 @@ from regard.text.preprocess import (
     part_id,
     part_index,
     replace_unknown_spaces,
+    require_texts,
     sanitize,
     split_long,
     tokenize_lines,
@@ -141,3 +142,15 @@ def test_a_part_is_known_by_one_number():
     numbers = [part_id(*place) for place in places]
     assert len(set(numbers)) == len(places)
     assert [part_index(number) for number in numbers] == places
+
+
+def test_one_text_is_no_list_of_texts():
+    require_texts("texts", ["a", "b"])
+    require_texts("texts", ("a",))
+    with pytest.raises(
+        TypeError,
+        match=r"texts must be a list of texts \(str\), got str; for one text give \[text\]",
+    ):
+        require_texts("texts", "ab")
+    with pytest.raises(TypeError, match=r"names must be a list of texts .* got NoneType, bytes"):
+        require_texts("names", ["a", b"b", None])

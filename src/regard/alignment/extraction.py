@@ -67,11 +67,7 @@ def align(attention: AttentionMaps, settings: AlignmentSettings) -> frozenset[Li
 
 
 def align_text(attention: AttentionMaps, settings: AlignmentSettings) -> frozenset[Link]:
-    """The links between the units of the texts, as `split_units` divides them.
-
-    These are the words, except in scripts without spaces: there each character of a word is linked
-    with each unit of the other word.
-    """
+    """The links between words, in scripts without spaces between all characters of the words."""
     links = align(attention, settings)
     return expand_links(links, attention.columns.sizes, attention.rows.sizes)
 
@@ -117,10 +113,7 @@ def align_averaged(
 def _common_spans(
     first: Sequence[int], second: Sequence[int]
 ) -> tuple[list[int], list[int], list[int]]:
-    """A text cut at the word ends of two models, whose words have these sizes.
-
-    The size of each span, and the word of the first and of the second model that it is in.
-    """
+    """Spans between the word ends of two models: their sizes, and the words that they are in."""
     ends = [list(accumulate(sizes)) for sizes in (first, second)]
     boundaries = sorted({*ends[0], *ends[1]})
     sizes = [last - begin for begin, last in pairwise([0, *boundaries])]

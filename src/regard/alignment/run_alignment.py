@@ -1,5 +1,6 @@
 """Word alignments of sentence pairs by a run's cross attention, under teacher forcing."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, islice, pairwise, tee
@@ -8,14 +9,17 @@ from weakref import WeakKeyDictionary
 
 from pydantic import PositiveInt
 
+from regard.alignment.dictionary import DictionaryEntry
 from regard.alignment.extraction import (
     DEFAULT_ALIGNMENT,
     AlignmentSettings,
+    align,
     align_averaged,
     align_text,
 )
 from regard.alignment.selection import select_by_agreement, select_by_gold
 from regard.alignment.symmetrization import Symmetrization, flip, symmetrize
+from regard.alignment.word_axes import tokenize_text, word_axis
 from regard.atomic_io import write_atomic
 from regard.batching.collate import pad, pad_source
 from regard.corpora.corpus import Pair, SplitName
@@ -203,10 +207,8 @@ def best_alignment(run: Run) -> AlignmentSettings:
 def load_measured_alignment(run: Run) -> MeasuredAlignment | None:
     """The alignment measured for this run, if any."""
     path = run.folder.path / ALIGNMENT_FILE
-    if not path.exists():
-        return None
     advice = "measure it again with regard align --choose, or remove the file"
-    return load_json(path, MeasuredAlignment, advice=advice)
+    return load_json(path, MeasuredAlignment, advice=advice) if path.exists() else None
 
 
 def measure_by_gold(
@@ -228,17 +230,14 @@ def measure_by_gold(
 def measure_by_agreement(
     run: Run, reverse: Run, pairs: Sequence[Pair], *, cut_apart: bool = False
 ) -> tuple[MeasuredAlignment, MeasuredAlignment]:
-    """The settings of two models, source to target and back, whose links agree most on `pairs`.
-
-    Each is kept in the folder of its run.
-    """
-    forward, backward, value = select_by_agreement(
+    """The settings of two models whose links agree most, each kept in the folder of its run."""
+    *both, value = select_by_agreement(
         list(pair_attention(run, pairs, cut_apart=cut_apart)),
         list(pair_attention(reverse, pairs, cut_apart=cut_apart, reverse=True)),
     )
     first, second = (
         MeasuredAlignment(settings=settings, by="agreement", value=value, pairs=len(pairs))
-        for settings in (forward, backward)
+        for settings in both
     )
     first.save(run)
     second.save(reverse)
@@ -265,3 +264,44 @@ def read_gold(data: PreparedData, split: SplitName) -> Iterator[GoldAlignment]:
     path = data.gold(split)
     check_file(path)
     return read_pharaoh(read_lines(path), name=str(path))
+
+
+def extract_dictionary(
+    run: Run, pairs: Iterable[Pair], settings: AlignmentSettings, *, min_count: int
+) -> list[DictionaryEntry]:
+    """The best translation of each source word, among those aligned `min_count` times, sorted.
+
+    Words that the model's vocabulary lacks are aligned like others. Pairs that are too long for the
+    model are left out. The best translation has the highest Dice coefficient, 2 c(s, t) / (c(s) +
+    c(t)): by count alone the translation of a rare word would often be an article.
+    """
+    tokenized = (
+        tuple(
+            tokenize_text(*side) for side in zip(map(str.strip, pair), run.tokenizers, strict=True)
+        )
+        for pair in pairs
+    )
+    token_pairs = (
+        TokenPair(source.ids, target.ids, word_axis(source), word_axis(target))
+        for source, target in tokenized
+        if max(len(source.ids), len(target.ids)) <= run.longest
+    )
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    totals: Counter[str] = Counter()
+    for attention in token_attention(run, token_pairs):
+        for column, row in align(attention, settings):
+            target = attention.rows.words[row]
+            counts[attention.columns.words[column]][target] += 1
+            totals[target] += 1
+    entries = []
+    for source, targets in sorted(counts.items()):
+        total = targets.total()
+        candidates = [
+            (-count / (total + totals[target]), target)  # ties go to the first in sorted order
+            for target, count in targets.items()
+            if count >= min_count
+        ]
+        if candidates:
+            _, best = min(candidates)
+            entries.append(DictionaryEntry(source, best, targets[best], targets[best] / total))
+    return entries

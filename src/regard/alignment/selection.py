@@ -1,7 +1,7 @@
 """Selects the layer, head and method that align best: by gold links, or by agreement of models."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -48,9 +48,8 @@ def select_by_gold(
 ) -> SelectedAlignment:
     """The settings whose links have the lowest alignment error rate over some sentences.
 
-    First the links of every layer, head and average, shifted or not, are read by rows; then those
-    of the best few and of the baseline are extracted with every method. Of equals the first wins:
-    averages before single heads, unshifted before shifted.
+    First the links of every map are read by rows; then those of the best few, and of the baseline,
+    are extracted with every method. Of equals the first wins.
     """
     check_lines(attentions=attentions, gold_alignments=gold)
     candidates = _list_maps(attentions[0])
@@ -105,9 +104,8 @@ def select_by_agreement(
 ) -> Agreement:
     """The settings of two models whose links agree most; no gold is needed.
 
-    `backward` are the same sentences in the other direction. One model links each target word to
-    its best source word, the other each source word to its best target word: sinks and positional
-    habits of one model are not confirmed by the other.
+    `backward` are the same sentences in the other direction. Sinks and positional habits of one
+    model are not confirmed by the other.
     """
     check_lines(forward_attentions=forward, backward_attentions=backward)
     forward_maps, backward_maps = _list_maps(forward[0]), _list_maps(backward[0])
@@ -128,7 +126,7 @@ def select_by_agreement(
 
 
 class _MapIndex(NamedTuple):
-    """One map of a model."""
+    """One map of a model: a layer and head, or the average over all."""
 
     layer: int | None
     head: int | None
@@ -136,26 +134,18 @@ class _MapIndex(NamedTuple):
 
 
 def _list_maps(attention: AttentionMaps) -> list[_MapIndex]:
-    """All maps of a model, in the order of `_unit_links`."""
-    places = list(_layer_head_pairs(*attention.weights.shape[:2]))
+    """All maps of a model: averages and layers before heads, a single layer or head once."""
+    layers, heads = attention.weights.shape[:2]
+    places: list[tuple[int | None, int | None]] = [(None, None)]
+    places += [(layer, None) for layer in range(layers) if layers > 1]
+    places += [(layer, head) for layer in range(layers) for head in range(heads) if heads > 1]
     return [_MapIndex(*place, shift) for shift in (False, True) for place in places]
 
 
-def _layer_head_pairs(layers: int, heads: int) -> Iterator[tuple[int | None, int | None]]:
-    """The average, each layer, each head; a single layer or head is listed once."""
-    yield None, None
-    if layers > 1:
-        yield from ((layer, None) for layer in range(layers))
-    if heads > 1:
-        yield from ((layer, head) for layer in range(layers) for head in range(heads))
-
-
 def _unit_links(attention: AttentionMaps) -> Tensor:
-    """True at each target unit's best source unit, by every normalized map: (C, T', S')."""
-    cleaned, places = (
-        without_sinks(attention),
-        list(_layer_head_pairs(*attention.weights.shape[:2])),
-    )
+    """True at each target unit's best source unit, by each of `_list_maps`: (C, T', S')."""
+    cleaned = without_sinks(attention)
+    places = [(one.layer, one.head) for one in _list_maps(attention) if not one.shift]
     maps = torch.cat(
         [select_normalized(cleaned.merge_pieces(shift=shift), places) for shift in (False, True)]
     )  # (C, T, S)

@@ -13,14 +13,6 @@ if TYPE_CHECKING:  # only passed on: an engine without torch does not use it
     from regard.inspection.interventions import Intervention
 
 
-class FilledHypothesis(NamedTuple):
-    """One of the n best translations of a part of a line."""
-
-    hypothesis: Hypothesis
-    unknown: Sequence[str] = ()
-    """The replacements of its unknown words; empty: they stay unknown."""
-
-
 @dataclass(frozen=True)
 class TranslationRequest:
     """The options of a translation: see `Translator`."""
@@ -38,7 +30,7 @@ class TranslationRequest:
 class EngineResult(NamedTuple):
     """The translation of a line."""
 
-    parts: list[list[FilledHypothesis]]
+    parts: list[list[Hypothesis]]
     """The n best of each of its parts; empty if there is nothing to translate."""
     looks: "Sequence[AttentionCapture]" = ()
     """The attention of each part, if asked for."""

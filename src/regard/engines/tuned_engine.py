@@ -1,4 +1,4 @@
-"""What was measured of a run's engines on this machine: kept in the run, so that nobody guesses."""
+"""The fastest engine settings of a run on this machine, as measured and kept in its folder."""
 
 import os
 import platform
@@ -17,36 +17,35 @@ from regard.settings import Settings
 
 MEASURED_FILE = "measured.json"
 CPU_BUDGET, CT2_BUDGET = 4096, 2048
-"""Positions searched at a time on a CPU, by the native engine and by a worker of CTranslate2, where
-nothing was measured: each hypothesis counts."""
+"""Default positions searched at a time on a CPU: native engine, and worker of CTranslate2."""
 CPU_INFO = Path("/proc/cpuinfo")
+EngineName = Literal["native", "ctranslate2"]
 
 
 class EngineConfig(Settings):
-    """How a run is translated with."""
+    """An engine and its settings."""
 
-    engine: Literal["native", "ctranslate2"]
-    """Which engine."""
+    engine: EngineName
     precision: Precision
-    """What its weights are kept in."""
+    """Of the weights."""
     workers: PositiveInt
-    """How many batches are searched side by side, each by one thread, where an engine can."""
+    """Batches that are searched in parallel, each by one thread, if the engine can."""
     budget: PositiveInt
     """Positions that are searched at a time, counted once for each hypothesis."""
 
 
 class EngineMeasurement(Settings):
-    """The way that was found to be the fastest for a stream of sentences, and where."""
+    """The fastest settings for a stream of sentences, and where this was measured."""
 
     machine: str
-    """As `this_machine` has it: what was measured on one says nothing of another."""
+    """As `this_machine` names it."""
     date: str
-    """When, in UTC."""
+    """In UTC."""
     fastest: EngineConfig
 
 
 def this_machine() -> str:
-    """What tells this machine's speed from another's: the processor, and the cores to be used."""
+    """The processor, and the number of cores to be used."""
     return f"{processor_name()}, {count_cores()} cores"
 
 
@@ -60,17 +59,14 @@ def processor_name() -> str:
 
 
 def count_cores() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def load_tuned_engine(run: Path) -> EngineConfig | None:
-    """What was found to be the fastest for the run in a folder on this machine, if it is known.
-
-    What is damaged, or was measured elsewhere, is as good as nothing.
-    """
+    """The fastest settings for a run on this machine; None if unknown, or the file is damaged."""
     try:
         check_file(run / MEASURED_FILE)
         found = read_json(run / MEASURED_FILE, EngineMeasurement)
@@ -80,5 +76,5 @@ def load_tuned_engine(run: Path) -> EngineConfig | None:
 
 
 def save_tuned_engine(run: Path, measured: EngineMeasurement) -> None:
-    """Keep what was measured of a run in its folder."""
+    """Write a measurement of a run into its folder."""
     write_atomic(run / MEASURED_FILE, f"{measured.model_dump_json(indent=1)}\n".encode())

@@ -20,8 +20,9 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
 from sacrebleu.utils import SACREBLEU_DIR
 
-from regard.errors import CorpusError, SettingsError, require_texts
+from regard.errors import CorpusError, SettingsError
 from regard.evaluation.bleu_tokenizer import PACKAGES, BleuTokenizer
+from regard.text.preprocess import require_texts
 
 SPACED_TOKENIZERS: tuple[BleuTokenizer, ...] = ("13a", "none", "intl")
 """Tokenizers for text whose words have spaces between them."""

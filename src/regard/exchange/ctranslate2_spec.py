@@ -1,15 +1,14 @@
-"""Our Transformers -> CTranslate2's, through the specifications that it comes with.
+"""Our Transformers -> CTranslate2's, through its own specifications, `ctranslate2.specs`.
 
-https://opennmt.net/CTranslate2/ describes the engine; `ctranslate2.specs` is the one description of
-its format, and holds what a model may be made of. Every weight of ours has a place there, or the
-model is not written.
+Every weight of ours has a place there, or the model is not written.
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from ctranslate2.specs import attention_spec, common_spec, model_spec, transformer_spec
+from ctranslate2.specs import common_spec, model_spec, transformer_spec
 from numpy.typing import NDArray
 
 from regard.attention.positions import sinusoid
@@ -41,12 +40,10 @@ def unsupported_reason(settings: Settings) -> str | None:
 def write_model(
     model: AnyModel, settings: Settings, folder: Path, *, precision: str, positions: int
 ) -> int | None:
-    """How many positions the model that it writes into `folder` can tell; None: any number.
+    """Write the model into `folder`, its matrices in `precision`; its number of positions, or None.
 
-    Its matrices are as `precision` has them. Where positions are sinusoids, it can tell as many as
-    asked for.
-
-    Its vocabularies hold ids rather than pieces: text is cut and joined by our own tokenizers.
+    A model with sinusoids gets `positions` of them; None: any number. Its vocabularies hold ids
+    rather than pieces: texts are tokenized by our own tokenizers.
     """
     if not isinstance(settings, TransformerSettings) or unsupported_reason(settings):
         raise ValueError(f"not a model for CTranslate2: {unsupported_reason(settings)}")
@@ -69,11 +66,12 @@ def write_model(
     return {"sinusoid": positions, "learned": settings.max_positions}.get(settings.positions)
 
 
-class _SpecBuilder:
-    """Puts weights where the specification wants them, and takes each away as it does."""
+class _SpecBuilder(NamedTuple):
+    """Moves weights into a specification; each is removed from `weights`."""
 
-    def __init__(self, settings: TransformerSettings, weights: Weights, positions: int) -> None:
-        self.settings, self.weights, self.positions = settings, weights, positions
+    settings: TransformerSettings
+    weights: Weights
+    positions: int
 
     def spec(self) -> transformer_spec.TransformerSpec:
         settings = self.settings
@@ -88,7 +86,10 @@ class _SpecBuilder:
         }
         encoder = transformer_spec.TransformerEncoderSpec(settings.encoder_layers, **stacks)
         decoder = transformer_spec.TransformerDecoderSpec(settings.decoder_layers, **stacks)
-        self._embeddings(encoder, decoder)
+        source = self.weights.pop("embeddings.source")
+        target = self.weights.pop("embeddings.target", source)
+        encoder.embeddings[0].weight, decoder.embeddings.weight = source, target
+        decoder.projection.weight = self.weights.pop("embeddings.output", target)
         self._positions(encoder, "source")
         self._positions(decoder, "target")
         for number, layer in enumerate(encoder.layer):
@@ -96,22 +97,16 @@ class _SpecBuilder:
         for number, layer in enumerate(decoder.layer):
             name = f"decoder.{number}"
             self._layer(name, layer, bidirectional=False)
-            self._cross_attention(f"{name}.cross", layer.attention)
+            rows = settings.width  # of the queries, before those of keys and values
+            cross = layer.attention.linear
+            self._linear(f"{name}.cross.project", cross[0], rows=slice(rows), last=False)
+            self._linear(f"{name}.cross.project", cross[1], rows=slice(rows, None))
+            self._linear(f"{name}.cross.out", cross[2])
             self._layer_norm(f"{name}.around_cross.norm", layer.attention.layer_norm)
-        for name, stack in (("encoder", encoder), ("decoder", decoder)):
-            if settings.final_norm:
-                self._layer_norm(f"{name}_norm", _final_norm(stack))
+        if settings.final_norm:
+            self._layer_norm("encoder_norm", _final_norm(encoder))
+            self._layer_norm("decoder_norm", _final_norm(decoder))
         return transformer_spec.TransformerSpec(encoder, decoder)
-
-    def _embeddings(
-        self,
-        encoder: transformer_spec.TransformerEncoderSpec,
-        decoder: transformer_spec.TransformerDecoderSpec,
-    ) -> None:
-        source = self.weights.pop("embeddings.source")
-        target = self.weights.pop("embeddings.target", source)
-        encoder.embeddings[0].weight, decoder.embeddings.weight = source, target
-        decoder.projection.weight = self.weights.pop("embeddings.output", target)
 
     def _positions(self, stack: model_spec.LayerSpec, side: str) -> None:
         if self.settings.positions == "learned":
@@ -123,40 +118,25 @@ class _SpecBuilder:
         stack.position_encodings.encodings = table
 
     def _layer(self, name: str, layer: model_spec.LayerSpec, *, bidirectional: bool) -> None:
-        own = layer.self_attention
+        """Self-attention and the feed-forward part of a layer."""
+        own, feed, settings = layer.self_attention, layer.ffn, self.settings
         self._linear(f"{name}.own.project", own.linear[0])
         self._linear(f"{name}.own.out", own.linear[1])
         self._layer_norm(f"{name}.around_own.norm", own.layer_norm)
-        if self.settings.positions == "relative":
-            self._relative(f"{name}.own.relative.vectors", own, bidirectional=bidirectional)
-        self._feed_forward(f"{name}.feed", layer.ffn)
-        self._layer_norm(f"{name}.around_feed.norm", layer.ffn.layer_norm)
-
-    def _cross_attention(self, name: str, cross: attention_spec.MultiHeadAttentionSpec) -> None:
-        """Queries by themselves, then keys and values in one, then what is made of them."""
-        width = self.settings.width
-        for number, rows in enumerate((slice(width), slice(width, None))):
-            self._linear(f"{name}.project", cross.linear[number], rows=rows, last=number == 1)
-        self._linear(f"{name}.out", cross.linear[2])
-
-    def _feed_forward(self, name: str, feed: transformer_spec.FeedForwardSpec) -> None:
-        if self.settings.activation == "swiglu":  # its gate, which bends, and what it lets through
-            hidden = self.settings.feed_forward
-            self._linear(f"{name}.inner", feed.linear_0, rows=slice(hidden), last=False)
-            self._linear(f"{name}.inner", feed.linear_0_noact, rows=slice(hidden, None))
+        if settings.positions == "relative":  # a vector for each distance to either side
+            keys = self.weights.pop(f"{name}.own.relative.vectors")
+            if not bidirectional:  # a decoder does not use these rows
+                keys = np.concatenate([keys, np.zeros((len(keys) - 1, keys.shape[1]), np.float32)])
+            own.relative_position_keys = keys
+            own.relative_position_values = np.zeros_like(keys)
+        if settings.activation == "swiglu":  # the gate, and what is multiplied by it
+            hidden = settings.feed_forward
+            self._linear(f"{name}.feed.inner", feed.linear_0, rows=slice(hidden), last=False)
+            self._linear(f"{name}.feed.inner", feed.linear_0_noact, rows=slice(hidden, None))
         else:
-            self._linear(f"{name}.inner", feed.linear_0)
-        self._linear(f"{name}.outer", feed.linear_1)
-
-    def _relative(
-        self, name: str, own: attention_spec.MultiHeadAttentionSpec, *, bidirectional: bool
-    ) -> None:
-        """One vector for each distance to either side; ours adds none to the values."""
-        keys = self.weights.pop(name)
-        if not bidirectional:  # a decoder never looks there, but the table has the rows
-            keys = np.concatenate([keys, np.zeros((len(keys) - 1, keys.shape[1]), np.float32)])
-        own.relative_position_keys = keys
-        own.relative_position_values = np.zeros_like(keys)
+            self._linear(f"{name}.feed.inner", feed.linear_0)
+        self._linear(f"{name}.feed.outer", feed.linear_1)
+        self._layer_norm(f"{name}.around_feed.norm", feed.layer_norm)
 
     def _layer_norm(self, name: str, norm: common_spec.LayerNormSpec) -> None:
         norm.gamma = self.weights.pop(f"{name}.weight")
@@ -170,7 +150,7 @@ class _SpecBuilder:
         rows: slice | None = None,
         last: bool = True,
     ) -> None:
-        """All rows of a matrix and of its bias, or some; they stay for others until the `last`."""
+        """All or some rows of a matrix and of its bias; they are kept unless this is the `last`."""
         pop_or_get = self.weights.pop if last else self.weights.__getitem__
         linear.weight = pop_or_get(f"{name}.weight")[rows or slice(None)]
         if self.settings.bias:
@@ -178,7 +158,7 @@ class _SpecBuilder:
 
 
 def _final_norm(stack: model_spec.LayerSpec) -> common_spec.LayerNormSpec:
-    """The norm at the end of a stack; behind post-norm layers the specification leaves it out."""
+    """The norm at the end of a stack; the specification has none behind post-norm layers."""
     if not hasattr(stack, "layer_norm"):
         vars(stack)["layer_norm"] = common_spec.LayerNormSpec()
     norm: common_spec.LayerNormSpec = stack.layer_norm

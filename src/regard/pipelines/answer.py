@@ -6,12 +6,11 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from regard.engines.engine import FilledHypothesis
 from regard.inspection.word_diff import diff_words, separator
 from regard.text.preprocess import TokenizedLine
 from regard.text.segmentation import Segments
 from regard.text.tokenizer import Tokenizer
-from regard.types import Link
+from regard.types import Hypothesis, Link
 
 if TYPE_CHECKING:  # these import torch
     from regard.alignment.extraction import AlignmentSettings
@@ -30,6 +29,11 @@ class Candidate(NamedTuple):
     score: float
     """The score of the search: log-probability with penalties; of several parts, the sum."""
     log_probability: float
+
+    @classmethod
+    def join(cls, text: str, parts: "Sequence[Candidate | Hypothesis]") -> "Candidate":
+        """The candidate of a text whose parts have these scores."""
+        return cls(text, sum(p.score for p in parts), sum(p.log_probability for p in parts))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,7 +91,8 @@ class Answer:
     def __repr__(self) -> str:
         notes = f", notes={list(self.notes)}" if self.notes else ""
         more = f", n_best={len(self.candidates)}" if len(self.candidates) > 1 else ""
-        return f"<Answer {abbreviate(self.text)!r}, score={self.score:.4f}{more}{notes}>"
+        text = self.text if len(self.text) <= 60 else f"{self.text[:59]}…"
+        return f"<Answer {text!r}, score={self.score:.4f}{more}{notes}>"
 
     def __str__(self) -> str:
         return self.text
@@ -102,7 +107,7 @@ class Answer:
 def build_answer(
     text: str,
     line: TokenizedLine,
-    parts: Sequence[Sequence[FilledHypothesis]],
+    parts: Sequence[Sequence[Hypothesis]],
     target: Tokenizer,
     looks: "Sequence[AttentionCapture]" = (),
 ) -> Answer:
@@ -111,25 +116,17 @@ def build_answer(
     The n-th best of a line joins the n-th best of its parts, or the last of a part with fewer.
     """
     notes = list(line.notes)
-    if not all(best[0].hypothesis.finished for best in parts):
+    if not all(best[0].finished for best in parts):
         notes.append(TRUNCATED_NOTE)
-    return Answer(
-        text,
-        tuple(_join_candidate(line, chosen, target) for chosen in _by_rank(parts)),
-        tuple(notes),
-        looks[0] if looks else None,
-        tuple(_looks_and_kept_text(line, looks)) if looks else (),
-    )
+    candidates = tuple(_join_candidate(line, chosen, target) for chosen in _by_rank(parts))
+    captures = tuple(_captures_and_copied_text(line, looks)) if looks else ()
+    return Answer(text, candidates, tuple(notes), looks[0] if looks else None, captures)
 
 
 def join_answers(text: str, segments: Segments, answers: Sequence[Answer]) -> Answer:
     """The answer to a text, given those to its sentences, joined by rank as in `build_answer`."""
     candidates = tuple(
-        Candidate(
-            segments.join([one.text for one in chosen]),
-            sum(one.score for one in chosen),
-            sum(one.log_probability for one in chosen),
-        )
+        Candidate.join(segments.join([one.text for one in chosen]), chosen)
         for chosen in _by_rank([answer.candidates for answer in answers])
     )
     notes = dict.fromkeys(note for answer in answers for note in answer.notes)
@@ -142,12 +139,7 @@ def _by_rank(n_best: Sequence[Sequence[T]]) -> Iterator[list[T]]:
         yield [best[min(rank, len(best) - 1)] for best in n_best]
 
 
-def abbreviate(text: str, max_length: int = 60) -> str:
-    """The text, cut to at most `max_length` characters."""
-    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
-
-
-def _looks_and_kept_text(
+def _captures_and_copied_text(
     line: TokenizedLine, looks: "Sequence[AttentionCapture]"
 ) -> "Iterator[AttentionCapture | str]":
     """The captures of a line's parts, with copied text where it stood."""
@@ -172,19 +164,10 @@ def _diff_html(before: str, after: str) -> str:
 
 
 def _join_candidate(
-    line: TokenizedLine, chosen: Sequence[FilledHypothesis], target: Tokenizer
+    line: TokenizedLine, chosen: Sequence[Hypothesis], target: Tokenizer
 ) -> Candidate:
     """The candidate of a line, given a translation of each part."""
-    texts = iter([_detokenize(one, target) for one in chosen])
+    decoded = (target.decode(one.tokens, one.replacements) for one in chosen)
+    texts = (" ".join(text.replace("\t", " ").splitlines()) for text in decoded)
     sentences = [" ".join(islice(texts, count)) for count in line.counts]
-    return Candidate(
-        line.segments.join(sentences),
-        sum(one.hypothesis.score for one in chosen),
-        sum(one.hypothesis.log_probability for one in chosen),
-    )
-
-
-def _detokenize(filled: FilledHypothesis, target: Tokenizer) -> str:
-    """The text of a translation, without line breaks and tabs."""
-    text = target.decode(filled.hypothesis.tokens, filled.unknown)
-    return " ".join(text.replace("\t", " ").splitlines())
+    return Candidate.join(line.segments.join(sentences), chosen)

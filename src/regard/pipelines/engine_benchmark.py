@@ -1,8 +1,6 @@
-"""How fast a run translates on this machine, with each engine and precision.
+"""How fast a run translates with each engine; torch, which takes memory, is not imported here."""
 
-This module does not import torch, which would count as memory of every engine.
-"""
-
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -13,7 +11,13 @@ from typing import Literal, NamedTuple, TypeVar
 from regard.batching.prefetch_worker import iterate_in_workers
 from regard.decoding.settings import DecodingSettings, portable_settings, search_settings
 from regard.engines.ctranslate2.export_artifact import Precision
-from regard.engines.tuned_engine import CPU_BUDGET, CT2_BUDGET, EngineConfig, count_cores
+from regard.engines.tuned_engine import (
+    CPU_BUDGET,
+    CT2_BUDGET,
+    EngineConfig,
+    EngineName,
+    count_cores,
+)
 from regard.errors import RegardError, RunError, StorageError
 from regard.pipelines.translator import Translator, load
 from regard.recipes.process_memory import peak_rss
@@ -23,8 +27,7 @@ T = TypeVar("T")
 BUDGETS = (1024, 2048, 4096)
 """Batch sizes, in positions, that are tried for a stream."""
 MIN_GAIN_RATIO = 0.95
-"""Another budget than an engine's default is chosen if it takes at most this share of the time:
-smaller differences are noise."""
+"""Another budget than the default is chosen if it takes at most this share of its time."""
 MIN_SECONDS = 1.0
 """Seconds after which a stream is not timed again."""
 ROUNDS = 3
@@ -38,7 +41,7 @@ WARMUP_ROUNDS = 3
 class EngineVariant(NamedTuple):
     """An engine, the precision of its weights, and its device."""
 
-    engine: Literal["native", "ctranslate2"]
+    engine: EngineName
     precision: Precision
     device: Literal["cpu", "cuda"] = "cpu"
 
@@ -47,12 +50,9 @@ class EngineVariant(NamedTuple):
 
     @property
     def may_be_default(self) -> bool:
-        """Whether `auto` may choose it: on a CPU, and native float32 or an export that passed.
-
-        On a GPU there is nothing to choose: the native engine fills its memory.
-        """
-        equal = self.engine == "ctranslate2" or self.precision == "float32"
-        return equal and self.device == "cpu"
+        """Whether `auto` may choose it: on a CPU, and native float32 or an export that passed."""
+        exact = self.engine == "ctranslate2" or self.precision == "float32"
+        return exact and self.device == "cpu"
 
 
 class VariantTiming(NamedTuple):
@@ -110,15 +110,13 @@ def time_variant(
 ) -> VariantTiming | UnavailableVariant:
     """The measurements of a variant, in its own process; or why it is not available.
 
-    All variants use search settings that all engines support. A missing export is made by another
-    process before, as torch would count as memory of CTranslate2.
+    A missing export is made by another process before, as torch would count as memory of it.
     """
+    measure = partial(_measure, run, variant, tuple(texts), beam)
     try:
         if variant.engine == "ctranslate2":
             [_] = iterate_in_workers([partial(_prepare_engine, run, variant)], _worker_died)
-        [found] = iterate_in_workers(
-            [partial(_measure, run, variant, tuple(texts), beam)], _worker_died
-        )
+        [found] = iterate_in_workers([measure], _worker_died)
     except RegardError as error:
         return UnavailableVariant(str(error), isinstance(error, (StorageError, _WorkerDiedError)))
     return found
@@ -143,7 +141,7 @@ def _prepare_engine(run: Path, variant: EngineVariant) -> Iterator[str]:
 def _measure(
     run: Path, variant: EngineVariant, texts: Sequence[str], beam: int | None
 ) -> Iterator[VariantTiming]:
-    """The measurements, for `iterate_in_workers`."""
+    """The measurements, with search settings that all engines support."""
     open_translator = partial(
         load, run, device=variant.device, engine=variant.engine, precision=variant.precision
     )
@@ -154,28 +152,26 @@ def _measure(
     for text in latency_texts[:1] if variant.device == "cpu" else WARMUP_ROUNDS * latency_texts:
         # warm up libraries and CUDA graphs
         translator.translate([text], settings, split=False)
-    seconds_taken = [
+    latencies = [
         _timed(partial(translator.translate, [text], settings))[0] for text in latency_texts
     ]
-    best: tuple[float, EngineConfig] | None = None
+    engine, precision, _ = variant
+    fastest = math.inf
     for budget in _budgets(variant, translator):
-        choice = EngineConfig(
-            engine=variant.engine, precision=variant.precision, workers=count_cores(), budget=budget
+        config = EngineConfig(
+            engine=engine, precision=precision, workers=count_cores(), budget=budget
         )
-        seconds = _time_stream(open_translator(choice=choice), texts, settings)
-        if best is None or seconds < MIN_GAIN_RATIO * best[0]:
-            best = seconds, choice
-    assert best is not None
-    translations = tuple(
-        answer.text for answer in translator.translate(texts, settings, split=False)
-    )
-    tokens = sum(map(len, translator.target.encode(translations)))
+        seconds = _time_stream(open_translator(choice=config), texts, settings)
+        if seconds < MIN_GAIN_RATIO * fastest:
+            fastest, choice = seconds, config
+    answers = translator.translate(texts, settings, split=False)
+    translations = tuple(answer.text for answer in answers)
     yield VariantTiming(
-        best[1],
+        choice,
         loading,
-        len(texts) / best[0],
-        tokens / best[0],
-        1000 * median(seconds_taken),
+        len(texts) / fastest,
+        sum(map(len, translator.target.encode(translations))) / fastest,
+        1000 * median(latencies),
         peak_rss() / 2**20,
         translations,
     )

@@ -84,11 +84,9 @@ class HeadImportance(NamedTuple):
                 "interval": list(self.baseline.interval or ()),
                 "signature": self.baseline.signature,
             },
-            "removals": [removal._asdict() for removal in self.removals],
+            "removals": [one._asdict() for one in self.removals],
             "tolerance": self.tolerance,
-            "free": [
-                {"part": head.part, "layer": head.layer, "head": head.head} for head in self.free
-            ],
+            "free": [{"part": one.part, "layer": one.layer, "head": one.head} for one in self.free],
             "without_free": self.without_free,
         }
 
@@ -130,12 +128,9 @@ def measure_head_importance(
         texts = translate([silenced])
         [difference] = compare(before, texts, references, score_settings)
         changed = sum(map(str.__ne__, before, texts)) / len(texts)
-        cost, head = difference.first - difference.second, (silenced.part, silenced.layer)
-        removals.append(
-            AblationResult(
-                *head, silenced.head, difference.second, cost, difference.p_value, changed
-            )
-        )
+        cost, bleu = difference.first - difference.second, difference.second
+        head = silenced.part, silenced.layer, silenced.head
+        removals.append(AblationResult(*head, bleu, cost, difference.p_value, changed))
         if silenced.head is not None and cost <= settings.tolerance:
             free.append(silenced)
     progress(num_rounds - 1, num_rounds)
@@ -175,9 +170,5 @@ def ablate_each_head(
     """The translations of `answer.source` without each of `list_answer_ablations(answer)`."""
     for silenced in list_answer_ablations(answer):
         [ablated] = translator.translate([answer.source], settings, changes=[silenced], split=False)
-        yield {
-            "part": silenced.part,
-            "layer": silenced.layer,
-            "head": silenced.head,
-            "text": ablated.text,
-        }
+        part, layer, head = silenced.part, silenced.layer, silenced.head
+        yield {"part": part, "layer": layer, "head": head, "text": ablated.text}

@@ -26,10 +26,7 @@ def look_at(
     *,
     tree: bool = False,
 ) -> Answer:
-    """The answer to `text` with its attention, and with what `changes` do to it.
-
-    With `tree` its first part has the search that it came from.
-    """
+    """The answer to `text` with its attention under `changes`, with `tree` also with its search."""
     if changes:
         plain = look_at(translator, text, request, (), split)
         if plain.attention is None:

@@ -20,6 +20,7 @@ from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.evaluation.metrics import REPORTED_METRICS
 from regard.evaluation.perplexity import Perplexity, perplexity
 from regard.evaluation.scores import Score, ScoreSettings, score
+from regard.iterate import chunked
 from regard.json_files import dump_json
 from regard.pipelines.answer import Answer
 from regard.pipelines.translator import Translator
@@ -56,10 +57,7 @@ class HeldOutScores(NamedTuple):
 
 
 def finish_run(folder: RunFolder, progress: Progress, device: torch.device) -> HeldOutScores:
-    """Score the run on its test pairs, or its validation pairs if it has none; write a card.
-
-    If there are gold alignments, the best alignment settings are measured and saved.
-    """
+    """Score the run on held-out pairs and write a card; select an alignment if there is gold."""
     run = load_run(folder.path, device=device)
     data = load_data(folder)
     scores = score_held_out(Translator([run]), data, run.recipe.evaluation.tokenize)
@@ -77,14 +75,11 @@ def score_held_out(
     split = data.held_out()
     pairs = list(data.read(split))
     answers = translator.translate([pair.source for pair in pairs], split=False)
-    settings = ScoreSettings(
-        metrics=REPORTED_METRICS, tokenize=tokenize, language=data.languages[1]
-    )
-    references = [pair.target for pair in pairs]
+    language, references = data.languages[1], [pair.target for pair in pairs]
+    settings = ScoreSettings(metrics=REPORTED_METRICS, tokenize=tokenize, language=language)
     scores = score([answer.text for answer in answers], references, settings)
-    return HeldOutScores(
-        split, len(pairs), scores, count_truncated_answers(translator, answers, references)
-    )
+    cut = count_truncated_answers(translator, answers, references)
+    return HeldOutScores(split, len(pairs), scores, cut)
 
 
 def count_truncated_answers(
@@ -106,18 +101,13 @@ def translator_perplexity(
 ) -> Perplexity:
     """The perplexity of the translator's first model on the references."""
     run = translator.runs[0]
-    source, target = run.tokenizers
-    ids = zip(
-        source.encode([text.strip() for text in sources]),
-        target.encode([text.strip() for text in references]),
-        strict=True,
-    )
-    ordered = sorted(ids, key=lambda pair: max(map(len, pair)))
-    batches = (
-        collate(*zip(*ordered[first : first + PERPLEXITY_BATCH], strict=True))
-        for first in range(0, len(ordered), PERPLEXITY_BATCH)
-    )
-    measured = perplexity(run.model, batches)
+    ids = [
+        tokenizer.encode([text.strip() for text in texts])
+        for texts, tokenizer in zip((sources, references), run.tokenizers, strict=True)
+    ]
+    ordered = sorted(zip(*ids, strict=True), key=lambda pair: max(map(len, pair)))
+    chunks = chunked(ordered, PERPLEXITY_BATCH)
+    measured = perplexity(run.model, (collate(*zip(*chunk, strict=True)) for chunk in chunks))
     if not math.isfinite(measured.loss):
         raise RunError(
             f"{run.folder.path}: the loss of its model on these pairs is not a number: its weights "

@@ -12,10 +12,7 @@ OnPartial = Callable[[int, str], bool]
 
 
 class PartialTranslations(SearchObserver):
-    """Calls back with the best partial translation of each line whenever it changes.
-
-    Words may change until the search ends. A line whose callback returns False is cancelled.
-    """
+    """Calls back with the best partial translation of each line whenever it changes."""
 
     def __init__(self, target: Tokenizer, on_partial: OnPartial) -> None:
         self._target, self._on_partial = target, on_partial

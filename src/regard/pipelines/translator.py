@@ -1,6 +1,7 @@
 """A saved model as a function of text."""
 
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -18,19 +19,23 @@ from regard.engines.ctranslate2.export_artifact import (
     ExportArtifact,
     Precision,
     damaged_export_error,
-    delete_export,
     find_export,
     is_export,
     open_export,
 )
 from regard.engines.engine import TranslationRequest
-from regard.engines.tuned_engine import EngineConfig, load_tuned_engine
-from regard.errors import RunError, SearchError, SettingsError, require_texts
+from regard.engines.tuned_engine import EngineConfig, EngineName, load_tuned_engine
+from regard.errors import RunError, SearchError, SettingsError
 from regard.manifest import warn_without_manifest
 from regard.pipelines.answer import Answer, build_answer
 from regard.recipes.auto_settings import infer_input_settings, run_input_settings
 from regard.recipes.paths import NAMED_WEIGHTS, weights_file
-from regard.text.preprocess import PreparedText, sanitize, tokenize_for_ensemble
+from regard.text.preprocess import (
+    PreparedText,
+    require_texts,
+    sanitize,
+    tokenize_for_ensemble,
+)
 from regard.text.segmentation import InputSettings, Segments, holds_codes, segment, split_lines
 from regard.text.tokenizer import Tokenizer
 
@@ -41,7 +46,6 @@ if TYPE_CHECKING:  # imported in functions: torch is slow to import, ctranslate2
     from regard.inspection.interventions import Intervention, InterventionRequest
     from regard.recipes.run_folder import Run
 
-EngineName = Literal["native", "ctranslate2"]
 EngineChoice = Literal["auto", "native", "ctranslate2"]
 
 
@@ -464,7 +468,7 @@ def _load_run(
     engine = _open_ct2_engine(export, choice)
     if engine is None and (export is None or export.card.gate.refused is None):
         if export is not None:
-            delete_export(export)  # it cannot be read
+            shutil.rmtree(export.folder, ignore_errors=True)  # it cannot be read
         from regard.engines.ctranslate2.exporter import try_export
 
         runs = open_runs()

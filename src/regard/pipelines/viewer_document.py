@@ -114,52 +114,54 @@ class ViewerDocument(TypedDict):
 def viewer_document(
     answer: Answer, *, model: str = "", without: Sequence[HeadAblation] = ()
 ) -> ViewerDocument:
-    """The document of one answer, ready for JSON.
-
-    `without` are head ablations, for a viewer that cannot ask a server for them. An answer without
-    recorded attention has no parts.
-    """
-    capture = answer.attention or AttentionCapture({})
-    maps, target = capture.parts, _target_axis(capture)
-    source = next((maps[part].columns for part in ("cross", "encoder") if part in maps), None)
+    """The document of one answer for JSON, with head ablations for a viewer without a server."""
+    capture, (source, target) = answer.attention or AttentionCapture({}), _axes(answer)
+    before = answer.before
     return {
         "version": DOCUMENT_VERSION,
         "model": model,
         "source": _sentence(answer.source, source),
         "target": _sentence(answer.text, target),
         "given": [SPECIAL_PIECES[BOS], *target.pieces[:-1]] if target else [],
-        "parts": {part: _maps(attention) for part, attention in maps.items()},
+        "parts": {part: _maps(attention) for part, attention in capture.parts.items()},
         "alignment": _alignment(capture),
-        "sinks": [sink for attention in maps.values() for sink in _sinks(attention)],
+        "sinks": [
+            {
+                "part": sink.part,
+                "layer": sink.layer,
+                "head": sink.head,
+                "column": sink.column,
+                "share": round(sink.share, DECIMALS),
+            }
+            for attention in capture.parts.values()
+            for sink in find_sinks(attention)
+        ],
         "candidates": [{"text": best.text, "score": best.score} for best in answer.candidates],
         "notes": list(answer.notes),
         "tree": _tree(capture),
         "changes": [asdict(change) for change in answer.changes],
-        "before": None if answer.before is None else _unchanged(answer.before),
+        "before": None
+        if before is None
+        else {"text": before.text, "words": _sentence(before.text, _axes(before)[1])["words"]},
         "without": list(without),
     }
 
 
-def _target_axis(capture: AttentionCapture) -> Axis | None:
-    maps = capture.parts
-    return next((maps[part].rows for part in ("cross", "decoder") if part in maps), None)
-
-
-def _unchanged(answer: Answer) -> ViewerUnchanged:
-    axis = _target_axis(answer.attention or AttentionCapture({}))
-    return {"text": answer.text, "words": _sentence(answer.text, axis)["words"]}
+def _axes(answer: Answer) -> tuple[Axis | None, Axis | None]:
+    """The source and the target as the recorded attention has them."""
+    maps = answer.attention.parts if answer.attention else {}
+    return (
+        next((maps[part].columns for part in ("cross", "encoder") if part in maps), None),
+        next((maps[part].rows for part in ("cross", "decoder") if part in maps), None),
+    )
 
 
 def _sentence(text: str, axis: Axis | None) -> ViewerSentence:
     """Without recorded attention a sentence has words and no pieces."""
     if axis is None:
         return {"text": text, "pieces": [], "words": split_units(text), "word_of": []}
-    return {
-        "text": text,
-        "pieces": list(axis.pieces),
-        "words": list(axis.words),
-        "word_of": list(axis.word_of),
-    }
+    pieces, words, word_of = list(axis.pieces), list(axis.words), list(axis.word_of)
+    return {"text": text, "pieces": pieces, "words": words, "word_of": word_of}
 
 
 def _maps(attention: AttentionMaps) -> ViewerMaps:
@@ -179,19 +181,6 @@ def _alignment(capture: AttentionCapture) -> ViewerAlignment | None:
         "layer": settings.layer,
         "head": settings.head,
     }
-
-
-def _sinks(attention: AttentionMaps) -> list[ViewerSink]:
-    return [
-        {
-            "part": sink.part,
-            "layer": sink.layer,
-            "head": sink.head,
-            "column": sink.column,
-            "share": round(sink.share, DECIMALS),
-        }
-        for sink in find_sinks(attention)
-    ]
 
 
 def _tree(capture: AttentionCapture) -> ViewerTree | None:

@@ -75,6 +75,16 @@ def part_index(number: int) -> PartIndex:
     return PartIndex(*divmod(number, MAX_PARTS_PER_LINE))
 
 
+def require_texts(name: str, texts: Sequence[str]) -> None:
+    """Raise a TypeError unless the argument called `name` is a sequence of `str`, not one `str`."""
+    if isinstance(texts, str | bytes) or not all(isinstance(text, str) for text in texts):
+        kinds = {type(text).__name__ for text in texts if not isinstance(text, str)}
+        given = type(texts).__name__ if isinstance(texts, str | bytes) else ", ".join(sorted(kinds))
+        raise TypeError(
+            f"{name} must be a list of texts (str), got {given}; for one text give [text]"
+        )
+
+
 def sanitize(text: str) -> str:
     """`text` with U+FFFD in the place of what no file could hold."""
     return SURROGATE.sub(REPLACEMENT_CHARACTER, text)

@@ -117,7 +117,7 @@ def test_words_to_begin_with_and_words_to_leave_out(run, fast):
     request = TranslationRequest(SEARCHES["greedy"], prefix="Jane", forbidden=["dances"])
     assert fast.unsupported_reason(request) is None
     [spoken] = fast.translate_lines([[line]], request)
-    texts = [fast.target.decode(best[0].hypothesis.tokens) for best in spoken.parts]
+    texts = [fast.target.decode(best[0].tokens) for best in spoken.parts]
     assert len(texts) > 1
     assert [text.startswith("Jane") for text in texts] == [True] + [False] * (len(texts) - 1)
     assert not any("dances" in text for text in texts)

@@ -15,7 +15,7 @@ from regard.types import Hypothesis
 pytest.importorskip("ctranslate2")
 
 
-def test_a_sample_is_of_what_was_held_out(tiny_run):
+def test_the_sample_is_of_held_out_sentences(tiny_run):
     run = load_run(tiny_run, device=torch.device("cpu"))
     sample = draw_sample(run)
     assert sample.origin == "20 sentences of the run's test split"
@@ -25,7 +25,7 @@ def test_a_sample_is_of_what_was_held_out(tiny_run):
     assert draw_sample(run) == sample
 
 
-def test_without_data_it_is_of_the_vocabulary(tiny_run, tmp_path):
+def test_without_data_the_sample_is_of_random_tokens(tiny_run, tmp_path):
     copied = shutil.copytree(tiny_run, tmp_path / "run")
     shutil.rmtree(copied / "data")
     run = load_run(copied, device=torch.device("cpu"))
@@ -71,7 +71,7 @@ class Nonsense:
         return [[math.nan] for _ in pairs]
 
 
-def test_scores_that_are_no_numbers_are_refused(tiny_run):
+def test_an_export_whose_scores_are_nan_is_refused(tiny_run):
     run = load_run(tiny_run, device=torch.device("cpu"))
     report = check_parity(run, Nonsense(None), Nonsense(None))
     assert "are translated otherwise in float32" in report.refused

@@ -8,7 +8,6 @@ from rich.console import Console
 from regard.alignment.extraction import AlignmentSettings
 from regard.alignment.run_alignment import best_alignment
 from regard.decoding.tracing.search_tree import Node, SearchTree
-from regard.engines.engine import FilledHypothesis
 from regard.engines.native.attention_capture import (
     AttentionCapture,
     capture_attention,
@@ -20,6 +19,7 @@ from regard.inspection.recording.attention_map import AttentionMaps, Axis
 from regard.pipelines.translator import load
 from regard.text.preprocess import tokenize_lines
 from regard.text.special_tokens import BOS, EOS
+from regard.types import Hypothesis
 
 # "la mer" as three pieces, "the sea" as two, each with </s>; heads 0 and 1 look in unlike places
 COLUMNS = Axis(("▁la", "▁me", "r", "</s>"), ("la", "mer"), (0, 1, 1, None))
@@ -158,7 +158,7 @@ def test_a_look_is_what_the_model_does_when_told_its_answer(translator):
     tree = answer.attention.tree
     path = [tree.nodes[node].token for node in tree.path(tree.answers[0])]
     tokens = tuple(token for token in path if token not in (BOS, EOS))
-    said = FilledHypothesis(hypothesis=type("H", (), {"tokens": tokens}))
+    said = [Hypothesis(tokens, 0.0, 0.0, True)]
     [look] = capture_attention(run, line, [said], None)
     assert set(look.parts) == {"encoder", "decoder", "cross"}
     for part, attention in look.parts.items():

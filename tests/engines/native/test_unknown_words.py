@@ -7,7 +7,6 @@ from regard.alignment.word_axes import tokenize_text
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.engines.native import unknown_words
 from regard.engines.native.unknown_words import (
-    TranslationWithUnknowns,
     UnknownWordReplacer,
     translate_word,
 )
@@ -56,7 +55,7 @@ def filled(monkeypatch, text, answer, weights, *, entries=None, kind="words", **
     monkeypatch.setattr(unknown_words, "token_attention", labelled(weights))
     [ids] = target.encode([answer])
     [words] = UnknownWordReplacer(run, entries or {}).find_replacements(
-        [TranslationWithUnknowns(tokenize_text(text, source), ids)]
+        [(tokenize_text(text, source), ids)]
     )
     return words
 

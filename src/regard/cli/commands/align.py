@@ -9,7 +9,6 @@ from typer import Context, Option, Typer
 
 from regard.alignment import run_alignment
 from regard.alignment.dictionary import write_dictionary
-from regard.alignment.dictionary_extraction import extract_dictionary
 from regard.alignment.extraction import (
     BASELINE_ALIGNMENT,
     DEFAULT_ALIGNMENT,
@@ -17,7 +16,7 @@ from regard.alignment.extraction import (
     LinkExtraction,
     align_text,
 )
-from regard.alignment.run_alignment import DirectedModel
+from regard.alignment.run_alignment import DirectedModel, extract_dictionary
 from regard.alignment.symmetrization import Symmetrization
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.tables import plain_table

@@ -7,7 +7,7 @@ docs/engines.md says how CTranslate2 understands them.
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
 
 import ctranslate2
@@ -16,7 +16,7 @@ from regard.decoding.constraints.forbidden_phrases import forbidden_phrases
 from regard.decoding.length_batches import plan_batches
 from regard.decoding.settings import DecodingSettings, RuleSettings, native_only_reason
 from regard.engines.ctranslate2.export_artifact import ExportArtifact, check_export
-from regard.engines.engine import EngineResult, FilledHypothesis, TranslationRequest
+from regard.engines.engine import EngineResult, TranslationRequest
 from regard.engines.tuned_engine import CT2_BUDGET, EngineConfig, count_cores
 from regard.errors import RegardError
 from regard.text.build import load_tokenizers
@@ -71,10 +71,9 @@ class CTranslate2Engine:
         self.source, self.target = load_tokenizers(export.folder)
         self._names = token_labels(max(self.source.size, self.target.size))
         self._ids = {name: number for number, name in enumerate(self._names)}
-        if choice is not None and choice.engine != "ctranslate2":
-            choice = None  # measured for the other engine
-        self._budget = choice.budget if choice else CT2_BUDGET
-        self._workers = workers or (choice.workers if choice else count_cores())
+        self._budget, self._workers = CT2_BUDGET, workers or count_cores()
+        if choice is not None and choice.engine == "ctranslate2":
+            self._budget, self._workers = choice.budget, workers or choice.workers
         # CTranslate2 sets OpenMP's number of threads in the thread that makes a translator, which
         # torch would inherit: so that is a thread that ends.
         with ThreadPoolExecutor(1) as pool:
@@ -90,20 +89,19 @@ class CTranslate2Engine:
 
     def unsupported_reason(self, request: TranslationRequest) -> str | None:
         """Why the engine does not support a request; None: it does."""
+        settings, positions = request.settings, self.card.positions
+        longest = self._within_positions(settings.rules).limit(self.card.longest + 1)
         reasons = {
             "attention is to be seen": request.look,
             "attention is to be changed": request.changes,
             "the search is to be watched": request.observers,
             "unknown words are to be replaced by attention": request.unknown is not None,
-            "a beam's answers are to begin with a prefix": (
-                request.prefix and request.settings.beam.size > 1
-            ),
-            "answers may be longer than there are positions": self._exceeds_positions(
-                request.settings.rules
-            ),
+            "a beam's answers are to begin with a prefix": request.prefix
+            and settings.beam.size > 1,
+            "answers may be longer than there are positions": longest > (positions or longest),
         }
         reason = next((reason for reason, holds in reasons.items() if holds), None)
-        return reason or native_only_reason(request.settings)
+        return reason or native_only_reason(settings)
 
     def translate_lines(
         self, lines: Sequence[Sequence[TokenizedLine]], request: TranslationRequest
@@ -116,8 +114,8 @@ class CTranslate2Engine:
             prefixes=[[] if i else prefix for line in tokenized for i in range(len(line.parts))],
             forbidden=forbidden_phrases(request.forbidden, self.target),
         )
-        filled = iter([[FilledHypothesis(each) for each in best] for best in found])
-        return [EngineResult([next(filled) for _ in line.parts]) for line in tokenized]
+        rest = iter(found)
+        return [EngineResult(list(islice(rest, len(line.parts)))) for line in tokenized]
 
     def search(
         self,
@@ -151,9 +149,10 @@ class CTranslate2Engine:
             batch, answers = waiting.popleft()
             to_retry = defaultdict(list)
             for i, answer in zip(batch.sentences, answers, strict=True):
-                found[i] = self._select_n_best(answer.result(), limits[i], settings)
-                exact = limits[i] == batch.limit
-                if not batch.at_limit and not _is_complete(found[i], settings, exact=exact):
+                best = found[i] = self._select_n_best(answer.result(), limits[i], settings)
+                complete = len(best) == settings.n_best and best[-1].finished
+                complete |= settings.beam.size == 1 and limits[i] == batch.limit
+                if not batch.at_limit and not complete:
                     to_retry[limits[i]].append(i)
             batches.extend(_Batch(group, limit, at_limit=True) for limit, group in to_retry.items())
         return [found[i] for i in range(len(sources))]
@@ -209,19 +208,16 @@ class CTranslate2Engine:
         self, found: Any, limit: int, settings: DecodingSettings
     ) -> list[Hypothesis]:
         """The n best of CTranslate2's hypotheses within a limit, those that ended first."""
-        both = zip(found.hypotheses, found.scores, strict=True)
+        both, eos = zip(found.hypotheses, found.scores, strict=True), [SPECIAL_PIECES[EOS]]
         within = [(names, score) for names, score in both if len(names) <= limit]
-        within.sort(
-            key=lambda pair: not _ends_in_eos(pair[0])
-        )  # stable: the best of each kind first
-        return [self._hypothesis(*pair, settings) for pair in within[: settings.n_best]]
-
-    def _hypothesis(
-        self, names: Sequence[str], score: float, settings: DecodingSettings
-    ) -> Hypothesis:
-        ended = _ends_in_eos(names)
-        tokens = tuple(map(self._ids.__getitem__, names[:-1] if ended else names))
-        return Hypothesis(tokens, score, score * len(names) ** settings.beam.length_penalty, ended)
+        within.sort(key=lambda pair: pair[0][-1:] != eos)  # stable: the best of each kind first
+        hypotheses = []
+        for names, score in within[: settings.n_best]:
+            ended = names[-1:] == eos  # not truncated at the limit
+            tokens = tuple(self._ids[name] for name in (names[:-1] if ended else names))
+            log_probability = score * len(names) ** settings.beam.length_penalty
+            hypotheses.append(Hypothesis(tokens, score, log_probability, ended))
+        return hypotheses
 
     def _labels_of(self, ids: Sequence[int]) -> list[str]:
         return [self._names[id_] for id_ in ids]
@@ -232,23 +228,6 @@ class CTranslate2Engine:
             return rules
         longest = min(rules.max_length, self.card.limit)
         return rules.model_copy(update={"max_length": longest})
-
-    def _exceeds_positions(self, rules: RuleSettings) -> bool:
-        positions = self.card.positions
-        longest = self._within_positions(rules).limit(self.card.longest + 1)
-        return positions is not None and longest > positions
-
-
-def _ends_in_eos(names: Sequence[str]) -> bool:
-    """Whether a hypothesis ended, rather than being truncated at its limit."""
-    return names[-1:] == [SPECIAL_PIECES[EOS]]
-
-
-def _is_complete(best: Sequence[Hypothesis], settings: DecodingSettings, *, exact: bool) -> bool:
-    """Whether these are the n best within a limit: all ended, or greedy search at `exact` it."""
-    if settings.beam.size == 1 and exact:
-        return True
-    return len(best) == settings.n_best and best[-1].finished
 
 
 def batch_by_limit(
@@ -263,14 +242,10 @@ def batch_by_limit(
     by_limit: dict[int, list[int]] = defaultdict(list)
     for i, limit in enumerate(limits):
         by_limit[limit].append(i)
-    groups, others = [], []
-    for group in by_limit.values():
-        if len(group) * width >= MIN_HYPOTHESES:
-            groups.append(group)
-        else:
-            others += group
+    full = [group for group in by_limit.values() if len(group) * width >= MIN_HYPOTHESES]
+    small = [group for group in by_limit.values() if len(group) * width < MIN_HYPOTHESES]
     batches = []
-    for group in (*groups, others):
+    for group in (*full, list(chain(*small))):
         group_lengths = [lengths[i] for i in group]
         plan = plan_batches(group_lengths, budget, width)
         if len(set(group_lengths)) == 1:  # as many batches, of equal size

@@ -1,12 +1,6 @@
-"""A model as CTranslate2 reads it, in a folder: what is in it, and whether it is still the run's.
+"""Exports: folders with a model for CTranslate2, its tokenizers and a card."""
 
-The folder holds all that translating takes, so that it can be used where the run is not: the files
-of CTranslate2, the tokenizers, and a card.
-"""
-
-import os
-import shutil
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -24,14 +18,14 @@ from regard.text.segmentation import InputSettings
 CARD_FILE = EXPORT_INFO
 MODEL_FILE = "model.bin"
 EXPORTS_FOLDER = "ctranslate2"
-"""In a run's folder, where its exports lie."""
+"""The folder of a run with its exports."""
 
 Precision = Literal["auto", "float32", "int8", "int8_float32", "int8_bfloat16", "bfloat16", "int16"]
 """What matrices are multiplied in; auto: int8 where it is close enough, else float32."""
 
 
 class TranslationDifference(Settings):
-    """A sentence to which two engines said unlike things."""
+    """A sentence that two engines translate differently."""
 
     source: str
     native: str
@@ -49,12 +43,11 @@ class ParityReport(Settings):
     same: NonNegativeInt
     """Sentences whose translation is the same in the precision that is used."""
     loss: float
-    """By how much the model holds the translations of that precision less likely than its own, in
-    nats a token."""
+    """By how much the model's own translations are more likely than those, in nats a token."""
     refused: str | None = None
     """Why the export may not be used; none: it may."""
     instead: str | None = None
-    """Why a lower precision, which `auto` tried before, was not close enough; none: none was."""
+    """Why a lower precision that `auto` tried before was refused; none: none was tried."""
     differences: tuple[TranslationDifference, ...] = ()
     """Some of the translations that differ."""
 
@@ -68,14 +61,14 @@ class WeightsStamp(Settings):
 
 
 class ExportCard(Settings):
-    """What an export is, and all that the engine needs to know of its run."""
+    """What an export is, and what the engine needs to know of its run."""
 
     version: Literal[1] = 1
     engine: str
-    """The CTranslate2 that it was made with."""
+    """The version of CTranslate2."""
     precision: Precision
     run: str
-    """The folder of the run that it was made of."""
+    """The name of the run's folder."""
     weights: WeightsStamp
     recipe_sha256: str
     decoding: DecodingSettings
@@ -101,10 +94,7 @@ class ExportArtifact(NamedTuple):
 
 
 def read_export(folder: Path) -> ExportArtifact | None:
-    """The export in `folder`; None where there is none that is whole.
-
-    Its model, which is large, is only looked at here; see `check_export`.
-    """
+    """The export in `folder`; None if there is none, or it is damaged, but see `check_export`."""
     try:
         check_file(folder / CARD_FILE)
         card = read_json(folder / CARD_FILE, ExportCard)
@@ -115,7 +105,7 @@ def read_export(folder: Path) -> ExportArtifact | None:
 
 
 def check_export(folder: Path) -> None:
-    """An error if a file of an export is not what was written there."""
+    """Raise an error if a file of an export has changed; reads them all."""
     for name in read_manifest(folder) or ():
         check_file(folder / name)
 
@@ -144,76 +134,59 @@ def damaged_export_error(path: Path) -> RunError:
 
 
 def find_export(run: Path, file: Path, name: str, precision: Precision) -> ExportArtifact | None:
-    """The export of the run's weights `name`, which lie in `file`, made of them as they are now.
+    """The export of the run's weights `name` as they now are in `file`.
 
-    What `auto` came to serves whoever asks for that precision, and the int8 that `auto` tries first
-    serves as well where it was made by that name; only who was refused tries again.
+    One that was made for `auto` serves for the precision that it has, and one made for int8, which
+    `auto` tries first, for `auto`, unless it was refused.
     """
-    alternative: Precision = "int8" if precision == "auto" else "auto"
-    for folder in [*export_folders(run, name, precision), *export_folders(run, name, alternative)]:
-        found = read_export(folder)
-        if (
-            found is not None
-            and _is_current(found, run, file)
-            and _matches_precision(found, precision)
-        ):
-            return found
+    for kind in (precision, "int8" if precision == "auto" else "auto"):
+        for folder in export_folders(run, name, kind):
+            found = read_export(folder)
+            if found is None or not _is_current(found, run, file):
+                continue
+            usable = found.card.gate.refused is None
+            if kind == precision or (usable and precision in ("auto", found.card.precision)):
+                return found
     return None
 
 
-def _matches_precision(found: ExportArtifact, precision: Precision) -> bool:
-    """Whether an export, made for this precision or a kindred one, is what would be made for it."""
-    if found.folder.name.rsplit("-", 2)[1] == precision:
-        return True
-    return found.card.gate.refused is None and precision in ("auto", found.card.precision)
-
-
-def export_folders(run: Path, name: str, precision: Precision) -> list[Path]:
-    """Where exports of these weights in this precision lie, of now or of before."""
+def export_folders(run: Path, name: str, precision: str) -> list[Path]:
+    """The folders of exports of these weights in this precision, also of older weights."""
     parent = run / EXPORTS_FOLDER
     found = [] if parent.is_symlink() else sorted(parent.glob(f"{name}-{precision}-*"))
     return [folder for folder in found if not folder.is_symlink()]  # cards are written there
 
 
-def delete_export(export: ExportArtifact) -> None:
-    """Remove an export that is of no use."""
-    shutil.rmtree(export.folder, ignore_errors=True)
-
-
 def stamp_weights(file: Path) -> WeightsStamp:
-    """What tells these weights from others."""
+    """The identity of the weights in a file."""
     found = file.stat()
-    return WeightsStamp(
-        bytes=found.st_size, mtime_ns=found.st_mtime_ns, sha256=sha256_of_file(file)
-    )
+    digest = sha256_of_file(file)
+    return WeightsStamp(bytes=found.st_size, mtime_ns=found.st_mtime_ns, sha256=digest)
 
 
 def _is_current(found: ExportArtifact, run: Path, file: Path) -> bool:
     """Whether an export was made of the run as it is now.
 
-    Weights of the same size and time are taken for the same; other times have them read, and
-    noted where that is allowed: a run that was copied is read once.
+    Weights of the same size and time are taken for the same. If the time differs they are read, and
+    the new time is noted if possible, so that those of a copied run are read once.
     """
-    card = found.card
+    card, weights = found.card, found.card.weights
     try:
-        file_stat = os.stat(file)
-        if (
-            sha256_of_file(run / RECIPE_FILE) != card.recipe_sha256
-            or file_stat.st_size != card.weights.bytes
-        ):
+        stat = file.stat()
+        if sha256_of_file(run / RECIPE_FILE) != card.recipe_sha256 or stat.st_size != weights.bytes:
             return False
-        if file_stat.st_mtime_ns == card.weights.mtime_ns:
+        if stat.st_mtime_ns == weights.mtime_ns:
             return True
-        if sha256_of_file(file) != card.weights.sha256:
+        if sha256_of_file(file) != weights.sha256:
             return False
     except OSError:
         return False
-    stamp = card.weights.model_copy(update={"mtime_ns": file_stat.st_mtime_ns})
-    write_card(found.folder, card.model_copy(update={"weights": stamp}), required=False)
+    stamp = weights.model_copy(update={"mtime_ns": stat.st_mtime_ns})
+    with suppress(StorageError):
+        write_card(found.folder, card.model_copy(update={"weights": stamp}))
     return True
 
 
-def write_card(folder: Path, card: ExportCard, *, required: bool = True) -> None:
-    """Write the card of an export; where it is not `needed`, only if that can be done."""
-    with nullcontext() if required else suppress(StorageError):
-        write_atomic(folder / CARD_FILE, f"{card.model_dump_json(indent=1)}\n".encode())
+def write_card(folder: Path, card: ExportCard) -> None:
+    """Write the card of an export."""
+    write_atomic(folder / CARD_FILE, f"{card.model_dump_json(indent=1)}\n".encode())

@@ -1,4 +1,4 @@
-"""A run -> an export that passed the gate, written whole, kept in the run's folder."""
+"""A run -> an export that passed the parity check, in the run's folder or another."""
 
 import fcntl
 import filecmp
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import get_args
 
 import ctranslate2
 
@@ -41,15 +41,15 @@ from regard.recipes.run_folder import Run
 from regard.text.build import save_tokenizers
 
 POSITIONS = 1024
-"""That an export can tell at least, where they have no end."""
+"""The least number of positions of an export of a model without a limit."""
 TEMPORARY_PREFIX = ".regard-export-"
 EXPORT_FILE = re.compile(
     r"(export|config|manifest|(shared|source|target)_vocabulary)\.json"
     r"|model\.bin|(tokenizer|source|target)\.(json|model)"
 )
-"""What an export may hold."""
+"""The files of an export."""
 STALE_SECONDS = 60
-"""Seconds after which a folder that no process holds is taken for left behind by a dead one."""
+"""Seconds after which an unlocked temporary folder was left behind by a killed process."""
 
 
 def require_exportable(run: Run) -> None:
@@ -59,60 +59,43 @@ def require_exportable(run: Run) -> None:
         raise SettingsError(f"{run.folder.path}: cannot be exported: {reason}")
 
 
-class ExportAttempt(NamedTuple):
-    """What became of making an export."""
-
-    export: ExportArtifact | None
-    """None: there is none, and there is no fault in that."""
-    remark: str = ""
-    """What a person should know of it."""
-
-
 def try_export(
-    run: Run,
-    weights: str,
-    precision: Precision,
-    *,
-    required: bool,
-    tell: Callable[[str], None],
-) -> ExportAttempt:
-    """An export of the run's weights, kept in its folder; unless it is `needed`, if it can be made.
+    run: Run, weights: str, precision: Precision, *, required: bool, tell: Callable[[str], None]
+) -> tuple[ExportArtifact | None, str]:
+    """An export of the run's weights in its folder, and a remark about it for the user.
 
-    None is made of a model that CTranslate2 cannot run, nor of a run whose own search it does not
-    know: nobody would use it. `tell` is told when one is begun: a sample of sentences is translated
-    three times, and somebody waits.
+    Unless it is `required`, there is none if it cannot be made or kept, or would not be used:
+    if CTranslate2 does not support the model or the run's own search.
     """
     if not required and (
         unsupported_reason(run.recipe.model) or native_only_reason(run.recipe.decoding)
     ):
-        return ExportAttempt(None)
-    _precisions_to_try(precision)  # an error is told first
+        return None, ""
+    _precisions_to_try(precision)  # its error comes before the message
     tell("exporting for CTranslate2, which translates faster; this takes a while, once")
     try:
         export = export_into_run(run, weights, precision)
-    except StorageError as error:
+    except (StorageError, ValueError, RuntimeError) as error:  # the last two: CTranslate2's
         if required:
             raise
-        hint = f"regard export {run.folder.path} --to DIR makes one elsewhere"
-        return ExportAttempt(None, f"no export for the faster engine can be kept: {error}; {hint}")
-    except (ValueError, RuntimeError) as error:  # CTranslate2's, or a mistake of ours
-        if required:
-            raise
-        return ExportAttempt(None, f"no export for the faster engine could be made: {error}")
+        if isinstance(error, StorageError):
+            hint = f"regard export {run.folder.path} --to DIR makes one elsewhere"
+            return None, f"no export for the faster engine can be kept: {error}; {hint}"
+        return None, f"no export for the faster engine could be made: {error}"
     gate = export.card.gate
     if gate.refused:
-        return ExportAttempt(export)
+        return export, ""
     remark = (
         f"exported for CTranslate2: {gate.same} of {gate.sentences} sentences are translated as by "
         f"the native engine, in {export.card.precision}"
     )
-    return ExportAttempt(export, f"{remark}; {gate.instead}" if gate.instead else remark)
+    return export, f"{remark}; {gate.instead}" if gate.instead else remark
 
 
 def export_into_run(run: Run, weights: str, precision: Precision) -> ExportArtifact:
-    """Export the run's weights of that name into its own folder, in the place of older ones.
+    """Export the run's weights of that name into its own folder, replacing older exports.
 
-    Of two processes that do so at once one finds the other's export there, and uses that.
+    Of two processes that do so at once, one uses the export of the other.
     """
     require_exportable(run)
     if weights != "model" and weights not in NAMED_WEIGHTS:
@@ -132,11 +115,12 @@ def export_into_run(run: Run, weights: str, precision: Precision) -> ExportArtif
 
 
 def export_to(run: Run, weights: str, precision: Precision, place: Path) -> ExportArtifact:
-    """Export the run's weights into a folder of its own, which must be new or an older export."""
+    """Export the run's weights into a folder that is new or holds an older export."""
     require_exportable(run)
     if place.exists() and not place.is_dir():
         raise RunError(f"{place}: a file; name a folder that is new or empty")
-    if place.exists() and not _is_replaceable(place):
+    names = [path.name for path in place.iterdir()] if place.exists() else []
+    if names and not (CARD_FILE in names and all(map(EXPORT_FILE.fullmatch, names))):
         raise RunError(f"{place}: holds something else; name a folder that is new or empty")
     with _temporary_folder(place.parent) as folder:
         export = _build_export(run, run.folder.weights(weights), folder, precision)
@@ -145,17 +129,8 @@ def export_to(run: Run, weights: str, precision: Precision, place: Path) -> Expo
     return ExportArtifact(place, export.card)
 
 
-def _is_replaceable(place: Path) -> bool:
-    """Whether there is nothing in a folder, or an export and nothing else."""
-    others = [path.name for path in place.iterdir() if not EXPORT_FILE.fullmatch(path.name)]
-    return not others and ((place / CARD_FILE).is_file() or not any(place.iterdir()))
-
-
 def _build_export(run: Run, file: Path, folder: Path, precision: Precision) -> ExportArtifact:
-    """The export in `folder`, its weights only if they pass the gate.
-
-    If nothing else is asked for, int8 is tried, and float32 where that is not close enough.
-    """
+    """The export in `folder`, without its weights if it did not pass the parity check."""
     precisions = _precisions_to_try(precision)
     with _temporary_folder(folder.parent) as exact_folder:
         exact = _write(run, file, exact_folder, "float32")
@@ -179,7 +154,7 @@ def _build_export(run: Run, file: Path, folder: Path, precision: Precision) -> E
 
 
 def _precisions_to_try(precision: Precision) -> list[Precision]:
-    """The precisions to try, the first that is close enough to be used."""
+    """The precisions of which the first that is close enough is used."""
     there = ctranslate2.get_supported_compute_types("cpu")
     if precision == "auto":
         return ["int8", "float32"] if "int8" in there else ["float32"]
@@ -193,7 +168,7 @@ def _precisions_to_try(precision: Precision) -> list[Precision]:
 
 
 def _write(run: Run, file: Path, folder: Path, precision: Precision) -> ExportArtifact:
-    """The model and its tokenizers in `folder`, with a card that knows of no gate yet."""
+    """Write the model and its tokenizers; the card has no result of the parity check yet."""
     num_positions = max(POSITIONS, run.longest + 1)
     try:
         positions = write_model(
@@ -220,7 +195,7 @@ def _write(run: Run, file: Path, folder: Path, precision: Precision) -> ExportAr
 
 
 def _write_card(folder: Path, card: ExportCard, report: ParityReport) -> ExportCard:
-    """Write the card, and see to it that all files are on the disk."""
+    """Write the card and flush all files to the disk."""
     size = 0 if report.refused else card.model_bytes
     card = card.model_copy(update={"gate": report, "model_bytes": size})
     write_card(folder, card)
@@ -237,34 +212,32 @@ def _write_card(folder: Path, card: ExportCard, report: ParityReport) -> ExportC
 
 @contextmanager
 def _temporary_folder(parent: Path) -> Iterator[Path]:
-    """A folder to make an export in, which is gone afterwards unless it was put in its place."""
+    """A locked folder for making an export, deleted afterwards unless it was moved.
+
+    The temporary folders of killed processes are removed.
+    """
     try:
         parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=parent, prefix=TEMPORARY_PREFIX))
     except OSError as error:
         raise storage_error(parent, error) from error
     with _locked(folder, required=False):
-        _remove_stale(parent)
+        for other in parent.glob(f"{TEMPORARY_PREFIX}*"):
+            with suppress(OSError):  # another process has locked it
+                if time.time() - other.stat().st_mtime > STALE_SECONDS:
+                    with _locked(other):
+                        shutil.rmtree(other)
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_stale(parent: Path) -> None:
-    """Remove what processes that were killed have left unfinished."""
-    for folder in parent.glob(f"{TEMPORARY_PREFIX}*"):
-        with suppress(OSError):
-            if time.time() - folder.stat().st_mtime > STALE_SECONDS:
-                with _locked(folder):
-                    shutil.rmtree(folder)
-
-
 @contextmanager
 def _locked(folder: Path, *, required: bool = True) -> Iterator[None]:
-    """Hold a folder for as long as this process lives; an `OSError` where another one does.
+    """Lock a folder; an `OSError` if another process has, or if locks are not supported.
 
-    Unless it is `needed`, nothing is held on a disk that knows no locks: nobody sweeps there.
+    Unless it is `required`, there is then no lock.
     """
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -276,14 +249,10 @@ def _locked(folder: Path, *, required: bool = True) -> Iterator[None]:
 
 
 def _move_into_place(folder: Path, place: Path) -> None:
-    """Move a finished export to its place; another gives way, unless it is the same one."""
+    """Move a finished export to its place, replacing another, unless it is the same one."""
     mine, there = read_export(folder), read_export(place)
     assert mine is not None
-    if (
-        there is not None
-        and _provenance(there.card) == _provenance(mine.card)
-        and _same_files(folder, place)
-    ):
+    if there is not None and _is_same(mine, there):
         return  # another process was faster; it may be in use already
     before = folder.with_name(f"{folder.name}-before")
     try:
@@ -295,13 +264,11 @@ def _move_into_place(folder: Path, place: Path) -> None:
     shutil.rmtree(before, ignore_errors=True)
 
 
-def _provenance(card: ExportCard) -> tuple[str, str, str]:
-    """What an export is made of, and by what."""
-    return card.weights.sha256, card.recipe_sha256, card.engine
-
-
-def _same_files(folder: Path, other: Path) -> bool:
-    """Whether two exports hold the same files; their cards may have been written at other times."""
-    names = {path.name for path in folder.iterdir()} - {CARD_FILE, MANIFEST}
-    same, _, _ = filecmp.cmpfiles(folder, other, names, shallow=False)
-    return len(same) == len(names)
+def _is_same(one: ExportArtifact, other: ExportArtifact) -> bool:
+    """Whether two exports were made of the same run and hold the same files but for the card."""
+    made_of, other_made_of = (
+        (card.weights.sha256, card.recipe_sha256, card.engine) for card in (one.card, other.card)
+    )
+    names = {path.name for path in one.folder.iterdir()} - {CARD_FILE, MANIFEST}
+    same, _, _ = filecmp.cmpfiles(one.folder, other.folder, names, shallow=False)
+    return made_of == other_made_of and len(same) == len(names)

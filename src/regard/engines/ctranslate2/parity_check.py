@@ -1,4 +1,4 @@
-"""Whether an export says what the model says: the gate that it must pass before it is used."""
+"""Whether an export translates like its model, which is checked before it is used."""
 
 import math
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ from regard.text.special_tokens import SPECIAL_PIECES
 from regard.types import Hypothesis
 
 SAMPLE_SIZE = 64
-"""In the sample."""
+"""Sentences in the sample."""
 MAX_SAMPLE_TOKENS = 60
-"""Tokens of a sentence of it: the native engine must translate them too, and a person waits."""
+"""Tokens of a sentence of it: the native engine must translate them too."""
 SAMPLE_BUDGET = 2048
 """Positions that the native engine searches at a time."""
 SCORE_TOLERANCE = 1e-3
@@ -30,7 +30,7 @@ SCORE_TOLERANCE = 1e-3
 MAX_LOSS = 0.02
 """What a lower precision may cost, in nats a token: 2% of a token's probability."""
 MAX_SHOWN = 5
-"""Differences that are kept to be shown."""
+"""Differences that are reported."""
 
 
 class ParitySample(NamedTuple):
@@ -41,7 +41,7 @@ class ParitySample(NamedTuple):
 
 
 def draw_sample(run: Run) -> ParitySample:
-    """Held-out sources of the run, or sentences made of its vocabulary where its data are gone."""
+    """Held-out sources of the run, or random tokens if its data are gone."""
     tokenizer, longest = run.tokenizers.source, min(MAX_SAMPLE_TOKENS, run.longest)
     try:
         data = load_data(run.folder)
@@ -58,87 +58,73 @@ def draw_sample(run: Run) -> ParitySample:
         length = rng.randint(1, min(20, longest))
         ids = [rng.randrange(first, tokenizer.size) for _ in range(length)]
         lines.append(TokenizedLine([ids], [], [tokenizer.decode(ids)], [1], Segments([])))
-    return ParitySample(
-        lines, f"{len(lines)} sentences of random tokens, as the run's data are gone"
-    )
+    origin = f"{len(lines)} sentences of random tokens, as the run's data are gone"
+    return ParitySample(lines, origin)
 
 
 def check_parity(run: Run, exact: CTranslate2Engine, candidate: CTranslate2Engine) -> ParityReport:
-    """How the `exact` export, in float32, and the one to be `used` compare with the run.
+    """How the `exact` export, in float32, and the `candidate` compare with the run.
 
     In float32 every sentence must have the same translation with the same score, or another that
-    scores the same. The translations of the other are scored by the exact one: on the whole the
-    model may hold them `MOST_LOSS` less likely than its own.
+    scores the same. By the exact export's scores, the candidate's translations may be less likely
+    than the run's by MAX_LOSS.
     """
-    sample, settings = draw_sample(run), portable_settings(run.recipe.decoding)
-    sources = [line.parts[0] for line in sample.lines]
+    (lines, origin), settings = draw_sample(run), portable_settings(run.recipe.decoding)
+    sources = [line.parts[0] for line in lines]
     with one_thread():
-        native = _top_hypotheses(
-            search_many([SearchMember(run.model, sources)], settings, budget=SAMPLE_BUDGET)
-        )
-    float32_results, quantized = (
-        _top_hypotheses(engine.search(sources, settings)) for engine in (exact, candidate)
+        found = search_many([SearchMember(run.model, sources)], settings, budget=SAMPLE_BUDGET)
+    native, float32, quantized = (
+        [best[0] for best in n_best]
+        for n_best in (found, *(engine.search(sources, settings) for engine in (exact, candidate)))
     )
-    pairs = list(zip(native, float32_results, strict=True))
-    score_gaps = [abs(one.score - other.score) for one, other in pairs]
-    same = [one.tokens == other.tokens for one, other in pairs]
-    mismatched = [
-        not gap <= SCORE_TOLERANCE for gap in score_gaps
-    ]  # so that no number is wrong, too
-    loss = _loss(exact, sample.lines, native, quantized)
+    gaps = [abs(one.score - two.score) for one, two in zip(native, float32, strict=True)]
+    mismatched = sum(not gap <= SCORE_TOLERANCE for gap in gaps)  # NaN, too
+    loss = _loss(exact, sources, native, quantized)
     refused = None
-    if any(mismatched):
-        refused = f"{sum(mismatched)} of {sample.origin} are translated otherwise in float32"
+    if mismatched:
+        refused = f"{mismatched} of {origin} are translated otherwise in float32"
     elif not loss <= MAX_LOSS:
         refused = (
-            f"in {candidate.card.precision} its translations of {sample.origin} are less likely by "
+            f"in {candidate.card.precision} its translations of {origin} are less likely by "
             f"{loss:.3f} nats a token, and {MAX_LOSS} is allowed; give --precision float32 or auto"
         )
-    other = float32_results if any(mismatched) else quantized
-    return ParityReport(
-        sentences=len(native),
-        identical=sum(same),
-        score_difference=max((gap for gap in score_gaps if math.isfinite(gap)), default=0.0),
-        same=sum(one.tokens == two.tokens for one, two in zip(native, quantized, strict=True)),
-        loss=loss if math.isfinite(loss) else 0.0,
-        refused=refused,
-        differences=tuple(_differences(run, sample.lines, native, other))[:MAX_SHOWN],
-    )
-
-
-def _top_hypotheses(found: Sequence[Sequence[Hypothesis]]) -> list[Hypothesis]:
-    return [answers[0] for answers in found]
-
-
-def _loss(
-    exact: CTranslate2Engine,
-    lines: Sequence[TokenizedLine],
-    native: Sequence[Hypothesis],
-    quantized: Sequence[Hypothesis],
-) -> float:
-    """By how much the model holds `light` less likely than `native`, in nats a token."""
-
-    def mean(answers: Sequence[Hypothesis]) -> float:
-        pairs = [(line.parts[0], one.tokens) for line, one in zip(lines, answers, strict=True)]
-        scored = exact.log_probabilities(pairs)
-        return sum(map(sum, scored)) / sum(map(len, scored))
-
-    return mean(native) - mean(quantized)
-
-
-def _differences(
-    run: Run,
-    lines: Sequence[TokenizedLine],
-    native: Sequence[Hypothesis],
-    other: Sequence[Hypothesis],
-) -> list[TranslationDifference]:
     target = run.tokenizers.target
-    return [
+    compared = zip(lines, native, float32 if mismatched else quantized, strict=True)
+    differences = [
         TranslationDifference(
             source=line.texts[0],
             native=target.decode(one.tokens),
             exported=target.decode(two.tokens),
         )
-        for line, one, two in zip(lines, native, other, strict=True)
+        for line, one, two in compared
         if one.tokens != two.tokens
     ]
+    return ParityReport(
+        sentences=len(native),
+        identical=_count_same(native, float32),
+        score_difference=max((gap for gap in gaps if math.isfinite(gap)), default=0.0),
+        same=_count_same(native, quantized),
+        loss=loss if math.isfinite(loss) else 0.0,
+        refused=refused,
+        differences=tuple(differences[:MAX_SHOWN]),
+    )
+
+
+def _count_same(some: Sequence[Hypothesis], others: Sequence[Hypothesis]) -> int:
+    return sum(one.tokens == other.tokens for one, other in zip(some, others, strict=True))
+
+
+def _loss(
+    exact: CTranslate2Engine,
+    sources: Sequence[Sequence[int]],
+    native: Sequence[Hypothesis],
+    quantized: Sequence[Hypothesis],
+) -> float:
+    """By how much a token is more likely in the native translations, in nats."""
+
+    def mean(found: Sequence[Hypothesis]) -> float:
+        tokens = [hypothesis.tokens for hypothesis in found]
+        scored = exact.log_probabilities(zip(sources, tokens, strict=True))
+        return sum(map(sum, scored)) / sum(map(len, scored))
+
+    return mean(native) - mean(quantized)

@@ -11,7 +11,6 @@ from regard.alignment.extraction import AlignmentSettings, align_text
 from regard.alignment.run_alignment import best_alignment
 from regard.batching.collate import pad, pad_source
 from regard.decoding.tracing.search_tree import SearchTree
-from regard.engines.engine import FilledHypothesis
 from regard.errors import SettingsError
 from regard.inspection.attention_sinks import Sink, find_sinks
 from regard.inspection.plots.arcs import plot_arcs
@@ -26,7 +25,7 @@ from regard.recipes.run_folder import Run
 from regard.text.preprocess import TokenizedLine
 from regard.text.special_tokens import BOS, UNK, UNK_SURFACE
 from regard.text.tokenizer import Tokenizer
-from regard.types import AttentionHook, Link
+from regard.types import AttentionHook, Hypothesis, Link
 
 PlotKind = Literal["map", "grid", "arcs", "focus", "distance", "tree"]
 
@@ -101,10 +100,7 @@ class AttentionCapture:
         return find_sinks(self.attention(part, words=False))
 
     def alignment(self, settings: AlignmentSettings | None = None) -> frozenset[Link]:
-        """The linked words of the source and the translation: (source, target), from 0.
-
-        In scripts without spaces these are single characters, as `split_units` divides texts.
-        """
+        """The linked words, or characters in scripts without spaces: (source, target), from 0."""
         return align_text(self.attention(words=False), settings or self.alignment_settings)
 
     def _repr_html_(self) -> str | None:
@@ -123,24 +119,21 @@ class AttentionCapture:
 def capture_attention(
     run: Run,
     line: TokenizedLine,
-    hypotheses: Sequence[FilledHypothesis],
+    n_best: Sequence[Sequence[Hypothesis]],
     hook: AttentionHook | None,
 ) -> tuple[AttentionCapture, ...]:
-    """The attention of a model for its translation of each part of a line."""
-    parts = zip(line.parts, line.surfaces(run.tokenizers.source), hypotheses, strict=True)
+    """The attention of a model for its best translation of each part of a line."""
+    parts = zip(line.parts, line.surfaces(run.tokenizers.source), n_best, strict=True)
     captures = []
-    for ids, surfaces, filled in parts:
-        target = pad([filled.hypothesis.tokens], first=BOS)
+    for ids, surfaces, (best, *_) in parts:
+        target = pad([best.tokens], first=BOS)
         recording = record_attention(run.model, pad_source([ids]), target, hook=hook)
         recorded = {part for part, _ in recording.weights}
-        unknown_source = [
-            surface.strip() or UNK_SURFACE
-            for i, surface in zip(ids, surfaces, strict=True)
-            if i == UNK
-        ]
+        words = zip(ids, surfaces, strict=True)
+        unknown_source = [surface.strip() or UNK_SURFACE for i, surface in words if i == UNK]
         maps = {
             part: recording.attention(
-                0, *run.tokenizers, part, unknown=filled.unknown, unknown_source=unknown_source
+                0, *run.tokenizers, part, unknown=best.replacements, unknown_source=unknown_source
             )
             for part in PARTS
             if part in recorded

@@ -1,7 +1,7 @@
 """The engine that supports every request: our own models and search, in torch."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import get_args
@@ -23,13 +23,14 @@ from regard.decoding.constraints.forbidden_phrases import forbidden_phrases
 from regard.decoding.constraints.rules import Constraints
 from regard.decoding.gpu.cuda_graph_cache import CudaGraphCache
 from regard.decoding.tracing.observer import ObserverGroup
-from regard.engines.engine import EngineResult, FilledHypothesis, TranslationRequest
+from regard.engines.engine import EngineResult, TranslationRequest
 from regard.engines.native.attention_capture import capture_attention
-from regard.engines.native.intervention_checks import check_interventions
 from regard.engines.native.unknown_words import build_unknown_replacer
 from regard.engines.tuned_engine import CPU_BUDGET, EngineConfig, count_cores
 from regard.errors import RunError, RunWarning, SettingsError
-from regard.inspection.recording.recorder import compose_hooks
+from regard.inspection.interventions import ForcedPositions, Intervention
+from regard.inspection.recording.attention_map import Part
+from regard.inspection.recording.recorder import compose_hooks, count_heads
 from regard.kernels.cuda_graphs import CudaGraphs
 from regard.layers.quantized import Precision
 from regard.recipes.memory import available_memory
@@ -41,11 +42,8 @@ CPU = torch.device("cpu")
 DEFAULT_BUDGET = 16_384
 """Positions searched at a time, counted once for each hypothesis, if none were measured."""
 PARAMETERS_PER_BYTE = 256
-"""On a GPU, a model takes a byte for each position and for so many of its parameters.
-
-Measured on the base model, with 61 million parameters: a position takes 144 KiB of key-value cache,
-with room to grow, and 62 KiB of logits; see docs/performance.md.
-"""
+"""On a GPU, a model takes a byte for each position and for so many of its parameters: see
+docs/performance.md for what was measured."""
 MIN_BYTES_PER_POSITION = 64 * 1024
 """The least bytes of a position: parameters grow with the square of the width, a position less."""
 GRAPH_MEMORY_SHARE = 1 / 8
@@ -69,12 +67,11 @@ class NativeEngine:
         paths: Sequence[str | Path], *, device: str, weights: str, precision: str = "auto"
     ) -> list[Run]:
         """The runs of some folders, loaded to a device; the precision `auto` is float32."""
-        known = get_args(Precision)
-        chosen = next((name for name in known if precision in (name, "auto")), None)
+        known = ", ".join(get_args(Precision))
+        chosen = next((name for name in get_args(Precision) if precision in (name, "auto")), None)
         if chosen is None:
             raise SettingsError(
-                f"--precision {precision} is CTranslate2's; the native engine has "
-                f"{', '.join(known)}"
+                f"--precision {precision} is CTranslate2's; the native engine has {known}"
             )
         place = pick_device(device)
         return [load_run(path, device=place, weights=weights, precision=chosen) for path in paths]
@@ -92,19 +89,13 @@ class NativeEngine:
         if request.changes:
             check_interventions(self.runs, request.changes, lines[0])
         found = self._search(lines, request, hook)
-        if filler is None:
-            filled = [
-                [[FilledHypothesis(each) for each in best] for best in line] for line in found
-            ]
-        else:
-            filled = filler.replace_in_lines(lines[self.runs.index(filler.run)], found)
+        if filler is not None:
+            found = filler.replace_in_lines(lines[self.runs.index(filler.run)], found)
         if not request.look:
-            return [EngineResult(parts) for parts in filled]
+            return [EngineResult(parts) for parts in found]
         return [
-            EngineResult(
-                parts, capture_attention(self.runs[0], line, [best[0] for best in parts], hook)
-            )
-            for line, parts in zip(lines[0], filled, strict=True)
+            EngineResult(parts, capture_attention(self.runs[0], line, parts, hook))
+            for line, parts in zip(lines[0], found, strict=True)
         ]
 
     def _search(
@@ -141,6 +132,65 @@ class NativeEngine:
         )
         results = iter(found)
         return [[next(results) for _ in line.parts] for line in lines[0]]
+
+
+def check_interventions(
+    runs: Sequence[Run], interventions: Sequence[Intervention], lines: Sequence[TokenizedLine]
+) -> None:
+    """Raise if an intervention would not have its effect on `lines` in tokens of the first run."""
+    for run in runs if interventions else ():
+        heads = count_heads(run.model)
+        for intervention in interventions:
+            _check_head(run, heads, intervention)
+    for forced in interventions:
+        if isinstance(forced, ForcedPositions):
+            _check_one_sentence(runs, lines)
+            length = len(lines[0].parts[0]) + 1  # with EOS
+            if max(forced.columns) >= length:
+                raise SettingsError(
+                    f"force: the sentence has {length} positions, counted from 0; got "
+                    f"{max(forced.columns)}"
+                )
+
+
+def _check_head(
+    run: Run, parts: Mapping[Part, Mapping[int, int]], intervention: Intervention
+) -> None:
+    """Raise if the model has no such layer or head."""
+    part, layer, head = intervention.part, intervention.layer, intervention.head
+    heads = parts.get(part)
+    if heads is None:
+        raise SettingsError(
+            f"{run.folder.path}: a model of the family {run.recipe.model.family} has no {part} "
+            f"attention to change; it has: {', '.join(parts) or 'none'}"
+        )
+    of_run = f"{part} attention of {run.folder.path}"
+    if layer is not None and layer not in heads:
+        raise SettingsError(f"layer: {of_run} has {len(heads)}, counted from 0; got {layer}")
+    num_heads = min(heads.values()) if layer is None else heads[layer]
+    if head is not None and not 0 <= head < num_heads:
+        raise SettingsError(f"head: {of_run} has {num_heads}, counted from 0; got {head}")
+
+
+def _check_one_sentence(runs: Sequence[Run], lines: Sequence[TokenizedLine]) -> None:
+    """Raise if forced positions do not mean the same words in all that is translated."""
+    if len(lines) != 1:
+        raise SettingsError(
+            f"force: a link is between words of one sentence, and there are {len(lines)}; force "
+            "them one by one"
+        )
+    parts = len(lines[0].parts)
+    if parts != 1:
+        found = f"translated in {parts} parts" if parts else "not translated"
+        raise SettingsError(
+            f"force: the line is {found}, so that there is no one map to force a link in: give one "
+            "sentence that is no longer than the model can take"
+        )
+    if len({run.tokenizers.source.fingerprint() for run in runs}) > 1:
+        raise SettingsError(
+            "force: the models cut the sentence into unlike tokens, so that a position is not the "
+            "same word to all; force a link in one of them alone"
+        )
 
 
 def has_gpu() -> bool:

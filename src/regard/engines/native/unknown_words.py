@@ -5,8 +5,7 @@ there is translated by a dictionary, or copied, in its place.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from regard.alignment.extraction import AlignmentSettings, align
 from regard.alignment.run_alignment import TokenPair, has_cross_attention, token_attention
@@ -17,20 +16,12 @@ from regard.alignment.word_axes import (
     unknown_axis,
     word_axis,
 )
-from regard.engines.engine import FilledHypothesis
 from regard.errors import SettingsError
 from regard.recipes.run_folder import Run
 from regard.text.preprocess import TokenizedLine
 from regard.text.special_tokens import UNK, UNK_SURFACE
 from regard.text.tokenizer import normalize
 from regard.types import AttentionHook, Hypothesis
-
-
-class TranslationWithUnknowns(NamedTuple):
-    """A translation with unknown words, and its source."""
-
-    source: TokenizedText
-    target: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -50,54 +41,48 @@ class UnknownWordReplacer:
 
     def replace_in_lines(
         self, lines: Sequence[TokenizedLine], n_best: Sequence[Sequence[Sequence[Hypothesis]]]
-    ) -> list[list[list[FilledHypothesis]]]:
+    ) -> list[list[list[Hypothesis]]]:
         """The n best of each part of each line, with their unknown words replaced."""
         replacements = self.find_replacements(self._unknowns(lines, n_best))
+
+        def fill(hypothesis: Hypothesis, part: int) -> Hypothesis:
+            if UNK not in hypothesis.tokens:
+                return hypothesis
+            words = [UNK_SURFACE if one in self.forbidden else one for one in next(replacements)]
+            if part == 0:
+                words = [*self.prefix_words, *words[len(self.prefix_words) :]][: len(words)]
+            return replace(hypothesis, replacements=tuple(words))
+
         return [
-            [
-                [
-                    self._fill(hypothesis, next(replacements), first=number == 0)
-                    if UNK in hypothesis.tokens
-                    else FilledHypothesis(hypothesis)
-                    for hypothesis in best
-                ]
-                for number, best in enumerate(parts)
-            ]
+            [[fill(one, part) for one in best] for part, best in enumerate(parts)]
             for parts in n_best
         ]
 
     def _unknowns(
         self, lines: Sequence[TokenizedLine], n_best: Sequence[Sequence[Sequence[Hypothesis]]]
-    ) -> Iterator[TranslationWithUnknowns]:
-        """The translations with unknown words; only the lines of these are cut into surfaces."""
+    ) -> Iterator[tuple[TokenizedText, Sequence[int]]]:
+        """The translations with unknown words, behind their sources."""
         for line, parts in zip(lines, n_best, strict=True):
             if not any(UNK in hypothesis.tokens for best in parts for hypothesis in best):
                 continue
             surfaces = line.surfaces(self.run.tokenizers.source)
             for ids, part_surfaces, best in zip(line.parts, surfaces, parts, strict=True):
-                for hypothesis in best:
-                    if UNK in hypothesis.tokens:
-                        source = TokenizedText(ids, part_surfaces)
-                        yield TranslationWithUnknowns(source, hypothesis.tokens)
+                source = TokenizedText(ids, part_surfaces)
+                yield from ((source, one.tokens) for one in best if UNK in one.tokens)
 
     def find_replacements(
-        self, translations: Iterable[TranslationWithUnknowns]
+        self, translations: Iterable[tuple[TokenizedText, Sequence[int]]]
     ) -> Iterator[list[str]]:
         """The replacements of each translation's unknown words, in their order.
 
         Cross attention under teacher forcing, averaged over layers and heads, links an unknown word
         to a source word; it stays `⁇` if it attends to none.
         """
-        text = self.run.recipe.text
+        text, tokenizer = self.run.recipe.text, self.run.tokenizers.target
         settings = text.target or text.source
-        source_axis = word_axis if settings.kind == "words" else piece_axis  # what UNK stands for
+        axis = word_axis if settings.kind == "words" else piece_axis  # what UNK stands for
         pairs = (
-            TokenPair(
-                source.ids,
-                target,
-                source_axis(source),
-                unknown_axis(target, self.run.tokenizers.target),
-            )
+            TokenPair(source.ids, target, axis(source), unknown_axis(target, tokenizer))
             for source, target in translations
         )
         for attention in token_attention(self.run, pairs, hook=self.hook):
@@ -109,14 +94,6 @@ class UnknownWordReplacer:
                 for row in range(len(attention.rows.words))
             ]
             yield [normalize(word, settings.form, lowercase=settings.lowercase) for word in words]
-
-    def _fill(
-        self, hypothesis: Hypothesis, words: Sequence[str], *, first: bool
-    ) -> FilledHypothesis:
-        words = [UNK_SURFACE if word in self.forbidden else word for word in words]
-        if first:
-            words = [*self.prefix_words, *words[len(self.prefix_words) :]][: len(words)]
-        return FilledHypothesis(hypothesis, words)
 
 
 def build_unknown_replacer(

@@ -1,14 +1,14 @@
 """The formats of documents, and how they are read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 from regard.corpora.readers.pair_files import not_utf8
 from regard.errors import CorpusError
 from regard.pipelines.documents.html import read_html
-from regard.pipelines.documents.subtitles import read_subtitles
-from regard.text.segmentation import split_lines
+from regard.pipelines.documents.subtitles import Subtitles, read_subtitles
+from regard.text.segmentation import Segments, split_lines
 
 DocumentFormat = Literal["text", "html", "srt", "vtt"]
 DOCUMENT_FORMATS: tuple[DocumentFormat, ...] = get_args(DocumentFormat)
@@ -24,15 +24,8 @@ FORMAT_OF_SUFFIX: Mapping[str, DocumentFormat] = {
 """The formats of file names."""
 
 
-class Document(Protocol):
-    """A document whose text can be translated."""
-
-    @property
-    def lines(self) -> list[str]:
-        """The texts to translate, in order; they may have inline markup."""
-
-    def join(self, answers: Sequence[str], /) -> str:
-        """The document with the translation of each line in its place."""
+Document = Segments | Subtitles
+"""Has `lines` to translate, which may have inline markup; `join` puts their translations back."""
 
 
 def format_of(name: str) -> DocumentFormat | None:

@@ -46,9 +46,8 @@ class _BlockReader:
     """The text and the inline tags since the last block ended."""
     untranslated: list[str] = field(default_factory=list)
     """The name of the open element that is not translated, once for each level of nesting."""
-    embedded: str = ""
-    """The name of the open embedded element; `embedded_depth` is its nesting."""
-    embedded_depth: int = 0
+    embedded: list[str] = field(default_factory=list)
+    """The same for an embedded element, such as a drawing, which is inline as a whole."""
     preformatted: int = 0
 
     def read(self, token: MarkupToken) -> None:
@@ -57,13 +56,10 @@ class _BlockReader:
             self.untranslated.clear()
         if self.untranslated:
             self.parts.append(Segment(token.text))
-            if reopened:
-                self.untranslated.append(token.name)
-            elif token.kind == "close" and token.name in self.untranslated:
-                self.untranslated.pop()
-        elif self.embedded_depth or (token.kind == "open" and token.name in EMBEDDED_ELEMENTS):
-            self.embedded = self.embedded if self.embedded_depth else token.name
-            self.read_embedded(token)
+            _nest(self.untranslated, token)
+        elif self.embedded or (token.kind == "open" and token.name in EMBEDDED_ELEMENTS):
+            self.block.append(token)
+            _nest(self.embedded, token)
         elif token.kind == "text" and self.preformatted:
             self.read_columns(token.text)
         elif token.kind in ("text", "other") or token.name in INLINE_ELEMENTS or "-" in token.name:
@@ -72,12 +68,6 @@ class _BlockReader:
                 self.end_block()
         else:
             self.read_block_tag(token)
-
-    def read_embedded(self, token: MarkupToken) -> None:
-        """Add a token of a drawing or formula, which is one inline element."""
-        self.block.append(token)
-        if token.name == self.embedded:
-            self.embedded_depth += {"open": 1, "close": -1}.get(token.kind, 0)
 
     def read_block_tag(self, token: MarkupToken) -> None:
         """Add a tag between blocks."""
@@ -108,3 +98,11 @@ class _BlockReader:
         has_text = flatten(parse_markup(text), {}).text
         self.parts += strip_segments(text) if has_text else [Segment(text)]
         self.block.clear()
+
+
+def _nest(levels: list[str], token: MarkupToken) -> None:
+    """Begin or end a level of nesting of an element, if a tag of its name does."""
+    if token.kind == "open" and (not levels or token.name in levels):
+        levels.append(token.name)
+    elif token.kind == "close" and token.name in levels:
+        levels.pop()

@@ -23,7 +23,7 @@ MAX_LINE_WIDTH = 42
 
 _TIMES = re.compile(r"\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d+[.,]\d+")
 _NUMBER = re.compile(r"\s*\d+\s*")
-_DASH = re.compile(r"\s*[-–—]\s*(?=\w|<)")
+_DASH = re.compile(r"\A\s*[-–—]\s*(?=\w|<)")
 _UNFINISHED = re.compile(r"[^.!?…:;।。！？♪\"'»”’)\]]\s*\Z")
 _CUE_BREAKS = re.compile(rf"\s*{CUE_BREAK}\s*")
 _ENDS = re.compile(r"(\r\n|\r|\n)")
@@ -71,11 +71,12 @@ class Subtitles:
         new_lines: dict[int, Sequence[str]] = {}
         for group in self._groups():
             lines = _texts_of(group)
-            translated_lines = [_one_line(next(rest)) for _ in lines]
+            # without blank lines and arrows, which would end or begin a cue
+            translations = [next(rest).replace("-->", "->").splitlines() for _ in lines]
+            translated_lines = [" ".join(filter(None, one)) for one in translations]
             if translated_lines != lines:  # what comes back as it is keeps its line breaks
-                new_lines |= zip(
-                    map(id, group), _assign_to_cues(group, translated_lines), strict=True
-                )
+                assigned = _assign_to_cues(group, translated_lines)
+                new_lines |= zip(map(id, group), assigned, strict=True)
         return "".join(_write(new_lines.get(id(cue), cue.lines), cue.ends) for cue in self.cues)
 
     def _groups(self) -> Iterator[list[Cue]]:
@@ -105,7 +106,8 @@ def _split_cues(document: str) -> Iterator[Cue]:
         while last < len(lines) and lines[last].strip() and not _starts_cue(lines, last):
             last += 1
         yield Cue(tuple(lines[first:place]), tuple(ends[first:place]))
-        yield _cue(tuple(lines[place:last]), tuple(ends[place:last]))
+        has_text = bool(_visible_text("\n".join(lines[place:last])).strip())
+        yield Cue(tuple(lines[place:last]), tuple(ends[place:last]), has_text)
         first = place = last
     yield Cue(tuple(lines[first:]), tuple(ends[first:]))
 
@@ -116,18 +118,10 @@ def _starts_cue(lines: Sequence[str], place: int) -> bool:
     return times < len(lines) and _TIMES.match(lines[times]) is not None
 
 
-def _cue(lines: tuple[str, ...], ends: tuple[str, ...]) -> Cue:
-    return Cue(lines, ends, translatable=bool(_visible_text("\n".join(lines)).strip()))
-
-
 def _visible_text(text: str) -> str:
     """The text without tags."""
     texts = (SUBTITLE_OVERRIDE.sub("", one.text) for one in scan_markup(text) if one.kind == "text")
     return "".join(Leaf("text", one).text for one in texts)
-
-
-def _has_word(text: str) -> bool:
-    return any(character.isalnum() for character in _visible_text(text))
 
 
 def _continues(cue: Cue, after: Cue) -> bool:
@@ -142,18 +136,14 @@ def _texts_of(group: Sequence[Cue]) -> list[str]:
     """The texts to translate of a group: the lines of speakers, or one text."""
     [first, *others] = group
     if first.has_dialogue:
-        return [_without_dash(line) for line in first.lines]
-    return [f" {CUE_BREAK} ".join([_without_dash(first.text), *(cue.text for cue in others)])]
+        return [_DASH.sub("", line) for line in first.lines]
+    return [f" {CUE_BREAK} ".join([_DASH.sub("", first.text), *(cue.text for cue in others)])]
 
 
 def _dash(line: str) -> str:
     """The dash that a line begins with, and the space around it."""
     found = _DASH.match(line)
     return found[0] if found else ""
-
-
-def _without_dash(line: str) -> str:
-    return line[len(_dash(line)) :]
 
 
 def _assign_to_cues(group: Sequence[Cue], translated_lines: Sequence[str]) -> list[list[str]]:
@@ -163,16 +153,12 @@ def _assign_to_cues(group: Sequence[Cue], translated_lines: Sequence[str]) -> li
         spoken = zip(first.lines, translated_lines, strict=True)
         return [[_dash(line) + translated for line, translated in spoken]]
     texts = _CUE_BREAKS.split(translated_lines[0])
-    if not all(map(_has_word, texts)) or len(texts) != len(group):
+    have_words = [any(map(str.isalnum, _visible_text(text))) for text in texts]
+    if not all(have_words) or len(texts) != len(group):
         whole = _CUE_BREAKS.sub(" ", translated_lines[0])
         texts = _split_by_length(whole, [len(_visible_text(cue.text)) for cue in group])
     texts[0] = _dash(first.text) + texts[0]
     return [_wrap_lines(text, len(cue.lines)) for text, cue in zip(texts, group, strict=True)]
-
-
-def _one_line(text: str) -> str:
-    """A translation without blank lines and arrows, which would end or begin a cue."""
-    return " ".join(filter(None, text.replace("-->", "->").splitlines()))
 
 
 def _wrap_lines(text: str, lines: int) -> list[str]:

@@ -165,10 +165,7 @@ def spellable_names(tokenizers: Sequence[Tokenizer]) -> list[list[str]]:
 def assign_names(
     protected: Iterable[str], names: Sequence[Sequence[str]], text: str
 ) -> dict[str, list[str]]:
-    """The names to try for each protected text, all different and none of them in `text`.
-
-    Some protected texts get none if there are too many.
-    """
+    """The names to try for each protected text, all different and not in `text`."""
     free = [[name for name in kind if name not in text] for kind in names]
     choices = ([name for name in row if name] for row in zip_longest(*free))
     return dict(zip(dict.fromkeys(protected), choices, strict=False))

@@ -21,7 +21,6 @@ from regard.alignment.run_alignment import best_alignment, has_cross_attention
 from regard.alignment.word_axes import tokenize_text
 from regard.decoding.settings import DecodingSettings
 from regard.engines.engine import TranslationRequest
-from regard.errors import require_texts
 from regard.pipelines.answer import Answer, Candidate, join_answers
 from regard.pipelines.markup.flat_text import (
     FlatText,
@@ -47,7 +46,7 @@ from regard.pipelines.markup.word_links import (
 )
 from regard.pipelines.translator import Translator
 from regard.recipes.run_folder import Run
-from regard.text.preprocess import PreparedText, sanitize, split_long
+from regard.text.preprocess import PreparedText, require_texts, sanitize, split_long
 from regard.text.segmentation import (
     CHARACTER_REFERENCE,
     Segment,
@@ -87,9 +86,7 @@ class MarkupAnswer(NamedTuple):
     @property
     def candidate(self) -> Candidate:
         """The translation with the scores of its sentences."""
-        best = [answer.candidates[0] for answer in self.model_answers]
-        log_probability = sum(one.log_probability for one in best)
-        return Candidate(self.text, sum(one.score for one in best), log_probability)
+        return Candidate.join(self.text, [answer.candidates[0] for answer in self.model_answers])
 
 
 def translate_markup(
@@ -211,10 +208,7 @@ class MarkupTranslator:
         return run
 
     def translate_texts(self, texts: Sequence[str]) -> list[MarkupAnswer]:
-        """The translation of each text, with its markup: N in, N out.
-
-        A text without markup is translated as by `Translator.translate`.
-        """
+        """The translation of each text, with its markup: N in, N out."""
         require_texts("texts", texts)
         drafts = [self._draft(sanitize(text)) for text in texts]
         self._answer_cache = {}
@@ -303,11 +297,7 @@ class MarkupTranslator:
         return bool(lost)
 
     def _answers(self, draft: _MarkupDraft) -> list[str]:
-        """The output for each segment of a text: translated, or copied.
-
-        With tags, neither may have new markup, such as a `<!` that the `>` of another sentence
-        would close.
-        """
+        """The output for each segment, translated or copied; with tags it has no new markup."""
         texts = [self._answer_cache[one].text for one in draft.segments.lines]
         if not self.tags:
             return draft.segments.write(texts)

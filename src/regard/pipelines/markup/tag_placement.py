@@ -190,10 +190,7 @@ class TagPlacer:
     def _place_point(
         self, node: PointTag, order: int, region: _TargetRegion, min_position: int
     ) -> _Insertion:
-        """Place a single tag, as close to the words and punctuation beside it as in the source.
-
-        It is not placed before `min_position`.
-        """
+        """Place a single tag as close to its neighbours as in the source, behind `min_position`."""
         text, number = self.source.text, len(self.source.overlapping(0, node.place))
         source_space, place = self.source.spaces[number], self._target_gap(number, region)
         space, gap = self.target.spaces[place], self.target.gap(place)
