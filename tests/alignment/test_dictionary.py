@@ -44,7 +44,7 @@ def test_a_dictionary_that_is_none(tmp_path, text, message):
         read_dictionary(path)
 
 
-def test_what_is_no_utf8_is_told_with_its_line(tmp_path):
+def test_invalid_utf8_is_reported_with_its_line(tmp_path):
     path = tmp_path / "d.tsv"
     path.write_bytes(b"a\tb\ncaf\xe9\tcoffee\n")
     with pytest.raises(CorpusError, match=r"d\.tsv: line 2: not UTF-8"):

@@ -68,7 +68,7 @@ def test_links_of_words_without_spaces_are_links_of_their_letters():
     assert together == {(0, 0), (0, 1), (1, 2), (1, 3)}
 
 
-def test_the_sink_is_ignored_and_subwords_are_heard_together():
+def test_sinks_are_ignored_and_subwords_merged():
     assert align(sentence(MAP), AlignmentSettings()) == {(0, 0), (1, 1), (2, 2)}
 
 
@@ -100,7 +100,7 @@ def test_threshold_is_a_share_of_what_words_get():
         assert align(sentence(MAP), AlignmentSettings(threshold=threshold)) == want
 
 
-def test_words_that_look_nowhere_have_no_link():
+def test_words_without_attention_have_no_link():
     assert argmax_links(torch.tensor([[0.0, 0.0], [0.1, 0.2]])) == {(1, 1)}
     assert argmax_links(torch.zeros(3, 0)) == argmax_links(torch.zeros(0, 3)) == frozenset()
 
@@ -119,7 +119,7 @@ def test_shares_are_those_of_the_row_times_those_of_the_column():
     torch.testing.assert_close(normalize_rows_columns(weights[None]), want[None])
 
 
-def test_a_column_that_all_glance_at_loses_by_shares():
+def test_a_column_with_weight_from_all_rows_loses_by_shares():
     # each row but the last gives the first column most; the last row needs it
     weights = torch.tensor([[0.5, 0.4, 0.0], [0.5, 0.0, 0.4], [0.9, 0.0, 0.0]])
     assert argmax_links(weights) == {(0, 0), (0, 1), (0, 2)}
@@ -159,7 +159,7 @@ def test_links_are_read_by_rows_by_columns_or_both():
     assert extract_links(weights, "columns", threshold=0.5) == {(0, 0), (2, 2)}
 
 
-def test_what_is_parked_counts_only_if_asked_for():
+def test_sinks_count_only_if_asked_for():
     pieces = tuple(f"▁{number}" for number in range(6))
     axis = Axis(pieces, pieces, tuple(range(6)))
     parked = 0.4 * torch.eye(6) + 0.6 * torch.eye(6)[[5] * 6]

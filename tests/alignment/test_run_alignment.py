@@ -146,7 +146,7 @@ def test_a_form_with_other_characters_cannot_be_cut_apart(run):
         list(pair_attention(run, [Pair("cafe\u0301 .", "coffee .")], cut_apart=True))
 
 
-def test_two_models_are_heard_together(run, pairs):
+def test_links_of_two_models_are_symmetrized(run, pairs):
     ways = AlignmentSettings(layer=0), AlignmentSettings(layer=1, head=2, links="union")
     found = align_bidirectional(
         DirectedModel(run, ways[0]), DirectedModel(run, ways[1]), iter(pairs), "intersection"
@@ -162,7 +162,7 @@ def test_two_models_are_heard_together(run, pairs):
     assert any(both)
 
 
-def test_two_models_are_read_as_one(run, pairs):
+def test_maps_of_two_models_are_averaged(run, pairs):
     ways = AlignmentSettings(layer=0), AlignmentSettings(layer=1)
     found = align_bidirectional(DirectedModel(run, ways[0]), DirectedModel(run, ways[1]), pairs)
     turned = [Pair(pair.target, pair.source) for pair in pairs]
@@ -185,7 +185,7 @@ def test_a_finished_run_with_gold_knows_its_alignment(run, tiny_run):
     assert best_alignment(run) == measured.settings
 
 
-def test_where_nothing_was_measured_it_is_guessed(copied):
+def test_without_a_measurement_the_default_alignment_is_used(copied):
     (copied.folder.path / run_alignment.ALIGNMENT_FILE).unlink()
     assert load_measured_alignment(copied) is None
     assert best_alignment(copied) == DEFAULT_ALIGNMENT
@@ -230,7 +230,7 @@ def test_a_model_without_attention_cannot_align(run):
         list(align_pairs(blind, [Pair("a", "b")], AlignmentSettings()))
 
 
-def test_words_are_counted_as_people_count_them(run):
+def test_unusual_spaces_separate_words(run):
     plain, odd = "Elle ne dort pas.", "Elle\u00a0ne\tdort\u3000pas."
     one, other = pair_attention(run, [Pair(plain, plain), Pair(odd, odd)])
     assert len(one.columns.words) == len(other.columns.words) == len(odd.split())

@@ -77,7 +77,7 @@ def test_no_head_and_no_plain_average_does_better():
 ORDERS = (0, 1, 2, 3, 4), (3, 1, 0, 2, 4)
 
 
-def test_the_reading_is_chosen_too():
+def test_the_link_extraction_is_selected():
     # c is looked at by nobody most of all, but by C more than by any other
     blurred = 0.5 * RIGHT
     blurred[2] = torch.tensor([0.0, 0.0, 0.2, 0.3, 0.0])
@@ -114,7 +114,7 @@ def test_blank_sentences_change_nothing():
     assert select_by_agreement(*both) == select_by_agreement(both[0][:1], both[1][:1])
 
 
-def test_what_cannot_be_chosen_by():
+def test_selection_needs_sentences_and_as_many_of_the_other_side():
     with pytest.raises(CorpusError, match="there is nothing to measure"):
         select_by_gold([], [])
     with pytest.raises(CorpusError, match="there is nothing to measure"):

@@ -14,7 +14,7 @@ def test_symmetrisation_by_hand():
     assert symmetrize(forward, backward, "grow-diag") == {(0, 0), (1, 1), (1, 2), (2, 3)}
 
 
-def test_growing_stops_where_both_words_are_taken():
+def test_growing_stops_where_both_words_are_aligned():
     forward, backward = {(0, 0), (1, 1), (0, 1)}, {(0, 0), (1, 1)}
     assert symmetrize(forward, backward, "grow-diag") == {(0, 0), (1, 1)}
 
@@ -36,7 +36,7 @@ def test_growth_lies_between_intersection_and_union(forward, backward):
     assert grown == symmetrize(backward, forward, "grow-diag")
 
 
-def test_final_lets_in_words_that_are_bare():
+def test_final_adds_links_of_unaligned_words():
     # 0-0 is sure; 4-4 touches nothing and both its words are bare; 0-3 has a bare target alone
     forward, backward = {(0, 0), (4, 4), (0, 3)}, {(0, 0)}
     assert symmetrize(forward, backward, "grow-diag") == {(0, 0)}
@@ -44,7 +44,7 @@ def test_final_lets_in_words_that_are_bare():
     assert symmetrize(forward, backward, "grow-diag-final-and") == {(0, 0), (4, 4)}
 
 
-def test_final_asks_the_forward_links_first():
+def test_final_adds_forward_links_first():
     forward, backward = {(0, 0), (3, 3)}, {(0, 0), (3, 4)}
     assert symmetrize(forward, backward, "grow-diag-final-and") == {(0, 0), (3, 3)}
     assert symmetrize(backward, forward, "grow-diag-final-and") == {(0, 0), (3, 4)}
@@ -52,7 +52,7 @@ def test_final_asks_the_forward_links_first():
 
 @settings(max_examples=60, deadline=None)
 @given(LINKS, LINKS)
-def test_each_way_lets_in_more_than_the_one_before(forward, backward):
+def test_each_symmetrization_includes_the_one_before(forward, backward):
     found = {how: symmetrize(forward, backward, how) for how in SYMMETRIZATIONS}
     assert found["intersection"] == symmetrize(forward, backward, "intersection")
     assert found["grow-diag"] <= found["grow-diag-final-and"] <= found["union"]

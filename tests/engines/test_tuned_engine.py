@@ -26,13 +26,13 @@ def keep(folder, machine):
     )
 
 
-def test_what_was_measured_here_is_recalled(tmp_path):
+def test_measurements_of_this_machine_are_loaded(tmp_path):
     assert load_tuned_engine(tmp_path) is None
     keep(tmp_path, this_machine())
     assert load_tuned_engine(tmp_path) == FASTEST
 
 
-def test_what_was_measured_elsewhere_is_not(tmp_path):
+def test_measurements_of_another_machine_are_ignored(tmp_path):
     keep(tmp_path, "an abacus, 10 cores")
     assert load_tuned_engine(tmp_path) is None
 
@@ -58,7 +58,7 @@ def test_the_processor_has_its_name_from_linux(tmp_path, monkeypatch):
     assert tuned_engine.processor_name()
 
 
-def test_what_was_measured_is_used(tiny_run, tmp_path):
+def test_measured_settings_are_used(tiny_run, tmp_path):
     """Not by an engine that is asked for: nor is what was measured of one used by the other."""
     run = tmp_path / "run"
     shutil.copytree(tiny_run, run)

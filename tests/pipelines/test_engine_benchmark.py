@@ -26,7 +26,7 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA d
 LINES = ["Jane visite l'Afrique en septembre.", "", "Elle danse."]
 
 
-def test_a_way_is_measured(tiny_run, translator):
+def test_a_variant_is_measured(tiny_run, translator):
     found = time_variant(tiny_run, EngineVariant("native", "float32"), LINES, 1)
     assert isinstance(found, VariantTiming), found
     assert found.choice.engine == "native"
@@ -36,7 +36,7 @@ def test_a_way_is_measured(tiny_run, translator):
     assert found.texts[1] == ""
 
 
-def test_ways_on_a_gpu_are_tried_where_there_is_one(monkeypatch):
+def test_gpu_variants_are_listed_if_there_is_a_gpu(monkeypatch):
     found = list_variants()
     assert found[-1] == REFERENCE_VARIANT
     assert bool(set(found) & set(ON_GPU)) == torch.cuda.is_available()
@@ -83,12 +83,12 @@ def test_the_export_is_made_by_another_process(tiny_run, tmp_path, monkeypatch):
     assert exports == [0, 1]
 
 
-def test_why_a_way_is_not_there_is_said(tmp_path):
+def test_an_unavailable_variant_has_a_reason(tmp_path):
     found = time_variant(tmp_path / "nothing", EngineVariant("native", "float32"), LINES, None)
     assert found == UnavailableVariant(f"{tmp_path / 'nothing'}: no such folder")
 
 
-def test_a_full_disk_is_a_passing_thing(monkeypatch, tmp_path):
+def test_a_full_disk_is_a_transient_failure(monkeypatch, tmp_path):
     def full(make, gone):
         raise StorageError("the disk is full")
 
@@ -97,7 +97,7 @@ def test_a_full_disk_is_a_passing_thing(monkeypatch, tmp_path):
     assert found == UnavailableVariant("the disk is full", transient=True)
 
 
-def test_of_a_process_that_ends_too_soon_is_told(monkeypatch, tmp_path):
+def test_a_measuring_process_that_dies_is_reported(monkeypatch, tmp_path):
     monkeypatch.setattr(engine_benchmark, "partial", lambda *_: partial(sys.exit, 9))
     found = time_variant(tmp_path, EngineVariant("native", "float32"), LINES, None)
     assert isinstance(found, UnavailableVariant)

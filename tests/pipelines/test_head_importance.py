@@ -117,7 +117,7 @@ def test_an_only_head_is_removed_once(other_run):
     assert [one[:3] for one in found.removals] == [("cross", 0, 0)]
 
 
-def test_what_cannot_be_swept(runs, other_run, translator):
+def test_head_importance_needs_one_model_with_heads_and_paired_lines(runs, other_run, translator):
     both = Translator([*runs, load_run(other_run, device=pick_device("cpu"))])
     with pytest.raises(SettingsError, match="heads of several models cannot be swept together"):
         measure_head_importance(both, SOURCES, RIGHT)
@@ -168,7 +168,7 @@ def test_a_layer_of_one_head_is_silenced_once(other_run):
     assert [(one["part"], one["layer"], one["head"]) for one in found] == [("cross", 0, 0)]
 
 
-def test_nothing_is_silenced_where_nothing_was_looked_at(translator):
+def test_without_recorded_attention_no_head_is_ablated(translator):
     answer = translator(FRENCH)
     assert list(ablate_each_head(translator, answer)) == []
     assert len(list_answer_ablations(answer)) == 0

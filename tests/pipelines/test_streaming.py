@@ -17,7 +17,7 @@ def watch(translator, texts, *, leave=None, **options):
     return told, observed.translate(texts, **options)
 
 
-def test_each_line_is_told_as_it_grows(translator):
+def test_partial_translations_are_reported_as_they_grow(translator):
     told, answers = watch(translator, SENTENCES)
     assert set(told) == {0, 2}
     for line, texts in told.items():
@@ -27,19 +27,19 @@ def test_each_line_is_told_as_it_grows(translator):
     assert len(told[0][0]) < len(told[0][-1])
 
 
-def test_telling_changes_no_answer(translator):
+def test_partial_translations_change_no_answer(translator):
     _, answers = watch(translator, SENTENCES)
     plain = translator.translate(SENTENCES)
     assert [one.candidates for one in answers] == [one.candidates for one in plain]
 
 
-def test_the_parts_of_a_long_line_are_told_together(translator):
+def test_the_parts_of_a_long_line_are_reported_as_one_text(translator):
     told, [answer] = watch(translator, ["Paul aime la mer. " * 10], split=False)
     assert "parts" in answer.notes[0]
     assert told[0][-1] == answer.text
 
 
-def test_a_line_that_nobody_waits_for_is_given_up(translator):
+def test_a_line_whose_callback_returns_false_is_cancelled(translator):
     told, answers = watch(translator, SENTENCES, leave=0)
     assert len(told[0]) == 1
     assert len(answers[0].text) < len(translator(SENTENCES[0]).text)

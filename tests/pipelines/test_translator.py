@@ -72,7 +72,7 @@ def test_the_package_shows_its_interface():
     assert all(getattr(regard, name) is not None for name in dir(regard))
 
 
-def test_the_package_has_it(tiny_run, translator):
+def test_the_package_exports_its_api(tiny_run, translator):
     assert regard.load(tiny_run, device="cpu")(SENTENCE).text == translator(SENTENCE).text
     assert regard.Silenced("cross", 0, 1) == Silenced("cross", 0, 1)
     assert all(getattr(regard, name) for name in regard.__all__)
@@ -237,7 +237,7 @@ def test_a_look_with_changes_has_the_answer_before_them(translator):
         assert changed.candidates == same.candidates
 
 
-def test_a_forced_word_looks_where_it_is_told(translator):
+def test_a_forced_word_attends_as_forced(translator):
     first, *_ = translator(SENTENCE).text.split()
     changed = translator.look(SENTENCE, changes=[ForcedWords(0, "septembre")])
     assert changed.changes == (ForcedWords(0, 4),)
@@ -272,7 +272,7 @@ def test_the_tree_is_that_of_the_changed_search(translator):
     assert best.log_probability == pytest.approx(changed.candidates[0].log_probability)
 
 
-def test_unlike_models_vote(ensemble, translator, other_run):
+def test_models_of_different_families_form_an_ensemble(ensemble, translator, other_run):
     other = load(other_run, device="cpu")
     answers = ensemble.translate([*SENTENCES, ""], GREEDY)
     assert len(answers) == 5
@@ -281,7 +281,7 @@ def test_unlike_models_vote(ensemble, translator, other_run):
     assert log_probability != other(SENTENCE, settings=GREEDY).candidates[0].log_probability
 
 
-def test_a_model_twice_is_that_model(tiny_run, translator):
+def test_an_ensemble_of_a_model_with_itself_is_that_model(tiny_run, translator):
     twice = load(tiny_run, tiny_run, device="cpu")
     alone, both = (each(SENTENCE, beam=2) for each in (translator, twice))
     assert both.text == alone.text
@@ -293,7 +293,7 @@ def test_an_ensemble_shows_what_its_first_model_attends_to(ensemble):
     assert look.parts["cross"].weights.shape[:2] == (2, 4)
 
 
-def test_models_of_unlike_vocabularies_cannot_vote(tiny_run):
+def test_an_ensemble_needs_one_target_vocabulary(tiny_run):
     run = load_run(tiny_run, device=CPU)
     tokenizer = train_tokenizer(["other words"], TokenizerSettings(kind="words"))
     other = untrained(tokenizers=Tokenizers(tokenizer, tokenizer), path="runs/other")
@@ -304,7 +304,7 @@ def test_models_of_unlike_vocabularies_cannot_vote(tiny_run):
         Translator([run, other])
 
 
-def test_a_long_line_cut_in_unlike_places_is_an_error(tiny_run):
+def test_models_that_split_a_long_line_differently_are_an_error(tiny_run):
     run = load_run(tiny_run, device=CPU)
     letters = train_tokenizer([*SENTENCES], TokenizerSettings(kind="characters"))
     other = untrained(
@@ -366,7 +366,7 @@ def test_a_beam_that_cannot_be_is_an_error_of_ours(translator, beam):
 NO_SENTENCES = ["2026", "...", "😀", "https://example.com", "a@b.org", "- ", "1. ", "   ", "\t"]
 
 
-def test_what_is_no_sentence_comes_back_as_it_is(translator):
+def test_segments_without_words_are_copied(translator):
     assert texts(translator.translate(NO_SENTENCES)) == NO_SENTENCES
     assert all(texts(translator.translate(NO_SENTENCES[:5], SHORT, split=False)))
 
@@ -389,7 +389,7 @@ def test_links_are_counted_over_all_of_a_line(translator):
     assert line.attention.parts["cross"].columns == one.attention.parts["cross"].columns
 
 
-def test_a_run_says_what_it_has_learned(translator):
+def test_a_run_has_input_settings(translator):
     assert translator.input == translator.runs[0].recipe.input == InputSettings()
     assert not set(AUTO_INPUT) & set(translator.runs[0].recipe.auto)  # chosen when it was trained
 
@@ -403,7 +403,7 @@ def test_one_text_is_no_list_of_texts(translator):
         translator(SENTENCE, forbidden="Jane")
 
 
-def test_what_may_be_said_of_a_search_may_be_said_everywhere(translator):
+def test_all_calls_take_the_same_search_options(translator):
     for answer in (
         translator(SENTENCE, n_best=2, prefix="Paul", forbidden=["sea"]),
         translator.look(SENTENCE, n_best=2, prefix="Paul", forbidden=["sea"]),
@@ -413,7 +413,7 @@ def test_what_may_be_said_of_a_search_may_be_said_everywhere(translator):
         assert all(one.text.startswith("Paul") for one in answer.candidates)
 
 
-def test_a_forked_process_is_told_at_once(translator):
+def test_a_fork_of_the_process_gets_an_error(translator):
     read, write = os.pipe()
     child = os.fork()
     if not child:

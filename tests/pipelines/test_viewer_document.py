@@ -66,7 +66,7 @@ def test_weights_are_bytes_row_by_row(capture):
     torch.testing.assert_close(levels[0, 1] / 255, CROSSED, atol=0.5 / 255, rtol=0)
 
 
-def test_weights_that_are_no_numbers_are_none(capture):
+def test_nan_weights_are_zero(capture):
     capture.parts["cross"].weights[0, 0, 0] = torch.tensor([float("nan"), -1.0, 2.0, 0.5])
     packed = viewer_document(answer(capture, "the sea"))["parts"]["cross"]["weights"]
     assert list(base64.b64decode(packed))[:4] == [0, 0, 255, 128]
@@ -94,7 +94,7 @@ def test_notes_go_with_it(capture):
     assert viewer_document(answer(capture, "the sea"))["notes"] == []
 
 
-def test_what_was_changed_and_what_was_before(capture):
+def test_interventions_and_the_unchanged_translation(capture):
     wishes = Silenced("cross", 0, 1), ForcedWords(1, 0)
     changed = answer(capture, "the sea", changes=wishes, before=answer(None, "a sea"))
     document = viewer_document(changed)

@@ -40,11 +40,11 @@ def test_why_ctranslate2_cannot_be_used(monkeypatch, error, said):
     assert availability.why_ctranslate2_unavailable() == said
 
 
-def test_one_that_is_held_back(monkeypatch):
+def test_an_unavailable_library_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     assert "pip install ctranslate2" in availability.why_ctranslate2_unavailable()
 
 
-def test_one_that_is_there():
+def test_an_available_library_has_no_reason():
     pytest.importorskip("ctranslate2")
     assert availability.why_ctranslate2_unavailable() is None

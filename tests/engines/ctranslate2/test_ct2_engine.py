@@ -133,7 +133,7 @@ def test_some_searches_are_cut_and_some_are_not(run, fast):
     assert False in ends["greedy cut short"]
 
 
-def test_neighbours_change_nothing(fast):
+def test_other_sentences_of_a_batch_change_nothing(fast):
     sources, settings = fast.source.encode(SENTENCES), SEARCHES["beam"]
     alone = [fast.search([one], settings)[0] for one in sources]
     assert [[h.tokens for h in hs] for hs in fast.search(sources, settings)] == [
@@ -142,7 +142,7 @@ def test_neighbours_change_nothing(fast):
 
 
 @pytest.mark.parametrize("name", ["greedy cut short", "cut short", "beam"])
-def test_neighbours_of_the_same_limit_change_nothing(name, fast):
+def test_other_sentences_of_the_same_limit_change_nothing(name, fast):
     """As many as fill a batch by themselves, which those of other limits do not join."""
     sources, settings = fast.source.encode(SENTENCES), SEARCHES[name]
     many = [one for one in sources for _ in range(MIN_HYPOTHESES)]
@@ -187,13 +187,13 @@ def test_lines_in_parts_and_blank_ones(fast):
         ({"settings": decoding(rules={"excluded": "lost"})}, "excluded is lost"),
     ],
 )
-def test_what_it_leaves_to_the_native_engine(fast, options, reason):
+def test_requests_that_ctranslate2_does_not_support(fast, options, reason):
     assert reason in fast.unsupported_reason(
         TranslationRequest(**{"settings": SEARCHES["beam"]} | options)
     )
 
 
-def test_what_would_make_no_difference_is_not_refused(fast):
+def test_settings_without_effect_on_ctranslate2_are_supported(fast):
     assert fast.unsupported_reason(TranslationRequest(decoding(size=1, stop="safe"))) is None
     assert (
         fast.unsupported_reason(TranslationRequest(decoding(normalise="gnmt", length_penalty=0.0)))
@@ -230,7 +230,7 @@ def test_sentences_of_one_limit_are_by_themselves():
     ]
 
 
-def test_few_of_each_are_put_together_by_length():
+def test_small_groups_of_a_limit_are_batched_by_length():
     lengths = [3, 9, 4, 8]
     assert batch_by_limit(lengths, lengths, budget=20, width=1) == [[1, 3], [2, 0]]
 
@@ -260,5 +260,5 @@ def test_every_sentence_is_in_one_batch(budget, width):
         assert len(batch) == 1 or len(batch) * width * lengths[batch[0]] <= budget
 
 
-def test_nothing_to_pack():
+def test_no_sentences_make_no_batches():
     assert batch_by_limit([], [], budget=100, width=5) == []

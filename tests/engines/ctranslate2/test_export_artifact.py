@@ -82,7 +82,7 @@ REFUSED = PASSED.model_copy(update={"refused": "it is not close enough"})
         ("float32", "float32", PASSED, "auto", False),  # which tries int8
     ],
 )
-def test_one_export_serves_whoever_would_make_the_same(run, made, became, gate, asked, serves):
+def test_an_export_serves_equivalent_precisions(run, made, became, gate, asked, serves):
     folder = run / EXPORTS_FOLDER / "model-auto-1234"
     write_card(folder, card(run, precision=became, gate=gate))
     folder.rename(folder.with_name(f"model-{made}-1234"))

@@ -76,14 +76,14 @@ def test_the_first_use_makes_an_export_and_the_next_takes_it(copied, monkeypatch
     assert texts(first.translate(SENTENCES)) == texts(second.translate(SENTENCES)) == want
 
 
-def test_whoever_waits_is_told_before(copied):
+def test_a_message_precedes_exporting(copied):
     told = []
     assert load(copied, device="cpu", precision="float32", tell=told.append).remarks
     assert told == ["exporting for CTranslate2, which translates faster; this takes a while, once"]
     load(copied, device="cpu", precision="float32", tell=pytest.fail)  # it is there
 
 
-def test_engines_and_precisions_that_there_are_not(exported):
+def test_unknown_engines_and_precisions_are_errors(exported):
     with pytest.raises(SettingsError, match="'fast': must be one of auto, native, ctranslate2"):
         load(exported, engine="fast")
     with pytest.raises(SettingsError, match="'float64': must be one of auto, float32, int8"):
@@ -146,7 +146,7 @@ def test_a_file_that_is_missing_is_made_again(exported, tmp_path, name, by_hand)
     assert file.read_bytes() == before
 
 
-def test_an_export_by_hand_mends_changed_bytes(exported, tmp_path):
+def test_exporting_again_replaces_changed_files(exported, tmp_path):
     copied = shutil.copytree(exported, tmp_path / "copy")
     model = found(copied).folder / MODEL_FILE
     before = model.read_bytes()
@@ -224,7 +224,7 @@ def test_a_disk_that_fails_at_the_end(copied, monkeypatch):
 
 
 @pytest.mark.parametrize("mistake", [ValueError("no place for stray"), RuntimeError("odd model")])
-def test_a_mistake_in_exporting_is_told_and_nothing_is_lost(copied, monkeypatch, mistake):
+def test_an_error_while_exporting_becomes_a_remark(copied, monkeypatch, mistake):
     def fail(*args, **kwargs):
         raise mistake
 
@@ -259,7 +259,7 @@ def test_a_killed_process_leaves_nothing_that_is_used(copied):
     assert only.name.startswith("model-auto-")
 
 
-def test_what_another_process_is_making_stays(copied, monkeypatch):
+def test_exports_being_made_by_another_process_are_kept(copied, monkeypatch):
     monkeypatch.setattr(exporter, "STALE_SECONDS", -1)
     with exporter._temporary_folder(copied / EXPORTS_FOLDER) as held:
         (held / "half").write_text("of it")
@@ -268,7 +268,7 @@ def test_what_another_process_is_making_stays(copied, monkeypatch):
     assert not held.exists()
 
 
-def test_a_disk_that_knows_no_locks(copied, monkeypatch):
+def test_a_disk_without_locks_can_hold_exports(copied, monkeypatch):
     def refuse(*args):
         raise OSError(37, "No locks available")
 
@@ -287,7 +287,7 @@ def test_two_processes_at_once(copied):
     assert [one.name for one in (copied / EXPORTS_FOLDER).iterdir()] == [first.folder.name]
 
 
-def test_an_export_that_says_something_else_is_refused(copied, monkeypatch):
+def test_an_export_with_other_translations_is_refused(copied, monkeypatch):
     write = exporter.write_model
 
     def write_wrong(model, *args, **kwargs):
@@ -399,7 +399,7 @@ def test_models_that_cannot_be_exported(other_run, tiny_run):
         load(tiny_run, other_run, device="cpu", engine="ctranslate2")
 
 
-def test_a_run_of_old_is_translated_as_ever_unless_asked_otherwise(copied):
+def test_a_run_with_settings_of_the_native_engine_alone_uses_it(copied):
     raw = yaml.safe_load((copied / "recipe.yaml").read_text())
     del raw["decoding"]["beam"]["normalise"], raw["decoding"]["rules"]["excluded"]
     (copied / "recipe.yaml").write_text(yaml.safe_dump(raw))
@@ -436,7 +436,7 @@ def test_devices(exported, monkeypatch):
         load(exported, engine="ctranslate2")
 
 
-def test_what_needs_the_native_engine_has_it(exported):
+def test_unsupported_requests_go_to_the_native_engine(exported):
     both = load(exported, device="cpu", precision="float32")
     native = load(exported, device="cpu", engine="native")
     looked = both(SENTENCES[0], look=True)

@@ -181,7 +181,7 @@ def line(run):
     return tokenize_lines(["Elle danse."], run.tokenizers.source, 50)[0]
 
 
-def test_what_is_there_can_be_changed(run, other, line):
+def test_existing_heads_can_be_changed(run, other, line):
     check_interventions([run], [Silenced("encoder", 2, 3), Flattened("cross", 1), LINK], [line])
     check_interventions([run, other], [Silenced("cross", 0), LINK], [line])
     check_interventions([run], [Silenced("cross", 0)], [line, line])
@@ -202,7 +202,7 @@ def test_what_is_there_can_be_changed(run, other, line):
         (ForcedPositions((0,), (99,)), r"the sentence has \d+ positions, counted from 0; got 99"),
     ],
 )
-def test_what_is_not_there_cannot(run, line, change, message):
+def test_missing_layers_and_heads_are_errors(run, line, change, message):
     with pytest.raises(SettingsError, match=message):
         check_interventions([run], [change], [line])
 
@@ -214,7 +214,7 @@ def test_the_end_of_the_sentence_is_a_position_too(run, line):
         check_interventions([run], [ForcedPositions((0,), (positions,))], [line])
 
 
-def test_each_model_must_have_it(run, other, line):
+def test_each_model_of_an_ensemble_must_have_the_head(run, other, line):
     message = "other: a model of the family rnnsearch has no encoder attention .* it has: cross"
     with pytest.raises(SettingsError, match=message):
         check_interventions([run, other], [Silenced("encoder", 0)], [line])
@@ -238,7 +238,7 @@ def test_a_link_is_forced_in_one_sentence(run, lines, message):
         check_interventions([run], [LINK], lines)
 
 
-def test_positions_must_mean_the_same_to_all(run, line):
+def test_forced_positions_need_one_tokenization(run, line):
     letters = train_tokenizer(["Elle danse."], TokenizerSettings(kind="characters"))
     unlike = run._replace(tokenizers=Tokenizers(letters, run.tokenizers.target))
     with pytest.raises(SettingsError, match="cut the sentence into unlike tokens"):

@@ -65,18 +65,18 @@ def filled(monkeypatch, text, answer, weights, *, entries=None, kind="words", **
 SAID = "Paul aime Kampala.", "Paul loves Entebbe."
 
 
-def test_the_word_that_is_looked_at_is_copied(monkeypatch):
+def test_the_attended_source_word_is_copied(monkeypatch):
     assert filled(monkeypatch, *SAID, {(3, 3): 0.9, (3, 1): 0.1}) == ["Kampala"]
     assert filled(monkeypatch, *SAID, {(3, 3): 0.2, (3, 1): 0.8}) == ["aime"]
 
 
-def test_or_translated(monkeypatch):
+def test_unknown_words_may_be_translated_by_a_dictionary(monkeypatch):
     entries = {"Kampala": "New Kampala", "aime": "loves"}
     assert filled(monkeypatch, *SAID, {(3, 3): 1.0}, entries=entries) == ["New Kampala"]
     assert filled(monkeypatch, *SAID, {(3, 0): 1.0}, entries=entries) == ["Paul"]
 
 
-def test_what_looks_at_its_space_looks_at_a_word(monkeypatch):
+def test_attention_to_a_space_is_attention_to_its_word(monkeypatch):
     assert filled(monkeypatch, *SAID, {(3, 2): 0.4, (3, 3): 0.2, (3, 1): 0.3}) == ["Kampala"]
     assert filled(monkeypatch, *SAID, {(2, 3): 0.8, (3, 1): 0.5}) == ["Kampala"]
 
@@ -86,7 +86,7 @@ def test_the_end_and_marks_are_no_words(monkeypatch):
     assert filled(monkeypatch, *SAID, weights) == ["Kampala"]
 
 
-def test_a_mark_that_is_unknown_is(monkeypatch):
+def test_an_unknown_punctuation_mark_is_a_word(monkeypatch):
     assert filled(monkeypatch, "Paul aime €", "Paul loves €", {(3, 3): 0.6, (3, 1): 0.4}) == ["€"]
 
 
@@ -95,7 +95,7 @@ def test_a_word_stays_unknown_where_nothing_is_looked_at(monkeypatch):
     assert filled(monkeypatch, "", "Entebbe", {(1, 0): 1.0}) == ["⁇"]
 
 
-def test_each_unknown_word_has_its_own(monkeypatch):
+def test_each_unknown_word_has_its_own_replacement(monkeypatch):
     # ▁, Zoé, ▁aime, ▁, Kampala  and  ▁, Entebbe, ▁, Zoe, ▁loves
     weights = {(1, 4): 1.0, (3, 1): 1.0, (4, 2): 1.0}
     assert filled(monkeypatch, "Zoé aime Kampala", "Entebbe Zoe loves", weights) == [
@@ -263,7 +263,7 @@ def test_a_prefix_that_is_cut_short(unsure):
     assert answer.text == "Zanzibar"
 
 
-def test_what_is_forbidden_is_not_put_back(unsure):
+def test_forbidden_words_are_no_replacements(unsure):
     said = unsure.translate(SENTENCES[:1], KEPT, unknown={})[0].text
     kept = unsure.translate(SENTENCES[:1], KEPT)[0].text
     word = pattern(kept, said)[0]
@@ -272,14 +272,14 @@ def test_what_is_forbidden_is_not_put_back(unsure):
     assert "⁇" in answer.text
 
 
-def test_silenced_heads_tell_nothing(unsure):
+def test_silenced_heads_replace_no_unknown_words(unsure):
     every = [Silenced("cross", layer) for layer in (0, 1)]
     kept = unsure.translate(SENTENCES[:2], KEPT, changes=every)
     said = unsure.translate(SENTENCES[:2], KEPT, changes=every, unknown={})
     assert [one.text for one in said] == [one.text for one in kept]
 
 
-def test_a_model_without_attention_cannot_tell(unsure, words_run):
+def test_unknown_words_need_a_model_with_attention(unsure, words_run):
     alone = Translator([blind(load_run(words_run, device=CPU))])
     assert len(alone.translate(SENTENCES, KEPT)) == 4
     with pytest.raises(
@@ -290,7 +290,7 @@ def test_a_model_without_attention_cannot_tell(unsure, words_run):
         alone.translate(SENTENCES, KEPT, unknown={})
 
 
-def test_the_first_of_an_ensemble_that_attends_tells(unsure, words_run):
+def test_the_first_model_with_attention_replaces_unknown_words(unsure, words_run):
     run = load_run(words_run, device=CPU)
     both = Translator([blind(run), run])
     for answer in both.translate(SENTENCES, KEPT, unknown={}):

@@ -23,7 +23,7 @@ from regard.pipelines.documents.document_formats import (
         ("html", None),
     ],
 )
-def test_names_tell_what_a_file_is(name, kind):
+def test_formats_are_known_by_file_names(name, kind):
     assert format_of(name) == kind
 
 
@@ -39,7 +39,7 @@ def test_text_keeps_its_mark():
         (b"\x7fELF\0\0", r"a\.srt: holds a null character, the 5th: is it a text\?"),
     ],
 )
-def test_what_is_no_text_is_an_error(data, message):
+def test_documents_that_are_no_text_are_errors(data, message):
     with pytest.raises(CorpusError, match=message):
         decode_document(data, "a.srt")
 
@@ -66,7 +66,7 @@ def test_subtitles_may_be_blank(kind, text):
     assert read_document(text, kind, "a").lines == []
 
 
-def test_lines_keep_what_breaks_them():
+def test_line_breaks_are_kept():
     document = read_document("Un.\r\n\r\n  - deux \n\t\n12\u2028trois", "text", "a.txt")
     assert document.lines == ["Un.", "  - deux ", "12", "trois"]
     shouted = document.join([line.upper() for line in document.lines])

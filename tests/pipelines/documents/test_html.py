@@ -66,7 +66,7 @@ def test_any_text_comes_back(text):
     assert all(line == line.strip() and line for line in page.lines)
 
 
-def test_fragments_and_nothing():
+def test_fragments_and_empty_documents():
     assert translated("", shout) == ""
     assert translated("un <b>deux</b>", shout) == "UN <B>DEUX</B>"
     assert translated("un</b> deux</div><p", shout) == "UN</B> DEUX</div><P"
@@ -86,7 +86,7 @@ def test_fragments_and_nothing():
         ("<code>a</code>", []),
     ],
 )
-def test_what_is_marked_is_not_translated(page, lines):
+def test_elements_marked_as_untranslated_are_copied(page, lines):
     assert read_html(page).lines == lines
 
 

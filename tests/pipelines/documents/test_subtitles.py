@@ -63,7 +63,7 @@ def new_lines(document):
     return [block.split("\n")[2:] for block in document.strip().split("\n\n")]
 
 
-def test_what_is_said_is_found():
+def test_the_texts_of_cues_are_found():
     assert read_subtitles(SRT).lines == [
         "{\\an8}<i>Jane visite</i> l'Afrique.",
         "Bonjour.",
@@ -77,7 +77,7 @@ def test_what_is_said_is_found():
     ]
 
 
-def test_all_else_stays_as_it_is():
+def test_all_but_texts_is_copied():
     assert translated(SRT, same) == SRT
     assert translated(VTT, same) == VTT
     assert "un titre" in translated(VTT, shout)
@@ -98,7 +98,7 @@ def test_nothing_but_words_is_touched(text):
     assert answer.count("\n\n") == text.count("\n\n")
 
 
-def test_lines_are_broken_anew():
+def test_translated_lines_are_wrapped():
     [lines] = new_lines(translated(srt("un\ndeux"), lambda _: ["one two three four"]))
     assert lines == ["one two", "three four"]
     [lines] = new_lines(translated(srt("un"), lambda _: ["word " * 16]))
@@ -131,7 +131,7 @@ def test_no_cue_is_left_without_words():
 
 
 @pytest.mark.parametrize("cues", [("Fin.", "puis"), ("Un", "Deux"), ("un", "- deux"), ("un", "…")])
-def test_what_does_not_go_on(cues):
+def test_sentences_that_end_in_a_cue_are_not_joined(cues):
     assert CUE_BREAK not in "".join(read_subtitles(srt(*cues)).lines)
 
 

@@ -31,7 +31,7 @@ def test_pairs_know_what_they_wrapped():
     assert text[inner.first : inner.last] == "d"
 
 
-def test_what_stands_alone_knows_the_spaces_beside_it():
+def test_single_tags_have_the_spaces_beside_them():
     for spaces, between in {
         "a<hr>b": "00",
         "a <hr>b": "10",
@@ -56,7 +56,7 @@ def test_markup_in_a_row_stays_together():
     assert node == PointTag("<br/> <img><b>\n</b>{x}", 1, True, True)
 
 
-def test_words_stand_for_what_is_held():
+def test_stand_ins_replace_protected_text():
     text, nodes = plain("<b>{x}</b> et {y}", x="Anna")
     assert text == "Anna et"
     assert nodes == (TagPair("<b>", "</b>", 0, 4, ()), PointTag("{y}", 7, True))
@@ -83,7 +83,7 @@ def test_no_name_is_a_part_of_another():
     assert not [(one, other) for one in names for other in names if one != other and one in other]
 
 
-def test_each_gets_names_of_its_own_that_the_text_lacks():
+def test_stand_in_names_are_different_and_not_in_the_text():
     names = [["Anna", "Paul", "Marie"], ["Paris", "Berlin"]]
     assert assign_names(["{a}", "{b}", "{a}"], names, "Anna dort") == {
         "{a}": ["Paul", "Paris"],

@@ -102,7 +102,7 @@ def test_no_markup_is_lost_doubled_or_made_up(model, text):
 
 @settings(max_examples=20, deadline=None)
 @given(texts=st.lists(TEXTS, max_size=3))
-def test_a_model_that_has_learned_little_loses_none_either(translator, texts):
+def test_an_untrained_model_loses_no_markup(translator, texts):
     answers = translate_markup(translator, texts)
     assert len(answers) == len(texts)
     for text, answer in zip(texts, answers, strict=True):
@@ -140,7 +140,7 @@ def test_space_around_a_text_stays(translator):
 
 
 @pytest.mark.parametrize("text", ["", "<br/>", "{x}", "<b> {x} </b>!", "&nbsp;&mdash;", "…"])
-def test_what_says_nothing_is_not_translated(translator, text):
+def test_texts_without_words_are_copied(translator, text):
     def never(text):
         raise AssertionError(text)
 
@@ -152,7 +152,7 @@ def test_characters_are_named_where_they_were_named(translator):
     assert carried(translator, "a < b & c", upper) == "A < B & C"
 
 
-def test_a_text_is_read_in_its_composed_form(translator):
+def test_texts_are_read_in_normal_form_c(translator):
     seen = []
 
     def note(text):
@@ -163,7 +163,7 @@ def test_a_text_is_read_in_its_composed_form(translator):
     assert seen == ["été"]
 
 
-def test_names_stand_for_what_is_held(translator):
+def test_names_replace_protected_text(translator):
     seen = []
 
     def note(text):
@@ -174,7 +174,7 @@ def test_names_stand_for_what_is_held(translator):
     assert seen == ["Anna aime Paul et Anna"]
 
 
-def test_a_name_that_the_text_has_stands_for_nothing_else(translator):
+def test_a_name_in_the_text_is_no_stand_in(translator):
     assert carried(translator, "Anna aime {a}", upper, names=[["Anna", "PAUL"]]) == "ANNA AIME {a}"
 
 
@@ -211,7 +211,7 @@ def test_no_braces_become_a_placeholder(translator, in_order):
     assert has_same_markup(parse_markup(text), parse_markup(carried(translator, text, upper)))
 
 
-def test_what_is_not_translated_begins_no_tag_with_what_is(translator, in_order):
+def test_copied_text_forms_no_tag_with_translations(translator, in_order):
     assert carried(translator, "<! {a} dort", lambda text: f"a>b {text}") == "< ! a>b {a} dort"
 
 
@@ -234,7 +234,7 @@ def test_the_same_sentence_is_translated_once(translator):
     assert seen == ["ah"]
 
 
-def test_what_is_too_long_for_the_model_is_cut(translator, in_order):
+def test_texts_beyond_the_length_limit_are_split(translator, in_order):
     text = "la mer " * 60
     seen = []
 
@@ -247,7 +247,7 @@ def test_what_is_too_long_for_the_model_is_cut(translator, in_order):
     assert answer == f"<b>{text.strip()}</b> aime"
 
 
-def test_notes_are_told_once(translator):
+def test_notes_are_not_repeated(translator):
     [one] = MarkupTranslator(translator).translate_texts(["<b>\u0416</b> \u0416. \u0416 \u0416."])
     assert any("not in the model's vocabulary" in note for note in one.notes)
     assert len(set(one.notes)) == len(one.notes)
@@ -285,7 +285,7 @@ def test_lines_and_markup_give_the_same(reading):
         assert answer.score < 0
 
 
-def test_what_is_around_stays_and_tags_are_text(reading):
+def test_tags_are_text_beside_protected_codes(reading):
     text = "- Il part.\t<b>Voir</b> &amp; www.a.org ici. 2026"
     [answer] = reading.translate([text])
     assert answer.text.startswith("- ")
@@ -295,7 +295,7 @@ def test_what_is_around_stays_and_tags_are_text(reading):
     assert answer.text.startswith(f"- {alone.text}\t")
 
 
-def test_others_of_the_batch_are_answered_as_without_it(reading):
+def test_sentences_beside_protected_ones_are_translated_alike(reading):
     plain_answers = ["Il part.", "https://example.com", "Elle ne la visite pas."]
     mixed = reading.translate(
         [plain_answers[0], SENTENCES_WITH_CODES[0], *plain_answers[1:]], n_best=2
@@ -308,7 +308,7 @@ def test_others_of_the_batch_are_answered_as_without_it(reading):
 @pytest.mark.parametrize(
     "lines", [["Il part.", "https://example.com", "100 %", "$5"], SENTENCES_WITH_CODES]
 )
-def test_markup_is_imported_only_for_what_needs_it(reading, monkeypatch, lines):
+def test_markup_is_imported_only_for_protected_text(reading, monkeypatch, lines):
     monkeypatch.setitem(sys.modules, "regard.pipelines.markup.markup_translator", None)
     if lines is not SENTENCES_WITH_CODES:
         reading.translate(lines)
@@ -322,7 +322,7 @@ def test_markup_is_imported_only_for_what_needs_it(reading, monkeypatch, lines):
     reading.translate(lines)
 
 
-def test_an_export_alone_holds_them_too(reading, monkeypatch):
+def test_an_export_alone_protects_codes(reading, monkeypatch):
     expected = translate_protected(
         reading, SENTENCES_WITH_CODES, TranslationRequest(reading.settings)
     )

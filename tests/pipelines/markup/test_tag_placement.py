@@ -99,7 +99,7 @@ def test_tags_without_a_word_do_not_take_that_of_others():
     )
 
 
-def test_letters_of_a_word_that_stays():
+def test_tags_within_a_copied_word_wrap_the_same_characters():
     assert place("de l'H<sub>2</sub>O", "some H2O", [0, 2]) == "some H<sub>2</sub>O"
     assert place("<b>H</b><i>2</i>O", "H2O") == "<b>H</b><i>2</i>O"
     assert place("<b>chat</b>on", "kitten") == "<b>kitten</b>"
@@ -121,12 +121,12 @@ def test_letters_of_a_word_that_stays():
         ("<b>un<br/>deux</b>", "<b>one<br/>two</b>"),
     ],
 )
-def test_what_stands_alone_is_as_near_to_its_neighbours(source, target):
+def test_single_tags_stay_beside_their_neighbours(source, target):
     plain = re.sub("<br/>", " ", re.sub("<(?!br)[^>]*>", "", target))
     assert place(source, " ".join(plain.split())) == target
 
 
-def test_what_stands_alone_is_not_within_tags_that_it_was_not_in():
+def test_single_tags_do_not_move_into_pairs():
     assert place("<b>un deux</b> <br/> trois", "one three two", [0, 2, 1]).count("<br/></b>") == 0
     answer = place("<b>un deux</b> <br/> trois", "three one two", [2, 0, 1])
     assert "<b>one two</b>" in answer

@@ -21,7 +21,7 @@ def words(text, spans):
     return [text[slice(*span)] for span in spans]
 
 
-def test_words_without_a_model_are_linked_by_their_places():
+def test_words_without_a_model_are_linked_by_position():
     [linked] = link_words(None, [("un deux, trois quatre", "one two")], SETTINGS)
     assert words("un deux, trois quatre", linked.source) == ["un", "deux", "trois", "quatre"]
     np.testing.assert_allclose(linked.weights, [[0.25, 0.25, 0, 0], [0, 0, 0.25, 0.25]])
@@ -40,7 +40,7 @@ def test_words_are_linked_by_attention(translator):
     assert empty.weights.shape == (0, 0)
 
 
-def test_what_is_too_long_is_linked_by_its_places(translator):
+def test_words_of_long_sentences_are_linked_by_position(translator):
     long = "la mer " * 60
     [linked] = link_words(translator.runs[0], [(long, long)], SETTINGS)
     assert len(linked.source) == 120
@@ -64,7 +64,7 @@ def test_a_latin_word_within_such_a_script_is_one_word(translator):
     assert words(text, linked.source) == ["東", "京", "で", "Jane", "で", "す"]
 
 
-def test_balanced_weights():
+def test_sinkhorn_normalizes_rows_and_columns():
     weights = np.array([[0.9, 0.1], [0.6, 0.4], [0.0, 0.0]])
     normalized = sinkhorn(weights, 1)
     np.testing.assert_allclose(normalized.sum(1), [1, 1, 0])
@@ -74,7 +74,7 @@ def test_balanced_weights():
 
 
 @pytest.mark.parametrize("rounds", [1, 5, 50])
-def test_balancing_changes_no_clear_links(rounds):
+def test_sinkhorn_keeps_permutations(rounds):
     np.testing.assert_allclose(sinkhorn(np.eye(3), rounds), np.eye(3))
 
 
