@@ -30,12 +30,7 @@ from regard.manifest import warn_without_manifest
 from regard.pipelines.answer import Answer, build_answer
 from regard.recipes.auto_settings import infer_input_settings, run_input_settings
 from regard.recipes.paths import NAMED_WEIGHTS, weights_file
-from regard.text.preprocess import (
-    PreparedText,
-    require_texts,
-    sanitize,
-    tokenize_for_ensemble,
-)
+from regard.text.preprocess import PreparedText, require_texts, sanitize, tokenize_for_ensemble
 from regard.text.segmentation import InputSettings, Segments, holds_codes, segment, split_lines
 from regard.text.tokenizer import Tokenizer
 
