@@ -327,9 +327,9 @@ def test_a_precision_that_costs_too_much_gives_way_to_float32(copied, monkeypatc
     assert native.translate(["Elle danse."])[0].score == exact[0].score
     losses = iter([0.5, 0.0])
     monkeypatch.setattr(parity_check, "_loss", lambda exact, lines, native, light: next(losses))
-    made = try_export(run, "model", "auto", required=True, tell=lambda message: None)
-    assert made.export.card.precision == "float32"
-    assert made.remark.endswith("int8 is not close enough: less likely by 0.500 nats a token")
+    export, remark = try_export(run, "model", "auto", required=True, tell=lambda message: None)
+    assert export.card.precision == "float32"
+    assert remark.endswith("int8 is not close enough: less likely by 0.500 nats a token")
 
 
 def test_precisions_that_the_processor_lacks(copied, monkeypatch):
