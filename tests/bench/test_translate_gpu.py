@@ -3,8 +3,9 @@ import json
 import pytest
 import torch
 
-from bench import gpu_search, translate_gpu
+from bench import gpu_search, gpu_small, translate_gpu
 from bench.peers import is_installed
+from recorders import EagerReplay
 from regard.errors import RunError
 from regard.kernels import dispatch
 
@@ -40,6 +41,7 @@ def test_small_batches_are_timed_in_each_way(tiny_run, tmp_path, monkeypatch, ca
     out = tmp_path / "facts.jsonl"
     given = ["--model", str(tiny_run), "--sentences", "12", "--device", "cpu", "--rounds", "1"]
     given += ["--small", "1", "3", "--beam", "2", "--out", str(out)]
+    monkeypatch.setattr(gpu_small, "CudaGraphs", lambda device: EagerReplay())
     for stage in ("prepare", "small float32"):
         monkeypatch.setattr("sys.argv", ["translate_gpu", *given, "--stage", stage])
         assert translate_gpu.main() == 0
