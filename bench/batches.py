@@ -8,8 +8,7 @@ from pathlib import Path
 
 from bench.peers.regard_training import SilentReporter
 from bench.synthetic_batches import LONGEST
-from regard.batching.collate import collate
-from regard.batching.prefetch import collate_stream
+from regard.batching.collate import collate, collate_stream
 from regard.batching.sampler import StreamPosition, sample_batches
 from regard.recipes.prepared_data import prepare
 from regard.recipes.recipe_files import load_recipe

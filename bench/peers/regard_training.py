@@ -10,7 +10,7 @@ import torch
 from bench.peers.contract import ModelShape, PeerConfig, Trained
 from bench.peers.regard_model import build_fresh_model
 from bench.peers.training_loop import SMOOTHING, wait_for_device
-from regard.batching.prefetch import PositionedBatch
+from regard.batching.collate import PositionedBatch
 from regard.batching.sampler import StreamPosition
 from regard.models.contracts import AnyModel
 from regard.training.loop import TrainingSettings, TrainingTask, fit

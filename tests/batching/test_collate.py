@@ -1,6 +1,9 @@
+import pytest
 import torch
 
-from regard.batching.collate import collate, pad, pad_source
+from regard.batching.collate import collate, collate_stream, held_out_batches, pad, pad_source
+from regard.batching.sampler import StreamPosition, sample_batches
+from regard.corpora.token_store import TokenChunk, TokenStore, write_store
 from regard.text.special_tokens import BOS, EOS, PAD
 
 
@@ -33,3 +36,23 @@ def test_places_point_at_the_real_positions():
     torch.testing.assert_close(
         batch.target.mask.flatten().nonzero().squeeze(1), batch.target_indices
     )
+
+
+@pytest.fixture
+def store(tmp_path):
+    sides = [[[4 + n] * (n % most + 1) for n in range(60)] for most in (7, 5)]
+    write_store(tmp_path / "s.arrow", [TokenChunk(*sides)], "mark")
+    return TokenStore.open(tmp_path / "s.arrow")
+
+
+def test_pairs_become_batches_at_their_places(store):
+    drawn = sample_batches(store, StreamPosition(0, 0), budget=10_000, seed=3, max_tokens=100)
+    placed = next(collate_stream(drawn))
+    assert placed.next_position == StreamPosition(1, 0)
+    assert placed.batch.source.ids.shape == (60, 8)
+    assert (placed.batch.labels == EOS).sum() == 60
+
+
+def test_held_out_pairs_come_once(store):
+    batches = list(held_out_batches(store, budget=32))
+    assert sum(batch.source.ids.shape[0] for batch in batches) == 60

@@ -109,7 +109,7 @@ def test_sampled_segmentations_decode_to_the_same_texts(joint):
 
 
 def test_sampling_imports_no_torch():
-    modules = "regard.batching.sampler, regard.batching.prefetch_worker"
+    modules = "regard.batching.sampler, regard.batching.prefetch"
     program = f"import sys, {modules}; print('torch' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

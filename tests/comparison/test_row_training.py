@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ladders import small_recipe
-from regard.batching.prefetch import collate_stream
+from regard.batching.collate import collate_stream
 from regard.batching.sampler import StreamPosition, sample_batches
 from regard.comparison import row_training as module
 from regard.comparison.comparison_folder import ComparisonFolder

@@ -40,7 +40,7 @@ def test_gpu_variants_are_listed_if_there_is_a_gpu(monkeypatch):
     found = list_variants()
     assert found[-1] == REFERENCE_VARIANT
     assert bool(set(found) & set(ON_GPU)) == torch.cuda.is_available()
-    monkeypatch.setattr(engine_benchmark, "iterate_in_workers", lambda makes, gone: iter([True]))
+    monkeypatch.setattr(engine_benchmark, "run_in_worker", lambda work: True)
     assert set(ON_GPU) < set(list_variants())
 
 
@@ -60,7 +60,7 @@ def test_another_budget_must_be_clearly_faster(tiny_run, monkeypatch, seconds, c
     """The engine's own is tried first."""
     seconds_taken = iter(seconds)
     monkeypatch.setattr(engine_benchmark, "_time_stream", lambda *_: next(seconds_taken))
-    [found] = engine_benchmark._measure(tiny_run, EngineVariant("native", "float32"), LINES, 1)
+    found = engine_benchmark._measure(tiny_run, EngineVariant("native", "float32"), LINES, 1)
     assert found.choice.budget == chosen
     assert found.sentences == pytest.approx(3 / min(seconds) if chosen == 1024 else 3)
 
@@ -70,13 +70,13 @@ def test_the_export_is_made_by_another_process(tiny_run, tmp_path, monkeypatch):
     pytest.importorskip("ctranslate2")
     copied = shutil.copytree(tiny_run, tmp_path / "run")
     shutil.rmtree(copied / EXPORTS_FOLDER, ignore_errors=True)
-    real, exports = engine_benchmark.iterate_in_workers, []
+    real, exports = engine_benchmark.run_in_worker, []
 
-    def watched(make, gone):
+    def watched(work):
         exports.append(len(list(copied.glob(f"{EXPORTS_FOLDER}/*"))))
-        return real(make, gone)
+        return real(work)
 
-    monkeypatch.setattr(engine_benchmark, "iterate_in_workers", watched)
+    monkeypatch.setattr(engine_benchmark, "run_in_worker", watched)
     assert isinstance(
         time_variant(copied, EngineVariant("ctranslate2", "float32"), LINES, 1), VariantTiming
     )
@@ -89,10 +89,10 @@ def test_an_unavailable_variant_has_a_reason(tmp_path):
 
 
 def test_a_full_disk_is_a_transient_failure(monkeypatch, tmp_path):
-    def full(make, gone):
+    def full(work):
         raise StorageError("the disk is full")
 
-    monkeypatch.setattr(engine_benchmark, "iterate_in_workers", full)
+    monkeypatch.setattr(engine_benchmark, "run_in_worker", full)
     found = time_variant(tmp_path, EngineVariant("ctranslate2", "int8"), LINES, None)
     assert found == UnavailableVariant("the disk is full", transient=True)
 

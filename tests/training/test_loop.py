@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from flips import flip
-from regard.batching.prefetch import collate_stream
+from regard.batching.collate import collate_stream
 from regard.batching.sampler import sample_batches
 from regard.corpora.token_store import TokenChunk, TokenStore, write_store
 from regard.errors import RunError, TrainingError

@@ -1,11 +1,14 @@
-"""Lists of ids -> padded batches."""
+"""Lists of ids -> padded batches, and streams of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from regard.batching.sampler import SampledPairs, StreamPosition, length_sorted_batches
+from regard.corpora.token_store import TokenStore
 from regard.text.ragged import Ids, Ragged, flatten
 from regard.text.special_tokens import BOS, EOS, PAD
 from regard.types import Batch, Padded
@@ -51,3 +54,23 @@ def collate(sources: TokenRows, targets: TokenRows) -> Batch:
 def _real_token_indices(padded: Padded) -> Tensor:
     """The indices of the real tokens in the flattened rectangle."""
     return padded.mask.flatten().nonzero().squeeze(1)
+
+
+class PositionedBatch(NamedTuple):
+    """A batch, and the position behind it."""
+
+    batch: Batch
+    next_position: StreamPosition
+
+
+def collate_stream(stream: Iterator[SampledPairs]) -> Iterator[PositionedBatch]:
+    """The batches of a stream of pairs."""
+    for pairs, next_position in stream:
+        yield PositionedBatch(collate(*pairs), next_position)
+
+
+def held_out_batches(store: TokenStore, *, budget: int) -> Iterator[Batch]:
+    """Every pair of a store once, shortest first."""
+    lengths = store.lengths()
+    for rows in length_sorted_batches(lengths.source + 1, lengths.target + 1, budget=budget):
+        yield collate(*store.take(rows))

@@ -1,75 +1,87 @@
-"""Streams of collated batches, made by a thread before they are needed."""
+"""Items of an iterator made before they are needed, by a thread or by worker processes."""
 
-import queue
-import threading
-from collections.abc import Generator, Iterator
-from typing import NamedTuple, TypeVar
+import contextlib
+import itertools
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Generic, TypeVar
 
-from regard.batching.collate import collate
-from regard.batching.sampler import SampledPairs, StreamPosition, length_sorted_batches
-from regard.corpora.token_store import TokenStore
-from regard.types import Batch
+from regard.batching.worker_pool import Worker, WorkerDiedError
 
+S = TypeVar("S")
 T = TypeVar("T")
 
-
-class PositionedBatch(NamedTuple):
-    """A batch, and the position behind it."""
-
-    batch: Batch
-    next_position: StreamPosition
+ITEMS_AHEAD = 4
+"""Items that a worker makes before they are needed."""
 
 
-def collate_stream(stream: Iterator[SampledPairs]) -> Iterator[PositionedBatch]:
-    """The batches of a stream of pairs."""
-    for pairs, next_position in stream:
-        yield PositionedBatch(collate(*pairs), next_position)
-
-
-def held_out_batches(store: TokenStore, *, budget: int) -> Iterator[Batch]:
-    """Every pair of a store once, shortest first."""
-    lengths = store.lengths()
-    for rows in length_sorted_batches(lengths.source + 1, lengths.target + 1, budget=budget):
-        yield collate(*store.take(rows))
-
-
-class _End(NamedTuple):
-    """Behind the last item: the error of the iterator, if it failed."""
-
-    error: BaseException | None
+class _EndOfItems:
+    """Stands behind the last item."""
 
 
 def prefetch(items: Iterator[T], depth: int) -> Generator[T, None, None]:
     """The same items, up to `depth` of them made by a thread before they are needed."""
-    queued: queue.Queue[T | _End] = queue.Queue(depth)
-    stop = threading.Event()
-
-    def put(item: T | _End) -> bool:
-        """Whether the item was queued before `stop` was set."""
-        while not stop.is_set():
-            try:
-                queued.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False
-
-    def produce() -> None:
-        try:
-            stopped = not all(map(put, items))
-            error = None
-        except BaseException as raised:  # the consumer raises it
-            stopped, error = False, raised
-        if not stopped:
-            put(_End(error))
-
-    thread = threading.Thread(target=produce, daemon=True)
-    thread.start()
+    thread, end = ThreadPoolExecutor(1), _EndOfItems()
     try:
-        while not isinstance(item := queued.get(), _End):
+        pending = deque(thread.submit(next, items, end) for _ in range(depth))
+        while not isinstance(item := pending.popleft().result(), _EndOfItems):
+            pending.append(thread.submit(next, items, end))
             yield item
-        if item.error is not None:
-            raise item.error
     finally:
-        stop.set()
-        thread.join()
+        thread.shutdown(cancel_futures=True)
+
+
+def start_then_hand_over(
+    make_here: Callable[[S], Iterator[T]],
+    make_in_worker: Sequence[Callable[[S], Iterator[T]]],
+    start: S,
+    position_after: Callable[[T], S],
+    exit_error: Callable[[int], Exception],
+) -> Generator[T, None, None]:
+    """The items of `make_here(start)`, the first of which are made in this process.
+
+    Meanwhile workers start. When they are ready they continue, in turn, from the position after the
+    last item: together they make the items that `make_here` would. The functions and items must be
+    picklable. `exit_error` makes an error of the exit status of a worker that has died.
+    """
+    with contextlib.ExitStack() as stack:
+        threads = [stack.enter_context(ThreadPoolExecutor(1)) for _ in make_in_worker]
+        makers = (partial(_ItemMaker, make) for make in make_in_worker)
+        workers = [stack.enter_context(contextlib.closing(Worker(maker))) for maker in makers]
+        turns = list(zip(workers, threads, strict=True))
+        ready = [thread.submit(worker.wait_until_ready) for worker, thread in turns]
+        for item in make_here(start):
+            yield item
+            start = position_after(item)
+            if all(future.done() for future in ready):  # an error is raised with the next item
+                break
+        else:
+            return
+        pending: deque[Future[T | _EndOfItems]] = deque()
+        pending.extend(thread.submit(worker.request, (start,)) for worker, thread in turns)
+        for _ in range(ITEMS_AHEAD):
+            pending.extend(thread.submit(worker.request, None) for worker, thread in turns)
+        for worker, thread in itertools.cycle(turns):
+            try:
+                made = pending.popleft().result()
+            except WorkerDiedError as error:
+                raise exit_error(error.status) from None
+            if isinstance(made, _EndOfItems):
+                return
+            pending.append(thread.submit(worker.request, None))
+            yield made
+
+
+class _ItemMaker(Generic[S, T]):
+    """In a worker: the items of an iterator, one for each job."""
+
+    def __init__(self, make: Callable[[S], Iterator[T]]) -> None:
+        self._make = make
+
+    def __call__(self, start: tuple[S] | None) -> T | _EndOfItems:
+        """The next item; the first job has the position to start from."""
+        if start is not None:
+            self._items = self._make(*start)
+        return next(self._items, _EndOfItems())

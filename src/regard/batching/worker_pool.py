@@ -1,17 +1,31 @@
-"""Jobs shared with worker processes, which load what they need once.
+"""Worker processes: one that does jobs, and a pool that shares jobs with this process.
 
-Two processes with a thread each do more than one with two threads where operations are short: the
-threads would wait for each other after every operation.
+A worker is a plain subprocess, which receives jobs and returns results as pickles through its stdin
+and stdout. Unlike multiprocessing it never imports the caller's main script, and it ends by itself
+when the process that started it is killed.
 """
 
+import contextlib
+import operator
+import os
+import pickle
+import signal
+import subprocess
+import sys
 import threading
 import time
+import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Generic
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import IO, Any, Generic, TypeVar
 
-from regard.batching.worker_process import JobT, ResultT, Worker, WorkerDiedError
+T = TypeVar("T")
+JobT = TypeVar("JobT")
+ResultT = TypeVar("ResultT")
 
+SAME_ENV: Mapping[str, str] = MappingProxyType({})
+COMMAND = f"from {__name__} import worker_main; worker_main()"
 MIN_SECONDS = 3.0
 """Seconds of work, ahead or in all calls so far, from which workers are started; one is ready after
 about two."""
@@ -24,8 +38,118 @@ WORKER_ENV = {
 }
 
 
+class WorkerDiedError(Exception):
+    """A worker process has ended before its time, with this `status`."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"ended with status {status}")
+        self.status = status
+
+
+class Worker(Generic[JobT, ResultT]):
+    """Another process, which does jobs with the function that `factory()` returns there."""
+
+    def __init__(
+        self,
+        factory: Callable[[], Callable[[JobT], ResultT]],
+        extra_env: Mapping[str, str] = SAME_ENV,
+    ) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | dict(extra_env),
+        )
+        self._terminate = weakref.finalize(self, _terminate, self._process)
+        self._is_ready = False
+        self._send(factory)
+
+    def wait_until_ready(self) -> None:
+        """Wait until `factory()` has returned there, which may take many imports."""
+        if not self._is_ready:
+            self._receive()
+            self._is_ready = True
+
+    def request(self, job: JobT) -> ResultT:
+        """The result of a job; raises the job's own error, or a WorkerDiedError."""
+        self.wait_until_ready()
+        self._send(job)
+        result: ResultT | Exception = self._receive()
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """End the process."""
+        self._terminate()
+
+    def _send(self, message: object) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):  # it has ended, which the next `_receive` reports
+            _send(message, self._process.stdin)
+
+    def _receive(self) -> Any:
+        assert self._process.stdout is not None
+        try:
+            return pickle.load(self._process.stdout)
+        except (EOFError, OSError, ValueError, pickle.UnpicklingError):  # ValueError: it was closed
+            raise WorkerDiedError(self._process.wait()) from None
+
+
+def _terminate(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()  # a thread that waits for a result then gets a WorkerDiedError
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        with contextlib.suppress(BrokenPipeError):  # of a message that was not read
+            if stream is not None:
+                stream.close()
+
+
+def run_in_worker(function: Callable[[], T]) -> T:
+    """The result of `function()` in a new process; raises its error, or a WorkerDiedError."""
+    with contextlib.closing(Worker(_call_jobs)) as worker:
+        result: T = worker.request(function)
+        return result
+
+
+def _call_jobs() -> Callable[[Callable[[], Any]], Any]:
+    return operator.call
+
+
+def worker_main() -> None:
+    """Run in the worker process: do jobs until the parent ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
+    results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # prints of a job are no results
+    try:
+        work = pickle.load(sys.stdin.buffer)()
+        _send(None, results)
+        while True:
+            job = pickle.load(sys.stdin.buffer)
+            try:
+                result = work(job)
+            except Exception as error:
+                result = error
+            _send(result, results)
+    except (EOFError, BrokenPipeError):  # the parent has ended
+        os._exit(0)  # without flushing `results`, which would fail
+
+
+def _send(message: object, stream: IO[bytes]) -> None:
+    pickle.dump(message, stream, pickle.HIGHEST_PROTOCOL)
+    stream.flush()
+
+
 class WorkerPool(Generic[JobT, ResultT]):
-    """This process and some workers, which do the same with a job; they stay for later calls."""
+    """This process and some workers, which do the same with a job; they stay for later calls.
+
+    Two processes with a thread each do more than one with two threads where operations are short:
+    the threads would wait for each other after every operation.
+    """
 
     def __init__(self, factory: Callable[[], Callable[[JobT], ResultT]], num_workers: int) -> None:
         self._factory, self._size = factory, num_workers
@@ -68,19 +192,20 @@ class WorkerPool(Generic[JobT, ResultT]):
         self, jobs: Sequence[JobT], run_here: Callable[[JobT], ResultT]
     ) -> list[ResultT]:
         queue: _JobQueue[JobT, ResultT] = _JobQueue(jobs)
-        threads = [queue.start_feeder(worker) for worker in self._workers]
+        feeders = [queue.start_feeder(worker) for worker in self._workers]
         began = time.monotonic()
         while (index := queue.take()) is not None:
             queue.results[index] = run_here(jobs[index])
             seconds_left = (time.monotonic() - began) * len(queue.pending) / len(queue.results)
             if not self._workers and seconds_left > MIN_SECONDS:
                 self._start()
-                threads = [queue.start_feeder(worker) for worker in self._workers]
-        for thread in threads:
-            thread.join()
-        self._workers = [worker for worker in self._workers if worker not in queue.dead_workers]
+                feeders = [queue.start_feeder(worker) for worker in self._workers]
+        for feeder in feeders:
+            feeder.join()
+        had_workers = self.started
+        self._workers = [worker for worker in self._workers if worker.is_alive]
         self._seconds_here += time.monotonic() - began if len(jobs) > 1 else 0.0
-        if not self._workers and not queue.dead_workers and self._seconds_here > MIN_SECONDS:
+        if not had_workers and self._seconds_here > MIN_SECONDS:
             self._start()
         if queue.errors:
             raise queue.errors[0]
@@ -97,7 +222,6 @@ class _JobQueue(Generic[JobT, ResultT]):
         self.pending = deque(range(len(jobs)))
         self.results: dict[int, ResultT] = {}
         self.errors: list[Exception] = []
-        self.dead_workers: list[Worker[JobT, ResultT]] = []
 
     def take(self) -> int | None:
         """The index of the next job; None if there is none, or one has failed."""
@@ -117,7 +241,6 @@ class _JobQueue(Generic[JobT, ResultT]):
             try:
                 self.results[index] = worker.request(self.jobs[index])
             except WorkerDiedError:
-                self.dead_workers.append(worker)
                 self.pending.append(index)
                 return
             except Exception as error:

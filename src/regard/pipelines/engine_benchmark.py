@@ -2,13 +2,13 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Literal, NamedTuple, TypeVar
 
-from regard.batching.prefetch_worker import iterate_in_workers
+from regard.batching.worker_pool import WorkerDiedError, run_in_worker
 from regard.decoding.settings import DecodingSettings, portable_settings, search_settings
 from regard.engines.ctranslate2.export_artifact import Precision
 from regard.engines.tuned_engine import (
@@ -94,15 +94,14 @@ REFERENCE_VARIANT = EngineVariant("native", "float32")
 
 def list_variants() -> list[EngineVariant]:
     """The variants that this machine may have, the most exact one last."""
-    [gpu] = iterate_in_workers([_find_gpu], _worker_died)
-    return [*ON_CPU, *(ON_GPU if gpu else ()), REFERENCE_VARIANT]
+    return [*ON_CPU, *(ON_GPU if _in_worker(_find_gpu) else ()), REFERENCE_VARIANT]
 
 
-def _find_gpu() -> Iterator[bool]:
-    """Whether there is a GPU, for `iterate_in_workers`: only the worker imports torch."""
+def _find_gpu() -> bool:
+    """Whether there is a GPU: only a worker process imports torch."""
     from regard.engines.native.native_engine import has_gpu
 
-    yield has_gpu()
+    return has_gpu()
 
 
 def time_variant(
@@ -115,32 +114,35 @@ def time_variant(
     measure = partial(_measure, run, variant, tuple(texts), beam)
     try:
         if variant.engine == "ctranslate2":
-            [_] = iterate_in_workers([partial(_prepare_engine, run, variant)], _worker_died)
-        [found] = iterate_in_workers([measure], _worker_died)
+            _in_worker(partial(_prepare_engine, run, variant))
+        return _in_worker(measure)
     except RegardError as error:
         return UnavailableVariant(str(error), isinstance(error, (StorageError, _WorkerDiedError)))
-    return found
 
 
 class _WorkerDiedError(RunError):
     """A measuring process ended without a result."""
 
 
-def _worker_died(status: int) -> _WorkerDiedError:
-    return _WorkerDiedError(
-        f"its process ended with status {status}; was it killed, or the memory full? Try with "
-        "fewer --sentences"
-    )
+def _in_worker(work: Callable[[], T]) -> T:
+    """The result of `work()` in a process of its own."""
+    try:
+        return run_in_worker(work)
+    except WorkerDiedError as error:
+        raise _WorkerDiedError(
+            f"its process ended with status {error.status}; was it killed, or the memory full? "
+            "Try with fewer --sentences"
+        ) from None
 
 
-def _prepare_engine(run: Path, variant: EngineVariant) -> Iterator[str]:
+def _prepare_engine(run: Path, variant: EngineVariant) -> str:
     """The name of the engine to measure, once its export is made."""
-    yield load(run, device="cpu", engine=variant.engine, precision=variant.precision).engine_for()
+    return load(run, device="cpu", engine=variant.engine, precision=variant.precision).engine_for()
 
 
 def _measure(
     run: Path, variant: EngineVariant, texts: Sequence[str], beam: int | None
-) -> Iterator[VariantTiming]:
+) -> VariantTiming:
     """The measurements, with search settings that all engines support."""
     open_translator = partial(
         load, run, device=variant.device, engine=variant.engine, precision=variant.precision
@@ -166,7 +168,7 @@ def _measure(
             fastest, choice = seconds, config
     answers = translator.translate(texts, settings, split=False)
     translations = tuple(answer.text for answer in answers)
-    yield VariantTiming(
+    return VariantTiming(
         choice,
         loading,
         len(texts) / fastest,

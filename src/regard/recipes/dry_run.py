@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from regard.batching.collate import collate
-from regard.batching.prefetch import PositionedBatch, held_out_batches
+from regard.batching.collate import PositionedBatch, collate, held_out_batches
 from regard.corpora.build import CorpusSettings
 from regard.corpora.corpus import Pair
 from regard.corpora.readers.pair_files import FilesSettings

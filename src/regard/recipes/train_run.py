@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from regard.atomic_io import write_atomic
-from regard.batching.prefetch import PositionedBatch, collate_stream, held_out_batches
-from regard.batching.prefetch_worker import start_then_hand_over
+from regard.batching.collate import PositionedBatch, collate_stream, held_out_batches
+from regard.batching.prefetch import start_then_hand_over
 from regard.batching.sampler import (
     SampledPairs,
     Shard,

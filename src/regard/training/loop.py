@@ -14,8 +14,9 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor
 
 from regard.atomic_io import remove_file
+from regard.batching.collate import PositionedBatch
 from regard.batching.malloc_tuning import keep_freed_memory, limit_onednn_caches
-from regard.batching.prefetch import PositionedBatch, prefetch
+from regard.batching.prefetch import prefetch
 from regard.batching.sampler import StreamPosition
 from regard.batching.shape_buckets import ShapeBuckets
 from regard.errors import RunError, TrainingError
