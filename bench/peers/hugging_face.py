@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bench.peers.contract import Engine, ModelShape, PeerConfig, Trainer
 from bench.peers.sentencepiece_text import BOS, EOS, PAD, UNK, PeerTokenizer, longest_answer
-from regard.decoding.length_batches import plan_batches
+from regard.decoding.settings import plan_batches
 
 LONGEST = 1024
 BUDGET = 4096

@@ -26,11 +26,10 @@ def test_twins_are_the_twin():
         assert_same(mine, theirs)
 
 
-@pytest.mark.parametrize("weights", [None, [1.0, 3.0]])
-def test_unlike_members_average_their_probabilities(weights):
+def test_unlike_members_average_their_probabilities():
     history = HistoryTable(1, WORDS, LIMIT)
     chain = markov({BOS: {4: 0.7, 5: 0.3}, 4: {5: 0.5, EOS: 0.5}, 5: {EOS: 1.0}})
-    both = Ensemble([history, Markov()], weights)
+    both = Ensemble([history, Markov()])
     state = EnsembleState((history.start(), chain))
     tokens = torch.tensor([[BOS]])
     for _ in range(2):
@@ -39,18 +38,15 @@ def test_unlike_members_average_their_probabilities(weights):
             for member, inner in zip([history, Markov()], state.members, strict=True)
         ]
         logits, state = both.step(tokens, state)
-        log_weight = 0.5 if weights is None else 0.25
-        torch.testing.assert_close(
-            logits.exp(), log_weight * apart[0] + (1 - log_weight) * apart[1]
-        )
+        torch.testing.assert_close(logits.exp(), (apart[0] + apart[1]) / 2)
         tokens, state = torch.tensor([[4, 5]]), state.reorder(torch.tensor([[0, 0]]))
 
 
 def test_members_of_unlike_states_leave_the_batch_together():
     history, countdown = HistoryTable(B, 2, LIMIT), Countdown(vocabulary=FIRST_WORD + 2)
-    both = Ensemble([history, countdown], [1e-6, 1.0])
+    both = Ensemble([history, countdown])
     state = EnsembleState((history.start(), countdown.start([2, 0, 1])))
-    settings = SETTINGS.model_copy(update={"beam": BeamSettings(size=2)})
+    settings = SETTINGS.model_copy(update={"beam": BeamSettings(size=1)})
     settings = settings.model_copy(update={"n_best": 1})
     found = search(both, state, LENGTHS, settings)
     assert [h.tokens for (h,) in found] == [(4, 4), (), (4,)]
@@ -69,12 +65,3 @@ def test_vocabularies_must_agree():
     state = EnsembleState((small.start([1]), large.start([1])))
     with pytest.raises(SearchError, match=r"share one target vocabulary; theirs hold \[6, 9\] ids"):
         search(Ensemble([small, large]), state, LENGTHS[:1], DecodingSettings())
-
-
-def test_members_and_weights_must_agree():
-    with pytest.raises(ValueError, match="got 0 decoders and 0 weights"):
-        Ensemble([])
-    with pytest.raises(ValueError, match="got 1 decoders and 2 weights"):
-        Ensemble([Countdown()], [1.0, 2.0])
-    with pytest.raises(ValueError, match=r"weights must be positive, got \[1\.0, 0\.0\]"):
-        Ensemble([Countdown(), Countdown()], [1.0, 0.0])

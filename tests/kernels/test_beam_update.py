@@ -8,8 +8,7 @@ from regard.decoding.batch_search import search
 from regard.decoding.constraints.rules import Rules
 from regard.decoding.search import step
 from regard.decoding.search.beam import BeamSelector
-from regard.decoding.search.hypotheses import Hypotheses
-from regard.decoding.search.penalties import Penalties
+from regard.decoding.search.hypotheses import Hypotheses, Penalties
 from regard.decoding.search.sampling import SamplingSelector
 from regard.decoding.search.step import SearchConfig, SearchState
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings

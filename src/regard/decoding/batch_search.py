@@ -1,8 +1,9 @@
-"""Searches of any number of sentences: batched by length, results in order."""
+"""Searches of any number of sentences, batched by length, and the search loop of a batch."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -14,15 +15,25 @@ from regard.batching.collate import pad_source
 from regard.batching.malloc_tuning import keep_freed_memory
 from regard.decoding.constraints.rules import NO_CONSTRAINTS, Constraints
 from regard.decoding.ensemble import Ensemble, EnsembleState, hook_for_member
-from regard.decoding.length_batches import plan_batches
-from regard.decoding.search.loop import run_search
-from regard.decoding.search.step import SearchConfig
-from regard.decoding.settings import DecodingSettings
-from regard.decoding.tracing.observer import SearchObserver
+from regard.decoding.gpu.static_graph import fits_static_graph, replay_to_end
+from regard.decoding.search.hypotheses import (
+    continuing_candidates,
+    ending_candidates,
+    select_n_best,
+    to_lists,
+)
+from regard.decoding.search.step import SearchConfig, SearchState, StepResult, advance, truncate
+from regard.decoding.settings import DecodingSettings, plan_batches
+from regard.decoding.tracing.observer import SearchObserver, SearchStep
 from regard.errors import SearchError
+from regard.kernels.beam_update import NBest
 from regard.kernels.cuda_graphs import CudaGraphs
 from regard.models.contracts import AnyModel, Decoder, State, StateT
 from regard.types import AttentionHook, Hypothesis, Padded
+
+COMPACT_BELOW = 7 / 8
+"""Finished sentences are dropped when at most this share of the batch is unfinished: dropping them
+copies the rest of the batch, keeping them costs a step of each."""
 
 
 class SearchJob(NamedTuple):
@@ -34,15 +45,19 @@ class SearchJob(NamedTuple):
     constraints: Constraints
     numbers: Sequence[int]
 
-    def split(self) -> "tuple[SearchJob, SearchJob]":
-        """The first and the second half of the sentences as two jobs."""
-        middle = len(self.numbers) // 2
-        return self._slice(slice(middle)), self._slice(slice(middle, None))
+    def select(self, sentences: Sequence[int]) -> "SearchJob":
+        """The job of some sentences only."""
+        return SearchJob(
+            [[source[i] for i in sentences] for source in self.sources],
+            self.settings,
+            self.constraints.select(sentences),
+            [self.numbers[i] for i in sentences],
+        )
 
-    def _slice(self, part: slice) -> "SearchJob":
-        sources = [sentences[part] for sentences in self.sources]
-        constraints = self.constraints.select(range(len(self.numbers))[part])
-        return SearchJob(sources, self.settings, constraints, self.numbers[part])
+    def halves(self) -> "list[SearchJob]":
+        """The job in two parts, or itself if it has one sentence."""
+        indices, middle = range(len(self.numbers)), len(self.numbers) // 2
+        return [self.select(part) for part in (indices[:middle], indices[middle:]) if part]
 
 
 SearchResults = list[list[Hypothesis]]
@@ -78,19 +93,13 @@ def search_many(
     """
     settings = _cap_max_length(settings, members)
     _check_coverage(settings, members)
-    models = [model for model, _ in members]
-    lengths = [len(ids) + 1 for ids in members[0].sources]  # with EOS
+    models, sources = [model for model, _ in members], [sources for _, sources in members]
+    lengths = [len(ids) + 1 for ids in sources[0]]  # with EOS
     width = settings.n_best if settings.sampling else settings.beam.size
     batches = plan_batches(lengths, budget, width)
-    jobs = [
-        SearchJob(
-            [[sources[i] for i in batch] for _, sources in members],
-            settings,
-            constraints.select(batch),
-            batch if numbers is None else [numbers[i] for i in batch],
-        )
-        for batch in batches
-    ]
+    numbers = range(len(lengths)) if numbers is None else numbers
+    job = SearchJob(sources, settings, constraints, numbers)
+    jobs = [job.select(batch) for batch in batches]
     with keep_freed_memory() if len(jobs) > 1 else nullcontext():
         is_observed = hook is not None or observe is not None
         if run_jobs is None or is_observed:
@@ -126,8 +135,7 @@ def search_with_oom_retry(
                     f"device's memory: {error}; try a smaller beam, shorter lines, or --device cpu"
                 ) from None
         torch.cuda.empty_cache()  # outside the handler, whose traceback holds the tensors
-        halves = chain(*(job.split() for job in waiting))
-        waiting = deque(job for job in halves if job.numbers)
+        waiting = deque(chain(*(job.halves() for job in waiting)))
     return found
 
 
@@ -174,10 +182,8 @@ def search(
 
     `state` (B, 1) is the decoder's before the first token, `lengths` (B,) the real positions of
     each source, on the device of the search. `numbers`, by default 0, 1, ..., identify the
-    sentences for sampling, so that no result depends on the batch, and for `observe`.
-
-    There are fewer than n_best hypotheses only where no more exist. The decoder is given at most
-    `max_length` tokens, BOS included.
+    sentences for sampling, so that no result depends on the batch, and for `observe`. The decoder
+    is given at most `max_length` tokens, BOS included.
     """
     if not len(lengths):
         return []
@@ -188,28 +194,126 @@ def search(
     return run_search(decoder, state, config, numbers=numbers, hook=hook, observe=observe)
 
 
-def _make_capturer(settings: DecodingSettings, device: torch.device) -> CudaGraphs | None:
-    """A capturer for the last steps of a search; None: they are not to be captured, or cannot be.
+def run_search(
+    decoder: Decoder[StateT],
+    state: StateT,
+    config: SearchConfig,
+    *,
+    numbers: Sequence[int] | None = None,
+    hook: AttentionHook | None = None,
+    observe: SearchObserver | None = None,
+    capturer: CudaGraphs | None = None,
+) -> list[list[Hypothesis]]:
+    """The n best hypotheses of each sentence of `state` (B, 1), in order.
 
-    Sampling cannot: the numbers it draws depend on a length that the host knows.
+    `observe` knows the sentences by their `numbers`, by default 0, 1, ... With a `capturer`, the
+    last steps of a search without hook and observer are replayed as a CUDA graph.
+    """
+    limits, device = config.rules.limits, config.penalties.lengths.device
+    numbers = range(len(limits)) if numbers is None else numbers
+    if observe is not None:
+        observe.on_start(numbers, config.penalties.lengths.tolist())
+    # Observers must not see finished sentences, so with one they are dropped at every step.
+    is_observed = hook is not None or observe is not None
+    threshold = 1.0 if is_observed else COMPACT_BELOW
+    results = _Results(config.n_best, numbers, observe)
+    search_state = SearchState.start(state, config)
+    active = list(range(len(limits)))  # indices of the sentences that are in the batch
+    while active:
+        step = advance(decoder, search_state, config, hook)
+        results.convert()  # those of earlier steps, while a GPU computes this one
+
+        search_state, length = step.search_state, step.search_state.hypotheses.length
+        abandoned = _notify(observe, step, config, [numbers[i] for i in active])
+        truncated = [limits[i] == length or numbers[i] in abandoned for i in active]
+        if any(truncated):
+            search_state = truncate(search_state, torch.tensor(truncated, device=device), config)
+
+        is_done = search_state.done_list()  # the host waits for the device
+        if not any(is_done):
+            search_state = replace(search_state, is_done=None)
+        elif is_done.count(False) <= threshold * len(active):
+            done = [row for row, flag in enumerate(is_done) if flag]
+            kept = [row for row, flag in enumerate(is_done) if not flag]
+            finished = select_n_best(search_state.finished, torch.tensor(done, device=device))
+            results.add([active[row] for row in done], finished)
+            active = [active[row] for row in kept]
+            if active:
+                search_state = search_state.select_sentences(torch.tensor(kept, device=device))
+
+        if active and capturer is not None and not is_observed:
+            steps_left = [limits[i] - length for i in active]
+            if fits_static_graph(search_state.hypotheses, config, steps_left):
+                rest = replay_to_end(decoder, search_state, config, steps_left, capturer)
+                if rest is not None:
+                    results.add(active, rest)
+                    break
+                capturer = None
+    return results.all()
+
+
+class _Results:
+    """The results of the sentences that have left the batch."""
+
+    def __init__(self, n_best: int, numbers: Sequence[int], observe: SearchObserver | None) -> None:
+        self._n_best, self._numbers, self._observe = n_best, numbers, observe
+        self._hypotheses: dict[int, list[Hypothesis]] = {}
+        self._pending: list[tuple[Sequence[int], NBest]] = []
+
+    def add(self, sentences: Sequence[int], finished: NBest) -> None:
+        """Copy the results (B, N) of `sentences` to the host; `convert` makes lists of them."""
+        on_host = NBest(*(x[:, : self._n_best].cpu() for x in finished))
+        self._pending.append((sentences, on_host))
+        if self._observe is not None:
+            self.convert()
+            for i in sentences:
+                self._observe.on_result(self._numbers[i], self._hypotheses[i])
+
+    def convert(self) -> None:
+        """Make Python objects of the added results."""
+        for sentences, finished in self._pending:
+            lists = to_lists(finished, self._n_best)
+            self._hypotheses.update(zip(sentences, lists, strict=True))
+        self._pending.clear()
+
+    def all(self) -> list[list[Hypothesis]]:
+        """The results of all sentences, in order."""
+        self.convert()
+        return [self._hypotheses[i] for i in range(len(self._hypotheses))]
+
+
+def _notify(
+    observe: SearchObserver | None,
+    step: StepResult[Any],
+    config: SearchConfig,
+    numbers: Sequence[int],
+) -> Collection[int]:
+    """Report a step to the observer; the numbers of the sentences that it abandons."""
+    if observe is None:
+        return ()
+    (search_state, candidates), width = step, config.selector.width
+    ending = ending_candidates(candidates, width)
+    continuing = continuing_candidates(candidates, width)
+    hypotheses, finished = search_state.hypotheses, search_state.finished
+    scores = config.penalties.unfinished_scores(hypotheses)  # (B, K')
+    return observe.on_step(
+        SearchStep(numbers, candidates, ending, continuing, hypotheses, scores, finished)
+    )
+
+
+def _make_capturer(settings: DecodingSettings, device: torch.device) -> CudaGraphs | None:
+    """A capturer for the last steps of a search; None: they are not to be captured.
+
+    Sampling cannot be captured: the numbers it draws depend on a length that the host knows.
     """
     may_capture = settings.capture and settings.sampling is None and device.type == "cuda"
     return CudaGraphs(device) if may_capture else None
 
 
-def search_single_threaded(models: Sequence[AnyModel], job: SearchJob) -> SearchResults:
-    """`search_batch` on one thread, for when worker processes use the other cores."""
-    with one_thread():
-        return search_batch(models, job)
-
-
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch compute on one thread.
-
-    While other cores are busy, synchronizing with a second thread after each of many short
-    operations costs far more than the thread gains.
-    """
+    """Within it torch computes on one thread: while other cores are busy, synchronizing with a
+    second one after each short operation costs more than it gains."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -40,23 +40,13 @@ def hook_for_member(hook: AttentionHook | None, number: int) -> AttentionHook | 
 class Ensemble:
     """A decoder whose probabilities are the mean of its members'.
 
-    The members may be of different families but must share one target vocabulary. `weights` are
-    relative; None: equal weights. A hook gets the attention of all members.
+    The members may be of different families but must share one target vocabulary. A hook gets the
+    attention of all members.
     """
 
-    def __init__(
-        self, decoders: Sequence[Decoder[Any]], weights: Sequence[float] | None = None
-    ) -> None:
-        weights = [1.0] * len(decoders) if weights is None else weights
-        if not decoders or len(weights) != len(decoders):
-            raise ValueError(
-                f"expected decoders and a weight for each, got {len(decoders)} decoders and "
-                f"{len(weights)} weights"
-            )
-        if min(weights) <= 0:
-            raise ValueError(f"weights must be positive, got {list(weights)}")
+    def __init__(self, decoders: Sequence[Decoder[Any]]) -> None:
         self._decoders = tuple(decoders)
-        self._log_weights = [math.log(weight / sum(weights)) for weight in weights]
+        self._log_weight = math.log(1 / len(decoders))
 
     def step(
         self, tokens: Tensor, state: EnsembleState, *, hook: AttentionHook | None = None
@@ -75,8 +65,8 @@ class Ensemble:
             )
         parts = [
             logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
-            + log_weight
-            for (logits, _), log_weight in zip(steps, self._log_weights, strict=True)
+            + self._log_weight
+            for logits, _ in steps
         ]
         mean = torch.stack(parts).logsumexp(0)  # (B, K, V)
         return mean, EnsembleState(tuple(member for _, member in steps))

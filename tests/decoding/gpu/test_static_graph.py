@@ -11,12 +11,11 @@ from decoding.tables import HistoryTable, assert_same
 from recorders import Counted, Tape
 from regard.batching.collate import pad_source
 from regard.decoding import batch_search
-from regard.decoding.batch_search import SearchMember, search_many
+from regard.decoding.batch_search import SearchMember, run_search, search_many
 from regard.decoding.constraints import rules
 from regard.decoding.constraints.rules import NO_CONSTRAINTS, Constraints
 from regard.decoding.gpu import static_graph
 from regard.decoding.search import step
-from regard.decoding.search.loop import run_search
 from regard.decoding.search.step import SearchConfig
 from regard.decoding.settings import DecodingSettings
 from regard.kernels.cuda_graphs import CaptureError, CudaGraphs
@@ -151,7 +150,7 @@ class Refusing(Counted):
 @pytest.mark.parametrize("error", [CaptureError, torch.OutOfMemoryError])
 @pytest.mark.parametrize("name", STEADY)
 @pytest.mark.parametrize("size", [1, 3])
-def test_what_cannot_be_recorded_goes_on_from_where_it_was(name, size, error):
+def test_a_search_that_cannot_be_captured_continues_step_by_step(name, size, error):
     capturer = Refusing(error("no"))
     beam = BEAM.beam.model_copy(update={"size": size})
     settings = BEAM.model_copy(update={"beam": beam, "n_best": 1})
@@ -163,7 +162,7 @@ def test_what_cannot_be_recorded_goes_on_from_where_it_was(name, size, error):
     ("name", "value", "replayed"),
     [("MAX_HYPOTHESES", 9, 4), ("MAX_HYPOTHESES", 8, 3), ("MAX_STEPS", 5, 4), ("MAX_STEPS", 3, 2)],
 )
-def test_what_is_large_or_long_waits_until_it_is_not(name, value, replayed, monkeypatch):
+def test_a_large_or_long_search_is_captured_once_it_is_small(name, value, replayed, monkeypatch):
     monkeypatch.setattr(static_graph, name, value)
     capturer = Counted()
     rules = BEAM.rules.model_copy(update={"max_length_ratio": 1.0, "max_length_offset": 0})
@@ -172,7 +171,7 @@ def test_what_is_large_or_long_waits_until_it_is_not(name, value, replayed, monk
     assert (capturer.captured, capturer.replayed) == (1, replayed)
 
 
-def test_who_looks_on_has_no_record():
+def test_a_search_with_a_hook_is_not_captured():
     table, capturer, seen = HistoryTable(B, WORDS, 4, source=S), Counted(), []
     config = SearchConfig.build(BEAM, torch.full((B,), 5), NO_CONSTRAINTS, range(B))
     hook = lambda site, weights: seen.append(site) or weights  # noqa: E731

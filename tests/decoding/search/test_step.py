@@ -3,7 +3,7 @@ import torch
 from decoding.tables import HistoryTable
 from regard.decoding.constraints.rules import Rules
 from regard.decoding.search.beam import BeamSelector
-from regard.decoding.search.penalties import Penalties
+from regard.decoding.search.hypotheses import Penalties
 from regard.decoding.search.step import SearchConfig, SearchState, advance, truncate
 from regard.decoding.settings import BeamSettings, RuleSettings
 from regard.text.special_tokens import BOS

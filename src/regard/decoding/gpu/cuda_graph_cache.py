@@ -1,15 +1,14 @@
 """Searches of small batches, captured step by step as CUDA graphs, and replayed.
 
 For a few sentences a GPU runs the kernels of a step, some eighty, faster than the host launches
-them. No step waits for the host, and what grows from step to step (tokens, key-value cache) does so
-in the same way for all batches of a shape. So each step is captured once for each shape
-(`kernels/cuda_graphs.py`); each graph reads the tensors that the one before it wrote.
+them. Each step is captured once for each shape (`kernels/cuda_graphs.py`), as tokens and key-value
+caches grow alike for all batches of a shape; each graph reads the tensors that the one before it
+wrote.
 
 The first batch of a shape is searched without capturing, which compiles and loads all kernels. With
 later ones, each step that was run before is captured when it is needed, then replayed. A batch is
 padded to its shape by sentences that are done from the beginning, and none leaves it before all are
-done. Replays read the models' weights in place: they may be updated there; if they are moved, all
-graphs are dropped.
+done. Replays read the models' weights in place; if these are moved, all graphs are dropped.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,8 +39,8 @@ from regard.models.contracts import AnyModel
 from regard.types import Padded
 
 MAX_CAPTURED_HYPOTHESES = 1280
-"""The most hypotheses of a captured search: 256 sentences with a beam of 5. Up to there a step of
-4+4 layers of width 256 takes an H200 less than 1 ms, and its host 4 to 6 ms to launch."""
+"""The most hypotheses of a captured search: up to there a step of 4+4 layers of width 256 takes an
+H200 less than 1 ms, and its host 4 to 6 ms to launch."""
 MIN_SOURCE_LENGTH = 16
 """Shorter sources are padded to this length."""
 MAX_SHAPES = 32
@@ -85,7 +84,9 @@ class StaticInputs(NamedTuple):
     @property
     def tensors(self) -> tuple[Tensor, ...]:
         """All tensors that differ from batch to batch."""
-        return *(x for source in self.sources for x in source), self.limits, *self.config.inputs
+        rules, penalties = self.config.rules, self.config.penalties
+        by_sentence = rules.prefixes, penalties.lengths, penalties.min_factors
+        return *(x for source in self.sources for x in source), self.limits, *by_sentence
 
 
 class CapturedSearch:
@@ -105,11 +106,9 @@ class CapturedSearch:
         self.device = next(models[0].parameters()).device
         self.inputs = StaticInputs.from_job(job, shape, self.device)
         self.shortest_limit = job.settings.rules.limit(1)
-        self.steps_seen = 0
-        """Steps that were run at least once, captured or not."""
+        self.steps_seen = 0  # run at least once, captured or not
         self.replays: list[Replay] = []
-        self.bytes_held = 0
-        """Bytes of the device's memory that the captured steps hold."""
+        self.bytes_held = 0  # of the device's memory, by the captured steps
         self._outputs: dict[int, StepOutputs] = {}
         self._search_state: SearchState[Any] | None = None  # after the last captured step
 
@@ -254,7 +253,11 @@ class CudaGraphCache:
 
     def _captured_search(self, shape: SearchShape, job: SearchJob) -> CapturedSearch:
         """The search of that shape; the least recently used are dropped to make room."""
-        self._drop_if_weights_moved()
+        tensors = (x for model in self._models for x in (*model.parameters(), *model.buffers()))
+        weight_pointers = [x.data_ptr() for x in tensors]
+        if weight_pointers != self._weight_pointers:  # the weights have been moved
+            self._searches.clear()
+            self._weight_pointers = weight_pointers
         captured = self._searches.pop(shape, None)
         if captured is None:
             captured = CapturedSearch(self._models, self._vocabulary, self._capturer, shape, job)
@@ -264,11 +267,3 @@ class CudaGraphCache:
         ):
             del self._searches[next(iter(self._searches))]
         return captured
-
-    def _drop_if_weights_moved(self) -> None:
-        weight_pointers = [
-            x.data_ptr() for model in self._models for x in (*model.parameters(), *model.buffers())
-        ]
-        if weight_pointers != self._weight_pointers:
-            self._searches.clear()
-            self._weight_pointers = weight_pointers

@@ -1,8 +1,8 @@
 """The last steps of a search as one CUDA graph, replayed until all sentences are done.
 
-A few sentences of a large batch have by far the longest translations. For what is left of the batch
-then, launching the kernels of a step takes the host longer than the GPU takes to run them. Here all
-steps are the same work on tensors of static shapes, so that one graph serves them all:
+A few sentences of a large batch have by far the longest translations. With these alone, the host
+launches the kernels of a step more slowly than the GPU runs them. Here all steps are the same work
+on tensors of static shapes, so that one graph serves them all:
 
 - the decoder state has room for all steps (`Decoder.to_static`);
 - the number of steps is counted on the device (`step_counter`);

@@ -1,7 +1,7 @@
 """Beam search and, as a beam of 1, greedy search: which candidates are kept at each step."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,23 +28,16 @@ class BeamSelector:
     Equally likely candidates are ordered by their parents, then by their tokens.
     """
 
-    size: int
-
-    @property
-    def initial_width(self) -> int:
-        return 1
-
-    @property
-    def width(self) -> int:
-        return self.size
+    width: int
+    initial_width: ClassVar = 1
 
     @property
     def num_candidates(self) -> int:
-        """Twice the beam, as each hypothesis has one candidate that ends: `size` others remain.
+        """Twice the beam, as each hypothesis has one candidate that ends: `width` others remain.
 
         Greedy search has a single candidate: if it is EOS, the search is over.
         """
-        return 1 if self.size == 1 else 2 * self.size
+        return 1 if self.width == 1 else 2 * self.width
 
     def fused(
         self, logits: Tensor, hypotheses: Hypotheses, token_rules: TokenRules
@@ -54,13 +47,13 @@ class BeamSelector:
         if not use_topk_logits(logits, count):
             return None
         best = topk_continuations(logits, hypotheses.log_probs, count, token_rules)  # (B, C)
-        return best._replace(parents=None) if self.size == 1 else best
+        return best._replace(parents=None) if self.width == 1 else best
 
     def __call__(self, log_probs: Tensor, hypotheses: Hypotheses) -> Candidates:
         """The best candidates (B, C) of K V; `log_probs` (B, K, V) may be overwritten."""
         totals = log_probs.add_(hypotheses.log_probs[..., None]).flatten(1)  # (B, K V)
         best = stable_topk(totals, min(self.num_candidates, totals.shape[1]))  # (B, C)
-        if self.size == 1:
+        if self.width == 1:
             return Candidates(best.values, best.indices, None)
         vocabulary = log_probs.shape[-1]
         return Candidates(best.values, best.indices % vocabulary, best.indices // vocabulary)

@@ -27,20 +27,12 @@ class SamplingSelector:
         longest: int,
         where: device,
     ) -> None:
-        self.settings, self.samples = settings, samples
+        self.settings, self.width, self.initial_width = settings, samples, samples
         uniforms = [
             [_uniform_numbers((settings.seed, number, k), longest) for k in range(samples)]
             for number in numbers
         ]
         self._uniforms = torch.from_numpy(np.array(uniforms)).to(where)  # (B, K, steps)
-
-    @property
-    def initial_width(self) -> int:
-        return self.samples
-
-    @property
-    def width(self) -> int:
-        return self.samples
 
     def fused(
         self, logits: Tensor, hypotheses: Hypotheses, token_rules: TokenRules
@@ -55,9 +47,8 @@ class SamplingSelector:
             narrowed = top_k(narrowed, self.settings.top_k)
         if self.settings.top_p is not None:
             narrowed = top_p(narrowed, self.settings.top_p)
-        tokens = draw(
-            narrowed, self._uniforms[hypotheses.sentence_index, :, hypotheses.length]
-        )  # (B, K)
+        uniform = self._uniforms[hypotheses.sentence_index, :, hypotheses.length]  # (B, K)
+        tokens = draw(narrowed, uniform)  # (B, K)
         token_log_probs = log_probs.gather(-1, tokens[..., None]).squeeze(-1)  # (B, K)
         return Candidates(hypotheses.log_probs + token_log_probs, tokens, None)
 

@@ -6,7 +6,7 @@ and the best of the others continue.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple, Protocol
+from typing import Generic, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,6 +16,8 @@ from regard.decoding.search.beam import BeamSelector
 from regard.decoding.search.hypotheses import (
     NEG_INF,
     Hypotheses,
+    MeanAttention,
+    Penalties,
     add_finished,
     continuing_candidates,
     empty_n_best,
@@ -23,12 +25,10 @@ from regard.decoding.search.hypotheses import (
     fill_slots,
     select_n_best,
 )
-from regard.decoding.search.penalties import MeanAttention, Penalties
 from regard.decoding.search.sampling import SamplingSelector
 from regard.decoding.settings import BeamSettings, DecodingSettings, Stop
 from regard.kernels.beam_update import BeamUpdateConfig, Candidates, NBest, update_beam
 from regard.kernels.dispatch import use_beam_update
-from regard.kernels.topk_logits import TokenRules
 from regard.models.contracts import Decoder, StateT, gather_parents
 from regard.text.special_tokens import EOS, PAD
 from regard.types import AttentionHook
@@ -37,39 +37,13 @@ SAMPLING_PENALTIES = BeamSettings(length_penalty=0.0)
 """Samples are ranked by their probability."""
 
 
-class CandidateSelector(Protocol):
-    """Selects candidate continuations: the part in which beam search and sampling differ."""
-
-    @property
-    def initial_width(self) -> int:
-        """Hypotheses of each sentence before the first step."""
-        ...
-
-    @property
-    def width(self) -> int:
-        """The most hypotheses of each sentence after it."""
-        ...
-
-    def __call__(self, log_probs: Tensor, hypotheses: Hypotheses) -> Candidates:
-        """Candidates (B, C) by the log-probabilities (B, K, V), which may be overwritten.
-
-        Those among the first `width` may end; enough others follow to fill the beam, or all that
-        are possible.
-        """
-        ...
-
-    def fused(
-        self, logits: Tensor, hypotheses: Hypotheses, token_rules: TokenRules
-    ) -> Candidates | None:
-        """The same from `logits` by a kernel; None: there is none."""
-        ...
-
-
 @dataclass(frozen=True)
 class SearchConfig:
     """How a batch is searched."""
 
-    selector: CandidateSelector
+    selector: BeamSelector | SamplingSelector
+    """Selects the candidate continuations (B, C), the best first: those among the first `width` may
+    end, and enough others follow to fill the beam."""
     rules: Rules
     penalties: Penalties
     n_best: int
@@ -99,11 +73,6 @@ class SearchConfig:
         """Finished hypotheses to keep for each sentence."""
         return self.selector.width if self.stop == "size" else self.n_best
 
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """The tensors that depend on the sentences, not on the settings."""
-        return self.rules.prefixes, self.penalties.lengths, self.penalties.min_factors
-
     def candidates(self, logits: Tensor, hypotheses: Hypotheses) -> Candidates:
         """Candidates (B, C) from logits (B, K, V), which may be overwritten."""
         token_rules = self.rules.token_rules(hypotheses)
@@ -116,8 +85,8 @@ class SearchConfig:
     def is_settled(self, finished: NBest, hypotheses: Hypotheses) -> Tensor:
         """Whether each sentence (B,) is done.
 
-        Safe: no continuation can score above the last of the n best finished hypotheses, so going
-        on would not change the result. If all hypotheses are empty slots, the bound is -inf.
+        Safe: no continuation can score above the last of the n best finished hypotheses. If all
+        hypotheses are empty slots, the bound is -inf.
         """
         bound = self.penalties.bound(hypotheses)  # (B,)
         if self.stop == "limit":
@@ -258,5 +227,4 @@ def _ended_hypotheses(ending: Candidates, hypotheses: Hypotheses, penalties: Pen
 
 
 def _either(is_done: Tensor | None, done: Tensor) -> Tensor:
-    """Sentences (B,) that were done before or are done now."""
     return done if is_done is None else is_done | done

@@ -13,8 +13,12 @@ from typing import Any, NamedTuple
 import ctranslate2
 
 from regard.decoding.constraints.forbidden_phrases import forbidden_phrases
-from regard.decoding.length_batches import plan_batches
-from regard.decoding.settings import DecodingSettings, RuleSettings, native_only_reason
+from regard.decoding.settings import (
+    DecodingSettings,
+    RuleSettings,
+    native_only_reason,
+    plan_batches,
+)
 from regard.engines.ctranslate2.export_artifact import ExportArtifact, check_export
 from regard.engines.engine import EngineResult, TranslationRequest
 from regard.engines.tuned_engine import CT2_BUDGET, EngineConfig, count_cores

@@ -15,9 +15,9 @@ from regard.decoding.batch_search import (
     SearchJob,
     SearchMember,
     SearchResults,
+    one_thread,
     search_batch,
     search_many,
-    search_single_threaded,
 )
 from regard.decoding.constraints.forbidden_phrases import forbidden_phrases
 from regard.decoding.constraints.rules import Constraints
@@ -226,7 +226,7 @@ def job_runner(runs: Sequence[Run], workers: int) -> RunJobs | None:
     if workers == 1 or len(origins) < len(runs) or devices != {CPU}:
         return None
     pool = WorkerPool(partial(load_search, origins), workers - 1)
-    run_here = partial(search_single_threaded, models)
+    run_here = one_thread()(partial(search_batch, models))
     return lambda jobs: [run_here(*jobs)] if len(jobs) == 1 else pool.map_jobs(jobs, run_here)
 
 
