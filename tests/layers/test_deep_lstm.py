@@ -31,7 +31,7 @@ def run(layer, x):
 def test_residuals_begin_above_the_first_layer(context):
     stack = loud(ResidualStack(E, D, layers=L, context=context))
     x, a = draw(B, T, E), draw(B, T, context)
-    found = stack(x, a if context else None)
+    found = stack(x, context=a if context else None).outputs
     x = run(stack.layers[0], torch.cat([x, a], -1))
     for layer in stack.layers[1:]:
         x = run(layer, torch.cat([x, a], -1)) + x
@@ -41,10 +41,12 @@ def test_residuals_begin_above_the_first_layer(context):
 def test_a_residual_stack_steps_as_it_runs():
     stack = loud(ResidualStack(E, D, layers=L, context=A))
     x, a = draw(B, T, K, E), draw(B, T, K, A)
-    runs = torch.stack([stack(x[:, :, k], a[:, :, k]) for k in range(K)], 2)  # (B, T, K, D)
+    runs = torch.stack(
+        [stack(x[:, :, k], context=a[:, :, k]).outputs for k in range(K)], 2
+    )  # (B, T, K, D)
     hidden = (draw(B, K, D) * 0,) * (2 * L)
     for t in range(T):
-        top, hidden = stack.step(x[:, t], hidden, a[:, t])
+        top, hidden = stack(x[:, t], hidden, a[:, t])
         torch.testing.assert_close(top, runs[:, t])
 
 
@@ -56,7 +58,7 @@ def test_dropout_does_not_fall_on_the_way_past_a_layer():
         stack.layers[1].weight_hh[2 * D : 3 * D] = 0.0  # its candidate, so all of it, is zero
     x = torch.randn(B, T, E)
     torch.manual_seed(1)
-    found = stack(x)
+    found = stack(x).outputs
     torch.manual_seed(1)
     assert torch.equal(found, run(stack.layers[0], stack.dropout(x)))
 
@@ -72,7 +74,7 @@ def test_what_is_handed_up_is_half_of_f_and_all_of_h():
 
 def test_a_fast_forward_stack_is_the_formula():
     stack, x = loud(FastForwardStack(D, layers=L)), draw(B, T, 3 * D)
-    found = stack(x)
+    found = stack(x).outputs
     for layer in stack.layers:
         h = run(layer, x)
         x = fast_forward(layer, x, h)
@@ -81,10 +83,10 @@ def test_a_fast_forward_stack_is_the_formula():
 
 def test_a_fast_forward_stack_steps_as_it_runs():
     stack, x = loud(FastForwardStack(D, layers=L)), draw(B, T, K, 3 * D)
-    runs = torch.stack([stack(x[:, :, k]) for k in range(K)], 2)  # (B, T, K, D)
+    runs = torch.stack([stack(x[:, :, k]).outputs for k in range(K)], 2)  # (B, T, K, D)
     hidden = (draw(B, K, D) * 0,) * (2 * L)
     for t in range(T):
-        top, hidden = stack.step(x[:, t], hidden)
+        top, hidden = stack(x[:, t], hidden)
         torch.testing.assert_close(top, runs[:, t])
 
 

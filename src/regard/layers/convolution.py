@@ -6,16 +6,13 @@ from torch import Tensor, nn
 
 
 class Convolution(nn.Module):
-    """Each position made from `kernel` positions around it, `dilation` apart.
+    """Each output is a linear function of `kernel` positions around it, `dilation` apart.
 
         y_t = W [x_{t-r}; x_{t-r+dilation}; …; x_{t-r+(kernel-1)·dilation}] + b
 
-    Beyond its ends a sequence is zeros, and so must be whatever is padding: then it changes
-    nothing. A *gated* convolution makes two of every output, and the one decides how much of the
-    other gets through: A ∘ σ(B), a gated linear unit (Dauphin et al. 2016).
-
-    The neighbours are laid side by side for one matrix product. Vectors thus stay in the last
-    axis, as everywhere else, and a step is the same product as a sequence.
+    Beyond its ends a sequence is zeros, and padding must be zeros too. A *gated* convolution has
+    twice the outputs, and is A ∘ σ(B), a gated linear unit (Dauphin et al. 2016). The neighbours
+    are concatenated for one matrix product, so that a step is the same product as a sequence.
     """
 
     def __init__(
@@ -24,7 +21,7 @@ class Convolution(nn.Module):
         super().__init__()
         self.inputs, self.dilation, self.gated = inputs, dilation, gated
         self.span = (kernel - 1) * dilation
-        """How far the last position that is looked at lies from the first."""
+        """The distance of the first and the last position of a window."""
         self.linear = nn.Linear(kernel * inputs, 2 * outputs if gated else outputs)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -37,7 +34,7 @@ class Convolution(nn.Module):
 
     @property
     def left_padding(self) -> int:
-        """How far back a position looks, the r of the formula: as far as ahead, or one less."""
+        """The r of the formula: as many positions as ahead, or one less."""
         return self.span // 2
 
     def _project(self, windows: Tensor) -> Tensor:
@@ -46,24 +43,24 @@ class Convolution(nn.Module):
 
 
 class CausalConvolution(Convolution):
-    """A *masked* convolution: none of the positions looked at is later than the one made.
-
-    Of the past a step needs the last `span` positions, a window that does not grow: every output
-    costs the same.
-    """
+    """A *masked* convolution, of no later positions: a step needs the last `span` positions."""
 
     @property
     def left_padding(self) -> int:
         return self.span
 
     def zero_state(self, sentences: int) -> Tensor:
-        """The window before anything was read: (B, 1, span, inputs)."""
+        """The window before the first position: (B, 1, span, inputs)."""
         return self.linear.bias.new_zeros(sentences, 1, self.span, self.inputs)
 
-    def step(self, x: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
-        """What is made at the newest position `x` (B, K, inputs): (B, K, outputs); and the window.
+    def advance(self, x: Tensor, window: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """`step` where there is a window; else a whole sequence."""
+        return (self.forward(x), None) if window is None else self.step(x, window)
 
-        `window` is (B, K, span, inputs), of what came before, the newest last.
+    def step(self, x: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
+        """The output (B, K, outputs) of the newest position `x` (B, K, inputs), and the window.
+
+        `window` is (B, K, span, inputs), of the positions before, the newest last.
         """
         extended = torch.cat([window, x[:, :, None]], 2)  # (B, K, span + 1, inputs)
         windows = extended[:, :, :: self.dilation].flatten(2)  # (B, K, kernel * inputs)

@@ -1,4 +1,4 @@
-"""Stacks of LSTM layers with a way past each layer, without which deep ones do not learn."""
+"""Stacks of LSTM layers with connections past each layer, without which deep ones do not learn."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
@@ -15,22 +15,21 @@ from regard.types import AttentionHook, Site
 
 
 class AttentionLstmOutput(NamedTuple):
-    """What a layer found at each of T positions, and what it made of it."""
+    """The contexts and outputs of a layer at each of T positions."""
 
     contexts: Tensor  # (B, T, M)
     outputs: Tensor  # (B, T, D)
 
 
 class AttentionLstm(nn.Module):
-    """An LSTM whose last output is the query, and whose next input holds what was found.
+    """An LSTM whose last output is the query, and whose next input has the context.
 
         a_t = Σ_s softmax_s(vᵀ tanh(W h_{t-1} + U m_s)) m_s
         h_t = LSTM([x_t; a_t], h_{t-1})
 
-    It is the bottom of a deep decoder. It must take its steps one after the other, for each query
-    hangs on the step before; but it alone: once the contexts of all positions are known, the
-    layers above can run over the whole target at once. Another `score` may stand in the softmax;
-    `units` are those of `RecurrentLayer`.
+    It is the bottom of a deep decoder, and must go step by step, as each query depends on the step
+    before; once the contexts of all positions are known, the layers above run over the whole
+    target at once. `score` may be another score function; for `units` see `RecurrentLayer`.
     """
 
     def __init__(
@@ -48,7 +47,7 @@ class AttentionLstm(nn.Module):
         self.layer = RecurrentLayer("lstm", inputs + memory, width, units=units)
 
     def prepare(self, memory: Tensor) -> KeyValues:
-        """What `memory` (B, S, M) is looked at as: made once, used at each step."""
+        """Keys and values of `memory` (B, S, M), for all steps."""
         return KeyValues(self.score.prepare(memory)[:, None], memory[:, None])  # (B, 1, S, ·)
 
     def forward(
@@ -74,10 +73,7 @@ class AttentionLstm(nn.Module):
         site: Site,
         hook: AttentionHook | None,
     ) -> tuple[Tensor, Hidden]:
-        """What was found (B, K, M), and the state after `x` (B, K, inputs) was taken in with it.
-
-        `real` (B, S) says where the memory is no padding.
-        """
+        """The context (B, K, M) and the next state, for `x` (B, K, inputs) and `real` (B, S)."""
         query = hidden[0][:, None]  # (B, 1, K, D)
         mask = padding_mask(real)
         context = attend(self.score, query, kv, mask, site=site, hook=hook)[:, 0]  # (B, K, M)
@@ -85,13 +81,13 @@ class AttentionLstm(nn.Module):
 
 
 class ResidualStack(nn.Module):
-    """Layers read from the left; each above the first adds its input to what it makes of it.
+    """Layers read from the left; each above the first adds its input to its output.
 
         m^k = LSTM^k([x^{k-1}; a])
         x^1 = m^1, and x^k = m^k + x^{k-1} above (Wu et al. 2016, equation 6)
 
-    `a`, which all layers are given beside, is of width `beside`; 0: there is none. Dropout falls on
-    what goes into a layer from below, not on what goes past it.
+    `a`, an input of all layers, is `context` wide; 0: there is none. Dropout applies to the input
+    of a layer from below, not to what is added to its output.
     """
 
     def __init__(
@@ -102,43 +98,32 @@ class ResidualStack(nn.Module):
         self.layers = _stack(*(RecurrentLayer("lstm", i, width) for i in widths))
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Tensor, context: Tensor | None = None) -> Tensor:
-        """The top's x at each position of `x`, from a blank state: (B, T, ·) -> (B, T, D)."""
-        for index, layer in enumerate(self.layers):
-            made = layer(
-                self._layer_input(x, context), layer.zero_state(len(x))
-            ).outputs  # (B, T, D)
-            x = made + x if index else made
-        return x
-
-    def step(self, x: Tensor, hidden: Hidden, context: Tensor | None = None) -> RecurrentOutput:
-        """The top's x (B, K, D) for one more `x` (B, K, inputs), and the state after it."""
+    def forward(
+        self, x: Tensor, hidden: Hidden | None = None, context: Tensor | None = None
+    ) -> RecurrentOutput:
+        """The top's x (B, T, D), of a whole sequence or a step: see `RecurrentLayer.advance`."""
         states: list[Hidden] = []
         for index, layer in enumerate(self.layers):
-            states.append(
-                layer.step(self._layer_input(x, context), hidden[index :: len(self.layers)])
-            )
-            x = states[-1][0] + x if index else states[-1][0]
+            inputs = self.dropout(x)
+            if context is not None:
+                inputs = torch.cat([inputs, context], -1)
+            made, state = layer.advance(inputs, hidden and hidden[index :: len(self.layers)])
+            states.append(state)
+            x = made + x if index else made
         return RecurrentOutput(x, merge_layer_states(states))
-
-    def _layer_input(self, x: Tensor, context: Tensor | None) -> Tensor:
-        """What a layer is given where `x` comes from below."""
-        x = self.dropout(x)
-        return x if context is None else torch.cat([x, context], -1)
 
 
 FAST_FORWARD_DIVISOR = 4.0
 """By which f, some four or five times larger than h, is divided on its way up.
 
-An optimizer like Adam moves all weights by steps of one size, and so what reads f several times as
-fast as what reads h: attention then forms late or never. The weights that read f are drawn as many
-times wider, so that f keeps its size from layer to layer. It is the paper's model, which might as
-well have learned these weights; only the way there is another.
+Adam moves all weights by steps of one size, so the product with f would change several times as
+fast as that with h: attention then forms late or never. The weights for f are drawn as many times
+wider, so that the model is the paper's.
 """
 
 
 class FastForwardLayer(RecurrentLayer):
-    """An LSTM that is given [half(f); h] of the one below, as `fast_forward` makes it."""
+    """An LSTM whose input is [half(f); h] of the one below: see `fast_forward`."""
 
     def __init__(self, width: int) -> None:
         super().__init__("lstm", 3 * width, width)
@@ -150,13 +135,12 @@ class FastForwardLayer(RecurrentLayer):
 
 
 def fast_forward(layer: RecurrentLayer, x: Tensor, h: Tensor) -> Tensor:
-    """[half(f); h] (..., 3 D): what the layer above is given where `layer` made `h` of `x`.
+    """[half(f); h] (..., 3 D): the input of the layer above `layer`, whose output for `x` is `h`.
 
-    f = W x is what an LSTM adds to its four gates before it thinks of its past. To hand it on is a
-    fast-forward connection (Zhou et al. 2016, section 3.1): a way up through all layers that is
-    linear and holds no recurrence. Half of f will do, as the paper found: here that of the
-    candidate and of the input gate. The kernel of the whole layer keeps f to itself, so the half
-    is computed once more, which costs less than to give that kernel up.
+    f = W x is the share of the input in an LSTM's four gates. To pass it on is a fast-forward
+    connection (Zhou et al. 2016, section 3.1): linear through all layers, without recurrence. The
+    paper found half of f enough: here that of the candidate and the input gate. torch's kernel
+    does not return f, so the half is computed again, which costs less than to do without it.
     """
     input_gate, _, candidate, _ = layer.weight_ih.chunk(4)
     half = F.linear(x, torch.cat([candidate, input_gate])) / FAST_FORWARD_DIVISOR  # (..., 2 D)
@@ -164,10 +148,9 @@ def fast_forward(layer: RecurrentLayer, x: Tensor, h: Tensor) -> Tensor:
 
 
 class FastForwardColumn(nn.Module):
-    """Layers joined by fast-forward connections that read a padded source to and fro.
+    """Layers joined by fast-forward connections that read a padded source in turns.
 
-    The first reads from the end where `backward` says so, and each in the other direction than the
-    one below it, so that all above the first know both sides of a word.
+    The first reads from the end if `backward`, and each in the other direction than the one below.
     """
 
     def __init__(
@@ -198,23 +181,15 @@ class FastForwardStack(nn.Module):
         self.layers = _stack(*(FastForwardLayer(width) for _ in range(layers)))
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The top's h at each position of `x`, from a blank state: (B, T, 3 D) -> (B, T, D)."""
-        *lower, top = self.layers
-        for layer in lower:
-            h = layer(x, layer.zero_state(len(x))).outputs  # (B, T, D)
-            x = fast_forward(layer, x, self.dropout(h))  # (B, T, 3 D)
-        outputs: Tensor = top(x, top.zero_state(len(x))).outputs
-        return outputs
-
-    def step(self, x: Tensor, hidden: Hidden) -> RecurrentOutput:
-        """The top's h (B, K, D) for one more `x` (B, K, 3 D), and the state after it."""
+    def forward(self, x: Tensor, hidden: Hidden | None = None) -> RecurrentOutput:
+        """The top's h (B, T, D) for `x` (B, T, 3 D): of a whole sequence, or of a step."""
         states: list[Hidden] = []
         for index, layer in enumerate(self.layers):
-            if index:
-                x = fast_forward(self.layers[index - 1], x, self.dropout(states[-1][0]))
-            states.append(layer.step(x, hidden[index :: len(self.layers)]))
-        return RecurrentOutput(states[-1][0], merge_layer_states(states))
+            h, state = layer.advance(x, hidden and hidden[index :: len(self.layers)])
+            states.append(state)
+            if index + 1 < len(self.layers):
+                x = fast_forward(layer, x, self.dropout(h))
+        return RecurrentOutput(h, merge_layer_states(states))
 
 
 def _stack(*layers: RecurrentLayer) -> Sequence[RecurrentLayer]:

@@ -80,13 +80,16 @@ class RecurrentLayer(nn.Module):
         widths = (self.width, self.units) if self.cell == "lstm" else (self.width,)
         return tuple(self.bias.new_zeros(rows, width) for width in widths)
 
-    def forward(self, x: Tensor, hidden: Hidden, *, mask: Tensor | None = None) -> RecurrentOutput:
+    def forward(
+        self, x: Tensor, hidden: Hidden | None = None, *, mask: Tensor | None = None
+    ) -> RecurrentOutput:
         """`x` (B, T, inputs) read from the left, by torch's kernel for whole sequences.
 
-        Where `mask` (B, T) is False nothing is read: an LSTM's c and a GRU's h stay as they are,
-        so that `hidden` is that of the last real position, save an LSTM's h, and padding may come
-        first as well as last. The outputs at such positions mean nothing.
+        Without `hidden`, each (B, D), it begins with zeros. Where `mask` (B, T) is False an LSTM's
+        c and a GRU's h stay as they are, so that they end as at the last real position, and
+        padding may come first as well as last. The outputs at such positions are arbitrary.
         """
+        hidden = self.zero_state(len(x)) if hidden is None else hidden
         x, weight = x.to(self.bias.dtype), cast(Tensor, self.weight_ih)
         if mask is not None:
             x, weight = self._with_padding_gate(x, mask)
@@ -109,9 +112,9 @@ class RecurrentLayer(nn.Module):
     def read(self, x: Tensor, mask: Tensor, *, backward: bool) -> RecurrentOutput:
         """A padded `x` (B, S, inputs) read from its beginning or its end, and where that ended."""
         if backward:
-            outputs, hidden = self(x.flip(1), self.zero_state(len(x)), mask=mask.flip(1))
-            return RecurrentOutput(outputs.flip(1), hidden)  # padding came first: it ends well
-        outputs, hidden = self(x, self.zero_state(len(x)), mask=mask)
+            outputs, hidden = self(x.flip(1), mask=mask.flip(1))
+            return RecurrentOutput(outputs.flip(1), hidden)  # the last position is real
+        outputs, hidden = self(x, mask=mask)
         rows, ends = torch.arange(len(x), device=x.device), mask.sum(1) - 1  # (B,)
         return RecurrentOutput(outputs, (outputs[rows, ends], *hidden[1:]))
 
@@ -129,6 +132,13 @@ class RecurrentLayer(nn.Module):
             else:
                 new = (torch.gru_cell(x, old[0], *weights),)
         return tuple(h.view(*leading_shape, -1) for h in new)
+
+    def advance(self, x: Tensor, hidden: Hidden | None) -> RecurrentOutput:
+        """All of `x` (B, T, inputs) from zeros; from `hidden`, one step of `x` (B, K, inputs)."""
+        if hidden is None:
+            return self.forward(x)
+        hidden = self.step(x, hidden)
+        return RecurrentOutput(hidden[0], hidden)
 
     def _run_projected(self, projected_inputs: Tensor, h: Tensor, c: Tensor) -> RecurrentOutput:
         """A sequence whose inputs went through their matrix already: (B, T, 4 units).

@@ -38,11 +38,10 @@ class Decoder(Protocol[StateT]):
         ...
 
     def to_static(self, state: StateT, steps: int, step_counter: Tensor) -> StateT | None:
-        """The same state with all its room for so many `steps` more, each with as many cells.
+        """A copy with static shapes and room for `steps` more tokens of each hypothesis.
 
-        A step from it leads to a state whose tensors have the shapes of its own, and may lay down
-        in them what it adds. How many steps there were is not known to the host, but to a `clock`
-        () on the device, which counts them from 0. None: this decoder has no such state.
+        A step may write to its tensors. The number of steps is read from `step_counter` (), which
+        is on the device and counts from 0. None if the decoder does not support it.
         """
         ...
 
@@ -55,20 +54,20 @@ class OutputProjection(NamedTuple):
 
 
 class Model(nn.Module, ABC, Generic[StateT]):
-    """An encoder, a decoder and an output layer; each family fills in the five methods.
+    """An encoder, a decoder and an output layer; each family fills in the four methods.
 
     A model is also a `Decoder`. Teacher forcing and stepping must agree: tests/models holds every
     registered family to that, and to the other demands of the contract.
     """
 
+    output: nn.Module
+    """The output layer, unless a family has methods of its own for it."""
     max_length: int | None = None
     """The longest source or target, in tokens, that the model can take; None: any."""
     supports_packing: bool = False
-    """Whether `teach` leaves out padding on the way: it takes as long as there are tokens then,
-    and else as long as the rectangle is large."""
+    """Whether `training_features` computes no padding: its time is that of the real tokens."""
     static_state: bool = False
-    """Whether a step changes no shape of a state, and does not go by how many there were before:
-    its states are steady as they are."""
+    """Whether no step changes a shape of the state, or depends on the number of steps before."""
 
     @abstractmethod
     def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
@@ -78,11 +77,12 @@ class Model(nn.Module, ABC, Generic[StateT]):
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
     ) -> DecoderOutput:
-        """What `logits` is to be given, for all positions of a given target (B, T) at once."""
+        """The input of `logits` for all positions of a given target (B, T) at once."""
 
-    @abstractmethod
     def logits(self, features: Tensor) -> Tensor:
         """The output layer: (..., D) -> (..., V). Apart, so that a loss may skip padding."""
+        logits: Tensor = self.output(features)
+        return logits
 
     @abstractmethod
     def start(self, memory: Memory) -> StateT:
@@ -95,7 +95,7 @@ class Model(nn.Module, ABC, Generic[StateT]):
         """Logits (B, K, V) of what follows `tokens` (B, K), and the state after them."""
 
     def to_static(self, state: StateT, steps: int, step_counter: Tensor) -> StateT | None:
-        """See `Decoder`; a family whose states have another such form makes it here."""
+        """See `Decoder`."""
         return state if self.static_state else None
 
     def forward(
@@ -106,20 +106,17 @@ class Model(nn.Module, ABC, Generic[StateT]):
         return self.logits(self.decode(target, memory, hook=hook).features)
 
     def output_layer(self) -> OutputProjection | None:
-        """What `logits` multiplies with, for a loss that makes them a part at a time.
-
-        `output`, where a family has a linear layer of that name. None: it takes more than that.
-        """
+        """The weights of `logits`, for a loss that computes them in chunks; None: not linear."""
         output = getattr(self, "output", None)
         return (
             OutputProjection(output.weight, output.bias) if isinstance(output, nn.Linear) else None
         )
 
     def training_features(self, batch: Batch) -> DecoderOutput:
-        """What `logits` is to be given for the M real target positions of `batch` alone: (M, D).
+        """The input of `logits` for the M real target positions of `batch` alone: (M, D).
 
-        The routings are those of the encoder and the decoder. A family that can leave out padding
-        on the way there, too, does so here; this is the way of those that cannot.
+        The routings are those of the encoder and the decoder. Families that can compute it without
+        padding override this.
         """
         memory = self.encode(batch.source)
         features, routings = self.decode(batch.target, memory)  # (B, T, D)

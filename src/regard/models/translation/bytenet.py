@@ -70,7 +70,7 @@ class ByteNetState(RecurrentState):
 
 
 class ResidualBlock(nn.Module):
-    """A convolution at half of the width, and a way past it (figure 3, left).
+    """A convolution at half of the width in a residual connection (figure 3, left).
 
     x + W₂ f(C f(W₁ f(x))), where f is a layer norm and a ReLU, W₁ halves the width, C is the
     convolution and W₂ restores the width.
@@ -85,7 +85,7 @@ class ResidualBlock(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """(B, T, D) -> (B, T, D); nothing is seen of positions where `mask` (B, T) is False."""
+        """(B, T, D) -> (B, T, D); positions where `mask` (B, T) is False have no effect."""
         inner = self._before_convolution(x)  # (B, T, D / 2)
         if mask is not None:
             inner = inner.masked_fill(~mask[..., None], 0.0)
@@ -100,29 +100,27 @@ class ResidualBlock(nn.Module):
 
 
 class CausalBlock(ResidualBlock):
-    """A residual block that sees nothing of the future."""
+    """A residual block of no later positions."""
 
     convolution: CausalConvolution
 
-    def step(self, x: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, K, D) -> (B, K, D) for the newest position, and the window with it."""
-        inner, window = self.convolution.step(self._before_convolution(x), window)  # (B, K, D / 2)
+    def advance(self, x: Tensor, window: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """(B, T, D) -> (B, T, D) and the next window: see `CausalConvolution.advance`."""
+        inner, window = self.convolution.advance(self._before_convolution(x), window)
         return self._after_convolution(x, inner), window
 
 
 class ByteNet(Model[ByteNetState]):
-    """A decoder that stands on the encoder, column upon column, and looks back at nothing.
+    """A decoder stacked on the encoder, column upon column, without attention.
 
         z = norm(encoder(E_s s_1, …, E_s s_|s|, E_s pad, …))   over |t̂| = a|s| + b columns
         x_t = W [z_t; E_t y_{t-1}]                             z_t = 0 where t > |t̂|
         p(y_t) = softmax(W_o ReLU(norm(W_f decoder(x_1, …, x_t))))
 
-    Encoder and decoder are stacks of residual blocks. What a column knows of the source comes from
-    the encoder's convolutions alone, which reach far because their dilation doubles. The decoder
-    is unfolded until it says EOS, also beyond the columns there are (section 3.2).
-
-    The paper leaves open how a column and a token's vector meet; here a matrix joins them. The
-    vector that stands for the source's lack of further tokens is the padding token's.
+    Encoder and decoder are stacks of residual blocks, whose dilation doubles. The decoder is
+    unfolded until EOS, also beyond the encoder's columns (section 3.2). The paper leaves open how
+    a column and a token's vector are joined, here by a matrix; beyond its tokens the source is
+    continued by the padding token's vector.
     """
 
     def __init__(self, settings: ByteNetSettings, source_size: int, target_size: int) -> None:
@@ -167,14 +165,7 @@ class ByteNet(Model[ByteNetState]):
     ) -> DecoderOutput:
         missing = target.ids.shape[1] - memory.states.shape[1]
         columns = F.pad(memory.states, (0, 0, 0, missing))  # (B, T, D): what is too much is cut
-        x = self._decoder_input(columns, target.ids)
-        for block in self.decoder:
-            x = block(x)
-        return DecoderOutput(self._features(x))
-
-    def logits(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.output(features)
-        return logits
+        return DecoderOutput(self._run_decoder(columns, target.ids)[0])
 
     def start(self, memory: Memory) -> ByteNetState:
         sentences = len(memory.states)
@@ -186,19 +177,19 @@ class ByteNet(Model[ByteNetState]):
     ) -> tuple[Tensor, ByteNetState]:
         column = state.columns[:, state.position : state.position + 1]  # (B, 1, D), or past the end
         column = F.pad(column, (0, 0, 0, 1 - column.shape[1]))  # (B, 1, D)
-        x = self._decoder_input(column.expand(-1, tokens.shape[1], -1), tokens)  # (B, K, D)
-        windows = []
-        for block, window in zip(self.decoder, state.hidden_states, strict=True):
-            x, window = block.step(x, window)
-            windows.append(window)
-        after = replace(state, hidden_states=tuple(windows), position=state.position + 1)
-        return self.logits(self._features(x)), after
+        columns = column.expand(-1, tokens.shape[1], -1)  # (B, K, D)
+        features, windows = self._run_decoder(columns, tokens, state.hidden_states)
+        after = replace(state, hidden_states=windows, position=state.position + 1)
+        return self.logits(features), after
 
-    def _decoder_input(self, columns: Tensor, tokens: Tensor) -> Tensor:
-        """What the decoder reads: (B, T, D) and (B, T) -> (B, T, D)."""
-        joined: Tensor = self.join(torch.cat([columns, self.dropout(self.target(tokens))], -1))
-        return joined
-
-    def _features(self, x: Tensor) -> Tensor:
-        features: Tensor = self.dropout(F.relu(self.decoder_norm(self.finish(x))))
-        return features
+    def _run_decoder(
+        self, columns: Tensor, tokens: Tensor, windows: Sequence[Tensor] | None = None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Features (B, T, D) of `tokens` (B, T); with `windows`, of a step, and the next ones."""
+        x = self.join(torch.cat([columns, self.dropout(self.target(tokens))], -1))  # (B, T, D)
+        after = []
+        for number, block in enumerate(self.decoder):
+            x, window = block.advance(x, None if windows is None else windows[number])
+            if window is not None:
+                after.append(window)
+        return self.dropout(F.relu(self.decoder_norm(self.finish(x)))), tuple(after)

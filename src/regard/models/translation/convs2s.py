@@ -103,7 +103,7 @@ class PositionalEmbedding(nn.Module):
 
 
 class ConvEncoderLayer(nn.Module):
-    """A gated convolution, and a way past it."""
+    """A gated convolution in a residual connection."""
 
     def __init__(self, below: int, width: int, kernel: int, settings: ConvS2SSettings) -> None:
         super().__init__()
@@ -113,14 +113,14 @@ class ConvEncoderLayer(nn.Module):
         self.past = _shortcut(below, width, settings)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """(B, S, D) -> (B, S, D'); nothing is seen of positions where `mask` (B, S) is False."""
+        """(B, S, D) -> (B, S, D'); positions where `mask` (B, S) is False have no effect."""
         seen = self.dropout(x).masked_fill(~mask[..., None], 0.0)
         out: Tensor = SQRT_HALF * (self.past(x) + self.convolution(seen))
         return out
 
 
 class ConvDecoderLayer(nn.Module):
-    """A gated convolution that sees nothing of the future, an attention, and a way past both."""
+    """A gated causal convolution and attention, in a residual connection."""
 
     def __init__(self, below: int, width: int, kernel: int, settings: ConvS2SSettings) -> None:
         super().__init__()
@@ -135,46 +135,23 @@ class ConvDecoderLayer(nn.Module):
     def forward(
         self,
         x: Tensor,
+        window: Tensor | None,
         g: Tensor,
         state: AttentionDecoderState,
         *,
         site: Site,
         hook: AttentionHook | None,
-    ) -> Tensor:
-        """(B, T, D) -> (B, T, D') for all positions of a target, whose tokens are `g` (B, T, E)."""
-        h = self.convolution(self.dropout(x))  # (B, T, D')
-        return self._finish(x, h, g, state, site, hook)
+    ) -> tuple[Tensor, Tensor | None]:
+        """(B, T, D) -> (B, T, D') for a target whose token vectors are `g` (B, T, E).
 
-    def step(
-        self,
-        x: Tensor,
-        window: Tensor,
-        g: Tensor,
-        state: AttentionDecoderState,
-        *,
-        site: Site,
-        hook: AttentionHook | None,
-    ) -> tuple[Tensor, Tensor]:
-        """(B, K, D) -> (B, K, D') for the newest position, and the window with it."""
-        h, window = self.convolution.step(self.dropout(x), window)  # (B, K, D')
-        return self._finish(x, h, g, state, site, hook), window
-
-    def _finish(
-        self,
-        x: Tensor,
-        h: Tensor,
-        g: Tensor,
-        state: AttentionDecoderState,
-        site: Site,
-        hook: AttentionHook | None,
-    ) -> Tensor:
-        """What both ways have in common: positions, or hypotheses, look at the source alike."""
+        With a `window`, of the newest position of each hypothesis; the next window comes back too.
+        """
+        h, window = self.convolution.advance(self.dropout(x), window)  # (B, T, D')
         d = SQRT_HALF * (self.query(h) + g)  # (B, T, E)
         mask = padding_mask(state.real)
         c = attend(self.score, d[:, None], state.memory, mask, site=site, hook=hook)[:, 0]
         h = SQRT_HALF * (h + self.found(c))  # (B, T, E) -> (B, T, D')
-        out: Tensor = SQRT_HALF * (self.past(x) + h)
-        return out
+        return SQRT_HALF * (self.past(x) + h), window
 
 
 class ConvS2S(Model[AttentionDecoderState]):
@@ -231,16 +208,8 @@ class ConvS2S(Model[AttentionDecoderState]):
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
     ) -> DecoderOutput:
-        state = self.start(memory)
-        g = self._embed(self.target, target.ids, 0, target.ids.shape[1])  # (B, T, E)
-        x = self.decoder_entry(g)  # (B, T, D)
-        for number, layer in enumerate(self.decoder):
-            x = layer(x, g, state, site=Site("cross", number), hook=hook)
-        return DecoderOutput(self.dropout(self.decoder_exit(x)))
-
-    def logits(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.output(features)
-        return logits
+        features, _ = self._run_decoder(target.ids, self.start(memory), None, hook)
+        return DecoderOutput(features)
 
     def start(self, memory: Memory) -> AttentionDecoderState:
         windows = tuple(layer.convolution.zero_state(len(memory.mask)) for layer in self.decoder)
@@ -250,19 +219,26 @@ class ConvS2S(Model[AttentionDecoderState]):
     def step(
         self, tokens: Tensor, state: AttentionDecoderState, *, hook: AttentionHook | None = None
     ) -> tuple[Tensor, AttentionDecoderState]:
-        position, windows = state.position, []
-        g = self._embed(self.target, tokens, position, 1)  # (B, K, E)
-        x = self.decoder_entry(g)  # (B, K, D)
-        for number, (layer, window) in enumerate(
-            zip(self.decoder, state.hidden_states, strict=True)
-        ):
-            site = Site("cross", number, position)
-            x, window = layer.step(x, window, g, state, site=site, hook=hook)
-            windows.append(window)
-        features = self.dropout(self.decoder_exit(x))  # (B, K, E)
-        return self.logits(features), replace(
-            state, hidden_states=tuple(windows), position=position + 1
-        )
+        features, windows = self._run_decoder(tokens, state, state.hidden_states, hook)
+        after = replace(state, hidden_states=windows, position=state.position + 1)
+        return self.logits(features), after
+
+    def _run_decoder(
+        self,
+        ids: Tensor,
+        state: AttentionDecoderState,
+        windows: Sequence[Tensor] | None,
+        hook: AttentionHook | None,
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Features (B, T, E) of `ids` (B, T); with `windows`, of a step, and the next windows."""
+        step, count = (None, ids.shape[1]) if windows is None else (state.position, 1)
+        g = self._embed(self.target, ids, state.position, count)  # (B, T, E)
+        x, after = self.decoder_entry(g), []  # (B, T, D)
+        for number, layer in enumerate(self.decoder):
+            window, site = windows and windows[number], Site("cross", number, step)
+            x, window = layer(x, window, g, state, site=site, hook=hook)
+            after.append(window)
+        return self.dropout(self.decoder_exit(x)), tuple(after)
 
     def _embed(self, embedding: PositionalEmbedding, ids: Tensor, first: int, count: int) -> Tensor:
         """Vectors of `ids` (B, T), which stand at `count` positions (T of them, or one)."""
@@ -273,7 +249,7 @@ class ConvS2S(Model[AttentionDecoderState]):
 
 
 def _shortcut(below: int, width: int, settings: ConvS2SSettings) -> nn.Module:
-    """The way past a layer: a matrix where the width changes."""
+    """The residual connection: a matrix where the width changes."""
     return nn.Identity() if below == width else _linear(below, width, settings)
 
 
@@ -286,10 +262,9 @@ def _linear(
 
 
 def _init_linear(linear: nn.Linear, settings: ConvS2SSettings, *, gain: float) -> None:
-    """Weights from N(0, gain / n) for n inputs, and no biases (section 3.5).
+    """Weights from N(0, gain / n) for n inputs, and zero biases (section 3.5).
 
-    Where a share of p of the inputs is kept by dropout, the paper's gain is p; where a gate halves
-    the outputs, it is 4 times that.
+    The gain is the share of the inputs that dropout keeps, or 4 times that before a gate.
     """
     nn.init.normal_(linear.weight, std=math.sqrt(gain / linear.in_features))
     nn.init.zeros_(linear.bias)

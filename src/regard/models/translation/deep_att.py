@@ -1,6 +1,6 @@
 """Deep-Att: a deep LSTM with fast-forward connections (Zhou et al. 2016, arXiv 1606.04199)."""
 
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Literal
 
 import torch
@@ -11,10 +11,11 @@ from regard.kernels.dropout import Dropout
 from regard.layers.deep_lstm import AttentionLstm, FastForwardColumn, FastForwardStack, fast_forward
 from regard.layers.embeddings import build_embedding
 from regard.layers.init import init_output_layer, xavier_linears
-from regard.models.contracts import Model
-from regard.models.translation.recurrent_state import AttentionDecoderState, initial_state
+from regard.layers.recurrent import RecurrentLayer
+from regard.models.translation.deep_lstm_model import DeepLstmModel, UpperOutput
+from regard.models.translation.recurrent_state import AttentionDecoderState
 from regard.settings import NumLayers, Settings, Width
-from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Site
+from regard.types import AttentionHook, Memory, Padded
 
 
 class DeepAttSettings(Settings):
@@ -38,33 +39,29 @@ class DeepAttSettings(Settings):
     """On token vectors, on h between layers and before the output layer (the paper's: 0.1)."""
 
 
-class DeepAtt(Model[AttentionDecoderState]):
-    """Deep stacks in which a linear way leads past every recurrence.
+class DeepAtt(DeepLstmModel):
+    """Deep stacks with a linear connection past every recurrence.
 
-    An LSTM layer in two parts: f, made of its input alone, and h, made of f and of the past
-    (k counts the layers from the bottom; half takes two of the four gates in f):
+    An LSTM layer in two parts: f, of its input alone, and h, of f and of the past (k counts the
+    layers from the bottom; half takes two of the four gates in f):
 
         f^1_t = W^1 x_t,   f^k_t = W^k [half(f^{k-1}_t); h^{k-1}_t]
         h^k_t = LSTM^k(f^k_t, h^k_{t∓1})
 
-    The encoder is two such columns i = 1, 2 that share nothing but the words. Each reads to and
-    fro by turns, the one beginning from the left, the other from the right. Their tops are put
-    together and compressed:
+    The encoder is two such columns i = 1, 2, whose layers read in either direction by turns, the
+    first layer of one column from the left, of the other from the right. Their tops are
+    concatenated and compressed:
 
         m_s = W_p [f^{top,1}_s; h^{top,1}_s; f^{top,2}_s; h^{top,2}_s]
 
-    The decoder is one column from the left, whose bottom layer asks with its last output:
+    The decoder is one column from the left; the query is the last output of its bottom layer:
 
         a_t = Σ_s softmax_s(vᵀ tanh(W h^1_{t-1} + U m_s)) m_s,   x_t = [E y_{t-1}; a_t]
         p(y_t) = softmax(W_o h^top_t + b)
 
-    Under teacher forcing only the decoder's bottom layer goes step by step: then f^1 and h^1 are
-    known at all positions, and each layer above runs over the whole target in one call, as the
-    encoder's do.
-
-    Not the paper's: its LSTM has peepholes, which torch's kernels lack; its y_0 is zero, ours a
-    learned vector; which gates make the half is ours to say; and f is handed on divided by a
-    constant, for the sake of the optimizer (`SHRINK`).
+    Unlike in the paper, the LSTM has no peepholes, which torch's kernels lack; y_0 is a learned
+    vector, not zero; the paper does not say which gates make the half; and f is divided by a
+    constant on its way up, for the optimizer's sake (`FAST_FORWARD_DIVISOR`).
     """
 
     static_state = True
@@ -76,11 +73,7 @@ class DeepAtt(Model[AttentionDecoderState]):
         self.source = build_embedding(source_size, embedding)
         self.columns = nn.ModuleList(
             FastForwardColumn(
-                embedding,
-                width,
-                layers=settings.encoder_layers,
-                backward=backward,
-                dropout=dropout,
+                embedding, width, layers=settings.encoder_layers, backward=backward, dropout=dropout
             )
             for backward in (False, True)
         )
@@ -97,40 +90,19 @@ class DeepAtt(Model[AttentionDecoderState]):
         read = [column(x, source.mask) for column in self.columns]  # each (B, S, 5 D)
         return Memory(self.compress(torch.cat(read, -1)), source.mask)
 
-    def decode(
-        self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
-    ) -> DecoderOutput:
-        x = self.dropout(self.target(target.ids))  # (B, T, E)
-        kv = self.bottom.prepare(memory.states)
-        contexts, outputs = self.bottom(x, kv, memory.mask, hook=hook)  # (B, T, ·)
-        features = self.decoder(self._above_bottom(x, contexts, outputs))  # (B, T, D)
-        return DecoderOutput(self.dropout(features))
+    def upper_layers(self) -> Iterable[RecurrentLayer]:
+        return self.decoder.layers
 
-    def logits(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.output(features)
-        return logits
-
-    def start(self, memory: Memory) -> AttentionDecoderState:
-        return initial_state(self.bottom, self.decoder.layers, memory)
-
-    def step(
-        self, tokens: Tensor, state: AttentionDecoderState, *, hook: AttentionHook | None = None
-    ) -> tuple[Tensor, AttentionDecoderState]:
-        x = self.dropout(self.target(tokens))  # (B, K, E)
-        context, bottom = self.bottom.step(
-            x,
-            state.hidden_states[:2],
-            state.memory,
-            state.real,
-            site=Site("cross", 0, state.position),
-            hook=hook,
-        )
-        above = self._above_bottom(x, context, bottom[0])
-        features, hidden_states = self.decoder.step(above, state.hidden_states[2:])  # (B, K, D)
-        state = replace(state, hidden_states=(*bottom, *hidden_states), position=state.position + 1)
-        return self.logits(self.dropout(features)), state
-
-    def _above_bottom(self, x: Tensor, contexts: Tensor, outputs: Tensor) -> Tensor:
-        """[half(f^1); h^1] (B, T, 3 D)."""
+    def run_upper(
+        self,
+        x: Tensor,
+        contexts: Tensor,
+        outputs: Tensor,
+        mask: Tensor | None,
+        state: AttentionDecoderState | None,
+    ) -> UpperOutput:
+        """[half(f^1); h^1] is (B, T, 3 D)."""
         given = torch.cat([x, contexts], -1)
-        return fast_forward(self.bottom.layer, given, self.dropout(outputs))
+        above = fast_forward(self.bottom.layer, given, self.dropout(outputs))
+        features, hidden = self.decoder(above, state and state.hidden_states[2:])
+        return UpperOutput(self.dropout(features), hidden)

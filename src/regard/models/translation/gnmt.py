@@ -1,6 +1,6 @@
 """GNMT: a deep LSTM with residual connections (Wu et al. 2016, arXiv 1609.08144)."""
 
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field
@@ -10,11 +10,11 @@ from regard.kernels.dropout import Dropout
 from regard.layers.deep_lstm import AttentionLstm, ResidualStack
 from regard.layers.embeddings import build_embedding
 from regard.layers.init import init_output_layer, xavier_linears
-from regard.layers.recurrent import RecurrentEncoder
-from regard.models.contracts import Model
-from regard.models.translation.recurrent_state import AttentionDecoderState, initial_state
+from regard.layers.recurrent import RecurrentEncoder, RecurrentLayer
+from regard.models.translation.deep_lstm_model import DeepLstmModel, UpperOutput
+from regard.models.translation.recurrent_state import AttentionDecoderState
 from regard.settings import Settings, Width
-from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Site
+from regard.types import AttentionHook, Memory, Padded
 
 
 class GnmtSettings(Settings):
@@ -36,28 +36,24 @@ class GnmtSettings(Settings):
     """On token vectors, between layers and before the output layer."""
 
 
-class Gnmt(Model[AttentionDecoderState]):
+class Gnmt(DeepLstmModel):
     """A deep stack on either side, joined by one attention at the bottom of the decoder.
 
     The encoder, with k counting the layers from the bottom (sections 3.1 and 3.2):
 
         x^1 = [→LSTM(E x); ←LSTM(E x)],   x^2 = LSTM(x^1),   x^k = LSTM(x^{k-1}) + x^{k-1}
 
-    The decoder, whose bottom layer asks with its output of the step before and whose layers are
-    all given the answer a_t (section 3, equation 4):
+    The decoder, in which the query is the bottom layer's output of the step before and all layers
+    have the context a_t as input (section 3, equation 4):
 
         a_t = Σ_s softmax_s(vᵀ tanh(W z^1_{t-1} + U x^top_s)) x^top_s
         z^1_t = LSTM([E y_{t-1}; a_t]),   z^2_t = LSTM([z^1_t; a_t])
         z^k_t = LSTM([z^{k-1}_t; a_t]) + z^{k-1}_t
         p(y_t) = softmax(W_o z^top_t + b)
 
-    Under teacher forcing only the decoder's bottom layer goes step by step: all that the others
-    need is then known, and each runs over the whole target in one call, as the encoder's do.
-
-    The decoder begins with nothing (h = c = 0): all of the source is to be had by looking. First
-    weights are drawn as in our other recurrent models, where the paper has ±0.04, save those of
-    the output layer (`unit_logits`). With the paper's sizes and two vocabularies of 32,000 there
-    are 280,858,880 parameters; Shazeer et al. 2017 (arXiv 1701.06538) count 278M in GNMT.
+    First weights are drawn as in our other recurrent models, where the paper has ±0.04, except for
+    the output layer (`init_output_layer`). With the paper's sizes and two vocabularies of 32,000
+    there are 280,858,880 parameters; Shazeer et al. 2017 (arXiv 1701.06538) count 278M in GNMT.
     """
 
     static_state = True
@@ -82,37 +78,20 @@ class Gnmt(Model[AttentionDecoderState]):
 
     def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
         read = self.both_ways(self.dropout(self.source(source.ids)), source.mask)  # (B, S, 2 D)
-        # What is read from the left does not know of the padding behind it.
-        return Memory(self.encoder(read.outputs), source.mask)
+        # Layers that read from the left are not affected by the padding behind.
+        return Memory(self.encoder(read.outputs).outputs, source.mask)
 
-    def decode(
-        self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
-    ) -> DecoderOutput:
-        x = self.dropout(self.target(target.ids))  # (B, T, E)
-        kv = self.bottom.prepare(memory.states)
-        contexts, outputs = self.bottom(x, kv, memory.mask, hook=hook)  # (B, T, D)
-        return DecoderOutput(self.dropout(self.decoder(outputs, contexts)))
+    def upper_layers(self) -> Iterable[RecurrentLayer]:
+        return self.decoder.layers
 
-    def logits(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.output(features)
-        return logits
-
-    def start(self, memory: Memory) -> AttentionDecoderState:
-        return initial_state(self.bottom, self.decoder.layers, memory)
-
-    def step(
-        self, tokens: Tensor, state: AttentionDecoderState, *, hook: AttentionHook | None = None
-    ) -> tuple[Tensor, AttentionDecoderState]:
-        context, bottom = self.bottom.step(
-            self.dropout(self.target(tokens)),  # (B, K, E)
-            state.hidden_states[:2],
-            state.memory,
-            state.real,
-            site=Site("cross", 0, state.position),
-            hook=hook,
-        )
-        features, above = self.decoder.step(
-            bottom[0], state.hidden_states[2:], context
-        )  # (B, K, D)
-        state = replace(state, hidden_states=(*bottom, *above), position=state.position + 1)
-        return self.logits(self.dropout(features)), state
+    def run_upper(
+        self,
+        x: Tensor,
+        contexts: Tensor,
+        outputs: Tensor,
+        mask: Tensor | None,
+        state: AttentionDecoderState | None,
+    ) -> UpperOutput:
+        hidden = state and state.hidden_states[2:]
+        features, hidden = self.decoder(outputs, hidden, contexts)
+        return UpperOutput(self.dropout(features), hidden)

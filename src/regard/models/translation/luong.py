@@ -70,15 +70,15 @@ class LuongSettings(Settings):
 
 
 class Luong(Model[AttentionDecoderState]):
-    """A decoder that takes a step first, then looks, and speaks from both.
+    """A decoder with attention from its new state, whose output is computed from both.
 
         h_t = LSTM([E y_{t-1}; s̃_{t-1}], h_{t-1})      without input feeding: E y_{t-1} alone
         c_t = Σ_s a_t(s) h̄_s
         s̃_t = tanh(W_c [c_t; h_t])
         p(y_t) = softmax(W_s s̃_t)
 
-    Without input feeding nothing attended to comes back into the LSTM, so teacher forcing runs it
-    over the whole target and then attends from all positions at once.
+    Without input feeding, teacher forcing runs the LSTM over the whole target and then attends
+    from all positions at once.
     """
 
     def __init__(self, settings: LuongSettings, source_size: int, target_size: int) -> None:
@@ -120,18 +120,13 @@ class Luong(Model[AttentionDecoderState]):
             features = torch.cat(columns, 1)  # (B, T, D)
         return DecoderOutput(self.dropout(features))
 
-    def logits(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.output(features)
-        return logits
-
     def start(self, memory: Memory) -> AttentionDecoderState:
         hidden_states = tuple(h[:, None] for h in memory.extras)  # each (B, 1, D)
         if self.input_feeding:
             hidden_states = (*hidden_states, torch.zeros_like(hidden_states[0]))  # s̃_0
         keys = self.score.prepare(memory.states)  # (B, S, D)
-        return AttentionDecoderState(
-            hidden_states, KeyValues(keys[:, None], memory.states[:, None]), memory.mask
-        )
+        kv = KeyValues(keys[:, None], memory.states[:, None])
+        return AttentionDecoderState(hidden_states, kv, memory.mask)
 
     def step(
         self, tokens: Tensor, state: AttentionDecoderState, *, hook: AttentionHook | None = None
@@ -166,13 +161,7 @@ class Luong(Model[AttentionDecoderState]):
     ) -> Tensor:
         """s̃ (B, T, D) of the decoder states `hidden` (B, T, D) at target `positions` (T,)."""
         view = self.window(hidden, positions, state.real)
-        context = attend(
-            self.score,
-            hidden[:, None],  # (B, 1, T, D)
-            state.memory,
-            view.mask,
-            site=site,
-            bias=view.bias,
-            hook=hook,
-        )[:, 0]  # (B, T, D)
+        queries, kv = hidden[:, None], state.memory  # (B, 1, T, D), (B, 1, S, D)
+        found = attend(self.score, queries, kv, view.mask, site=site, bias=view.bias, hook=hook)
+        context = found[:, 0]  # (B, T, D)
         return torch.tanh(self.combine(torch.cat([context, hidden], -1)))

@@ -1,7 +1,6 @@
 """Experts between LSTM layers (Shazeer et al. 2017, arXiv 1701.06538, section 5.3, appendix E)."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from typing import Literal, Self, cast
 
 import torch
@@ -18,13 +17,14 @@ from regard.layers.recurrent import (
     Hidden,
     RecurrentEncoder,
     RecurrentLayer,
+    RecurrentOutput,
     check_reading,
     merge_layer_states,
 )
-from regard.models.contracts import Model
-from regard.models.translation.recurrent_state import AttentionDecoderState, initial_state
+from regard.models.translation.deep_lstm_model import DeepLstmModel, UpperOutput
+from regard.models.translation.recurrent_state import AttentionDecoderState
 from regard.settings import Settings, Width
-from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Routing, Site
+from regard.types import AttentionHook, Memory, Padded, Routing, Site
 
 
 class MoeSettings(Settings):
@@ -55,11 +55,11 @@ class MoeSettings(Settings):
         return self
 
 
-class Moe(Model[AttentionDecoderState]):
+class Moe(DeepLstmModel):
     """A short GNMT, with a layer of experts in the encoder and one in the decoder.
 
-    There is a way past each layer but the embedding, and dropout behind it; with x⁰ the token
-    vectors, L layers and M the `Experts`:
+    Each layer but the embedding has a residual connection, and dropout behind it; with x⁰ the
+    token vectors, L layers and M the `Experts`:
 
         encoder   x¹ = x⁰ + [→LSTM(x⁰); ←LSTM(x⁰)],   x^k = x^{k-1} + LSTM(x^{k-1})
                   below the top: x + sigmoid(M(x))
@@ -67,8 +67,6 @@ class Moe(Model[AttentionDecoderState]):
                   h_t = LSTM([x⁰_t; a_t]),   x¹_t = x⁰_t + h_t
                   above the bottom: x + sigmoid(M(x)), then x^k = x^{k-1} + LSTM(x^{k-1})
         p(y_t) = softmax(W_o x^L_t + b)
-
-    The experts, and all layers but the decoder's bottom one, see a whole target at once.
 
     The paper's model for one pair of languages balances its experts strictly (appendix F) and
     has them in a hierarchy where there are many; the gate here is that of its model for many
@@ -96,52 +94,40 @@ class Moe(Model[AttentionDecoderState]):
         x = self.dropout(self.source(source.ids))  # (B, S, D)
         x = x + self.dropout(self.both_ways(x, source.mask).outputs)
         *lower, top = self.encoder
-        x = self._run_layers(lower, x)
+        x = self._run_layers(lower, x).outputs
         site = Site("encoder", len(lower))
         x, routings = self._apply_experts(self.encoder_experts, x, source.mask, site)
-        return Memory(self._run_layers([top], x), source.mask, routings=routings)
+        x = self._run_layers([top], x).outputs
+        return Memory(x, source.mask, routings=routings)
 
-    def decode(
-        self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
-    ) -> DecoderOutput:
-        x = self.dropout(self.target(target.ids))  # (B, T, D)
-        kv = self.bottom.prepare(memory.states)
-        x = x + self.dropout(self.bottom(x, kv, memory.mask, hook=hook).outputs)
-        x, routings = self._apply_experts(self.decoder_experts, x, target.mask, Site("decoder", 0))
-        return DecoderOutput(self._run_layers(self.decoder, x), routings)
+    def upper_layers(self) -> Iterable[RecurrentLayer]:
+        return self.decoder
 
-    def logits(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.output(features)
-        return logits
+    def run_upper(
+        self,
+        x: Tensor,
+        contexts: Tensor,
+        outputs: Tensor,
+        mask: Tensor | None,
+        state: AttentionDecoderState | None,
+    ) -> UpperOutput:
+        x = x + self.dropout(outputs)
+        site = Site("decoder", 0, None if state is None else state.position)
+        x, routings = self._apply_experts(self.decoder_experts, x, mask, site)
+        hidden = None if state is None else state.hidden_states[2:]
+        x, hidden = self._run_layers(self.decoder, x, hidden)
+        return UpperOutput(x, hidden, routings)
 
-    def start(self, memory: Memory) -> AttentionDecoderState:
-        return initial_state(self.bottom, self.decoder, memory)
-
-    def step(
-        self, tokens: Tensor, state: AttentionDecoderState, *, hook: AttentionHook | None = None
-    ) -> tuple[Tensor, AttentionDecoderState]:
-        x, site = self.dropout(self.target(tokens)), Site("cross", 0, state.position)  # (B, K, D)
-        _, hidden = self.bottom.step(
-            x, state.hidden_states[:2], state.memory, state.real, site=site, hook=hook
-        )
-        x = x + self.dropout(hidden[0])
-        x, _ = self._apply_experts(
-            self.decoder_experts, x, None, Site("decoder", 0, state.position)
-        )
-        above, states = state.hidden_states[2:], list[Hidden]()
-        for number, layer in enumerate(self.decoder):
-            states.append(layer.step(x, above[number :: len(self.decoder)]))
-            x = x + self.dropout(states[-1][0])
-        state = replace(
-            state, hidden_states=(*hidden, *merge_layer_states(states)), position=state.position + 1
-        )
-        return self.logits(x), state
-
-    def _run_layers(self, layers: Sequence[RecurrentLayer], x: Tensor) -> Tensor:
-        """`x` (B, T, D) after layers that read from the left, and so know nothing of padding."""
-        for layer in layers:
-            x = x + self.dropout(layer(x, layer.zero_state(len(x))).outputs)
-        return x
+    def _run_layers(
+        self, layers: Sequence[RecurrentLayer], x: Tensor, hidden: Hidden | None = None
+    ) -> RecurrentOutput:
+        """Layers that read from the left, so that padding behind `x` (B, T, D) has no effect."""
+        states: list[Hidden] = []
+        for index, layer in enumerate(layers):
+            made, state = layer.advance(x, hidden and hidden[index :: len(layers)])
+            states.append(state)
+            x = x + self.dropout(made)
+        return RecurrentOutput(x, merge_layer_states(states))
 
     def _apply_experts(
         self, experts: Experts, x: Tensor, mask: Tensor | None, site: Site

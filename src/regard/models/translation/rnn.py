@@ -81,10 +81,6 @@ class RnnEncoderDecoder(Model[RecurrentState]):
         x = self.dropout(self.target(target.ids))  # (B, T, D)
         return DecoderOutput(self.dropout(self.decoder(x, memory.extras)))
 
-    def logits(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.output(features)
-        return logits
-
     def start(self, memory: Memory) -> RecurrentState:
         return RecurrentState(tuple(h[:, None] for h in memory.extras))  # each (B, 1, D)
 

@@ -1,7 +1,7 @@
 """RNNsearch: the decoder that learned to align (Bahdanau, Cho and Bengio 2015)."""
 
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from pydantic import Field
@@ -36,17 +36,10 @@ class RnnSearchSettings(Settings):
     """On token vectors and before the output layer (the paper has none)."""
 
 
-class _StepOutput(NamedTuple):
-    """What one step came to."""
-
-    context: Tensor  # (B, K, 2 D), c_i
-    hidden: Tensor  # (B, K, D), s_i
-
-
 class RnnSearch(Model[AttentionDecoderState]):
-    """Each step looks for the part of the source that matters to it, then takes it in.
+    """Attention from the last state of the decoder, with the context as input of the next.
 
-    As appendix A.2 has it, with h_j the annotations (both directions side by side):
+    Appendix A.2, with h_j the annotations (both directions side by side):
 
         s_0 = tanh(W_s ←h_1)
         c_i = Σ_j softmax_j(vᵀ tanh(W_a s_{i-1} + U_a h_j)) h_j
@@ -54,7 +47,7 @@ class RnnSearch(Model[AttentionDecoderState]):
         t_i = maxout(U_o s_{i-1} + V_o E y_{i-1} + C_o c_i)
         p(y_i) = softmax(W_o t_i)
 
-    So y_i is read out of the state *before* the step. The GRU is torch's: see `RecurrentLayer`.
+    So p(y_i) is computed from the state *before* the step. On the GRU see `RecurrentLayer`.
     """
 
     static_state = True
@@ -85,15 +78,10 @@ class RnnSearch(Model[AttentionDecoderState]):
         state = self.start(memory)
         before, contexts = [], []
         for column in torch.split(embedded, 1, dim=1):  # (B, 1, E)
-            context, hidden = self._attend(column, state, hook)
             before.append(state.hidden_states[0])
+            context, state = self._attend(column, state, hook)
             contexts.append(context)
-            state = replace(state, hidden_states=(hidden,), position=state.position + 1)
         return DecoderOutput(self._read_out(torch.cat(before, 1), embedded, torch.cat(contexts, 1)))
-
-    def logits(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.output(features)
-        return logits
 
     def start(self, memory: Memory) -> AttentionDecoderState:
         keys = self.score.prepare(memory.states)  # (B, S, A)
@@ -107,15 +95,14 @@ class RnnSearch(Model[AttentionDecoderState]):
         self, tokens: Tensor, state: AttentionDecoderState, *, hook: AttentionHook | None = None
     ) -> tuple[Tensor, AttentionDecoderState]:
         embedded = self.dropout(self.target(tokens))  # (B, K, E)
-        context, hidden = self._attend(embedded, state, hook)
+        context, after = self._attend(embedded, state, hook)
         features = self._read_out(state.hidden_states[0], embedded, context)  # (B, K, D)
-        state = replace(state, hidden_states=(hidden,), position=state.position + 1)
-        return self.logits(features), state
+        return self.logits(features), after
 
     def _attend(
         self, embedded: Tensor, state: AttentionDecoderState, hook: AttentionHook | None
-    ) -> _StepOutput:
-        """c_i and s_i, where `embedded` (B, K, E) is of y_{i-1} and `state` holds s_{i-1}."""
+    ) -> tuple[Tensor, AttentionDecoderState]:
+        """c_i (B, K, 2 D) and the state with s_i, for `embedded` (B, K, E), that of y_{i-1}."""
         context = attend(
             self.score,
             state.hidden_states[0][:, None],  # (B, 1, K, D)
@@ -125,7 +112,7 @@ class RnnSearch(Model[AttentionDecoderState]):
             hook=hook,
         )[:, 0]  # (B, K, 2 D)
         hidden = self.decoder.step(torch.cat([embedded, context], -1), state.hidden_states)
-        return _StepOutput(context, hidden[0])
+        return context, replace(state, hidden_states=hidden, position=state.position + 1)
 
     def _read_out(self, before: Tensor, embedded: Tensor, context: Tensor) -> Tensor:
         """t_i (B, T, D) of s_{i-1}, E y_{i-1} and c_i."""

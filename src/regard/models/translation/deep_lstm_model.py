@@ -1,0 +1,80 @@
+"""The decoder of GNMT, Deep-Att and Moe: LSTM layers above an `AttentionLstm`."""
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from regard.kernels.dropout import Dropout
+from regard.layers.deep_lstm import AttentionLstm
+from regard.layers.recurrent import Hidden, RecurrentLayer, merge_layer_states
+from regard.models.contracts import Model
+from regard.models.translation.recurrent_state import AttentionDecoderState
+from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Routing, Site
+
+
+class UpperOutput(NamedTuple):
+    """The output of the layers above the bottom one."""
+
+    features: Tensor  # (B, T, D)
+    hidden: Hidden
+    routings: tuple[Routing, ...] = ()
+
+
+class DeepLstmModel(Model[AttentionDecoderState]):
+    """A decoder of which, under teacher forcing, only the bottom layer goes step by step.
+
+    All that the others need is then known, and each runs over the whole target in one call. The
+    decoder begins with zeros: all it gets of the source is by attention.
+    """
+
+    dropout: Dropout
+    target: nn.Module
+    bottom: AttentionLstm
+
+    @abstractmethod
+    def upper_layers(self) -> Iterable[RecurrentLayer]:
+        """The layers above the bottom one."""
+
+    @abstractmethod
+    def run_upper(
+        self,
+        x: Tensor,
+        contexts: Tensor,
+        outputs: Tensor,
+        mask: Tensor | None,
+        state: AttentionDecoderState | None,
+    ) -> UpperOutput:
+        """The layers above, for token vectors `x` and what the bottom layer found and made of them.
+
+        Each is (B, T, ·), `mask` (B, T); or of a step from `state` (B, K, ·), without a mask.
+        """
+
+    def decode(
+        self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
+    ) -> DecoderOutput:
+        x = self.dropout(self.target(target.ids))  # (B, T, E)
+        kv = self.bottom.prepare(memory.states)
+        contexts, outputs = self.bottom(x, kv, memory.mask, hook=hook)  # (B, T, ·)
+        features, _, routings = self.run_upper(x, contexts, outputs, target.mask, None)
+        return DecoderOutput(features, routings)
+
+    def start(self, memory: Memory) -> AttentionDecoderState:
+        rows = len(memory.mask)
+        upper = merge_layer_states([layer.zero_state(rows) for layer in self.upper_layers()])
+        hidden = (*self.bottom.layer.zero_state(rows), *upper)  # each (B, D)
+        kv = self.bottom.prepare(memory.states)
+        return AttentionDecoderState(tuple(h[:, None] for h in hidden), kv, memory.mask)
+
+    def step(
+        self, tokens: Tensor, state: AttentionDecoderState, *, hook: AttentionHook | None = None
+    ) -> tuple[Tensor, AttentionDecoderState]:
+        x, site = self.dropout(self.target(tokens)), Site("cross", 0, state.position)  # (B, K, E)
+        context, bottom = self.bottom.step(
+            x, state.hidden_states[:2], state.memory, state.real, site=site, hook=hook
+        )
+        features, upper, _ = self.run_upper(x, context, bottom[0], None, state)  # (B, K, D)
+        state = replace(state, hidden_states=(*bottom, *upper), position=state.position + 1)
+        return self.logits(features), state
