@@ -62,10 +62,7 @@ def read_limited(path: Path, *, max_bytes: int) -> bytes:
 
 
 def open_regular(path: Path, flags: int) -> int:
-    """A descriptor of a plain file, made where it is missing.
-
-    An `OSError` for a link, a pipe, a device or a folder: what is written to them goes elsewhere.
-    """
+    """A descriptor of a plain file, made where missing; an `OSError` for a link or a pipe."""
     with suppress(FileNotFoundError):
         found = path.lstat()
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:

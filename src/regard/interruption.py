@@ -26,10 +26,7 @@ class InterruptedBySignal(KeyboardInterrupt):
 
 @contextmanager
 def exit_on_signals() -> Iterator[None]:
-    """Within it, a signal ends the process with one line.
-
-    An exception raised by a handler may be caught by a module that is being imported.
-    """
+    """Within it, a signal ends the process with one line: imports may catch exceptions."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -19,10 +19,7 @@ T = TypeVar("T")
 
 
 def parse_json(content: bytes | str) -> Any:
-    """The value that `content` spells; a `ValueError` for what is no JSON.
-
-    Numbers of more than 4,300 digits and more than 200 levels are refused.
-    """
+    """The value that `content` spells; a `ValueError` for no JSON, or too deep."""
     return from_json(content, allow_inf_nan=False)
 
 
@@ -34,10 +31,7 @@ def read_json(path: Path, schema: type[T] | TypeAdapter[T]) -> T:
 
 
 def load_json(path: Path, schema: type[T] | TypeAdapter[T], *, advice: str) -> T:
-    """The value of a schema in a file of a run, checked against the manifest.
-
-    Where there is none, the error ends with `advice`.
-    """
+    """The value of a schema in a file of a run, as written; errors end with `advice`."""
     check_file(path)
     try:
         return read_json(path, schema)

@@ -41,10 +41,8 @@ class ManifestEntry(NamedTuple):
     """Where a file is listed."""
 
     root: Path
-    name: str
-    """Its path below the root, with slashes."""
-    states: Digests
-    """Empty: it is not listed."""
+    name: str  # its path below the root, with slashes
+    states: Digests  # empty: it is not listed
 
 
 def create_manifest(root: Path) -> None:
@@ -61,8 +59,7 @@ def rebuild_manifest(root: Path, parts: Mapping[str, str], *, lock: bool = True)
     """
     with _locked(root) if lock else nullcontext():
         files = {name: digest_or_none(root / name) for name in list_files(root)}
-        listed = {name: state for name, state in files.items() if state is not None}
-        _save(root, {name: (state,) for name, state in {**listed, **parts}.items()})
+        _save(root, {name: (state,) for name, state in (files | dict(parts)).items() if state})
 
 
 def read_manifest(root: Path) -> dict[str, Digests] | None:
@@ -73,10 +70,8 @@ def read_manifest(root: Path) -> dict[str, Digests] | None:
             raise ValueError if path.exists() else FileNotFoundError
         content = json.loads(path.read_bytes())
         files = {name: tuple(states) for name, states in content["files"].items()}
-        states = {state for every in files.values() for state in every}
-        if not all(state is None or isinstance(state, str) for state in states):
-            raise ValueError
-        if content["regard"] != VERSION or content["sha256"] != _own_digest(files):
+        plain = all(isinstance(one, str | None) for states in files.values() for one in states)
+        if not plain or (content["regard"], content["sha256"]) != (VERSION, _own_digest(files)):
             raise ValueError
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -93,10 +88,7 @@ def read_manifest(root: Path) -> dict[str, Digests] | None:
 
 
 def find_entry(path: Path) -> ManifestEntry | None:
-    """The entry of a file in the nearest manifest above it; None: it belongs to no folder of ours.
-
-    Hidden files, and logs that grow, belong to none.
-    """
+    """The entry of a file in the nearest manifest above it; None: it is to be in none."""
     for name in dict.fromkeys((path, path.absolute())):  # it may be relative to inside a run
         for root in list(name.parents)[:MAX_PARENT_FOLDERS]:
             below = name.relative_to(root).parts
@@ -160,10 +152,7 @@ def warn_without_manifest(root: Path) -> None:
 
 @contextmanager
 def update_entry(path: Path, new: str | None, parts: Mapping[str, str]) -> Iterator[None]:
-    """While a file is replaced by one of digest `new`, or removed, list it as either.
-
-    `parts` are digests of what is in it, which are listed beside it.
-    """
+    """List a file, and `parts` of it, as old or `new` while it is replaced or removed."""
     entry = find_entry(path)
     if entry is None:
         yield
@@ -192,12 +181,9 @@ def remove_folder_entries(root: Path, below: str) -> None:
 def list_files(root: Path) -> Iterator[str]:
     """The paths of all files below `root` that are to be listed; not those of folders of ours."""
     for folder, folders, files in os.walk(root):
-        below = Path(folder).relative_to(root)
-        folders[:] = sorted(
-            name
-            for name in folders
-            if _is_listed((*below.parts, name)) and not (Path(folder) / name / MANIFEST).is_file()
-        )
+        path, below = Path(folder), Path(folder).relative_to(root)
+        names = sorted(name for name in folders if _is_listed((*below.parts, name)))
+        folders[:] = [name for name in names if not (path / name / MANIFEST).is_file()]
         for name in sorted(files):
             if _is_listed((*below.parts, name)):
                 yield (below / name).as_posix()

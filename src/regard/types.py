@@ -29,15 +29,12 @@ class GoldAlignment(NamedTuple):
 class Hypothesis:
     """One result of a search."""
 
-    tokens: tuple[int, ...]
-    """Token ids without BOS and EOS."""
-    score: float
-    """The value the search ranks by: the log-probability after the penalties."""
+    tokens: tuple[int, ...]  # token ids without BOS and EOS
+    score: float  # the value the search ranks by: the log-probability after the penalties
     log_probability: float
     """Sum of the natural logarithms of the probabilities of its tokens, EOS included, after the
     constraints of the search (see `RuleSettings.excluded`)."""
-    finished: bool
-    """Whether it ended in EOS, rather than at the length limit."""
+    finished: bool  # whether it ended in EOS, rather than at the length limit
     replacements: tuple[str, ...] = ()
     """Words in the place of its unknown tokens; empty: they stay unknown."""
 
@@ -87,11 +84,9 @@ class Batch:
 
     def to(self, device: device) -> Self:
         """The same batch on a device; the copy is asynchronous."""
-        indices, labels, source_indices = (
-            _to_device(x, device) for x in (self.target_indices, self.labels, self.source_indices)
-        )
-        source, target = self.source.to(device), self.target.to(device)
-        return type(self)(source, target, indices, labels, source_indices)
+        tensors = self.target_indices, self.labels, self.source_indices
+        sides = self.source.to(device), self.target.to(device)
+        return type(self)(*sides, *(_to_device(x, device) for x in tensors))
 
 
 @dataclass(frozen=True)
@@ -102,8 +97,7 @@ class Memory:
     mask: Tensor  # (B, S)
     extras: tuple[Tensor, ...] = ()
     """Further tensors for this family's decoder, such as a last hidden state; each (B, ...)."""
-    routings: tuple[Routing, ...] = ()
-    """Of the encoder's layers of experts."""
+    routings: tuple[Routing, ...] = ()  # of the encoder's layers of experts
 
     def select_sentences(self, sentences: Tensor) -> Memory:
         """The memory of `sentences` (B',); indices may repeat."""
@@ -120,8 +114,7 @@ class Site(NamedTuple):
     layer: int
     step: int | None = None
     """The target position being decoded; None when all positions are computed at once."""
-    member: int = 0
-    """Index of the model in an ensemble."""
+    member: int = 0  # index of the model in an ensemble
 
 
 class Routing(NamedTuple):
@@ -136,16 +129,14 @@ class DecoderOutput(NamedTuple):
     """Decoder output for a given target."""
 
     features: Tensor  # (B, T, D), or (M, D) of the real positions: input of the output layer
-    routings: tuple[Routing, ...] = ()
-    """Of the decoder's layers of experts."""
+    routings: tuple[Routing, ...] = ()  # of the decoder's layers of experts
 
 
 class AttentionHook(Protocol):
-    """Called with the weights of every attention in a forward pass; may replace them.
+    """Called with the weights (B, H, T, S) of every attention in a forward pass; may replace them.
 
-    `weights` is (B, H, T, S); in a decoding step, T is the number of hypotheses of each sentence.
-    The returned tensor, of the same shape, is multiplied with the values. With a hook, every
-    attention is computed by the plain formula; without one there is no cost.
+    In a decoding step, T is the number of hypotheses of each sentence. With a hook, every attention
+    is computed by the plain formula.
     """
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor: ...

@@ -8,7 +8,6 @@ from sacrebleu.metrics import BLEU, CHRF
 from regard.errors import CorpusError, SettingsError
 from regard.evaluation.metrics import MetricOptions, build_metric
 from regard.evaluation.scores import (
-    LengthSettings,
     ScoreSettings,
     bootstrap,
     compare,
@@ -190,23 +189,14 @@ def ranges(groups):
 
 def test_letters_are_counted_where_there_are_no_spaces():
     sources = ["これはペンです。", "Ja"]
-    groups = score_by_length(sources, sources, sources, LengthSettings(groups=2), UNSAMPLED)
+    groups = score_by_length(sources, sources, sources, UNSAMPLED, 2)
     assert [group.longest for group in groups] == [1, 8]
-
-
-def test_fixed_edges_are_the_longest_of_their_group_and_empty_groups_are_left_out():
-    sources = sentences(2, 3, 4, 9, 10)
-    lengths = LengthSettings(edges=(3, 6, 8))
-    groups = score_by_length(sources, sources, sources, lengths, UNSAMPLED)
-    assert ranges(groups) == [(2, 3, 2), (4, 4, 1), (9, 10, 2)]
 
 
 def test_each_group_is_scored_by_its_own_lines():
     sources = sentences(2, 8, 3, 9)
     hypotheses = ["a b", "a b c d", "a b c", "wrong"]
-    short, long = score_by_length(
-        sources, hypotheses, sources, LengthSettings(edges=(5,)), UNSAMPLED
-    )
+    short, long = score_by_length(sources, hypotheses, sources, UNSAMPLED, 2)
     assert [score.value for score in short.scores] == [100, 100]
     want = CHRF().corpus_score(["a b c d", "wrong"], [sentences(8, 9)]).score
     assert long.scores[0].value == pytest.approx(want)
@@ -215,7 +205,7 @@ def test_each_group_is_scored_by_its_own_lines():
 
 def test_lines_fall_into_equal_shares():
     sources = sentences(5, 1, 4, 2, 3, 6)
-    groups = score_by_length(sources, sources, sources, LengthSettings(groups=3), UNSAMPLED)
+    groups = score_by_length(sources, sources, sources, UNSAMPLED, 3)
     assert ranges(groups) == [(1, 2, 2), (3, 4, 2), (5, 6, 2)]
 
 
@@ -230,28 +220,19 @@ def test_lines_fall_into_equal_shares():
 )
 def test_sentences_of_one_length_stay_together(lengths, want):
     sources = sentences(*lengths)
-    groups = score_by_length(sources, sources, sources, LengthSettings(groups=2), UNSAMPLED)
+    groups = score_by_length(sources, sources, sources, UNSAMPLED, 2)
     assert ranges(groups) == want
 
 
 def test_fewer_sentences_than_groups_give_a_group_each():
     sources = sentences(1, 2, 3)
-    groups = score_by_length(sources, sources, sources, LengthSettings(groups=5), UNSAMPLED)
+    groups = score_by_length(sources, sources, sources, UNSAMPLED, 5)
     assert ranges(groups) == [(1, 1, 1), (2, 2, 1), (3, 3, 1)]
 
 
-def test_lengths_may_count_characters():
-    sources = ["猫", "猫がいます"]
-    lengths = LengthSettings(unit="characters", edges=(2,))
-    groups = score_by_length(sources, sources, sources, lengths, UNSAMPLED)
-    assert ranges(groups) == [(1, 1, 1), (5, 5, 1)]
-
-
-def test_bad_lengths_are_refused():
+def test_lines_of_groups_must_pair_up():
     with pytest.raises(CorpusError, match="1 sources, 2 hypotheses, 2 references"):
-        score_by_length(["a"], ["a", "b"], ["a", "b"], LengthSettings(), UNSAMPLED)
-    with pytest.raises(ValidationError, match=r"edges must rise, got \(5, 3\)"):
-        LengthSettings(edges=(5, 3))
+        score_by_length(["a"], ["a", "b"], ["a", "b"], UNSAMPLED)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +240,7 @@ def test_bad_lengths_are_refused():
     [
         lambda text: score(text, text),
         lambda text: compare(text, text, text, ScoreSettings()),
-        lambda text: score_by_length(text, text, text, LengthSettings(), ScoreSettings()),
+        lambda text: score_by_length(text, text, text, ScoreSettings()),
     ],
     ids=["score", "compare", "by length"],
 )

@@ -12,7 +12,6 @@ from regard.errors import RunError
 from regard.evaluation.scores import (
     BootstrapScores,
     LengthGroup,
-    LengthSettings,
     ScoreSettings,
     bootstrap,
     build_metrics,
@@ -28,7 +27,6 @@ from regard.text.word_units import count_units
 
 BLEU, CHRF = "BLEU", "chrF2"
 BLEU_ONLY = ScoreSettings(metrics=("bleu",), resamples=0)
-QUARTERS = LengthSettings(groups=4)
 SIGNIFICANCE_LEVEL = 0.05
 """Differences with a p-value below this are marked."""
 
@@ -168,7 +166,7 @@ class _TestSet(NamedTuple):
         return bootstrap(bleu, counts, SCORE_SETTINGS)
 
     def by_length(self, texts: Sequence[str]) -> list[LengthGroup]:
-        return score_by_length(self.sources, texts, self.references, QUARTERS, self.settings)
+        return score_by_length(self.sources, texts, self.references, self.settings, 4)
 
 
 def aggregate_results(

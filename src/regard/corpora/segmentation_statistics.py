@@ -9,8 +9,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from regard.corpora.corpus import Pair
-from regard.text.segmentation import KINDS, InputSettings, Kind, list_marker, pass_through_kinds
-from regard.text.sentence_splitter import ends_sentence, split_sentences
+from regard.text.segmentation import (
+    KINDS,
+    InputSettings,
+    Kind,
+    ends_sentence,
+    list_marker,
+    pass_through_kinds,
+    split_sentences,
+)
 
 MIN_PAIRS = 3
 """Pairs that show that a kind of text is translated; fewer may be mistakes."""

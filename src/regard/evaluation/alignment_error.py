@@ -13,10 +13,8 @@ class AlignmentScore(NamedTuple):
 
     error_rate: float
     """AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|) for links A, sure S and possible P."""
-    precision: float
-    """|A ∩ P| / |A|; 0 if there are no links."""
-    recall: float
-    """|A ∩ S| / |S|"""
+    precision: float  # |A ∩ P| / |A|; 0 if there are no links
+    recall: float  # |A ∩ S| / |S|
 
 
 def error_rate(*, num_links: float, num_sure: float, hit_sure: float, hit_possible: float) -> float:

@@ -58,8 +58,7 @@ class ChosenTokenizer(NamedTuple):
     """A tokenizer, and the reason for it."""
 
     name: BleuTokenizer
-    why: str
-    """In words; empty for the usual one."""
+    why: str  # in words; empty for the usual one
 
 
 def choose_tokenizer(language: str, references: Sequence[str]) -> ChosenTokenizer:

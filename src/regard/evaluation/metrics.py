@@ -36,11 +36,9 @@ LineScore = Callable[[str, str], float]
 class MetricOptions:
     """What a metric is built with."""
 
-    tokenize: BleuTokenizer = "13a"
-    """How BLEU, GLEU and TER cut lines into words."""
+    tokenize: BleuTokenizer = "13a"  # how BLEU, GLEU and TER cut lines into words
     lowercase: bool = False
-    warn: bool = True
-    """Whether BLEU warns of lines that look tokenized."""
+    warn: bool = True  # whether BLEU warns of lines that look tokenized
 
 
 class Metric(ABC):
@@ -128,10 +126,7 @@ def exact_match(options: MetricOptions) -> Metric:
 
 
 def mean_gleu(options: MetricOptions) -> Metric:
-    """The mean over sentences of GLEU (Wu et al. 2016), on the words that BLEU counts.
-
-    The paper weighs sentences by their n-grams; here all weigh the same, as in refinement.
-    """
+    """The mean of the GLEU of sentences (Wu et al. 2016), all of one weight."""
     details = f"tok:{options.tokenize}|ngrams:1-4|mean:sentences"
     return LineMean("GLEU", line_gleu(options), options.lowercase, details)
 
@@ -143,10 +138,7 @@ def line_gleu(options: MetricOptions) -> LineScore:
 
 
 def sentence_gleu(hypothesis: Sequence[Hashable], reference: Sequence[Hashable]) -> float:
-    """The smaller of precision and recall of n-grams of 1 to 4 words (Wu et al. 2016, section 5).
-
-    Two empty sentences agree.
-    """
+    """The smaller of precision and recall of 1- to 4-grams (Wu et al. 2016); of none, 1."""
     counts, expected = (
         Counter(
             words[first : first + length]
@@ -164,8 +156,7 @@ class MetricSpec:
     """An entry of `METRICS`: all that is to be known of a metric."""
 
     build: Callable[[MetricOptions], Metric]
-    digits: int = 2
-    """Decimals in the progress of training."""
+    digits: int = 2  # decimals in the progress of training
     lower_is_better: bool = False
     validates: bool = False
     """Whether it is computed at each validation, and may decide which weights are best."""
@@ -220,10 +211,7 @@ def check_available(tokenize: BleuTokenizer) -> None:
 
 
 def check_lines(**lists: Sequence[object]) -> None:
-    """Raise `CorpusError` unless the lists, named as users know them, are of one length.
-
-    A single text, whose characters would pair up, is a `TypeError`.
-    """
+    """Raise `CorpusError` unless the lists, named as users know them, are of one length."""
     for name, lines in lists.items():
         if isinstance(lines, str):
             require_texts(name, lines)

@@ -20,19 +20,14 @@ MAX_NATS = 700.0
 class Perplexity(NamedTuple):
     """exp of the mean negative log-likelihood of a target token, EOS included."""
 
-    value: float
-    """At most exp(700); NaN only if `loss` is."""
+    value: float  # at most exp(700); NaN only if `loss` is
     num_tokens: int
-    loss: float
-    """The mean negative log-likelihood in nats; not finite if a weight is not."""
+    loss: float  # the mean negative log-likelihood in nats; not finite if a weight is not
 
 
 @torch.inference_mode()
 def perplexity(model: AnyModel, batches: Iterable[Batch]) -> Perplexity:
-    """The perplexity of `model` on all tokens of `batches`, whatever their sizes.
-
-    It is per token, so models with different tokenizers cannot be compared.
-    """
+    """The perplexity per token, which models with different tokenizers do not share."""
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()

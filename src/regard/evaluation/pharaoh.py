@@ -58,15 +58,14 @@ def check_gold(
                 )
 
 
-def format_pharaoh(alignment: GoldAlignment, *, counted_from: Literal[0, 1] = 0) -> str:
+def format_pharaoh(alignment: GoldAlignment) -> str:
     """The line of an alignment, sorted by source word."""
     return " ".join(
-        f"{source + counted_from}{'-' if (source, target) in alignment.sure else 'p'}"
-        f"{target + counted_from}"
+        f"{source}{'-' if (source, target) in alignment.sure else 'p'}{target}"
         for source, target in sorted(alignment.sure | alignment.possible)
     )
 
 
-def format_links(links: Iterable[Link], *, counted_from: Literal[0, 1] = 0) -> str:
+def format_links(links: Iterable[Link]) -> str:
     """The line of predicted links, all of them sure."""
-    return format_pharaoh(GoldAlignment(frozenset(links), frozenset()), counted_from=counted_from)
+    return format_pharaoh(GoldAlignment(frozenset(links), frozenset()))

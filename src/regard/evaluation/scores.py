@@ -1,13 +1,12 @@
 """Scores of translations: with confidence intervals, by source length, and of two systems."""
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
+from pydantic import Field, NonNegativeInt
 
 from regard.corpora.corpus import UNDETERMINED
 from regard.errors import SettingsError
@@ -66,8 +65,7 @@ class BootstrapScores(NamedTuple):
     """A score, and its values on R resamples of the lines."""
 
     value: float
-    drawn: NDArray[np.float64]
-    """(R,)"""
+    drawn: NDArray[np.float64]  # (R,)
 
 
 def score(
@@ -126,24 +124,6 @@ def confidence_interval(values: NDArray[np.float64]) -> Interval:
     return Interval(float(ordered[cut]), float(ordered[-1 - cut]))
 
 
-class LengthSettings(Settings):
-    """How sentences are grouped by length."""
-
-    unit: Literal["words", "characters"] = "words"
-    """What a length counts; words are what white space parts, or letters in scripts without it."""
-    edges: tuple[PositiveInt, ...] = ()
-    """The longest length of each group but the last, which is open; empty: equal shares."""
-    groups: Annotated[int, Field(ge=2)] = 5
-    """How many equal shares; fewer come out where many sentences are of one length."""
-
-    @field_validator("edges")
-    @classmethod
-    def _check_increasing(cls, edges: tuple[int, ...]) -> tuple[int, ...]:
-        if list(edges) != sorted(set(edges)):
-            raise ValueError(f"edges must rise, got {edges}")
-        return edges
-
-
 @dataclass(frozen=True)
 class LengthGroup:
     """The sentences of a range of lengths, and their scores."""
@@ -158,33 +138,31 @@ def score_by_length(
     sources: Sequence[str],
     hypotheses: Sequence[str],
     references: Sequence[str],
-    lengths: LengthSettings,
     settings: ScoreSettings,
+    num_groups: int = 5,
 ) -> list[LengthGroup]:
-    """The scores of each group of source lengths, the shortest first; no group is empty."""
+    """Scores by source length, counted in words (letters in scripts without spaces).
+
+    The groups, from the shortest to the longest, have equal shares of the lines; equal lengths are
+    in one group, so that there may be fewer.
+    """
     check_lines(sources=sources, hypotheses=hypotheses, references=references)
-    sizes = [(count_units if lengths.unit == "words" else len)(line) for line in sources]
-    edges = list(lengths.edges) or _equal_shares(sizes, lengths.groups)
-    group_of_line = np.array([bisect_left(edges, size) for size in sizes])  # (N,)
+    sizes = np.array([count_units(line) for line in sources])  # (N,)
+    ordered, last = np.sort(sizes), np.arange(1, num_groups) * len(sizes) // num_groups
+    edges = np.unique(ordered[np.maximum(last, 1) - 1])  # the longest of each group but the last
+    group_of_line = np.searchsorted(edges, sizes)  # (N,)
     metrics = build_metrics(settings, references)
     counts = [metric.count(hypotheses, references) for metric in metrics]
     groups = []
     for group in np.unique(group_of_line):
         rows = np.flatnonzero(group_of_line == group)
-        in_group = [sizes[row] for row in rows]
         scores = (
             score_counts(metric, lines[rows], settings)
             for metric, lines in zip(metrics, counts, strict=True)
         )
-        groups.append(LengthGroup(min(in_group), max(in_group), len(in_group), tuple(scores)))
+        shortest, longest = int(sizes[rows].min()), int(sizes[rows].max())
+        groups.append(LengthGroup(shortest, longest, len(rows), tuple(scores)))
     return groups
-
-
-def _equal_shares(sizes: Sequence[int], groups: int) -> list[int]:
-    """The longest length of each share but the last; equal lengths are in one share."""
-    ordered = sorted(sizes)
-    cuts = (ordered[max(1, len(ordered) * share // groups) - 1] for share in range(1, groups))
-    return sorted(set(cuts))
 
 
 @dataclass(frozen=True)
@@ -195,13 +173,10 @@ class Comparison:
     signature: str
     first: float
     second: float
-    first_mean: float
-    """The mean over the resamples, as `second_mean`."""
+    first_mean: float  # the mean over the resamples, as `second_mean`
     second_mean: float
-    delta: float
-    """`second` - `first`; with TER a negative one is a gain."""
-    interval: Interval
-    """Of the difference."""
+    delta: float  # `second` - `first`; with TER a negative one is a gain
+    interval: Interval  # of the difference
     wins: float
     """The share of resamples in which the second system is better, ties counted half."""
     p_value: float

@@ -58,10 +58,8 @@ class TextFacts:
     """Statistics of the training pairs as text."""
 
     pairs: int
-    words: tuple[int, int]
-    """Words of all sources and of all targets, split at spaces."""
-    distinct_words: int
-    """Of both sides together; at most `MAX_COUNTED_WORDS`."""
+    words: tuple[int, int]  # words of all sources and of all targets, split at spaces
+    distinct_words: int  # of both sides together; at most `MAX_COUNTED_WORDS`
     segmentation: SegmentationStatistics = field(default_factory=SegmentationStatistics)
     """Measured on all pairs, or on a sample of a large corpus."""
 

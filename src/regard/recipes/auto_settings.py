@@ -62,18 +62,13 @@ SAMPLE_PAIRS = 2000
 class SettingChoice(NamedTuple):
     """A value chosen for a setting that was `auto`."""
 
-    setting: str
-    """Its dotted name."""
+    setting: str  # its dotted name
     value: Any
-    reason: str
-    """Why, in one sentence without its full stop; empty for a default."""
+    reason: str  # why, in one sentence without its full stop; empty for a default
 
 
 def format_choices(choices: Iterable[SettingChoice]) -> list[str]:
-    """A line for each reason with the values chosen for it; defaults are left out.
-
-    The first setting of each group is written with its group, because several are called `size`.
-    """
+    """A line for each reason with the values chosen for it; defaults are left out."""
     by_reason: dict[str, dict[str, list[str]]] = {}
     for setting, value, reason in choices:
         if reason:

@@ -27,7 +27,9 @@ def available_memory(device: torch.device) -> int:
 def physical_memory() -> int:
     """Bytes of the machine's memory, or the limit of the container."""
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return min(whole, _cgroup_limit() or whole)
+    with suppress(OSError, ValueError):  # a ValueError where it says "max"
+        return min(whole, int((CGROUP / "memory.max").read_text()) or whole)
+    return whole
 
 
 def reset_peak_memory(device: torch.device) -> None:
@@ -45,14 +47,6 @@ def peak_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return peak_rss()
-
-
-def _cgroup_limit() -> int | None:
-    """The limit of the container of this process in bytes, if there is one."""
-    try:
-        return int((CGROUP / "memory.max").read_text())
-    except (OSError, ValueError):  # a ValueError where it says "max"
-        return None
 
 
 def format_bytes(number: float) -> str:

@@ -70,15 +70,10 @@ def _refinement(folder: RunFolder) -> Iterator[str]:
     if step == 0:
         yield "- weights after it: the same, as no others had a higher GLEU on the validation pairs"
         return
-    valid = {
-        record["step"]: record
-        for record in read_metrics(folder.path / "metrics.jsonl")
-        if record["kind"] == "valid"
-    }
-    gains = [
-        f"{name} {valid[0][key]:.2f} → {valid[step][key]:.2f}"
-        for name, key in (("GLEU", "gleu"), ("BLEU", "bleu"))
-    ]
+    records = read_metrics(folder.path / "metrics.jsonl")
+    valid = {record["step"]: record for record in records if record["kind"] == "valid"}
+    before, after = valid[0], valid[step]
+    gains = [f"{name.upper()} {before[name]:.2f} → {after[name]:.2f}" for name in ("gleu", "bleu")]
     yield f"- weights after it: those of its step {step:,}; validation {', '.join(gains)}"
 
 

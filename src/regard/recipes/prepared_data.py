@@ -223,11 +223,11 @@ def _clean_corpus(
     peeked = [peek(part.read(), RATIO_SAMPLE) for part in parts]
     choices += choose_cleaning(recipe, [pair for first, _ in peeked for pair in first])
     settings = recipe.with_choices(choices).corpus
-    cleaned = (
-        clean(pairs, settings.cleaning, corpus.languages, report, seen) for _, pairs in peeked
-    )
     weighted = (
-        weighting.subsample(pairs, part.weight) for part, pairs in zip(parts, cleaned, strict=True)
+        weighting.subsample(
+            clean(pairs, settings.cleaning, corpus.languages, report, seen), part.weight
+        )
+        for part, (_, pairs) in zip(parts, peeked, strict=True)
     )
     _write_pairs(files, chain.from_iterable(weighted))
     corpus = replace(
@@ -320,9 +320,11 @@ def prepare_tokenizers(
     if folder.has_checkpoints() or (saved.exists() and saved.read_bytes() == mark):
         return load_tokenizers(folder.path)
     note("learning the vocabulary")
-    sources = lambda: (pair.source for pair in data.read("train"))  # noqa: E731
-    targets = lambda: (pair.target for pair in data.read("train"))  # noqa: E731
-    tokenizers = train_tokenizers(sources, targets, recipe.text)
+    tokenizers = train_tokenizers(
+        lambda: (pair.source for pair in data.read("train")),
+        lambda: (pair.target for pair in data.read("train")),
+        recipe.text,
+    )
     save_tokenizers(tokenizers, folder.path)
     write_atomic(saved, mark)
     return tokenizers
@@ -350,10 +352,8 @@ def prepare_store(
 class FittingPairs(NamedTuple):
     """The training pairs with at most `training.max_tokens` tokens on each side."""
 
-    rows: NDArray[np.intp]
-    """Their rows in the token store (N,)."""
-    source: NDArray[np.int32]
-    """Tokens of their sources (N,), without EOS."""
+    rows: NDArray[np.intp]  # their rows in the token store (N,)
+    source: NDArray[np.int32]  # tokens of their sources (N,), without EOS
     target: NDArray[np.int32]
 
     def length_sorted(self, budget: int) -> list[NDArray[np.intp]]:
@@ -376,10 +376,8 @@ class TrainingInputs(NamedTuple):
     train: TokenStore
     valid: TokenStore
     fitting: FittingPairs
-    recipe: Recipe
-    """The recipe with a value for every setting that was `auto`."""
-    choices: tuple[SettingChoice, ...]
-    """These values, and why they were chosen."""
+    recipe: Recipe  # the recipe with a value for every setting that was `auto`
+    choices: tuple[SettingChoice, ...]  # these values, and why they were chosen
     truncation: TruncationReport
     """Training targets that exceed the limits on the length of translations."""
 

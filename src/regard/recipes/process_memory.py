@@ -9,14 +9,11 @@ PROC_STATUS = Path("/proc/self/status")
 
 
 def peak_rss() -> int:
-    """Peak bytes of this process.
-
-    On Linux from /proc: `getrusage` also counts the program that started this one.
-    """
+    """Peak bytes of this process."""
     peak = read_proc_kb(PROC_STATUS, "VmHWM")
     if peak is not None:
         return peak
-    taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # also of what started this process
     return taken if sys.platform == "darwin" else taken * 1024
 
 

@@ -107,10 +107,7 @@ def rename_old_settings(raw: Raw) -> Raw:
 
 
 def fill_old_defaults(raw: Raw) -> Raw:
-    """A saved run's plain values with those of settings that did not exist when it was saved.
-
-    A run's recipe is saved with every default, so a missing setting did not exist then.
-    """
+    """A saved run's values with old defaults for settings that did not exist then."""
     for setting, value in OLD_DEFAULTS.items():
         group, name = _group_of(raw, setting)
         if group is not None and name not in group:

@@ -156,10 +156,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from training here; the lock ends with the process.
-
-        The folder is created, and unfinished files of a killed process are removed.
-        """
+        """Keep other processes from training here; remove unfinished files of killed ones."""
         self.create()
         try:
             handle = open_regular(self.lock, os.O_RDWR)
@@ -220,8 +217,7 @@ class LoadedFrom(NamedTuple):
     path: Path
     weights: str
     precision: Precision
-    stamp: tuple[int, int]
-    """Time, in ns, and size of the file of weights."""
+    stamp: tuple[int, int]  # time, in ns, and size of the file of weights
 
 
 class Run(NamedTuple):
@@ -285,10 +281,7 @@ def load_run(
 def new_model(
     recipe: Recipe, tokenizers: Tokenizers, *, max_parameters: int | None = None
 ) -> AnyModel:
-    """The recipe's model with initial weights drawn from torch's generator.
-
-    An error if it has more parameters than `max_parameters`, or than memory can hold.
-    """
+    """The recipe's model, initialized by torch's generator; an error if it is too large."""
     source, target = tokenizers
     in_memory = physical_memory() // BYTES_PER_PARAMETER
     with parameter_limit(min(in_memory, max_parameters or in_memory)):

@@ -344,10 +344,7 @@ def build_validation(recipe: Recipe, inputs: TrainingInputs) -> Validate:
 def sample_translations(
     settings: RefinementSettings, model: AnyModel, memory: Memory, lengths: Tensor
 ) -> list[list[Hypothesis]]:
-    """Sampled translations of each of B sources, no longer than the settings allow.
-
-    Their seed comes from torch's generator, whose state is part of every checkpoint.
-    """
+    """Sampled translations of each of B sources; the seed comes from torch's generator."""
     decoding = DecodingSettings(
         n_best=settings.samples,
         sampling=SamplingSettings(seed=int(torch.randint(NUM_SEEDS, ()))),
@@ -364,10 +361,7 @@ def sample_translations(
 
 
 def gleu_reward(target: Tokenizer, tokenize: BleuTokenizer) -> RewardFn:
-    """Sentence GLEU of decoded text, the number that validation measures.
-
-    On text instead of ids, other segmentations of the same words match and parts of words do not.
-    """
+    """Sentence GLEU of decoded text, as in validation: segmentations do not matter."""
     gleu = line_gleu(MetricOptions(tokenize))
 
     def reward(reference: Sequence[int], answers: Sequence[Sequence[int]]) -> list[float]:

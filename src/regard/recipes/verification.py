@@ -49,8 +49,7 @@ State = Literal["damaged", "missing", "unexpected"]
 class FileFinding(NamedTuple):
     """A file that is not as it was written."""
 
-    file: str
-    """Its path in the folder."""
+    file: str  # its path in the folder
     state: State
     remedy: str
 
@@ -59,8 +58,7 @@ class Verification(NamedTuple):
     """The result of checking a folder."""
 
     folder: Path
-    files: int
-    """Number of files checked."""
+    files: int  # number of files checked
     findings: tuple[FileFinding, ...]
 
     @property

@@ -35,14 +35,10 @@ class TokenizedLine(NamedTuple):
     parts: list[list[int]]
     """Token ids; none where there is nothing to translate, several of a line of several sentences,
     or of one that is longer than the model can take."""
-    notes: list[str]
-    """Warnings for the user."""
-    texts: list[str]
-    """What the tokens of each sentence were made from."""
-    counts: list[int]
-    """How many of the parts each sentence is made of."""
-    segments: Segments
-    """The sentences, and what stays as it is around them."""
+    notes: list[str]  # warnings for the user
+    texts: list[str]  # what the tokens of each sentence were made from
+    counts: list[int]  # how many of the parts each sentence is made of
+    segments: Segments  # the sentences, and what stays as it is around them
 
     def surfaces(self, tokenizer: Tokenizer) -> list[list[str]]:
         """The stretches of text that the tokens of each part are for."""
@@ -54,8 +50,7 @@ class PreparedText(NamedTuple):
     """A text, segmented and tokenized for each model of an ensemble."""
 
     text: str
-    lines: Sequence[TokenizedLine]
-    """The same text in the tokens of each model."""
+    lines: Sequence[TokenizedLine]  # the same text in the tokens of each model
     protected: bool = False
     """Whether a sentence has URLs, e-mail addresses or placeholders that come back unchanged."""
 
@@ -93,11 +88,7 @@ def sanitize(text: str) -> str:
 def tokenize_lines(
     texts: Sequence[str], tokenizer: Tokenizer, limit: int, settings: InputSettings | None = None
 ) -> list[TokenizedLine]:
-    """The tokens of each text, in parts of at most `limit`; all texts are encoded at once.
-
-    With `settings` a text is segmented into sentences and what stays as it is; without, it goes in
-    whole.
-    """
+    """The tokens of each text, segmented if there are `settings`, in parts up to `limit`."""
     segments = [
         Segments([Segment(text, says=True)]) if settings is None else segment(text, settings)
         for text in texts
@@ -150,10 +141,7 @@ def _build_line(
 
 
 def replace_unknown_spaces(text: str, tokenizer: Tokenizer) -> str:
-    """`text` with a plain space for each white space that the tokenizer does not know.
-
-    Such as the no-break space before a French question mark: words beside it would be unknown too.
-    """
+    """`text` with a plain space for each white space that the tokenizer does not know."""
     unusual = set(UNUSUAL_SPACE.findall(text))
     unknown = [letter for letter in unusual if UNK in tokenizer.encode([letter])[0]]
     return text.translate(dict.fromkeys(map(ord, unknown), " "))

@@ -1,17 +1,15 @@
 """A text -> its sentences, and what stays as it is around and between them.
 
-Every way to translate a text begins here: lines, documents, requests to a server. What the segments
-of a text hold, in their order, is the text.
+Sentences end by rules that hold for many languages. Joined, the segments of a text are the text.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import cycle, islice, pairwise
 from typing import Literal, NamedTuple, get_args
 
 from regard.settings import Settings
-from regard.text.sentence_splitter import split_sentences
 
 Kind = Literal["codes", "layout", "numbers", "symbols"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -37,7 +35,7 @@ URL_OR_EMAIL = re.compile(
 )
 CODE = re.compile(f"(?:{URL_OR_EMAIL.pattern})|(?:{PLACEHOLDER.pattern})", re.IGNORECASE)
 """A URL, an e-mail address or a placeholder."""
-LINE_BREAK = re.compile("[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+LINE_BREAK = re.compile("([\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+)")
 """What `str.splitlines` cuts at."""
 _LIST_MARKER = re.compile(r"[\s\ufeff]*+(?:(?:[-*+•–—>#]+|\d{1,3}[.)])(?:[ \t][\s\ufeff]*+|\Z))*+")
 """Indentation, bullets, and the number of an item."""
@@ -50,6 +48,24 @@ _BLANK = re.compile(r"[\s\ufeff]")
 _EMOJI = re.compile(r"[\s\u2600-\u27bf\u2b00-\u2bff\ufe0f\u200d\U0001f000-\U0001faff]")
 """Or the space beside it."""
 _UNSPACED_END = re.compile(r"[。！？」』）、，]\Z")
+_END = re.compile(
+    r"(?<![.!?…։؟।॥])(?P<marks>[.!?…։؟।॥]++[\"'»”’)\]]*+(?: [»”])?)"
+    r"\s++(?=[^\w\s]*+\s?(?P<next>[^\W_]))"
+    r"|(?<![。！？])[。！？]++[」』）”’]*+\s*+(?=\S)"
+)
+"""Nothing is tried again from inside a run of marks: of a line of dots that would take minutes."""
+_LAST = re.compile(r"[.!?…։؟।॥。！？][\"'»”’)\]」』）]*(?: ?[»”])?\s*\Z")
+_LAST_WORD = re.compile(r"[^\s(\[«“\"']*\Z")
+_INITIAL = re.compile(r"[^\W\d_]|\d{1,2}")
+_ABBREVIATIONS = frozenset(
+    re.findall(
+        r"[^ ]+",
+        "mm mme mlle mr mrs ms dr prof st ste sr sra jr vs ex cf no nr art fig vol chap pp av "
+        "bd tel tél hr fr bzw ca approx usw z.b d.h u.a e.g i.e",
+    )
+)
+_CONTEXT = 40
+"""Characters before a full stop that may hold the word it is of."""
 
 
 class InputSettings(Settings):
@@ -66,12 +82,18 @@ class InputSettings(Settings):
     translated."""
 
 
+class Span(NamedTuple):
+    """Characters of a text: from `first` to before `last`."""
+
+    first: int
+    last: int
+
+
 class Segment(NamedTuple):
     """A stretch of a text."""
 
     text: str
-    says: bool = False
-    """Whether it is translated; all else stays as it is."""
+    says: bool = False  # whether it is translated; all else stays as it is
 
 
 @dataclass(frozen=True)
@@ -112,13 +134,10 @@ class Segments:
 
 def segment(text: str, settings: InputSettings) -> Segments:
     """The sentences of a text, or its lines where those are not split, and all that is between."""
-    return Segments(
-        [
-            one
-            for line, breaks in _split_at_breaks(text)
-            for one in ([Segment(line)] if breaks else _split_line(line, settings))
-        ]
-    )
+    parts: list[Segment] = []
+    for line, breaks in _split_at_breaks(text):
+        parts += [Segment(line)] if breaks else _split_line(line, settings)
+    return Segments(parts)
 
 
 def split_lines(text: str) -> Segments:
@@ -132,17 +151,13 @@ def pass_through_kinds(text: str) -> frozenset[Kind] | None:
     """What a text consists of that is no language; None: it holds words."""
     rest, codes = CODE.subn(" ", text) if _CODE_SIGN.search(text) else (text, 0)
     letters = list(islice(filter(str.isalpha, rest), 2))
-    if len(letters) > 1 or (letters and not _is_enumerator(letters[0])):
+    # A single letter of an alphabet is no word: `a)`.
+    if len(letters) > 1 or (letters and letters[0].lower() == letters[0].upper()):
         return None
     found: set[Kind] = {"codes"} if codes else set()
     if any(letter.isalnum() and not letter.isalpha() for letter in rest):
         found.add("numbers")
     return frozenset(found or {"symbols"})
-
-
-def _is_enumerator(letter: str) -> bool:
-    """Whether a letter that stands alone is no word: one of an alphabet, as in `a)`."""
-    return letter.lower() != letter.upper()
 
 
 def holds_codes(text: str) -> bool:
@@ -158,13 +173,8 @@ def list_marker(line: str) -> str:
 
 
 def _split_at_breaks(text: str) -> Iterator[tuple[str, bool]]:
-    """The lines of a text and what breaks them, in turn; whether it is that."""
-    place = 0
-    for end in LINE_BREAK.finditer(text):
-        yield text[place : end.start()], False
-        yield end[0], True
-        place = end.end()
-    yield text[place:], False
+    """The lines of a text and the breaks between them, in turn; whether each is a break."""
+    return zip(LINE_BREAK.split(text), cycle((False, True)), strict=False)
 
 
 def _split_line(line: str, settings: InputSettings) -> Iterator[Segment]:
@@ -236,3 +246,32 @@ def _trim(text: str, outer: re.Pattern[str]) -> tuple[str, str, str]:
     while first < last and outer.match(text[first]):
         first += 1
     return text[:first], text[first:last], text[last:]
+
+
+def split_sentences(text: str) -> list[Span]:
+    """The sentences of `text`, in order; the spaces between them are in none.
+
+    A full stop, and the like, ends a sentence if a space follows and then no small letter; but not
+    behind an initial, a short number (an ordinal, or an item of a list) or a common abbreviation.
+    """
+    spans, first = [], len(text) - len(text.lstrip())
+    for found in _END.finditer(text):
+        if not found["next"] or not (found["next"].islower() or _is_abbreviation(text, found)):
+            spans.append(Span(first, found.start() + len(found[0].rstrip())))
+            first = found.end()
+    end = len(text.rstrip())
+    return [*spans, Span(first, end)] if first < end else spans
+
+
+def ends_sentence(text: str) -> bool:
+    """Whether a text ends as a sentence does."""
+    return _LAST.search(text) is not None
+
+
+def _is_abbreviation(text: str, end: re.Match[str]) -> bool:
+    """Whether a full stop marks an abbreviation, not an end."""
+    if end["marks"] != ".":
+        return False
+    word = _LAST_WORD.search(text[max(0, end.start() - _CONTEXT) : end.start()])
+    assert word is not None  # it may be empty
+    return _INITIAL.fullmatch(word[0]) is not None or word[0].lower() in _ABBREVIATIONS

@@ -67,10 +67,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     @classmethod
     def train(cls, texts: Iterable[str], settings: TokenizerSettings) -> "SentencePieceTokenizer":
-        """A vocabulary of `texts`, which are normalised already; training is deterministic.
-
-        It is smaller than `settings.size` if the texts have too few subwords.
-        """
+        """A vocabulary of `texts`, which are normalised already; training is deterministic."""
         counts = _count_words(texts)
         if not counts:
             raise TextError("the training text holds nothing to learn from; add text")
@@ -81,10 +78,8 @@ class SentencePieceTokenizer(Tokenizer):
         escaped = [_escape(self._normalize(text)) for text in texts]
         if len(escaped) < _MIN_BATCHED_TEXTS:
             return [self._processor.encode(text, out_type=int) for text in escaped]
-        num_threads = -1 if len(escaped) >= _MIN_THREADED_TEXTS else 1
-        ids: list[list[int]] = self._processor.encode(
-            escaped, out_type=int, num_threads=num_threads
-        )
+        threads = -1 if len(escaped) >= _MIN_THREADED_TEXTS else 1
+        ids: list[list[int]] = self._processor.encode(escaped, out_type=int, num_threads=threads)
         return ids
 
     def sample_segmentation(self, texts: "Ragged", seed: int) -> "Ragged":

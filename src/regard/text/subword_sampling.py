@@ -34,18 +34,15 @@ _WORD = re.compile(" [^ ]{,63}|[^ ]{1,64}")
 class BpeDropout:
     """BPE-dropout (Provilkov et al. 2020, algorithm 1), for all words of a batch at once.
 
-    Few words change: with probability 0.1, two of three are segmented as without dropout. So the
-    index of the first dropped merge of each word is drawn first; the state before that merge is
-    looked up, and only the merges after it are simulated, for all words in parallel.
+    Few words change. So the index of the first dropped merge of each word is drawn first; the state
+    before it is looked up, and only the merges after it are simulated, for all words in parallel.
     """
 
     def __init__(
         self, ids: Mapping[str, int], scores: Mapping[str, float], size: int, probability: float
     ) -> None:
-        """`ids` and `scores` of all pieces of text; `size` of the whole vocabulary.
-
-        `probability` is that of dropping each possible merge, at each step.
-        """
+        """Tables of all pieces, the size of the whole vocabulary, and the probability of dropping
+        each possible merge, at each step."""
         self._merge_table, self._probability = _MergeTable(ids, scores), probability
         self._history = _build_history(self._merge_table, ids, size)
         self._starts_word = np.zeros(size, np.bool_)
@@ -56,7 +53,7 @@ class BpeDropout:
         rng = np.random.default_rng(seed)
         ids = texts.ids.astype(np.int64)  # (N,)
         row = np.repeat(np.arange(len(texts.counts)), texts.counts)  # (N,)
-        starts = np.flatnonzero(self._starts_word[ids] | _run_start_mask(row))  # (W,)
+        starts = np.flatnonzero(self._starts_word[ids] | (np.diff(row, prepend=-1) != 0))  # (W,)
         word = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(ids)))  # (N,)
         done = self._history.merges[ids]  # (N,)
         kept = rng.geometric(self._probability, len(starts)) - 1  # (W,) before the first drop
@@ -115,19 +112,16 @@ class _LinkedSymbols:
 
     def best_candidates(self) -> IntArray:
         """Indices into `candidates` of the merges that come next without dropout."""
-        best = _run_min(self._keys[self.candidates], self._word_runs().starts)
+        best = _run_min(self._keys[self.candidates], _runs(self._word[self.candidates])[0])
         candidates: IntArray = best[best != NO_MERGE] & _POSITION_MASK
         return np.searchsorted(self.candidates, candidates)
 
     def merge(self, dropped: BoolArray | None = None) -> IntArray:
-        """Apply the best merge of each word that is not `dropped` (P,); return their keys.
-
-        A word without one is finished.
-        """
+        """Apply the best merge of each word that is not `dropped` (P,); return their keys."""
         keys = self._keys[self.candidates]  # (P,)
         if dropped is not None:
             keys[dropped] = NO_MERGE
-        starts, counts = self._word_runs()
+        starts, counts = _runs(self._word[self.candidates])
         best = _run_min(keys, starts)
         active: BoolArray = best != NO_MERGE
         best = best[active]
@@ -142,9 +136,6 @@ class _LinkedSymbols:
         before = before[self._word[before] == self._word[at]]
         self._set_keys(np.concatenate((at, before)))
         return best
-
-    def _word_runs(self) -> "_Runs":
-        return _runs(self._word[self.candidates])
 
     def _set_keys(self, candidates: IntArray) -> None:
         after = self._after[candidates]
@@ -174,10 +165,8 @@ class _MergeHistory(NamedTuple):
         return self.symbols[ragged_arange(first, counts)], np.repeat(np.arange(len(ids)), counts)
 
     def count_done(self, ids: IntArray, word: IntArray, kept: IntArray) -> IntArray:
-        """For each piece, how many of its merges are among the first `kept` of its word.
-
-        The merges of a word are applied by rank, and from left to right among equal ranks.
-        """
+        """For each piece, how many of its merges are among the first `kept` of its word: they are
+        applied by rank, and from left to right among equal ranks."""
         merges = self.merges[ids]
         max_ranks = self.max_ranks[ragged_arange(self.first_max_rank[ids], merges)]
         piece = np.repeat(np.arange(len(ids)), merges)
@@ -213,23 +202,10 @@ def _build_history(pairs: _MergeTable, ids: Mapping[str, int], size: int) -> _Me
     return _MergeHistory(letters - 1, symbols, first, max_ranks, first_max_rank)
 
 
-class _Runs(NamedTuple):
-    """Runs of equal numbers."""
-
-    starts: IntArray
-    counts: IntArray
-
-
-def _runs(numbers: IntArray) -> _Runs:
-    starts = np.flatnonzero(_run_start_mask(numbers))
-    return _Runs(starts, np.diff(starts, append=len(numbers)))
-
-
-def _run_start_mask(numbers: IntArray) -> BoolArray:
-    """Whether each number (N,) differs from the one before it; True for the first."""
-    changes = np.ones(len(numbers), np.bool_)
-    np.not_equal(numbers[1:], numbers[:-1], out=changes[1:])
-    return changes
+def _runs(numbers: IntArray) -> tuple[IntArray, IntArray]:
+    """Starts and counts of the runs of equal numbers, none of which is negative."""
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    return starts, np.diff(starts, append=len(numbers))
 
 
 def _run_min(keys: IntArray, starts: IntArray) -> IntArray:
@@ -238,11 +214,8 @@ def _run_min(keys: IntArray, starts: IntArray) -> IntArray:
     return least
 
 
-class _PieceEnds(NamedTuple):
-    """The pieces that may end at one position of a word: where they start, and their weights."""
-
-    starts: list[int]
-    cumulative: list[float]
+PieceEnds = tuple[list[int], list[float]]
+"""The pieces that may end at one position of a word: where they start, and cumulative weights."""
 
 
 class UnigramSampler:
@@ -300,7 +273,7 @@ class UnigramSampler:
                 ids.append(UNK)
         return ids
 
-    def _find_ends(self, word: str) -> list[_PieceEnds]:
+    def _find_ends(self, word: str) -> list[PieceEnds]:
         """For each position the pieces that may end there, weighted by all segmentations before."""
         ends = []
         totals = [0.0]  # log of the summed weights of all segmentations up to each position
@@ -314,6 +287,6 @@ class UnigramSampler:
                     weights.append((first, totals[first] + self._power * score))
             highest = max(weight for _, weight in weights)
             cumulative = list(accumulate(math.exp(weight - highest) for _, weight in weights))
-            ends.append(_PieceEnds([first for first, _ in weights], cumulative))
+            ends.append(([first for first, _ in weights], cumulative))
             totals.append(highest + math.log(cumulative[-1]))
         return ends

@@ -77,10 +77,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def sample_segmentation(self, texts: "Ragged", seed: int) -> "Ragged":
-        """Ids of randomly segmented texts (subword regularisation), given those of `encode`.
-
-        The result depends on the texts and the seed only.
-        """
+        """Ids of texts segmented at random by the seed, given the ids of `encode`."""
 
     @abstractmethod
     def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:

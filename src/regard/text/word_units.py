@@ -1,10 +1,8 @@
-"""How a text is divided into words, whether its script has spaces or not.
+"""Text -> words, whether its script has spaces or not.
 
-Where words have spaces between them, they are what spaces part, as `str.split` has them. Inside a
-stretch without spaces that holds letters of a script that has none, such as Japanese, Chinese or
-Thai, each of these letters is a unit, with the signs that combine with it. What else stands there
-is not cut further: a word or number of another script is a unit, and so are marks in a row:
-`Debianの起動。` is `Debian の 起 動 。`
+Words are what spaces part, as in `str.split`. In scripts without spaces, such as Japanese, Chinese
+or Thai, each letter is a unit, with the signs that combine with it; so is a word or number of
+another script beside it, and marks in a row: `Debianの起動。` is `Debian の 起 動 。`
 """
 
 import codecs
@@ -107,17 +105,12 @@ class MergedWords(NamedTuple):
     """The units of a text, some of them put together."""
 
     words: tuple[str, ...]
-    sizes: tuple[int, ...]
-    """How many units each word is made of."""
-    word_of: tuple[int, ...]
-    """For each unit the number of its word."""
+    sizes: tuple[int, ...]  # how many units each word is made of
+    word_of: tuple[int, ...]  # for each unit the number of its word
 
 
 def merge_units(text: str, begins: Collection[int | None]) -> MergedWords:
-    """Words of a text that begin with the units of these numbers, or behind a space.
-
-    So units that a model reads as one piece become one word.
-    """
+    """Words of a text that begin with the units of these numbers, or behind a space."""
     spans = unit_spans(text)
     words: list[str] = []
     sizes: list[int] = []
@@ -133,11 +126,8 @@ def merge_units(text: str, begins: Collection[int | None]) -> MergedWords:
 
 
 def byte_word_ids(spellings: Sequence[bytes]) -> list[int | None]:
-    """For each spelling the index of the first word that it is part of; None if there is none.
-
-    Words are those of `split_units` on the text of all spellings together, where bytes that are
-    not UTF-8 read as U+FFFD. A spelling may be a part of a character.
-    """
+    """For each spelling, which may be a part of a character, the index of the first word of their
+    text (as `split_units` has it) that it is part of; None if there is none."""
     text, spans = _decode_spans(spellings)
     word_at: list[int | None] = [None] * len(text)
     for number, (first, last) in enumerate(unit_spans(text)):

@@ -7,7 +7,7 @@ from regard.pipelines.markup.flat_text import flatten
 from regard.pipelines.markup.markup_tree import parse_markup
 from regard.pipelines.markup.tag_placement import TagPlacer
 from regard.pipelines.markup.word_links import TextLinks, WordSpans, sentence_links
-from regard.text.sentence_splitter import Span
+from regard.text.segmentation import Span
 
 
 def side(text):

@@ -12,7 +12,7 @@ from regard.pipelines.markup.word_links import (
     sentence_links,
     sinkhorn,
 )
-from regard.text.sentence_splitter import Span
+from regard.text.segmentation import Span
 
 SETTINGS = AlignmentSettings()
 

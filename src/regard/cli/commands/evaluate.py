@@ -24,7 +24,6 @@ from regard.evaluation.perplexity import Perplexity
 from regard.evaluation.scores import (
     Comparison,
     LengthGroup,
-    LengthSettings,
     Score,
     ScoreSettings,
     compare,
@@ -99,9 +98,7 @@ def command(
     scores = score(texts, references, settings)
     perplexity = None if ensemble else translator_perplexity(translator, sources, references)
     plain = settings.model_copy(update={"resamples": 0})
-    groups = (
-        score_by_length(sources, texts, references, LengthSettings(), plain) if by_length else []
-    )
+    groups = score_by_length(sources, texts, references, plain) if by_length else []
     comparisons: list[Comparison] = []
     if against is not None:
         others = [answer.text for answer in translate(open_translator(against))]

@@ -51,10 +51,10 @@ from regard.text.segmentation import (
     CHARACTER_REFERENCE,
     Segment,
     Segments,
+    Span,
     holds_codes,
     strip_segments,
 )
-from regard.text.sentence_splitter import Span
 from regard.text.word_units import UNSPACED_LETTERS
 
 _SPACE_REFERENCES = "&nbsp;", "&#160;", "&#xa0;", "&#xA0;"

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from regard.pipelines.markup.flat_text import PlacedMarkup, PointTag, TagPair
 from regard.pipelines.markup.markup_tree import RAW_TEXT_ELEMENTS
 from regard.pipelines.markup.word_links import OffsetValues, TextLinks, WordSpans
-from regard.text.sentence_splitter import Span
+from regard.text.segmentation import Span
 
 MAJORITY_SHARE = 0.5
 """A pair wraps a word if more than this share of it is aligned with the pair's words."""

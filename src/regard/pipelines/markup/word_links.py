@@ -16,7 +16,7 @@ from regard.alignment.run_alignment import TokenPair, token_attention
 from regard.alignment.word_axes import TokenizedText, tokenize_text, word_axis
 from regard.inspection.recording.attention_map import Axis
 from regard.recipes.run_folder import Run
-from regard.text.sentence_splitter import Span
+from regard.text.segmentation import Span
 from regard.text.vocab_tokenizers import WordTokenizer
 from regard.text.word_units import has_unspaced, split_units, unit_spans
 
