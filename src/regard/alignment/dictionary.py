@@ -7,8 +7,7 @@ from pathlib import Path
 from regard.atomic_io import write_atomic
 from regard.corpora.readers.pair_files import read_lines
 from regard.errors import CorpusError, SettingsError
-from regard.text.tokenizer import normalize
-from regard.text.vocab_tokenizers import WordTokenizer
+from regard.text.tokenizer import WordTokenizer, normalize
 
 KEEP_UNKNOWN, COPY_UNKNOWN = "keep", "copy"
 COLUMN_COUNTS = 2, 4

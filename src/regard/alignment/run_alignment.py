@@ -35,11 +35,11 @@ from regard.models.contracts import AnyModel
 from regard.recipes.prepared_data import PreparedData
 from regard.recipes.run_folder import Run
 from regard.settings import Settings
-from regard.text.detokenizer import detokenize
 from regard.text.preprocess import replace_unknown_spaces
 from regard.text.ragged import Ids
 from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES
 from regard.text.tokenizer import Tokenizer
+from regard.text.word_units import detokenize
 from regard.types import AttentionHook, GoldAlignment, Link
 
 CROSS: tuple[Part, ...] = ("cross",)

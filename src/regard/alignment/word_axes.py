@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from regard.inspection.recording.attention_map import Axis
 from regard.text.special_tokens import EOS, SPECIAL_PIECES, UNK, UNK_SURFACE
-from regard.text.tokenizer import Tokenizer
-from regard.text.vocab_tokenizers import WordTokenizer
+from regard.text.tokenizer import Tokenizer, WordTokenizer
 
 
 class TokenizedText(NamedTuple):

@@ -3,8 +3,7 @@
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from regard.text.detokenizer import FULL_WIDTH_MARKS
-from regard.text.word_units import has_unspaced, unit_spans
+from regard.text.word_units import FULL_WIDTH_MARKS, has_unspaced, unit_spans
 
 
 class DiffSpan(NamedTuple):

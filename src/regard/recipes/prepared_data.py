@@ -15,7 +15,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, NonNegativeInt, PlainSerializer, PrivateAttr, model_validator
+from pydantic import BeforeValidator, Field, NonNegativeInt, PlainSerializer, model_validator
 
 from regard.atomic_io import atomic_file, remove_file, write_atomic
 from regard.batching.sampler import epoch_batches, length_sorted_batches, within_max_tokens
@@ -107,22 +107,14 @@ class PreparedData(Settings):
     ]
     choices: tuple[SettingChoice, ...] = ()
     """Values chosen for cleaning settings that were `auto`."""
-    _folder: Path = PrivateAttr(default_factory=Path)
+    folder: Path = Field(default=Path(), exclude=True, validate_default=False)
+    """Where the files of the splits are."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if missing := [name for name in SPLITS if name not in self.pairs]:
             raise ValueError(f"it counts no pairs of {', '.join(missing)}")
         return self
-
-    @property
-    def folder(self) -> Path:
-        """Where the files of the splits are."""
-        return self._folder
-
-    def sides(self, split: SplitName) -> SplitFiles:
-        """The files of a split."""
-        return SplitFiles.of(self.folder, split)
 
     def held_out(self) -> SplitName:
         """The split to score on: test, or valid where there is no test."""
@@ -134,7 +126,7 @@ class PreparedData(Settings):
 
     def read(self, split: SplitName) -> Iterator[Pair]:
         """The pairs of a split."""
-        return _read_pairs(self.sides(split))
+        return _read_pairs(SplitFiles.of(self.folder, split))
 
 
 def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedData:
@@ -188,8 +180,8 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedDat
         origin=corpus.origin,
         report=report,
         choices=tuple(choices),
+        folder=folder.data,
     )
-    data._folder = folder.data
     for name in corpus.gold.keys() & set(SPLITS[1:]):
         lines = "".join(f"{format_pharaoh(gold)}\n" for gold in corpus.gold[name]())
         write_atomic(data.gold(name), lines.encode())
@@ -265,8 +257,7 @@ def load_data(folder: RunFolder) -> PreparedData:
         folder.load_recipe()  # raises an error of its own if there is no run at all
         raise RunError(f"{folder.path}: its data are gone: {saved} is missing")
     data = load_json(saved, PreparedData, advice="train again in another folder")
-    data._folder = folder.data
-    return data
+    return data.model_copy(update={"folder": folder.data})
 
 
 def _corpus_fingerprint(settings: CorpusSettings) -> str:

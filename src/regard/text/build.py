@@ -12,8 +12,15 @@ from regard.iterate import reservoir_sample
 from regard.settings import abbreviate
 from regard.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from regard.text.settings import TextSettings, TokenizerSettings
-from regard.text.tokenizer import Tokenizer, load_card, normalize, read_file
-from regard.text.vocab_tokenizers import CharacterTokenizer, VocabTokenizer, WordTokenizer
+from regard.text.tokenizer import (
+    CharacterTokenizer,
+    Tokenizer,
+    VocabTokenizer,
+    WordTokenizer,
+    load_card,
+    normalize,
+    read_file,
+)
 
 Texts = Callable[[], Iterable[str]]
 """A call starts reading at the first text."""

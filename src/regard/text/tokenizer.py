@@ -1,4 +1,4 @@
-"""Base class of all tokenizers: text <-> ids without loss, by a table of the bytes of each id.
+"""Tokenizers: text <-> ids without loss, by a table of the bytes of each id. Words and characters.
 
 A tokenizer is saved as `name.json`, its card, and for subwords `name.model` beside it.
 """
@@ -8,10 +8,11 @@ import json
 import re
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import ValidationError, model_validator
 
@@ -22,12 +23,14 @@ from regard.manifest import check_file
 from regard.settings import Settings
 from regard.text.settings import SUBWORD_KINDS, Form, TokenizerSettings
 from regard.text.special_tokens import SPECIAL_PIECES, UNK, UNK_SURFACE
-from regard.text.word_units import byte_word_ids
+from regard.text.word_units import COMBINING, JOINERS, byte_word_ids
 
 if TYPE_CHECKING:  # only training needs arrays: translation must not import NumPy
     from regard.text.ragged import Ragged
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# `\w` excludes combining marks, which would split words.
+_PIECE = re.compile(rf" ?(?:\w[\w{JOINERS}{COMBINING}]*|[^\w\s])|\s")
 
 
 def normalize(text: str, form: Form, *, lowercase: bool) -> str:
@@ -192,6 +195,103 @@ class TokenizerCard(Settings):
         if "" in pieces or len({*pieces}) < len(pieces):
             raise ValueError("a piece is empty or there twice")
         return self
+
+
+class VocabTokenizer(Tokenizer):
+    """The most frequent pieces of the training text; all others are unknown."""
+
+    required_pieces: ClassVar[tuple[str, ...]] = ()
+    """Pieces that are always in the vocabulary."""
+
+    def __init__(self, pieces: Sequence[str], settings: TokenizerSettings) -> None:
+        """`pieces` exclude the special ones."""
+        piece_bytes = [piece.encode() for piece in pieces]
+        super().__init__(settings, piece_bytes, json.dumps(pieces).encode())
+        self._pieces = tuple(pieces)
+        self._ids = {piece: i for i, piece in enumerate(pieces, start=len(SPECIAL_PIECES))}
+
+    @classmethod
+    def train(cls, texts: Iterable[str], settings: TokenizerSettings) -> Self:
+        """A tokenizer of the most frequent pieces of `texts`, which are normalised already."""
+        counts = Counter(piece for text in texts for piece in cls.split_pieces(text))
+        learned = [
+            piece
+            for piece, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+            if count >= settings.min_count and piece not in cls.required_pieces
+        ]
+        if not learned:
+            most = max(counts.values(), default=0)
+            raise TextError(
+                f"none of the {settings.kind} occurs min_count={settings.min_count} times in the "
+                f"training text (at most {most} times); lower min_count or add text"
+            )
+        limit = settings.size - len(SPECIAL_PIECES) if settings.size else None
+        return cls([*cls.required_pieces, *learned][:limit], settings)
+
+    @staticmethod
+    @abstractmethod
+    def split_pieces(text: str) -> list[str]:
+        """The pieces of a normalised text."""
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [
+            [self._ids.get(piece, UNK) for piece in self._split_known(self._normalize(text))]
+            for text in texts
+        ]
+
+    def sample_segmentation(self, texts: "Ragged", seed: int) -> "Ragged":
+        return texts
+
+    def _card(self) -> TokenizerCard:
+        return TokenizerCard(version=1, settings=self.settings, pieces=self._pieces)
+
+    def _split_known(self, text: str) -> list[str]:
+        """The pieces of a normalised text, split further if that makes more of them known."""
+        return self.split_pieces(text)
+
+
+class WordTokenizer(VocabTokenizer):
+    """Words and punctuation marks, each with the space before it; other spaces are pieces.
+
+    An unknown word is one UNK behind a piece for its space, so the number of words is kept.
+    """
+
+    required_pieces = (" ",)
+
+    @staticmethod
+    def split_pieces(text: str) -> list[str]:
+        # The first word gets a space too, so that it is the same piece as inside a text.
+        return _PIECE.findall(f" {text}") if text else []
+
+    def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
+        return self._decode_bytes(ids, unknown).removeprefix(" ")
+
+    def _split_surfaces(self, text: str) -> list[str]:
+        pieces = self._split_known(text)
+        return [pieces[0].removeprefix(" "), *pieces[1:]] if pieces else []
+
+    def _split_known(self, text: str) -> list[str]:
+        pieces = []
+        for piece in self.split_pieces(text):
+            if piece in self._ids or len(piece) == 1 or piece[0] != " ":
+                pieces.append(piece)
+            else:
+                pieces += [" ", piece[1:]]
+        return pieces
+
+
+class CharacterTokenizer(VocabTokenizer):
+    """Characters (code points), including spaces."""
+
+    @staticmethod
+    def split_pieces(text: str) -> list[str]:
+        return list(text)
+
+    def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
+        return self._decode_bytes(ids, unknown)
+
+    def _split_surfaces(self, text: str) -> list[str]:
+        return self.split_pieces(text)
 
 
 def load_card(folder: Path, name: str) -> TokenizerCard:

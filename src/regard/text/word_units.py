@@ -1,4 +1,4 @@
-"""Text -> words, whether its script has spaces or not.
+"""Text -> words, whether its script has spaces or not, and words -> text.
 
 Words are what spaces part, as in `str.split`. In scripts without spaces, such as Japanese, Chinese
 or Thai, each letter is a unit, with the signs that combine with it; so is a word or number of
@@ -55,6 +55,12 @@ _LETTER = f"[{UNSPACED_LETTERS}]"
 _UNSPACED = re.compile(_LETTER)
 _CHUNK = re.compile(r"\S+")
 _COMPARED = re.compile(rf"\d+|{_LETTER}|[^\W\d_{UNSPACED_LETTERS}]+")
+CLOSING_MARKS = frozenset(".,;:!?%)]}…")
+"""Marks that stand close behind a word. Quotation marks are not among them: many can be either."""
+OPENING_MARKS = frozenset("([{¿¡")
+"""Marks that stand close before a word."""
+FULL_WIDTH_MARKS = frozenset("。、，．：；！？（）［］｛｝「」『』【】《》〈〉・")
+"""Marks that no space stands beside."""
 
 
 @cache
@@ -150,3 +156,31 @@ def _decode_spans(spellings: Sequence[bytes]) -> tuple[str, list[tuple[int, int]
         incomplete = bool(decoder.getstate()[0])
         spans.append((first, len(text) + incomplete if spelling else first))
     return text + decoder.decode(b"", final=True), spans
+
+
+class Detokenized(NamedTuple):
+    """A sentence, and for each of its characters the word that it belongs to; None: a space."""
+
+    text: str
+    word_at: tuple[int | None, ...]
+
+
+def detokenize(words: Sequence[str]) -> Detokenized:
+    """The sentence that `words` were cut from, as well as one can tell.
+
+    Marks move to their words, and so does what begins with an apostrophe: `it 's (` `here ) .`
+    becomes `it's (here).` Between letters of a script without spaces there is none.
+    """
+    text = ""
+    word_at: list[int | None] = []
+    for number, word in enumerate(words):
+        last = words[number - 1]
+        close = word in CLOSING_MARKS or word.startswith(("'", "’")) or last in OPENING_MARKS
+        close = close or word in FULL_WIDTH_MARKS or last in FULL_WIDTH_MARKS
+        close = close or (has_unspaced(word[0]) and has_unspaced(last[-1]))
+        if number and not close:
+            text += " "
+            word_at.append(None)
+        text += word
+        word_at += [number] * len(word)
+    return Detokenized(text, tuple(word_at))

@@ -17,7 +17,7 @@ from regard.alignment.word_axes import TokenizedText, tokenize_text, word_axis
 from regard.inspection.recording.attention_map import Axis
 from regard.recipes.run_folder import Run
 from regard.text.segmentation import Span
-from regard.text.vocab_tokenizers import WordTokenizer
+from regard.text.tokenizer import WordTokenizer
 from regard.text.word_units import has_unspaced, split_units, unit_spans
 
 SINKHORN_ROUNDS = 2
