@@ -145,7 +145,6 @@ def test_two_models_are_averaged_and_read_as_one():
     forward_map = AttentionMaps("cross", forward[None, None], rows, columns)
     backward_map = AttentionMaps("cross", backward[None, None], columns, rows)
     both = AlignmentSettings(), AlignmentSettings(links="union")
-    assert align_averaged(forward_map, backward_map, both, "rows") == {(1, 0), (0, 1), (2, 2)}
     assert align_averaged(forward_map, backward_map, both) == {(1, 0), (0, 1), (2, 2)}
 
 

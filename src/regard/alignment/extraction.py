@@ -91,7 +91,6 @@ def align_averaged(
     forward: AttentionMaps,
     backward: AttentionMaps,
     settings: tuple[AlignmentSettings, AlignmentSettings],
-    how: LinkExtraction = "grow-diag",
 ) -> frozenset[Link]:
     """The links of the average of two models' maps, source to target and back.
 
@@ -106,7 +105,7 @@ def align_averaged(
     column_sizes, columns, back_rows = _common_spans(forward.columns.sizes, backward.rows.sizes)
     forward_map = maps[0][rows][:, columns]  # (T", S")
     backward_map = maps[1].mT[back_columns][:, back_rows]  # (T", S")
-    links = extract_links((forward_map + backward_map) / 2, how)
+    links = extract_links((forward_map + backward_map) / 2, "grow-diag")
     return expand_links(links, column_sizes, row_sizes)
 
 

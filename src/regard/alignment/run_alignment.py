@@ -135,11 +135,10 @@ def _tokenize_words(text: str, tokenizer: Tokenizer) -> tuple[Ids, Axis]:
 
 
 def align_pairs(
-    run: Run, pairs: Iterable[Pair], settings: AlignmentSettings, *, cut_apart: bool = False
+    run: Run, pairs: Iterable[Pair], settings: AlignmentSettings
 ) -> Iterator[frozenset[Link]]:
     """The links of each pair, in order."""
-    attentions = pair_attention(run, pairs, cut_apart=cut_apart)
-    return (align_text(attention, settings) for attention in attentions)
+    return (align_text(attention, settings) for attention in pair_attention(run, pairs))
 
 
 class DirectedModel(NamedTuple):

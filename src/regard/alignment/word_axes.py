@@ -38,12 +38,16 @@ def word_axis(tokens: TokenizedText) -> Axis:
         is_counted = _is_word(word) or any(is_unknown[first : first + len(word)])
         word_at += [len(words) if is_counted else None] * len(word)
         words += [word] if is_counted else []
-    ends = accumulate(map(len, tokens.surfaces), initial=1)
-    word_of = [
+    return _axis(tokens.surfaces, words, words_of_tokens(word_at[1:], tokens.surfaces))
+
+
+def words_of_tokens(word_at: Sequence[int | None], surfaces: Sequence[str]) -> list[int | None]:
+    """The first word with a character in each token, given the word of each character."""
+    ends = accumulate(map(len, surfaces), initial=0)
+    return [
         next((number for number in word_at[first:last] if number is not None), None)
         for first, last in pairwise(ends)
     ]
-    return _axis(tokens.surfaces, words, word_of)
 
 
 def piece_axis(tokens: TokenizedText) -> Axis:

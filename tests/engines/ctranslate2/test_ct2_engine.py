@@ -13,6 +13,7 @@ from regard.engines.ctranslate2.ct2_engine import (
 )
 from regard.engines.ctranslate2.exporter import export_to
 from regard.engines.engine import TranslationRequest
+from regard.engines.tuned_engine import EngineConfig
 from regard.text.preprocess import TokenizedLine, tokenize_lines
 from regard.text.segmentation import Segments
 
@@ -40,7 +41,8 @@ def export(run, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fast(export):
-    return CTranslate2Engine(export, workers=2)
+    two_workers = EngineConfig(engine="ctranslate2", precision="float32", workers=2, budget=2048)
+    return CTranslate2Engine(export, two_workers)
 
 
 def decoding(n_best=1, *, rules=None, **beam):

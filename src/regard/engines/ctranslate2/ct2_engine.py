@@ -63,21 +63,15 @@ class _Batch(NamedTuple):
 class CTranslate2Engine:
     """An export, ready to translate on all cores."""
 
-    def __init__(
-        self,
-        export: ExportArtifact,
-        choice: EngineConfig | None = None,
-        *,
-        workers: int | None = None,
-    ) -> None:
+    def __init__(self, export: ExportArtifact, choice: EngineConfig | None = None) -> None:
         check_export(export.folder)  # CTranslate2 does not
         self.card, self.folder = export.card, export.folder
         self.source, self.target = load_tokenizers(export.folder)
         self._names = token_labels(max(self.source.size, self.target.size))
         self._ids = {name: number for number, name in enumerate(self._names)}
-        self._budget, self._workers = CT2_BUDGET, workers or count_cores()
+        self._budget, self._workers = CT2_BUDGET, count_cores()
         if choice is not None and choice.engine == "ctranslate2":
-            self._budget, self._workers = choice.budget, workers or choice.workers
+            self._budget, self._workers = choice.budget, choice.workers
         # CTranslate2 sets OpenMP's number of threads in the thread that makes a translator, which
         # torch would inherit: so that is a thread that ends.
         with ThreadPoolExecutor(1) as pool:

@@ -5,7 +5,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from regard.alignment.extraction import AlignmentSettings, normalize_rows_columns, word_map
 from regard.alignment.run_alignment import TokenPair, token_attention
-from regard.alignment.word_axes import TokenizedText, tokenize_text, word_axis
+from regard.alignment.word_axes import TokenizedText, tokenize_text, word_axis, words_of_tokens
 from regard.inspection.recording.attention_map import Axis
 from regard.recipes.run_folder import Run
 from regard.text.segmentation import Span
@@ -149,11 +148,7 @@ def _split_unspaced(axis: Axis, tokens: TokenizedText) -> Axis:
         for first, last in unit_spans(text[slice(*word)]):
             unit_at[word.first + first : word.first + last] = [len(units)] * (last - first)
             units.append(text[word.first + first : word.first + last])
-    places = pairwise(accumulate(map(len, tokens.surfaces), initial=0))
-    numbers = [
-        next((unit for unit in unit_at[first:last] if unit is not None), None)
-        for first, last in places
-    ]
+    numbers = words_of_tokens(unit_at, tokens.surfaces)
     begins |= set(numbers)
     words: list[str] = []
     word_of: list[int] = []  # of each unit
