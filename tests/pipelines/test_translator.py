@@ -251,8 +251,9 @@ def test_a_forced_word_attends_as_forced(translator):
 
 def test_a_link_may_be_forced_from_python(translator):
     plain = translator(SENTENCE, look=True)
-    forced = resolve_requests([ForcedWords(0, "septembre")], plain.attention.parts["cross"])
-    [changed] = translator.translate([SENTENCE], changes=forced.interventions)
+    cross = plain.attention.parts["cross"]
+    _, interventions = resolve_requests([ForcedWords(0, "septembre")], cross)
+    [changed] = translator.translate([SENTENCE], changes=interventions)
     wished = translator(SENTENCE, changes=[ForcedWords(0, 4)])
     assert changed.candidates == wished.candidates != plain.candidates
 

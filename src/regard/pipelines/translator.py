@@ -231,7 +231,7 @@ class Translator:
     def answer(
         self, texts: Sequence[str], request: TranslationRequest, *, split: bool | None = None
     ) -> list[Answer]:
-        """The translation of each text; `translate` says what a request may ask for."""
+        """The translation of each text; `translate` explains the options of a request."""
         self._check_not_forked()
         require_texts("forbidden", request.forbidden)
         return self._translate(self.tokenize(texts, split=split), request)

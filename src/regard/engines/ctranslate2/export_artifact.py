@@ -76,11 +76,11 @@ class ExportCard(Settings):
     input: InputSettings | None = None
     """The run's own; none: it was made before runs had it."""
     longest: PositiveInt
-    """Most tokens of a source."""
+    """The length limit of a source, in tokens."""
     positions: PositiveInt | None
-    """Positions that the export can tell; none: any number."""
+    """The number of positions of the export; none: any."""
     limit: PositiveInt | None
-    """Positions that the model itself can tell; none: any number."""
+    """The number of positions of the model itself; none: any."""
     model_bytes: NonNegativeInt
     """Size of the file of the weights; 0: they were refused and are not there."""
     gate: ParityReport
@@ -116,7 +116,7 @@ def is_export(path: Path) -> bool:
 
 
 def open_export(path: Path) -> ExportArtifact:
-    """The export in `path`, which is one."""
+    """The export in the folder `path`; an error if it is damaged or was refused."""
     found = read_export(path)
     if found is None:
         raise damaged_export_error(path)
@@ -126,7 +126,7 @@ def open_export(path: Path) -> ExportArtifact:
 
 
 def damaged_export_error(path: Path) -> RunError:
-    """What to tell a person whose export cannot be read."""
+    """The error for an export that cannot be read."""
     return RunError(
         f"{path}: a damaged export, or one of another version of regard or CTranslate2; make it "
         "again with: regard export RUN --to DIR"
