@@ -1,4 +1,4 @@
-"""The stages of `translate_gpu`: what each side makes of the same ids, and where the time goes."""
+"""The stages of `translate_gpu`: what each side makes of the same ids, and without each kernel."""
 
 import argparse
 import json
@@ -46,12 +46,6 @@ FEWEST = 1000
 """Sentences on which it is tried at the least."""
 SDPA_BACKENDS = {"decode_attention", "topk_logits", "beam_update"}
 """Of a step, which are tried one by one first."""
-STEPS = 20
-"""That are looked into."""
-LONG = 60
-"""Tokens of a search whose small steps are timed."""
-COUNTED = 20, 40
-"""Tokens of two searches by whose difference launches are counted."""
 
 
 class StageInputs(Settings):
@@ -126,7 +120,6 @@ def stage(name: str, task: StageConfig) -> Records:
         "prepare": prepare,
         "regard": time_ours,
         "Hugging": time_theirs,
-        "profile": profile,
         "ablation": ablation,
     }
     return kinds[name.split()[0]](task)
@@ -159,7 +152,7 @@ def prepare(task: StageConfig) -> Records:
 
 
 def time_ours(task: StageConfig) -> Records:
-    """Our own search at each budget, and the host's work in a small step."""
+    """Our own search at each budget."""
     model, sources = task.model(), list(map(list, task.prepared.sources))
     settings = task.settings
 
@@ -188,7 +181,6 @@ def time_ours(task: StageConfig) -> Records:
             task.file("answers").write_text(json.dumps(found), encoding="utf-8")
     best = max(rates, key=lambda budget: rates[budget])
     task.file("best").write_text(json.dumps(best), encoding="utf-8")
-    yield from _small_steps(task, model, sources[:8])
 
 
 def ablation(task: StageConfig) -> Records:
@@ -218,20 +210,15 @@ def _without(*kernels: str) -> Iterator[None]:
         dispatch.disabled.difference_update(added)
 
 
-@contextmanager
-def _not_captured() -> Iterator[None]:
-    """The host asks for each step of the end, too."""
-    with mock.patch.object(batch_search, "_make_capturer", return_value=None):
-        yield
-
-
-VARIANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+VARIANTS: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "nothing": nullcontext,
     "decode_attention": partial(_without, "decode_attention"),
     "topk_logits": partial(_without, "topk_logits"),
     "beam_update": partial(_without, "beam_update"),
     "topk_logits and beam_update": partial(_without, "topk_logits", "beam_update"),
-    "graph of the last steps": _not_captured,
+    "graph of the last steps": partial(
+        mock.patch.object, batch_search, "_make_capturer", return_value=None
+    ),
 }
 """What can be left out of a search."""
 
@@ -262,42 +249,6 @@ def _rate(task: StageConfig, sentences: int, tokens: int, seconds: float) -> dic
         "tokens_per_second": tokens / seconds,
         "whole": sentences == len(task.prepared.sources),
     }
-
-
-def _small_steps(task: StageConfig, model: AnyModel, sources: Ids) -> Records:
-    """What a step takes when hardly anything is to be done in it: the work of the host."""
-    kernels: list[tuple[str, ...]] = [(), ("topk_logits",), ("beam_update",)]
-    for without in [*kernels, ("topk_logits", "beam_update")]:
-        with _without(*without), _not_captured():
-            for _ in range(2):
-                fact, _ = _timed(task, partial(_of_length, task, model, sources, LONG))
-            counts = [_count(task, partial(_of_length, task, model, sources, n)) for n in COUNTED]
-        yield {
-            "sentences": len(sources),
-            "how": f"without {' and '.join(without)}" if without else "all kernels",
-            "ms_a_small_step": 1e3 * fact["seconds"] / LONG,
-            "launches_a_step": (counts[1] - counts[0]) / (COUNTED[1] - COUNTED[0]),
-        }
-
-
-def _of_length(
-    task: StageConfig, model: AnyModel, sources: Ids, length: int
-) -> list[list[Hypothesis]]:
-    """Search for so many tokens and no fewer."""
-    limit = RuleSettings(excluded="lost", max_length=length, max_length_offset=length)
-    beam = task.settings.beam.model_copy(update={"stop": "limit"})
-    settings = task.settings.model_copy(update={"rules": limit, "beam": beam})
-    return search_many([SearchMember(model, sources)], settings, budget=10**6)
-
-
-def _count(task: StageConfig, search: Callable[[], object]) -> int:
-    """Kernels and copies that a search starts; on a CPU operations, of whatever kind."""
-    cuda, kinds = task.device.type == "cuda", torch.profiler.ProfilerActivity
-    with torch.profiler.profile(activities=[kinds.CUDA if cuda else kinds.CPU]) as found:
-        search()
-        wait_for_device(task.device)
-    on_device = [e for e in found.key_averages() if not cuda or e.device_type.name == "CUDA"]
-    return sum(event.count for event in on_device)
 
 
 def time_theirs(task: StageConfig) -> Records:
@@ -366,53 +317,3 @@ def _compare(task: StageConfig, theirs: Ids) -> Records:
         "equal": len(pairs) - len(unlike),
         "unlike": unlike[:3],
     }
-
-
-def profile(task: StageConfig) -> Records:
-    """Where the first steps at our best budget spend their time: kernels, and gaps between them."""
-    model, sources = task.model(), list(map(list, task.prepared.sources))
-    best = task.file("best")
-    budget = json.loads(best.read_text("utf-8")) if best.is_file() else task.asked.budgets[-1]
-    settings = task.settings
-    rules = settings.rules.model_copy(update={"max_length": STEPS})
-    settings = settings.model_copy(update={"rules": rules})
-    longest = sorted(sources, key=len)[len(sources) // 2]
-    some = sources[: max(1, budget // (task.asked.beam * (len(longest) + 1)))]
-
-    def search() -> None:
-        search_many([SearchMember(model, some)], settings, budget=10**9)
-
-    search()
-    wait_for_device(task.device)
-    cuda = task.device.type == "cuda"
-    kinds = torch.profiler.ProfilerActivity
-    began = time.perf_counter()
-    search()
-    plain = time.perf_counter() - began
-    with torch.profiler.profile(activities=[kinds.CPU, *([kinds.CUDA] if cuda else [])]) as found:
-        search()
-        wait_for_device(task.device)
-    events = found.key_averages()
-    on_device = [
-        (
-            event.key,
-            event.count,
-            event.self_device_time_total if cuda else event.self_cpu_time_total,
-        )
-        for event in events
-        if not cuda or event.device_type.name == "CUDA"
-    ]
-    on_device.sort(key=lambda one: -one[2])
-    busy = sum(spent for _, _, spent in on_device)
-    yield {
-        "sentences": len(some),
-        "steps": STEPS,
-        "ms_wall": 1e3 * plain,
-        "ms_busy": busy / 1e3,
-        "launches": sum(count for _, count, _ in on_device),
-    }
-    for key, count, spent in on_device[:30]:
-        yield {"kernel": key[:110], "count": count, "us_each": spent / count, "ms": spent / 1e3}
-    waits = [e for e in events if "ynchronize" in e.key or e.key in ("aten::item", "aten::nonzero")]
-    for event in waits:
-        yield {"wait": event.key, "count": event.count, "ms": event.self_cpu_time_total / 1e3}

@@ -7,7 +7,8 @@ beside them.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from statistics import median
@@ -24,7 +25,7 @@ from regard.decoding.batch_search import RunJobs, SearchMember, search_many
 from regard.decoding.gpu import cuda_graph_cache
 from regard.decoding.gpu.cuda_graph_cache import CudaGraphCache
 from regard.kernels import dispatch
-from regard.kernels.cuda_graphs import CudaGraphs
+from regard.kernels.cuda_graphs import CudaGraphs, Replay
 from regard.models.contracts import AnyModel
 from regard.text.special_tokens import EOS
 
@@ -38,11 +39,27 @@ ROOM = 1 << 40
 Search = Callable[[Ids], Ids]
 
 
+class EagerReplay(CudaGraphs):
+    """Stands in for CUDA graphs on a CPU: replays work by doing it again."""
+
+    def __init__(self) -> None: ...
+
+    @contextmanager
+    def side_stream(self) -> Iterator[None]:
+        yield
+
+    def capture(self, work: Replay) -> Replay:
+        return work
+
+    def memory_in_use(self) -> int:
+        return 0
+
+
 def stage(name: str, task: StageConfig) -> Records:
     """What the stage finds: of each size, how long a batch takes in each way."""
     dispatch.disabled.update(task.asked.without)
     model, where = task.model(), task.device
-    capturer = CudaGraphs(where)
+    capturer = CudaGraphs(where) if where.type == "cuda" else EagerReplay()
     cache = CudaGraphCache([model], task.prepared.shape.vocabulary, capturer, ROOM)
     first = partial(_ours, task, model, None)
     replayed = partial(_ours, task, model, cache.run_jobs)

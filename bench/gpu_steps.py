@@ -25,13 +25,12 @@ from bench.synthetic_batches import MEAN, synthetic_batches
 from regard.batching.shape_buckets import ShapeBuckets
 from regard.kernels import cross_entropy, dispatch
 from regard.kernels.cuda_graphs import CudaGraphs
-from regard.models.build import FAMILIES
 from regard.models.contracts import AnyModel
 from regard.training.gpu import cuda_graph_step
 from regard.training.gpu.cuda_graph_step import CudaGraphStep
 from regard.training.loss import batch_loss
 from regard.training.optimizer import OptimizerSettings, build_optimizer
-from regard.training.step import EagerStep, ExpertLoad, StepContext, TrainingStep
+from regard.training.step import ExpertLoad, StepContext
 from regard.types import Batch
 
 CUDA = torch.device("cuda")
@@ -244,34 +243,3 @@ def small() -> Records:
     pairs = zip(replayed.model.parameters(), repeated.model.parameters(), strict=True)
     gap = max(((a - b).norm() / a.norm().clamp(min=1e-9)).item() for a, b in pairs)
     yield {"captured weights differ by": gap, "ok": gap < 1e-2}
-
-
-def families() -> Records:
-    """A step of every family that can be captured, with its default settings."""
-    vocabulary, batches = SMALL.shape.vocabulary, SMALL.batches(8)
-    for family, (settings, construct) in FAMILIES.items():
-        if family == "moe":  # the host counts the use of its experts
-            continue
-        for way in ("eager", "captured"):
-            torch.manual_seed(1)
-            context = step_context(construct(settings(), vocabulary, vocabulary).to(CUDA).train())
-            train: TrainingStep = EagerStep(context)
-            if way == "captured":
-                train = capture(context, SMALL.tokens)
-            try:
-                milliseconds = _milliseconds_a_step(train, batches)
-            except Exception as error:
-                yield {"family": family, "way": way, "failed": repr(error)[:300]}
-            else:
-                yield {"family": family, "way": way, "ms_a_step": milliseconds}
-
-
-def _milliseconds_a_step(train: TrainingStep, batches: list[Batch]) -> float:
-    """Of the last of three passes over the batches."""
-    for _ in range(3):
-        wait_for_device(CUDA)
-        began = time.perf_counter()
-        for batch in batches:
-            train([batch], lr=LEARNING_RATE, step=1)
-    wait_for_device(CUDA)
-    return 1e3 * (time.perf_counter() - began) / len(batches)

@@ -95,10 +95,7 @@ def translate(
     settings = DecodingSettings(
         beam=BeamSettings(size=beam, stop="limit"),
         rules=RuleSettings(
-            min_length=answer - 1,
-            max_length=answer,
-            max_length_ratio=0.0,
-            max_length_offset=answer,
+            min_length=answer - 1, max_length=answer, max_length_ratio=0.0, max_length_offset=answer
         ),
     )
     member = SearchMember(model, made_up(count, source))

@@ -4,7 +4,6 @@ from bench.contenders import alternate_rounds, choose
 from bench.engines import add_model, check_model, engines, one_thread, quality, signature
 from bench.exports import test_set
 from bench.machine_state import measure_machine_state
-from bench.plots import draw_bars
 from bench.report import Table, begin, console, options, rows_of, save, show, show_progress
 from bench.statistics import percentile, summarise
 
@@ -34,11 +33,4 @@ def main() -> None:
     table = Table(title, "ms (median)", rows_of(chosen, middles, notes), better="less")
     show(table)
     console.print(f"BLEU: {signature()}")
-    save(
-        asked,
-        machine_state,
-        [table],
-        left=left,
-        setting={"model": str(asked.model)},
-        draw=draw_bars,
-    )
+    save(asked, machine_state, [table], left=left, setting={"model": str(asked.model)})

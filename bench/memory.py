@@ -29,7 +29,6 @@ from bench.contenders import (
 from bench.engines import check_model, contenders, engines
 from bench.exports import test_set
 from bench.machine_state import measure_machine_state
-from bench.plots import draw_bars
 from bench.report import (
     BenchRow,
     Table,
@@ -153,4 +152,4 @@ def main() -> None:
         show(table)
     for name, why in left.items():
         console.print(f"without {name}: {why}")
-    save(asked, machine_state, tables, left=left, setting={"pairs": asked.pairs}, draw=draw_bars)
+    save(asked, machine_state, tables, left=left, setting={"pairs": asked.pairs})

@@ -17,7 +17,6 @@ from bench.engines import add_model, check_model, one_thread
 from bench.exports import exported, test_set
 from bench.machine_state import measure_machine_state
 from bench.peers.contract import Clock
-from bench.plots import draw_bars
 from bench.report import Table, begin, console, options, rows_of, save, show, show_progress
 
 
@@ -130,6 +129,4 @@ def main() -> None:
     ]
     for table in tables:
         show(table)
-    save(
-        asked, machine_state, tables, left=left, setting={"model": str(asked.model)}, draw=draw_bars
-    )
+    save(asked, machine_state, tables, left=left, setting={"model": str(asked.model)})

@@ -15,7 +15,6 @@ from bench.contenders import Contender, alternate_rounds, choose, running_conten
 from bench.machine_state import measure_machine_state
 from bench.paper import BASE, HOURS, TOKENS, hours_at
 from bench.peers.contract import Clock, ModelShape, PeerConfig, Precision
-from bench.plots import draw_bars
 from bench.report import Table, begin, console, options, rows_of, save, show, show_progress
 from bench.statistics import summarise
 from bench.synthetic_batches import synthetic_batches
@@ -104,7 +103,7 @@ def main() -> None:
         f"100k steps: with this model, of {TOKENS:,} target tokens each; the paper's base "
         f"model took {HOURS} hours on eight P100s"
     )
-    save(asked, machine_state, [table], left=left, setting=asdict(shape), draw=draw_bars)
+    save(asked, machine_state, [table], left=left, setting=asdict(shape))
 
 
 def _title(asked: argparse.Namespace, shape: ModelShape) -> str:

@@ -16,14 +16,7 @@ import torch
 
 from bench.paper import HOURS, hours_at
 from bench.paper import STEPS as PAPERS_STEPS
-from bench.stages import (
-    Records,
-    add_options,
-    print_ablation,
-    read_records,
-    run_stage,
-    run_stages,
-)
+from bench.stages import Records, add_options, print_ablation, read_records, run_stage, run_stages
 
 OURS, PEER = "regard, captured", "Hugging Face Marian, compiled"
 STEPS = (OURS, PEER, "regard, eager", "regard, compiled", "Hugging Face Marian")
@@ -34,7 +27,6 @@ STAGES = (
     "small",
     "ceilings",
     "attention",
-    "families",
     *(f"step: {name}" for name in STEPS[2:]),
 )
 

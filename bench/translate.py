@@ -16,7 +16,6 @@ from bench.engines import (
 )
 from bench.exports import test_set
 from bench.machine_state import measure_machine_state
-from bench.plots import draw_bars
 from bench.report import Table, begin, console, options, rows_of, save, show, show_progress
 from bench.statistics import summarise
 from regard.text.build import load_tokenizers
@@ -60,6 +59,4 @@ def main() -> None:
             tables.append(Table(title, "sentences/s", rows))
             show(tables[-1])
     console.print(f"BLEU: {signature()}")
-    save(
-        asked, machine_state, tables, left=left, setting={"model": str(asked.model)}, draw=draw_bars
-    )
+    save(asked, machine_state, tables, left=left, setting={"model": str(asked.model)})

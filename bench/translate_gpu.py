@@ -21,14 +21,7 @@ from typing import Any
 
 import torch
 
-from bench.stages import (
-    Records,
-    add_options,
-    print_ablation,
-    read_records,
-    run_stage,
-    run_stages,
-)
+from bench.stages import Records, add_options, print_ablation, read_records, run_stage, run_stages
 from regard.errors import RunError
 
 
@@ -36,9 +29,9 @@ def stages(precisions: Sequence[str]) -> list[str]:
     """What is done, in the order of what we want to know first."""
     first, *others = precisions
     found = ["prepare", f"regard {first}", f"Hugging Face {first}", f"ablation {first}"]
-    found += [f"profile {first}", f"small {first}"]
+    found.append(f"small {first}")
     for precision in others:
-        found += [f"regard {precision}", f"Hugging Face {precision}", f"profile {precision}"]
+        found += [f"regard {precision}", f"Hugging Face {precision}"]
     return found
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from bench import report
 from bench.machine_state import MachineState
-from bench.plots import draw_bars
-from bench.report import BenchRow, Table
+from bench.report import BenchRow, Table, draw_bars
 from bench.scaling_plot import draw_curves
 from regard.errors import SettingsError
 

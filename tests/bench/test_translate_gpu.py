@@ -21,15 +21,11 @@ def test_both_sides_search_for_the_same(tiny_run, tmp_path, monkeypatch):
     stages = ["prepare", "regard float32"]
     if is_installed("hugging_face"):
         stages.append("Hugging Face float32")
-    monkeypatch.setattr(gpu_search, "COUNTED", (2, 4))  # a profiler is slow to read out
     for stage in stages:
         monkeypatch.setattr("sys.argv", ["translate_gpu", *given, "--stage", stage])
         assert translate_gpu.main() == 0
     found = facts(out)
     assert found[0]["sentences"] == 12
-    small = [fact for fact in found if "launches_a_step" in fact]
-    assert len(small) == 4
-    assert all(fact["launches_a_step"] > 10 for fact in small)
     rated = [fact for fact in found if "sentences_per_second" in fact]
     assert [fact["how"] for fact in rated if fact["whole"]][:1] == ["budget 200"]
     if is_installed("hugging_face"):

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
@@ -106,12 +105,11 @@ def plot_arcs(view: MapView, *, theme: ThemeName = "light") -> Figure:
     itself. Lines that run down the page have left for above.
     """
     figure, sides = (_draw_cross if view.part == "cross" else _draw_self)(view, theme)
-    [axes] = figure.axes
-    figure.write_title(axes, view.title)
+    figure.write_title(figure.overlay, view.title)
     limit = f"lines: the {MAX_CURVES_PER_WORD} strongest of each word" if _is_long(view) else ""
     legend = (sides, *view.notes, limit, f"no line: {MIN_DRAWN_WEIGHT:.0%} or less")
     text = "\n".join(filter(None, legend))
-    figure.write(axes, 0, figure.height + 0.14, text, va="top", ha="left")
+    figure.write(figure.overlay, 0, figure.height + 0.14, text, va="top", ha="left")
     return figure
 
 
@@ -122,13 +120,13 @@ def _draw_cross(view: MapView, theme: ThemeName) -> tuple[InchFigure, str]:
     near = first + SPACE
     far = near + (min(1.0 + 0.15 * lines.length, 3.2) if lines.down else 1.0 + 0.1 * lines.length)
     figure = InchFigure(*lines.point(lines.length, far + SPACE + last), theme)
-    axes, middle = figure.add_overlay(), (near + far) / 2
+    middle = (near + far) / 2
     for link in _drawn_weights(view):
         x, y = lines.places[0][link.column], lines.places[1][link.row]
         points = [(x, near), (x, middle), (y, middle), (y, far)]
-        _draw_curve(figure, axes, [lines.point(*point) for point in points], link)
-    _write_words(figure, axes, lines, 0, first if lines.down else first / 2)
-    _write_words(figure, axes, lines, 1, far + SPACE + (0 if lines.down else last / 2))
+        _draw_curve(figure, lines, points, link)
+    _write_words(figure, lines, 0, first if lines.down else first / 2)
+    _write_words(figure, lines, 1, far + SPACE + (0 if lines.down else last / 2))
     return figure, ""
 
 
@@ -148,19 +146,18 @@ def _draw_self(view: MapView, theme: ThemeName) -> tuple[InchFigure, str]:
         heights[ahead] = max(heights[ahead], height)
     bases = heights[False], heights[False] + depth + 2 * SPACE
     figure = InchFigure(*lines.point(lines.length, bases[1] + heights[True]), theme)
-    axes = figure.add_overlay()
     for link, at, ahead in arcs:
         x, y, base = places[at], places[link.column], bases[ahead]
         if at == link.column:
             centre, radius = lines.point(x, base - DOT_RADIUS), DOT_RADIUS * math.sqrt(link.weight)
             colour = link.colour(figure.theme)
-            axes.add_patch(Circle(centre, radius, color=colour, lw=0, clip_on=False))
+            figure.overlay.add_patch(Circle(centre, radius, color=colour, lw=0, clip_on=False))
             continue
         # a cubic Bézier curve reaches three quarters of the height of its control points
         control = base + _arc_height(x - y) * (1 if ahead else -1) * 4 / 3
         points = [(x, base), (x, control), (y, control), (y, base)]
-        _draw_curve(figure, axes, [lines.point(*point) for point in points], link)
-    _write_words(figure, axes, lines, 0, bases[0] + SPACE + depth / 2)
+        _draw_curve(figure, lines, points, link)
+    _write_words(figure, lines, 0, bases[0] + SPACE + depth / 2)
     before, after = ("left", "right") if lines.down else ("above", "below")
     sides = f"{before}: looking back; {after}: looking ahead; dots: at itself"
     return figure, sides if heights[True] else ""
@@ -182,16 +179,17 @@ def _drawn_weights(view: MapView) -> list[DrawnWeight]:
     )
 
 
-def _draw_curve(figure: InchFigure, axes: Axes, points: Sequence[Point], link: DrawnWeight) -> None:
+def _draw_curve(
+    figure: InchFigure, lines: WordLines, points: Sequence[Point], link: DrawnWeight
+) -> None:
     """Draw a Bézier curve, dashed if the weight is on an attention sink."""
     widest, dashes = (MAX_CURVE_WIDTH, None) if link.informative else (MAX_SINK_CURVE_WIDTH, (3, 2))
     width = MIN_CURVE_WIDTH + (widest - MIN_CURVE_WIDTH) * link.weight
-    figure.draw_curve(axes, points, link.colour(figure.theme), width, dashes)
+    curve = [lines.point(*point) for point in points]
+    figure.draw_curve(curve, link.colour(figure.theme), width, dashes)
 
 
-def _write_words(
-    figure: InchFigure, axes: Axes, lines: WordLines, number: int, across: float
-) -> None:
+def _write_words(figure: InchFigure, lines: WordLines, number: int, across: float) -> None:
     """Write one of the lines, `across` inches from the edge; BOS and EOS are muted.
 
     Of two lines that run down the page the first is aligned right, the second left.
@@ -201,7 +199,7 @@ def _write_words(
         x, y = lines.point(place, across)
         colour = figure.theme.muted if word in BOUNDARY_PIECES else figure.theme.foreground
         style = {"ha": align, "va": "baseline", "color": colour}
-        figure.write(axes, x, y + baseline_offset(FONT_SIZE), word, FONT_SIZE, **style)
+        figure.write(figure.overlay, x, y + baseline_offset(FONT_SIZE), word, FONT_SIZE, **style)
 
 
 def _arc_height(distance: float) -> float:

@@ -4,6 +4,7 @@ import base64
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -145,7 +146,8 @@ class InchFigure(Figure):
             spine.set(linewidth=FRAME_WIDTH, edgecolor=self.theme.border)
         return axes
 
-    def add_overlay(self) -> Axes:
+    @cached_property
+    def overlay(self) -> Axes:
         """Invisible axes over the whole figure, in inches from the left and the top."""
         axes = self.add_panel(0, 0, self.width, self.height)
         axes.set(xlim=(0, self.width), ylim=(self.height, 0))
@@ -192,14 +194,14 @@ class InchFigure(Figure):
         axes.set(xticks=[], yticks=[])
 
     def draw_curve(
-        self, axes: Axes, points: Sequence[Point], colour: Any, width: float, dashes: Any = None
+        self, points: Sequence[Point], colour: Any, width: float, dashes: Any = None
     ) -> None:
-        """Draw a line through `points`; the last four are the control points of a Bézier curve."""
+        """Draw a line on the overlay; the last four points are those of a cubic Bézier curve."""
         lines = [mpath.Path.LINETO] * (len(points) - 4)
         path = mpath.Path(points, [mpath.Path.MOVETO, *lines, *[mpath.Path.CURVE4] * 3])
         patch = PathPatch(path, facecolor="none", edgecolor=colour, linewidth=width)
         patch.set(linestyle=(0, dashes) if dashes else "solid", capstyle="butt", clip_on=False)
-        axes.add_patch(patch)
+        self.overlay.add_patch(patch)
 
     def write(
         self, axes: Axes, x: float, y: float, text: str, size: float = 8, **style: Any

@@ -98,14 +98,13 @@ def plot_distances(attentions: Sequence[AttentionMaps], *, theme: ThemeName = "l
     middles = [top + DISTANCE_CELL * (head + 0.5) for top in tops for head in range(heads)]
     _draw_points(figure, columns + PANEL_GAP, middles, found.mean, "how far")
     _draw_points(figure, width - POINT_PANEL_WIDTH, middles, found.spread, "at how many at once")
-    overlay = figure.add_overlay()
     caption = f"{found.part} attention by distance from {DISTANCE_ORIGIN[found.part]}"
-    figure.write(overlay, 0, -CAPTION_OFFSET, caption)
+    figure.write(figure.overlay, 0, -CAPTION_OFFSET, caption)
     note = (
         f"rows: layer.head; {len(attentions):,} sentence{'s' * (len(attentions) > 1)}; distances "
         f"beyond {MAX_DISTANCE} are counted as {MAX_DISTANCE}"
     )
-    figure.write(overlay, 0, figure.height + 0.4, note)
+    figure.write(figure.overlay, 0, figure.height + 0.4, note)
     figure.add_colourbar(scale, gap=0.25)
     return figure
 

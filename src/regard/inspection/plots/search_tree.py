@@ -2,10 +2,8 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from regard.decoding.tracing.search_tree import ROOT, SearchTree
@@ -36,13 +34,11 @@ class NodeBox(NamedTuple):
     y: float
 
 
-@dataclass(frozen=True, eq=False)
-class TreeLayout:
-    """The nodes of a tree that are drawn, and their labels."""
+class TreeLayout(NamedTuple):
+    """The nodes of a tree that are drawn, and the labels of all."""
 
     tree: SearchTree
     labels: Sequence[str]
-    """For each node."""
     best: frozenset[int]
     """The nodes of the best hypothesis."""
     steps: Sequence[Sequence[int]]
@@ -68,21 +64,21 @@ def plot_tree(tree: SearchTree, pieces: Sequence[str], *, theme: ThemeName = "li
     heights = [ROW_HEIGHT * max(len(drawn.steps[step]) for step in band) for band in bands]
     lengths = [sum(widths[step] + STEP_GAP for step in band) - STEP_GAP for band in bands]
     figure = InchFigure(max(lengths), sum(heights) + BAND_GAP * (len(bands) - 1), theme)
-    axes, top = figure.add_overlay(), 0.0
+    top = 0.0
     for band, height in zip(bands, heights, strict=True):
         boxes = _position_nodes(drawn, band, widths, top)
         for step in band[1:]:
             for node in reversed(drawn.steps[step]):
-                _draw_edge(figure, axes, drawn, node, boxes)
+                _draw_edge(figure, drawn, node, boxes)
         for node, box in boxes.items():
-            _write_node(figure, axes, drawn, node, box)
+            _write_node(figure, drawn, node, box)
         top += height + BAND_GAP
     more = f" ({drawn.hidden} more are not drawn)" if drawn.hidden else ""
     legend = (
         "below each piece: log-probability up to there; width of a line: probability of the piece\n"
         f"framed: ended; faint and broken: dropped{more}"
     )
-    figure.write(axes, 0, figure.height + 0.15, legend, va="top", linespacing=1.4)
+    figure.write(figure.overlay, 0, figure.height + 0.15, legend, va="top", linespacing=1.4)
     return figure
 
 
@@ -141,7 +137,7 @@ def _position_nodes(
 
 
 def _draw_edge(
-    figure: InchFigure, axes: Axes, drawn: TreeLayout, node: int, boxes: Mapping[int, NodeBox]
+    figure: InchFigure, drawn: TreeLayout, node: int, boxes: Mapping[int, NodeBox]
 ) -> None:
     """A curve from a node's parent, the wider the more probable the token."""
     child = drawn.tree.nodes[node]
@@ -154,20 +150,20 @@ def _draw_edge(
     colour = figure.theme.accent if node in drawn.best else figure.theme.border
     width = MIN_CURVE_WIDTH + (MAX_CURVE_WIDTH - MIN_CURVE_WIDTH) * min(math.exp(gain), 1.0)
     dashes = (2, 1.5) if child.state == "dropped" else None
-    figure.draw_curve(axes, [(begin.right + MARGIN, begin.y), *curve], colour, width, dashes)
+    figure.draw_curve([(begin.right + MARGIN, begin.y), *curve], colour, width, dashes)
 
 
-def _write_node(figure: InchFigure, axes: Axes, drawn: TreeLayout, node: int, box: NodeBox) -> None:
+def _write_node(figure: InchFigure, drawn: TreeLayout, node: int, box: NodeBox) -> None:
     """A node's piece over its log-probability, with a frame if the hypothesis ends there."""
     state, baseline = drawn.tree.nodes[node].state, box.y + baseline_offset(PIECE_FONT_SIZE)
     colour = figure.theme.foreground if state != "dropped" else figure.theme.muted
     if node in drawn.best:
         colour = figure.theme.accent
     label = drawn.labels[node]
-    piece = figure.write(axes, box.left, baseline, label, PIECE_FONT_SIZE, color=colour)
+    piece = figure.write(figure.overlay, box.left, baseline, label, PIECE_FONT_SIZE, color=colour)
     if state == "ended":
         piece.set_bbox({"boxstyle": "round,pad=0.25", "fc": "none", "ec": colour, "lw": 0.8})
     if node != ROOT:
         below = baseline + 1.2 * NUMBER_FONT_SIZE / POINTS_PER_INCH + MARGIN
         number = f"{drawn.tree.nodes[node].log_probability:.2f}".replace("-", "−")  # a minus sign
-        figure.write(axes, box.left, below, number, NUMBER_FONT_SIZE)
+        figure.write(figure.overlay, box.left, below, number, NUMBER_FONT_SIZE)

@@ -42,8 +42,7 @@ class AttentionRecording:
     ) -> AttentionMaps:
         """The attention of one sentence, without padding.
 
-        `unknown` are the words that replace the target's unknown ones, as in `Tokenizer.decode`,
-        and `unknown_source` those of the source.
+        `unknown` and `unknown_source` are the words that replace unknown ones of the two sides.
         """
         layers = sorted(layer for recorded_part, layer in self.weights if recorded_part == part)
         if not layers:
@@ -58,8 +57,7 @@ class AttentionRecording:
 class AttentionRecorder:
     """An attention hook that keeps the weights of a forward pass and changes nothing.
 
-    It is for teacher forcing, all positions at once or one by one. In a search hypotheses change
-    rows: use `SearchRecorder`.
+    In a search hypotheses change rows: use `SearchRecorder`.
     """
 
     def __init__(self, parts: Collection[Part] = PARTS) -> None:
@@ -122,10 +120,10 @@ def count_heads(model: AnyModel) -> dict[Part, dict[int, int]]:
     Models do not list their attention layers, so this runs one on an empty sentence.
     """
     weights = record_attention(model, pad_source([[]]), pad([[]], first=BOS)).weights
-    heads: dict[Part, dict[int, int]] = {part: {} for part in PARTS}
-    for part, layer in sorted(weights):
-        heads[part][layer] = weights[part, layer].shape[1]
-    return {part: layers for part, layers in heads.items() if layers}
+    heads: dict[Part, dict[int, int]] = {}
+    for part, layer in sorted(weights, key=lambda site: (PARTS.index(site[0]), site[1])):
+        heads.setdefault(part, {})[layer] = weights[part, layer].shape[1]
+    return heads
 
 
 def _unpad(padded: Padded, sentence: int) -> list[int]:
