@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from regard.comparison.machine import today
+from regard.comparison.measurements import today
 from regard.corpora.build import CorpusSettings, build_corpus
 from regard.corpora.corpus import Corpus, Pair
 from regard.corpora.diagnostics.corpus_report import CorpusReport, analyze_corpus

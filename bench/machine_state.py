@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from bench.peers import PEERS, is_installed
-from regard.comparison.machine import this_machine, today
+from regard.comparison.measurements import this_machine, today
 
 IDLE = 0.1
 """Of all cores, the share that may be busy before figures are doubted."""

@@ -7,8 +7,13 @@ from typer.testing import CliRunner
 from regard.cli.commands import compare
 from regard.comparison import flops
 from regard.comparison.comparison_folder import ComparisonFolder
-from regard.comparison.machine import Machine
-from regard.comparison.measurements import MeasuredRow, ReferencePerplexity, RowAlignment, RowScore
+from regard.comparison.measurements import (
+    Machine,
+    MeasuredRow,
+    ReferencePerplexity,
+    RowAlignment,
+    RowScore,
+)
 from regard.comparison.results import (
     ComparisonResults,
     MeanInterval,

@@ -11,7 +11,7 @@ from regard.errors import RunError
 def test_a_plan_is_kept(tmp_path):
     folder = ComparisonFolder(tmp_path)
     plan = make_plan(entries_of(small_recipe("plain"), "a", [1], Budget()), Budget(), 5)
-    folder.save_plan(plan)
+    plan.save(folder.plan)
     assert folder.load_plan() == plan
 
 
@@ -29,9 +29,9 @@ def test_a_damaged_plan(tmp_path):
 def test_finished_rows_are_rows_of_another_comparison(tiny_run, tmp_path):
     folder, taken = ComparisonFolder(tmp_path), entry_of_run(tiny_run, "old")
     waiting = entries_of(small_recipe("plain"), "plain", [1], Budget())
-    folder.save_plan(make_plan([*waiting, taken], Budget(), 5))
+    make_plan([*waiting, taken], Budget(), 5).save(folder.plan)
     assert folder.finished_entries() == [taken]
-    folder.save_plan(make_plan(waiting, Budget(), 5))
+    make_plan(waiting, Budget(), 5).save(folder.plan)
     with pytest.raises(RunError, match="none of its rows is finished; go on with it first"):
         folder.finished_entries()
 

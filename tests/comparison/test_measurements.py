@@ -1,5 +1,6 @@
 import json
 import math
+import re
 
 import pytest
 import torch
@@ -18,8 +19,11 @@ from regard.comparison.measurements import (
     load_row,
     measure_row,
     measure_untimed,
+    this_machine,
+    today,
 )
 from regard.comparison.plan import Budget, PlanEntry, entry_of_run, make_plan
+from regard.comparison.row_training import RowContext
 from regard.errors import RunError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.scores import ScoreSettings, score
@@ -38,9 +42,12 @@ def quick(monkeypatch):
     be_quick(monkeypatch)
 
 
+def context(entry, folder, beam=2):
+    return RowContext(entry, make_plan([entry], Budget(), beam), folder, CPU, Quiet())
+
+
 def measured(entry, folder, beam=2):
-    plan = make_plan([entry], Budget(), beam)
-    return measure_row(entry, plan, folder, device=CPU, reporter=Quiet())
+    return measure_row(context(entry, folder, beam))
 
 
 def test_a_run_is_measured_as_other_commands_measure_it(tiny_run, tmp_path):
@@ -76,7 +83,7 @@ def test_a_run_is_measured_as_other_commands_measure_it(tiny_run, tmp_path):
 
 def test_what_needs_no_clock_is_found_once(tiny_run, tmp_path):
     folder, entry = ComparisonFolder(tmp_path), entry_of_run(tiny_run, "mine")
-    found = measure_untimed(entry, folder, device=CPU, reporter=Quiet())
+    found = measure_untimed(context(entry, folder))
     other = found.model_copy(update={"flops": 12.0})
     folder.findings(entry).write_text(other.model_dump_json())
     row = measured(entry, folder)
@@ -87,7 +94,7 @@ def test_what_needs_no_clock_is_found_once(tiny_run, tmp_path):
         == other
     )
     folder.findings(entry).write_text("{")  # damaged: it is found again
-    assert measure_untimed(entry, folder, device=CPU, reporter=Quiet()) == found
+    assert measure_untimed(context(entry, folder)) == found
 
 
 def test_what_it_took(tiny_run, tmp_path):
@@ -129,3 +136,14 @@ def test_a_damaged_row(tmp_path):
         RunError, match=r"row.json: damaged, .*; remove it to measure the row again"
     ):
         load_row(path)
+
+
+def test_this_machine_is_described():
+    found = this_machine(CPU)
+    assert found.device.startswith("cpu, ")
+    assert re.search(r"regard \d.*Python 3.*torch 2.*sacrebleu 2", found.versions)
+    assert str(found).startswith(f"{found.device} ({found.processor}), ")
+
+
+def test_dates_are_iso():
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", today())

@@ -79,7 +79,7 @@ def test_a_plan_keeps_its_tokenizer():
     ],
 )
 def test_a_budget_in_words(given, said):
-    assert str(Budget(**given)) == said
+    assert Budget(**given).describe("each row") == said
 
 
 def test_a_budget_is_not_that_of_finished_runs(tiny_run):

@@ -14,9 +14,9 @@ from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import Failure, MeasuredRow, load_row
 from regard.comparison.plan import Budget, entries_of, make_plan
 from regard.comparison.process_pool import (
+    ProcessPool,
     RowJob,
     failure_reason,
-    run_rows,
     start_process,
     untrained_entries,
 )
@@ -62,14 +62,7 @@ class Workshop:
         self.log.append((job.entry.name, type(outcome).__name__))
 
     def run_rows(self, plan, jobs=1):
-        run_rows(
-            plan,
-            self.folder,
-            jobs=jobs,
-            start=self.start,
-            watcher=self,
-            stop_requested=lambda: self.stop,
-        )
+        ProcessPool(self.folder, self.start, self, lambda: self.stop).run_plan(plan, jobs)
 
 
 class _Process:

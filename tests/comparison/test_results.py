@@ -6,7 +6,7 @@ from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import SCORE_SETTINGS, Failure
 from regard.comparison.plan import Budget, entries_of, make_plan
 from regard.comparison.results import ComparisonResults, Quarter, SeedSpread, aggregate_results
-from regard.comparison.shared_corpus import prepare_shared_corpus
+from regard.comparison.row_training import prepare_shared_corpus
 from regard.errors import RunError
 from regard.evaluation.scores import score
 

@@ -4,19 +4,29 @@ import pytest
 import torch
 
 from ladders import small_recipe
+from regard.atomic_io import write_atomic
 from regard.batching.collate import collate_stream
 from regard.batching.sampler import StreamPosition, sample_batches
 from regard.comparison import row_training as module
 from regard.comparison.comparison_folder import ComparisonFolder
-from regard.comparison.plan import Budget, entries_of, entry_of_run, make_plan
-from regard.comparison.row_training import apply_budget, is_trained, train_row
-from regard.comparison.shared_corpus import prepare_shared_corpus
-from regard.errors import SettingsError
+from regard.comparison.plan import Budget, PlanEntry, entries_of, entry_of_run, make_plan
+from regard.comparison.row_training import (
+    RowContext,
+    apply_budget,
+    copy_shared_corpus,
+    is_trained,
+    prepare_shared_corpus,
+    train_row,
+)
+from regard.errors import CorpusError, SettingsError
 from regard.recipes.dry_run import TimedSteps
-from regard.recipes.prepared_data import prepare
+from regard.recipes.prepared_data import prepare, prepare_data
 from regard.recipes.run_folder import RunFolder
+from regard.recipes.verification import verify
 from regard.training.checkpoints import read_progress
 from tiny import Quiet
+
+CPU = torch.device("cpu")
 
 
 @pytest.fixture
@@ -28,16 +38,9 @@ def row(tmp_path):
 
     def run(*answers):
         asked = iter(answers)
-        reporter = Quiet()
-        train_row(
-            plan.entries[0],
-            plan,
-            folder,
-            device=torch.device("cpu"),
-            reporter=reporter,
-            stop_requested=lambda: next(asked, bool(answers)),
-        )
-        return reporter.notes
+        row = RowContext(plan.entries[0], plan, folder, CPU, Quiet())
+        train_row(row, lambda: next(asked, bool(answers)))
+        return row.reporter.notes
 
     return plan.entries[0], folder, run
 
@@ -72,20 +75,11 @@ def test_a_finished_run_is_left_alone(tiny_run, tmp_path):
 
 def test_a_run_that_was_trained_on_since_is_refused(tiny_run, tmp_path):
     path = shutil.copytree(tiny_run, tmp_path / "run")
-    entry, budget = entry_of_run(path, None), Budget()
+    entry = entry_of_run(path, None)
+    plan = make_plan([entry], Budget(), 5)
     RunFolder(path).mark_unfinished()
     with pytest.raises(SettingsError, match="run: its training has not reached its end"):
-        train_row(
-            entry,
-            make_plan([entry], budget, 5),
-            ComparisonFolder(tmp_path),
-            device=torch.device("cpu"),
-            reporter=Quiet(),
-            stop_requested=lambda: False,
-        )
-
-
-CPU = torch.device("cpu")
+        train_row(RowContext(entry, plan, ComparisonFolder(tmp_path), CPU, Quiet()), bool)
 
 
 @pytest.fixture
@@ -101,7 +95,7 @@ def within(folder):
         plan = make_plan(entries_of(small_recipe("plain"), "plain", [1, 2], budget), budget, 5)
         prepare_shared_corpus(plan, folder, lambda message: None)
         return [
-            apply_budget(e, budget, folder, device=CPU, reporter=Quiet()).training.steps
+            apply_budget(RowContext(e, plan, folder, CPU, Quiet())).training.steps
             for e in plan.entries
         ]
 
@@ -155,3 +149,60 @@ def test_minutes_are_timed_once_for_all_seeds(within, folder, monkeypatch):
 def test_real_steps_are_timed(within, monkeypatch):
     monkeypatch.setattr("regard.recipes.dry_run.MIN_TIMED_SECONDS", 0.0)
     assert within(Budget(minutes=0.5))[0] > 10
+
+
+def entries(name, *overrides):
+    return entries_of(small_recipe(name, *overrides), name, [1], Budget())
+
+
+def shared(folder, *entries):
+    notes = []
+    plan = make_plan([e for some in entries for e in some], Budget(), 5)
+    return prepare_shared_corpus(plan, folder, notes.append), notes
+
+
+def test_one_corpus_is_read_once(folder):
+    data, notes = shared(folder, entries("plain"), entries("search"))
+    assert notes == ["reading and cleaning travel"]
+    assert data.pairs == {"train": 200, "valid": 12, "test": 16}
+    assert shared(folder, entries("plain"), entries("search")) == (data, [])
+
+
+def test_unlike_corpora_are_refused(folder):
+    other = entries("search", "corpus.generated={train: 150, valid: 12, test: 16}")
+    with pytest.raises(
+        CorpusError,
+        match=r"plain-seed1 and search-seed1 do not learn from the same corpus: the SHA-256 of "
+        r"the one's cleaned texts begins with \w{12}, of the other's with \w{12}; train all of "
+        r"them on one, with --corpus NAME",
+    ):
+        shared(folder, entries("plain"), other)
+    assert not any(folder.path.iterdir())  # what was read of them is gone
+    shared(folder, entries("plain"))
+    with pytest.raises(CorpusError):
+        shared(folder, entries("plain"), other)
+    assert shared(folder, entries("plain"))[1] == []  # what was there before is not
+
+
+def test_a_finished_run_must_have_learned_from_the_same(folder, tiny_run):
+    taken = entry_of_run(tiny_run, None)
+    with pytest.raises(CorpusError, match="plain-seed1 and tiny-seed1 do not learn"):
+        shared(folder, entries("plain"), [taken])
+    same = entries("plain", "corpus.generated={train: 300, valid: 30, test: 20}")
+    assert shared(folder, same, [taken])[0].pairs["train"] == 300
+
+
+def test_a_run_gets_the_texts_that_were_read(folder):
+    shared(folder, entries("plain"))
+    entry: PlanEntry = entries("plain")[0]
+    folder.run(entry).create()
+    write_atomic(folder.run(entry).data / "train.source.txt", b"of a killed copy")
+    copy_shared_corpus(entry, folder)
+    notes = []
+    data = prepare_data(entry.recipe, folder.run(entry), notes.append)
+    assert notes == []
+    assert len(list(data.read("test"))) == 16
+    assert verify(folder.run(entry).path).whole
+    (data.folder / "own.txt").write_text("kept")
+    copy_shared_corpus(entry, folder)
+    assert (data.folder / "own.txt").exists()

@@ -9,7 +9,7 @@ import sys
 import warnings
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -40,8 +40,6 @@ COMMANDS = {
     "recipes": "List and print the recipes on the shelf, and the schema of their settings.",
 }
 """Name -> help. The modules of commands import torch, which is too slow for `regard --help`."""
-
-
 RENAMED = {"heads": "--heads", "distances": "--distances", "positions": "--positions"}
 """Former commands -> the option of `look` that they have become."""
 
@@ -80,12 +78,11 @@ def reject_repeated_options(command: Any, args: list[str], parent: Any) -> None:
     _, rest, given = command.make_parser(ctx).parse_args(args=list(args))
     options = [one for one in given if one.param_type_name == "option"]
     for option in options:
-        repeatable = (
-            option.multiple or option.count or (option.is_flag and not option.secondary_opts)
-        )
-        if options.count(option) > 1 and not repeatable:
+        plain_flag = option.is_flag and not option.secondary_opts
+        times = options.count(option)
+        if times > 1 and not (option.multiple or option.count or plain_flag):
             names = "/".join((*option.opts, *option.secondary_opts))
-            ctx.fail(f"{names} holds one value and is given {options.count(option)} times.")
+            ctx.fail(f"{names} holds one value and is given {times} times.")
     inner = getattr(command, "commands", {})
     if rest and rest[0] in inner:
         reject_repeated_options(inner[rest[0]], rest[1:], ctx)
@@ -182,18 +179,13 @@ _default_showwarning = warnings.showwarning
 
 
 def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
+    message: Warning | str, category: type[Warning], *place: Any, **named: Any
 ) -> None:
     """Print warnings about runs as notes, and others as Python does."""
     if issubclass(category, RunWarning):
         note(str(message))
     else:
-        _default_showwarning(message, category, filename, lineno, file, line)
+        _default_showwarning(message, category, *place, **named)
 
 
 def _check_folder() -> None:
@@ -201,9 +193,8 @@ def _check_folder() -> None:
     try:
         os.getcwd()
     except OSError as error:
-        raise StorageError(
-            f"the current folder is gone or closed to us ({error.strerror}); change to another one"
-        ) from None
+        why = f"the current folder is gone or closed to us ({error.strerror})"
+        raise StorageError(f"{why}; change to another one") from None
 
 
 class _CheckedStdout(io.FileIO):
@@ -218,10 +209,9 @@ class _CheckedStdout(io.FileIO):
 
 
 def _repair_streams() -> None:
-    """Make the standard streams usable if they are closed, and UTF-8.
+    """Open closed standard streams, so that no file gets their numbers, and write UTF-8.
 
-    A closed descriptor is opened on /dev/null, so that no file gets its number; writing to a closed
-    standard output is an error.
+    Writing to a standard output that was closed is an error.
     """
     for number in (0, 1, 2):
         try:
@@ -232,11 +222,9 @@ def _repair_streams() -> None:
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None or sys.stdout is sys.__stdout__:
         raw = io.BufferedWriter(_CheckedStdout(1, "wb", closefd=False))
+        # file names may have bytes that are not UTF-8
         sys.stdout = io.TextIOWrapper(
-            raw,
-            encoding="utf-8",
-            errors="backslashreplace",  # file names may have bytes that are not UTF-8
-            line_buffering=raw.isatty(),
+            raw, encoding="utf-8", errors="backslashreplace", line_buffering=raw.isatty()
         )
     if isinstance(sys.stderr, io.TextIOWrapper):
         sys.stderr.reconfigure(errors="replace")

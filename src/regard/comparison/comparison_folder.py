@@ -4,7 +4,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.atomic_io import write_atomic
 from regard.comparison.plan import ComparisonPlan, PlanEntry, entry_of_run
 from regard.corpora.token_store import fingerprint
 from regard.errors import RunError
@@ -85,9 +84,6 @@ class ComparisonFolder:
                 (self.path / MANIFEST).unlink(missing_ok=True)
             with suppress(OSError):  # not empty
                 self.path.rmdir()
-
-    def save_plan(self, plan: ComparisonPlan) -> None:
-        write_atomic(self.plan, plan.model_dump_json(indent=1).encode())
 
     def load_plan(self) -> ComparisonPlan:
         if not self.plan.is_file():

@@ -21,11 +21,7 @@ NUM_BATCHES, BATCH_TOKENS = 4, 256
 
 
 def flops_per_token(inputs: TrainingInputs) -> float:
-    """Floating-point operations of training for each target token, on average.
-
-    Counted (`count_flops`) on some small batches of evenly spread lengths, which have next to no
-    padding. Of a mixture of experts only the selected experts count.
-    """
+    """Mean operations of training for each target token, on small batches of all lengths."""
     settings = inputs.recipe.training
     batches = inputs.fitting.length_sorted(min(BATCH_TOKENS, settings.batch_tokens))
     chosen = {(2 * n + 1) * len(batches) // (2 * NUM_BATCHES) for n in range(NUM_BATCHES)}
@@ -41,9 +37,8 @@ def flops_per_token(inputs: TrainingInputs) -> float:
 def count_flops(model: AnyModel, loss: LossFn, batch: Batch) -> int:
     """Operations of all matrix products and convolutions, forward and backward, on the CPU.
 
-    A multiplication and an addition are two; element-wise operations and the optimizer are left
-    out. torch cannot count inside fused attention kernels and oneDNN's recurrent layers, so that
-    both are switched off; then every machine counts the same.
+    torch cannot count inside fused attention kernels and oneDNN's recurrent layers, so that both
+    are switched off; then every machine counts the same.
     """
     with (
         one_thread(),

@@ -1,15 +1,18 @@
 """The measurements of a row of a comparison, taken in the same way for every row."""
 
 import math
+import os
+import platform
 import time
 from contextlib import suppress
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 import torch
 from pydantic import TypeAdapter
 
+from regard import __version__
 from regard.alignment.run_alignment import (
     align_pairs,
     has_cross_attention,
@@ -18,12 +21,11 @@ from regard.alignment.run_alignment import (
     read_selection_examples,
 )
 from regard.atomic_io import write_atomic
-from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.flops import flops_per_token
-from regard.comparison.machine import Machine, this_machine, today
-from regard.comparison.plan import ComparisonPlan, PlanEntry, SavedRecord
-from regard.corpora.corpus import Pair
+from regard.comparison.plan import SavedRecord
+from regard.comparison.row_training import RowContext
 from regard.decoding.settings import DecodingSettings, search_settings
+from regard.engines.tuned_engine import processor_name
 from regard.errors import DamagedError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.perplexity import Perplexity
@@ -32,16 +34,46 @@ from regard.json_files import load_json, read_json
 from regard.manifest import check_file, is_intact
 from regard.pipelines.run_evaluation import translator_perplexity
 from regard.pipelines.translator import Translator
-from regard.recipes.dry_run import time_steps
-from regard.recipes.prepared_data import PreparedData, load_data, prepare
-from regard.recipes.run_folder import Run, RunFolder, count_parameters, load_run
+from regard.recipes.dry_run import describe_device
+from regard.recipes.prepared_data import load_data, prepare
+from regard.recipes.run_folder import count_parameters, load_run
 from regard.text.word_units import count_units
 from regard.training.checkpoints import last_progress
-from regard.training.loop import Reporter
 
 SCORE_SETTINGS = ScoreSettings(metrics=("bleu", "chrf"))
 WARMUP_SENTENCES = 64
 """Sentences translated before the clock starts."""
+
+
+class Machine(SavedRecord):
+    """Where and with what numbers were measured."""
+
+    processor: str
+    device: str
+    """A GPU by its name, or how many threads of the processor."""
+    system: str
+    versions: str
+
+    def __str__(self) -> str:
+        return f"{self.device} ({self.processor}), {self.system}, {self.versions}"
+
+
+def this_machine(device: torch.device) -> Machine:
+    """The machine that this runs on."""
+    return Machine(
+        processor=f"{processor_name()}, {os.cpu_count()} logical cores",
+        device=describe_device(device),
+        system=f"{platform.system()} {platform.machine()}",
+        versions=(
+            f"regard {__version__}, Python {platform.python_version()}, torch {torch.__version__}, "
+            f"sacrebleu {version('sacrebleu')}"
+        ),
+    )
+
+
+def today() -> str:
+    """The date, in UTC."""
+    return datetime.now(UTC).date().isoformat()
 
 
 class ReferencePerplexity(SavedRecord):
@@ -129,45 +161,31 @@ def load_row(path: Path) -> MeasuredRow | Failure | None:
     return load_json(path, ROW_ADAPTER, advice="remove it to measure the row again")
 
 
-class _LoadedRow(NamedTuple):
+class _LoadedRow:
     """The trained run of a row, and the pairs it is tested on."""
 
-    run: Run
-    data: PreparedData
-    pairs: list[Pair]
-
-    @property
-    def sources(self) -> list[str]:
-        return [pair.source for pair in self.pairs]
-
-    @property
-    def references(self) -> list[str]:
-        return [pair.target for pair in self.pairs]
+    def __init__(self, row: RowContext) -> None:
+        self.data = load_data(row.run)
+        self.run = load_run(row.run.path, device=row.device)
+        self.pairs = list(self.data.read(self.data.held_out()))
+        self.sources = [pair.source for pair in self.pairs]
+        self.references = [pair.target for pair in self.pairs]
 
 
-def _load(home: RunFolder, device: torch.device) -> _LoadedRow:
-    data = load_data(home)
-    pairs = list(data.read(data.held_out()))
-    return _LoadedRow(load_run(home.path, device=device), data, pairs)
-
-
-def measure_untimed(
-    entry: PlanEntry, folder: ComparisonFolder, *, device: torch.device, reporter: Reporter
-) -> UntimedMeasurements:
+def measure_untimed(row: RowContext) -> UntimedMeasurements:
     """The measurements of a row's trained run that need no clock, taken once and saved."""
-    saved = folder.findings(entry)
+    saved = row.folder.findings(row.entry)
     with suppress(DamagedError, OSError, ValueError):  # damaged ones are measured again
         check_file(saved)
         return read_json(saved, UntimedMeasurements)
-    reporter.noted("examining")
-    home = folder.run(entry)
-    row = _load(home, device)
-    run, recipe = row.run, row.run.recipe
-    progress = last_progress(home.path)
+    row.reporter.noted("examining")
+    loaded = _LoadedRow(row)
+    run, recipe = loaded.run, loaded.run.recipe
+    progress = last_progress(row.run.path)
     assert progress is not None  # a trained run has a checkpoint
-    inputs = prepare(recipe, home, reporter.noted)
+    inputs = prepare(recipe, row.run, row.reporter.noted)
     tokens = progress.step * inputs.fitting.tokens_per_step(recipe.training)
-    measured = translator_perplexity(Translator([run]), row.sources, row.references)
+    perplexity = translator_perplexity(Translator([run]), loaded.sources, loaded.references)
     found = UntimedMeasurements(
         family=recipe.model.family,
         attends=has_cross_attention(run),
@@ -176,47 +194,37 @@ def measure_untimed(
         tokens=round(tokens),
         flops=tokens * flops_per_token(inputs),
         seconds=progress.seconds,
-        surprise=_reference_perplexity(measured, row.references),
-        alignment=_alignment(row),
+        surprise=_reference_perplexity(perplexity, loaded.references),
+        alignment=_alignment(loaded),
     )
-    write_atomic(saved, found.model_dump_json(indent=1).encode())
+    found.save(saved)
     return found
 
 
-def measure_row(
-    entry: PlanEntry,
-    plan: ComparisonPlan,
-    folder: ComparisonFolder,
-    *,
-    device: torch.device,
-    reporter: Reporter,
-) -> MeasuredRow:
+def measure_row(row: RowContext) -> MeasuredRow:
     """Measure the trained run of a row, while no other process runs, and save the numbers."""
-    untimed = measure_untimed(entry, folder, device=device, reporter=reporter)
-    home = folder.run(entry)
-    row = _load(home, device)
-    recipe = row.run.recipe
-    reporter.noted(f"translating {len(row.pairs):,} sentences")
-    decoding = search_settings(recipe.decoding, beam=plan.beam)
-    texts, seconds = _timed_translation(Translator([row.run]), row.sources, decoding)
-    reporter.noted("measuring")
-    inputs = prepare(recipe, home, reporter.noted)
-    with TemporaryDirectory(prefix="regard-timing-") as temporary:
-        timed = time_steps(inputs, RunFolder(Path(temporary)), device=device)
-    settings = SCORE_SETTINGS.model_copy(update={"tokenize": plan.tokenize})
-    scores = score(texts, row.references, settings)
+    untimed, loaded = measure_untimed(row), _LoadedRow(row)
+    recipe = loaded.run.recipe
+    row.reporter.noted(f"translating {len(loaded.pairs):,} sentences")
+    decoding = search_settings(recipe.decoding, beam=row.plan.beam)
+    texts, seconds = _timed_translation(Translator([loaded.run]), loaded.sources, decoding)
+    row.reporter.noted("measuring")
+    timed = row.time_steps(prepare(recipe, row.run, row.reporter.noted))
+    settings = SCORE_SETTINGS.model_copy(update={"tokenize": row.plan.tokenize})
+    scores = score(texts, loaded.references, settings)
     measured = MeasuredRow(
         **dict(untimed),
-        label=entry.label,
-        seed=entry.seed,
+        label=row.entry.label,
+        seed=row.entry.seed,
         tokens_per_second=timed.tokens_per_second,
         scores=tuple(_row_score(score) for score in scores),
-        sentences_per_second=len(row.pairs) / seconds,
-        machine=this_machine(device),
+        sentences_per_second=len(loaded.pairs) / seconds,
+        machine=this_machine(row.device),
         date=today(),
     )
-    write_atomic(folder.translations(entry), "".join(f"{text}\n" for text in texts).encode())
-    write_atomic(folder.row(entry), measured.model_dump_json(indent=1).encode())
+    lines = "".join(f"{text}\n" for text in texts)
+    write_atomic(row.folder.translations(row.entry), lines.encode())
+    measured.save(row.folder.row(row.entry))
     return measured
 
 
@@ -251,10 +259,9 @@ def _row_score(score: Score) -> RowScore:
 
 def _alignment(row: _LoadedRow) -> RowAlignment | None:
     """The alignment error, if there are gold alignments and the model attends to the source."""
-    run, data, pairs = row
-    split = data.held_out()
+    run, data, split = row.run, row.data, row.data.held_out()
     if not (data.gold("valid").exists() and data.gold(split).exists() and has_cross_attention(run)):
         return None
     choice = measure_by_gold(run, *read_selection_examples(data), save=False)
-    errors = score_alignments(align_pairs(run, pairs, choice.settings), read_gold(data, split))
+    errors = score_alignments(align_pairs(run, row.pairs, choice.settings), read_gold(data, split))
     return RowAlignment(**errors._asdict(), chosen=str(choice.settings))

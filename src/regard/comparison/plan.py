@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PositiveFloat, PositiveInt
 
+from regard.atomic_io import write_atomic
 from regard.errors import SettingsError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.recipes.auto_settings import UNSET
@@ -21,7 +22,7 @@ LABEL_PATTERN = re.compile(r"[\w+.,() -]+")
 
 
 def _rename_settings(recipe: Any) -> Any:
-    """The recipe of a saved plan with the present names of its settings."""
+    """The recipe, if it comes from a saved plan with the present names of its settings."""
     return rename_old_settings(recipe) if isinstance(recipe, dict) else recipe
 
 
@@ -29,6 +30,9 @@ class SavedRecord(BaseModel):
     """A value that is saved as JSON."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def save(self, path: Path) -> None:
+        write_atomic(path, self.model_dump_json(indent=1).encode())
 
 
 class Budget(SavedRecord):
@@ -39,9 +43,6 @@ class Budget(SavedRecord):
     """Target tokens, counted in every epoch."""
     minutes: PositiveFloat | None = None
     """Of training steps, without validations and checkpoints."""
-
-    def __str__(self) -> str:
-        return self.describe("each row")
 
     def describe(self, rows: str) -> str:
         """The budget in words."""
@@ -94,7 +95,7 @@ class ComparisonPlan(SavedRecord):
             return "finished runs as they were"
         if given:
             return f"{self.budget.describe('each row trained here')}; finished runs as they were"
-        return str(self.budget)
+        return self.budget.describe("each row")
 
     def entry(self, name: str) -> PlanEntry:
         """The entry of that name."""
@@ -122,17 +123,18 @@ def entries_of(recipe: Recipe, label: str, seeds: Sequence[int], budget: Budget)
 def check_finished(run: RunFolder) -> None:
     """An error unless a run is finished and has a checkpoint."""
     if run.in_use():
-        raise SettingsError(f"{run.path}: a process is training there; wait for it, or stop it")
-    if not run.finished():
-        raise SettingsError(
-            f"{run.path}: its training has not reached its end; go on with: "
-            f"regard train --resume --out {run.path}"
+        problem = "a process is training there; wait for it, or stop it"
+    elif not run.finished():
+        again = f"regard train --resume --out {run.path}"
+        problem = f"its training has not reached its end; go on with: {again}"
+    elif last_progress(run.path) is None:
+        problem = (
+            "its checkpoints, which say how long it was trained, are gone; compare a run that has "
+            "one"
         )
-    if last_progress(run.path) is None:
-        raise SettingsError(
-            f"{run.path}: its checkpoints, which say how long it was trained, are gone; compare a "
-            "run that has one"
-        )
+    else:
+        return
+    raise SettingsError(f"{run.path}: {problem}")
 
 
 def entry_of_run(path: Path, label: str | None) -> PlanEntry:
@@ -149,12 +151,10 @@ def entry_of_run(path: Path, label: str | None) -> PlanEntry:
 
 def _label_in_comparison(path: Path, recipe: Recipe) -> str | None:
     """The name of a run's system in the comparison that trained it, if one did."""
-    label, seed, number = path.resolve().name.rpartition("-seed")
-    made = (
-        path.resolve().parent.name == "runs"
-        and (path.resolve().parents[1] / COMPARISON_PLAN_FILE).is_file()
-    )
-    return label if made and seed and number == str(recipe.training.seed) else None
+    run = path.resolve()
+    label, _, seed = run.name.rpartition("-seed")
+    made = run.parent.name == "runs" and (run.parents[1] / COMPARISON_PLAN_FILE).is_file()
+    return label if made and label and seed == str(recipe.training.seed) else None
 
 
 def make_plan(
@@ -168,7 +168,7 @@ def make_plan(
     """The plan of these entries, whose names must be unique."""
     if not entries:
         raise SettingsError("nothing to compare: give recipes, or folders of finished runs")
-    first: dict[str, PlanEntry] = {}
+    first: dict[str, PlanEntry] = {}  # of each system
     names: set[str] = set()
     for entry in entries:
         if not LABEL_PATTERN.fullmatch(entry.label) or entry.label.startswith("."):

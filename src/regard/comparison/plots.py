@@ -43,10 +43,7 @@ STYLE: dict[Any, Any] = {
 
 
 def plot_by_length(results: ComparisonResults) -> Figure:
-    """BLEU of each quarter of the test sentences, a line for each system.
-
-    Systems without attention to the source are dashed.
-    """
+    """BLEU of each quarter of the test sentences, a line for each system."""
     with matplotlib.rc_context(STYLE):
         figure, axes = _new_axes("BLEU by the length of the source sentence")
         lengths = [quarter.mean_length for quarter in results.quarters]
@@ -73,10 +70,9 @@ def plot_by_length(results: ComparisonResults) -> Figure:
 
 
 def plot_quality_cost(results: ComparisonResults) -> Figure:
-    """BLEU against the operations of the training: the higher and the further left, the better.
+    """BLEU against the operations of the training.
 
-    A point is the mean over seeds, its bar the 95% interval of that mean. Systems without attention
-    to the source are hollow.
+    A point is the mean over seeds, its bar the 95% interval of that mean.
     """
     with matplotlib.rc_context(STYLE):
         figure, axes = _new_axes("BLEU against the cost of training")
@@ -86,9 +82,9 @@ def plot_quality_cost(results: ComparisonResults) -> Figure:
             assert system.bleu is not None  # it was measured
             assert system.interval is not None
             assert system.costs is not None
-            flops, (low, high) = system.costs.flops, (system.interval.low, system.interval.high)
+            flops, interval = system.costs.flops, system.interval
             costs.append(flops)
-            axes.vlines(flops, low, high, color=colour, linewidth=1, alpha=0.5)
+            axes.vlines(flops, interval.low, interval.high, color=colour, linewidth=1, alpha=0.5)
             points += axes.plot(
                 flops,
                 system.bleu.mean,
@@ -114,10 +110,7 @@ def plot_quality_cost(results: ComparisonResults) -> Figure:
 
 
 def _measured_systems(results: ComparisonResults) -> Iterator[tuple[SystemResult, str, str]]:
-    """The systems that were measured, each with its colour and marker.
-
-    After twelve systems the pairs of colour and marker are new, not their parts.
-    """
+    """The systems that were measured, each with a pair of colour and marker of its own."""
     for number, system in enumerate(results.standings):
         marker = number + number // len(COLOURS)
         if system.rows:

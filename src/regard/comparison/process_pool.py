@@ -1,7 +1,4 @@
-"""Runs the rows of a comparison as processes: several train at once, one at a time is measured.
-
-A process that runs out of memory or is killed fails only its own row.
-"""
+"""Processes of the rows of a comparison: several train at once, one at a time is measured."""
 
 import os
 import re
@@ -14,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-from regard.atomic_io import append_file, remove_file, write_atomic
+from regard.atomic_io import append_file, remove_file
 from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import Failure, MeasuredRow, load_row
 from regard.comparison.plan import ComparisonPlan, PlanEntry
@@ -62,45 +59,39 @@ def untrained_entries(plan: ComparisonPlan, folder: ComparisonFolder) -> list[Pl
     return [entry for entry in unmeasured_entries(plan, folder) if not is_trained(entry, folder)]
 
 
-def run_rows(
-    plan: ComparisonPlan,
-    folder: ComparisonFolder,
-    *,
-    jobs: int,
-    start: StartProcess,
-    watcher: PoolObserver,
-    stop_requested: StopRequested,
-) -> None:
-    """Train and measure every row of the plan that was not measured; failures are saved.
+class ProcessPool(NamedTuple):
+    """Runs the processes of rows, and saves their failures."""
 
-    With several `jobs` at once, what is timed still runs alone: steps for a budget in minutes
-    before any training, and measurements after all of it.
-    """
-    pool = _ProcessPool(folder, start, watcher, stop_requested)
-    unmeasured = unmeasured_entries(plan, folder)
-    for entry in unmeasured:
-        remove_file(folder.row(entry))  # a failure, which is tried again
-    if jobs > 1:
-        untrained = untrained_entries(plan, folder)
-        if plan.budget.minutes is not None:
-            first: dict[str, PlanEntry] = {}  # of each system
-            for entry in untrained:
-                first.setdefault(entry.label, entry)
-            untimed = [entry for entry in first.values() if not folder.steps(entry).exists()]
-            pool.run([RowJob(entry, "time") for entry in untimed], 1)
-        pool.run([RowJob(entry, "train") for entry in untrained], jobs)
-    pool.run([RowJob(entry, "measure") for entry in unmeasured], 1)
-
-
-class _ProcessPool(NamedTuple):
     folder: ComparisonFolder
     start: StartProcess
-    watcher: PoolObserver
+    observer: PoolObserver
     stop_requested: StopRequested
 
-    def run(self, jobs: Sequence[RowJob], num_processes: int) -> None:
-        """Run the jobs, some at a time; rows that have failed are skipped."""
-        waiting = [job for job in jobs if load_row(self.folder.row(job.entry)) is None]
+    def run_plan(self, plan: ComparisonPlan, num_processes: int) -> None:
+        """Train and measure every row of the plan that was not measured.
+
+        With several processes, what is timed still runs alone: steps for a budget in minutes
+        before any training, and measurements after all of it.
+        """
+        unmeasured = unmeasured_entries(plan, self.folder)
+        for entry in unmeasured:
+            remove_file(self.folder.row(entry))  # a failure, which is tried again
+        if num_processes > 1:
+            untrained = untrained_entries(plan, self.folder)
+            if plan.budget.minutes is not None:
+                first: dict[str, PlanEntry] = {}  # of each system
+                for entry in untrained:
+                    first.setdefault(entry.label, entry)
+                untimed = [one for one in first.values() if not self.folder.steps(one).exists()]
+                self._run(untimed, "time")
+            self._run(untrained, "train", num_processes)
+        self._run(unmeasured, "measure")
+
+    def _run(self, entries: Sequence[PlanEntry], goal: Goal, num_processes: int = 1) -> None:
+        """Run a process for each row, some at a time; rows that have failed are skipped."""
+        waiting = [
+            RowJob(entry, goal) for entry in entries if load_row(self.folder.row(entry)) is None
+        ]
         running: list[tuple[RowJob, subprocess.Popen[bytes], int]] = []
         stopping = False
         while running or (waiting and not stopping):
@@ -109,7 +100,7 @@ class _ProcessPool(NamedTuple):
                 log = self.folder.log(job.entry)
                 log.parent.mkdir(parents=True, exist_ok=True)
                 offset = log.stat().st_size if log.exists() else 0
-                self.watcher.started(job)
+                self.observer.started(job)
                 running.append((job, self.start(job, log), offset))
             if self.stop_requested() and not stopping:
                 stopping = True
@@ -120,8 +111,8 @@ class _ProcessPool(NamedTuple):
                 if (code := process.poll()) is not None:
                     running.remove(item)
                     if not self.stop_requested():
-                        self.watcher.ended(job, self._outcome(job.entry, code, offset))
-            self.watcher.polled([job for job, _, _ in running])
+                        self.observer.ended(job, self._outcome(job.entry, code, offset))
+            self.observer.polled([job for job, _, _ in running])
             if running:
                 time.sleep(POLL_SECONDS)
 
@@ -130,7 +121,7 @@ class _ProcessPool(NamedTuple):
         if code != 0:
             reason = failure_reason(self.folder.log(entry), offset, code)
             failure = Failure(label=entry.label, seed=entry.seed, reason=reason)
-            write_atomic(self.folder.row(entry), failure.model_dump_json(indent=1).encode())
+            failure.save(self.folder.row(entry))
         return load_row(self.folder.row(entry))
 
 
@@ -172,10 +163,7 @@ def start_process(folder: ComparisonFolder, device: str, jobs: int) -> StartProc
 
 
 def die_with_parent(parent: int) -> None:
-    """End this process as soon as its parent, of that process id, has ended in any way.
-
-    Otherwise a comparison that is resumed would start a second process for the same row.
-    """
+    """End this process with its parent: a resumed comparison starts another for the same row."""
 
     def watch() -> None:
         while os.getppid() == parent:

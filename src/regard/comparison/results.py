@@ -62,11 +62,8 @@ class SystemCosts(SavedRecord):
         """None for no rows."""
         if not rows:
             return None
-        medians = {
-            name: float(np.median([getattr(row, name) for row in rows]))
-            for name in cls.model_fields
-        }
-        return cls(**medians)
+        columns = {name: [getattr(row, name) for row in rows] for name in cls.model_fields}
+        return cls(**{name: float(np.median(values)) for name, values in columns.items()})
 
 
 class MeanInterval(SavedRecord):
@@ -194,8 +191,9 @@ def aggregate_results(
     best = max(means, key=means.__getitem__, default=None)
     for number, system in enumerate(systems):
         if best is not None and system.label in bleu and system.label != best:
-            significance = _significance(bleu[system.label], bleu[best])
-            systems[number] = system.model_copy(update={"significance": significance})
+            own, top = bleu[system.label], bleu[best]
+            found = Significance(difference=own.value - top.value, p_value=p_value(top, own))
+            systems[number] = system.model_copy(update={"significance": found})
     return ComparisonResults(
         standings=tuple(systems),
         best=best,
@@ -218,10 +216,7 @@ def aggregate_results(
 
 
 def _below_warmup(plan: ComparisonPlan, systems: Sequence[SystemResult]) -> tuple[str, ...]:
-    """The systems that were trained for fewer steps than their warm-up has.
-
-    A warm-up that is `auto` is never chosen that long.
-    """
+    """The systems trained for fewer steps than their warm-up has; `auto` is never that long."""
     warmups = {
         entry.label: entry.recipe.training.schedule.warmup
         for entry in plan.entries
@@ -262,9 +257,7 @@ def _system(
         failures=tuple(row for row in outcomes if isinstance(row, Failure)),
         waiting=sum(row is None for row in outcomes),
         bleu=SeedSpread.of([row.value(BLEU) for row in rows]),
-        interval=None
-        if bleu is None
-        else MeanInterval(**confidence_interval(bleu.drawn)._asdict()),
+        interval=bleu and MeanInterval(**confidence_interval(bleu.drawn)._asdict()),
         chrf=SeedSpread.of([row.value(CHRF) for row in rows]),
         perplexity=SeedSpread.of([row.surprise.per_word for row in rows]),
         error_rate=SeedSpread.of([row.alignment.error_rate for row in rows if row.alignment]),
@@ -274,21 +267,12 @@ def _system(
     )
 
 
-def _significance(bleu: BootstrapScores, best: BootstrapScores) -> Significance:
-    return Significance(difference=bleu.value - best.value, p_value=p_value(best, bleu))
-
-
 def _quarters(test: _TestSet) -> tuple[Quarter, ...]:
     """The groups of source lengths, which do not depend on the translations."""
     lengths = np.array([count_units(source) for source in test.sources])
     groups = test.by_length(test.references)
-    inside = [lengths[(lengths >= g.shortest) & (lengths <= g.longest)] for g in groups]
+    inside = [lengths[(lengths >= g.shortest) & (lengths <= g.longest)].mean() for g in groups]
     return tuple(
-        Quarter(
-            shortest=group.shortest,
-            longest=group.longest,
-            sentences=group.count,
-            mean_length=float(some.mean()),
-        )
-        for group, some in zip(groups, inside, strict=True)
+        Quarter(shortest=g.shortest, longest=g.longest, sentences=g.count, mean_length=float(mean))
+        for g, mean in zip(groups, inside, strict=True)
     )

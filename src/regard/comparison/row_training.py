@@ -1,28 +1,55 @@
-"""One row of a comparison: from its recipe and the budget to a trained run."""
+"""One row of a comparison: from its recipe, the shared corpus and the budget to a trained run."""
 
 import json
+import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import torch
 from pydantic import PositiveInt, TypeAdapter
 
-from regard.atomic_io import write_atomic
+from regard.atomic_io import atomic_file, remove_tree, write_atomic
 from regard.comparison.comparison_folder import ComparisonFolder
-from regard.comparison.plan import Budget, ComparisonPlan, PlanEntry, check_finished
-from regard.comparison.shared_corpus import copy_shared_corpus
-from regard.errors import RunError
-from regard.json_files import describe_error, read_json
-from regard.manifest import is_intact
+from regard.comparison.plan import ComparisonPlan, PlanEntry, check_finished
+from regard.errors import CorpusError
+from regard.json_files import load_json
+from regard.manifest import check_file, is_intact
 from regard.pipelines.run_evaluation import finish_run
-from regard.recipes.dry_run import time_steps
-from regard.recipes.prepared_data import prepare
+from regard.recipes.dry_run import TimedSteps, time_steps
+from regard.recipes.prepared_data import (
+    Notify,
+    PreparedData,
+    TrainingInputs,
+    load_data,
+    prepare,
+    prepare_data,
+)
 from regard.recipes.recipe import Recipe
-from regard.recipes.run_folder import RunFolder
+from regard.recipes.run_folder import PREPARED_FILE, RunFolder
 from regard.recipes.train_run import TrainingReporter, train
-from regard.training.loop import Reporter, StopRequested
+from regard.training.loop import StopRequested
 
 STEPS_ADAPTER: TypeAdapter[int] = TypeAdapter(PositiveInt)
+
+
+class RowContext(NamedTuple):
+    """A row of a comparison, and what it is trained and measured with."""
+
+    entry: PlanEntry
+    plan: ComparisonPlan
+    folder: ComparisonFolder
+    device: torch.device
+    reporter: TrainingReporter
+
+    @property
+    def run(self) -> RunFolder:
+        return self.folder.run(self.entry)
+
+    def time_steps(self, inputs: TrainingInputs) -> TimedSteps:
+        """The speed of training steps, in a temporary folder."""
+        with TemporaryDirectory(prefix="regard-timing-") as temporary:
+            return time_steps(inputs, RunFolder(Path(temporary)), device=self.device)
 
 
 def is_trained(entry: PlanEntry, folder: ComparisonFolder) -> bool:
@@ -30,69 +57,86 @@ def is_trained(entry: PlanEntry, folder: ComparisonFolder) -> bool:
     return entry.run is not None or folder.run(entry).finished()
 
 
-def train_row(
-    entry: PlanEntry,
-    plan: ComparisonPlan,
-    folder: ComparisonFolder,
-    *,
-    device: torch.device,
-    reporter: TrainingReporter,
-    stop_requested: StopRequested,
-) -> None:
+def train_row(row: RowContext, stop_requested: StopRequested) -> None:
     """Train the row's run from its last checkpoint to its end, or until a stop is requested.
 
     A run that was given as finished must still be finished.
     """
-    run = folder.run(entry)
-    if entry.run is not None:
-        check_finished(run)
-    if is_trained(entry, folder):
+    if row.entry.run is not None:
+        check_finished(row.run)
+    if is_trained(row.entry, row.folder):
         return
-    recipe = apply_budget(entry, plan.budget, folder, device=device, reporter=reporter)
-    copy_shared_corpus(entry, folder)
-    progress = train(recipe, run, device=device, reporter=reporter, stop_requested=stop_requested)
+    recipe = apply_budget(row)
+    copy_shared_corpus(row.entry, row.folder)
+    progress = train(
+        recipe, row.run, device=row.device, reporter=row.reporter, stop_requested=stop_requested
+    )
     if not stop_requested():
-        finish_run(run, progress, device)
+        finish_run(row.run, progress, row.device)
 
 
-def apply_budget(
-    entry: PlanEntry,
-    budget: Budget,
-    folder: ComparisonFolder,
-    *,
-    device: torch.device,
-    reporter: Reporter,
-) -> Recipe:
-    """The entry's recipe with the number of steps that the budget allows.
+def apply_budget(row: RowContext) -> Recipe:
+    """The row's recipe with the number of steps that the budget allows.
 
     Minutes are converted to steps once for all seeds of a system, and saved: a run that is resumed
     keeps its number of steps.
     """
+    recipe, budget, saved = row.entry.recipe, row.plan.budget, row.folder.steps(row.entry)
     if budget.tokens is None and budget.minutes is None:
-        return entry.recipe
-    saved = folder.steps(entry)
+        return recipe
     if budget.minutes is not None and is_intact(saved):
-        return entry.recipe.with_values({"training.steps": _load_steps(saved)})
-    copy_shared_corpus(entry, folder)
-    inputs = prepare(entry.recipe, folder.run(entry), reporter.noted, device=device)
+        steps = load_json(saved, STEPS_ADAPTER, advice="remove it to time again")
+        return recipe.with_values({"training.steps": steps})
+    copy_shared_corpus(row.entry, row.folder)
+    inputs = prepare(recipe, row.run, row.reporter.noted, device=row.device)
     if budget.tokens is not None:
         # The seed decides which pairs share a batch; with one seed all of a system agree.
         settings = inputs.recipe.training.model_copy(update={"seed": 0})
         steps = max(1, round(budget.tokens / inputs.fitting.tokens_per_step(settings)))
     else:
         assert budget.minutes is not None
-        reporter.noted("timing some steps")
-        with TemporaryDirectory(prefix="regard-timing-") as temporary:
-            timed = time_steps(inputs, RunFolder(Path(temporary)), device=device)
-        steps = max(1, round(60 * budget.minutes / timed.seconds))
+        row.reporter.noted("timing some steps")
+        steps = max(1, round(60 * budget.minutes / row.time_steps(inputs).seconds))
         write_atomic(saved, json.dumps(steps).encode())
-    return entry.recipe.with_values({"training.steps": steps})
+    return recipe.with_values({"training.steps": steps})
 
 
-def _load_steps(file: Path) -> int:
-    """The saved number of steps of a budget in minutes."""
-    try:
-        return read_json(file, STEPS_ADAPTER)
-    except (OSError, ValueError) as error:
-        reason = describe_error(error)
-        raise RunError(f"{file}: damaged: {reason}; remove it to time again") from None
+def prepare_shared_corpus(
+    plan: ComparisonPlan, folder: ComparisonFolder, note: Notify
+) -> PreparedData:
+    """The data of all rows; an error unless they are the same, held-out splits included."""
+    new = not folder.corpora.exists()
+
+    def data_of(entry: PlanEntry) -> PreparedData:
+        if entry.run is not None:
+            return load_data(folder.run(entry))
+        return prepare_data(entry.recipe, folder.corpus(entry.recipe), note)
+
+    first, *others = plan.entries
+    shared = data_of(first)
+    for entry in others:
+        digest = data_of(entry).digest
+        if digest != shared.digest:
+            if new:
+                remove_tree(folder.corpora)
+            raise CorpusError(
+                f"{first.name} and {entry.name} do not learn from the same corpus: the SHA-256 of "
+                f"the one's cleaned texts begins with {shared.digest[:12]}, of the other's with "
+                f"{digest[:12]}; train all of them on one, with --corpus NAME, --data FILE, or "
+                "--source FILE and --target FILE"
+            )
+    return shared
+
+
+def copy_shared_corpus(entry: PlanEntry, folder: ComparisonFolder) -> None:
+    """Copy the shared data into the row's run, unless it has data."""
+    run = folder.run(entry)
+    if (run.data / PREPARED_FILE).exists():
+        return
+    run.create()
+    shared = folder.corpus(entry.recipe).data
+    # prepared.json comes last: it marks the copy as complete
+    for file in sorted(shared.iterdir(), key=lambda file: file.name == PREPARED_FILE):
+        check_file(file)
+        with file.open("rb") as content, atomic_file(run.data / file.name) as copy:
+            shutil.copyfileobj(content, copy)

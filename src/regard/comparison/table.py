@@ -56,7 +56,7 @@ def table_sections(results: ComparisonResults) -> tuple[TableSection, TableSecti
                 TableColumn("tok/s", lambda _, costs: format_si(costs.tokens_per_second)),
                 TableColumn("ppl", lambda one, _: _perplexity(one.perplexity)),
                 TableColumn("BLEU", lambda one, _: _mean(one.bleu, ".2f")),
-                TableColumn("95%", lambda one, _: _interval(one.interval)),
+                TableColumn("95%", lambda one, _: _range(one.interval, ".1f")),
                 TableColumn("p", lambda one, _: _p_value(one)),
                 TableColumn("chrF", lambda one, _: _mean(one.chrf, ".2f")),
                 TableColumn("AER", lambda one, _: _mean(one.error_rate, ".1%")),
@@ -68,7 +68,7 @@ def table_sections(results: ComparisonResults) -> tuple[TableSection, TableSecti
             (
                 *quarters,
                 TableColumn("seeds", lambda one, _: str(len(one.rows))),
-                TableColumn("lowest…highest", lambda one, _: _range(one.bleu)),
+                TableColumn("lowest…highest", lambda one, _: _seed_range(one)),
                 TableColumn("steps", lambda _, costs: f"{costs.steps:,.0f}"),
                 TableColumn("tokens", lambda _, costs: format_si(costs.tokens)),
                 TableColumn("seconds", lambda _, costs: f"{costs.seconds:,.0f}"),
@@ -133,20 +133,18 @@ def _mean(spread: SeedSpread | None, how: str) -> str:
     return EMPTY_CELL if spread is None else f"{spread.mean:{how}}"
 
 
-def _interval(found: MeanInterval | None) -> str:
-    return EMPTY_CELL if found is None else f"{found.low:.1f}…{found.high:.1f}"
+def _range(found: MeanInterval | SeedSpread | None, how: str) -> str:
+    return EMPTY_CELL if found is None else f"{found.low:{how}}…{found.high:{how}}"
+
+
+def _seed_range(one: SystemResult) -> str:
+    return EMPTY_CELL if one.bleu and one.bleu.low == one.bleu.high else _range(one.bleu, ".2f")
 
 
 def _perplexity(spread: SeedSpread | None) -> str:
-    if spread is None:
-        return EMPTY_CELL
-    return f"{spread.mean:.2f}" if spread.mean < 100 else format_si(spread.mean)
-
-
-def _range(spread: SeedSpread | None) -> str:
-    if spread is None or spread.low == spread.high:
-        return EMPTY_CELL
-    return f"{spread.low:.2f}…{spread.high:.2f}"
+    if spread is None or spread.mean < 100:
+        return _mean(spread, ".2f")
+    return format_si(spread.mean)
 
 
 def _p_value(one: SystemResult) -> str:

@@ -81,9 +81,9 @@ def test_a_terminal_shows_how_far_a_row_is(screen, job):
         written = "".join(json.dumps(line) + "\n" for line in lines)
         (home.path / "metrics.jsonl").write_text("\n" * module.TAIL_BYTES + written)
         watcher.polled([one])
-        watcher._progress.refresh()
+        watcher.refresh()
         assert "training plain-seed3" in shown.getvalue()
         assert "4/6" in shown.getvalue()
         assert "loss 2.345" in shown.getvalue()
         watcher.polled([])
-        assert not watcher._progress.tasks
+        assert not watcher.tasks

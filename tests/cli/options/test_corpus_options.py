@@ -1,15 +1,11 @@
 import pytest
 
-from regard.cli.options.corpus_options import CorpusFiles, corpus_from_options, recipe_with_corpus
+from regard.cli.options.corpus_options import corpus_from_options, recipe_with_corpus
 from regard.errors import SettingsError
-
-NONE = CorpusFiles()
 
 
 def test_two_files_and_held_out_ones():
-    corpus = corpus_from_options(
-        CorpusFiles(source=["a.en"], target=["a.de"]), "v.tsv", "t.en,t.de", "en-de"
-    )
+    corpus = corpus_from_options(None, ["a.en"], ["a.de"], "v.tsv", "t.en,t.de", "en-de")
     assert corpus == {
         "train": {"source": "a.en", "target": "a.de"},
         "valid": {"data": "v.tsv"},
@@ -19,16 +15,14 @@ def test_two_files_and_held_out_ones():
 
 
 def test_one_file():
-    assert corpus_from_options(CorpusFiles(["a.tmx"]), None, None, None) == {
-        "train": {"data": "a.tmx"}
-    }
+    assert corpus_from_options(["a.tmx"]) == {"train": {"data": "a.tmx"}}
 
 
 def test_several_corpora_with_weights(tmp_path):
     odd = tmp_path / "odd=2"
     odd.write_text("")
-    files = CorpusFiles(["a.tsv", "b.tmx=0.5", str(odd)], ["c.en=3"], ["c.de"], skip_bad=True)
-    assert corpus_from_options(files, "v.tsv", None, None) == {
+    files = ["a.tsv", "b.tmx=0.5", str(odd)], ["c.en=3"], ["c.de"]
+    assert corpus_from_options(*files, "v.tsv", skip_bad=True) == {
         "train": [
             {"data": "a.tsv", "skip_bad": True},
             {"data": "b.tmx", "weight": 0.5, "skip_bad": True},
@@ -42,41 +36,41 @@ def test_several_corpora_with_weights(tmp_path):
 @pytest.mark.parametrize("weight", ["0", "-1", "nan", "inf", "101"])
 def test_a_weight_is_a_number_above_zero(weight):
     with pytest.raises(SettingsError, match=f"--data a.tsv={weight}: expected a weight above 0"):
-        corpus_from_options(CorpusFiles([f"a.tsv={weight}"]), None, None, None)
+        corpus_from_options([f"a.tsv={weight}"])
 
 
 def test_a_weight_that_is_no_number(tmp_path):
     file = tmp_path / "a.tsv"
     file.write_text("")
     with pytest.raises(SettingsError, match="got 'two'"):
-        corpus_from_options(CorpusFiles([f"{file}=two"]), None, None, None)
+        corpus_from_options([f"{file}=two"])
 
 
 def test_sources_and_targets_go_together():
     with pytest.raises(SettingsError, match="--source is given twice and --target once"):
-        corpus_from_options(CorpusFiles(None, ["a", "b"], ["c"]), None, None, None)
+        corpus_from_options(None, ["a", "b"], ["c"])
 
 
 def test_no_files():
-    assert corpus_from_options(NONE, None, None, None) is None
+    assert corpus_from_options() is None
 
 
 @pytest.mark.parametrize("given", [("v.tsv", None, None), (None, "t.tsv", None), (None, None, "x")])
 def test_held_out_files_need_others(given):
     with pytest.raises(SettingsError, match="go with --data or --source"):
-        corpus_from_options(NONE, *given)
+        corpus_from_options(None, None, None, *given)
 
 
 def test_languages_are_two():
     with pytest.raises(SettingsError, match="--languages en: expected two codes, such as en-de"):
-        corpus_from_options(CorpusFiles(["a.tsv"]), None, None, "en")
+        corpus_from_options(["a.tsv"], languages="en")
 
 
 def test_languages_are_codes():
     with pytest.raises(
         SettingsError, match=r"'english' and 'jp' are no codes .* did you mean en-ja\?"
     ):
-        corpus_from_options(CorpusFiles(["a.tsv"]), None, None, "english-jp")
+        corpus_from_options(["a.tsv"], languages="english-jp")
 
 
 def test_a_recipe_on_files_keeps_how_it_cleans(tmp_path):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rich.markup import escape
-from typer import Context, Option, Typer
+from typer import Context, Typer
 
 from regard.alignment import run_alignment
 from regard.alignment.dictionary import write_dictionary
@@ -21,14 +21,15 @@ from regard.alignment.symmetrization import Symmetrization
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
-from regard.cli.options.eval_data import read_run_split
-from regard.cli.options.option_rules import OptionRule, check_options
+from regard.cli.options.eval_options import read_run_split
+from regard.cli.options.shared_options import OptionRule, check_options, flag, option
 from regard.corpora.corpus import Pair, SplitName
 from regard.corpora.readers.pair_files import FilesSettings, read_lines, read_pairs
 from regard.errors import SettingsError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.pharaoh import check_gold, flip_gold, format_links, read_pharaoh
 from regard.inspection.attention_sinks import MIN_SINK_WEIGHT, SinkCounter
+from regard.inspection.recording.attention_map import AttentionMaps
 from regard.iterate import reservoir_sample
 from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import PREPARED_FILE, Run, load_run, pick_device
@@ -66,71 +67,60 @@ def command(
     context: Context,
     model: shared_options.Model,
     source: shared_options.HeldOutSource = None,
-    target: str | None = Option(None, metavar="FILE", help="Their translations."),
-    cut_apart: bool = Option(
-        False,
+    target: str | None = option("Their translations.", metavar="FILE"),
+    cut_apart: bool = flag(
         "--cut-apart",
-        help="The files have marks cut off from words, as gold sets often do; the model reads "
+        "The files have marks cut off from words, as gold sets often do; the model reads "
         "them as people write them.",
     ),
-    gold: str | None = Option(
-        None, metavar="FILE", help="Gold alignments, one line each: 0-0 1p2 (p or ?: possible)."
+    gold: str | None = option(
+        "Gold alignments, one line each: 0-0 1p2 (p or ?: possible).", metavar="FILE"
     ),
-    gold_from: int = Option(0, min=0, max=1, help="Whether the gold counts words from 0 or 1."),
-    gold_reversed: bool = Option(
-        False, "--gold-reversed", help="The gold has the target's words before the source's."
+    gold_from: int = option("Whether the gold counts words from 0 or 1.", default=0, min=0, max=1),
+    gold_reversed: bool = flag(
+        "--gold-reversed", "The gold has the target's words before the source's."
     ),
-    choose: bool = Option(
-        False,
+    choose: bool = flag(
         "--choose",
-        help="Measure which layer, head and reading align best, and keep the choice in the "
+        "Measure which layer, head and reading align best, and keep the choice in the "
         "run's folder: on the files given, else on the run's validation pairs; by gold where "
         "there is some, else by how far MODEL and --reverse agree.",
     ),
-    reverse: str | None = Option(
-        None, metavar="MODEL", help="A model from target to source, to align by both."
+    reverse: str | None = option(
+        "A model from target to source, to align by both.", metavar="MODEL"
     ),
-    symmetrize: Symmetrization | None = Option(
-        None,
-        help="How the links of the two models become one alignment; otherwise their maps are "
-        "averaged and read as one, which errs less.",
+    symmetrize: Symmetrization | None = option(
+        "How the links of the two models become one alignment; otherwise their maps are "
+        "averaged and read as one, which errs less."
     ),
-    plain: bool = Option(
-        False,
+    plain: bool = flag(
         "--plain",
-        help="The plain average of all layers and heads and the best source word of each "
+        "The plain average of all layers and heads and the best source word of each "
         "target word, rather than what was chosen for the run.",
     ),
     layer: shared_options.Layer = None,
     head: shared_options.Head = None,
-    shift: bool = Option(
-        False, "--shift", help="Read a word where it is given to the decoder, not where it is made."
+    shift: bool = flag(
+        "--shift", "Read a word where it is given to the decoder, not where it is made."
     ),
-    links: LinkExtraction | None = Option(
-        None,
-        help="Read the best source word of each target word (rows), the best target word of "
-        "each source word (columns), or make one alignment of both.",
+    links: LinkExtraction | None = option(
+        "Read the best source word of each target word (rows), the best target word of "
+        "each source word (columns), or make one alignment of both."
     ),
-    sinks: bool = Option(
-        False,
-        "--sinks",
-        help="Print no alignments: report which heads park their attention, and on what.",
+    sinks: bool = flag(
+        "--sinks", "Print no alignments: report which heads park their attention, and on what."
     ),
-    quiet: bool = Option(False, "--quiet", help="Print the error rate alone, no alignments."),
-    dictionary: Path | None = Option(
-        None,
-        metavar="FILE",
-        help="Print no alignments: count them on the run's training pairs, or those given, and "
+    quiet: bool = flag("--quiet", "Print the error rate alone, no alignments."),
+    dictionary: Path | None = option(
+        "Print no alignments: count them on the run's training pairs, or those given, and "
         "write each source word with its best translation, count and probability.",
+        metavar="FILE",
     ),
-    min_count: int | None = Option(
-        None,
-        min=1,
-        metavar="N",
-        help="With --dictionary: leave out what is aligned less than N times.",
+    min_count: int | None = option(
+        "With --dictionary: leave out what is aligned less than N times.", min=1, metavar="N"
     ),
-    pairs: int | None = Option(
-        None, min=1, metavar="N", help="With --dictionary: count on N pairs picked at random."
+    pairs: int | None = option(
+        "With --dictionary: count on N pairs picked at random.", min=1, metavar="N"
     ),
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
@@ -150,34 +140,33 @@ def command(
     """
     check_options(context, OPTION_RULES)
     given = {"layer": layer, "head": head, "shift": shift or None, "links": links}
-    reading_options = {name: value for name, value in given.items() if value is not None}
+    reading = {name: value for name, value in given.items() if value is not None}
     torch_device = pick_device(device)
-    run = load_run(model, device=torch_device)
-    reverse_run = load_run(reverse, device=torch_device) if reverse else None
-    if reverse_run is not None:
-        _check_directions(run, reverse_run)
-    gold_file = _GoldFile(gold, 1 if gold_from else 0, gold_reversed) if gold else None
-    data_to_align = _alignment_input(run, source, target, gold_file, train=dictionary is not None)
-    data_to_align = data_to_align._replace(cut_apart=cut_apart)
-    if quiet and data_to_align.gold is None:
+    runs = [load_run(one, device=torch_device) for one in (model, reverse) if one]
+    if reverse:
+        _check_directions(*runs)
+    all_pairs, gold_file = _pairs_to_align(runs[0], source, target, train=dictionary is not None)
+    if gold:
+        gold_file = _GoldFile(gold, 1 if gold_from else 0, gold_reversed)
+    elif sinks:
+        gold_file = None
+    if quiet and gold_file is None:
         raise SettingsError(
             "--quiet prints the error rate alone, but there is no gold to take it by"
         )
+    if gold_file is not None or (choose and source):
+        all_pairs = list(all_pairs)
+    examples = _Examples(all_pairs, gold_file and gold_file.read(all_pairs, cut_apart), cut_apart)
     if choose:
-        data_to_align = _select_alignment(run, reverse_run, data_to_align)
-    directions = [
-        DirectedModel(one, _alignment_settings(one, reading_options, plain=plain))
-        for one in (run, reverse_run)
-        if one
-    ]
+        _select_alignment(runs, examples if source else None)
+    directions = [DirectedModel(one, _alignment_settings(one, reading, plain)) for one in runs]
     if dictionary is not None:
-        all_pairs = data_to_align.pairs
         sampled = all_pairs if pairs is None else reservoir_sample(all_pairs, pairs)
         _write_dictionary(directions[0], sampled, dictionary, min_count=min_count or 1)
     elif sinks:
-        _report_sinks(run, data_to_align, json=json)
+        _report_sinks(runs[0], examples, json=json)
     else:
-        _align(directions, data_to_align, symmetrize, quiet=quiet, json=json)
+        _align(directions, examples, symmetrize, quiet=quiet, json=json)
 
 
 def _check_directions(run: Run, reverse_run: Run) -> None:
@@ -201,7 +190,7 @@ class _GoldFile(NamedTuple):
     reversed: bool = False
     """Whether a link has the target's word first."""
 
-    def read(self, pairs: Sequence[Pair], *, cut_apart: bool) -> list[GoldAlignment]:
+    def read(self, pairs: Iterable[Pair], cut_apart: bool) -> list[GoldAlignment]:
         """The gold alignments of `pairs`, whose words they must not go beyond."""
         lines = read_pharaoh(read_lines(self.name), counted_from=self.counted_from, name=self.name)
         gold = [flip_gold(each) if self.reversed else each for each in lines]
@@ -211,83 +200,64 @@ class _GoldFile(NamedTuple):
         return gold
 
 
-class _AlignmentInput(NamedTuple):
-    """The pairs to align, and their gold alignments if there are any."""
+class _Examples(NamedTuple):
+    """Pairs to align, and their gold alignments if there are any."""
 
     pairs: Iterable[Pair]
-    gold: _GoldFile | None
-    from_user: bool
-    """Whether the pairs came from the command line."""
+    gold: list[GoldAlignment] | None
     cut_apart: bool = False
     """Whether punctuation is separated from words."""
 
-    def read_gold(self) -> tuple["_AlignmentInput", list[GoldAlignment] | None]:
-        """The same pairs in a list, and their gold alignments."""
-        pairs = list(self.pairs)
-        gold = self.gold.read(pairs, cut_apart=self.cut_apart) if self.gold else None
-        return self._replace(pairs=pairs), gold
+    def attention(self, run: Run) -> Iterator[AttentionMaps]:
+        """The cross attention of each pair."""
+        return run_alignment.pair_attention(run, self.pairs, cut_apart=self.cut_apart)
 
 
-def _alignment_input(
-    run: Run, source: str | None, target: str | None, gold: _GoldFile | None, *, train: bool
-) -> _AlignmentInput:
+def _pairs_to_align(
+    run: Run, source: str | None, target: str | None, *, train: bool
+) -> tuple[Iterable[Pair], _GoldFile | None]:
     """The pairs of the files given, or of the run: its training pairs or held-out ones."""
     if source == target == "-":
         raise SettingsError("--source and --target cannot both be the standard input")
     if source is not None and target is not None:
-        files = FilesSettings(source=source, target=target)
-        return _AlignmentInput(read_pairs(files, ("und", "und")), gold, from_user=True)
+        return read_pairs(FilesSettings(source=source, target=target), ("und", "und")), None
     data = load_data(run.folder)
     split: SplitName = "train" if train else data.held_out()
     known = data.gold(split)
-    own = _GoldFile(str(known)) if known.exists() else None
-    return _AlignmentInput(read_run_split(data, split), gold or own, from_user=False)
+    return read_run_split(data, split), _GoldFile(str(known)) if known.exists() else None
 
 
-def _alignment_settings(
-    run: Run, reading_options: Mapping[str, object], *, plain: bool
-) -> AlignmentSettings:
+def _alignment_settings(run: Run, reading: Mapping[str, object], plain: bool) -> AlignmentSettings:
     """The settings of the options, or else those measured to be best."""
-    if not reading_options and not plain:
+    if not reading and not plain:
         return run_alignment.best_alignment(run)
-    return (BASELINE_ALIGNMENT if plain else DEFAULT_ALIGNMENT).model_copy(
-        update=dict(reading_options)
-    )
+    return (BASELINE_ALIGNMENT if plain else DEFAULT_ALIGNMENT).model_copy(update=dict(reading))
 
 
-def _select_alignment(
-    run: Run, reverse_run: Run | None, data_to_align: _AlignmentInput
-) -> _AlignmentInput:
-    """Measure and save the best alignment settings of the runs; the pairs, still to be read."""
-    cut_apart = data_to_align.cut_apart
-    if data_to_align.from_user:
-        data_to_align, gold = data_to_align.read_gold()
-        pairs = list(data_to_align.pairs)
+def _select_alignment(runs: Sequence[Run], examples: _Examples | None) -> None:
+    """Measure and save the best alignment settings of the runs, by default on validation pairs."""
+    run, *others = runs
+    if examples is None:
+        selection = run_alignment.read_selection_examples(load_data(run.folder))
+        examples = _Examples(selection.pairs, selection.gold or None)
+    pairs, gold, cut_apart = list(examples.pairs), examples.gold, examples.cut_apart
+    measured: Sequence[run_alignment.MeasuredAlignment]
+    if gold is not None:
+        turned = [Pair(pair.target, pair.source) for pair in pairs], [*map(flip_gold, gold)]
+        measured = [
+            run_alignment.measure_by_gold(one, *directed, cut_apart=cut_apart)
+            for one, directed in zip(runs, ((pairs, gold), turned), strict=False)
+        ]
+    elif others:
+        measured = run_alignment.measure_by_agreement(run, others[0], pairs, cut_apart=cut_apart)
     else:
-        examples = run_alignment.read_selection_examples(load_data(run.folder))
-        pairs, gold = examples.pairs, examples.gold or None
-    if gold is None and reverse_run is None:
         raise SettingsError(
             f"--choose: the pairs that {run.folder.path} is to be measured on have no gold "
             "alignments; give --source, --target and --gold, or --reverse with a model of the "
             "other direction, to choose by agreement"
         )
-    if gold is None and reverse_run is not None:
-        measured = [
-            *run_alignment.measure_by_agreement(run, reverse_run, pairs, cut_apart=cut_apart)
-        ]
-    elif gold is not None:
-        measured = [run_alignment.measure_by_gold(run, pairs, gold, cut_apart=cut_apart)]
-        if reverse_run is not None:
-            turned = [Pair(pair.target, pair.source) for pair in pairs]
-            flipped = [flip_gold(each) for each in gold]
-            measured.append(
-                run_alignment.measure_by_gold(reverse_run, turned, flipped, cut_apart=cut_apart)
-            )
-    for one, best in zip((run, reverse_run), measured, strict=False):
-        if one is not None:
-            note(f"{one.folder.path}: {best}")
-    return data_to_align
+    for one, best in zip(runs, measured, strict=True):
+        note(f"{one.folder.path}: {best}")
 
 
 def _write_dictionary(
@@ -304,29 +274,23 @@ def _write_dictionary(
     note(f"wrote {len(entries):,} words to {file}")
 
 
-def _report_sinks(run: Run, data_to_align: _AlignmentInput, *, json: bool) -> None:
+def _report_sinks(run: Run, examples: _Examples, *, json: bool) -> None:
     """Print which heads are attention sinks, and on which pieces."""
     tally = SinkCounter()
-    for attention in run_alignment.pair_attention(
-        run, data_to_align.pairs, cut_apart=data_to_align.cut_apart
-    ):
+    for attention in examples.attention(run):
         tally.add(attention)
-    found_sinks = tally.summaries()
+    found = tally.summaries()
     if json:
-        print_json({"sinks": [one._asdict() for one in found_sinks]})
-        return
-    if not found_sinks:
-        note("no head parks its attention")
-        return
-    table = plain_table(
-        "layer", "head", "on", "share", "sentences", right=("layer", "head", "share", "sentences")
-    )
-    for one in found_sinks:
-        table.add_row(
-            str(one.layer), str(one.head), escape(one.piece), f"{one.share:.1%}", str(one.sentences)
-        )
-    out.print(table)
-    note(
+        return print_json({"sinks": [one._asdict() for one in found]})
+    if not found:
+        return note("no head parks its attention")
+    rows = [
+        (str(one.layer), str(one.head), escape(one.piece), f"{one.share:.1%}", str(one.sentences))
+        for one in found
+    ]
+    columns = ("layer", "head", "on", "share", "sentences")
+    out.print(plain_table(*columns, right=(*columns[:2], *columns[3:]), rows=rows))
+    return note(
         f"share: of all that the head attends to in {tally.sentences:,} sentences; a sink is a "
         f"piece that half of the rows pay {MIN_SINK_WEIGHT:.0%} or more, whatever they answer"
     )
@@ -334,34 +298,32 @@ def _report_sinks(run: Run, data_to_align: _AlignmentInput, *, json: bool) -> No
 
 def _align(
     directions: Sequence[DirectedModel],
-    data_to_align: _AlignmentInput,
+    examples: _Examples,
     symmetry: Symmetrization | None,
     *,
     quiet: bool,
     json: bool,
 ) -> None:
     """Print the links of each pair, and their score if there is gold."""
-    gold: list[GoldAlignment] | None = None
-    if data_to_align.gold is not None:
-        data_to_align, gold = data_to_align.read_gold()  # before aligning: it may not fit
     links: list[frozenset[Link]] = []
     tally = SinkCounter()
-    for found in _extract_links(directions, data_to_align, symmetry, tally):
+    for found in _extract_links(directions, examples, symmetry, tally):
         links.append(found)
         if not quiet and not json:
             print(format_links(found))
     _note_sinks(tally)
-    score = score_alignments(links, gold) if gold is not None else None
+    score = score_alignments(links, examples.gold) if examples.gold is not None else None
     if score is not None:
         note(
             f"alignment error rate {score.error_rate:.1%} (precision {score.precision:.1%}, "
             f"recall {score.recall:.1%}) on {len(links):,} pairs"
         )
     if json:
+        settings = [one.settings.model_dump() for one in directions]
         print_json(
             {
-                "settings": directions[0].settings.model_dump(),
-                "reverse": directions[1].settings.model_dump() if len(directions) > 1 else None,
+                "settings": settings[0],
+                "reverse": settings[1] if len(settings) > 1 else None,
                 "alignments": [sorted(found) for found in links],
                 "score": score._asdict() if score else None,
                 "sinks": [one._asdict() for one in tally.summaries()],
@@ -371,7 +333,7 @@ def _align(
 
 def _extract_links(
     directions: Sequence[DirectedModel],
-    data_to_align: _AlignmentInput,
+    examples: _Examples,
     symmetry: Symmetrization | None,
     tally: SinkCounter,
 ) -> Iterator[frozenset[Link]]:
@@ -379,15 +341,14 @@ def _extract_links(
     if len(directions) > 1:
         forward, backward = directions
         yield from run_alignment.align_bidirectional(
-            forward, backward, data_to_align.pairs, symmetry, cut_apart=data_to_align.cut_apart
+            forward, backward, examples.pairs, symmetry, cut_apart=examples.cut_apart
         )
         return
-    for attention in run_alignment.pair_attention(
-        directions[0].run, data_to_align.pairs, cut_apart=data_to_align.cut_apart
-    ):
-        if not directions[0].settings.sinks:
+    [(run, settings)] = directions
+    for attention in examples.attention(run):
+        if not settings.sinks:
             tally.add(attention)
-        yield align_text(attention, directions[0].settings)
+        yield align_text(attention, settings)
 
 
 def _note_sinks(tally: SinkCounter) -> None:

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from typer import Argument, Option, Typer
+from typer import Argument, Typer
 
 from regard.atomic_io import check_no_linked_folders
 from regard.cli.display.console import note
+from regard.cli.options.shared_options import option
 from regard.errors import RunError, SettingsError
 from regard.recipes.run_folder import RunFolder
 from regard.training.checkpoints import average_weights, best_weights, intact_weights, save_weights
@@ -19,8 +20,8 @@ def command(
     files: list[Path] | None = Argument(
         None, metavar="FILE...", help="Weights; otherwise the best of the run."
     ),
-    output: Path | None = Option(
-        None, metavar="FILE", help="Where to; otherwise weights/average.safetensors."
+    output: Path | None = option(
+        "Where to; otherwise weights/average.safetensors.", metavar="FILE"
     ),
 ) -> None:
     """Average the weights of several checkpoints into one model.

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from typer import Option, Typer
+from typer import Typer
 
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
-from regard.cli.options.eval_data import read_sources
-from regard.comparison.machine import today
+from regard.cli.options.eval_options import read_sources
+from regard.cli.options.shared_options import option
+from regard.comparison.measurements import today
 from regard.engines.tuned_engine import (
     MEASURED_FILE,
     EngineMeasurement,
@@ -32,9 +33,9 @@ app = Typer()
 def command(
     model: shared_options.Model,
     source: shared_options.HeldOutSource = None,
-    sentences: int = Option(100, min=1, metavar="N", help="Measure on the first N sentences."),
+    sentences: int = option("Measure on the first N sentences.", default=100, min=1, metavar="N"),
     beam: shared_options.Beam = None,
-    keep: bool = Option(True, help="Let later translations use the fastest way that was found."),
+    keep: bool = option("Let later translations use the fastest way that was found.", default=True),
     json: shared_options.Json = False,
 ) -> None:
     """Measure how fast a model translates here, and which engine is the fastest.

@@ -5,14 +5,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from typer import Argument, Option, Typer
+from typer import Argument, Typer
 
 from regard.atomic_io import write_atomic
 from regard.cli.display.compare_view import ComparisonProgress, print_comparison
 from regard.cli.display.console import note, print_json
 from regard.cli.display.figures import missing_fonts_noted
 from regard.cli.display.training_progress import TerminalReporter
-from regard.cli.options import corpus_options, score_options, shared_options
+from regard.cli.options import corpus_options, eval_options, shared_options
+from regard.cli.options.shared_options import option
 from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import measure_row, measure_untimed
 from regard.comparison.plan import (
@@ -27,14 +28,18 @@ from regard.comparison.plan import (
 from regard.comparison.plots import plot_by_length, plot_quality_cost
 from regard.comparison.process_pool import (
     Goal,
+    ProcessPool,
     die_with_parent,
-    run_rows,
     start_process,
     untrained_entries,
 )
 from regard.comparison.results import ComparisonResults, aggregate_results
-from regard.comparison.row_training import apply_budget, train_row
-from regard.comparison.shared_corpus import prepare_shared_corpus
+from regard.comparison.row_training import (
+    RowContext,
+    apply_budget,
+    prepare_shared_corpus,
+    train_row,
+)
 from regard.comparison.table import format_report
 from regard.errors import RegardError, SettingsError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice
@@ -52,6 +57,8 @@ MAX_MINUTES = 1e6
 """Upper limit; rejects infinity."""
 MAX_SEED = 2**63 - 1
 """The largest seed of torch."""
+FIGURES = {"by-length": plot_by_length, "quality-cost": plot_quality_cost}
+"""Files -> what is drawn into them."""
 
 
 @app.command()
@@ -63,23 +70,20 @@ def command(
         "runs, which are taken as they are; a comparison's folder stands for all of its. NAME "
         "is what the table calls it.",
     ),
-    out_folder: Path = Option(
-        Path("ladder"), "--out", "-o", metavar="DIR", help="Where the comparison goes."
+    out_folder: Path = option(
+        "Where the comparison goes.", "--out", "-o", default=Path("ladder"), metavar="DIR"
     ),
-    steps: int | None = Option(None, min=1, help="Train each for so many steps."),
-    tokens: int | None = Option(None, min=1, help="Train each on so many target tokens."),
-    minutes: float | None = Option(
-        None,
-        min=0.001,
-        max=MAX_MINUTES,
-        help="Train each for so many minutes, by timing some steps first.",
+    steps: int | None = option("Train each for so many steps.", min=1),
+    tokens: int | None = option("Train each on so many target tokens.", min=1),
+    minutes: float | None = option(
+        "Train each for so many minutes, by timing some steps first.", min=0.001, max=MAX_MINUTES
     ),
-    seeds: str | None = Option(None, metavar="N,N,...", help="Train each recipe with these seeds."),
-    seeds_for: list[str] | None = Option(
-        None, metavar="NAME=N,N,...", help="Other seeds for one of them; may be repeated."
+    seeds: str | None = option("Train each recipe with these seeds.", metavar="N,N,..."),
+    seeds_for: list[str] | None = option(
+        "Other seeds for one of them; may be repeated.", metavar="NAME=N,N,..."
     ),
-    corpus: str | None = Option(
-        None, metavar="NAME", help="A corpus (`regard corpora`) in place of the recipes'."
+    corpus: str | None = option(
+        "A corpus (`regard corpora`) in place of the recipes'.", metavar="NAME"
     ),
     data: corpus_options.Data = None,
     source: corpus_options.Source = None,
@@ -89,20 +93,20 @@ def command(
     languages: corpus_options.Languages = None,
     skip_bad: corpus_options.SkipBad = False,
     settings: shared_options.Settings = None,
-    beam: int | None = Option(
-        None, min=1, help=f"Hypotheses kept at each step of all searches, else {DEFAULT_BEAM}."
+    beam: int | None = option(
+        f"Hypotheses kept at each step of all searches, else {DEFAULT_BEAM}.", min=1
     ),
-    tokenize: TokenizerChoice = Option(
-        "auto",
-        help="How BLEU cuts lines into words, by sacreBLEU's names; none: at spaces; auto: by "
+    tokenize: TokenizerChoice = option(
+        "How BLEU cuts lines into words, by sacreBLEU's names; none: at spaces; auto: by "
         "the target language.",
+        default="auto",
     ),
-    jobs: int = Option(1, min=1, help="Rows trained at once; measured they are one by one."),
+    jobs: int = option("Rows trained at once; measured they are one by one.", default=1, min=1),
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
-    row: str | None = Option(None, hidden=True),
-    goal: Goal = Option("measure", hidden=True),
-    parent: int | None = Option(None, hidden=True),
+    row: str | None = option("", hidden=True),
+    goal: Goal = option("", default="measure", hidden=True),
+    parent: int | None = option("", hidden=True),
 ) -> None:
     """Train several systems alike, then score and time them in one table.
 
@@ -123,18 +127,24 @@ def command(
             die_with_parent(parent)
         _run_row(folder, row, goal, device)
         return
-    given = corpus_options.CorpusFiles(data, source, target, skip_bad)
-    files = corpus_options.corpus_from_options(given, valid, test, languages)
+    files = corpus_options.corpus_from_options(
+        data, source, target, valid, test, languages, skip_bad
+    )
     if corpus is not None and files is not None:
         raise SettingsError("--corpus and files of your own exclude each other: drop one of them")
-    training_options = _TrainingOptions(
-        _budget({"steps": steps, "tokens": tokens, "minutes": minutes}),
-        seeds,
-        seeds_for or [],
-        {"name": corpus} if corpus is not None else files,
-        settings or [],
+    options = _TrainingOptions(
+        budget=_budget({"steps": steps, "tokens": tokens, "minutes": minutes}),
+        seeds=_parse_seeds(seeds, "--seeds") if seeds is not None else [],
+        seeds_for=_parse_seeds_for(seeds_for or []),
+        corpus={"name": corpus} if corpus is not None else files,
+        settings=settings or [],
     )
-    plan = _plan(systems or [], training_options, folder, beam=beam, tokenize=tokenize)
+    if systems:
+        plan = _plan(systems, options, beam or DEFAULT_BEAM, tokenize)
+    elif options.any_given() or beam is not None or tokenize != "auto":
+        raise SettingsError("name the recipes or runs too: options alone say too little")
+    else:
+        plan = folder.load_plan()
     pick_device(device)  # raises an error early
     ladder = _compare(plan, folder, device=device, jobs=jobs)
     if json:
@@ -151,8 +161,9 @@ class _TrainingOptions(NamedTuple):
     """The options for training recipes."""
 
     budget: Budget
-    seeds: str | None
-    seeds_for: list[str]
+    seeds: list[int]
+    """Empty: the recipe's own."""
+    seeds_for: dict[str, list[int]]
     corpus: Mapping[str, Any] | None
     """In place of the recipes'."""
     settings: list[str]
@@ -162,53 +173,49 @@ class _TrainingOptions(NamedTuple):
 
 
 def _plan(
-    systems: Sequence[str],
-    training_options: _TrainingOptions,
-    folder: ComparisonFolder,
-    *,
-    beam: int | None,
-    tokenize: TokenizerChoice,
+    systems: Sequence[str], options: _TrainingOptions, beam: int, tokenize: TokenizerChoice
 ) -> ComparisonPlan:
-    """The plan of the options; without systems, the one in `folder`."""
-    if not systems:
-        if training_options.any_given() or beam is not None or tokenize != "auto":
-            raise SettingsError("name the recipes or runs too: options alone say too little")
-        return folder.load_plan()
-    seeds = _Seeds(training_options.seeds, training_options.seeds_for)
-    entries = [entry for system in systems for entry in _entries(system, training_options, seeds)]
-    _check_used(entries, seeds, training_options)
+    """The plan of the options; an error if one of them has no effect."""
+    entries = [entry for system in systems for entry in _entries(system, options)]
+    trained = {entry.label for entry in entries if entry.run is None}
+    if not trained and options.any_given():
+        raise SettingsError(
+            "all that is compared are finished runs, which are taken as they are: drop the options "
+            "that say how to train"
+        )
+    if options.seeds and trained <= set(options.seeds_for):
+        raise SettingsError(
+            "--seeds: every recipe has seeds of its own by --seeds-for; drop one of the two"
+        )
+    for label in options.seeds_for:
+        if label not in trained:
+            raise SettingsError(
+                f"--seeds-for {label}: no recipe of that name is compared; there are "
+                f"{', '.join(sorted(trained))}"
+            )
     command = ["regard", *sys.argv[1:]]
-    return make_plan(
-        entries, training_options.budget, beam or DEFAULT_BEAM, command, tokenize=tokenize
-    )
+    return make_plan(entries, options.budget, beam, command, tokenize=tokenize)
 
 
-class _Seeds:
-    """The seeds of each system."""
-
-    def __init__(self, seeds: str | None, seeds_for: Sequence[str]) -> None:
-        self.common = _parse_seeds(seeds, "--seeds") if seeds is not None else []
-        self.own: dict[str, list[int]] = {}
-        for one in seeds_for:
-            label, equals, numbers = one.rpartition("=")
-            if not equals or not label:
-                raise SettingsError(f"--seeds-for {one}: expected NAME=N,N, such as travel=1,2,3")
-            if label in self.own:
-                raise SettingsError(f"--seeds-for {label}: given twice; give all of its seeds once")
-            self.own[label] = _parse_seeds(numbers, f"--seeds-for {label}")
-
-    def of(self, label: str) -> list[int]:
-        """Empty: the recipe's own."""
-        return self.own.get(label, self.common)
+def _parse_seeds_for(given: Sequence[str]) -> dict[str, list[int]]:
+    """The seeds of each NAME=N,N."""
+    seeds: dict[str, list[int]] = {}
+    for one in given:
+        label, _, numbers = one.rpartition("=")
+        if not label:
+            raise SettingsError(f"--seeds-for {one}: expected NAME=N,N, such as travel=1,2,3")
+        if label in seeds:
+            raise SettingsError(f"--seeds-for {label}: given twice; give all of its seeds once")
+        seeds[label] = _parse_seeds(numbers, f"--seeds-for {label}")
+    return seeds
 
 
 def _parse_seeds(text: str, option: str) -> list[int]:
     try:
         numbers = [int(part) for part in text.split(",")]
     except ValueError:
-        numbers = []
-    in_range = [number for number in numbers if 0 <= number <= MAX_SEED]
-    if not numbers or len(set(in_range)) < len(numbers):
+        numbers = [-1]
+    if len({number for number in numbers if 0 <= number <= MAX_SEED}) < len(numbers):
         raise SettingsError(
             f"{option} {text}: expected unlike numbers from 0 to {MAX_SEED}, such as 1,2,3"
         )
@@ -222,7 +229,7 @@ def _budget(given: Mapping[str, float | None]) -> Budget:
     return Budget.model_validate(chosen)
 
 
-def _entries(system: str, training_options: _TrainingOptions, seeds: _Seeds) -> list[PlanEntry]:
+def _entries(system: str, options: _TrainingOptions) -> list[PlanEntry]:
     """The rows of an argument `[NAME=]RECIPE|RUN`."""
     label, equals, name = system.partition("=")
     if not equals or Path(system).exists():  # a path may hold = too
@@ -236,33 +243,10 @@ def _entries(system: str, training_options: _TrainingOptions, seeds: _Seeds) -> 
         raise SettingsError(f"{name}: a recipe is a .yaml file, and a run is a folder")
     if RunFolder(path).recipe.is_file() or (path.is_dir() and name not in shelf_recipes()):
         return [entry_of_run(path, label or None)]
-    recipe = corpus_options.recipe_with_corpus(
-        name, training_options.corpus, training_options.settings
-    )
+    recipe = corpus_options.recipe_with_corpus(name, options.corpus, options.settings)
     label = label if equals else recipe.name
-    return entries_of(recipe, label, seeds.of(label), training_options.budget)
-
-
-def _check_used(
-    entries: Sequence[PlanEntry], seeds: _Seeds, training_options: _TrainingOptions
-) -> None:
-    """Raise an error if an option has no effect."""
-    trained = {entry.label for entry in entries if entry.run is None}
-    if not trained and training_options.any_given():
-        raise SettingsError(
-            "all that is compared are finished runs, which are taken as they are: drop the options "
-            "that say how to train"
-        )
-    if seeds.common and trained <= set(seeds.own):
-        raise SettingsError(
-            "--seeds: every recipe has seeds of its own by --seeds-for; drop one of the two"
-        )
-    for label in seeds.own:
-        if label not in trained:
-            raise SettingsError(
-                f"--seeds-for {label}: no recipe of that name is compared; there are "
-                f"{', '.join(sorted(trained))}"
-            )
+    seeds = options.seeds_for.get(label, options.seeds)
+    return entries_of(recipe, label, seeds, options.budget)
 
 
 def _compare(
@@ -278,31 +262,20 @@ def _compare(
         except RegardError:
             folder.remove_if_empty()
             raise
-        plan = _with_tokenizer(plan.with_data(data.digest, folder.path), data)
+        plan = plan.with_data(data.digest, folder.path)
+        references = [pair.target for pair in data.read(data.held_out())]
+        name = eval_options.resolve_tokenizer(plan.tokenize, data.languages[1], references)
         at_once = max(plan.at_once, min(jobs, len(untrained_entries(plan, folder))))
-        plan = plan.model_copy(update={"at_once": at_once})
-        folder.save_plan(plan)
+        plan = plan.model_copy(update={"tokenize": name, "at_once": at_once})
+        plan.save(folder.plan)
         with StopRequests() as stop:
-            with ComparisonProgress(folder) as watcher:
-                run_rows(
-                    plan,
-                    folder,
-                    jobs=jobs,
-                    start=start_process(folder, device, jobs),
-                    watcher=watcher,
-                    stop_requested=stop,
-                )
+            with ComparisonProgress(folder) as observer:
+                start = start_process(folder, device, jobs)
+                ProcessPool(folder, start, observer, stop).run_plan(plan, jobs)
             if stop.received is not None:
                 note(f"stopped; all is saved. Go on with: regard compare --out {folder.path}")
                 sys.exit(128 + stop.received)
         return _write_report(plan, folder, data)
-
-
-def _with_tokenizer(plan: ComparisonPlan, data: PreparedData) -> ComparisonPlan:
-    """The plan with the tokenizer that all its rows are scored with."""
-    references = [pair.target for pair in data.read(data.held_out())]
-    name = score_options.resolve_tokenizer(plan.tokenize, data.languages[1], references)
-    return plan.model_copy(update={"tokenize": name})
 
 
 def _resumed_plan(new_plan: ComparisonPlan, folder: ComparisonFolder) -> ComparisonPlan:
@@ -319,33 +292,30 @@ def _write_report(
 ) -> ComparisonResults:
     """Write the tables and figures of the finished rows."""
     ladder = aggregate_results(plan, folder, data)
-    write_atomic(folder.path / "ladder.json", ladder.model_dump_json(indent=1).encode())
+    ladder.save(folder.path / "ladder.json")
     write_atomic(folder.path / "ladder.md", format_report(ladder, plan).encode())
-    if ladder.rows:
+    for name, draw in FIGURES.items() if ladder.rows else ():
         with missing_fonts_noted():
-            figures = {
-                "by-length": plot_by_length(ladder),
-                "quality-cost": plot_quality_cost(ladder),
-            }
-        for name, figure in figures.items():
-            for ending in ("png", "svg"):
-                save_figure(figure, folder.path / f"{name}.{ending}")
+            figure = draw(ladder)
+        for ending in ("png", "svg"):
+            save_figure(figure, folder.path / f"{name}.{ending}")
     return ladder
 
 
 def _run_row(folder: ComparisonFolder, name: str, goal: Goal, device: str) -> None:
     """Train or measure one row, in a process that `_compare` started."""
     plan = folder.load_plan()
-    entry, torch_device = plan.entry(name), pick_device(device)
+    entry = plan.entry(name)
     reporter = TerminalReporter(entry.recipe.training.steps)
+    row = RowContext(entry, plan, folder, pick_device(device), reporter)
     if goal == "time":
-        apply_budget(entry, plan.budget, folder, device=torch_device, reporter=reporter)
+        apply_budget(row)
         return
     with StopRequests() as stop:
-        train_row(entry, plan, folder, device=torch_device, reporter=reporter, stop_requested=stop)
+        train_row(row, stop)
     if stop.received is not None:
         sys.exit(128 + stop.received)
     if goal == "train":
-        measure_untimed(entry, folder, device=torch_device, reporter=reporter)
+        measure_untimed(row)
     else:
-        measure_row(entry, plan, folder, device=torch_device, reporter=reporter)
+        measure_row(row)

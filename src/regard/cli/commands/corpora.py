@@ -5,11 +5,12 @@ from itertools import islice, repeat
 from typing import get_args
 
 from rich.markup import escape
-from typer import Argument, Context, Option, Typer
+from typer import Argument, Context, Typer
 
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
+from regard.cli.options.shared_options import flag, option
 from regard.corpora.build import CORPORA, build_corpus
 from regard.corpora.corpus import Corpus, SplitName
 from regard.corpora.download import cache_folder, data_folder
@@ -51,11 +52,11 @@ def _find_corpus(name: str) -> str | None:
 @app.command()
 def show(
     name: str = Argument(metavar="NAME", help="A corpus of the list."),
-    split: str = Option("test", metavar="SPLIT", help="train, valid or test."),
-    lines: int = Option(5, "--lines", "-n", min=0, metavar="N", help="Pairs to print; 0 for all."),
-    gold: bool = Option(
-        False, "--gold", help="A third column: which words belong together, as 0-0 1-2."
+    split: str = option("train, valid or test.", default="test", metavar="SPLIT"),
+    lines: int = option(
+        "Pairs to print; 0 for all.", "--lines", "-n", default=5, min=0, metavar="N"
     ),
+    gold: bool = flag("--gold", "A third column: which words belong together, as 0-0 1-2."),
     settings: shared_options.Settings = None,
     json: shared_options.Json = False,
 ) -> None:

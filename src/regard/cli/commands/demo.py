@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from rich.markup import escape
-from typer import Option, Typer
+from typer import Typer
 
 from regard.alignment.extraction import AlignmentSettings
 from regard.alignment.run_alignment import (
@@ -21,7 +21,8 @@ from regard.cli.display.figures import missing_fonts_noted
 from regard.cli.display.tables import plain_table, scores_table
 from regard.cli.display.training_progress import TerminalReporter
 from regard.cli.options import shared_options
-from regard.evaluation.alignment_error import AlignmentScore, score_alignments
+from regard.cli.options.shared_options import option
+from regard.evaluation.alignment_error import score_alignments
 from regard.inspection.plots.figure import save_figure
 from regard.pipelines.run_evaluation import finish_run
 from regard.pipelines.translator import Translator, load
@@ -44,7 +45,7 @@ def command(
     out_folder: shared_options.Out = Path("runs/demo"),
     device: shared_options.Device = "auto",
     settings: shared_options.Settings = None,
-    sentence: str = Option(SENTENCE, metavar="TEXT", help="The French sentence to look into."),
+    sentence: str = option("The French sentence to look into.", default=SENTENCE, metavar="TEXT"),
 ) -> None:
     """Train a small translator, read its translations and see what it attends to.
 
@@ -69,7 +70,10 @@ def command(
     out.print(scores_table(scores.scores, title=scores.title))
 
     out.rule("[bold]3. Look[/bold]  what each word attended to", align="left")
-    best, measured = _alignment(translator, data)
+    run = translator.runs[0]
+    best = best_alignment(run)
+    links = align_pairs(run, data.read("test"), best)
+    measured = score_alignments(links, read_gold(data, "test"))
     _look(translator, sentence, best, folder)
     out.print(
         f"The links between words that are read off it err in "
@@ -90,16 +94,6 @@ def _print_translations(translator: Translator, data: PreparedData) -> None:
         expected = "" if right else f"\n[dim]{escape(pair.target)}[/dim]"
         table.add_row(mark, escape(pair.source), escape(answer.text) + expected)
     out.print(table)
-
-
-def _alignment(
-    translator: Translator, data: PreparedData
-) -> tuple[AlignmentSettings, AlignmentScore]:
-    """The alignment settings chosen on validation pairs, and their score on the test pairs."""
-    run = translator.runs[0]
-    settings = best_alignment(run)
-    links = align_pairs(run, data.read("test"), settings)
-    return settings, score_alignments(links, read_gold(data, "test"))
 
 
 def _look(
@@ -137,11 +131,7 @@ def _print_next(folder: RunFolder) -> None:
 
 
 def _invocation() -> tuple[str, str]:
-    """The command that puts `regard` on the PATH, if it is not, and the command to call it.
-
-    A virtual environment that is not activated, as with `make demo`, is to be activated; any other
-    Python that is not on the PATH is called by its path.
-    """
+    """The command that puts `regard` on the PATH, if it is not, and the command to call it."""
     folder, installed = Path(sys.executable).parent, shutil.which("regard")
     if installed is not None and Path(installed).parent == folder:
         return "", "regard"

@@ -87,8 +87,7 @@ def command(
     """
     if corpus is not None and _is_pairs_file(corpus) and data is None:
         data, corpus = [corpus], None
-    given = corpus_options.CorpusFiles(data, source, target, skip_bad)
-    own = corpus_options.corpus_from_options(given, valid, test, languages)
+    own = corpus_options.corpus_from_options(data, source, target, valid, test, languages, skip_bad)
     recipe_to_try = _recipe_to_examine(corpus, own, recipe, settings or [])
     torch_device = pick_device(device)
     whole = build_corpus(recipe_to_try.corpus)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
-from typer import Option, Typer
+from typer import Typer
 
 from regard.alignment.dictionary import read_unknown_option
 from regard.atomic_io import write_atomic
@@ -15,8 +15,9 @@ from regard.cli.display.tables import (
     plain_table,
     scores_table,
 )
-from regard.cli.options import score_options, shared_options
-from regard.cli.options.eval_data import read_eval_data
+from regard.cli.options import eval_options, shared_options
+from regard.cli.options.eval_options import read_eval_data
+from regard.cli.options.shared_options import flag, option
 from regard.decoding.constraints.length_limits import TruncationReport
 from regard.decoding.settings import search_settings
 from regard.evaluation.metrics import REPORTED_METRICS
@@ -42,16 +43,16 @@ def command(
     model: shared_options.Model,
     source: shared_options.HeldOutSource = None,
     reference: shared_options.HeldOutReference = None,
-    against: str | None = Option(
-        None, metavar="MODEL", help="Another model: is the difference more than chance?"
+    against: str | None = option(
+        "Another model: is the difference more than chance?", metavar="MODEL"
     ),
     ensemble: shared_options.Ensemble = None,
     beam: shared_options.Beam = None,
     unknown: shared_options.Unknown = None,
-    tokenize: score_options.Tokenize = "auto",
-    lowercase: bool = Option(False, "--lowercase", help="Ignore case."),
-    by_length: bool = Option(False, "--by-length", help="Also score by the length of the source."),
-    output: Path | None = Option(None, metavar="FILE", help="Write the translations here as well."),
+    tokenize: eval_options.Tokenize = "auto",
+    lowercase: bool = flag("--lowercase", "Ignore case."),
+    by_length: bool = flag("--by-length", "Also score by the length of the source."),
+    output: Path | None = option("Write the translations here as well.", metavar="FILE"),
     weights: shared_options.Weights = "model",
     device: shared_options.Device = "auto",
     engine: shared_options.Engine = "auto",
@@ -73,7 +74,7 @@ def command(
     sources, references = read_eval_data(model, source, reference)
     settings = ScoreSettings(
         metrics=REPORTED_METRICS,
-        tokenize=score_options.run_tokenizer(model, tokenize, references),
+        tokenize=eval_options.run_tokenizer(model, tokenize, references),
         lowercase=lowercase,
     )
     dictionary = read_unknown_option(unknown) if unknown is not None else None
@@ -113,9 +114,9 @@ def command(
     if perplexity is not None:
         counted = f"[dim]per token, {perplexity.num_tokens:,} tokens[/]"
         out.print(f"perplexity  {perplexity.value:.3f}  {counted}")
-    source_of_limits = f"; they are set in {model}/recipe.yaml" if cut.references else ""
     if truncation_note := str(cut):
-        note(f"{truncation_note}{source_of_limits}")
+        where = f"; they are set in {model}/recipe.yaml" if cut.references else ""
+        note(f"{truncation_note}{where}")
     _print_groups(groups)
     _print_comparisons(comparisons, name, against or "")
 
@@ -125,12 +126,8 @@ def _print_groups(groups: list[LengthGroup]) -> None:
         return
     numbers = ("sentences", *(one.name for one in groups[0].scores))
     rows = [
-        [
-            f"{group.shortest}–{group.longest}",
-            f"{group.count:,}",
-            *(f"{one.value:.2f}" for one in group.scores),
-        ]
-        for group in groups
+        [f"{one.shortest}–{one.longest}", f"{one.count:,}", *(f"{s.value:.2f}" for s in one.scores)]
+        for one in groups
     ]
     title = "by length of the source"
     out.print(plain_table("words", *numbers, title=title, right=numbers, rows=rows))

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from typer import Option, Typer
+from typer import Typer
 
 from regard.cli.display.console import note, out, print_json
 from regard.cli.options import shared_options
+from regard.cli.options.shared_options import option
 from regard.engines.ctranslate2.availability import why_ctranslate2_unavailable
 from regard.engines.ctranslate2.export_artifact import Precision
 from regard.engines.native.native_engine import NativeEngine
@@ -24,11 +25,11 @@ app = Typer()
 @app.command()
 def command(
     model: shared_options.Model,
-    to: Path | None = Option(
-        None, "--to", metavar="DIR", help="A folder of its own; otherwise it is kept in the run's."
+    to: Path | None = option(
+        "A folder of its own; otherwise it is kept in the run's.", "--to", metavar="DIR"
     ),
-    precision: Precision = Option(
-        "auto", help="Of the weights; auto: int8 where it is close enough, otherwise float32."
+    precision: Precision = option(
+        "Of the weights; auto: int8 where it is close enough, otherwise float32.", default="auto"
     ),
     weights: shared_options.Weights = "model",
     json: shared_options.Json = False,

@@ -8,17 +8,17 @@ from typing import Literal, NamedTuple
 from matplotlib.figure import Figure
 from rich.markup import escape
 from rich.text import Text
-from typer import Argument, Context, Option, Typer
+from typer import Argument, Context, Typer
 
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.figures import check_suffix, figure_files, save_figures
 from regard.cli.display.progress_bar import progress_bar
 from regard.cli.display.run_measurements import show_distances, show_head_importance, show_positions
 from regard.cli.display.tables import plain_table
-from regard.cli.options import score_options, shared_options
-from regard.cli.options.eval_data import EvalData, read_eval_data, read_sources
+from regard.cli.options import eval_options, shared_options
+from regard.cli.options.eval_options import read_eval_data, read_sources
 from regard.cli.options.intervention_options import InterventionOptions, render_word_diff
-from regard.cli.options.option_rules import OptionRule, check_options
+from regard.cli.options.shared_options import OptionRule, check_options, flag, option
 from regard.decoding.settings import DecodingSettings, search_settings
 from regard.engines.native.attention_capture import AttentionCapture, PlotKind
 from regard.errors import SettingsError
@@ -29,7 +29,6 @@ from regard.inspection.recording.attention_map import PARTS, Part
 from regard.inspection.viewer.html_page import write_page
 from regard.pipelines.answer import Answer
 from regard.pipelines.head_importance import (
-    HeadImportance,
     HeadImportanceSettings,
     ablate_each_head,
     list_answer_ablations,
@@ -41,8 +40,6 @@ from regard.pipelines.viewer_document import HeadAblation, ViewerDocument, viewe
 app = Typer()
 
 HEAD_METAVAR = "[PART.]LAYER[.HEAD]"
-
-
 HEAD_DEFAULTS = HeadImportanceSettings()
 DISTANCE_SENTENCES = 100
 """Sentences that --distances measures on by default."""
@@ -92,94 +89,82 @@ def command(
     sentence: str | None = Argument(
         None, help="What to translate and look into; none with --heads, --distances, --positions."
     ),
-    heads: bool = Option(
-        False,
+    heads: bool = flag(
         "--heads",
-        help="Score every head by what its removal costs in BLEU. Sentences are translated "
+        "Score every head by what its removal costs in BLEU. Sentences are translated "
         "with the whole model, without each head, without each layer's attention, and without "
         "all heads that are free to remove.",
     ),
-    distances: bool = Option(
-        False,
+    distances: bool = flag(
         "--distances",
-        help="Show how far each head looks, and at how many words at once: in cross attention "
+        "Show how far each head looks, and at how many words at once: in cross attention "
         "from the diagonal, in the encoder from the word that looks, in the decoder from the "
         "word that is to come.",
     ),
-    positions: bool = Option(
-        False,
+    positions: bool = flag(
         "--positions",
-        help="Show the model's position encodings, and the cosines between the vectors of "
+        "Show the model's position encodings, and the cosines between the vectors of "
         "positions that are 1, 2, 4 … apart, on the average.",
     ),
-    part: Literal["encoder", "decoder", "cross", "all"] | None = Option(
-        None,
-        help="cross: the translation looking at the sentence; encoder: the sentence at "
-        "itself; decoder: the translation at itself; all, with --heads. Otherwise cross, and "
-        "all with --heads.",
+    part: Literal["encoder", "decoder", "cross", "all"] | None = option(
+        "cross: the translation looking at the sentence; encoder: the sentence at itself; decoder: "
+        "the translation at itself; all, with --heads. Otherwise cross, and all with --heads."
     ),
     layer: shared_options.Layer = None,
     head: shared_options.Head = None,
-    every: bool = Option(False, "--all", help="Every layer and head: a grid in the picture."),
-    pieces: bool = Option(False, "--pieces", help="Show the model's own tokens, not whole words."),
-    without: list[str] | None = Option(
-        None,
-        metavar=HEAD_METAVAR,
-        help="Silence a head, such as 3.5 or encoder.3.5, or all heads of a layer, such as 3, "
+    every: bool = flag("--all", "Every layer and head: a grid in the picture."),
+    pieces: bool = flag("--pieces", "Show the model's own tokens, not whole words."),
+    without: list[str] | None = option(
+        "Silence a head, such as 3.5 or encoder.3.5, or all heads of a layer, such as 3, "
         "and show what becomes of the translation; may be repeated.",
-    ),
-    flatten: list[str] | None = Option(
-        None,
         metavar=HEAD_METAVAR,
-        help="Let a head look at everything alike, instead; may be repeated.",
     ),
-    force: list[str] | None = Option(
-        None,
-        metavar="TARGET=SOURCE",
-        help="Let a word of the translation look at one word of the sentence alone. A word is "
+    flatten: list[str] | None = option(
+        "Let a head look at everything alike, instead; may be repeated.", metavar=HEAD_METAVAR
+    ),
+    force: list[str] | None = option(
+        "Let a word of the translation look at one word of the sentence alone. A word is "
         "its number, from 0, or itself where it occurs once; may be repeated.",
+        metavar="TARGET=SOURCE",
     ),
-    kind: PlotKind | None = Option(
-        None,
-        "--as",
-        help="What --png and --svg draw. map: a cell for each pair of words, the usual; grid: "
+    kind: PlotKind | None = option(
+        "What --png and --svg draw. map: a cell for each pair of words, the usual; grid: "
         "every head's; arcs: lines between words; focus: what each word looked at most; "
         "distance: how far each head looks; tree: the hypotheses of the search.",
+        "--as",
     ),
     png: shared_options.Png = None,
     svg: shared_options.Svg = None,
     theme: shared_options.Theme = "light",
-    html: Path | None = Option(
-        None,
+    html: Path | None = option(
+        "Write all of it as one page that answers clicks, with no server and no network.",
         metavar="FILE",
-        help="Write all of it as one page that answers clicks, with no server and no network.",
     ),
-    number: int = Option(
-        0,
+    number: int = option(
+        "Which sentence to look into, from 0, where there are several.",
         "--sentence",
+        default=0,
         min=0,
         metavar="N",
-        help="Which sentence to look into, from 0, where there are several.",
     ),
     split: shared_options.Split = None,
-    tree: bool = Option(False, "--tree", help="Show the hypotheses that the search went through."),
-    n_best: int | None = Option(None, min=1, metavar="N", help="Show the N best translations."),
+    tree: bool = flag("--tree", "Show the hypotheses that the search went through."),
+    n_best: int | None = option("Show the N best translations.", min=1, metavar="N"),
     beam: shared_options.Beam = None,
     source: shared_options.HeldOutSource = None,
     reference: shared_options.HeldOutReference = None,
-    limit: int | None = Option(
-        None,
+    limit: int | None = option(
+        "Measure on the first N sentences; otherwise --heads on all, --distances on 100.",
         min=1,
         metavar="N",
-        help="Measure on the first N sentences; otherwise --heads on all, --distances on 100.",
     ),
-    tolerance: float = Option(
-        HEAD_DEFAULTS.tolerance,
+    tolerance: float = option(
+        "With --heads: one that costs no more BLEU than this is free to remove.",
+        default=HEAD_DEFAULTS.tolerance,
         min=0,
-        help="With --heads: one that costs no more BLEU than this is free to remove.",
     ),
-    tokenize: score_options.Tokenize = HEAD_DEFAULTS.tokenize,
-    length: int = Option(64, min=2, help="With --positions: how many positions to look at."),
+    tokenize: eval_options.Tokenize = HEAD_DEFAULTS.tokenize,
+    length: int = option("With --positions: how many positions to look at.", default=64, min=2),
     weights: shared_options.Weights = "model",
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
@@ -214,7 +199,7 @@ def command(
     texts = None
     if heads:
         texts = read_eval_data(model, source, reference).first(limit)
-        tokenize = score_options.run_tokenizer(model, tokenize, texts.references)
+        tokenize = eval_options.run_tokenizer(model, tokenize, texts.references)
     translator = load(model, device=device, weights=weights, engine="native")
     settings = search_settings(translator.settings, beam=beam, n_best=n_best)
     if sentence is not None:
@@ -228,7 +213,15 @@ def command(
     if texts is not None:
         parts = PARTS if part is None or part == "all" else (part,)
         importance = HeadImportanceSettings(parts=parts, tolerance=tolerance, tokenize=tokenize)
-        found = _measure_heads(translator, texts, importance, settings)
+        with progress_bar() as progress:
+            task = progress.add_task("removing heads")
+            found = measure_head_importance(
+                translator,
+                *texts,
+                importance,
+                search=settings,
+                progress=lambda done, total: progress.update(task, completed=done, total=total),
+            )
         measured = show_head_importance(model, found)
     elif distances:
         lines = read_sources(model, source)[: limit or DISTANCE_SENTENCES]
@@ -286,32 +279,10 @@ class SentenceLook(NamedTuple):
 
     def _ablate_each_head(self, answer: Answer) -> list[HeadAblation]:
         """The translations without each head, which the page shows when a head is clicked."""
+        ablations = ablate_each_head(self.translator, answer, self.settings)
+        total = len(list_answer_ablations(answer))
         with progress_bar() as progress:
-            return list(
-                progress.track(
-                    ablate_each_head(self.translator, answer, self.settings),
-                    total=len(list_answer_ablations(answer)),
-                    description="silencing heads",
-                )
-            )
-
-
-def _measure_heads(
-    translator: Translator,
-    texts: EvalData,
-    settings: HeadImportanceSettings,
-    search: DecodingSettings,
-) -> HeadImportance:
-    with progress_bar() as progress:
-        task = progress.add_task("removing heads")
-        return measure_head_importance(
-            translator,
-            texts.sources,
-            texts.references,
-            settings,
-            search=search,
-            progress=lambda done, total: progress.update(task, completed=done, total=total),
-        )
+            return list(progress.track(ablations, total=total, description="silencing heads"))
 
 
 def _select_sentence(translator: Translator, text: str, number: int, *, split: bool | None) -> str:
@@ -344,10 +315,8 @@ def _print_texts(answer: Answer, interventions: InterventionOptions) -> None:
         same = Text(" (the same words)", "dim") if plain.text == answer.text else Text()
         out.print(Text.assemble((f"{interventions}: ", "dim"), marked, same))
     if len(answer.candidates) > 1:
-        table = plain_table("score", "of the n best", right=("score",))
-        for one in answer.candidates:
-            table.add_row(f"{one.score:.3f}", escape(one.text))
-        out.print(table)
+        rows = [(f"{one.score:.3f}", escape(one.text)) for one in answer.candidates]
+        out.print(plain_table("score", "of the n best", right=("score",), rows=rows))
 
 
 def _print_maps(capture: AttentionCapture, selection: MapSelection, *, required: bool) -> None:
@@ -355,15 +324,14 @@ def _print_maps(capture: AttentionCapture, selection: MapSelection, *, required:
     if not capture.parts and not required:
         note("this model does not attend: there is no map to show")
         return
+    part, words = selection.part, selection.words
+    attention = capture.attention(part, words=words)
     if not selection.every:
-        shown = capture.show(
-            selection.part, layer=selection.layer, head=selection.head, words=selection.words
-        )
-        attention = capture.attention(selection.part, words=selection.words)
-        out.print(f"[dim]{describe_head(attention, selection.layer, selection.head)}[/dim]")
+        layer, head = selection.layer, selection.head
+        shown = capture.show(part, layer=layer, head=head, words=words)
+        out.print(f"[dim]{describe_head(attention, layer, head)}[/dim]")
         out.print(shown)
         return
-    layers, heads = capture.attention(selection.part).weights.shape[:2]
-    for layer, head in product(range(layers), range(heads)):
+    for layer, head in product(*map(range, attention.weights.shape[:2])):
         out.print(f"[dim]layer {layer}, head {head}[/dim]")
-        out.print(capture.show(selection.part, layer=layer, head=head, words=selection.words))
+        out.print(capture.show(part, layer=layer, head=head, words=words))

@@ -3,11 +3,12 @@
 import json
 
 from rich.markup import escape
-from typer import Argument, Context, Option, Typer
+from typer import Argument, Context, Typer
 
 from regard.cli.display.console import out
 from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
+from regard.cli.options.shared_options import flag
 from regard.recipes.recipe_files import (
     dump_recipe,
     explain_settings,
@@ -35,7 +36,7 @@ def command(context: Context) -> None:
 def show(
     recipe: str = Argument(help="A recipe of the shelf, or a YAML file."),
     settings: shared_options.Settings = None,
-    resolved: bool = Option(False, "--resolved", help="Write out every default."),
+    resolved: bool = flag("--resolved", "Write out every default."),
 ) -> None:
     """Print a recipe, to be saved and changed: regard recipes show travel > mine.yaml"""
     loaded = load_recipe(recipe, settings or [])

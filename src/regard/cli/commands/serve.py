@@ -1,6 +1,5 @@
 """`regard serve`."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from typer import Argument, Context, Option, Typer
 
 from regard.cli.display.console import note
 from regard.cli.options import shared_options
+from regard.cli.options.shared_options import option
 from regard.engines.ctranslate2.export_artifact import Precision
 from regard.errors import SettingsError
 from regard.settings import expectation
@@ -25,12 +25,9 @@ except ModuleNotFoundError as missing:
 
 app = Typer()
 
-SETTING_OF_OPTION = {"cors": "origins", "allow_host": "hosts"}
-"""The settings of options that are not called like them."""
-
 
 def setting_option(name: str, *flags: str, metavar: str | None = None) -> Any:
-    """The option for a setting, which says of itself what it does and what it is by default."""
+    """The option for a setting, with its description and default."""
     field = ServerSettings.model_fields[name]
     default_text = f" [default: {field.default}]" if field.default not in ((), False, None) else ""
     flag = f"--{name.replace('_', '-')}"
@@ -49,14 +46,13 @@ def command(
     ),
     host: str | None = setting_option("host"),
     port: int | None = setting_option("port"),
-    keys: Path | None = Option(
-        None,
-        metavar="FILE",
-        help="API keys, one on each line: only who sends one is served. "
+    keys: Path | None = option(
+        "API keys, one on each line: only who sends one is served. "
         f"{KEYS_VARIABLE} in the environment may hold some, too.",
+        metavar="FILE",
     ),
-    cors: list[str] | None = setting_option("origins", "--cors", metavar="ORIGIN"),
-    allow_host: list[str] | None = setting_option("hosts", "--allow-host"),
+    origins: list[str] | None = setting_option("origins", "--cors", metavar="ORIGIN"),
+    hosts: list[str] | None = setting_option("hosts", "--allow-host"),
     window: float | None = setting_option("window"),
     batch_tokens: int | None = setting_option("batch_tokens"),
     queue: int | None = setting_option("queue"),
@@ -70,21 +66,20 @@ def command(
     max_texts: int | None = setting_option("max_texts"),
     max_alternatives: int | None = setting_option("max_alternatives"),
     max_beam: int | None = setting_option("max_beam"),
-    sentences: bool | None = Option(
-        None,
+    sentences: bool | None = option(
+        "Translate the sentences of a line one by one, and leave what is no sentence as "
+        "it is; or give the models whole lines. Otherwise as each run has learned.",
         "--sentences/--whole-lines",
         " /--lines",
-        help="Translate the sentences of a line one by one, and leave what is no sentence as "
-        "it is; or give the models whole lines. Otherwise as each run has learned.",
     ),
     watch: bool | None = setting_option("watch"),
     device: shared_options.Device = "auto",
     engine: shared_options.Engine = "auto",
-    precision: Precision = Option(
-        "float32",
-        help="Of the weights. What is streamed or looked into is the native engine's, which "
+    precision: Precision = option(
+        "Of the weights. What is streamed or looked into is the native engine's, which "
         "with --engine auto has float32: with another precision people who see both may see "
         "two translations.",
+        default="float32",
     ),
 ) -> None:
     """Serve models over HTTP: a page, LibreTranslate's interface, attention, alignments.
@@ -98,10 +93,11 @@ def command(
         regard serve runs/travel
         curl -d q="Elle part." -d source=fr -d target=en http://127.0.0.1:5000/translate
     """
-    settings = _settings(context.params)
+    settings = _settings(context)
     known = read_keys(keys)
     specs = [parse_model_spec(model) for model in models]
-    _warn_if_open(settings, known)
+    if not known and not is_loopback(settings.host):
+        note(f"whoever reaches {settings.host} may use this server: think of --keys")
     pairs = ", ".join(str(one.languages) for one in specs)
     serve(
         specs,
@@ -112,24 +108,16 @@ def command(
     )
 
 
-def _settings(params: Mapping[str, Any]) -> ServerSettings:
+def _settings(context: Context) -> ServerSettings:
     """What the options say; those that were not given are left to the settings' defaults."""
-    named = {SETTING_OF_OPTION.get(option, option): value for option, value in params.items()}
     known = ServerSettings.model_fields
-    given = {name: value for name, value in named.items() if name in known and value is not None}
+    given = {
+        name: value for name, value in context.params.items() if name in known and value is not None
+    }
     try:
         return ServerSettings(**given)
     except ValidationError as error:
         mistake = error.errors()[0]
-        name = str(mistake["loc"][0])
-        option = next(
-            (option for option, other in SETTING_OF_OPTION.items() if other == name), name
-        )
-        flag = option.replace("_", "-")
-        raise SettingsError(f"--{flag} {mistake['input']}: {expectation(mistake)}") from None
-
-
-def _warn_if_open(settings: ServerSettings, keys: Sequence[str]) -> None:
-    """Say that the server is open, where it is."""
-    if not keys and not is_loopback(settings.host):
-        note(f"whoever reaches {settings.host} may use this server: think of --keys")
+        flags = {param.name: param.opts[0] for param in context.command.params}
+        flag = flags[str(mistake["loc"][0])]
+        raise SettingsError(f"{flag} {mistake['input']}: {expectation(mistake)}") from None

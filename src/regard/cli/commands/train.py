@@ -4,12 +4,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from typer import Argument, Option, Typer
+from typer import Argument, Typer
 
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.tables import scores_table
 from regard.cli.display.training_progress import TerminalReporter
 from regard.cli.options import corpus_options, shared_options
+from regard.cli.options.shared_options import flag
 from regard.errors import RunError, SettingsError
 from regard.interruption import InterruptedBySignal
 from regard.pipelines.run_evaluation import finish_run
@@ -40,7 +41,7 @@ def command(
     skip_bad: corpus_options.SkipBad = False,
     out_folder: shared_options.Out = None,
     settings: shared_options.Settings = None,
-    resume: bool = Option(False, "--resume", help="Go on with a run that was stopped or killed."),
+    resume: bool = flag("--resume", "Go on with a run that was stopped or killed."),
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
@@ -59,8 +60,9 @@ def command(
         regard train --resume --out runs/mine
         regard train --resume --out runs/mine --set refinement.steps=300
     """
-    given = corpus_options.CorpusFiles(data, source, target, skip_bad)
-    corpus = corpus_options.corpus_from_options(given, valid, test, languages)
+    corpus = corpus_options.corpus_from_options(
+        data, source, target, valid, test, languages, skip_bad
+    )
     if resume:
         if corpus is not None:
             raise SettingsError("--resume goes on with the run's own data: drop the files")
@@ -74,7 +76,7 @@ def command(
                 f"{folder.path}: holds a run already; go on with it by --resume, "
                 "or train elsewhere with --out"
             )
-    where = pick_device(device)
+    where, again = pick_device(device), f"regard train --resume --out {folder.path}"
     with StopRequests() as stop:
         try:
             with TerminalReporter(recipe_to_train.training.steps) as reporter:
@@ -82,16 +84,12 @@ def command(
                     recipe_to_train, folder, device=where, reporter=reporter, stop_requested=stop
                 )
         except InterruptedBySignal as signal:
-            again = f"regard train --resume --out {folder.path}"
             note(f"stopped at once; what was finished is kept. Go on with: {again}")
             sys.exit(128 + signal.number)
         refined = last_progress(folder.refined.path) if recipe_to_train.refinement else None
         if stop.received is not None:
             where_it_is = f"{refined.step} of the refinement" if refined else f"{progress.step}"
-            note(
-                f"stopped at step {where_it_is}; all is saved. Go on with: "
-                f"regard train --resume --out {folder.path}"
-            )
+            note(f"stopped at step {where_it_is}; all is saved. Go on with: {again}")
             sys.exit(128 + stop.received)
     scores = finish_run(folder, progress, where)
     if json:

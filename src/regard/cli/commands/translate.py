@@ -1,17 +1,17 @@
 """`regard translate`."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
-from typer import Argument, Context, Option, Typer
+from typer import Argument, Context, Typer
 
 from regard.alignment.dictionary import read_unknown_option
 from regard.cli.display.console import note, to_json
 from regard.cli.options import shared_options
-from regard.cli.options.option_rules import OptionRule, check_options
+from regard.cli.options.shared_options import OptionRule, check_options, flag, option
 from regard.corpora.readers.pair_files import read_bytes, read_lines
 from regard.decoding.settings import search_settings
 from regard.engines.ctranslate2.export_artifact import is_export
@@ -26,7 +26,7 @@ from regard.pipelines.documents.document_formats import (
     format_of,
     read_document,
 )
-from regard.pipelines.translator import EngineChoice, Translator, load
+from regard.pipelines.translator import Translator, load
 from regard.text.special_tokens import UNK
 
 if TYPE_CHECKING:  # it imports torch
@@ -34,9 +34,11 @@ if TYPE_CHECKING:  # it imports torch
 
 app = Typer()
 
+LINE_OPTIONS = "n_best scores align json prefix"
+"""Options for lines without markup."""
 OPTION_RULES = (
     OptionRule("temperature top_k top_p seed", needs="sample"),
-    OptionRule("n_best scores align json prefix", excludes="markup"),
+    OptionRule(LINE_OPTIONS, excludes="markup"),
 )
 LONG_LINE = 20_000
 """Characters of a line that is noted."""
@@ -56,47 +58,36 @@ def command(
     file: str = Argument(
         "-", metavar="FILE", help="Lines, or a document (.html, .srt, .vtt); also .gz; - is stdin."
     ),
-    kind: Literal["lines", "text", "html", "srt", "vtt"] | None = Option(
-        None,
+    kind: Literal["lines", "text", "html", "srt", "vtt"] | None = option(
+        "What FILE is, where its name does not say: otherwise lines. text is lines with --markup.",
         "--format",
-        help="What FILE is, where its name does not say: otherwise lines. text is lines with "
-        "--markup.",
     ),
-    markup: bool = Option(
-        False,
+    markup: bool = flag(
         "--markup",
-        help="Keep tags such as `<b>`, placeholders such as {name} and addresses in lines, and "
+        "Keep tags such as `<b>`, placeholders such as {name} and addresses in lines, and "
         "put them where they belong; documents are always so translated.",
     ),
     split: shared_options.Split = None,
     beam: shared_options.Beam = None,
-    n_best: int | None = Option(
-        None, min=1, metavar="N", help="Print the N best, each on its own line."
+    n_best: int | None = option("Print the N best, each on its own line.", min=1, metavar="N"),
+    length_penalty: float | None = option("More favours longer translations.", min=0, max=5),
+    sample: bool = flag("--sample", "Draw translations at random instead of searching."),
+    temperature: float | None = option(
+        "With --sample: below 1 likely tokens become likelier.", min=0.01
     ),
-    length_penalty: float | None = Option(
-        None, min=0, max=5, help="More favours longer translations."
+    top_k: int | None = option("With --sample: from the K likeliest tokens alone.", min=1),
+    top_p: float | None = option(
+        "With --sample: from the likeliest that make up P.", min=0.0, max=1.0
     ),
-    sample: bool = Option(
-        False, "--sample", help="Draw translations at random instead of searching."
-    ),
-    temperature: float | None = Option(
-        None, min=0.01, help="With --sample: below 1 likely tokens become likelier."
-    ),
-    top_k: int | None = Option(
-        None, min=1, help="With --sample: from the K likeliest tokens alone."
-    ),
-    top_p: float | None = Option(
-        None, min=0.0, max=1.0, help="With --sample: from the likeliest that make up P."
-    ),
-    seed: int | None = Option(None, min=0, help="With --sample: what decides."),
-    prefix: str = Option("", metavar="TEXT", help="What every translation must begin with."),
-    forbid: list[str] | None = Option(
-        None, metavar="WORD", help="A word no translation may hold; may be repeated."
+    seed: int | None = option("With --sample: what decides.", min=0),
+    prefix: str = option("What every translation must begin with.", default="", metavar="TEXT"),
+    forbid: list[str] | None = option(
+        "A word no translation may hold; may be repeated.", metavar="WORD"
     ),
     ensemble: shared_options.Ensemble = None,
     unknown: shared_options.Unknown = None,
-    scores: bool = Option(False, "--scores", help="Put each translation's score before it."),
-    align: bool = Option(False, "--align", help="Put the word alignment (0-0 1-2) behind it."),
+    scores: bool = flag("--scores", "Put each translation's score before it."),
+    align: bool = flag("--align", "Put the word alignment (0-0 1-2) behind it."),
     weights: shared_options.Weights = "model",
     device: shared_options.Device = "auto",
     engine: shared_options.Engine = "auto",
@@ -125,19 +116,16 @@ def command(
     document_format = _document_format(kind, file)
     check_options(context, OPTION_RULES)
     if document_format is not None:
-        columns = {"--n-best": n_best, "--scores": scores, "--align": align, "--json": json}
-        _check_document_options(
-            document_format, file, {"--markup": markup, **columns, "--prefix": prefix}
-        )
-    sampling_options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    sampling = {name: value for name, value in sampling_options.items() if value is not None}
+        _check_document_options(document_format, file, context.params)
+    given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    sampling = {name: value for name, value in given.items() if value is not None}
     dictionary = read_unknown_option(unknown) if unknown is not None else None
     document = None
     if document_format is not None:
         document = read_document(decode_document(read_bytes(file), file), document_format, file)
-    has_forced_prefix = prefix and beam != 1
-    if engine == "auto" and (sample or has_forced_prefix or align or dictionary is not None):
-        engine = _native_unless_export(model)
+    needs_native = sample or (prefix and beam != 1) or align or dictionary is not None
+    if engine == "auto" and needs_native and not is_export(Path(model)):
+        engine = "native"  # an export has no other engine, and reports what it cannot do
     translator = load(
         model,
         *(ensemble or ()),
@@ -163,14 +151,16 @@ def command(
         markup_translator = MarkupTranslator(
             translator, settings, split=split, forbidden=forbid or (), unknown=dictionary
         )
+
+        def translate_texts(lines: list[str], first: int) -> Sequence["MarkupAnswer"]:
+            return markup_translator.translate_texts(lines)
+
         if document is None:
-            _translate_lines(file, lambda lines, first: markup_translator.translate_texts(lines))
+            _translate_lines(file, translate_texts)
             return
-        chunk = DOCUMENT_CHUNK if _shows_progress() else CHUNK
-        with _with_progress(chunked(document.lines, chunk), len(document.lines)) as chunks:
-            answers = _translate_chunks(
-                chunks, "text", lambda lines, first: markup_translator.translate_texts(lines)
-            )
+        chunks = chunked(document.lines, DOCUMENT_CHUNK if _shows_progress() else CHUNK)
+        with closing(_with_progress(chunks, len(document.lines))) as counted:
+            answers = _translate_chunks(counted, "text", translate_texts)
             sys.stdout.write(document.join([answer.text for _, answer in answers]))
         return
     _note_prefix(translator, prefix)
@@ -191,11 +181,6 @@ def command(
     _translate_lines(file, translate, _format_json if json else output.format)
 
 
-def _native_unless_export(model: str) -> EngineChoice:
-    """The engine for what only the native one can do; an export reports what it cannot do."""
-    return "auto" if is_export(Path(model)) else "native"
-
-
 def _document_format(kind: str | None, file: str) -> DocumentFormat | None:
     """The format of a document; None: lines."""
     if kind is None:
@@ -208,16 +193,16 @@ def _check_document_options(
     document_format: DocumentFormat, file: str, given: Mapping[str, object]
 ) -> None:
     """Raise an error if an option was given that has no effect on documents."""
-    name = next((name for name, value in given.items() if value), None)
-    if name == "--markup":
+    if given["markup"]:
         raise SettingsError(
             f"--markup goes with lines: {document_format} is translated with its markup"
         )
-    if name is not None:
-        raise SettingsError(
-            f"{name} goes with lines, and {file} is translated whole, as {document_format}; drop "
-            "it, or give --format lines"
-        )
+    for name in LINE_OPTIONS.split():
+        if given[name]:
+            raise SettingsError(
+                f"--{name.replace('_', '-')} goes with lines, and {file} is translated whole, as "
+                f"{document_format}; drop it, or give --format lines"
+            )
 
 
 def _note_prefix(translator: Translator, prefix: str) -> None:
@@ -237,33 +222,20 @@ def _shows_progress() -> bool:
     return sys.stderr.isatty() and not sys.stdout.isatty()
 
 
-def _chunks(file: str) -> AbstractContextManager[Iterator[list[str]]]:
-    """The lines of a file in chunks, or one by one if they are typed; with a bar."""
-    typed = file == "-" and sys.stdin.isatty()
-    chunks = chunked(_note_long_lines(read_lines(file, replace=True)), 1 if typed else CHUNK)
-    if typed:
-        return nullcontext(chunks)
-    known = _shows_progress() and Path(file).is_file()
-    return _with_progress(chunks, sum(1 for _ in read_lines(file, replace=True)) if known else None)
-
-
-@contextmanager
-def _with_progress(chunks: Iterator[list[str]], total: int | None) -> Iterator[Iterator[list[str]]]:
+def _with_progress(
+    chunks: Iterator[list[str]], total: int | None
+) -> Generator[list[str], None, None]:
     """The chunks; a bar counts their lines where `_shows_progress`."""
     if not _shows_progress():
-        yield chunks
+        yield from chunks
         return
     from regard.cli.display.progress_bar import progress_bar  # rich.progress is slow to import
 
     with progress_bar(rate=True) as progress:
         task = progress.add_task("translating", total=total)
-
-        def counted() -> Iterator[list[str]]:
-            for chunk in chunks:
-                yield chunk
-                progress.advance(task, len(chunk))
-
-        yield counted()
+        for chunk in chunks:
+            yield chunk
+            progress.advance(task, len(chunk))
 
 
 def _note_long_lines(lines: Iterable[str]) -> Iterator[str]:
@@ -302,9 +274,13 @@ def _translate_lines(
     translate: Callable[[list[str], int], Sequence[TextT]],
     format_line: Callable[[int, TextT], str] = lambda number, answer: answer.text,
 ) -> None:
-    """Print the translation of each line of a file."""
-    with _chunks(file) as chunks:
-        for number, answer in _translate_chunks(chunks, "line", translate):
+    """Print the translation of each line of a file; lines that are typed one by one."""
+    typed = file == "-" and sys.stdin.isatty()
+    chunks = chunked(_note_long_lines(read_lines(file, replace=True)), 1 if typed else CHUNK)
+    known = _shows_progress() and Path(file).is_file()
+    total = sum(1 for _ in read_lines(file, replace=True)) if known else None
+    with nullcontext(chunks) if typed else closing(_with_progress(chunks, total)) as counted:
+        for number, answer in _translate_chunks(counted, "line", translate):
             print(format_line(number, answer))
 
 

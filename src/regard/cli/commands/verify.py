@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from rich.markup import escape
-from typer import Argument, Option, Typer
+from typer import Argument, Typer
 
 from regard.cli.display.console import note, out, print_json
 from regard.cli.options import shared_options
+from regard.cli.options.shared_options import flag
 from regard.errors import RunError
 from regard.recipes.verification import accept, verify
 
@@ -17,10 +18,9 @@ STATE_COLOURS = {"damaged": "red", "missing": "red", "unexpected": "dim"}
 @app.command()
 def command(
     run: Path = Argument(metavar="RUN", help="The folder of a run, an export or a comparison."),
-    accept_all: bool = Option(
-        False,
+    accept_all: bool = flag(
         "--accept",
-        help="Take all files as they are now for right: of a run from before there were "
+        "Take all files as they are now for right: of a run from before there were "
         "manifests, or after you have changed one on purpose.",
     ),
     json: shared_options.Json = False,

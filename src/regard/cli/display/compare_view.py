@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn
 
 from regard.cli.display.console import PipedConsole, err, note, out
-from regard.cli.display.progress_bar import LiveReporter, live_progress
+from regard.cli.display.progress_bar import LiveProgress
 from regard.cli.display.tables import plain_table
 from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import Failure, MeasuredRow
@@ -28,13 +28,11 @@ MIN_TABLE_WIDTH = 100
 """Width of the tables where there is no terminal."""
 
 
-class ComparisonProgress(LiveReporter):
+class ComparisonProgress(LiveProgress):
     """Writes to stderr: a line for each finished row, and in a terminal one for each running."""
 
     def __init__(self, folder: ComparisonFolder) -> None:
-        self._folder = folder
-        self._tasks: dict[str, TaskID] = {}
-        self._progress = live_progress(
+        super().__init__(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
@@ -42,24 +40,24 @@ class ComparisonProgress(LiveReporter):
             TextColumn("[dim]{task.fields[numbers]}[/dim]"),
             console=err,
         )
+        self._folder = folder
+        self._task_of: dict[str, TaskID] = {}
 
     def started(self, job: RowJob) -> None:
         name, goal = job.entry.name, job.goal
         if goal == "measure" and not is_trained(job.entry, self._folder):
             goal = "train"
         if err.is_terminal:
-            self._tasks[name] = self._progress.add_task(
-                f"{ACTIVITY[goal]} {name}", total=None, numbers=""
-            )
+            self._task_of[name] = self.add_task(f"{ACTIVITY[goal]} {name}", total=None, numbers="")
         else:
             note(f"{ACTIVITY[goal]} {name}")
 
     def polled(self, running: Sequence[RowJob]) -> None:
         names = {job.entry.name for job in running}
-        for name in set(self._tasks) - names:
-            self._progress.remove_task(self._tasks.pop(name))
+        for name in set(self._task_of) - names:
+            self.remove_task(self._task_of.pop(name))
         for job in running:
-            if job.entry.name in self._tasks:
+            if job.entry.name in self._task_of:
                 self._show(job)
 
     def ended(self, job: RowJob, outcome: MeasuredRow | Failure | None) -> None:
@@ -76,14 +74,14 @@ class ComparisonProgress(LiveReporter):
 
     def _show(self, job: RowJob) -> None:
         """Show the progress of a row's training by its metrics file."""
-        task, home = self._tasks[job.entry.name], self._folder.run(job.entry)
-        if self._progress.tasks[self._progress.task_ids.index(task)].total is None:
+        task, home = self._task_of[job.entry.name], self._folder.run(job.entry)
+        if self.tasks[self.task_ids.index(task)].total is None:
             with suppress(RegardError):
-                self._progress.update(task, total=home.load_recipe().training.steps)
+                self.update(task, total=home.load_recipe().training.steps)
         with suppress(OSError, ValueError, LookupError, TypeError):
             last = parse_json(_last_line(home.path / "metrics.jsonl"))
             shown = f"loss {last['loss']:.3f}"
-            self._progress.update(task, completed=last["step"], numbers=shown)
+            self.update(task, completed=last["step"], numbers=shown)
 
 
 def _last_line(path: Path) -> bytes:

@@ -1,6 +1,4 @@
-"""Progress bars: in a terminal, below the output."""
-
-from typing import Self
+"""Progress displays: in a terminal, below the output."""
 
 from rich.console import Console
 from rich.progress import (
@@ -17,17 +15,17 @@ from rich.text import Text
 from regard.cli.display.console import err
 
 
-class LiveReporter:
-    """Shows a progress display while it is entered."""
+class LiveProgress(Progress):
+    """A progress display that is shown in a terminal only, and removed at the end."""
 
-    _progress: Progress
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._progress.stop()
+    def __init__(self, *columns: str | ProgressColumn, console: Console = err) -> None:
+        super().__init__(
+            *columns,
+            console=console,
+            transient=True,
+            redirect_stdout=False,  # or rich would print translations on stderr
+            disable=not console.is_terminal,
+        )
 
 
 class RateColumn(ProgressColumn):
@@ -38,20 +36,9 @@ class RateColumn(ProgressColumn):
         return Text("" if speed is None else f"{speed:,.0f}/s", "dim")
 
 
-def live_progress(*columns: str | ProgressColumn, console: Console = err) -> Progress:
-    """A display that is shown in a terminal only, and removed at the end."""
-    return Progress(
-        *columns,
-        console=console,
-        transient=True,
-        redirect_stdout=False,  # or rich would print translations on stderr
-        disable=not console.is_terminal,
-    )
-
-
-def progress_bar(console: Console = err, *, rate: bool = False) -> Progress:
+def progress_bar(console: Console = err, *, rate: bool = False) -> LiveProgress:
     """A bar with a count of items and the time left."""
-    return live_progress(
+    return LiveProgress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),

@@ -14,7 +14,7 @@ from rich.progress import (
 )
 
 from regard.cli.display.console import err
-from regard.cli.display.progress_bar import LiveReporter, live_progress
+from regard.cli.display.progress_bar import LiveProgress
 from regard.cli.display.tables import cleaning_table
 from regard.corpora.diagnostics.findings import advise_dropped
 from regard.evaluation.metrics import METRICS, VALIDATION_METRICS
@@ -33,20 +33,11 @@ NUM_LOG_LINES = 50
 """Lines of loss in a pipe, approximately."""
 
 
-class TerminalReporter(LiveReporter):
+class TerminalReporter(LiveProgress):
     """Writes to stderr; in a terminal with a live line below, in a pipe without."""
 
-    _steps: int
-    _next_line: float
-    """The step from which on a pipe gets the next line."""
-    _estimated: bool
-    """Whether the estimate of the time was printed."""
-    _first_log: tuple[int, float] | None
-    """The step and time of the first log line."""
-
     def __init__(self, steps: int, *, console: Console = err) -> None:
-        self._console = console
-        self._progress = live_progress(
+        super().__init__(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -56,11 +47,25 @@ class TerminalReporter(LiveReporter):
             TimeRemainingColumn(elapsed_when_finished=True),
             console=console,
         )
-        self._task = self._progress.add_task("training", total=steps, numbers="", visible=False)
+        self._task = self.add_task("training", total=steps, numbers="", visible=False)
         self._begin(steps)
 
+    def _begin(self, steps: int) -> None:
+        """Expect so many steps from now on."""
+        self._steps = steps
+        self._next_line = 0.0  # the step from which on a pipe gets the next line
+        self._estimated = False  # whether the estimate of the time was printed
+        self._first_log: tuple[int, float] | None = None  # its step and time
+        self.update(self._task, total=steps)
+
+    def _say(self, line: str) -> None:
+        self.console.print(line, soft_wrap=True)
+
+    def _warn(self, message: str) -> None:
+        self._say(f"[bold yellow]warning[/]     {escape(message)}")
+
     def noted(self, message: str) -> None:
-        self._console.print(f"[dim]{escape(message)}[/dim]", soft_wrap=True)
+        self._say(f"[dim]{escape(message)}[/dim]")
 
     def prepared(self, prepared: TrainingInputs, model: AnyModel) -> None:
         data, (source, target) = prepared.data, prepared.tokenizers
@@ -70,48 +75,39 @@ class TerminalReporter(LiveReporter):
             if source is target
             else f"{source.size:,} and {target.size:,}"
         )
-        parameters = count_parameters(model)
-        self._console.print(f"pairs       {counts}", soft_wrap=True)
+        self._say(f"pairs       {counts}")
         if data.report.dropped:
-            self._console.print(cleaning_table(data.report))
+            self.console.print(cleaning_table(data.report))
         if advice := advise_dropped(data.report):
-            self._console.print(f"[bold yellow]warning[/]     {escape(advice)}", soft_wrap=True)
+            self._warn(advice)
         if prepared.num_too_long:
-            too_long = f"{prepared.num_too_long:,} with too many tokens left out"
-            self._console.print(f"            {too_long}")
-        self._console.print(f"vocabulary  {vocabulary}")
-        self._console.print(f"parameters  {parameters:,}")
+            self._say(f"            {prepared.num_too_long:,} with too many tokens left out")
+        self._say(f"vocabulary  {vocabulary}")
+        self._say(f"parameters  {count_parameters(model):,}")
         for number, line in enumerate(format_choices(prepared.choices)):
-            begin = "chosen" if not number else ""
-            self._console.print(f"{begin:<12}{escape(line)}", soft_wrap=True)
-        if time_left := str(prepared.truncation):
-            self._console.print(f"[bold yellow]warning[/]     {escape(time_left)}", soft_wrap=True)
+            self._say(f"{'' if number else 'chosen':<12}{escape(line)}")
+        if truncated := str(prepared.truncation):
+            self._warn(truncated)
         self._begin(prepared.recipe.training.steps)
 
     def refining(self, steps: int) -> None:
-        self._console.print(f"refinement  {steps:,} steps; step 0 is what training ended with")
-        self._progress.reset(self._task, total=steps, description="refining", visible=False)
+        self._say(f"refinement  {steps:,} steps; step 0 is what training ended with")
+        self.reset(self._task, total=steps, description="refining", visible=False)
         self._begin(steps)
 
     def logged(self, step: int, numbers: Mapping[str, float]) -> None:
         shown = f"loss {numbers['loss']:.3f}  {numbers['tokens_per_second']:,.0f} tokens/s"
-        self._progress.update(self._task, completed=step, numbers=shown, visible=True)
+        self.update(self._task, completed=step, numbers=shown, visible=True)
         left = self._seconds_left(step)
         if left and not self._estimated:
             self._estimated = True
             steps = f"the {self._steps - step:,} steps left"
-            self._console.print(f"time        about {format_seconds(left)} for {steps}")
-        if self._console.is_terminal or step < self._next_line:
+            self._say(f"time        about {format_seconds(left)} for {steps}")
+        if self.console.is_terminal or step < self._next_line:
             return
         self._next_line = step + self._steps / NUM_LOG_LINES
         time_left = f"  {format_seconds(left)} left" if left else ""
-        self._console.print(f"step {step:>7,}  {shown}{time_left}", soft_wrap=True)
-
-    def _begin(self, steps: int) -> None:
-        """Expect so many steps from now on."""
-        self._steps, self._next_line = steps, 0.0
-        self._estimated, self._first_log = False, None
-        self._progress.update(self._task, total=steps)
+        self._say(f"step {step:>7,}  {shown}{time_left}")
 
     def _seconds_left(self, step: int) -> float | None:
         """The time that the rest takes, by the steps since the first log line: it was slower."""
@@ -127,4 +123,4 @@ class TerminalReporter(LiveReporter):
             f"{name} {numbers[name]:.{digits}f}" for name, digits in VALIDATION_DIGITS.items()
         )
         mark = " [green]best so far[/green]" if best else ""
-        self._console.print(f"step {step:>7,}  {values}{mark}", soft_wrap=True)
+        self._say(f"step {step:>7,}  {values}{mark}")

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from regard.corpora.build import MAX_WEIGHT
 from regard.corpora.languages import explain_codes
@@ -17,7 +17,7 @@ OWN_RECIPE = "own"
 
 Data = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         metavar="FILE[=WEIGHT]",
         help="Pairs to learn from: .tsv, .csv or .tmx, also .gz; may be repeated. Each pair of a "
         "file counts WEIGHT times: 2 twice, 0.5 takes half of them.",
@@ -25,17 +25,17 @@ Data = Annotated[
 ]
 Source = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         metavar="FILE[=WEIGHT]",
         help="Source sentences, one on each line; may be repeated, with as many --target.",
     ),
 ]
 Target = Annotated[
-    list[str] | None, typer.Option(metavar="FILE", help="Their translations, line by line.")
+    list[str] | None, Option(metavar="FILE", help="Their translations, line by line.")
 ]
 Valid = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="FILE[,FILE]",
         help="Held-out pairs to validate with: one file of pairs, or source,target. "
         "Otherwise some are cut from the training pairs.",
@@ -43,14 +43,12 @@ Valid = Annotated[
 ]
 Test = Annotated[
     str | None,
-    typer.Option(metavar="FILE[,FILE]", help="Held-out pairs for the final scores, likewise."),
+    Option(metavar="FILE[,FILE]", help="Held-out pairs for the final scores, likewise."),
 ]
-Languages = Annotated[
-    str | None, typer.Option(metavar="SRC-TGT", help="The languages, such as en-de.")
-]
+Languages = Annotated[str | None, Option(metavar="SRC-TGT", help="The languages, such as en-de.")]
 SkipBad = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--skip-bad",
         help="Skip and count what cannot be read in files of your own: lines that are not UTF-8, "
         "rows with too few columns, units of TMX that are not XML.",
@@ -58,31 +56,38 @@ SkipBad = Annotated[
 ]
 
 
-class CorpusFiles(NamedTuple):
-    """The options for training files, as given."""
-
-    data: Sequence[str] | None = None
-    source: Sequence[str] | None = None
-    target: Sequence[str] | None = None
-    skip_bad: bool = False
-
-
 def corpus_from_options(
-    files: CorpusFiles, valid: str | None, test: str | None, languages: str | None
+    data: Sequence[str] | None = None,
+    source: Sequence[str] | None = None,
+    target: Sequence[str] | None = None,
+    valid: str | None = None,
+    test: str | None = None,
+    languages: str | None = None,
+    skip_bad: bool = False,
 ) -> dict[str, Any] | None:
-    """The `corpus` group of a recipe for the files; None if none are given."""
-    training = _training_files(files)
+    """The `corpus` group of a recipe for the files of the options; None if none are given."""
+    sources, targets = source or [], target or []
+    if len(sources) != len(targets):
+        raise SettingsError(
+            f"--source is given {_times(len(sources))} and --target {_times(len(targets))}: they "
+            "go together, the first with the first"
+        )
+    reading = {"skip_bad": True} if skip_bad else {}
+    training = [_parse_weight("data", one) | reading for one in data or []]
+    for one, other in zip(sources, targets, strict=True):
+        training.append(_parse_weight("source", one) | {"target": other} | reading)
     if not training:
-        if valid or test or languages or files.skip_bad:
+        if valid or test or languages or skip_bad:
             raise SettingsError(
                 "--valid, --test, --languages and --skip-bad go with --data or --source"
             )
         return None
     alone = len(training) == 1 and "weight" not in training[0]
     corpus: dict[str, Any] = {"train": training[0] if alone else training}
-    for name, value in (("valid", valid), ("test", test)):
-        if value is not None:
-            corpus[name] = _parse_held_out(value) | _skip_bad_setting(files)
+    for name, given in (("valid", valid), ("test", test)):
+        if given is not None:
+            names = ("source", "target") if "," in given else ("data",)
+            corpus[name] = dict(zip(names, given.split(","), strict=False)) | reading
     if languages is not None:
         pair = languages.split("-")
         if len(pair) != 2:
@@ -93,65 +98,31 @@ def corpus_from_options(
     return corpus
 
 
-def _training_files(files: CorpusFiles) -> list[dict[str, Any]]:
-    """The training corpora, those of one file first."""
-    sources, targets = files.source or [], files.target or []
-    if len(sources) != len(targets):
-        raise SettingsError(
-            f"--source is given {_times(len(sources))} and --target {_times(len(targets))}: they "
-            "go together, the first with the first"
-        )
-    training: list[dict[str, Any]] = []
-    for option, given in (("--data", files.data or []), ("--source", sources)):
-        for place, one in enumerate(given):
-            name, weight = _parse_weight(option, one)
-            corpus: dict[str, Any] = {option[2:]: name}
-            if option == "--source":
-                corpus["target"] = targets[place]
-            training.append(corpus | weight | _skip_bad_setting(files))
-    return training
-
-
-def _skip_bad_setting(files: CorpusFiles) -> dict[str, bool]:
-    return {"skip_bad": True} if files.skip_bad else {}
-
-
 def _times(number: int) -> str:
     return {0: "not at all", 1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
-def _parse_weight(option: str, given: str) -> tuple[str, dict[str, float]]:
+def _parse_weight(option: str, given: str) -> dict[str, Any]:
     """The name and weight of FILE=WEIGHT, unless there is a file with the whole name."""
     name, equals, number = given.rpartition("=")
     if not equals or Path(given).exists():
-        return given, {}
+        return {option: given}
     try:
         weight = float(number)
     except ValueError:
         if not Path(name).exists():
-            return given, {}  # reading it reports that there is no such file
+            return {option: given}  # reading it reports that there is no such file
         weight = 0.0
     if not 0 < weight <= MAX_WEIGHT:
         raise SettingsError(
-            f"{option} {given}: expected a weight above 0 and up to {MAX_WEIGHT:g} behind the "
+            f"--{option} {given}: expected a weight above 0 and up to {MAX_WEIGHT:g} behind the "
             f"=, such as {name}=2, got {number!r}"
         )
-    return name, {"weight": weight}
-
-
-def _parse_held_out(given: str) -> dict[str, Any]:
-    """The files of `FILE[,FILE]`."""
-    parts = given.split(",")
-    if len(parts) == 1:
-        return {"data": given}
-    return dict(zip(("source", "target"), parts, strict=False))
+    return {option: name, "weight": weight}
 
 
 def recipe_with_corpus(name: str, corpus: Mapping[str, Any] | None, overrides: list[str]) -> Recipe:
-    """The recipe called `name`, with another `corpus` if given.
-
-    With corpus files, the recipe's own cleaning and splitting are kept.
-    """
+    """The recipe called `name`, with another `corpus` if given: files are cleaned as it says."""
     if corpus is None:
         return load_recipe(name, overrides)
     file = find_recipe(name)

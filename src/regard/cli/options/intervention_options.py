@@ -20,14 +20,6 @@ REMOVED_STYLE, ADDED_STYLE = "red strike", "bold green"
 """Styles that differ in more than colour."""
 
 
-class HeadPosition(NamedTuple):
-    """A head, or a layer with all its heads."""
-
-    part: Part
-    layer: int
-    head: int | None
-
-
 class InterventionOptions(NamedTuple):
     """The options for interventions, as given."""
 
@@ -48,20 +40,19 @@ class InterventionOptions(NamedTuple):
         return "; ".join(f"{name} {', '.join(values)}" for name, values in named if values)
 
 
-def parse_head_position(text: str, part: Part, option: str) -> HeadPosition:
+def parse_head_position(text: str, part: Part, option: str) -> tuple[Part, int, int | None]:
     """`3.5` -> head 5 of layer 3; `3` -> all of layer 3; `encoder.3.5` names its part."""
-    named, _, rest = text.partition(".")
-    if named in PARTS:
-        part = named
+    first, *numbers = text.split(".")
+    if first in PARTS:
+        part = first
     else:
-        rest = text
-    numbers = rest.split(".")
-    if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
+        numbers = [first, *numbers]
+    if len(numbers) not in (1, 2) or not all(number.isdecimal() for number in numbers):
         raise SettingsError(
             f"{option} {text}: expected LAYER.HEAD or LAYER, such as 3.5 or 3, with or without a "
             f"part before it ({', '.join(PARTS)}), such as encoder.3.5"
         )
-    return HeadPosition(part, int(numbers[0]), int(numbers[1]) if len(numbers) == 2 else None)
+    return part, int(numbers[0]), int(numbers[1]) if len(numbers) == 2 else None
 
 
 def parse_forced_link(text: str) -> ForcedWords:
@@ -87,9 +78,7 @@ def render_word_diff(before: str, after: str, *, coloured: bool) -> Text:
             shown.append(f"{separator(last, stretch.after)}{stretch.after}")
             last = stretch.after
             continue
-        sides = zip(
-            (stretch.before, stretch.after), (REMOVED_STYLE, ADDED_STYLE), marks, strict=True
-        )
+        sides = (stretch.before, REMOVED_STYLE, marks[0]), (stretch.after, ADDED_STYLE, marks[1])
         for side, style, (left, right) in sides:
             if side:
                 shown.append(separator(last, side)).append(f"{left}{side}{right}", style)

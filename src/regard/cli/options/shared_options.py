@@ -1,24 +1,37 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, and which options exclude each other."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
-import typer
+from typer import Argument, Context, Option
 
 from regard.engines.ctranslate2.export_artifact import Precision
+from regard.errors import SettingsError
 from regard.pipelines.translator import EngineChoice
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A run's folder, such as runs/travel.")]
+
+def option(help: str, *names: str, default: Any = None, **details: Any) -> Any:
+    """An option of a command, by default None."""
+    return Option(default, *names, help=help, **details)
+
+
+def flag(name: str, help: str) -> Any:
+    """An option without a value, by default off."""
+    return Option(False, name, help=help)
+
+
+Model = Annotated[str, Argument(metavar="MODEL", help="A run's folder, such as runs/travel.")]
 Device = Annotated[
-    str, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; auto takes a GPU if there is one.")
+    str, Option(metavar="NAME", help="cpu, cuda, cuda:1; auto takes a GPU if there is one.")
 ]
 Weights = Annotated[
-    str, typer.Option(metavar="NAME", help="Which weights: model, best, last, average, or a file.")
+    str, Option(metavar="NAME", help="Which weights: model, best, last, average, or a file.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, for a machine to read.")]
+Json = Annotated[bool, Option("--json", help="Answer in JSON, for a machine to read.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--set",
         metavar="KEY=VALUE",
         help="Change a setting of the recipe, such as training.steps=1000; may be repeated, and "
@@ -27,21 +40,21 @@ Settings = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", metavar="DIR", help="The run's folder; otherwise runs/NAME."),
+    Option("--out", "-o", metavar="DIR", help="The run's folder; otherwise runs/NAME."),
 ]
 Beam = Annotated[
-    int | None, typer.Option(min=1, help="Hypotheses kept at each step; 1 is greedy search.")
+    int | None, Option(min=1, help="Hypotheses kept at each step; 1 is greedy search.")
 ]
 Engine = Annotated[
     EngineChoice,
-    typer.Option(
+    Option(
         help="What translates: auto takes ctranslate2, which is faster, for all that it does as "
         "native does."
     ),
 ]
 InPrecision = Annotated[
     Precision,
-    typer.Option(
+    Option(
         "--precision",
         help="Of the weights; auto: with ctranslate2 int8 where it is close enough, with native, "
         "which also has bfloat16 and int8, float32.",
@@ -49,7 +62,7 @@ InPrecision = Annotated[
 ]
 Split = Annotated[
     bool | None,
-    typer.Option(
+    Option(
         "--sentences/--whole-lines",
         help="Translate sentences of a line one by one, and leave what is no sentence (numbers, "
         "URLs, bullets) as it is; or give the model whole lines. Otherwise as the run has learned "
@@ -58,7 +71,7 @@ Split = Annotated[
 ]
 Unknown = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="keep|copy|FILE",
         help="Let the model say words it does not know: keep shows ⁇; copy puts the source word "
         "there that it looks at; FILE, a dictionary (see regard align --dictionary), that word's "
@@ -67,17 +80,55 @@ Unknown = Annotated[
 ]
 Ensemble = Annotated[
     list[str] | None,
-    typer.Option(metavar="MODEL", help="Another model that votes; may be repeated."),
+    Option(metavar="MODEL", help="Another model that votes; may be repeated."),
 ]
-Layer = Annotated[int | None, typer.Option(min=0, help="A layer, from 0; otherwise the average.")]
-Head = Annotated[int | None, typer.Option(min=0, help="A head, from 0; otherwise the average.")]
-Png = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a PNG.")]
-Svg = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw an SVG.")]
-Theme = Annotated[Literal["light", "dark"], typer.Option(help="Draw on white, or on nearly black.")]
+Layer = Annotated[int | None, Option(min=0, help="A layer, from 0; otherwise the average.")]
+Head = Annotated[int | None, Option(min=0, help="A head, from 0; otherwise the average.")]
+Png = Annotated[Path | None, Option(metavar="FILE", help="Draw a PNG.")]
+Svg = Annotated[Path | None, Option(metavar="FILE", help="Draw an SVG.")]
+Theme = Annotated[Literal["light", "dark"], Option(help="Draw on white, or on nearly black.")]
 HeldOutSource = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Source sentences; otherwise the run's own test split."),
+    Option(metavar="FILE", help="Source sentences; otherwise the run's own test split."),
 ]
 HeldOutReference = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Their translations by people.")
+    str | None, Option(metavar="FILE", help="Their translations by people.")
 ]
+
+
+class OptionRule(NamedTuple):
+    """What some parameters of a command need or exclude; names are separated by spaces."""
+
+    options: str
+    needs: str = ""
+    """One of these must be given beside any of the options."""
+    excludes: str = ""
+    """None of these may be given beside any of the options."""
+    hint: str = ""
+    """What to do instead."""
+
+
+def check_options(context: Context, rules: Sequence[OptionRule]) -> None:
+    """Raise an error if an option was given that would have no effect beside the others."""
+    spellings = {
+        str(param.name): param.opts[0] if param.opts[0].startswith("-") else param.opts[0].upper()
+        for param in context.command.params
+    }
+    given = {
+        name
+        for name in spellings
+        if str(context.get_parameter_source(name)).endswith("COMMANDLINE")
+    }
+    for options, needs, excludes, hint in rules:
+        option = next((name for name in options.split() if name in given), None)
+        if option is None:
+            continue
+        end = f"; {hint}" if hint else ""
+        if needs and not given.intersection(needs.split()):
+            others = " or ".join(spellings[name] for name in needs.split())
+            raise SettingsError(f"{spellings[option]} goes with {others}{end}")
+        other = next((name for name in excludes.split() if name in given), None)
+        if other is not None:
+            raise SettingsError(
+                f"{spellings[option]} does not go with {spellings[other]}: drop one of them{end}"
+            )

@@ -1,6 +1,6 @@
 import pytest
 
-from regard.cli.options.eval_data import read_eval_data
+from regard.cli.options.eval_options import read_eval_data
 from regard.errors import CorpusError, SettingsError
 
 

@@ -1,0 +1,86 @@
+"""What a model is measured on and scored with: the files and options given, or those of the run."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from typer import Option
+
+from regard.cli.display.console import note
+from regard.corpora.corpus import UNDETERMINED, Pair, SplitName
+from regard.corpora.readers.pair_files import read_lines
+from regard.errors import RunError, SettingsError
+from regard.evaluation.bleu_tokenizer import BleuTokenizer, TokenizerChoice, choose_tokenizer
+from regard.evaluation.metrics import check_available, check_lines
+from regard.recipes.prepared_data import PreparedData, load_data
+from regard.recipes.run_folder import RunFolder
+
+Tokenize = Annotated[
+    TokenizerChoice,
+    Option(
+        help="How BLEU and TER cut lines into words, by sacreBLEU's names; none: at spaces; auto: "
+        "as during training, or by the target language."
+    ),
+]
+
+
+class EvalData(NamedTuple):
+    """Sentences to translate, and their references."""
+
+    sources: list[str]
+    references: list[str]
+
+    def first(self, limit: int | None) -> "EvalData":
+        """The first sentences only; None: all."""
+        return EvalData(self.sources[:limit], self.references[:limit])
+
+
+def read_eval_data(model: str, source: str | None, reference: str | None) -> EvalData:
+    """The sentences of the files given, or of the run's test split."""
+    if (source is None) != (reference is None):
+        raise SettingsError("--source and --reference go together")
+    if source is not None and reference is not None:
+        held_out = EvalData(list(read_lines(source)), list(read_lines(reference)))
+        check_lines(source=held_out.sources, reference=held_out.references)
+        return held_out
+    data = load_data(RunFolder(Path(model)))
+    pairs = list(read_run_split(data, data.held_out()))
+    return EvalData([pair.source for pair in pairs], [pair.target for pair in pairs])
+
+
+def read_sources(model: str, source: str | None) -> list[str]:
+    """The sentences of a file, or the sources of the run's test split."""
+    return read_eval_data(model, None, None).sources if source is None else list(read_lines(source))
+
+
+def read_run_split(data: PreparedData, split: SplitName) -> Iterator[Pair]:
+    """The pairs of a split of the run, and a note that it is these."""
+    note(f"no --source given: the {split} split of the run, {data.pairs[split]:,} pairs")
+    return data.read(split)
+
+
+def run_tokenizer(
+    model: str, tokenize: TokenizerChoice, references: Sequence[str]
+) -> BleuTokenizer:
+    """The tokenizer to score a run with: the one given, the run's own, or its language's."""
+    folder = RunFolder(Path(model))
+    if tokenize == "auto":
+        tokenize = folder.load_recipe().evaluation.tokenize
+    try:
+        language = load_data(folder).languages[1] if tokenize == "auto" else UNDETERMINED
+    except RunError:  # a run translates without its data
+        language = UNDETERMINED
+    return resolve_tokenizer(tokenize, language, references)
+
+
+def resolve_tokenizer(
+    tokenize: TokenizerChoice, language: str, references: Sequence[str]
+) -> BleuTokenizer:
+    """The tokenizer given, or for `auto` that of the language or the references' script."""
+    if tokenize != "auto":
+        check_available(tokenize)  # raises an error before anything is translated
+        return tokenize
+    name, why = choose_tokenizer(language, references)
+    if why:
+        note(f"BLEU and TER are counted with tok:{name}, chosen by {why}")
+    return name
