@@ -5,8 +5,7 @@ from statistics import mean
 from typer.testing import CliRunner
 
 from regard.cli.commands import compare
-from regard.comparison import flops
-from regard.comparison.comparison_folder import ComparisonFolder
+from regard.comparison import flops, process_pool
 from regard.comparison.measurements import (
     Machine,
     MeasuredRow,
@@ -14,6 +13,7 @@ from regard.comparison.measurements import (
     RowAlignment,
     RowScore,
 )
+from regard.comparison.plan import ComparisonFolder
 from regard.comparison.results import (
     ComparisonResults,
     MeanInterval,
@@ -84,7 +84,7 @@ def start_here(folder: ComparisonFolder, device: str, jobs: int):
 
 def be_quick(patch):
     """Do all in this process, and time and count but a few steps."""
-    patch.setattr(compare, "start_process", start_here)
+    patch.setattr(process_pool, "start_process", start_here)
     patch.setattr(dry_run, "MIN_TIMED_SECONDS", 0.0)
     patch.setattr(dry_run, "MIN_TIMED_STEPS", 2)
     patch.setattr(flops, "NUM_BATCHES", 1)

@@ -12,7 +12,6 @@ from regard.alignment.run_alignment import (
     read_gold,
     read_selection_examples,
 )
-from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import (
     Failure,
     UntimedMeasurements,
@@ -22,7 +21,7 @@ from regard.comparison.measurements import (
     this_machine,
     today,
 )
-from regard.comparison.plan import Budget, PlanEntry, entry_of_run, make_plan
+from regard.comparison.plan import Budget, ComparisonFolder, PlanEntry, entry_of_run, make_plan
 from regard.comparison.row_training import RowContext
 from regard.errors import RunError
 from regard.evaluation.alignment_error import score_alignments

@@ -10,9 +10,8 @@ import pytest
 from ladders import made_up_row, small_recipe
 from regard.atomic_io import write_atomic
 from regard.comparison import process_pool as module
-from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import Failure, MeasuredRow, load_row
-from regard.comparison.plan import Budget, entries_of, make_plan
+from regard.comparison.plan import Budget, ComparisonFolder, entries_of, make_plan
 from regard.comparison.process_pool import (
     ProcessPool,
     RowJob,

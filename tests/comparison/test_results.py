@@ -2,9 +2,8 @@ import pytest
 
 from ladders import made_up_row, small_recipe
 from regard.atomic_io import write_atomic
-from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import SCORE_SETTINGS, Failure
-from regard.comparison.plan import Budget, entries_of, make_plan
+from regard.comparison.plan import Budget, ComparisonFolder, entries_of, make_plan
 from regard.comparison.results import ComparisonResults, Quarter, SeedSpread, aggregate_results
 from regard.comparison.row_training import prepare_shared_corpus
 from regard.errors import RunError

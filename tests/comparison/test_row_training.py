@@ -8,8 +8,14 @@ from regard.atomic_io import write_atomic
 from regard.batching.collate import collate_stream
 from regard.batching.sampler import StreamPosition, sample_batches
 from regard.comparison import row_training as module
-from regard.comparison.comparison_folder import ComparisonFolder
-from regard.comparison.plan import Budget, PlanEntry, entries_of, entry_of_run, make_plan
+from regard.comparison.plan import (
+    Budget,
+    ComparisonFolder,
+    PlanEntry,
+    entries_of,
+    entry_of_run,
+    make_plan,
+)
 from regard.comparison.row_training import (
     RowContext,
     apply_budget,

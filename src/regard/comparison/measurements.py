@@ -24,7 +24,7 @@ from regard.atomic_io import write_atomic
 from regard.comparison.flops import flops_per_token
 from regard.comparison.plan import SavedRecord
 from regard.comparison.row_training import RowContext
-from regard.decoding.settings import DecodingSettings, search_settings
+from regard.decoding.settings import search_settings
 from regard.engines.tuned_engine import processor_name
 from regard.errors import DamagedError
 from regard.evaluation.alignment_error import score_alignments
@@ -207,7 +207,11 @@ def measure_row(row: RowContext) -> MeasuredRow:
     recipe = loaded.run.recipe
     row.reporter.noted(f"translating {len(loaded.pairs):,} sentences")
     decoding = search_settings(recipe.decoding, beam=row.plan.beam)
-    texts, seconds = _timed_translation(Translator([loaded.run]), loaded.sources, decoding)
+    translator = Translator([loaded.run])
+    translator.translate(loaded.sources[:WARMUP_SENTENCES], decoding, split=False)
+    began = time.perf_counter()
+    answers = translator.translate(loaded.sources, decoding, split=False)
+    texts, seconds = [answer.text for answer in answers], time.perf_counter() - began
     row.reporter.noted("measuring")
     timed = row.time_steps(prepare(recipe, row.run, row.reporter.noted))
     settings = SCORE_SETTINGS.model_copy(update={"tokenize": row.plan.tokenize})
@@ -226,16 +230,6 @@ def measure_row(row: RowContext) -> MeasuredRow:
     write_atomic(row.folder.translations(row.entry), lines.encode())
     measured.save(row.folder.row(row.entry))
     return measured
-
-
-def _timed_translation(
-    translator: Translator, sources: list[str], settings: DecodingSettings
-) -> tuple[list[str], float]:
-    """The translations, and the seconds they took after a warm-up."""
-    translator.translate(sources[:WARMUP_SENTENCES], settings, split=False)
-    began = time.perf_counter()
-    texts = [answer.text for answer in translator.translate(sources, settings, split=False)]
-    return texts, time.perf_counter() - began
 
 
 def _reference_perplexity(measured: Perplexity, references: list[str]) -> ReferencePerplexity:

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from regard.atomic_io import append_file, remove_file
-from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import Failure, MeasuredRow, load_row
-from regard.comparison.plan import ComparisonPlan, PlanEntry
+from regard.comparison.plan import ComparisonFolder, ComparisonPlan, PlanEntry
 from regard.comparison.row_training import is_trained
 from regard.training.loop import StopRequested
 

@@ -5,28 +5,17 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import SCORE_SETTINGS, Failure, MeasuredRow, load_row
-from regard.comparison.plan import ComparisonPlan, PlanEntry, SavedRecord
+from regard.comparison.plan import ComparisonFolder, ComparisonPlan, PlanEntry, SavedRecord
 from regard.errors import RunError
-from regard.evaluation.scores import (
-    BootstrapScores,
-    LengthGroup,
-    ScoreSettings,
-    bootstrap,
-    build_metrics,
-    confidence_interval,
-    mean_of_runs,
-    p_value,
-    score_by_length,
-)
+from regard.evaluation import scores
 from regard.manifest import check_file
 from regard.recipes.auto_settings import WARMUP_SETTING
 from regard.recipes.prepared_data import PreparedData
 from regard.text.word_units import count_units
 
 BLEU, CHRF = "BLEU", "chrF2"
-BLEU_ONLY = ScoreSettings(metrics=("bleu",), resamples=0)
+BLEU_ONLY = scores.ScoreSettings(metrics=("bleu",), resamples=0)
 SIGNIFICANCE_LEVEL = 0.05
 """Differences with a p-value below this are marked."""
 
@@ -154,16 +143,16 @@ class _TestSet(NamedTuple):
 
     sources: list[str]
     references: list[str]
-    settings: ScoreSettings
+    settings: scores.ScoreSettings
 
-    def bleu(self, texts: Sequence[str]) -> BootstrapScores:
+    def bleu(self, texts: Sequence[str]) -> scores.BootstrapScores:
         """BLEU, and BLEU of resamples; all seeds and systems share the resampled sentences."""
-        (bleu,) = build_metrics(self.settings, self.references)
+        (bleu,) = scores.build_metrics(self.settings, self.references)
         counts = bleu.count(texts, self.references)
-        return bootstrap(bleu, counts, SCORE_SETTINGS)
+        return scores.bootstrap(bleu, counts, SCORE_SETTINGS)
 
-    def by_length(self, texts: Sequence[str]) -> list[LengthGroup]:
-        return score_by_length(self.sources, texts, self.references, self.settings, 4)
+    def by_length(self, texts: Sequence[str]) -> list[scores.LengthGroup]:
+        return scores.score_by_length(self.sources, texts, self.references, self.settings, 4)
 
 
 def aggregate_results(
@@ -182,7 +171,10 @@ def aggregate_results(
         if isinstance(row, MeasuredRow):
             lines = _load_translations(entry, folder, len(pairs))
             texts.setdefault(entry.label, []).append(lines)
-    bleu = {label: mean_of_runs([test.bleu(one) for one in some]) for label, some in texts.items()}
+    bleu = {
+        label: scores.mean_of_runs([test.bleu(one) for one in some])
+        for label, some in texts.items()
+    }
     systems = [
         _system(label, rows, texts.get(label, []), bleu.get(label), test)
         for label, rows in outcomes.items()
@@ -192,7 +184,7 @@ def aggregate_results(
     for number, system in enumerate(systems):
         if best is not None and system.label in bleu and system.label != best:
             own, top = bleu[system.label], bleu[best]
-            found = Significance(difference=own.value - top.value, p_value=p_value(top, own))
+            found = Significance(difference=own.value - top.value, p_value=scores.p_value(top, own))
             systems[number] = system.model_copy(update={"significance": found})
     return ComparisonResults(
         standings=tuple(systems),
@@ -246,7 +238,7 @@ def _system(
     label: str,
     outcomes: Sequence[MeasuredRow | Failure | None],
     texts: Sequence[list[str]],
-    bleu: BootstrapScores | None,
+    bleu: scores.BootstrapScores | None,
     test: _TestSet,
 ) -> SystemResult:
     rows = [row for row in outcomes if isinstance(row, MeasuredRow)]
@@ -257,7 +249,7 @@ def _system(
         failures=tuple(row for row in outcomes if isinstance(row, Failure)),
         waiting=sum(row is None for row in outcomes),
         bleu=SeedSpread.of([row.value(BLEU) for row in rows]),
-        interval=bleu and MeanInterval(**confidence_interval(bleu.drawn)._asdict()),
+        interval=bleu and MeanInterval(**scores.confidence_interval(bleu.drawn)._asdict()),
         chrf=SeedSpread.of([row.value(CHRF) for row in rows]),
         perplexity=SeedSpread.of([row.surprise.per_word for row in rows]),
         error_rate=SeedSpread.of([row.alignment.error_rate for row in rows if row.alignment]),

@@ -10,21 +10,13 @@ import torch
 from pydantic import PositiveInt, TypeAdapter
 
 from regard.atomic_io import atomic_file, remove_tree, write_atomic
-from regard.comparison.comparison_folder import ComparisonFolder
-from regard.comparison.plan import ComparisonPlan, PlanEntry, check_finished
+from regard.comparison.plan import ComparisonFolder, ComparisonPlan, PlanEntry, check_finished
 from regard.errors import CorpusError
 from regard.json_files import load_json
 from regard.manifest import check_file, is_intact
 from regard.pipelines.run_evaluation import finish_run
+from regard.recipes import prepared_data
 from regard.recipes.dry_run import TimedSteps, time_steps
-from regard.recipes.prepared_data import (
-    Notify,
-    PreparedData,
-    TrainingInputs,
-    load_data,
-    prepare,
-    prepare_data,
-)
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import PREPARED_FILE, RunFolder
 from regard.recipes.train_run import TrainingReporter, train
@@ -46,7 +38,7 @@ class RowContext(NamedTuple):
     def run(self) -> RunFolder:
         return self.folder.run(self.entry)
 
-    def time_steps(self, inputs: TrainingInputs) -> TimedSteps:
+    def time_steps(self, inputs: prepared_data.TrainingInputs) -> TimedSteps:
         """The speed of training steps, in a temporary folder."""
         with TemporaryDirectory(prefix="regard-timing-") as temporary:
             return time_steps(inputs, RunFolder(Path(temporary)), device=self.device)
@@ -88,7 +80,7 @@ def apply_budget(row: RowContext) -> Recipe:
         steps = load_json(saved, STEPS_ADAPTER, advice="remove it to time again")
         return recipe.with_values({"training.steps": steps})
     copy_shared_corpus(row.entry, row.folder)
-    inputs = prepare(recipe, row.run, row.reporter.noted, device=row.device)
+    inputs = prepared_data.prepare(recipe, row.run, row.reporter.noted, device=row.device)
     if budget.tokens is not None:
         # The seed decides which pairs share a batch; with one seed all of a system agree.
         settings = inputs.recipe.training.model_copy(update={"seed": 0})
@@ -102,15 +94,15 @@ def apply_budget(row: RowContext) -> Recipe:
 
 
 def prepare_shared_corpus(
-    plan: ComparisonPlan, folder: ComparisonFolder, note: Notify
-) -> PreparedData:
+    plan: ComparisonPlan, folder: ComparisonFolder, note: prepared_data.Notify
+) -> prepared_data.PreparedData:
     """The data of all rows; an error unless they are the same, held-out splits included."""
     new = not folder.corpora.exists()
 
-    def data_of(entry: PlanEntry) -> PreparedData:
+    def data_of(entry: PlanEntry) -> prepared_data.PreparedData:
         if entry.run is not None:
-            return load_data(folder.run(entry))
-        return prepare_data(entry.recipe, folder.corpus(entry.recipe), note)
+            return prepared_data.load_data(folder.run(entry))
+        return prepared_data.prepare_data(entry.recipe, folder.corpus(entry.recipe), note)
 
     first, *others = plan.entries
     shared = data_of(first)

@@ -7,9 +7,8 @@ from rich.console import Console
 from ladders import made_up_ladder, made_up_row, made_up_standing, small_recipe
 from regard.cli.display import compare_view as module
 from regard.cli.display.compare_view import ComparisonProgress, print_comparison
-from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import Failure
-from regard.comparison.plan import Budget, entries_of
+from regard.comparison.plan import Budget, ComparisonFolder, entries_of
 from regard.comparison.process_pool import RowJob
 
 LONG = " at all" * 20

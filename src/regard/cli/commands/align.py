@@ -2,20 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from rich.markup import escape
 from typer import Context, Typer
 
-from regard.alignment import run_alignment
+from regard.alignment import extraction, run_alignment
 from regard.alignment.dictionary import write_dictionary
-from regard.alignment.extraction import (
-    BASELINE_ALIGNMENT,
-    DEFAULT_ALIGNMENT,
-    AlignmentSettings,
-    LinkExtraction,
-    align_text,
-)
 from regard.alignment.run_alignment import DirectedModel, extract_dictionary
 from regard.alignment.symmetrization import Symmetrization
 from regard.cli.display.console import note, out, print_json
@@ -103,7 +96,7 @@ def command(
     shift: bool = flag(
         "--shift", "Read a word where it is given to the decoder, not where it is made."
     ),
-    links: LinkExtraction | None = option(
+    links: extraction.LinkExtraction | None = option(
         "Read the best source word of each target word (rows), the best target word of "
         "each source word (columns), or make one alignment of both."
     ),
@@ -145,18 +138,20 @@ def command(
     runs = [load_run(one, device=torch_device) for one in (model, reverse) if one]
     if reverse:
         _check_directions(*runs)
-    all_pairs, gold_file = _pairs_to_align(runs[0], source, target, train=dictionary is not None)
-    if gold:
-        gold_file = _GoldFile(gold, 1 if gold_from else 0, gold_reversed)
-    elif sinks:
-        gold_file = None
+    all_pairs, own_gold = _pairs_to_align(runs[0], source, target, train=dictionary is not None)
+    gold_file = gold or (None if sinks else own_gold)
     if quiet and gold_file is None:
         raise SettingsError(
             "--quiet prints the error rate alone, but there is no gold to take it by"
         )
     if gold_file is not None or (choose and source):
         all_pairs = list(all_pairs)
-    examples = _Examples(all_pairs, gold_file and gold_file.read(all_pairs, cut_apart), cut_apart)
+    examples = _Examples(all_pairs, None, cut_apart)
+    if gold_file is not None:
+        known = _read_gold(
+            gold_file, all_pairs, gold_from, flipped=gold_reversed, cut_apart=cut_apart
+        )
+        examples = examples._replace(gold=known)
     if choose:
         _select_alignment(runs, examples if source else None)
     directions = [DirectedModel(one, _alignment_settings(one, reading, plain)) for one in runs]
@@ -182,22 +177,15 @@ def _check_directions(run: Run, reverse_run: Run) -> None:
         )
 
 
-class _GoldFile(NamedTuple):
-    """A file of gold alignments."""
-
-    name: str
-    counted_from: Literal[0, 1] = 0
-    reversed: bool = False
-    """Whether a link has the target's word first."""
-
-    def read(self, pairs: Iterable[Pair], cut_apart: bool) -> list[GoldAlignment]:
-        """The gold alignments of `pairs`, whose words they must not go beyond."""
-        lines = read_pharaoh(read_lines(self.name), counted_from=self.counted_from, name=self.name)
-        gold = [flip_gold(each) if self.reversed else each for each in lines]
-        count = (lambda text: len(text.split())) if cut_apart else count_units
-        sizes = ((count(pair.source), count(pair.target)) for pair in pairs)
-        check_gold(gold, sizes, name=self.name)
-        return gold
+def _read_gold(
+    name: str, pairs: Iterable[Pair], counted_from: int, *, flipped: bool, cut_apart: bool
+) -> list[GoldAlignment]:
+    """The gold alignments of `pairs`, whose words they must not go beyond."""
+    lines = read_pharaoh(read_lines(name), counted_from=1 if counted_from else 0, name=name)
+    gold = [flip_gold(each) if flipped else each for each in lines]
+    count = (lambda text: len(text.split())) if cut_apart else count_units
+    check_gold(gold, ((count(pair.source), count(pair.target)) for pair in pairs), name=name)
+    return gold
 
 
 class _Examples(NamedTuple):
@@ -215,8 +203,8 @@ class _Examples(NamedTuple):
 
 def _pairs_to_align(
     run: Run, source: str | None, target: str | None, *, train: bool
-) -> tuple[Iterable[Pair], _GoldFile | None]:
-    """The pairs of the files given, or of the run: its training pairs or held-out ones."""
+) -> tuple[Iterable[Pair], str | None]:
+    """The pairs of the files given, or of the run with its gold: training or held-out ones."""
     if source == target == "-":
         raise SettingsError("--source and --target cannot both be the standard input")
     if source is not None and target is not None:
@@ -224,14 +212,18 @@ def _pairs_to_align(
     data = load_data(run.folder)
     split: SplitName = "train" if train else data.held_out()
     known = data.gold(split)
-    return read_run_split(data, split), _GoldFile(str(known)) if known.exists() else None
+    return read_run_split(data, split), str(known) if known.exists() else None
 
 
-def _alignment_settings(run: Run, reading: Mapping[str, object], plain: bool) -> AlignmentSettings:
+def _alignment_settings(
+    run: Run, reading: Mapping[str, object], plain: bool
+) -> extraction.AlignmentSettings:
     """The settings of the options, or else those measured to be best."""
     if not reading and not plain:
         return run_alignment.best_alignment(run)
-    return (BASELINE_ALIGNMENT if plain else DEFAULT_ALIGNMENT).model_copy(update=dict(reading))
+    return (extraction.BASELINE_ALIGNMENT if plain else extraction.DEFAULT_ALIGNMENT).model_copy(
+        update=dict(reading)
+    )
 
 
 def _select_alignment(runs: Sequence[Run], examples: _Examples | None) -> None:
@@ -348,7 +340,7 @@ def _extract_links(
     for attention in examples.attention(run):
         if not settings.sinks:
             tally.add(attention)
-        yield align_text(attention, settings)
+        yield extraction.align_text(attention, settings)
 
 
 def _note_sinks(tally: SinkCounter) -> None:

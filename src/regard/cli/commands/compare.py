@@ -14,10 +14,10 @@ from regard.cli.display.figures import missing_fonts_noted
 from regard.cli.display.training_progress import TerminalReporter
 from regard.cli.options import corpus_options, eval_options, shared_options
 from regard.cli.options.shared_options import option
-from regard.comparison.comparison_folder import ComparisonFolder
-from regard.comparison.measurements import measure_row, measure_untimed
+from regard.comparison import measurements, process_pool, row_training
 from regard.comparison.plan import (
     Budget,
+    ComparisonFolder,
     ComparisonPlan,
     PlanEntry,
     check_same_plan,
@@ -26,20 +26,7 @@ from regard.comparison.plan import (
     make_plan,
 )
 from regard.comparison.plots import plot_by_length, plot_quality_cost
-from regard.comparison.process_pool import (
-    Goal,
-    ProcessPool,
-    die_with_parent,
-    start_process,
-    untrained_entries,
-)
 from regard.comparison.results import ComparisonResults, aggregate_results
-from regard.comparison.row_training import (
-    RowContext,
-    apply_budget,
-    prepare_shared_corpus,
-    train_row,
-)
 from regard.comparison.table import format_report
 from regard.errors import RegardError, SettingsError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice
@@ -105,7 +92,7 @@ def command(
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
     row: str | None = option("", hidden=True),
-    goal: Goal = option("", default="measure", hidden=True),
+    goal: process_pool.Goal = option("", default="measure", hidden=True),
     parent: int | None = option("", hidden=True),
 ) -> None:
     """Train several systems alike, then score and time them in one table.
@@ -124,7 +111,7 @@ def command(
     folder = ComparisonFolder(out_folder)
     if row is not None:
         if parent is not None:
-            die_with_parent(parent)
+            process_pool.die_with_parent(parent)
         _run_row(folder, row, goal, device)
         return
     files = corpus_options.corpus_from_options(
@@ -258,20 +245,20 @@ def _compare(
     with RunFolder(folder.path).locked():
         plan = _resumed_plan(new_plan, folder)
         try:
-            data = prepare_shared_corpus(plan, folder, note)
+            data = row_training.prepare_shared_corpus(plan, folder, note)
         except RegardError:
             folder.remove_if_empty()
             raise
         plan = plan.with_data(data.digest, folder.path)
         references = [pair.target for pair in data.read(data.held_out())]
         name = eval_options.resolve_tokenizer(plan.tokenize, data.languages[1], references)
-        at_once = max(plan.at_once, min(jobs, len(untrained_entries(plan, folder))))
+        at_once = max(plan.at_once, min(jobs, len(process_pool.untrained_entries(plan, folder))))
         plan = plan.model_copy(update={"tokenize": name, "at_once": at_once})
         plan.save(folder.plan)
         with StopRequests() as stop:
             with ComparisonProgress(folder) as observer:
-                start = start_process(folder, device, jobs)
-                ProcessPool(folder, start, observer, stop).run_plan(plan, jobs)
+                start = process_pool.start_process(folder, device, jobs)
+                process_pool.ProcessPool(folder, start, observer, stop).run_plan(plan, jobs)
             if stop.received is not None:
                 note(f"stopped; all is saved. Go on with: regard compare --out {folder.path}")
                 sys.exit(128 + stop.received)
@@ -302,20 +289,20 @@ def _write_report(
     return ladder
 
 
-def _run_row(folder: ComparisonFolder, name: str, goal: Goal, device: str) -> None:
+def _run_row(folder: ComparisonFolder, name: str, goal: process_pool.Goal, device: str) -> None:
     """Train or measure one row, in a process that `_compare` started."""
     plan = folder.load_plan()
     entry = plan.entry(name)
     reporter = TerminalReporter(entry.recipe.training.steps)
-    row = RowContext(entry, plan, folder, pick_device(device), reporter)
+    row = row_training.RowContext(entry, plan, folder, pick_device(device), reporter)
     if goal == "time":
-        apply_budget(row)
+        row_training.apply_budget(row)
         return
     with StopRequests() as stop:
-        train_row(row, stop)
+        row_training.train_row(row, stop)
     if stop.received is not None:
         sys.exit(128 + stop.received)
     if goal == "train":
-        measure_untimed(row)
+        measurements.measure_untimed(row)
     else:
-        measure_row(row)
+        measurements.measure_row(row)

@@ -9,13 +9,8 @@ from pathlib import Path
 from rich.markup import escape
 from typer import Typer
 
+from regard.alignment import run_alignment
 from regard.alignment.extraction import AlignmentSettings
-from regard.alignment.run_alignment import (
-    NUM_SELECTION_PAIRS,
-    align_pairs,
-    best_alignment,
-    read_gold,
-)
 from regard.cli.display.console import note, out
 from regard.cli.display.figures import missing_fonts_noted
 from regard.cli.display.tables import plain_table, scores_table
@@ -71,9 +66,9 @@ def command(
 
     out.rule("[bold]3. Look[/bold]  what each word attended to", align="left")
     run = translator.runs[0]
-    best = best_alignment(run)
-    links = align_pairs(run, data.read("test"), best)
-    measured = score_alignments(links, read_gold(data, "test"))
+    best = run_alignment.best_alignment(run)
+    links = run_alignment.align_pairs(run, data.read("test"), best)
+    measured = score_alignments(links, run_alignment.read_gold(data, "test"))
     _look(translator, sentence, best, folder)
     out.print(
         f"The links between words that are read off it err in "
@@ -110,7 +105,7 @@ def _look(
     save_figure(one, folder.path / "attention.png")
     save_figure(every, folder.path / "heads.png")
     out.print(
-        f"[dim]{best}, chosen on {NUM_SELECTION_PAIRS} validation pairs; drawn in "
+        f"[dim]{best}, chosen on {run_alignment.NUM_SELECTION_PAIRS} validation pairs; drawn in "
         f"{folder.path}/attention.png, every head in {folder.path}/heads.png[/dim]"
     )
 

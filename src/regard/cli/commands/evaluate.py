@@ -8,13 +8,8 @@ from typer import Typer
 
 from regard.alignment.dictionary import read_unknown_option
 from regard.atomic_io import write_atomic
+from regard.cli.display import tables
 from regard.cli.display.console import note, out, print_json
-from regard.cli.display.tables import (
-    SIGNIFICANCE_LEVEL,
-    SIGNIFICANCE_NOTE,
-    plain_table,
-    scores_table,
-)
 from regard.cli.options import eval_options, shared_options
 from regard.cli.options.eval_options import read_eval_data
 from regard.cli.options.shared_options import flag, option
@@ -110,7 +105,7 @@ def command(
     name = " + ".join((model, *(ensemble or ())))
     if weights != "model":  # the columns of `--against` need different names
         name = f"{name} ({Path(weights).stem})"
-    out.print(scores_table(scores, title=f"{escape(name)} on {len(texts):,} sentences"))
+    out.print(tables.scores_table(scores, title=f"{escape(name)} on {len(texts):,} sentences"))
     if perplexity is not None:
         counted = f"[dim]per token, {perplexity.num_tokens:,} tokens[/]"
         out.print(f"perplexity  {perplexity.value:.3f}  {counted}")
@@ -130,7 +125,7 @@ def _print_groups(groups: list[LengthGroup]) -> None:
         for one in groups
     ]
     title = "by length of the source"
-    out.print(plain_table("words", *numbers, title=title, right=numbers, rows=rows))
+    out.print(tables.plain_table("words", *numbers, title=title, right=numbers, rows=rows))
 
 
 def _print_comparisons(comparisons: list[Comparison], model: str, against: str) -> None:
@@ -144,12 +139,12 @@ def _print_comparisons(comparisons: list[Comparison], model: str, against: str) 
             f"{one.first:.2f}",
             f"{one.delta:+.2f}",
             f"{one.interval.low:+.2f} … {one.interval.high:+.2f}",
-            f"{one.p_value:.4f}{' *' if one.p_value < SIGNIFICANCE_LEVEL else ''}",
+            f"{one.p_value:.4f}{' *' if one.p_value < tables.SIGNIFICANCE_LEVEL else ''}",
         )
         for one in comparisons
     ]
-    out.print(plain_table(*columns, title="paired bootstrap", right=columns[1:4], rows=rows))
-    out.print(SIGNIFICANCE_NOTE)
+    out.print(tables.plain_table(*columns, title="paired bootstrap", right=columns[1:4], rows=rows))
+    out.print(tables.SIGNIFICANCE_NOTE)
 
 
 def _to_json(

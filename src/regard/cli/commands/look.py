@@ -10,10 +10,10 @@ from rich.markup import escape
 from rich.text import Text
 from typer import Argument, Context, Typer
 
+from regard.cli.display import run_measurements
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.figures import check_suffix, figure_files, save_figures
 from regard.cli.display.progress_bar import progress_bar
-from regard.cli.display.run_measurements import show_distances, show_head_importance, show_positions
 from regard.cli.display.tables import plain_table
 from regard.cli.options import eval_options, shared_options
 from regard.cli.options.eval_options import read_eval_data, read_sources
@@ -27,20 +27,15 @@ from regard.inspection.plots.maps import describe_head
 from regard.inspection.plots.terminal import render_tree
 from regard.inspection.recording.attention_map import PARTS, Part
 from regard.inspection.viewer.html_page import write_page
+from regard.pipelines import head_importance
 from regard.pipelines.answer import Answer
-from regard.pipelines.head_importance import (
-    HeadImportanceSettings,
-    ablate_each_head,
-    list_answer_ablations,
-    measure_head_importance,
-)
 from regard.pipelines.translator import Translator, load
 from regard.pipelines.viewer_document import HeadAblation, ViewerDocument, viewer_document
 
 app = Typer()
 
 HEAD_METAVAR = "[PART.]LAYER[.HEAD]"
-HEAD_DEFAULTS = HeadImportanceSettings()
+HEAD_DEFAULTS = head_importance.HeadImportanceSettings()
 DISTANCE_SENTENCES = 100
 """Sentences that --distances measures on by default."""
 OPTION_RULES = (
@@ -212,23 +207,25 @@ def command(
         return
     if texts is not None:
         parts = PARTS if part is None or part == "all" else (part,)
-        importance = HeadImportanceSettings(parts=parts, tolerance=tolerance, tokenize=tokenize)
+        importance = head_importance.HeadImportanceSettings(
+            parts=parts, tolerance=tolerance, tokenize=tokenize
+        )
         with progress_bar() as progress:
             task = progress.add_task("removing heads")
-            found = measure_head_importance(
+            found = head_importance.measure_head_importance(
                 translator,
                 *texts,
                 importance,
                 search=settings,
                 progress=lambda done, total: progress.update(task, completed=done, total=total),
             )
-        measured = show_head_importance(model, found)
+        measured = run_measurements.show_head_importance(model, found)
     elif distances:
         lines = read_sources(model, source)[: limit or DISTANCE_SENTENCES]
         answers = translator.translate(lines, settings, look=True, split=False)
-        measured = show_distances(answers, one_part, words=not pieces)
+        measured = run_measurements.show_distances(answers, one_part, words=not pieces)
     else:
-        measured = show_positions(translator, length)
+        measured = run_measurements.show_positions(translator, length)
     if json:
         print_json(measured.document)
     else:
@@ -279,8 +276,8 @@ class SentenceLook(NamedTuple):
 
     def _ablate_each_head(self, answer: Answer) -> list[HeadAblation]:
         """The translations without each head, which the page shows when a head is clicked."""
-        ablations = ablate_each_head(self.translator, answer, self.settings)
-        total = len(list_answer_ablations(answer))
+        ablations = head_importance.ablate_each_head(self.translator, answer, self.settings)
+        total = len(head_importance.list_answer_ablations(answer))
         with progress_bar() as progress:
             return list(progress.track(ablations, total=total, description="silencing heads"))
 

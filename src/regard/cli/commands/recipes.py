@@ -9,14 +9,7 @@ from regard.cli.display.console import out
 from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import flag
-from regard.recipes.recipe_files import (
-    dump_recipe,
-    explain_settings,
-    find_recipe,
-    load_recipe,
-    recipe_schema,
-    shelf_recipes,
-)
+from regard.recipes import recipe_files
 
 app = Typer(invoke_without_command=True)
 
@@ -26,8 +19,8 @@ def command(context: Context) -> None:
     """List and print the recipes on the shelf, and the schema of their settings."""
     if context.invoked_subcommand is None:
         table = plain_table("recipe", "model", "about")
-        for name in shelf_recipes():
-            recipe = load_recipe(name)
+        for name in recipe_files.shelf_recipes():
+            recipe = recipe_files.load_recipe(name)
             table.add_row(f"[bold]{name}[/bold]", recipe.model.family, escape(recipe.about))
         out.print(table)
 
@@ -39,20 +32,20 @@ def show(
     resolved: bool = flag("--resolved", "Write out every default."),
 ) -> None:
     """Print a recipe, to be saved and changed: regard recipes show travel > mine.yaml"""
-    loaded = load_recipe(recipe, settings or [])
+    loaded = recipe_files.load_recipe(recipe, settings or [])
     if resolved or settings:
-        print(dump_recipe(loaded), end="")
+        print(recipe_files.dump_recipe(loaded), end="")
     else:
-        print(find_recipe(recipe).read_text(encoding="utf-8"), end="")
+        print(recipe_files.find_recipe(recipe).read_text(encoding="utf-8"), end="")
 
 
 @app.command()
 def schema() -> None:
     """Print the JSON schema of a recipe: every setting with its type, default and meaning."""
-    print(json.dumps(recipe_schema(), indent=2, ensure_ascii=False))
+    print(json.dumps(recipe_files.recipe_schema(), indent=2, ensure_ascii=False))
 
 
 @app.command()
 def settings() -> None:
     """Print a page of Markdown that explains every setting: docs/settings.md."""
-    print(explain_settings())
+    print(recipe_files.explain_settings())

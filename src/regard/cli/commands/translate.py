@@ -3,8 +3,9 @@
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from typer import Argument, Context, Typer
 
@@ -19,13 +20,7 @@ from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_links
 from regard.iterate import chunked
 from regard.pipelines.answer import Answer
-from regard.pipelines.documents.document_formats import (
-    DOCUMENT_FORMATS,
-    DocumentFormat,
-    decode_document,
-    format_of,
-    read_document,
-)
+from regard.pipelines.documents import document_formats
 from regard.pipelines.translator import Translator, load
 from regard.text.special_tokens import UNK
 
@@ -122,7 +117,9 @@ def command(
     dictionary = read_unknown_option(unknown) if unknown is not None else None
     document = None
     if document_format is not None:
-        document = read_document(decode_document(read_bytes(file), file), document_format, file)
+        document = document_formats.read_document(
+            document_formats.decode_document(read_bytes(file), file), document_format, file
+        )
     needs_native = sample or (prefix and beam != 1) or align or dictionary is not None
     if engine == "auto" and needs_native and not is_export(Path(model)):
         engine = "native"  # an export has no other engine, and reports what it cannot do
@@ -177,20 +174,21 @@ def command(
             split=split,
         )
 
-    output = OutputColumns(ranked=settings.n_best > 1, scores=scores, align=align)
-    _translate_lines(file, translate, _format_json if json else output.format)
+    ranked = settings.n_best > 1
+    columns = partial(_format_columns, ranked=ranked, scores=scores, align=align)
+    _translate_lines(file, translate, _format_json if json else columns)
 
 
-def _document_format(kind: str | None, file: str) -> DocumentFormat | None:
+def _document_format(kind: str | None, file: str) -> document_formats.DocumentFormat | None:
     """The format of a document; None: lines."""
     if kind is None:
-        found = format_of(file)
+        found = document_formats.format_of(file)
         return None if found == "text" else found  # text files are lines by default
-    return next((one for one in DOCUMENT_FORMATS if one == kind), None)
+    return next((one for one in document_formats.DOCUMENT_FORMATS if one == kind), None)
 
 
 def _check_document_options(
-    document_format: DocumentFormat, file: str, given: Mapping[str, object]
+    document_format: document_formats.DocumentFormat, file: str, given: Mapping[str, object]
 ) -> None:
     """Raise an error if an option was given that has no effect on documents."""
     if given["markup"]:
@@ -284,24 +282,17 @@ def _translate_lines(
             print(format_line(number, answer))
 
 
-class OutputColumns(NamedTuple):
-    """What is printed of an answer, separated by tabs."""
-
-    ranked: bool
-    scores: bool
-    align: bool
-
-    def format(self, number: int, answer: Answer) -> str:
-        """A line for each candidate."""
-        lines = []
-        for rank, candidate in enumerate(answer.candidates, 1):
-            columns = [str(number), str(rank)] if self.ranked else []
-            columns += [f"{candidate.score:.4f}"] if self.scores else []
-            others = [format_links(answer.alignment())] if self.align and rank == 1 else []
-            # a tab that was copied from the source would be read as a separator
-            text = candidate.text.replace("\t", " ") if columns or others else candidate.text
-            lines.append("\t".join([*columns, text, *others]))
-        return "\n".join(lines)
+def _format_columns(number: int, answer: Answer, *, ranked: bool, scores: bool, align: bool) -> str:
+    """A line for each candidate, its columns separated by tabs."""
+    lines = []
+    for rank, candidate in enumerate(answer.candidates, 1):
+        columns = [str(number), str(rank)] if ranked else []
+        columns += [f"{candidate.score:.4f}"] if scores else []
+        others = [format_links(answer.alignment())] if align and rank == 1 else []
+        # a tab that was copied from the source would be read as a separator
+        text = candidate.text.replace("\t", " ") if columns or others else candidate.text
+        lines.append("\t".join([*columns, text, *others]))
+    return "\n".join(lines)
 
 
 def _format_json(number: int, answer: Answer) -> str:

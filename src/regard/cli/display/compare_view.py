@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from rich import progress
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn
 
 from regard.cli.display.console import PipedConsole, err, note, out
 from regard.cli.display.progress_bar import LiveProgress
 from regard.cli.display.tables import plain_table
-from regard.comparison.comparison_folder import ComparisonFolder
 from regard.comparison.measurements import Failure, MeasuredRow
+from regard.comparison.plan import ComparisonFolder
 from regard.comparison.process_pool import Goal, RowJob
 from regard.comparison.results import BLEU, ComparisonResults
 from regard.comparison.row_training import is_trained
@@ -33,15 +33,15 @@ class ComparisonProgress(LiveProgress):
 
     def __init__(self, folder: ComparisonFolder) -> None:
         super().__init__(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("[dim]{task.fields[numbers]}[/dim]"),
+            progress.SpinnerColumn(),
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(bar_width=20),
+            progress.MofNCompleteColumn(),
+            progress.TextColumn("[dim]{task.fields[numbers]}[/dim]"),
             console=err,
         )
         self._folder = folder
-        self._task_of: dict[str, TaskID] = {}
+        self._task_of: dict[str, progress.TaskID] = {}
 
     def started(self, job: RowJob) -> None:
         name, goal = job.entry.name, job.goal

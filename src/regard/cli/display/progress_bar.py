@@ -1,24 +1,16 @@
 """Progress displays: in a terminal, below the output."""
 
+from rich import progress
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.text import Text
 
 from regard.cli.display.console import err
 
 
-class LiveProgress(Progress):
+class LiveProgress(progress.Progress):
     """A progress display that is shown in a terminal only, and removed at the end."""
 
-    def __init__(self, *columns: str | ProgressColumn, console: Console = err) -> None:
+    def __init__(self, *columns: str | progress.ProgressColumn, console: Console = err) -> None:
         super().__init__(
             *columns,
             console=console,
@@ -28,10 +20,10 @@ class LiveProgress(Progress):
         )
 
 
-class RateColumn(ProgressColumn):
+class RateColumn(progress.ProgressColumn):
     """Items per second."""
 
-    def render(self, task: Task) -> Text:
+    def render(self, task: progress.Task) -> Text:
         speed = task.finished_speed or task.speed
         return Text("" if speed is None else f"{speed:,.0f}/s", "dim")
 
@@ -39,11 +31,11 @@ class RateColumn(ProgressColumn):
 def progress_bar(console: Console = err, *, rate: bool = False) -> LiveProgress:
     """A bar with a count of items and the time left."""
     return LiveProgress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(bar_width=24),
+        progress.MofNCompleteColumn(),
         *([RateColumn()] if rate else []),
-        TextColumn("[dim]left[/dim]"),
-        TimeRemainingColumn(),
+        progress.TextColumn("[dim]left[/dim]"),
+        progress.TimeRemainingColumn(),
         console=console,
     )

@@ -1,6 +1,7 @@
 """Measurements of a run that `regard look --heads`, `--distances` and `--positions` show."""
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import torch
@@ -81,12 +82,8 @@ def show_distances(answers: Sequence[Answer], part: Part, *, words: bool) -> Run
         raise SettingsError("all sentences are blank: there is nothing to look at")
     attentions = [one.attention(part, words=words) for one in captures]
     found = measure_distances(attentions)
-    document = {
-        "part": found.part,
-        "mean": found.mean.tolist(),
-        "spread": found.spread.tolist(),
-        "shares": found.shares.tolist(),
-    }
+    tensors = {"mean": found.mean, "spread": found.spread, "shares": found.shares}
+    document = {"part": found.part} | {name: one.tolist() for name, one in tensors.items()}
     return RunMeasurement(
         document, [_distance_table(found)], lambda theme: plot_distances(attentions, theme=theme)
     )
@@ -99,12 +96,10 @@ def _distance_table(found: HeadDistances) -> Table:
     numbers = ("away", "at once", *distance_columns)
     table = plain_table("layer.head", *numbers, title=title, right=numbers)
     middle = found.shares.shape[-1] // 2
-    layers, heads = found.mean.shape
-    for layer in range(layers):
-        for head in range(heads):
-            shares = [f"{found.shares[layer, head, middle + far]:.0%}" for far in SHOWN_DISTANCES]
-            away, at_once = (f"{of[layer, head]:.2f}" for of in (found.mean, found.spread))
-            table.add_row(f"{layer}.{head}", away, at_once, *shares)
+    for layer, head in product(*map(range, found.mean.shape)):
+        shares = [f"{found.shares[layer, head, middle + far]:.0%}" for far in SHOWN_DISTANCES]
+        away, at_once = (f"{of[layer, head]:.2f}" for of in (found.mean, found.spread))
+        table.add_row(f"{layer}.{head}", away, at_once, *shares)
     return table
 
 

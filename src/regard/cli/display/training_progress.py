@@ -3,15 +3,9 @@
 import time
 from collections.abc import Mapping
 
+from rich import progress
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
 
 from regard.cli.display.console import err
 from regard.cli.display.progress_bar import LiveProgress
@@ -38,13 +32,13 @@ class TerminalReporter(LiveProgress):
 
     def __init__(self, steps: int, *, console: Console = err) -> None:
         super().__init__(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[numbers]}"),
-            TextColumn("[dim]left[/dim]"),
-            TimeRemainingColumn(elapsed_when_finished=True),
+            progress.SpinnerColumn(),
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(bar_width=24),
+            progress.MofNCompleteColumn(),
+            progress.TextColumn("{task.fields[numbers]}"),
+            progress.TextColumn("[dim]left[/dim]"),
+            progress.TimeRemainingColumn(elapsed_when_finished=True),
             console=console,
         )
         self._task = self.add_task("training", total=steps, numbers="", visible=False)

@@ -42,8 +42,7 @@ Valid = Annotated[
     ),
 ]
 Test = Annotated[
-    str | None,
-    Option(metavar="FILE[,FILE]", help="Held-out pairs for the final scores, likewise."),
+    str | None, Option(metavar="FILE[,FILE]", help="Held-out pairs for the final scores, likewise.")
 ]
 Languages = Annotated[str | None, Option(metavar="SRC-TGT", help="The languages, such as en-de.")]
 SkipBad = Annotated[

@@ -39,8 +39,7 @@ Settings = Annotated[
     ),
 ]
 Out = Annotated[
-    Path | None,
-    Option("--out", "-o", metavar="DIR", help="The run's folder; otherwise runs/NAME."),
+    Path | None, Option("--out", "-o", metavar="DIR", help="The run's folder; otherwise runs/NAME.")
 ]
 Beam = Annotated[
     int | None, Option(min=1, help="Hypotheses kept at each step; 1 is greedy search.")
@@ -79,8 +78,7 @@ Unknown = Annotated[
     ),
 ]
 Ensemble = Annotated[
-    list[str] | None,
-    Option(metavar="MODEL", help="Another model that votes; may be repeated."),
+    list[str] | None, Option(metavar="MODEL", help="Another model that votes; may be repeated.")
 ]
 Layer = Annotated[int | None, Option(min=0, help="A layer, from 0; otherwise the average.")]
 Head = Annotated[int | None, Option(min=0, help="A head, from 0; otherwise the average.")]
@@ -88,8 +86,7 @@ Png = Annotated[Path | None, Option(metavar="FILE", help="Draw a PNG.")]
 Svg = Annotated[Path | None, Option(metavar="FILE", help="Draw an SVG.")]
 Theme = Annotated[Literal["light", "dark"], Option(help="Draw on white, or on nearly black.")]
 HeldOutSource = Annotated[
-    str | None,
-    Option(metavar="FILE", help="Source sentences; otherwise the run's own test split."),
+    str | None, Option(metavar="FILE", help="Source sentences; otherwise the run's own test split.")
 ]
 HeldOutReference = Annotated[
     str | None, Option(metavar="FILE", help="Their translations by people.")
