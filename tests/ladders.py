@@ -5,6 +5,7 @@ from statistics import mean
 from typer.testing import CliRunner
 
 from regard.cli.commands import compare
+from regard.cli.main import command_app
 from regard.comparison import flops, process_pool
 from regard.comparison.measurements import (
     Machine,
@@ -27,6 +28,8 @@ from regard.errors import RegardError
 from regard.recipes import dry_run
 from regard.recipes.recipe_files import dump_recipe
 from tiny import tiny_recipe
+
+app = command_app("compare")
 
 MODELS = {
     "plain": "{family: rnn, width: 16, embedding: 8}",
@@ -92,7 +95,7 @@ def be_quick(patch):
 
 def run_compare(*args, device="cpu"):
     args = [*map(str, args), "--device", device]
-    return CliRunner().invoke(compare.app, args, catch_exceptions=False)
+    return CliRunner().invoke(app, args, catch_exceptions=False)
 
 
 MACHINE = Machine(processor="a processor", device="cpu, 1 thread", system="Linux", versions="all")

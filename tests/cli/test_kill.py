@@ -15,11 +15,13 @@ import torch
 from typer.testing import CliRunner
 
 from forks import Fork
-from regard.cli.commands.train import app
+from regard.cli.main import command_app
 from regard.errors import RunError, StorageError
 from regard.recipes.recipe_files import dump_recipe
 from regard.training.checkpoints import list_checkpoints
 from tiny import tiny_recipe
+
+app = command_app("train")
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,3 @@
-import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -55,13 +54,6 @@ def called(monkeypatch, capsys):
         return caught.value.code, capsys.readouterr()
 
     return call
-
-
-@pytest.mark.parametrize("name", main.COMMANDS)
-def test_the_list_of_commands_has_the_first_line_of_each_help(name):
-    module = importlib.import_module(f"regard.cli.commands.{name}")
-    assert module.command.__doc__.splitlines()[0] == main.COMMANDS[name]
-    assert str(main.load_command(name).help).startswith(main.COMMANDS[name])
 
 
 @pytest.mark.parametrize("name", main.COMMANDS)

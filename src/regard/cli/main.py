@@ -93,15 +93,23 @@ def redirect_stdout_to_devnull() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def load_command(name: str) -> Any:
-    """The command called `name`, from its module."""
+def command_app(name: str) -> typer.Typer:
+    """The app of a command: that of its module if it has commands of its own."""
     with exit_on_signals():
-        app: typer.Typer = import_module(f"regard.cli.commands.{name}").app
+        module = import_module(f"regard.cli.commands.{name}")
+    app: typer.Typer | None = getattr(module, "app", None)
+    if app is None:
+        app = typer.Typer(add_completion=False)
+        app.command()(module.command)
     app.rich_markup_mode = "markdown"  # wraps docstrings to the terminal, but not examples
-    command = typer.main.get_command(app)
+    return app
+
+
+def load_command(name: str) -> Any:
+    """The command called `name`; its help is that of the list, and the docstring."""
+    command = typer.main.get_command(command_app(name))
     command.name = name
-    app_options = ("install_completion", "show_completion")  # options of `regard` itself
-    command.params = [one for one in command.params if one.name not in app_options]
+    command.help = f"{COMMANDS[name]}\n\n{command.help or ''}"
     return command
 
 

@@ -16,8 +16,6 @@ from regard.text.word_units import count_units
 
 BLEU, CHRF = "BLEU", "chrF2"
 BLEU_ONLY = scores.ScoreSettings(metrics=("bleu",), resamples=0)
-SIGNIFICANCE_LEVEL = 0.05
-"""Differences with a p-value below this are marked."""
 
 
 class SeedSpread(SavedRecord):

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from regard.comparison.plan import ComparisonPlan
 from regard.comparison.results import (
-    SIGNIFICANCE_LEVEL,
     ComparisonResults,
     MeanInterval,
     SeedSpread,
     SystemCosts,
     SystemResult,
 )
+from regard.evaluation.scores import SIGNIFICANCE_LEVEL
 
 EMPTY_CELL = "–"
 """Shown in a cell without a number."""

@@ -23,6 +23,8 @@ from regard.settings import Settings
 from regard.text.word_units import count_units
 
 MIN_COMPARED_RESAMPLES = 100
+SIGNIFICANCE_LEVEL = 0.05
+"""Differences with a p-value below this are marked."""
 
 
 class ScoreSettings(Settings):

@@ -8,13 +8,15 @@ from typer.testing import CliRunner
 from regard.alignment import run_alignment
 from regard.alignment.dictionary import read_dictionary
 from regard.alignment.run_alignment import best_alignment
-from regard.cli.commands.align import app
+from regard.cli.main import command_app
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.pharaoh import read_pharaoh
 from regard.inspection import attention_sinks
 from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import RunFolder, load_run
 from regard.recipes.verification import accept
+
+app = command_app("align")
 
 CPU = torch.device("cpu")
 

@@ -4,10 +4,12 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from regard.cli.commands.average import app
+from regard.cli.main import command_app
 from regard.errors import RunError, SettingsError
 from regard.pipelines.translator import load
 from regard.training.checkpoints import load_weights
+
+app = command_app("average")
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli.commands import bench
+from regard.cli.main import command_app
 from regard.engines.tuned_engine import MEASURED_FILE, EngineConfig, load_tuned_engine
 from regard.errors import RunError, SettingsError
 from regard.pipelines.engine_benchmark import (
@@ -14,6 +15,8 @@ from regard.pipelines.engine_benchmark import (
     UnavailableVariant,
     VariantTiming,
 )
+
+app = command_app("bench")
 
 LIGHT = EngineVariant("ctranslate2", "int8")
 
@@ -56,7 +59,7 @@ def sentences(tmp_path):
 
 def run(folder, *args):
     args = (str(folder), *map(str, args))
-    return CliRunner().invoke(bench.app, args, catch_exceptions=False, env={"COLUMNS": "120"})
+    return CliRunner().invoke(app, args, catch_exceptions=False, env={"COLUMNS": "120"})
 
 
 def test_the_table_and_what_is_kept(tmp_path, sentences, measured):
@@ -138,7 +141,7 @@ def test_the_table_fits_into_80_columns(tmp_path, sentences, monkeypatch):
     ways = {variant: trial(variant, 1234.5, ("a", "b")) for variant in bench.list_variants()}
     monkeypatch.setattr(bench, "time_variant", lambda run, variant, *_: ways[variant])
     args = (str(tmp_path), "--source", str(sentences), "--no-keep")
-    shown = CliRunner().invoke(bench.app, args, catch_exceptions=False, env={"COLUMNS": "80"})
+    shown = CliRunner().invoke(app, args, catch_exceptions=False, env={"COLUMNS": "80"})
     assert "\nctranslate2 float32" in shown.stdout
 
 

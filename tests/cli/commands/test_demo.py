@@ -7,8 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli.commands import demo
-from regard.cli.commands.demo import app
+from regard.cli.main import command_app
 from regard.errors import SettingsError
+
+app = command_app("demo")
 
 QUICK = [
     "training.steps=3",

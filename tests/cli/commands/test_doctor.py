@@ -4,10 +4,11 @@ import random
 import pytest
 from typer.testing import CliRunner
 
-from regard.cli.commands.doctor import app
-from regard.cli.main import COMMANDS, load_command
+from regard.cli.main import COMMANDS, command_app, load_command
 from regard.errors import CorpusError, SettingsError
 from regard.recipes import dry_run
+
+app = command_app("doctor")
 
 WORDS = ("Anna", "Bern", "Cairo", "drum", "eagle", "fox", "gold", "hill", "iris", "jade", "kiwi")
 TINY = """

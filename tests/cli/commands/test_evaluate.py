@@ -6,12 +6,14 @@ from importlib.util import find_spec
 import pytest
 from typer.testing import CliRunner
 
-from regard.cli.commands.evaluate import app
+from regard.cli.main import command_app
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.scores import ScoreSettings, score
 from regard.pipelines.translator import load
 from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import RunFolder
+
+app = command_app("evaluate")
 
 
 @pytest.fixture

@@ -6,11 +6,13 @@ from importlib import import_module
 import pytest
 from typer.testing import CliRunner
 
-from regard.cli.commands.export import app
+from regard.cli.main import command_app
 from regard.engines.ctranslate2 import exporter
 from regard.engines.ctranslate2.export_artifact import EXPORTS_FOLDER, ParityReport
 from regard.errors import RunError, SettingsError
 from regard.pipelines.translator import load
+
+app = command_app("export")
 
 pytest.importorskip("ctranslate2")
 

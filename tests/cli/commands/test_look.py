@@ -7,12 +7,14 @@ from typing import get_args
 import pytest
 from typer.testing import CliRunner
 
-from regard.cli.commands.look import app
+from regard.cli.main import command_app
 from regard.decoding.settings import search_settings
 from regard.engines.native.attention_capture import PlotKind
 from regard.errors import RunError, SettingsError
 from regard.inspection.interventions import Flattened, ForcedWords, Silenced
 from regard.pipelines.translator import Translator
+
+app = command_app("look")
 
 SENTENCE = "Jane visite l'Afrique en septembre."
 HELD = re.compile(r'<script type="application/json"[^>]*>(.*?)</script>', re.DOTALL)

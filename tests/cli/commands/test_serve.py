@@ -5,9 +5,12 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli.commands import serve
+from regard.cli.main import command_app
 from regard.errors import RunError, SettingsError
 from regard.server.models import LoadOptions
 from regard.server.settings import ServerSettings
+
+app = command_app("serve")
 
 KEY = "0123456789abcdef"
 
@@ -24,7 +27,10 @@ def run(tiny_run, monkeypatch):
     def invoke(*args, model=tiny_run):
         monkeypatch.setattr(serve, "serve", remember)
         result = CliRunner().invoke(
-            serve.app, [str(model), *map(str, args)], catch_exceptions=False, env={"COLUMNS": "200"}
+            app,
+            [str(model), *map(str, args)],
+            catch_exceptions=False,
+            env={"COLUMNS": "200"},
         )
         return result, given
 

@@ -5,12 +5,14 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from regard.cli.commands.train import app
+from regard.cli.main import command_app
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.pipelines.translator import load
 from regard.recipes.recipe_files import dump_recipe, load_recipe
 from regard.recipes.run_folder import RunFolder
 from tiny import tiny_recipe
+
+app = command_app("train")
 
 FEW = ("--set", "training.steps=3", "--device", "cpu")
 MODEL = "{family: rnnsearch, width: 8, embedding: 8, alignment: 8, readout: 8}"

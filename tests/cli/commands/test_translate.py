@@ -10,10 +10,13 @@ from typer.testing import CliRunner
 from regard.alignment.run_alignment import align_pairs, best_alignment
 from regard.cli.commands import translate
 from regard.cli.display import progress_bar
+from regard.cli.main import command_app
 from regard.corpora.corpus import Pair
 from regard.errors import CorpusError, RunError, SearchError, SettingsError
 from regard.evaluation.pharaoh import format_links
 from regard.pipelines.translator import load
+
+app = command_app("translate")
 
 SENTENCES = ["Jane visite l'Afrique en septembre.", "Paul aime la mer.", "Elle danse."]
 WORDS = [
@@ -37,7 +40,7 @@ LINES = "".join(f"{line}\n" for line in SENTENCES)
 def run(tiny_run):
     def invoke(*args, given=LINES, model=tiny_run, engine="native"):
         args = (str(model), *map(str, args), "--device", "cpu", "--engine", engine)
-        return CliRunner().invoke(translate.app, args, input=given, catch_exceptions=False)
+        return CliRunner().invoke(app, args, input=given, catch_exceptions=False)
 
     return invoke
 
@@ -206,7 +209,9 @@ def test_a_model_or_a_file_that_is_not_there(run, tmp_path):
         run(str(tmp_path / "none.txt"))
     with pytest.raises(RunError, match="device 'nonsense' cannot be used here"):
         CliRunner().invoke(
-            translate.app, [str(tmp_path), "--device", "nonsense"], catch_exceptions=False
+            app,
+            [str(tmp_path), "--device", "nonsense"],
+            catch_exceptions=False,
         )
 
 

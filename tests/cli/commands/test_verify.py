@@ -5,8 +5,10 @@ import pytest
 from typer.testing import CliRunner
 
 from flips import flip
-from regard.cli.commands.verify import app
+from regard.cli.main import command_app
 from regard.errors import RunError
+
+app = command_app("verify")
 
 
 def run(*args):

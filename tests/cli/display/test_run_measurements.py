@@ -3,8 +3,10 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from regard.cli.commands.look import app
+from regard.cli.main import command_app
 from regard.errors import SettingsError
+
+app = command_app("look")
 
 
 def look(model, *args):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rich.markup import escape
-from typer import Context, Typer
+from typer import Context
 
 from regard.alignment import extraction, run_alignment
 from regard.alignment.dictionary import write_dictionary
@@ -52,10 +52,8 @@ OPTION_RULES = (
     OptionRule("json sinks cut_apart", excludes="dictionary"),
     OptionRule("min_count pairs", needs="dictionary"),
 )
-app = Typer()
 
 
-@app.command()
 def command(
     context: Context,
     model: shared_options.Model,
@@ -118,9 +116,7 @@ def command(
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
-    """Align words by attention; with gold, measure the alignment error rate.
-
-    Prints a line in Pharaoh's format for each pair: 0-0 1-2 says that source word 0 belongs to
+    """Prints a line in Pharaoh's format for each pair: 0-0 1-2 says that source word 0 belongs to
     target word 0 and source word 1 to target word 2, words as spaces divide them.
 
     Examples:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from typer import Argument, Typer
+from typer import Argument
 
 from regard.atomic_io import check_no_linked_folders
 from regard.cli.display.console import note
@@ -11,10 +11,7 @@ from regard.errors import RunError, SettingsError
 from regard.recipes.run_folder import RunFolder
 from regard.training.checkpoints import average_weights, best_weights, intact_weights, save_weights
 
-app = Typer()
 
-
-@app.command()
 def command(
     model: str = Argument(metavar="MODEL", help="A run's folder."),
     files: list[Path] | None = Argument(
@@ -24,10 +21,8 @@ def command(
         "Where to; otherwise weights/average.safetensors.", metavar="FILE"
     ),
 ) -> None:
-    """Average the weights of several checkpoints into one model.
-
-    A run keeps the weights of its best validations, as many as training.average says, in the folder
-    weights. Use the result with --weights average, or --weights FILE.
+    """A run keeps the weights of its best validations, as many as training.average says, in the
+    folder weights. Use the result with --weights average, or --weights FILE.
 
     Example:
 

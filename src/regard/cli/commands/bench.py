@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from typer import Typer
-
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
@@ -26,10 +24,7 @@ from regard.pipelines.engine_benchmark import (
     time_variant,
 )
 
-app = Typer()
 
-
-@app.command()
 def command(
     model: shared_options.Model,
     source: shared_options.HeldOutSource = None,
@@ -38,9 +33,7 @@ def command(
     keep: bool = option("Let later translations use the fastest way that was found.", default=True),
     json: shared_options.Json = False,
 ) -> None:
-    """Measure how fast a model translates here, and which engine is the fastest.
-
-    Each engine and precision translates the same sentences, as a stream and one at a time, in a
+    """Each engine and precision translates the same sentences, as a stream and one at a time, in a
     process of its own; where there is a GPU, there too. The CPU's fastest for a stream, with its
     batch size, is kept in the run's folder, and from then on `regard translate` uses it on this
     machine; of the native engine's precisions that is float32 only, as no gate holds the others

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from typer import Argument, Typer
+from typer import Argument
 
 from regard.atomic_io import write_atomic
 from regard.cli.display.compare_view import ComparisonProgress, print_comparison
@@ -36,8 +36,6 @@ from regard.recipes.recipe_files import shelf_recipes
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.training.signals import StopRequests
 
-app = Typer()
-
 DEFAULT_BEAM = 5
 """Default beam of every row's search."""
 MAX_MINUTES = 1e6
@@ -48,7 +46,6 @@ FIGURES = {"by-length": plot_by_length, "quality-cost": plot_quality_cost}
 """Files -> what is drawn into them."""
 
 
-@app.command()
 def command(
     systems: list[str] | None = Argument(
         None,
@@ -95,12 +92,10 @@ def command(
     goal: process_pool.Goal = option("", default="measure", hidden=True),
     parent: int | None = option("", hidden=True),
 ) -> None:
-    """Train several systems alike, then score and time them in one table.
-
-    All learn from one corpus under one budget (otherwise as long as their recipes say), with each
-    of the seeds. DIR then holds the table (ladder.md, ladder.json), its figures, and every run.
-    Stopped or killed, the same command goes on where it was; so does `regard compare --out DIR`,
-    which draws a finished comparison again.
+    """All learn from one corpus under one budget (otherwise as long as their recipes say), with
+    each of the seeds. DIR then holds the table (ladder.md, ladder.json), its figures, and every
+    run. Stopped or killed, the same command goes on where it was; so does `regard compare --out
+    DIR`, which draws a finished comparison again.
 
     Examples:
 

@@ -18,15 +18,13 @@ from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_pharaoh
 from regard.recipes.recipe_files import make_recipe
 
-app = Typer(invoke_without_command=True)
+app = Typer(invoke_without_command=True, add_completion=False)
 
 
 @app.callback()
 def command(context: Context, json: shared_options.Json = False) -> None:
-    """List the corpora that can be used by name, and look into them.
-
-    A name goes into a recipe (corpus.name) or to regard doctor. Corpora that are not generated are
-    looked for in the folder that $REGARD_DATA names.
+    """A name goes into a recipe (corpus.name) or to regard doctor. Corpora that are not generated
+    are looked for in the folder that $REGARD_DATA names.
     """
     if context.invoked_subcommand is not None:
         return

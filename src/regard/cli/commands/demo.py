@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 
 from rich.markup import escape
-from typer import Typer
 
 from regard.alignment import run_alignment
 from regard.alignment.extraction import AlignmentSettings
@@ -27,24 +26,19 @@ from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.train_run import train
 from regard.training.signals import StopRequests
 
-app = Typer()
-
 RECIPE = "travel"
 SENTENCE = "Jane ne va pas la visiter en septembre."
 NUM_SHOWN = 8
 """Held-out sentences whose translations are printed."""
 
 
-@app.command()
 def command(
     out_folder: shared_options.Out = Path("runs/demo"),
     device: shared_options.Device = "auto",
     settings: shared_options.Settings = None,
     sentence: str = option("The French sentence to look into.", default=SENTENCE, metavar="TEXT"),
 ) -> None:
-    """Train a small translator, read its translations and see what it attends to.
-
-    Learns to translate French sentences about travel, which a grammar of our own makes, into
+    """Learns to translate French sentences about travel, which a grammar of our own makes, into
     English; takes a few minutes on two cores and needs no network. Run again, it goes on where it
     stopped.
     """

@@ -32,8 +32,6 @@ from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import load_recipe, shelf_recipes
 from regard.recipes.run_folder import pick_device
 
-app = typer.Typer()
-
 LEVEL_MARKS: Mapping[Level, str] = {
     "ok": "[green]✓[/green]",
     "note": "[blue]·[/blue]",
@@ -42,7 +40,6 @@ LEVEL_MARKS: Mapping[Level, str] = {
 }
 
 
-@app.command()
 def command(
     corpus: Annotated[
         str | None,
@@ -72,9 +69,7 @@ def command(
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
-    """Examine a corpus before training: what is wrong with it, what it will take.
-
-    Reads all of it, then trains for some seconds on a sample, and tells sizes and lengths, what
+    """Reads all of it, then trains for some seconds on a sample, and tells sizes and lengths, what
     cleaning would drop, sides that are out of step, sentences that leak from test into train, words
     that train lacks, signs of damage; and the memory, time and disk that training takes here.
     Changes nothing. Ends with exit code 1 if there is a problem.

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
-from typer import Typer
 
 from regard.alignment.dictionary import read_unknown_option
 from regard.atomic_io import write_atomic
@@ -18,6 +17,7 @@ from regard.decoding.settings import search_settings
 from regard.evaluation.metrics import REPORTED_METRICS
 from regard.evaluation.perplexity import Perplexity
 from regard.evaluation.scores import (
+    SIGNIFICANCE_LEVEL,
     Comparison,
     LengthGroup,
     Score,
@@ -30,10 +30,7 @@ from regard.pipelines.answer import Answer
 from regard.pipelines.run_evaluation import count_truncated_answers, translator_perplexity
 from regard.pipelines.translator import Translator, load
 
-app = Typer()
 
-
-@app.command()
 def command(
     model: shared_options.Model,
     source: shared_options.HeldOutSource = None,
@@ -54,12 +51,10 @@ def command(
     precision: shared_options.InPrecision = "float32",
     json: shared_options.Json = False,
 ) -> None:
-    """Score a model: BLEU, chrF, TER with signatures; compare it with another.
-
-    Every score comes with sacreBLEU's signature and a 95% interval from 1,000 bootstrap resamples;
-    --against adds a paired bootstrap test on the same sentences (Koehn 2004). Models that vote with
-    --ensemble are scored together; a perplexity is measured of one model alone. A score is of the
-    model rather than of a lower precision, unless one is given.
+    """Every score comes with sacreBLEU's signature and a 95% interval from 1,000 bootstrap
+    resamples; --against adds a paired bootstrap test on the same sentences (Koehn 2004). Models
+    that vote with --ensemble are scored together; a perplexity is measured of one model alone. A
+    score is of the model rather than of a lower precision, unless one is given.
 
     Examples:
 
@@ -139,7 +134,7 @@ def _print_comparisons(comparisons: list[Comparison], model: str, against: str) 
             f"{one.first:.2f}",
             f"{one.delta:+.2f}",
             f"{one.interval.low:+.2f} … {one.interval.high:+.2f}",
-            f"{one.p_value:.4f}{' *' if one.p_value < tables.SIGNIFICANCE_LEVEL else ''}",
+            f"{one.p_value:.4f}{' *' if one.p_value < SIGNIFICANCE_LEVEL else ''}",
         )
         for one in comparisons
     ]

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from typer import Typer
-
 from regard.cli.display.console import note, out, print_json
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
@@ -19,10 +17,7 @@ except (ImportError, OSError):
         f"regard export needs CTranslate2. {why_ctranslate2_unavailable()}"
     ) from None
 
-app = Typer()
 
-
-@app.command()
 def command(
     model: shared_options.Model,
     to: Path | None = option(
@@ -34,11 +29,9 @@ def command(
     weights: shared_options.Weights = "model",
     json: shared_options.Json = False,
 ) -> None:
-    """Export a model for CTranslate2, which translates faster and needs no torch.
-
-    The export must translate a sample of sentences as the native engine does, or it is refused: in
-    float32 alike, to rounding; in a lower precision nearly alike. `regard translate` makes one by
-    itself when it first needs it. One that was written --to a folder translates where the run is
+    """The export must translate a sample of sentences as the native engine does, or it is refused:
+    in float32 alike, to rounding; in a lower precision nearly alike. `regard translate` makes one
+    by itself when it first needs it. One that was written --to a folder translates where the run is
     not: `regard translate DIR`.
 
     Examples:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from matplotlib.figure import Figure
 from rich.markup import escape
 from rich.text import Text
-from typer import Argument, Context, Typer
+from typer import Argument, Context
 
 from regard.cli.display import run_measurements
 from regard.cli.display.console import note, out, print_json
@@ -31,8 +31,6 @@ from regard.pipelines import head_importance
 from regard.pipelines.answer import Answer
 from regard.pipelines.translator import Translator, load
 from regard.pipelines.viewer_document import HeadAblation, ViewerDocument, viewer_document
-
-app = Typer()
 
 HEAD_METAVAR = "[PART.]LAYER[.HEAD]"
 HEAD_DEFAULTS = head_importance.HeadImportanceSettings()
@@ -77,7 +75,6 @@ class MapSelection(NamedTuple):
         )
 
 
-@app.command()
 def command(
     context: Context,
     model: shared_options.Model,
@@ -164,10 +161,8 @@ def command(
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
-    """Show what a model attends to when it translates a sentence; or measure all of its heads.
-
-    The map in the terminal has a row for each word of the translation and a column for each word of
-    the sentence: the brighter, the more that word was looked at. --png and --svg draw the same.
+    """The map in the terminal has a row for each word of the translation and a column for each word
+    of the sentence: the brighter, the more that word was looked at. --png and --svg draw the same.
     With --without, --flatten or --force the attention is changed, and the map is that of the
     changed translation; what it lost and gained in words is marked.
 

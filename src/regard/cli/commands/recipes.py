@@ -11,12 +11,11 @@ from regard.cli.options import shared_options
 from regard.cli.options.shared_options import flag
 from regard.recipes import recipe_files
 
-app = Typer(invoke_without_command=True)
+app = Typer(invoke_without_command=True, add_completion=False)
 
 
 @app.callback()
 def command(context: Context) -> None:
-    """List and print the recipes on the shelf, and the schema of their settings."""
     if context.invoked_subcommand is None:
         table = plain_table("recipe", "model", "about")
         for name in recipe_files.shelf_recipes():

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from typer import Argument, Context, Option, Typer
+from typer import Argument, Context, Option
 
 from regard.cli.display.console import note
 from regard.cli.options import shared_options
@@ -23,8 +23,6 @@ except ModuleNotFoundError as missing:
         f"regard serve needs {missing.name}, which is not installed: pip install 'regard[serve]'"
     ) from None
 
-app = Typer()
-
 
 def setting_option(name: str, *flags: str, metavar: str | None = None) -> Any:
     """The option for a setting, with its description and default."""
@@ -36,7 +34,6 @@ def setting_option(name: str, *flags: str, metavar: str | None = None) -> Any:
     )
 
 
-@app.command()
 def command(
     context: Context,
     models: list[str] = Argument(
@@ -82,11 +79,9 @@ def command(
         default="float32",
     ),
 ) -> None:
-    """Serve models over HTTP: a page, LibreTranslate's interface, attention, alignments.
-
-    Requests of many users are gathered into batches. The server is reached from this machine alone
-    unless --host says otherwise; then think of --keys. SIGTERM ends it when all that it has begun
-    is answered; SIGHUP loads the models again.
+    """Requests of many users are gathered into batches. The server is reached from this machine
+    alone unless --host says otherwise; then think of --keys. SIGTERM ends it when all that it has
+    begun is answered; SIGHUP loads the models again.
 
     Examples:
 

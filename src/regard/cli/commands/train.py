@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from typer import Argument, Typer
+from typer import Argument
 
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.tables import scores_table
@@ -21,10 +21,7 @@ from regard.recipes.train_run import train
 from regard.training.checkpoints import last_progress
 from regard.training.signals import StopRequests
 
-app = Typer()
 
-
-@app.command()
 def command(
     recipe: str | None = Argument(
         None,
@@ -45,11 +42,9 @@ def command(
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
-    """Train a model from a recipe, or from your own files.
-
-    The run's folder then holds the model, its tokenizer, the cleaned data, the metrics and a card
-    with the scores on the held-out test pairs. Ctrl-C saves and stops; --resume goes on exactly
-    where it stopped, also after a crash.
+    """The run's folder then holds the model, its tokenizer, the cleaned data, the metrics and a
+    card with the scores on the held-out test pairs. Ctrl-C saves and stops; --resume goes on
+    exactly where it stopped, also after a crash.
 
     Examples:
 

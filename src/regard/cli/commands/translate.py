@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from typer import Argument, Context, Typer
+from typer import Argument, Context
 
 from regard.alignment.dictionary import read_unknown_option
 from regard.cli.display.console import note, to_json
@@ -27,7 +27,6 @@ from regard.text.special_tokens import UNK
 if TYPE_CHECKING:  # it imports torch
     from regard.pipelines.markup.markup_translator import MarkupAnswer
 
-app = Typer()
 
 LINE_OPTIONS = "n_best scores align json prefix"
 """Options for lines without markup."""
@@ -43,7 +42,6 @@ DOCUMENT_CHUNK = 64
 """Texts of a document translated together where a progress bar is shown."""
 
 
-@app.command()
 def command(
     context: Context,
     model: str = Argument(
@@ -89,10 +87,8 @@ def command(
     precision: shared_options.InPrecision = "auto",
     json: shared_options.Json = False,
 ) -> None:
-    """Translate lines one for one, from a file or stdin to stdout; or whole documents.
-
-    Every line of input gives one line of output, in order: blank ones blank, over-long and odd ones
-    with a note on stderr. With --n-best a line gives up to N, numbered; tabs separate columns.
+    """Every line of input gives one line of output, in order: blank ones blank, over-long and odd
+    ones with a note on stderr. With --n-best a line gives up to N, numbered; tabs separate columns.
 
     All sentences of a line are translated, and what is no sentence, such as a number, a URL or a
     bullet, comes back as it is: where the training pairs were such. --whole-lines gives the model

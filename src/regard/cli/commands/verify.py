@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rich.markup import escape
-from typer import Argument, Typer
+from typer import Argument
 
 from regard.cli.display.console import note, out, print_json
 from regard.cli.options import shared_options
@@ -11,11 +11,9 @@ from regard.cli.options.shared_options import flag
 from regard.errors import RunError
 from regard.recipes.verification import accept, verify
 
-app = Typer()
 STATE_COLOURS = {"damaged": "red", "missing": "red", "unexpected": "dim"}
 
 
-@app.command()
 def command(
     run: Path = Argument(metavar="RUN", help="The folder of a run, an export or a comparison."),
     accept_all: bool = flag(
@@ -25,9 +23,7 @@ def command(
     ),
     json: shared_options.Json = False,
 ) -> None:
-    """Check that every file of a run is what regard wrote; say what can be made again.
-
-    Weights, tokenizers, settings and the data that scores are taken on are checked whenever they
+    """Weights, tokenizers, settings and the data that scores are taken on are checked whenever they
     are read; this checks the rest as well. Logs that grow are not checked. The exit code is 1 if
     anything is damaged or missing.
 

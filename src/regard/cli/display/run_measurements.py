@@ -13,8 +13,9 @@ from rich.text import Text
 from torch import Tensor
 
 from regard.cli.display.console import out
-from regard.cli.display.tables import SIGNIFICANCE_LEVEL, SIGNIFICANCE_NOTE, plain_table
+from regard.cli.display.tables import SIGNIFICANCE_NOTE, plain_table
 from regard.errors import SettingsError
+from regard.evaluation.scores import SIGNIFICANCE_LEVEL
 from regard.inspection.plots.figure import ThemeName
 from regard.inspection.plots.heads import (
     HeadDistances,

@@ -7,10 +7,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from regard.corpora.cleaning.pair_filters import CleaningReport
-from regard.evaluation.scores import Score
+from regard.evaluation.scores import SIGNIFICANCE_LEVEL, Score
 
-SIGNIFICANCE_LEVEL = 0.05
-"""Differences with a p-value below this are starred."""
 SIGNIFICANCE_NOTE = f"[dim]* differs from chance at p < {SIGNIFICANCE_LEVEL}[/dim]"
 
 
