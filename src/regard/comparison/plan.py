@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -131,10 +130,8 @@ def check_finished(run: RunFolder) -> None:
         again = f"regard train --resume --out {run.path}"
         problem = f"its training has not reached its end; go on with: {again}"
     elif last_progress(run.path) is None:
-        problem = (
-            "its checkpoints, which say how long it was trained, are gone; compare a run that has "
-            "one"
-        )
+        gone = "its checkpoints, which say how long it was trained, are gone"
+        problem = f"{gone}; compare a run that has one"
     else:
         return
     raise SettingsError(f"{run.path}: {problem}")
@@ -145,11 +142,8 @@ def entry_of_run(path: Path, label: str | None) -> PlanEntry:
     folder = RunFolder(path)
     recipe = folder.load_recipe()
     check_finished(folder)
-    return PlanEntry(
-        label=label or _label_in_comparison(path, recipe) or recipe.name,
-        recipe=recipe,
-        run=path.resolve(),
-    )
+    label = label or _label_in_comparison(path, recipe) or recipe.name
+    return PlanEntry(label=label, recipe=recipe, run=path.resolve())
 
 
 def _label_in_comparison(path: Path, recipe: Recipe) -> str | None:
@@ -174,32 +168,26 @@ def make_plan(
     first: dict[str, PlanEntry] = {}  # of each system
     names: set[str] = set()
     for entry in entries:
+        sibling, rename = first.setdefault(entry.label, entry), "give one of them another name"
+        found = differences(_without_seed(sibling), _without_seed(entry))
         if not LABEL_PATTERN.fullmatch(entry.label) or entry.label.startswith("."):
-            raise SettingsError(
-                f"{entry.label!r} cannot be the name of a row: give it another one by NAME=RECIPE"
-            )
-        if entry.name in names:
-            raise SettingsError(
-                f"two rows are called {entry.label} with seed {entry.seed}: give one of them "
-                "another name by NAME=RECIPE"
-            )
-        names.add(entry.name)
-        sibling = first.setdefault(entry.label, entry)
-        if _without_seed(sibling) != _without_seed(entry):
-            raise SettingsError(
-                f"{sibling.name} and {entry.name} differ in more than their seed: "
-                f"{differences(_without_seed(sibling), _without_seed(entry))[0]}; give one of them "
-                "another name by NAME=RECIPE"
-            )
+            problem = f"{entry.label!r} cannot be the name of a row: give it another one"
+        elif entry.name in names:
+            problem = f"two rows are called {entry.label} with seed {entry.seed}: {rename}"
+        elif found:
+            both = f"{sibling.name} and {entry.name}"
+            problem = f"{both} differ in more than their seed: {found[0]}; {rename}"
+        else:
+            names.add(entry.name)
+            continue
+        raise SettingsError(f"{problem} by NAME=RECIPE")
     return ComparisonPlan(
         entries=tuple(entries), budget=budget, beam=beam, tokenize=tokenize, command=tuple(command)
     )
 
 
 def _without_seed(entry: PlanEntry) -> dict[str, Any]:
-    plain = entry.recipe.model_dump(mode="json")
-    plain["training"].pop("seed")
-    return plain
+    return entry.recipe.model_dump(mode="json", exclude={"training": {"seed"}})
 
 
 def check_same_plan(saved: ComparisonPlan, wanted: ComparisonPlan, folder: Path) -> None:
@@ -249,21 +237,14 @@ def _abbreviated(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-@dataclass(frozen=True)
 class ComparisonFolder:
     """Paths of the parts of a comparison."""
 
-    path: Path
-
-    @property
-    def plan(self) -> Path:
-        """The plan."""
-        return self.path / COMPARISON_PLAN_FILE
-
-    @property
-    def corpora(self) -> Path:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.plan = path / COMPARISON_PLAN_FILE
+        self.corpora = path / "corpus"
         """The cleaned corpora, of which all rows share one."""
-        return self.path / "corpus"
 
     def corpus(self, recipe: Recipe) -> RunFolder:
         """The cleaned corpus of a recipe, as a run folder without a model."""

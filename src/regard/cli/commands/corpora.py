@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import islice, repeat
-from typing import get_args
+from typing import cast, get_args
 
 from rich.markup import escape
 from typer import Argument, Context, Typer
@@ -64,22 +64,16 @@ def show(
 
         regard corpora show tatoeba --split train -n 0 --set corpus.tatoeba.pair=eng-fra > fra.tsv
     """
-    split_name = _parse_split(split)
+    if split not in get_args(SplitName):
+        raise SettingsError(f"--split {split}: there are {', '.join(get_args(SplitName))}")
     recipe = make_recipe({"name": name, "corpus": {"name": name}}, settings or [], where="corpora")
     corpus = build_corpus(recipe.corpus)
-    for row in islice(_rows(corpus, split_name, gold=gold), lines or None):
+    for row in islice(_rows(corpus, cast(SplitName, split), gold=gold), lines or None):
         if json:
             print_json(dict(zip(("source", "target", "gold"), row, strict=False)))
         else:
             print("\t".join(row))
     note(f"{corpus.name}, {' → '.join(corpus.languages)}. {corpus.origin}")
-
-
-def _parse_split(name: str) -> SplitName:
-    for split in get_args(SplitName):
-        if split == name:
-            return split  # type: ignore[no-any-return]
-    raise SettingsError(f"--split {name}: there are {', '.join(get_args(SplitName))}")
 
 
 def _rows(corpus: Corpus, split: SplitName, *, gold: bool) -> Iterator[list[str]]:

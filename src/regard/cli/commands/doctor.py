@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-import typer
 from rich.markup import escape
 from rich.table import Table
+from typer import Argument, Exit
 
 from regard.cli.display.console import err, out, print_json
 from regard.cli.display.tables import cleaning_table, plain_table, titled_rows
 from regard.cli.options import corpus_options, shared_options
+from regard.cli.options.shared_options import option
 from regard.corpora.build import CORPORA, build_corpus
 from regard.corpora.cleaning.adaptive_rules import RATIO_SAMPLE
 from regard.corpora.corpus import Corpus, Pair
@@ -41,14 +42,12 @@ LEVEL_MARKS: Mapping[Level, str] = {
 
 
 def command(
-    corpus: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[CORPUS]",
-            help="A corpus with a name (`regard corpora`), a recipe (`regard recipes` or a YAML "
-            "file), or a file of pairs (.tsv, .csv, .tmx).",
-        ),
-    ] = None,
+    corpus: str | None = Argument(
+        None,
+        metavar="[CORPUS]",
+        help="A corpus with a name (`regard corpora`), a recipe (`regard recipes` or a YAML "
+        "file), or a file of pairs (.tsv, .csv, .tmx).",
+    ),
     data: corpus_options.Data = None,
     source: corpus_options.Source = None,
     target: corpus_options.Target = None,
@@ -56,15 +55,12 @@ def command(
     test: corpus_options.Test = None,
     languages: corpus_options.Languages = None,
     skip_bad: corpus_options.SkipBad = False,
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RECIPE", help="What to try training with; otherwise CORPUS, or `own`."
-        ),
-    ] = None,
-    trial: Annotated[
-        bool, typer.Option("--trial/--no-trial", help="Whether to try some steps of training.")
-    ] = True,
+    recipe: str | None = option(
+        "What to try training with; otherwise CORPUS, or `own`.", metavar="RECIPE"
+    ),
+    trial: bool = option(
+        "Whether to try some steps of training.", "--trial/--no-trial", default=True
+    ),
     settings: shared_options.Settings = None,
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
@@ -123,7 +119,7 @@ def command(
     else:
         _print(whole, found, trial_result, findings, choices)
     if any(finding.level == "problem" for finding in findings):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _is_pairs_file(name: str) -> bool:

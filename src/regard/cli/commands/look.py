@@ -5,7 +5,6 @@ from itertools import product
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from matplotlib.figure import Figure
 from rich.markup import escape
 from rich.text import Text
 from typer import Argument, Context
@@ -53,26 +52,14 @@ OPTION_RULES = (
 
 
 class MapSelection(NamedTuple):
-    """Which attention is shown, and how it is drawn."""
+    """Which attention is shown, and how it is drawn: arguments of `AttentionCapture.plot`."""
 
     part: Part
+    kind: PlotKind
     layer: int | None
     head: int | None
-    every: bool
     words: bool
-    kind: PlotKind
     theme: ThemeName
-
-    def plot(self, capture: AttentionCapture) -> Figure:
-        """The figure of a capture."""
-        return capture.plot(
-            self.part,
-            kind=self.kind,
-            layer=self.layer,
-            head=self.head,
-            words=self.words,
-            theme=self.theme,
-        )
 
 
 def command(
@@ -188,16 +175,16 @@ def command(
         raise SettingsError("give a SENTENCE, or one of --heads, --distances, --positions")
     texts = None
     if heads:
-        texts = read_eval_data(model, source, reference).first(limit)
+        texts = read_eval_data(model, source, reference, limit)
         tokenize = eval_options.run_tokenizer(model, tokenize, texts.references)
     translator = load(model, device=device, weights=weights, engine="native")
     settings = search_settings(translator.settings, beam=beam, n_best=n_best)
     if sentence is not None:
         kind = kind or ("grid" if every else "map")
-        selection = MapSelection(one_part, layer, head, every, not pieces, kind, theme)
+        selection = MapSelection(one_part, kind, layer, head, not pieces, theme)
         chosen = _select_sentence(translator, sentence, number, split=split)
         options = InterventionOptions(without or (), flatten or (), force or ())
-        look = SentenceLook(translator, settings, selection, options)
+        look = SentenceLook(translator, settings, selection, options, every)
         look.show(chosen, tree=tree, json=json, html=html, files=files)
         return
     if texts is not None:
@@ -236,6 +223,7 @@ class SentenceLook(NamedTuple):
     settings: DecodingSettings
     selection: MapSelection
     interventions: InterventionOptions
+    every: bool
 
     def show(
         self, sentence: str, *, tree: bool, json: bool, html: Path | None, files: Sequence[Path]
@@ -255,10 +243,10 @@ class SentenceLook(NamedTuple):
             print_json(self._document(answer))
         else:
             _print_texts(answer, self.interventions)
-            _print_maps(capture, selection, required=not needs_tree)
+            _print_maps(capture, selection, every=self.every, required=not needs_tree)
             if tree and capture.tree is not None:
                 out.print(render_tree(capture.tree, capture.tree_pieces))
-        save_figures(files, lambda: selection.plot(capture))
+        save_figures(files, lambda: capture.plot(**selection._asdict()))
         if html is not None:
             # a page of a changed translation has no ablations: they would combine with the changes
             ablations = [] if requests else self._ablate_each_head(answer)
@@ -311,14 +299,16 @@ def _print_texts(answer: Answer, interventions: InterventionOptions) -> None:
         out.print(plain_table("score", "of the n best", right=("score",), rows=rows))
 
 
-def _print_maps(capture: AttentionCapture, selection: MapSelection, *, required: bool) -> None:
+def _print_maps(
+    capture: AttentionCapture, selection: MapSelection, *, every: bool, required: bool
+) -> None:
     """Print the maps; unless `required`, a model may have none."""
     if not capture.parts and not required:
         note("this model does not attend: there is no map to show")
         return
     part, words = selection.part, selection.words
     attention = capture.attention(part, words=words)
-    if not selection.every:
+    if not every:
         layer, head = selection.layer, selection.head
         shown = capture.show(part, layer=layer, head=head, words=words)
         out.print(f"[dim]{describe_head(attention, layer, head)}[/dim]")

@@ -93,11 +93,9 @@ def _last_line(path: Path) -> bytes:
 
 def print_comparison(ladder: ComparisonResults) -> None:
     """Print the tables, their notes, and the failures."""
-    wide = (
-        out
-        if out.is_terminal
-        else PipedConsole(file=out.file, width=max(out.width, MIN_TABLE_WIDTH))
-    )
+    wide = out
+    if not out.is_terminal:
+        wide = PipedConsole(file=out.file, width=max(out.width, MIN_TABLE_WIDTH))
     for sheet in table_sections(ladder):
         titles = [column.title for column in sheet.columns]
         table = plain_table("", *titles, title=sheet.title, right=tuple(titles), gap=1)

@@ -64,11 +64,6 @@ class TerminalReporter(LiveProgress):
     def prepared(self, prepared: TrainingInputs, model: AnyModel) -> None:
         data, (source, target) = prepared.data, prepared.tokenizers
         counts = ", ".join(f"{count:,} {split}" for split, count in data.pairs.items())
-        vocabulary = (
-            f"{source.size:,} shared"
-            if source is target
-            else f"{source.size:,} and {target.size:,}"
-        )
         self._say(f"pairs       {counts}")
         if data.report.dropped:
             self.console.print(cleaning_table(data.report))
@@ -76,7 +71,8 @@ class TerminalReporter(LiveProgress):
             self._warn(advice)
         if prepared.num_too_long:
             self._say(f"            {prepared.num_too_long:,} with too many tokens left out")
-        self._say(f"vocabulary  {vocabulary}")
+        other = "shared" if source is target else f"and {target.size:,}"
+        self._say(f"vocabulary  {source.size:,} {other}")
         self._say(f"parameters  {count_parameters(model):,}")
         for number, line in enumerate(format_choices(prepared.choices)):
             self._say(f"{'' if number else 'chosen':<12}{escape(line)}")

@@ -30,21 +30,19 @@ class EvalData(NamedTuple):
     sources: list[str]
     references: list[str]
 
-    def first(self, limit: int | None) -> "EvalData":
-        """The first sentences only; None: all."""
-        return EvalData(self.sources[:limit], self.references[:limit])
 
-
-def read_eval_data(model: str, source: str | None, reference: str | None) -> EvalData:
-    """The sentences of the files given, or of the run's test split."""
+def read_eval_data(
+    model: str, source: str | None, reference: str | None, limit: int | None = None
+) -> EvalData:
+    """The first sentences of the files given, or of the run's test split; by default all."""
     if (source is None) != (reference is None):
         raise SettingsError("--source and --reference go together")
     if source is not None and reference is not None:
-        held_out = EvalData(list(read_lines(source)), list(read_lines(reference)))
-        check_lines(source=held_out.sources, reference=held_out.references)
-        return held_out
+        sources, references = list(read_lines(source)), list(read_lines(reference))
+        check_lines(source=sources, reference=references)
+        return EvalData(sources[:limit], references[:limit])
     data = load_data(RunFolder(Path(model)))
-    pairs = list(read_run_split(data, data.held_out()))
+    pairs = list(read_run_split(data, data.held_out()))[:limit]
     return EvalData([pair.source for pair in pairs], [pair.target for pair in pairs])
 
 

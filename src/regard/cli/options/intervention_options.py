@@ -6,13 +6,7 @@ from typing import NamedTuple
 from rich.text import Text
 
 from regard.errors import SettingsError
-from regard.inspection.interventions import (
-    Flattened,
-    ForcedWords,
-    InterventionRequest,
-    Silenced,
-    WordReference,
-)
+from regard.inspection.interventions import Flattened, ForcedWords, InterventionRequest, Silenced
 from regard.inspection.recording.attention_map import PARTS, Part
 from regard.inspection.word_diff import diff_words, separator
 
@@ -63,7 +57,8 @@ def parse_forced_link(text: str) -> ForcedWords:
             f"--force {text}: expected TARGET=SOURCE, each a word or its number from 0, such as "
             "Africa=septembre or 2=4"
         )
-    return ForcedWords(_parse_word(target), _parse_word(source))
+    first, second = (int(word) if word.isdecimal() else word for word in (target, source))
+    return ForcedWords(first, second)
 
 
 def render_word_diff(before: str, after: str, *, coloured: bool) -> Text:
@@ -84,7 +79,3 @@ def render_word_diff(before: str, after: str, *, coloured: bool) -> Text:
                 shown.append(separator(last, side)).append(f"{left}{side}{right}", style)
                 last = side
     return shown
-
-
-def _parse_word(text: str) -> WordReference:
-    return int(text) if text.isdecimal() else text
