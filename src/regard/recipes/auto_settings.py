@@ -83,16 +83,13 @@ def format_choices(choices: Iterable[SettingChoice]) -> list[str]:
 
 
 def _format_value(value: Any) -> str:
-    match value:
-        case bool():
-            return str(value).lower()
-        case tuple():
-            return " ".join(value) or "nothing"
-        case int():
-            return f"{value:,}"
-        case float():
-            return f"{value:g}"
-    return str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return " ".join(value) or "nothing"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def extract_auto(given: Mapping[str, Any]) -> tuple[Raw, tuple[str, ...]]:

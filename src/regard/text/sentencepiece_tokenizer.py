@@ -6,7 +6,6 @@ every text then round-trips.
 """
 
 import codecs
-import hashlib
 import io
 import random
 import re
@@ -21,7 +20,7 @@ from regard.errors import TextError
 from regard.interruption import interruptible
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, UNK
-from regard.text.tokenizer import Tokenizer, TokenizerCard
+from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # only training needs arrays: translation must not import NumPy
     from regard.text.ragged import Ragged
@@ -52,6 +51,8 @@ _MIN_THREADED_TEXTS = 1000
 
 class SentencePieceTokenizer(Tokenizer):
     """A SentencePiece model with its normalisation and, for training, its random segmentation."""
+
+    leading_space = True
 
     def __init__(self, model: bytes, settings: TokenizerSettings) -> None:
         """`model` is the content of a SentencePiece `.model` file."""
@@ -86,12 +87,7 @@ class SentencePieceTokenizer(Tokenizer):
         return self._sampler.sample(texts, seed) if self.settings.sampling else texts
 
     def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
-        # SentencePiece puts a space before every text.
-        return _unescape(self._decode_bytes(ids, unknown).removeprefix(" "))
-
-    def _card(self) -> TokenizerCard:
-        digest = hashlib.sha256(self._content).hexdigest()
-        return TokenizerCard(version=1, settings=self.settings, model_sha256=digest)
+        return _unescape(super().decode(ids, unknown))
 
     @cached_property
     def _sampler(self) -> "BpeDropout | UnigramSampler":
@@ -109,10 +105,7 @@ class SentencePieceTokenizer(Tokenizer):
         pieces: list[str] = self._processor.encode(escaped, out_type=str)
         unknown = [piece for i, piece in zip(ids, pieces, strict=True) if i == UNK]
         decoder = codecs.getincrementaldecoder("utf-8")()
-        surfaces = [
-            _unescape(decoder.decode(spelling)) for spelling in self._bytes_of(ids, unknown)
-        ]
-        return [surfaces[0].removeprefix(" "), *surfaces[1:]] if ids else []
+        return [_unescape(decoder.decode(spelling)) for spelling in self._bytes_of(ids, unknown)]
 
     def _display(self, spelling: bytes) -> str:
         return super()._display(spelling.replace(_UNDERSCORE.encode(), "▁".encode()))

@@ -60,6 +60,9 @@ class Tokenizer(ABC):
     if no piece is unknown. A piece may be a part of a UTF-8 character.
     """
 
+    leading_space: ClassVar[bool] = False
+    """Whether a text is encoded with a space before it, so that its first word is like others."""
+
     def __init__(
         self, settings: TokenizerSettings, piece_bytes: Sequence[bytes], content: bytes
     ) -> None:
@@ -79,27 +82,29 @@ class Tokenizer(ABC):
         """The ids of each text, which is normalised as the settings say."""
 
     @abstractmethod
+    def _split_surfaces(self, text: str) -> list[str]:
+        """The surfaces of a normalised text, behind a leading space."""
+
     def sample_segmentation(self, texts: "Ragged", seed: int) -> "Ragged":
         """Ids of texts segmented at random by the seed, given the ids of `encode`."""
+        return texts
 
-    @abstractmethod
     def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
         """The text of the ids, without special ones; each UNK is `⁇`, or the next of `unknown`."""
-
-    @abstractmethod
-    def _card(self) -> "TokenizerCard":
-        """The card to save."""
+        text = b"".join(self._bytes_of(ids, unknown)).decode("utf-8", "replace")
+        return text.removeprefix(" ") if self.leading_space else text
 
     def save(self, folder: Path, name: str) -> None:
         """Write `name`.* into `folder`, from where `text.build.load_tokenizer` reads it."""
         if self.settings.kind in SUBWORD_KINDS:
             write_atomic(folder / f"{name}.model", self._content)
-        text = self._card().model_dump_json(indent=1, exclude_none=True)
+            digest = hashlib.sha256(self._content).hexdigest()
+            card = TokenizerCard(version=1, settings=self.settings, model_sha256=digest)
+        else:
+            pieces = tuple(json.loads(self._content))
+            card = TokenizerCard(version=1, settings=self.settings, pieces=pieces)
+        text = card.model_dump_json(indent=1, exclude_none=True)
         write_atomic(folder / f"{name}.json", f"{text}\n".encode())
-
-    @abstractmethod
-    def _split_surfaces(self, text: str) -> list[str]:
-        """The surfaces of a normalised text."""
 
     def surfaces(self, text: str) -> list[str]:
         """For each id of `encode([text])`, UNK or not, the part of `text` that it covers.
@@ -109,8 +114,11 @@ class Tokenizer(ABC):
         """
         normal = self._normalize(text)
         surfaces = self._split_surfaces(normal)
+        if self.leading_space and surfaces:
+            surfaces[0] = surfaces[0].removeprefix(" ")
         # Equal lengths are not enough: one character may become two, and two others one.
-        if len(normal) != len(text) or not self._maps_one_to_one(text):
+        one_to_one = text.isascii() or all(len(self._normalize(char)) == 1 for char in text)
+        if len(normal) != len(text) or not one_to_one:
             return surfaces
         offsets = accumulate(map(len, surfaces), initial=0)
         return [text[first:last] for first, last in pairwise(offsets)]
@@ -134,13 +142,6 @@ class Tokenizer(ABC):
 
     def _normalize(self, text: str) -> str:
         return normalize(text, self.settings.form, lowercase=self.settings.lowercase)
-
-    def _maps_one_to_one(self, text: str) -> bool:
-        """Whether each character of `text` is normalised to a single one."""
-        return text.isascii() or all(len(self._normalize(char)) == 1 for char in text)
-
-    def _decode_bytes(self, ids: Sequence[int], unknown: Sequence[str]) -> str:
-        return b"".join(self._bytes_of(ids, unknown)).decode("utf-8", "replace")
 
     def _bytes_of(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[bytes]:
         """The bytes of each id; those of the n-th UNK are `unknown[n]`, if given."""
@@ -207,7 +208,6 @@ class VocabTokenizer(Tokenizer):
         """`pieces` exclude the special ones."""
         piece_bytes = [piece.encode() for piece in pieces]
         super().__init__(settings, piece_bytes, json.dumps(pieces).encode())
-        self._pieces = tuple(pieces)
         self._ids = {piece: i for i, piece in enumerate(pieces, start=len(SPECIAL_PIECES))}
 
     @classmethod
@@ -235,18 +235,11 @@ class VocabTokenizer(Tokenizer):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [
-            [self._ids.get(piece, UNK) for piece in self._split_known(self._normalize(text))]
+            [self._ids.get(piece, UNK) for piece in self._split_surfaces(self._normalize(text))]
             for text in texts
         ]
 
-    def sample_segmentation(self, texts: "Ragged", seed: int) -> "Ragged":
-        return texts
-
-    def _card(self) -> TokenizerCard:
-        return TokenizerCard(version=1, settings=self.settings, pieces=self._pieces)
-
-    def _split_known(self, text: str) -> list[str]:
-        """The pieces of a normalised text, split further if that makes more of them known."""
+    def _split_surfaces(self, text: str) -> list[str]:
         return self.split_pieces(text)
 
 
@@ -257,20 +250,14 @@ class WordTokenizer(VocabTokenizer):
     """
 
     required_pieces = (" ",)
+    leading_space = True
 
     @staticmethod
     def split_pieces(text: str) -> list[str]:
-        # The first word gets a space too, so that it is the same piece as inside a text.
         return _PIECE.findall(f" {text}") if text else []
 
-    def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
-        return self._decode_bytes(ids, unknown).removeprefix(" ")
-
     def _split_surfaces(self, text: str) -> list[str]:
-        pieces = self._split_known(text)
-        return [pieces[0].removeprefix(" "), *pieces[1:]] if pieces else []
-
-    def _split_known(self, text: str) -> list[str]:
+        """An unknown piece is split further from the space before it."""
         pieces = []
         for piece in self.split_pieces(text):
             if piece in self._ids or len(piece) == 1 or piece[0] != " ":
@@ -286,12 +273,6 @@ class CharacterTokenizer(VocabTokenizer):
     @staticmethod
     def split_pieces(text: str) -> list[str]:
         return list(text)
-
-    def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
-        return self._decode_bytes(ids, unknown)
-
-    def _split_surfaces(self, text: str) -> list[str]:
-        return self.split_pieces(text)
 
 
 def load_card(folder: Path, name: str) -> TokenizerCard:
