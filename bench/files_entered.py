@@ -20,10 +20,9 @@ from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.train_run import train
 from regard.server.app import build_app
-from regard.server.models import LoadOptions, Models, parse_model_spec
+from regard.server.models import LoadOptions, parse_model_spec
 from regard.server.service import Service
 from regard.server.settings import ServerSettings
-from regard.server.telemetry import ServerMetrics
 
 SOURCE = Path(regard.__file__).parent
 SENTENCE = "Jane visite l'Afrique en septembre."
@@ -136,9 +135,8 @@ def trace_http(run: Path) -> set[str]:
 
     The translator is counted, what its methods call (segmentation, tokenization) is not.
     """
-    settings, metrics = ServerSettings(), ServerMetrics()
-    served = Models([parse_model_spec(str(run))], settings, metrics, LoadOptions(device="cpu"))
-    app = build_app(Service(served, settings, (), metrics))
+    spec = parse_model_spec(str(run))
+    app = build_app(Service([spec], ServerSettings(), (), LoadOptions(device="cpu")))
     form = {"q": SENTENCE, "source": "fr", "target": "en"}
 
     async def ask() -> None:

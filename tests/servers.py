@@ -17,10 +17,9 @@ from fastapi import FastAPI
 
 from forks import Fork
 from regard.server.app import build_app
-from regard.server.models import LoadOptions, Models, parse_model_spec
+from regard.server.models import LoadOptions, parse_model_spec
 from regard.server.service import Service
 from regard.server.settings import ServerSettings
-from regard.server.telemetry import ServerMetrics
 
 PATIENCE = 60.0
 """Seconds that a server may take to start or to stop on a busy machine."""
@@ -49,10 +48,9 @@ class Client:
 @contextmanager
 def client(*models, keys=(), **settings) -> Iterator[Client]:
     """A client of a server in this process."""
-    settings, metrics = ServerSettings(**settings), ServerMetrics()
     specs = [parse_model_spec(str(one)) for one in models]
-    served = Models(specs, settings, metrics, LoadOptions(device="cpu"))
-    app = build_app(Service(served, settings, keys, metrics))
+    service = Service(specs, ServerSettings(**settings), keys, LoadOptions(device="cpu"))
+    app = build_app(service)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

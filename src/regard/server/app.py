@@ -8,7 +8,6 @@ from pathlib import Path
 
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import FileResponse, JSONResponse, Response
@@ -32,15 +31,6 @@ GZIP_LEVEL = 4
 
 def build_app(service: Service) -> FastAPI:
     """The application; requests are to be sent to `app.state.lifecycle`, its outermost layer."""
-    cors = Middleware(
-        CORSMiddleware,
-        allow_origins=service.settings.origins,
-        allow_methods=["GET", "POST"],
-        allow_headers=["Authorization", "Content-Type"],
-    )
-    compression = Middleware(
-        GZipMiddleware, minimum_size=MIN_COMPRESSED_BYTES, compresslevel=GZIP_LEVEL
-    )
     app = FastAPI(
         title="regard",
         version=__version__,
@@ -49,10 +39,18 @@ def build_app(service: Service) -> FastAPI:
         docs_url=None,  # its page fetches a script from another host
         redoc_url=None,
         lifespan=_lifespan,
-        middleware=[cors, compression] if service.settings.origins else [compression],
         exception_handlers={HTTPException: handle_error, Exception: handle_error},
     )
+    app.add_middleware(GZipMiddleware, minimum_size=MIN_COMPRESSED_BYTES, compresslevel=GZIP_LEVEL)
+    if service.settings.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=service.settings.origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
     app.state.service = service
+    app.state.files = files.FileStore(files.MAX_STORED_FILES * service.settings.max_bytes)
     app.state.lifecycle = RequestLifecycle(app, service.settings, service.metrics)
     for module in (translation, files, info, attention):
         app.include_router(module.router)

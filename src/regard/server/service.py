@@ -15,10 +15,9 @@ from regard.pipelines.documents.document_formats import Document
 from regard.pipelines.translator import Translator
 from regard.server.batcher import BatchFunction
 from regard.server.errors import CLIENT_CLOSED_REQUEST, RequestError, invalid_request
-from regard.server.file_store import FileStore
 from regard.server.language_detection import Detector, LanguageGuess, has_word
 from regard.server.middleware.access import Access
-from regard.server.models import Models, ServedModel
+from regard.server.models import LoadOptions, Models, ModelSpec, ServedModel
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics
 from regard.text.preprocess import PreparedText
@@ -31,8 +30,6 @@ INLINE_CHARACTERS = 1000
 """Texts up to this length are processed on the event loop: using a thread takes longer."""
 MIN_CONFIDENCE = 10.0
 """Confidence, in percent, below which `auto` refuses a text."""
-MAX_STORED_FILES = 16
-"""Translated files of the maximum size that fit into the file store."""
 
 T = TypeVar("T")
 
@@ -77,12 +74,16 @@ class Service:
     """The parts of one server."""
 
     def __init__(
-        self, models: Models, settings: ServerSettings, keys: Sequence[str], metrics: ServerMetrics
+        self,
+        specs: Sequence[ModelSpec],
+        settings: ServerSettings,
+        keys: Sequence[str],
+        load_options: LoadOptions,
     ) -> None:
-        self.models, self.settings, self.metrics = models, settings, metrics
+        self.settings, self.metrics = settings, ServerMetrics()
+        self.models = Models(specs, settings, self.metrics, load_options)
         self.access = Access(keys, settings.rate_limit)
-        self.detector = Detector(models.training_texts(DETECTION_PAIRS))
-        self.files = FileStore(MAX_STORED_FILES * settings.max_bytes)
+        self.detector = Detector(self.models.training_texts(DETECTION_PAIRS))
 
     def check_texts(self, texts: Sequence[str]) -> None:
         """An error for too many texts, or for texts that are too long together."""

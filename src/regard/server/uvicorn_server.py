@@ -16,10 +16,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from regard.errors import SettingsError
 from regard.server.app import build_app
 from regard.server.middleware.lifecycle import RequestLifecycle
-from regard.server.models import LoadOptions, Models, ModelSpec
+from regard.server.models import LoadOptions, ModelSpec
 from regard.server.service import Service
 from regard.server.settings import ServerSettings
-from regard.server.telemetry import ServerMetrics, configure_logging, log
+from regard.server.telemetry import configure_logging, log
 
 BACKLOG = 2048
 """Connections that the system holds until they are accepted."""
@@ -40,9 +40,7 @@ def serve(
 ) -> None:
     """Serve models until SIGTERM or SIGINT; `on_listening` is called with the address."""
     configure_logging()
-    metrics = ServerMetrics()
-    models = Models(specs, settings, metrics, load_options)
-    app = build_app(Service(models, settings, keys, metrics))
+    app = build_app(Service(specs, settings, keys, load_options))
     listener = listen(settings)
     _, max_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))  # each connection is one

@@ -137,3 +137,33 @@ def test_html_as_a_text(server, translator):
     first, *others = server.post("/translate", json=payload).json()["translatedText"]
     assert "<b>" in first
     assert others == ["", "<br>"]
+
+
+def test_a_file_is_fetched_by_its_token():
+    store = files.FileStore(100)
+    first, second = store.put("a.txt", b"a"), store.put("a.txt", b"b")
+    assert first != second
+    assert store.get(first)[:2] == ("a.txt", b"a")
+    assert store.get("a.txt") is None
+
+
+def test_the_oldest_files_are_evicted():
+    store = files.FileStore(10)
+    tokens = [store.put("x", b"1234") for _ in range(4)]
+    assert [store.get(token) is not None for token in tokens] == [False, False, True, True]
+
+
+def test_the_newest_file_is_stored_whatever_its_size():
+    store = files.FileStore(2)
+    assert store.get(store.put("x", b"1234")) is not None
+
+
+def test_a_file_expires(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(files.time, "monotonic", lambda: now[0])
+    store = files.FileStore(100)
+    token = store.put("x", b"1")
+    now[0] = files.KEEP_SECONDS - 1
+    assert store.get(token) is not None
+    now[0] = files.KEEP_SECONDS + 1
+    assert store.get(token) is None

@@ -4,10 +4,13 @@ import { readEvents } from "./events.js";
 
 const ATTEMPTS = 6;
 const STREAMLESS = new Set([404, 405, 501]);
+/** The kinds of errors of some statuses; 502 and 504 are a proxy's that has lost its server. */
+const KINDS = /** @type {Object<number, ErrorKind>} */ ({
+  401: "key", 403: "key", 413: "long", 429: "busy", 502: "offline", 503: "busy", 504: "offline",
+});
 
 /**
  * @typedef {"busy" | "key" | "long" | "offline" | "refused" | "failed"} ErrorKind
- * @typedef {import("./state.js").Change} Change
  * @typedef {{source: string, target: string}} Sentence
  * @typedef {{translatedText: string, sentences?: Sentence[],
  *   detectedLanguage?: {language: string, confidence: number}}} Translation only a stream has
@@ -36,31 +39,13 @@ export class ApiError extends Error {
   }
 }
 
-/**
- * @param {number} status
- * @returns {ErrorKind}
- */
-function kindOf(status) {
-  if (status === 503 || status === 429) return "busy";
-  if (status === 401 || status === 403) return "key";
-  if (status === 413) return "long";
-  if (status === 502 || status === 504) return "offline"; // a proxy that has lost its server
-  return status < 500 ? "refused" : "failed";
-}
-
-/**
- * The error of a response other than 2xx.
- *
- * @param {Response} response
- */
+/** @param {Response} response other than 2xx */
 async function errorOf(response) {
   const { status } = response;
   const body = await response.json().catch(() => ({}));
   const seconds = Math.max(1, Number(response.headers.get("Retry-After")) || 1);
-  return new ApiError(kindOf(status), body.error ?? `The server answered ${status}.`, {
-    seconds,
-    status,
-  });
+  const kind = KINDS[status] ?? (status < 500 ? "refused" : "failed");
+  return new ApiError(kind, body.error ?? `The server answered ${status}.`, { seconds, status });
 }
 
 /**
@@ -80,21 +65,6 @@ async function request(path, init) {
 }
 
 /**
- * @param {number} milliseconds
- * @param {AbortSignal} signal
- */
-function pause(milliseconds, signal) {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, milliseconds);
-    const stop = () => {
-      clearTimeout(timer);
-      reject(signal.reason);
-    };
-    signal.addEventListener("abort", stop, { once: true });
-  });
-}
-
-/**
  * The result of `attempt`, which is repeated after Retry-After while the server is busy.
  *
  * @template T
@@ -111,7 +81,8 @@ async function retryWhenBusy(attempt, { signal, onWait }) {
     } catch (error) {
       if (!(error instanceof ApiError) || error.kind !== "busy" || left === 1) throw error;
       onWait?.(error.seconds);
-      await pause(error.seconds * 1000, signal);
+      await new Promise((resolve) => setTimeout(resolve, 1000 * error.seconds));
+      signal.throwIfAborted();
     }
   }
 }
@@ -128,10 +99,7 @@ export class Api {
 
   /** Whether the server answers and is ready. */
   async isReady() {
-    return request("ready", { cache: "no-store" }).then(
-      () => true,
-      () => false,
-    );
+    return request("ready", { cache: "no-store" }).then(() => true, () => false);
   }
 
   /** @returns {Promise<ServerSettings>} */
@@ -164,15 +132,15 @@ export class Api {
    * The viewer document of one sentence of a text.
    *
    * @param {string} text
-   * @param {Pair & {sentence: number, changes: Change[], alternatives: number, tree: boolean}} options
+   * @param {Pair & {sentence: number, changes: import("./state.js").Change[],
+   *   alternatives: number, tree: boolean}} options
    * @param {RetryOptions} retry
    * @returns {Promise<any>}
    */
   attention(text, options, retry) {
-    return retryWhenBusy(
-      async () => (await this.#post("attention", { q: text, ...options }, retry.signal)).json(),
-      retry,
-    );
+    const body = { q: text, ...options };
+    const look = async () => (await this.#post("attention", body, retry.signal)).json();
+    return retryWhenBusy(look, retry);
   }
 
   /**
@@ -185,17 +153,12 @@ export class Api {
    */
   translateFile(file, { source, target }, retry) {
     const form = new FormData();
-    for (const [name, value] of Object.entries({ source, target, api_key: this.#key() })) {
+    for (const [name, value] of Object.entries({ source, target, api_key: this.#key(), file })) {
       if (value) form.append(name, value);
     }
-    form.append("file", file);
     return retryWhenBusy(async () => {
-      const answer = await request("translate_file", {
-        method: "POST",
-        body: form,
-        signal: retry.signal,
-      });
-      const { translatedFileUrl } = await answer.json();
+      const init = { method: "POST", body: form, signal: retry.signal };
+      const { translatedFileUrl } = await (await request("translate_file", init)).json();
       // behind a proxy the server may know itself by another name than the browser does
       const name = new URL(translatedFileUrl, document.baseURI).pathname.split("/").pop();
       return new URL(`download_file/${name}`, document.baseURI);

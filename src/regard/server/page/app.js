@@ -1,8 +1,8 @@
 /** The page at `/`: sends what the user enters to the server and shows the responses. */
 
 import { themeSwitch, whenThemeChanges } from "../view/theme.js";
-import { TargetPane, enableCopy } from "./target_pane.js";
 import { Api, ApiError } from "./api.js";
+import { enableCopy } from "./clipboard.js";
 import { find } from "./elements.js";
 import { FileUpload } from "./file_upload.js";
 import { DETECT, LanguagePickers } from "./languages.js";
@@ -13,15 +13,9 @@ import { syncScroll } from "./scroll_sync.js";
 import { sentenceAt } from "./sentences.js";
 import { LINK_LIMIT, fromFragment, toFragment } from "./state.js";
 import { SourcePane } from "./source_pane.js";
+import { TargetPane } from "./target_pane.js";
 
-/**
- * @typedef {import("./api.js").Language} Language
- * @typedef {import("./api.js").Sentence} Sentence
- * @typedef {import("./api.js").ServerSettings} ServerSettings
- * @typedef {import("./api.js").Translation} Translation
- * @typedef {import("./state.js").Change} Change
- * @typedef {import("./state.js").Choice} Choice
- */
+/** @typedef {import("./state.js").Change} Change */
 
 const KEY = "key";
 const THEME = "theme";
@@ -54,27 +48,25 @@ class Page {
   #timer = 0;
   #detected = "";
   /** The text whose translation is shown, and its sentences, if they are known. */
-  #translated = { text: "", sentences: /** @type {Sentence[]} */ ([]) };
+  #translated = { text: "", sentences: /** @type {import("./api.js").Sentence[]} */ ([]) };
   /** Whether the sentence at the caret is to be shown once the sentences are known. */
   #followsCaret = false;
   /** @type {Change[]} */
   #changes = [];
-  /** @type {Choice | null} */
+  /** @type {import("./state.js").Choice | null} */
   #choice = null;
-  #delay;
-  #limit;
+  #settings;
   #alternatives;
   #source;
   #pickers;
   #panel;
 
   /**
-   * @param {ServerSettings} settings
-   * @param {Language[]} languages
+   * @param {import("./api.js").ServerSettings} settings
+   * @param {import("./api.js").Language[]} languages
    */
   constructor(settings, languages) {
-    this.#delay = settings.frontendTimeout;
-    this.#limit = settings.charLimit;
+    this.#settings = settings;
     this.#alternatives = Math.min(ALTERNATIVES, settings.alternativesLimit);
     const { source, target } = settings.language;
     this.#source = new SourcePane(settings.charLimit, {
@@ -155,20 +147,19 @@ class Page {
     share.disabled = !isShort;
     share.title = isShort ? "" : "The text is too long for a link";
     const { pathname, search } = location;
-    const address = fragment && isShort ? `#${fragment}` : pathname + search;
-    history.replaceState(null, "", address);
+    history.replaceState(null, "", fragment && isShort ? `#${fragment}` : pathname + search);
   }
 
   #textChanged() {
     this.#dropLinks();
     this.#followsCaret = true;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#translate(), this.#delay);
+    this.#timer = setTimeout(() => this.#translate(), this.#settings.frontendTimeout);
   }
 
   #caretMoved() {
-    const isStale = this.#source.text !== this.#translated.text;
-    if (isStale || !this.#translated.sentences.length) return;
+    const { text, sentences } = this.#translated;
+    if (this.#source.text !== text || !sentences.length) return;
     const sentence = this.#sentenceAtCaret();
     if (sentence !== this.#panel.sentence) this.#selectSentence(sentence);
   }
@@ -178,11 +169,7 @@ class Page {
     return sentenceAt(text, sentences.map(({ source }) => source), this.#source.caret);
   }
 
-  /**
-   * Shows the attention of another sentence.
-   *
-   * @param {number} sentence
-   */
+  /** @param {number} sentence whose attention is shown from now on */
   #selectSentence(sentence) {
     this.#panel.select(sentence);
     this.#dropLinks();
@@ -224,10 +211,14 @@ class Page {
       this.#target.show("", "", []);
       this.#panel.clear();
     } else if (this.#source.isTooLong) {
-      this.#notices.show("long", tooLong(length, this.#limit));
+      this.#notices.show("long", tooLong(length, this.#settings.charLimit));
     } else {
-      const request = () => this.#requestTranslation(text, signal);
-      const found = await this.#runBusy(signal, request, () => this.#translate());
+      const options = { ...this.#pickers.pair, alternatives: this.#alternatives };
+      /** @param {string} partial */
+      const onPartial = (partial) => this.#target.showPartial(partial);
+      const retry = { ...this.#retryOptions(signal), onPartial };
+      const request = () => this.#api.translate(text, options, retry);
+      const found = await this.#attempt(signal, request, () => this.#translate());
       if (!found) return;
       this.#show(text, found);
       await this.#showAttention();
@@ -236,19 +227,7 @@ class Page {
 
   /**
    * @param {string} text
-   * @param {AbortSignal} signal
-   */
-  #requestTranslation(text, signal) {
-    return this.#api.translate(
-      text,
-      { ...this.#pickers.pair, alternatives: this.#alternatives },
-      { ...this.#retryOptions(signal), onPartial: (partial) => this.#target.showPartial(partial) },
-    );
-  }
-
-  /**
-   * @param {string} text
-   * @param {Translation} found
+   * @param {import("./api.js").Translation} found
    */
   #show(text, { translatedText, sentences = [], detectedLanguage }) {
     const { source, target } = this.#pickers.pair;
@@ -272,15 +251,18 @@ class Page {
     if (!isOpen || !this.#translated.text) return;
     const { pair } = this.#pickers;
     this.#panel.wait(JSON.stringify([pair, this.#panel.sentence, this.#translated.text]));
-    const found = await this.#attempt(signal, () => this.#requestAttention(signal), () => this.#showAttention());
+    const request = () => this.#requestAttention(signal);
+    const found = await this.#attempt(signal, request, () => this.#showAttention(), false);
     if (!found) {
       if (!signal.aborted) this.#panel.fail(ATTENTION_FAILED);
       return;
     }
-    this.#panel.show(found.look, this.#choice);
-    this.#target.showChange(changeOf(found.look));
+    const { look, refused } = found;
+    this.#panel.show(look, this.#choice);
+    const [before, after] = [look.before?.text ?? look.target.text, look.target.text];
+    this.#target.showChange(before === after ? null : { sentence: look.sentence, before, after });
     this.#target.mark(this.#panel.sentence);
-    if (found.refused) this.#notices.show("refused", found.refused);
+    if (refused) this.#notices.show("refused", refused);
   }
 
   /**
@@ -318,7 +300,7 @@ class Page {
     const signal = this.#fileRequest.next();
     const { pair } = this.#pickers;
     const send = () => this.#api.translateFile(file, pair, this.#retryOptions(signal));
-    const address = await this.#runBusy(signal, send, null);
+    const address = await this.#attempt(signal, send, null);
     return address && { address, language: pair.target };
   }
 
@@ -330,30 +312,17 @@ class Page {
   }
 
   /**
-   * The result of `#attempt`; meanwhile the right pane shows that a request is active.
-   *
-   * @template T
-   * @param {AbortSignal} signal
-   * @param {() => Promise<T>} act
-   * @param {(() => void) | null} again
-   */
-  async #runBusy(signal, act, again) {
-    this.#target.isBusy = true;
-    const found = await this.#attempt(signal, act, again);
-    if (!signal.aborted) this.#target.isBusy = false;
-    return found;
-  }
-
-  /**
    * The result of `act`; null if it failed, which is shown, or was aborted.
    *
    * @template T
    * @param {AbortSignal} signal
    * @param {() => Promise<T>} act
    * @param {(() => void) | null} again offered where a second attempt may succeed
+   * @param {boolean} isBusy whether the right pane shows meanwhile that a request is active
    * @returns {Promise<T | null>}
    */
-  async #attempt(signal, act, again) {
+  async #attempt(signal, act, again, isBusy = true) {
+    if (isBusy) this.#target.isBusy = true;
     try {
       const found = await act();
       this.#notices.clear();
@@ -365,19 +334,10 @@ class Page {
       this.#notices.show(error.kind, message, TRANSIENT.has(error.kind) ? again : null);
       if (error.kind === "key" && !find("key-form").hidden) this.#key.focus();
       return null;
+    } finally {
+      if (isBusy && !signal.aborted) this.#target.isBusy = false;
     }
   }
-}
-
-/**
- * The translation of a sentence before and after interventions; null if they changed nothing.
- *
- * @param {any} look a viewer document
- * @returns {import("./target_pane.js").Change | null}
- */
-function changeOf({ before, target, sentence }) {
-  const after = target.text;
-  return before && before.text !== after ? { sentence, before: before.text, after } : null;
 }
 
 /** Shows the switch between light and dark; the choice is stored. */
@@ -389,17 +349,12 @@ function showThemeSwitch() {
   whenThemeChanges(() => saveItem(THEME, dataset.theme ?? null));
 }
 
-/** Opens the page with the settings and languages of the server. */
-async function start() {
-  showThemeSwitch();
-  const api = new Api(() => "");
-  try {
-    const [settings, languages] = await Promise.all([api.settings(), api.languages()]);
-    new Page(settings, languages);
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    new Notices(() => api.isReady()).show(error.kind, explain(error, false), () => location.reload());
-  }
+showThemeSwitch();
+const api = new Api(() => "");
+try {
+  const [settings, languages] = await Promise.all([api.settings(), api.languages()]);
+  new Page(settings, languages);
+} catch (error) {
+  if (!(error instanceof ApiError)) throw error;
+  new Notices(() => api.isReady()).show(error.kind, explain(error, false), () => location.reload());
 }
-
-await start();

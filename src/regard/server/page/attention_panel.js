@@ -4,10 +4,7 @@ import { AttentionView } from "../view/view.js";
 import { find } from "./elements.js";
 import { loadItem, saveItem } from "./local_storage.js";
 
-/**
- * @typedef {import("./state.js").Change} Change
- * @typedef {import("./state.js").Choice} Choice
- */
+/** @typedef {import("./state.js").Choice} Choice */
 
 const CLOSED = "looking.closed";
 
@@ -33,7 +30,8 @@ export class AttentionPanel {
 
   /**
    * @param {{onToggle: () => void, onSelect: (sentence: number) => void,
-   *   onChange: (changes: Change[]) => void, onChoice: (choice: Choice) => void}} callbacks
+   *   onChange: (changes: import("./state.js").Change[]) => void,
+   *   onChoice: (choice: Choice) => void}} callbacks
    *   `onSelect`: the user selects another sentence
    */
   constructor({ onToggle, onSelect, onChange, onChoice }) {
@@ -85,21 +83,13 @@ export class AttentionPanel {
     if (choice) this.#view.choose(choice);
   }
 
-  /**
-   * Shows that a request is active.
-   *
-   * @param {string} requested identifies the sentence, whatever the interventions
-   */
+  /** @param {string} requested identifies the sentence that a request is active for */
   wait(requested) {
     this.#requested = requested;
     this.#place.setAttribute("aria-busy", "true");
   }
 
-  /**
-   * Shows that the request failed; a shown document of the same sentence stays.
-   *
-   * @param {string} message
-   */
+  /** @param {string} message why the request failed; a document of the same sentence stays */
   fail(message) {
     if (this.#shown === this.#requested) this.#view.say(message);
     else this.#empty();

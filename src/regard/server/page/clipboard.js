@@ -1,31 +1,30 @@
-/** Copies a text, also on pages that were loaded by plain HTTP. */
+/** Copies texts, also on pages that were loaded by plain HTTP. */
+
+import { make } from "../view/elements.js";
+
+const COPIED_MILLISECONDS = 1500;
 
 /**
- * Copies a text; whether that succeeded.
+ * Makes a button copy a text, and show that for a moment.
  *
- * @param {string} text
- * @returns {Promise<boolean>}
+ * @param {HTMLElement} button
+ * @param {() => string} text
  */
-export async function copyText(text) {
-  if (navigator.clipboard) {
-    return navigator.clipboard.writeText(text).then(
-      () => true,
-      () => copySelected(text),
-    );
-  }
-  return copySelected(text);
+export function enableCopy(button, text) {
+  const label = button.textContent;
+  button.addEventListener("click", async () => {
+    const copied = await navigator.clipboard?.writeText(text()).then(() => true, () => false);
+    button.textContent = copied || copySelected(text()) ? "Copied" : "Could not copy";
+    setTimeout(() => {
+      button.textContent = label;
+    }, COPIED_MILLISECONDS);
+  });
 }
 
-/**
- * Copies by the selection: browsers have `navigator.clipboard` only with TLS.
- *
- * @param {string} text
- */
+/** @param {string} text copied by the selection: `navigator.clipboard` is there only with TLS */
 function copySelected(text) {
   const focused = document.activeElement;
-  const field = document.createElement("textarea");
-  field.className = "unseen";
-  field.value = text;
+  const field = /** @type {HTMLTextAreaElement} */ (make("textarea", { class: "unseen" }, text));
   document.body.append(field);
   field.select();
   const done = document.execCommand("copy");

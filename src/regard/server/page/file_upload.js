@@ -3,10 +3,6 @@
 import { find } from "./elements.js";
 
 /**
- * @typedef {import("./notices.js").Notices} Notices
- */
-
-/**
  * @param {string} name such as `letter.srt`
  * @param {string} language
  */
@@ -28,7 +24,7 @@ export class FileUpload {
 
   /**
    * @param {string[]} formats suffixes that the server accepts, such as `.srt`
-   * @param {Notices} notices
+   * @param {import("./notices.js").Notices} notices
    * @param {(file: File) => Promise<{address: URL, language: string} | null>} send
    */
   constructor(formats, notices, send) {
@@ -62,17 +58,9 @@ export class FileUpload {
     }
     const translated = await this.#send(file);
     this.#input.value = ""; // so that the same file can be chosen again
-    if (translated) {
-      this.#showLink(translated.address, translatedName(file.name, translated.language));
-    }
-  }
-
-  /**
-   * @param {URL} address
-   * @param {string} name
-   */
-  #showLink(address, name) {
-    this.#link.href = address.href;
+    if (!translated) return;
+    const name = translatedName(file.name, translated.language);
+    this.#link.href = translated.address.href;
     this.#link.download = name;
     this.#link.textContent = `Download ${name}`;
     this.#line.hidden = false;

@@ -2,10 +2,7 @@
 
 import { find } from "./elements.js";
 
-/**
- * @typedef {import("./api.js").Language} Language
- * @typedef {import("./api.js").Pair} Pair
- */
+/** @typedef {import("./api.js").Pair} Pair */
 
 export const DETECT = "auto";
 const UNDETECTED = "Detect language";
@@ -21,19 +18,6 @@ function offer(select, choices, preferred) {
   select.disabled = choices.length < 2;
 }
 
-/**
- * The English name of a language that the server does not have.
- *
- * @param {string} code
- */
-function nameOf(code) {
-  try {
-    return new Intl.DisplayNames("en", { type: "language" }).of(code) ?? code;
-  } catch {
-    return code || "nothing";
-  }
-}
-
 /** The two pickers and the button that swaps them. */
 export class LanguagePickers {
   /** @type {HTMLSelectElement} */
@@ -46,7 +30,7 @@ export class LanguagePickers {
   #choices;
 
   /**
-   * @param {Language[]} languages
+   * @param {import("./api.js").Language[]} languages
    * @param {string} source the code to begin with, where it is offered
    * @param {string} target likewise
    * @param {{onPick: () => void, onSwap: () => void}} callbacks
@@ -80,8 +64,8 @@ export class LanguagePickers {
     const { source: from, target: to } = this.pair;
     const isOther = source !== from && source !== DETECT;
     if (!isOther && (target === to || !target)) return "";
-    const [asked, shown] = [[source, target], [from, to]].map(([one, other]) =>
-      [one, other].map((code) => this.#name(code)).join(" into "),
+    const [asked, shown] = [[source, target], [from, to]].map((pair) =>
+      pair.map((code) => this.#name(code)).join(" into "),
     );
     return `The link asks for ${asked}, which this server does not have: this is ${shown} instead.`;
   }
@@ -116,15 +100,18 @@ export class LanguagePickers {
   showDetected(detected) {
     const [first] = this.#source.options;
     if (first?.value !== DETECT) return;
-    const found = this.#languages.find(({ code }) => code === detected)?.name ?? detected;
-    first.text = found ? `${found} (detected)` : UNDETECTED;
+    first.text = detected ? `${this.#name(detected)} (detected)` : UNDETECTED;
   }
 
-  /** @param {string} code */
+  /** @param {string} code whose English name is wanted, though the server may not have it */
   #name(code) {
     if (code === DETECT) return "the detected language";
     const own = this.#languages.find((language) => language.code === code)?.name;
-    return own ?? nameOf(code);
+    try {
+      return own ?? new Intl.DisplayNames("en", { type: "language" }).of(code) ?? code;
+    } catch {
+      return code || "nothing";
+    }
   }
 
   /** @param {string} source */

@@ -1,14 +1,18 @@
 /** Error messages of the page. */
 
 import { find } from "./elements.js";
-import { Reconnection } from "./reconnection.js";
 
 /**
  * @typedef {import("./api.js").ApiError} ApiError
- * @typedef {"busy" | "key" | "long" | "offline" | "refused" | "failed" | "done" | "other"} NoticeKind
+ * @typedef {import("./api.js").ErrorKind | "other"} NoticeKind
  */
 
 const NUMBERS = new Intl.NumberFormat("en");
+const FIRST_DELAY = 2000; // milliseconds until a server that could not be reached is asked again
+const MAX_DELAY = 15_000;
+
+/** Kinds of errors after which a second attempt may succeed. */
+export const TRANSIENT = new Set(["busy", "offline", "failed"]);
 
 /**
  * @param {number} characters
@@ -18,9 +22,6 @@ export function tooLong(characters, limit) {
   const [has, most] = [characters, limit].map((number) => NUMBERS.format(number));
   return `The text has ${has} characters; this server takes ${most} at once. Shorten it.`;
 }
-
-/** Kinds of errors after which a second attempt may succeed. */
-export const TRANSIENT = new Set(["busy", "offline", "failed"]);
 
 /** @param {number} seconds */
 export function busyFor(seconds) {
@@ -34,20 +35,16 @@ export function busyFor(seconds) {
  * @param {boolean} keyGiven
  */
 export function explain({ kind, message }, keyGiven) {
-  switch (kind) {
-    case "busy":
-      return "The server is busy and has been for a while. Try again in a minute.";
-    case "key":
-      return keyGiven
-        ? "The server does not know this API key. Check it above."
-        : "This server asks for an API key. Enter yours above.";
-    case "offline":
-      return "The server cannot be reached. What you wrote is kept, and sent once it is back.";
-    case "failed":
-      return `The server could not do it: ${message}`;
-    default:
-      return message;
-  }
+  /** @type {Object<string, string>} */
+  const messages = {
+    busy: "The server is busy and has been for a while. Try again in a minute.",
+    key: keyGiven
+      ? "The server does not know this API key. Check it above."
+      : "This server asks for an API key. Enter yours above.",
+    offline: "The server cannot be reached. What you wrote is kept, and sent once it is back.",
+    failed: `The server could not do it: ${message}`,
+  };
+  return messages[kind] ?? message;
 }
 
 /** One line above the translation, read out by screen readers, and a button to try again. */
@@ -56,13 +53,14 @@ export class Notices {
   #again = find("again");
   /** @type {(() => void) | null} */
   #onAgain = null;
-  #reconnection;
+  #isBack;
+  #timer = 0;
   /** Shown where there is no other message. */
   #permanent = "";
 
   /** @param {() => Promise<boolean>} isBack whether the server can be reached */
   constructor(isBack) {
-    this.#reconnection = new Reconnection(isBack);
+    this.#isBack = isBack;
     this.#again.addEventListener("click", () => this.#onAgain?.());
     window.addEventListener("online", () => {
       if (this.#line.dataset.kind === "offline") this.#onAgain?.();
@@ -80,8 +78,9 @@ export class Notices {
     this.#line.textContent = text;
     this.#again.hidden = !onAgain;
     this.#onAgain = onAgain;
-    if (kind === "offline" && onAgain) this.#reconnection.watch(onAgain);
-    else this.#reconnection.stop();
+    clearTimeout(this.#timer);
+    this.#timer = 0;
+    if (kind === "offline" && onAgain) this.#poll(FIRST_DELAY);
   }
 
   /** Removes the message, but for the permanent one. */
@@ -94,5 +93,16 @@ export class Notices {
     const isShown = this.#line.textContent === this.#permanent;
     this.#permanent = text;
     if (isShown) this.clear();
+  }
+
+  /** @param {number} delay until the server is asked whether it is back; it grows */
+  #poll(delay) {
+    const timer = setTimeout(async () => {
+      const isBack = await this.#isBack();
+      if (timer !== this.#timer) return; // another message is shown meanwhile
+      if (isBack) this.#onAgain?.();
+      else this.#poll(Math.min(1.5 * delay, MAX_DELAY));
+    }, delay);
+    this.#timer = timer;
   }
 }

@@ -12,11 +12,7 @@ const scrollRange = (pane) => pane.scrollHeight - pane.clientHeight;
 export function syncScroll(first, second) {
   /** @type {HTMLElement | null} */
   let following = null;
-  /**
-   * @param {HTMLElement} leader
-   * @param {HTMLElement} follower
-   */
-  const link = (leader, follower) => {
+  for (const [leader, follower] of [[first, second], [second, first]]) {
     leader.addEventListener("scroll", () => {
       const isEcho = following === leader;
       following = null;
@@ -25,7 +21,5 @@ export function syncScroll(first, second) {
       follower.scrollTop = (leader.scrollTop / scrollRange(leader)) * scrollRange(follower);
       if (follower.scrollTop !== former) following = follower;
     });
-  };
-  link(first, second);
-  link(second, first);
+  }
 }

@@ -1,4 +1,4 @@
-/** The state of the page, and its form in the fragment of a URL, which is not sent to the server. */
+/** The state of the page, and its form in the fragment of a URL, which servers do not see. */
 
 /**
  * @typedef {"cross" | "encoder" | "decoder"} Part
@@ -21,7 +21,7 @@ const ALL = "*";
 export const LINK_LIMIT = 8000;
 
 /** @param {number | null} number */
-const write = (number) => (number === null ? ALL : String(number));
+const write = (number) => number ?? ALL;
 
 /**
  * The number in a field: null for all, undefined if malformed.
@@ -35,10 +35,9 @@ function read(field) {
 
 /** @param {Change} change */
 function writeChange(change) {
-  const { layer, head } = change;
-  const what =
-    change.kind === "force" ? [write(change.target), write(change.source)] : [change.part];
-  return [change.kind, ...what, write(layer), write(head)].join(".");
+  const { kind, layer, head } = change;
+  const what = kind === "force" ? [change.target, change.source] : [change.part];
+  return [kind, ...what, write(layer), write(head)].join(".");
 }
 
 /**
@@ -55,7 +54,7 @@ function readChange(text) {
   }
   const place = readPlace(fields);
   if ((kind !== "silence" && kind !== "flatten") || !place || place.layer === null) return null;
-  return { kind, part: place.part, layer: place.layer, head: place.head };
+  return { kind, ...place };
 }
 
 /**
@@ -75,8 +74,7 @@ function readPlace([part, ...numbers]) {
 function readChoice(text) {
   const [part, layer, head, unit, picture] = text.split(".");
   const place = readPlace([part, layer, head]);
-  if (!place) return null;
-  return {
+  return place && {
     ...place,
     unit: unit === "pieces" ? unit : "words",
     picture: picture === "map" ? picture : "lines",

@@ -1,31 +1,12 @@
 /** The right pane: the translation. */
 
 import { marked } from "../view/difference.js";
-import { copyText } from "./clipboard.js";
+import { make } from "../view/elements.js";
+import { enableCopy } from "./clipboard.js";
 import { find } from "./elements.js";
 import { spansOf } from "./sentences.js";
 
-/**
- * @typedef {{sentence: number, before: string, after: string}} Change the sentence is counted from 0
- */
-
-const COPIED_MILLISECONDS = 1500;
-
-/**
- * Makes a button copy a text, and show that for a moment.
- *
- * @param {HTMLElement} button
- * @param {() => string} text
- */
-export function enableCopy(button, text) {
-  const label = button.textContent;
-  button.addEventListener("click", async () => {
-    button.textContent = (await copyText(text())) ? "Copied" : "Could not copy";
-    setTimeout(() => {
-      button.textContent = label;
-    }, COPIED_MILLISECONDS);
-  });
-}
+/** @typedef {{sentence: number, before: string, after: string}} Change sentences count from 0 */
 
 /** The translation and a button to copy it. */
 export class TargetPane {
@@ -40,7 +21,7 @@ export class TargetPane {
   #change = null;
   #onPick;
 
-  /** @param {(sentence: number) => void} onPick called with the number of the sentence that is clicked, if there are several */
+  /** @param {(sentence: number) => void} onPick where there are several, one is clicked */
   constructor(onPick) {
     this.#onPick = onPick;
     enableCopy(this.#copy, () => this.text);
@@ -98,8 +79,9 @@ export class TargetPane {
   #changedSpan() {
     if (!this.#change) return null;
     const { sentence, before } = this.#change;
-    const parts = this.#sentences.length > 1 ? this.#sentences : [before];
-    const place = spansOf(this.#text, parts)[this.#sentences.length > 1 ? sentence : 0];
+    const several = this.#sentences.length > 1;
+    const spans = spansOf(this.#text, several ? this.#sentences : [before]);
+    const place = spans[several ? sentence : 0];
     return place && place.start >= 0 ? place : null;
   }
 
@@ -114,8 +96,8 @@ export class TargetPane {
       const between = this.#text.slice(end, place.start);
       end = place.end;
       const own = this.#text.slice(place.start, end);
-      const isChanged = place.start === changed?.start;
-      const shown = isChanged && this.#change ? marked(this.#change.before, this.#change.after) : own;
+      const change = place.start === changed?.start ? this.#change : null;
+      const shown = change ? marked(change.before, change.after) : own;
       return [between, several ? this.#sentence(shown, number) : shown];
     });
     this.#translation.replaceChildren(...nodes, this.#text.slice(end));
@@ -126,13 +108,10 @@ export class TargetPane {
    * @param {number} number
    */
   #sentence(shown, number) {
-    const span = document.createElement("span");
-    span.className = "sentence";
-    span.append(shown);
-    span.addEventListener("click", () => {
+    const click = () => {
       const isSelecting = !getSelection()?.isCollapsed;
       if (!isSelecting) this.#onPick(number);
-    });
-    return span;
+    };
+    return make("span", { class: "sentence", on: { click } }, shown);
   }
 }

@@ -1,9 +1,12 @@
 """LibreTranslate's routes for files: sent as a form, fetched by a URL that cannot be guessed."""
 
 import asyncio
+import secrets
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import PurePath
+from typing import NamedTuple
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
@@ -37,7 +40,44 @@ FILE_DESCRIPTION = {
     "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
 }
 
+KEEP_SECONDS = 600.0
+"""How long a translated file can be fetched."""
+MAX_STORED_FILES = 16
+"""Translated files of the maximum size that fit into the file store."""
+
 router = APIRouter(tags=["translate"])
+
+
+class StoredFile(NamedTuple):
+    """A file and the time at which it expires."""
+
+    name: str
+    content: bytes
+    expires_at: float
+
+
+class FileStore:
+    """Files in memory by unguessable tokens, until they expire or others need their room."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._files: dict[str, StoredFile] = {}
+
+    def put(self, name: str, content: bytes) -> str:
+        """Store a file and return its token; the newest file is stored whatever its size."""
+        token = secrets.token_urlsafe(24)
+        self._files[token] = StoredFile(name, content, time.monotonic() + KEEP_SECONDS)
+        size = sum(len(file.content) for file in self._files.values())
+        for old, file in list(self._files.items())[:-1]:
+            if size > self._max_bytes or file.expires_at <= time.monotonic():
+                size -= len(file.content)
+                del self._files[old]
+        return token
+
+    def get(self, token: str) -> StoredFile | None:
+        """The file, or None if it has expired or was evicted."""
+        file = self._files.get(token)
+        return file if file and file.expires_at > time.monotonic() else None
 
 
 @router.post("/translate_file", **describe_body(FileRequest, MULTIPART))
@@ -60,7 +100,8 @@ async def translate_file(request: Request, service: ServiceDep) -> TranslatedFil
             parse = partial(read_document, kind=kind, name=name)
             [text] = await translate_documents(service, request, served, parse, [text])
     translated_name = f"{path.stem}.{payload.target}{path.suffix}"
-    token = service.files.put(translated_name, text.encode(errors="replace"))
+    store: FileStore = request.app.state.files
+    token = store.put(translated_name, text.encode(errors="replace"))
     address = f"{request.base_url}download_file/{token}.{quote(translated_name)}"
     return TranslatedFile(translatedFileUrl=address)
 
@@ -114,9 +155,10 @@ async def translate_documents(
     response_class=Response,
     responses={200: FILE_DESCRIPTION, **error_responses(404, *GET_ERRORS)},
 )
-async def download_file(filename: str, service: ServiceDep) -> Response:
+async def download_file(filename: str, request: Request) -> Response:
     """Fetch a translated file."""
-    stored = service.files.get(filename.partition(".")[0])
+    store: FileStore = request.app.state.files
+    stored = store.get(filename.partition(".")[0])
     if stored is None:
         raise RequestError(404, "there is no such file, or no longer: translate it again")
     headers = {"Content-Disposition": f"attachment; filename*=utf-8''{quote(stored.name)}"}
