@@ -33,14 +33,14 @@ def locked(tiny_run):
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/nowhere", "/static/page/app.js", "/static/x"])
-def test_every_answer_tells_browsers_what_not_to_do(server, path):
+def test_every_response_has_the_security_headers(server, path):
     answer = server.get(path)
     for name, value in SECURITY_HEADERS.items():
         assert answer.headers[name] == value
     assert len(answer.headers["x-request-id"]) == 16
 
 
-def test_nothing_may_be_fetched_from_elsewhere():
+def test_the_content_security_policy_allows_no_other_host():
     rules = SECURITY_HEADERS["Content-Security-Policy"].split("; ")
     assert rules[0] == "default-src 'none'"
     assert "frame-ancestors 'none'" in rules
@@ -48,13 +48,13 @@ def test_nothing_may_be_fetched_from_elsewhere():
         assert set(rule.split()[1:]) <= {"'none'", "'self'", "data:"}
 
 
-def test_answers_are_not_kept_but_the_page_is(server):
+def test_responses_are_not_cached_but_page_files_are(server):
     assert server.post("/translate", json=ASKED).headers["cache-control"] == "no-store"
     assert server.get("/").headers["cache-control"] == "no-cache"
     assert server.get("/static/page/app.js").headers["cache-control"] == "no-cache"
 
 
-def test_the_page_and_its_files(server):
+def test_the_page_and_its_scripts_are_served(server):
     page = server.get("/")
     assert page.headers["content-type"].startswith("text/html")
     assert "javascript" in server.get("/static/page/app.js").headers["content-type"]
@@ -62,7 +62,7 @@ def test_the_page_and_its_files(server):
 
 
 @pytest.mark.parametrize("path", ["/static/page/../app.py", "/static/page/%2e%2e/app.py", "/docs"])
-def test_nothing_else_is_given_away(server, path):
+def test_other_files_are_not_served(server, path):
     answer = server.get(path)
     assert (answer.status_code, set(answer.json())) == (404, {"error"})
 
@@ -74,7 +74,7 @@ def test_head_is_answered_like_get_without_the_body(server, path):
     assert head.headers["content-length"] == get.headers["content-length"]
 
 
-def test_errors_of_the_framework_have_our_form(server):
+def test_errors_of_the_framework_are_json_too(server):
     answer = server.request("DELETE", "/translate")
     assert answer.status_code == 405
     assert answer.headers["allow"] == "POST"
@@ -84,21 +84,21 @@ def test_errors_of_the_framework_have_our_form(server):
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:5000", "127.0.0.1.evil.example", ""]
 )
-def test_other_names_are_not_answered_to(server, host):
+def test_other_host_names_get_400(server, host):
     answer = server.post("/translate", json=ASKED, headers={"Host": host})
     assert answer.status_code == 400
     assert "does not go by the name in Host" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("hosts", [(), ("box.example",)])
-def test_malformed_names_are_not_answered_to(tiny_run, hosts):
+def test_malformed_host_names_get_400(tiny_run, hosts):
     with client(tiny_run, host="0.0.0.0", hosts=hosts) as server:
         answer = server.get("/health", headers={"Host": "box.example:80@evil"})
         assert (answer.status_code, list(answer.json())) == (400, ["error"])
         assert "Host is neither a name nor an address" in answer.json()["error"]
 
 
-def test_a_body_of_two_lengths_is_refused(server):
+def test_content_length_with_transfer_encoding_gets_400(server):
     async def chunks():
         yield b"q=x"
 
@@ -109,12 +109,12 @@ def test_a_body_of_two_lengths_is_refused(server):
     assert "both Content-Length and Transfer-Encoding" in answer.json()["error"]
 
 
-def test_a_name_can_be_allowed(tiny_run):
+def test_a_host_name_can_be_allowed(tiny_run):
     with client(tiny_run, hosts=("box.example",)) as server:
         assert server.get("/health", headers={"Host": "box.example:80"}).status_code == 200
 
 
-def test_a_long_body_is_refused_whatever_it_says_of_itself(server):
+def test_a_long_body_gets_413_with_and_without_content_length(server):
     async def chunks():
         for _ in range(20):
             yield b"q=" + b"x" * 100
@@ -126,12 +126,12 @@ def test_a_long_body_is_refused_whatever_it_says_of_itself(server):
         assert "longer than the 1,000 bytes that are allowed" in answer.json()["error"]
 
 
-def test_without_asking_no_page_from_elsewhere_may_read_answers(server):
+def test_no_other_origin_is_allowed_by_default(server):
     answer = server.post("/translate", json=ASKED, headers={"Origin": "https://a.example"})
     assert "access-control-allow-origin" not in answer.headers
 
 
-def test_pages_that_may(tiny_run):
+def test_listed_origins_are_allowed(tiny_run):
     with client(tiny_run, origins=("https://a.example",)) as server:
         for origin, allowed in (("https://a.example", "https://a.example"), ("https://b.x", None)):
             answer = server.post("/translate", json=ASKED, headers={"Origin": origin})
@@ -141,7 +141,7 @@ def test_pages_that_may(tiny_run):
 
 
 @pytest.mark.parametrize("path", PROTECTED)
-def test_keys(locked, path):
+def test_a_key_is_needed_and_checked(locked, path):
     asked = PROTECTED[path]
     expected = 403 if path == "/suggest" else 200
     answer = locked.post(path, json=asked)
@@ -157,7 +157,7 @@ def test_keys(locked, path):
     assert "Invalid API key" not in answer.text
 
 
-def test_what_needs_no_key(locked):
+def test_pages_and_settings_need_no_key(locked):
     for path in ("/", "/health", "/ready", "/languages", "/frontend/settings", "/openapi.json"):
         assert locked.get(path).status_code == 200
     assert locked.get("/frontend/settings").json()["keyRequired"] is True
@@ -166,14 +166,14 @@ def test_what_needs_no_key(locked):
     assert locked.get("/metrics", headers=bearer_token).status_code == 200
 
 
-def test_an_answer_that_takes_too_long(tiny_run):
+def test_an_answer_that_takes_too_long_gets_504(tiny_run):
     with client(tiny_run, timeout=1e-6) as server:
         answer = server.post("/translate", json=ASKED)
     assert answer.status_code == 504
     assert "no answer within 1e-06 s" in answer.json()["error"]
 
 
-def test_a_full_queue(tiny_run):
+def test_a_full_queue_gets_503(tiny_run):
     with client(tiny_run, queue=1, window=5, batch_tokens=100_000) as server:
         [served] = server.service.models.served
         asking = asyncio.run_coroutine_threadsafe(
@@ -188,7 +188,7 @@ def test_a_full_queue(tiny_run):
     assert int(answer.headers["retry-after"]) >= 1
 
 
-def test_our_own_mistake_is_told_as_such(tiny_run, monkeypatch, caplog):
+def test_an_unexpected_error_gets_500_and_is_logged(tiny_run, monkeypatch, caplog):
     def fail(*_):
         raise RuntimeError("Il part.")
 

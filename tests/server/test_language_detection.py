@@ -18,7 +18,7 @@ def detector():
 
 
 @pytest.mark.parametrize(("text", "language"), [("la visite", "fr"), ("the visit", "en")])
-def test_texts_of_either_language(detector, text, language):
+def test_texts_of_either_language_are_detected(detector, text, language):
     best, other = detector.detect(text)
     assert best.language == language
     assert best.confidence > 90 > other.confidence
@@ -26,11 +26,11 @@ def test_texts_of_either_language(detector, text, language):
 
 
 @pytest.mark.parametrize("text", ["你好", "", "12 + 3!", "\ud800"])
-def test_of_what_is_like_nothing_it_is_not_sure(detector, text):
+def test_a_text_unlike_the_training_data_has_confidence_0(detector, text):
     assert [guess.confidence for guess in detector.detect(text)] == [0, 0]
 
 
-def test_the_less_is_known_of_a_text_the_less_sure_it_is(detector):
+def test_unknown_ngrams_lower_the_confidence(detector):
     known, half = (detector.detect(text)[0].confidence for text in ("the visit", "the zzzzz"))
     assert known > half > 0
 
@@ -40,11 +40,11 @@ def test_a_language_without_texts_cannot_be_detected():
     assert Detector({}).detect("la visite") == []
 
 
-def test_letters_together():
+def test_ngrams_of_a_word():
     assert list(char_ngrams("Où, 1?")) == ["o", "ù", " o", "où", "ù ", " où", "où "]
 
 
-def test_only_some_languages_are_asked_about(detector):
+def test_detection_among_candidates(detector):
     [guess] = detector.detect("the visit", candidates=["fr"])
     assert guess.language == "fr"
     assert guess.confidence < detector.detect("the visit")[0].confidence
@@ -62,16 +62,16 @@ def test_only_some_languages_are_asked_about(detector):
         ("", False),
     ],
 )
-def test_what_is_surely_in_a_language(detector, text, sure):
+def test_a_text_certainly_in_a_language(detector, text, sure):
     assert detector.is_certainly(text, "en") is sure
 
 
-def test_a_long_text_is_looked_at_all_over(detector):
+def test_excerpts_are_from_all_over_a_long_text(detector):
     text = "She does not visit it. " * 100 + "Elle ne la visite pas. " * 300
     assert len(excerpt(text)) < MAX_CHARACTERS + 10
     assert detector.detect(text)[0].language == "fr"
 
 
-def test_tags_and_scripts_are_no_words():
+def test_tags_and_scripts_are_stripped():
     page = '<p class="a">Elle <b>part</b><script>var x = "<b>";</script><STYLE>p</STYLE>.</p> 1 < 2'
     assert " ".join(strip_tags(page).split()) == "Elle part . 1 < 2"

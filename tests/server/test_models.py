@@ -36,31 +36,31 @@ def test_languages_can_be_named(tiny_run):
 
 
 @pytest.mark.parametrize("pair", ["fr", "fr-", "fr-en-de", ""])
-def test_what_is_no_pair_of_languages(tiny_run, pair):
+def test_a_malformed_language_pair_is_an_error(tiny_run, pair):
     with pytest.raises(SettingsError, match="expected SOURCE-TARGET=FOLDER"):
         parse_model_spec(f"{pair}={tiny_run}")
 
 
-def test_a_run_whose_languages_are_not_known(copied):
+def test_a_run_without_known_languages_is_an_error(copied):
     shutil.rmtree(copied / "data")
     with pytest.raises(SettingsError, match="say it: regard serve fr-en="):
         parse_model_spec(str(copied))
     assert parse_model_spec(f"fr-en={copied}").path == copied
 
 
-def test_a_folder_that_is_no_run(tmp_path):
+def test_a_folder_that_is_no_run_is_an_error(tmp_path):
     with pytest.raises(RunError, match="not a run"):
         parse_model_spec(str(tmp_path))
     with pytest.raises(RunError, match="no such folder"):
         load(f"fr-en={tmp_path / 'nowhere'}")
 
 
-def test_two_models_for_one_pair(tiny_run, other_run):
+def test_two_models_for_one_language_pair_are_an_error(tiny_run, other_run):
     with pytest.raises(SettingsError, match="translates fr-en already; serve one of them"):
         load(tiny_run, other_run)
 
 
-def test_the_engine_and_its_precision(copied):
+def test_models_are_loaded_with_the_given_engine_and_precision(copied):
     specs = [parse_model_spec(str(copied))]
 
     def translator(**how):
@@ -91,7 +91,7 @@ def test_models_are_found_by_their_languages(tiny_run, other_run):
         models.find("fr", "de")
 
 
-def test_what_models_have_learned_from(tiny_run, copied):
+def test_training_texts_are_by_language(tiny_run, copied):
     shutil.rmtree(copied / "data")
     texts = load(tiny_run, f"de-en={copied}").training_texts(7)
     assert {language: len(lines) for language, lines in texts.items()} == {"fr": 7, "en": 7}
@@ -100,7 +100,7 @@ def test_what_models_have_learned_from(tiny_run, copied):
 @pytest.mark.parametrize(
     ("code", "name"), [("fr", "French"), ("pt-BR", "Portuguese (Brazil)"), ("x1", "x1"), ("", "")]
 )
-def test_names_of_languages(code, name):
+def test_languages_have_english_names(code, name):
     assert language_name(code) == name
 
 
@@ -117,7 +117,7 @@ def test_new_weights_are_noticed_and_loaded(copied):
     assert served.translator is not before
 
 
-def test_what_takes_long_is_logged_before(copied, caplog):
+def test_exporting_is_logged_before_it_begins(copied, caplog):
     pytest.importorskip("ctranslate2")
     shutil.rmtree(copied / "ctranslate2", ignore_errors=True)
     with caplog.at_level("INFO"):
@@ -128,7 +128,7 @@ def test_what_takes_long_is_logged_before(copied, caplog):
     assert second.facts["remark"].startswith("exported for CTranslate2")
 
 
-def test_a_model_that_cannot_be_loaded_again_stays(copied, caplog):
+def test_a_model_that_cannot_be_reloaded_stays(copied, caplog):
     models = load(copied)
     [served] = models.served
     before = served.translator
@@ -141,11 +141,11 @@ def test_a_model_that_cannot_be_loaded_again_stays(copied, caplog):
     assert "model.safetensors" in caplog.records[-1].facts["reason"]
 
 
-def test_weights_that_are_gone_are_others(copied):
+def test_missing_weights_have_changed(copied):
     [served] = load(copied).served
     (copied / "model.safetensors").unlink()
     assert served.weights_changed()
 
 
-def test_a_pair_reads_as_people_write_it():
+def test_a_direction_is_written_with_a_hyphen():
     assert str(LanguageDirection("fr", "en")) == "fr-en"

@@ -41,23 +41,23 @@ def document(tiny_run, other_run):
         return server.get("/openapi.json").json()
 
 
-def test_every_route_is_in_it(document):
+def test_every_route_is_documented(document):
     found = {path: next(iter(methods)) for path, methods in document["paths"].items()}
     assert found == ROUTES
 
 
-def test_it_is_where_libretranslate_has_its_own(tiny_run):
+def test_the_document_is_also_at_libretranslates_path(tiny_run):
     with client(tiny_run) as server:
         assert server.get("/spec").json() == server.get("/openapi.json").json()
 
 
-def test_every_reference_leads_somewhere(document):
+def test_every_reference_is_defined(document):
     references = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
     assert len(references) > 10
     assert references <= set(document["components"]["schemas"])
 
 
-def test_it_knows_the_languages_and_the_limits_of_this_server(document):
+def test_the_document_has_the_languages_and_limits_of_the_server(document):
     fields = document["components"]["schemas"]["TranslateRequest"]["properties"]
     assert fields["source"]["enum"] == ["auto", "fr", "en"]
     assert fields["target"]["enum"] == ["en", "de"]
@@ -68,13 +68,13 @@ def test_it_knows_the_languages_and_the_limits_of_this_server(document):
     assert aligning["source"]["enum"] == ["fr", "en"]
 
 
-def test_what_we_never_answer_is_not_in_it(document):
+def test_status_422_is_not_documented(document):
     assert "HTTPValidationError" not in document["components"]["schemas"]
     for methods in document["paths"].values():
         assert "422" not in next(iter(methods.values()))["responses"]
 
 
-def test_keys_are_told_of_where_there_are_some(tiny_run, document):
+def test_keys_are_documented_where_they_are_needed(tiny_run, document):
     assert "security" not in document
     with client(tiny_run, keys=["0123456789abcdef"]) as server:
         assert server.get("/openapi.json").json()["security"] == [{"key": []}, {}]

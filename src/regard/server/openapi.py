@@ -6,15 +6,8 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from regard.server.request_parsing import (
-    FORM,
-    JSON,
-    MULTIPART,
-    AlignRequest,
-    KeyedRequest,
-    SuggestRequest,
-)
-from regard.server.schemas import ErrorResponse
+from regard.server.request_parsing import FORM, JSON, MULTIPART
+from regard.server.schemas import AlignRequest, ErrorResponse, KeyedRequest, SuggestRequest
 from regard.server.service import AUTO, Service
 
 ERROR_DESCRIPTIONS = {

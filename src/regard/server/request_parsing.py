@@ -1,28 +1,16 @@
-"""Request bodies, as JSON or forms, and the pydantic models that check them.
-
-The fields of /translate, /detect, /suggest and /translate_file are LibreTranslate's.
-"""
+"""Reads and checks request bodies, which are JSON or forms."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Request
-from pydantic import (
-    BeforeValidator,
-    Discriminator,
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-    Tag,
-    ValidationError,
-)
+from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 
-from regard.inspection.interventions import InterventionRequestJson
 from regard.server.errors import CLIENT_CLOSED_REQUEST, RequestError, invalid_request
-from regard.server.schemas import ApiModel
+from regard.server.schemas import UNION_TAGS, KeyedRequest
 from regard.server.service import Service
 from regard.settings import describe, expectation
 
@@ -30,124 +18,7 @@ JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 MAX_FIELDS = 1000
-MAX_CHANGES = 64
-"""Interventions in one request."""
-MAX_DIGITS = 9
-"""Digits of a number that is sent as a string."""
 UTF8_BOM = b"\xef\xbb\xbf"
-
-
-def parse_number(value: Any) -> Any:
-    """The number in a string of digits, as some programs send it; other values unchanged."""
-    if not isinstance(value, str) or len(value) > MAX_DIGITS:
-        return value
-    return int(value) if value.isascii() and value.isdecimal() else value
-
-
-NonNegativeCount = Annotated[NonNegativeInt, BeforeValidator(parse_number)]
-Format = Annotated[Literal["text", "html"], BeforeValidator(lambda value: value or "text")]
-Text = Annotated[str, Field(min_length=1)]
-Texts = Annotated[list[str], Field(min_length=1)]
-OneOrMore = Annotated[
-    Annotated[Text, Tag("text")] | Annotated[Texts, Tag("texts")],
-    Discriminator(lambda value: "texts" if isinstance(value, list) else "text"),
-]
-UNION_TAGS = frozenset(["text", "texts", "silence", "flatten", "force"])
-"""Parts of pydantic's error locations that name a member of a union, not a field."""
-Source = Annotated[str, Field(description="The code of its language; auto finds out.")]
-Target = Annotated[str, Field(description="The code of the language to translate into.")]
-
-
-class KeyedRequest(ApiModel):
-    """A request that a key may come with."""
-
-    api_key: str | None = None
-    """A key, where the server asks for one; `Authorization: Bearer KEY` does as well."""
-
-
-class TranslateRequest(KeyedRequest):
-    """Something to translate."""
-
-    q: OneOrMore
-    """The text, or several. Its lines are translated one by one and stay lines."""
-    source: Source
-    target: Target
-    format: Format = "text"
-    """html keeps the markup, and translates what stands between it."""
-    alternatives: NonNegativeCount = 0
-    """Other translations wanted besides the best; none for html."""
-
-
-class StreamRequest(KeyedRequest):
-    """A text whose translation is to be sent while it is made."""
-
-    q: Text
-    """The text."""
-    source: Source
-    target: Target
-    alternatives: NonNegativeCount = 0
-    """Other translations wanted besides the best."""
-
-
-class DetectRequest(KeyedRequest):
-    """A text whose language is wanted."""
-
-    q: Text
-    """The text."""
-
-
-class SuggestRequest(KeyedRequest):
-    """A better translation; this server takes none."""
-
-    q: str
-    """The text."""
-    s: str
-    """Its translation."""
-    source: str
-    """The code of the text's language."""
-    target: str
-    """The code of the translation's."""
-
-
-class AttentionRequest(KeyedRequest):
-    """A text, of which a sentence is to be translated and looked into."""
-
-    q: Text
-    """The text."""
-    sentence: NonNegativeCount = 0
-    """Which of its sentences, counted from 0 as /translate cuts the text into them."""
-    source: Source
-    target: Target
-    changes: list[InterventionRequestJson] = Field(default=[], max_length=MAX_CHANGES)
-    """What to change in the model's attention."""
-    beam: Annotated[PositiveInt, BeforeValidator(parse_number)] | None = None
-    """Hypotheses kept at each step; otherwise as the model's recipe says."""
-    alternatives: NonNegativeCount = 0
-    """Other translations wanted besides the best."""
-    tree: bool = False
-    """Whether all hypotheses of the search are wanted, too."""
-
-
-class AlignRequest(KeyedRequest):
-    """Texts and their translations, to be aligned word by word."""
-
-    q: OneOrMore
-    """The text, or several."""
-    translation: OneOrMore
-    """Its translation, or as many."""
-    source: str
-    """The code of the text's language."""
-    target: str
-    """The code of the translation's."""
-
-
-class FileRequest(KeyedRequest):
-    """A file to translate."""
-
-    file: bytes = Field(json_schema_extra={"format": "binary"})
-    """Its content, in UTF-8; the end of its name says what kind it is of."""
-    source: Source
-    target: Target
 
 
 RequestT = TypeVar("RequestT", bound=KeyedRequest)

@@ -17,7 +17,7 @@ def test_a_file_is_translated(page, server, tmp_path):
     assert Path(download.value.path()).read_text() == f"{line}\n\n{line}\n"
 
 
-def test_a_file_that_cannot_be_translated_is_said(page, tmp_path):
+def test_an_unsupported_file_shows_a_notice(page, tmp_path):
     (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8")
     page.get_by_label("Translate a file").set_input_files(tmp_path / "photo.jpg")
     expect(notice(page)).to_contain_text("photo.jpg: this server translates .txt")

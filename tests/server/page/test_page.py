@@ -30,7 +30,7 @@ from pages import (
     write,
 )
 
-IMAGES = Path(__file__).parents[4] / "docs" / "images"
+IMAGES = Path(__file__).parents[3] / "docs" / "images"
 
 
 def first_word(page):
@@ -55,7 +55,7 @@ def test_translation_streams_as_one_types(page, server):
     assert len(page.evaluate("window.shown")) > 1
 
 
-def test_what_is_written_before_the_page_is_ready_is_kept(rough, server):
+def test_text_entered_before_the_page_is_ready_is_kept(rough, server):
     held = []
     rough.route("**/languages", lambda route: held.append(route))
     with rough.expect_request("**/languages"):
@@ -66,14 +66,14 @@ def test_what_is_written_before_the_page_is_ready_is_kept(rough, server):
     expect(rough.get_by_label("Text to translate")).to_have_value(FRENCH)
 
 
-def test_only_the_last_of_many_key_strokes_is_asked_for(page):
+def test_only_the_last_of_many_key_strokes_sends_a_request(page):
     sent = bodies(page, "/translate/stream")
     page.get_by_label("Text to translate").press_sequentially("Elle part.", delay=5)
     looked(page)
     assert [body["q"] for body in sent] == ["Elle part."]
 
 
-def test_the_next_text_calls_the_former_request_back(page):
+def test_the_next_text_aborts_the_former_request(page):
     page.route("**/translate/stream", lambda route: None, times=1)  # never answered
     with page.expect_request("**/translate/stream"):
         page.get_by_label("Text to translate").fill("Il dort.")
@@ -90,7 +90,7 @@ def test_pointing_at_a_word_shows_what_it_looked_at(page):
     assert page.locator("#view .thread:not(.resting)").count() > 0
 
 
-def test_another_head_is_another_picture(page):
+def test_another_head_changes_the_picture(page):
     write(page)
     page.get_by_role("radio", name="Map").check()
     picture = page.locator("#view .cells")
@@ -101,7 +101,7 @@ def test_another_head_is_another_picture(page):
     assert fragment(page)["look"] == ["cross.1.2.words.map"]
 
 
-def test_silencing_a_head_asks_the_server_and_shows_the_difference(page, server):
+def test_silencing_a_head_shows_the_difference(page, server):
     write(page)
     sent = bodies(page, "/attention")
     page.get_by_role("button", name="layer 0, head 1").click(modifiers=["Shift"])
@@ -137,7 +137,7 @@ def test_n_best_and_tree_are_shown(page, server):
     assert page.locator("#view .tree .node.won").count() > 1
 
 
-def test_a_link_restores_what_was_seen(page, server):
+def test_a_link_restores_the_state(page, server):
     write(page, SEVERAL)
     translation(page).locator(".sentence").nth(2).click()
     expect(first_word(page)).to_have_text("Jane")
@@ -221,7 +221,7 @@ def test_sentences_are_stepped_through_with_the_keyboard(page):
     expect(page.get_by_text("sentence 3 of 4")).to_be_visible()
 
 
-def test_what_is_looked_into_is_the_translation_that_is_shown(page):
+def test_attention_is_of_the_shown_translation(page):
     write(page, SEVERAL)
     shown = translation(page).locator(".sentence")
     expect(shown).to_have_count(4)
@@ -248,7 +248,7 @@ def test_a_change_is_of_the_chosen_sentence(page):
 
 
 @pytest.mark.parametrize("text", [FRENCH, SEVERAL], ids=["one sentence", "several"])
-def test_what_a_change_does_is_marked_in_the_translation(rough, server, text):
+def test_changes_by_interventions_are_marked_in_the_translation(rough, server, text):
     def add_a_word(route):
         look = route.fetch().json()
         look["target"]["text"] = look["before"]["text"] + " indeed"
@@ -288,7 +288,7 @@ def test_the_panes_scroll_together(page):
     expect(field).to_have_js_property("scrollTop", 0)
 
 
-def test_no_more_alternatives_are_asked_for_than_the_server_gives(rough, server):
+def test_requested_alternatives_keep_to_the_limit_of_the_server(rough, server):
     settings = httpx.get(f"{server}frontend/settings").json()
     answer_once(rough, "/frontend/settings", json={**settings, "alternativesLimit": 1})
     open_page(rough, server)
@@ -297,7 +297,7 @@ def test_no_more_alternatives_are_asked_for_than_the_server_gives(rough, server)
     assert [[body["alternatives"] for body in some] for some in sent] == [[1], [1]]
 
 
-def test_a_closed_panel_asks_for_no_attention_and_stays_closed(page):
+def test_a_closed_panel_requests_no_attention_and_stays_closed(page):
     page.get_by_role("button", name="What it looked at").click()
     sent = bodies(page, "/attention")
     page.get_by_label("Text to translate").fill(FRENCH)
@@ -407,7 +407,7 @@ def test_a_translation_can_be_copied_without_a_secure_context(page):
     expect(page.get_by_label("Text to translate")).not_to_be_empty()
 
 
-def test_languages_that_cannot_be_swapped_are_not(rough, server):
+def test_languages_without_a_way_back_cannot_be_swapped(rough, server):
     french, english = httpx.get(f"{server}languages").json()
     answer_once(rough, "/languages", json=[french, {**english, "targets": []}])
     open_page(rough, server)

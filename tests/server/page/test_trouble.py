@@ -26,7 +26,7 @@ from pages import (
 SESAME = "open-sesame-open-sesame"
 
 
-def test_a_link_to_changes_that_this_model_cannot_make_still_opens(rough, server):
+def test_a_link_with_invalid_interventions_still_opens(rough, server):
     rough.goto(f"{server}#from=fr&to=en&change=silence.cross.99.0&text=Elle+part.")
     looked(rough)
     expect(rough.locator("#view .chip")).to_have_count(0)
@@ -34,7 +34,7 @@ def test_a_link_to_changes_that_this_model_cannot_make_still_opens(rough, server
     assert "change" not in rough.url
 
 
-def test_nonsense_in_a_link_is_left_out(page):
+def test_malformed_parts_of_a_link_are_left_out(page):
     read = "async (text) => (await import('/static/page/state.js')).fromFragment(text)"
     state = page.evaluate(
         read, "#look=cross.x.1&change=silence.cross.*.1&change=force.1&sentence=-2"
@@ -44,7 +44,7 @@ def test_nonsense_in_a_link_is_left_out(page):
     }  # fmt: skip
 
 
-def test_a_busy_server_is_asked_again(rough, server):
+def test_a_request_to_a_busy_server_is_repeated(rough, server):
     open_page(rough, server)
     answer_once(
         rough, "/translate/stream", status=503, headers={"Retry-After": "1"}, json={"error": "full"}
@@ -55,7 +55,7 @@ def test_a_busy_server_is_asked_again(rough, server):
     expect(notice(rough)).to_be_empty()
 
 
-def test_a_server_out_of_reach_can_be_tried_again(rough, server):
+def test_an_unreachable_server_can_be_tried_again(rough, server):
     open_page(rough, server)
     rough.route("**/translate/stream", lambda route: route.abort(), times=1)
     rough.get_by_label("Text to translate").fill(FRENCH)
@@ -66,7 +66,7 @@ def test_a_server_out_of_reach_can_be_tried_again(rough, server):
     expect(notice(rough)).to_be_empty()
 
 
-def test_a_server_that_is_back_is_noticed(rough, server):
+def test_the_request_is_repeated_once_the_server_is_back(rough, server):
     open_page(rough, server)
     for path in ("**/translate/stream", "**/ready"):
         rough.route(path, lambda route: route.abort(), times=1)
@@ -85,7 +85,7 @@ def test_a_server_that_is_back_is_noticed(rough, server):
         ("from=auto&to=en", "^$"),
     ],
 )
-def test_a_link_for_languages_that_are_not_there_says_so(rough, server, link, told):
+def test_a_link_for_missing_languages_shows_a_notice(rough, server, link, told):
     rough.goto(f"{server}#{link}&text=Elle+part.")
     looked(rough)
     expect(notice(rough)).to_have_text(re.compile(told))
@@ -94,7 +94,7 @@ def test_a_link_for_languages_that_are_not_there_says_so(rough, server, link, to
     expect(notice(rough)).to_be_empty()
 
 
-def test_a_server_out_of_reach_from_the_start_is_said(rough, server):
+def test_a_server_unreachable_from_the_start_shows_a_notice(rough, server):
     rough.route("**/languages", lambda route: route.abort(), times=1)
     rough.goto(server)
     expect(notice(rough)).to_contain_text("cannot be reached")
@@ -110,7 +110,7 @@ def test_a_server_out_of_reach_from_the_start_is_said(rough, server):
     ],
     ids=["no streaming", "broken off"],
 )
-def test_without_a_stream_the_translation_comes_at_once(rough, server, answer):
+def test_without_streaming_the_translation_is_shown_whole(rough, server, answer):
     open_page(rough, server)
     answer_once(rough, "/translate/stream", **answer)
     with rough.expect_response("**/translate"):
@@ -118,7 +118,7 @@ def test_without_a_stream_the_translation_comes_at_once(rough, server, answer):
     expect(translation(rough)).to_have_text(translated(server))
 
 
-def test_without_a_stream_sentences_are_stepped_through_all_the_same(rough, server):
+def test_without_streaming_sentences_can_be_stepped_through(rough, server):
     open_page(rough, server)
     answer_once(rough, "/translate/stream", status=404, json={"error": "no such route"})
     write(rough, SEVERAL)
@@ -127,7 +127,7 @@ def test_without_a_stream_sentences_are_stepped_through_all_the_same(rough, serv
     expect(rough.locator("#view .columns .word").first).to_have_text("Il")
 
 
-def test_a_look_that_fails_leaves_what_was_seen(rough, server):
+def test_failed_attention_leaves_the_shown_document(rough, server):
     open_page(rough, server)
     write(rough)
     rough.route("**/ready", lambda route: route.abort())
@@ -144,7 +144,7 @@ def test_a_look_that_fails_leaves_what_was_seen(rough, server):
     expect(notice(rough)).to_be_empty()
 
 
-def test_a_look_that_fails_leaves_no_other_sentence(rough, server):
+def test_failed_attention_hides_another_sentence(rough, server):
     open_page(rough, server)
     write(rough, SEVERAL)
     rough.route("**/ready", lambda route: route.abort())
@@ -174,7 +174,7 @@ def test_events_are_read_however_the_network_cuts_them(page):
     assert told == [{"event": "partial", "data": "é\n: b"}]
 
 
-def test_what_went_wrong_on_the_way_is_said(rough, server):
+def test_an_error_in_a_stream_is_shown(rough, server):
     rough.goto(server)
     failed = f"event: error\ndata: {json.dumps({'error': 'the model fell over'})}\n\n"
     answer_once(rough, "/translate/stream", content_type="text/event-stream", body=failed)

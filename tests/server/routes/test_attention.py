@@ -16,7 +16,7 @@ def server(tiny_run):
         yield one
 
 
-def test_a_look_document(server, translator):
+def test_a_viewer_document_has_all_attention_maps(server, translator):
     answer = server.post("/attention", json={"q": SENTENCE, **PAIR})
     assert answer.status_code == 200
     document = answer.json()
@@ -31,7 +31,7 @@ def test_a_look_document(server, translator):
     assert document["before"] is None
 
 
-def test_a_look_is_compressed_when_asked(server):
+def test_a_viewer_document_is_compressed_on_request(server):
     payload = {"q": SENTENCE, **PAIR}
     plain = server.post("/attention", json=payload, headers={"Accept-Encoding": "identity"})
     packed = server.post("/attention", json=payload, headers={"Accept-Encoding": "gzip"})
@@ -42,7 +42,7 @@ def test_a_look_is_compressed_when_asked(server):
     assert int(packed.headers["content-length"]) < int(plain.headers["content-length"])
 
 
-def test_changes_with_the_translation_before_them(server, translator):
+def test_interventions_come_with_the_translation_before_them(server, translator):
     payload = {"q": SENTENCE, **PAIR, "changes": [SILENCE]}
     document = server.post("/attention", json=payload).json()
     assert document["changes"] == [SILENCE]
@@ -50,20 +50,20 @@ def test_changes_with_the_translation_before_them(server, translator):
     assert document["before"] == {"text": plain, "words": plain.split()}
 
 
-def test_notes_are_told(server):
+def test_notes_about_unknown_words_are_included(server):
     document = server.post("/attention", json={"q": "Jane danse \u0416\u0416.", **PAIR}).json()
     [note] = document["notes"]
     assert "are not in the model's vocabulary" in note
     assert document["source"]["words"] == ["Jane", "danse", "\u0416\u0416."]
 
 
-def test_a_forced_link(server):
+def test_a_link_can_be_forced(server):
     force = {"kind": "force", "target": 0, "source": 2, "layer": None, "head": None}
     document = server.post("/attention", json={"q": SENTENCE, **PAIR, "changes": [force]}).json()
     assert document["changes"] == [force]
 
 
-def test_the_tree_of_a_wide_search(server):
+def test_the_search_tree_is_included_on_request(server):
     payload = {"q": SENTENCE, **PAIR, "tree": True, "beam": 3, "alternatives": 2}
     document = server.post("/attention", json=payload).json()
     assert len(document["candidates"]) == 3
@@ -86,7 +86,7 @@ def test_the_tree_of_a_wide_search(server):
         ({"target": "de"}, "fr-de is not supported"),
     ],
 )
-def test_wrong_requests(server, wrong, message):
+def test_wrong_requests_get_400(server, wrong, message):
     answer = server.post("/attention", json={"q": SENTENCE, **PAIR, **wrong})
     assert answer.status_code == 400
     assert message in answer.json()["error"]
@@ -98,7 +98,7 @@ TEXT = f"Il part. {SENTENCE}\n\nElle dort."
 @pytest.mark.parametrize(
     ("number", "sentence"), [(0, "Il part."), (1, SENTENCE), (2, "Elle dort.")]
 )
-def test_a_sentence_is_cut_out_as_for_a_translation(server, number, sentence):
+def test_sentences_are_segmented_as_for_translation(server, number, sentence):
     document = server.post("/attention", json={"q": TEXT, **PAIR, "sentence": number}).json()
     assert (document["sentence"], document["sentences"]) == (number, 3)
     assert document["source"]["text"] == sentence
@@ -108,20 +108,20 @@ def test_a_sentence_is_cut_out_as_for_a_translation(server, number, sentence):
     assert alone in whole
 
 
-def test_a_line_can_be_one_sentence(tiny_run):
+def test_whole_lines_are_sentences_where_set_so(tiny_run):
     with client(tiny_run, sentences=False) as lines:
         document = lines.post("/attention", json={"q": TEXT, **PAIR, "sentence": 1}).json()
     assert (document["sentences"], document["source"]["text"]) == (2, "Elle dort.")
 
 
-def test_a_blank_line_has_nothing_to_look_at(server):
+def test_a_blank_text_has_no_attention_maps(server):
     answer = server.post("/attention", json={"q": " ", **PAIR})
     assert answer.status_code == 200
     assert answer.json()["parts"] == {}
     assert answer.json()["sentences"] == 1
 
 
-def test_an_alignment(server):
+def test_words_are_aligned(server):
     payload = {"q": SENTENCE, "translation": "Jane visits Africa in September.", **PAIR}
     [found] = server.post("/align", data=payload).json()["alignments"]
     assert found["source_words"] == SENTENCE.split()
@@ -133,21 +133,21 @@ def test_an_alignment(server):
         assert link < (5, 5)
 
 
-def test_alignments_in_order(server):
+def test_alignments_are_in_the_order_of_the_texts(server):
     pairs = {"q": [SENTENCE, "Il part."], "translation": ["Jane visits Africa.", "He leaves."]}
     first, second = server.post("/align", json={**pairs, **PAIR}).json()["alignments"]
     assert first["source_words"] == SENTENCE.split()
     assert second["target_words"] == ["He", "leaves."]
 
 
-def test_unlike_numbers_of_texts(server):
+def test_unequal_numbers_of_texts_get_400(server):
     payload = {"q": [SENTENCE, "Il part."], "translation": "He leaves.", **PAIR}
     answer = server.post("/align", json=payload)
     assert answer.status_code == 400
     assert "2 texts and 1 translations: send as many" in answer.json()["error"]
 
 
-def test_a_sentence_that_is_too_long_to_align(server):
+def test_a_sentence_that_is_too_long_to_align_gets_400(server):
     answer = server.post("/align", json={"q": "Jane " * 99, "translation": "Jane", **PAIR})
     assert answer.status_code == 400
     assert "tokens is longer than the" in answer.json()["error"]

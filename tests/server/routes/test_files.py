@@ -54,7 +54,7 @@ def test_subtitles_keep_their_times(server, name, head):
     assert SENTENCE not in text
 
 
-def test_the_language_is_found_out(server):
+def test_the_language_of_a_file_is_detected(server):
     assert send(server, "a.txt", SENTENCE.encode(), source="auto").status_code == 200
 
 
@@ -70,7 +70,7 @@ def test_the_language_is_found_out(server):
         ("a.txt", b"x" * 10_001, {}, 413, "longer than the 10,000 bytes"),
     ],
 )
-def test_wrong_files(server, name, content, fields, status, message):
+def test_wrong_files_are_refused(server, name, content, fields, status, message):
     answer = send(server, name, content, **fields)
     assert answer.status_code == status
     assert message in answer.json()["error"]
@@ -85,7 +85,7 @@ def test_a_line_too_long_for_a_model_is_refused(tiny_run):
         assert send(narrow, "a.txt", b"one line\n" * 20).status_code == 200
 
 
-def test_time_runs_while_a_document_is_taken_apart(tiny_run, monkeypatch):
+def test_parsing_a_document_counts_against_the_timeout(tiny_run, monkeypatch):
     ended = threading.Event()
 
     def read_slowly(text, kind, name):
@@ -104,7 +104,7 @@ def test_time_runs_while_a_document_is_taken_apart(tiny_run, monkeypatch):
     )
 
 
-def test_forms_without_a_file(server):
+def test_forms_without_a_file_are_refused(server):
     answer = server.post("/translate_file", files={"source": (None, "fr"), "target": (None, "en")})
     assert (answer.status_code, answer.json()["error"]) == (
         400,
@@ -115,7 +115,7 @@ def test_forms_without_a_file(server):
     assert answer.json()["error"] == "send the file as multipart/form-data"
 
 
-def test_a_key_is_asked_for(tiny_run):
+def test_a_file_needs_a_key(tiny_run):
     with client(tiny_run, keys=[KEY]) as server:
         assert send(server, "a.txt", b"Il part.").status_code == 401
         answer = send(server, "a.txt", b"Il part.", api_key=KEY)
@@ -123,12 +123,12 @@ def test_a_key_is_asked_for(tiny_run):
 
 
 @pytest.mark.parametrize("name", ["nothing", ".", "%2e%2e%2fetc%2fpasswd", "a.txt"])
-def test_nothing_else_can_be_fetched(server, name):
+def test_other_names_of_files_get_404(server, name):
     answer = server.get(f"/download_file/{name}")
     assert answer.status_code == 404
 
 
-def test_html_as_a_text(server, translator):
+def test_html_in_a_text_keeps_its_markup(server, translator):
     payload = {"q": f"<p>{SENTENCE}</p>", **PAIR, "format": "html", "alternatives": 2}
     found = server.post("/translate", json=payload).json()
     assert found["translatedText"] == f"<p>{translator(SENTENCE).text}</p>"

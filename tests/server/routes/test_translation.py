@@ -18,20 +18,20 @@ def server(tiny_run):
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
-def test_a_text(server, translator, sentence):
+def test_a_text_is_translated(server, translator, sentence):
     answer = server.post("/translate", json={"q": sentence, **PAIR})
     assert answer.status_code == 200
     assert answer.json() == {"translatedText": translator(sentence).text}
 
 
-def test_several_texts(server, translator):
+def test_several_texts_are_translated(server, translator):
     answer = server.post("/translate", json={"q": [*SENTENCES, "", " "], **PAIR})
     expected = [translator(sentence).text for sentence in SENTENCES]
     assert answer.json() == {"translatedText": [*expected, "", " "]}
 
 
 @pytest.mark.parametrize("way", ["data", "files"])
-def test_forms(server, translator, way):
+def test_forms_are_read(server, translator, way):
     fields = {"q": SENTENCES[0], **PAIR, "alternatives": "1", "format": "text"}
     if way == "files":  # multipart, as curl -F sends it
         fields = {name: (None, value) for name, value in fields.items()}
@@ -43,7 +43,7 @@ def test_forms(server, translator, way):
 @pytest.mark.parametrize(
     "kind", [None, "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
 )
-def test_fields_in_the_query_string(server, translator, kind):
+def test_fields_in_the_query_string_are_read(server, translator, kind):
     fields = {"q": "L'été, il part.", **PAIR, "alternatives": "1"}
     body = b"--x--\r\n" if kind and "multipart" in kind else b""
     headers = {"Content-Type": kind} if kind else {}
@@ -56,7 +56,7 @@ def test_fields_in_the_query_string(server, translator, kind):
     assert "the query string is not UTF-8" in refused.json()["error"]
 
 
-def test_json_as_other_programs_write_it(server, translator):
+def test_lenient_json_is_read(server, translator):
     payload = {"q": SENTENCES[0], **PAIR, "alternatives": "1", "format": None, "api_key": ""}
     for content, kind in (
         (json.dumps(payload).encode("utf-8-sig"), "application/json"),
@@ -81,7 +81,7 @@ def test_alternatives_are_the_n_best(server, translator):
     assert found == list(dict.fromkeys(one.text for one in expected.candidates))
 
 
-def test_the_language_is_found_out(server, translator):
+def test_the_language_is_detected(server, translator):
     answer = server.post("/translate", json={"q": SENTENCES[0], "source": "auto", "target": "en"})
     assert answer.json()["translatedText"] == translator(SENTENCES[0]).text
     assert answer.json()["detectedLanguage"]["language"] == "fr"
@@ -93,7 +93,7 @@ def test_the_language_is_found_out(server, translator):
 ENGLISH = "She does not visit it, and he is happy."
 
 
-def test_each_text_has_a_language_of_its_own(server, translator):
+def test_the_language_of_each_text_is_detected(server, translator):
     texts = [SENTENCES[0], ENGLISH, "12:30", SENTENCES[1]]
     payload = {"q": texts, "source": "auto", "target": "en", "alternatives": 1}
     answer = server.post("/translate", json=payload).json()
@@ -108,7 +108,7 @@ def test_each_text_has_a_language_of_its_own(server, translator):
 
 @pytest.mark.parametrize("source", ["auto", "en"])
 @pytest.mark.parametrize("form", ["text", "html"])
-def test_what_is_in_the_target_language_already_stays_as_it_is(server, source, form):
+def test_a_text_in_the_target_language_is_returned_unchanged(server, source, form):
     text = f"<p>{ENGLISH}</p>" if form == "html" else f"{ENGLISH}\n "
     payload = {"q": text, "source": source, "target": "en"}
     answer = server.post("/translate", json={**payload, "format": form})
@@ -121,19 +121,19 @@ def test_what_is_in_the_target_language_already_stays_as_it_is(server, source, f
     assert "the text is in en already" in refused.json()["error"]
 
 
-def test_a_named_source_is_believed(server, translator):
+def test_a_named_source_language_is_not_checked(server, translator):
     answer = server.post("/translate", json={"q": ENGLISH, **PAIR}).json()
     assert answer == {"translatedText": translator(ENGLISH).text}
 
 
-def test_a_low_confidence_is_not_told_as_none(server):
+def test_a_low_confidence_is_not_rounded_to_0(server):
     first, second = server.post("/detect", json={"q": SENTENCES[0]}).json()
     assert first["confidence"] > 90
     assert 0 < second["confidence"] < 0.01
 
 
 @pytest.mark.parametrize("path", ["/translate", "/translate/stream", "/attention"])
-def test_what_is_no_french_is_not_taken_for_it(server, path):
+def test_a_text_in_an_unknown_language_gets_400(server, path):
     answer = server.post(path, json={"q": "你好", "source": "auto", "target": "en"})
     assert answer.status_code == 400
     assert answer.json()["error"] == (
@@ -173,7 +173,7 @@ def test_bytes_of_a_form_are_utf8(server):
     assert many.json()["error"].endswith("more than the 1000 fields that a form may have")
 
 
-def test_detection(server):
+def test_detected_languages_are_sorted_by_confidence(server):
     first, second = server.post("/detect", data={"q": "Elle ne la visite pas."}).json()
     assert (first["language"], second["language"]) == ("fr", "en")
     assert first["confidence"] > 90 > second["confidence"]
@@ -202,7 +202,7 @@ def test_detection(server):
         ({"q": ["x"] * 6, **PAIR}, "6 texts exceed the limit of 5"),
     ],
 )
-def test_wrong_requests(server, wrong, message):
+def test_wrong_requests_get_400(server, wrong, message):
     answer = server.post("/translate", json=wrong)
     assert answer.status_code == 400
     assert message in answer.json()["error"]
@@ -212,14 +212,14 @@ def test_wrong_requests(server, wrong, message):
     "body",
     [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"q": "\\ud800"}', b"[" * 100_000, b'{"q":' * 9999],
 )
-def test_what_is_no_request_at_all(server, body):
+def test_malformed_json_gets_400(server, body):
     answer = server.post("/translate", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 400
     assert "Invalid request" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/xml"])
-def test_bodies_of_other_kinds(server, kind):
+def test_other_media_types_get_415(server, kind):
     headers = {"Content-Type": kind} if kind else {}
     answer = server.post("/translate", content=b"q=x", headers=headers)
     assert answer.status_code == 415
@@ -227,14 +227,14 @@ def test_bodies_of_other_kinds(server, kind):
 
 
 @pytest.mark.parametrize("content", [b"--x\r\nnonsense", b"", b"--x--"])
-def test_a_broken_multipart_body(server, content):
+def test_a_broken_multipart_body_gets_400(server, content):
     headers = {"Content-Type": "multipart/form-data; boundary=x"}
     assert server.post("/translate", content=content, headers=headers).status_code == 400
     headers = {"Content-Type": "multipart/form-data"}
     assert server.post("/translate", content=content, headers=headers).status_code == 400
 
 
-def test_suggestions_are_not_taken(server):
+def test_suggestions_get_403(server):
     answer = server.post("/suggest", data={"q": "a", "s": "b", **PAIR})
     assert (answer.status_code, answer.json()) == (
         403,

@@ -1,8 +1,6 @@
 /** The elements of index.html. */
 
 /**
- * The element with that id.
- *
  * @template {HTMLElement} T
  * @param {string} id
  * @returns {T}

@@ -55,11 +55,7 @@ export class LanguagePickers {
     return { source: this.#source.value, target: this.#target.value };
   }
 
-  /**
-   * A message if another pair than the requested one had to be chosen; else empty.
-   *
-   * @param {Pair} requested
-   */
+  /** @param {Pair} requested for which a message says that another was chosen, if so */
   explain({ source, target }) {
     const { source: from, target: to } = this.pair;
     const isOther = source !== from && source !== DETECT;
@@ -70,11 +66,7 @@ export class LanguagePickers {
     return `The link asks for ${asked}, which this server does not have: this is ${shown} instead.`;
   }
 
-  /**
-   * Chooses the nearest pair that the server has.
-   *
-   * @param {Pair} preferred
-   */
+  /** @param {Pair} preferred to which the nearest that the server has is chosen */
   choose({ source, target }) {
     offer(this.#source, this.#choices, source);
     const reachable = this.#targetsOf(this.#source.value);

@@ -2,12 +2,7 @@
 
 const PREFIX = "regard.";
 
-/**
- * The stored value of a name; null for none.
- *
- * @param {string} name
- * @returns {string | null}
- */
+/** @param {string} name of the stored value that is returned; null where there is none */
 export function loadItem(name) {
   try {
     return localStorage.getItem(PREFIX + name);

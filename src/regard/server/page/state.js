@@ -23,11 +23,7 @@ export const LINK_LIMIT = 8000;
 /** @param {number | null} number */
 const write = (number) => number ?? ALL;
 
-/**
- * The number in a field: null for all, undefined if malformed.
- *
- * @param {string | undefined} field
- */
+/** @param {string | undefined} field with a number: null for all, undefined if malformed */
 function read(field) {
   if (field === ALL) return null;
   return /^\d{1,4}$/.test(field ?? "") ? Number(field) : undefined;
@@ -81,11 +77,7 @@ function readChoice(text) {
   };
 }
 
-/**
- * The fragment of a state, without its `#`; empty without a text.
- *
- * @param {PageState} state
- */
+/** @param {PageState} state whose fragment is returned, without `#`; empty without a text */
 export function toFragment(state) {
   if (!state.text) return "";
   const fields = new URLSearchParams({ from: state.source, to: state.target });

@@ -8,8 +8,14 @@ from regard.evaluation.pharaoh import format_links
 from regard.server.batch_functions import AlignPairs, RecordAttention
 from regard.server.errors import RequestError, invalid_request
 from regard.server.openapi import describe_body
-from regard.server.request_parsing import JSON, AlignRequest, AttentionRequest, read_body
-from regard.server.schemas import AlignResponse, SentenceAttention, WordAlignment
+from regard.server.request_parsing import JSON, read_body
+from regard.server.schemas import (
+    AlignRequest,
+    AlignResponse,
+    AttentionRequest,
+    SentenceAttention,
+    WordAlignment,
+)
 from regard.server.service import ServiceDep, token_costs, tokenize
 from regard.text.word_units import split_units
 

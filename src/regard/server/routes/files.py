@@ -24,14 +24,8 @@ from regard.server.errors import RequestError, invalid_request
 from regard.server.language_detection import strip_tags
 from regard.server.models import ServedModel
 from regard.server.openapi import GET_ERRORS, describe_body, error_responses
-from regard.server.request_parsing import (
-    MULTIPART,
-    FileRequest,
-    form_values,
-    media_type,
-    parsing_errors,
-)
-from regard.server.schemas import TranslatedFile
+from regard.server.request_parsing import MULTIPART, form_values, media_type, parsing_errors
+from regard.server.schemas import FileRequest, TranslatedFile
 from regard.server.service import SegmentedTexts, Service, ServiceDep, token_costs, tokenize
 
 MAX_UPLOAD_FIELDS = 10

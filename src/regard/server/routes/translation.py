@@ -17,16 +17,18 @@ from regard.server.errors import RequestError
 from regard.server.language_detection import LanguageGuess, strip_tags
 from regard.server.models import ServedModel
 from regard.server.openapi import describe_body
-from regard.server.request_parsing import (
-    JSON,
+from regard.server.request_parsing import JSON, read_body
+from regard.server.routes.files import translate_documents
+from regard.server.schemas import (
+    DetectedLanguage,
     DetectRequest,
+    SentencePair,
     StreamRequest,
+    StreamResult,
     SuggestRequest,
     TranslateRequest,
-    read_body,
+    TranslateResponse,
 )
-from regard.server.routes.files import translate_documents
-from regard.server.schemas import DetectedLanguage, SentencePair, StreamResult, TranslateResponse
 from regard.server.service import SegmentedTexts, Service, ServiceDep, token_costs, tokenize
 
 EVENT_STREAM = "text/event-stream"
