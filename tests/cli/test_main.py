@@ -167,7 +167,7 @@ def test_an_error_of_ours_is_one_message(command, called, error):
     assert shown.err == "error: runs/x: [bold]no such[/bold] folder; look elsewhere\n"
 
 
-def test_other_errors_are_ours_to_mend(command, monkeypatch):
+def test_unexpected_errors_are_raised(command, monkeypatch):
     def fail():
         raise ZeroDivisionError
 
@@ -214,7 +214,7 @@ def test_a_mistake_of_the_user_shows_no_traceback():
 
 
 @pytest.mark.parametrize("printed", ["print('é' * 9)", "console.out.print('é' * 9)"])
-def test_a_reader_that_has_gone_is_no_reason_to_complain(printed):
+def test_a_broken_pipe_exits_with_141_and_no_message(printed):
     with subprocess.Popen(
         [sys.executable, "-c", PRINTER.format(printed)],
         stdout=subprocess.PIPE,

@@ -78,7 +78,7 @@ def test_a_window_costs_its_blocks_and_not_the_square():
     assert square - near == saved
 
 
-def test_a_count_leaves_no_trace():
+def test_counting_restores_the_backend_flags():
     before = torch.backends.mkldnn.enabled
     count_long(None, length=4)
     assert torch.backends.mkldnn.enabled == before

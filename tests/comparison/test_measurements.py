@@ -80,7 +80,7 @@ def test_a_run_is_measured_as_other_commands_measure_it(tiny_run, tmp_path):
     assert row.alignment.chosen == str(choice.settings)
 
 
-def test_what_needs_no_clock_is_found_once(tiny_run, tmp_path):
+def test_untimed_measurements_are_saved_and_reused(tiny_run, tmp_path):
     folder, entry = ComparisonFolder(tmp_path), entry_of_run(tiny_run, "mine")
     found = measure_untimed(context(entry, folder))
     other = found.model_copy(update={"flops": 12.0})
@@ -96,7 +96,7 @@ def test_what_needs_no_clock_is_found_once(tiny_run, tmp_path):
     assert measure_untimed(context(entry, folder)) == found
 
 
-def test_what_it_took(tiny_run, tmp_path):
+def test_costs_of_a_row_are_those_of_its_run(tiny_run, tmp_path):
     row = measured(entry_of_run(tiny_run, None), ComparisonFolder(tmp_path))
     run = load_run(tiny_run, device=CPU)
     assert (row.label, row.seed, row.family, row.attends) == ("tiny", 1, "transformer", True)

@@ -136,7 +136,7 @@ def test_a_run_that_is_being_trained_is_no_row(tiny_run, tmp_path):
 
 
 @pytest.mark.parametrize("label", ["a/b", "", ".hidden", "a\nb"])
-def test_a_name_must_do_for_files(label):
+def test_a_name_must_be_usable_as_a_file_name(label):
     with pytest.raises(SettingsError, match="cannot be the name of a row: give it another one"):
         plan(label=label)
 
@@ -146,13 +146,13 @@ def test_nothing_to_compare():
         make_plan([], Budget(), 5)
 
 
-def test_rows_are_told_apart():
+def test_two_rows_of_one_name_and_seed_are_refused():
     entries = plan().entries
     with pytest.raises(SettingsError, match="two rows are called plain with seed 1: give one of"):
         make_plan([*entries, entries[0]], Budget(), 5)
 
 
-def test_what_shares_a_name_shares_all_but_the_seed():
+def test_rows_of_one_name_may_differ_in_their_seed_only():
     other = plan("training.batch_tokens=99", seeds=(3,)).entries
     with pytest.raises(
         SettingsError,
@@ -187,7 +187,7 @@ def test_other_arguments_are_refused(changed, said):
         check_same_plan(plan(), plan(**changed), HERE)
 
 
-def test_another_number_of_jobs_is_no_other_comparison():
+def test_the_number_of_jobs_may_change_on_resuming():
     made = plan()
     check_same_plan(made.model_copy(update={"at_once": 4}), made, HERE)
 

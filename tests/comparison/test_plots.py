@@ -83,7 +83,7 @@ def test_the_legend_is_inside_the_figure_and_outside_the_axes(results, plot):
     assert box.y1 <= figure.bbox.y1
 
 
-def test_lines_look_unlike(results):
+def test_systems_differ_in_colour_or_marker(results):
     lines = plot_by_length(results).axes[0].lines
     assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(LABEL_POINTS)
     many = [made_up_standing(f"s{n}", [30.0], (30,) * 4) for n in range(len(COLOURS) + 3)]
@@ -91,7 +91,7 @@ def test_lines_look_unlike(results):
     assert len({(line.get_color(), line.get_marker()) for line in again}) == len(many)
 
 
-def test_a_note_only_where_it_says_something(results):
+def test_models_without_attention_have_a_footnote(results):
     texts = [text.get_text() for text in plot_by_length(results).axes[0].texts]
     assert "dashed: without attention to the source" in texts
     alike = made_up_ladder(made_up_standing("a", [30.0], (30,) * 4), best="a")
@@ -99,7 +99,7 @@ def test_a_note_only_where_it_says_something(results):
         assert list(plot(alike).axes[0].texts) == []
 
 
-def test_both_are_written(results, tmp_path):
+def test_both_figures_are_saved_as_png_and_svg(results, tmp_path):
     for plot in (plot_by_length, plot_quality_cost):
         for ending in (".png", ".svg"):
             path = tmp_path / f"{plot.__name__}{ending}"

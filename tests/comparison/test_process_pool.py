@@ -136,7 +136,7 @@ def test_several_train_at_once_but_are_timed_and_measured_alone(folder):
     assert shop.most == 2
 
 
-def test_what_is_known_is_not_timed_again(folder):
+def test_saved_steps_are_not_timed_again(folder):
     write_atomic(folder.steps(plan().entries[0]), b"7")
     shop = Workshop(folder)
     shop.run_rows(plan(Budget(minutes=1)), jobs=2)
@@ -195,13 +195,13 @@ def test_a_stop_ends_what_runs_and_begins_nothing(folder):
         ("all well", -11, "its process was ended by SIGSEGV"),
     ],
 )
-def test_reasons(tmp_path, output, code, reason):
+def test_a_failure_has_the_error_at_the_end_of_the_log(tmp_path, output, code, reason):
     log = tmp_path / "log"
     log.write_text(f"error: an older one\n{output}")
     assert failure_reason(log, len("error: an older one\n"), code) == reason
 
 
-def test_a_process_that_says_nothing_may_have_met_a_full_disk(tmp_path):
+def test_a_failure_without_output_asks_about_the_disk(tmp_path):
     (tmp_path / "log").write_text("error: an older one\n")
     reason = failure_reason(tmp_path / "log", len("error: an older one\n"), 3)
     assert reason == (

@@ -105,7 +105,7 @@ def test_unlike_machines_are_told():
     assert "a GPU" in said
 
 
-def test_troubles_are_told(results):
+def test_failed_and_unfinished_rows_are_noted(results):
     assert list(failure_notes(results)) == []
     failed = made_up_standing("b", [], ()).model_copy(
         update={"failures": (Failure(label="b", seed=2, reason="no memory"),), "waiting": 1}
@@ -131,7 +131,7 @@ def test_troubles_are_told(results):
         (5e21, "5000E"),
     ],
 )
-def test_brief_numbers(number, said):
+def test_numbers_have_three_digits_and_a_letter(number, said):
     assert format_si(number) == said
 
 

@@ -4,7 +4,6 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli.commands.corpora import app
-from regard.cli.main import COMMANDS, load_command
 from regard.corpora.build import CORPORA
 from regard.errors import SettingsError
 
@@ -84,7 +83,3 @@ def test_json():
 def test_mistakes(args, message):
     with pytest.raises(SettingsError, match=message):
         run(*args)
-
-
-def test_the_sign_says_what_the_command_says():
-    assert str(load_command("corpora").help).startswith(COMMANDS["corpora"])

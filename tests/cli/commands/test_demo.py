@@ -77,7 +77,7 @@ def test_another_model_needs_another_folder(run):
         run("--out", "there", "--set", "model.width=32")
 
 
-def test_what_to_type_next_works_where_it_is_typed(tmp_path, monkeypatch):
+def test_suggested_commands_run_as_shown(tmp_path, monkeypatch):
     """As `make demo` runs it: from a virtual environment that is not activated, or from one."""
     environment = tmp_path / "a project" / ".venv" / "bin"
     environment.mkdir(parents=True)

@@ -4,7 +4,7 @@ import random
 import pytest
 from typer.testing import CliRunner
 
-from regard.cli.main import COMMANDS, command_app, load_command
+from regard.cli.main import command_app
 from regard.errors import CorpusError, SettingsError
 from regard.recipes import dry_run
 
@@ -185,7 +185,3 @@ def test_mistakes(args, message):
 def test_a_file_that_is_not_there():
     with pytest.raises(CorpusError, match=r"none\.tsv: no such file"):
         run("none.tsv")
-
-
-def test_the_sign_says_what_the_command_says():
-    assert str(load_command("doctor").help).startswith(COMMANDS["doctor"])

@@ -85,7 +85,7 @@ def test_the_second_stage_is_told_apart(console):
     assert "10/30" in live
 
 
-def test_what_was_prepared_is_told(console, tmp_path):
+def test_prepared_data_and_model_are_printed(console, tmp_path):
     recipe = tiny_recipe("training.max_tokens=20")
     prepared = prepare(recipe, RunFolder(tmp_path), print)
     for _ in range(80):

@@ -12,7 +12,7 @@ from regard.cli.options.intervention_options import (
 from regard.inspection.interventions import Flattened, ForcedWords, Silenced
 
 
-def test_options_become_wishes_in_their_order():
+def test_options_become_intervention_requests_in_order():
     asked = InterventionOptions(
         without=["3.5", "encoder.0"], flatten=["1"], force=["Africa=4", "2=mer"]
     )
@@ -36,7 +36,7 @@ def test_options_become_wishes_in_their_order():
         ("encoder.3.5", ("encoder", 3, 5)),
     ],
 )
-def test_a_place_may_name_its_part(asked, place):
+def test_a_head_position_may_name_its_part(asked, place):
     assert parse_head_position(asked, "decoder", "--without") == place
 
 
