@@ -5,7 +5,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from regard.batching.collate import PositionedBatch, collate, held_out_batches
+from regard.batching.sampler import StreamPosition
 from regard.corpora.build import CorpusSettings
 from regard.corpora.corpus import Pair
 from regard.corpora.readers.pair_files import FilesSettings
@@ -34,30 +35,17 @@ from regard.recipes.train_run import VALIDATION_BATCH_TOKENS, build_batches, bui
 from regard.text.special_tokens import UNK
 from regard.text.word_units import count_units
 from regard.training.checkpoints import list_checkpoints
-from regard.training.loop import TrainingSettings, TrainingTask, fit
+from regard.training.loop import TrainingTask, fit
 
-SAMPLE_PAIRS = 20_000
-"""Training pairs of a dry run, at most."""
+SAMPLE_PAIRS = 20_000  # training pairs of a dry run, at most
 WARMUP_STEPS, MIN_TIMED_STEPS, MIN_TIMED_SECONDS, MAX_TIMED_SECONDS = 2, 5, 5.0, 60.0
-MIN_BATCH_TOKENS = 64
-"""The smallest batch to try if larger ones do not fit."""
-DECODED_SENTENCES = 100
-"""Sentences decoded to time a validation."""
+MIN_BATCH_TOKENS = 64  # the smallest batch to try if larger ones do not fit
+DECODED_SENTENCES = 100  # to time a validation
 SOURCE_LENGTH_SEARCH = DecodingSettings(
     beam=BeamSettings(size=1), rules=RuleSettings(max_length_ratio=1.0, max_length_offset=1)
 )
 """Translations as long as their sources: an untrained model never predicts EOS."""
 NEVER = 1 << 60
-NOT_IN_JSON = (
-    "recipe",
-    "choices",
-    "truncation",
-    "text",
-    "steps",
-    "bytes_on_disk",
-    "pairs_per_batch",
-    "validation_seconds",
-)
 
 
 class CorpusSizes(NamedTuple):
@@ -79,12 +67,8 @@ class TextStats(NamedTuple):
 
     vocabulary: tuple[int, int]
     tokens_per_word: PerSide
-    unknown: PerSide
-    """Share of unknown tokens in the validation pairs."""
-    too_long: float
-    """Share of training pairs with more than `training.max_tokens` tokens."""
-    bytes_on_disk: int = 0
-    """Of texts and tokens."""
+    unknown: PerSide  # share of unknown tokens in the validation pairs
+    too_long: float  # share of training pairs with more than `training.max_tokens` tokens
 
 
 class StepStats(NamedTuple):
@@ -95,11 +79,8 @@ class StepStats(NamedTuple):
     """The largest batch that fits: that of the recipe, or a half, a quarter … of it."""
     step_seconds: float
     tokens_per_second: float
-    memory: int
-    """Peak, in bytes."""
-    checkpoint: int
-    """Bytes of one."""
-    pairs_per_batch: float = 0.0
+    memory: int  # peak, in bytes
+    checkpoint: int  # bytes of one
     validation_seconds: float = 0.0
 
 
@@ -119,33 +100,26 @@ class RunSeconds(NamedTuple):
 class DryRun:
     """Measurements of a short training on this device, and estimates for the whole one."""
 
-    recipe: Recipe
-    """The recipe with a value for every setting that was `auto`."""
-    choices: tuple[SettingChoice, ...]
-    """These values, and why they were chosen."""
-    truncation: TruncationReport
-    """Targets of the sample that exceed the limits on the length of translations."""
+    recipe: Recipe  # with a value for every setting that was `auto`
+    choices: tuple[SettingChoice, ...]  # these values, and why they were chosen
+    truncation: TruncationReport  # of targets that exceed the limits on the length of translations
     device: str
-    load: float
-    """The machine's load average before the dry run."""
-    pairs: int
-    """Of the sample."""
-    all_pairs: int
-    """Of the whole training."""
+    load: float  # the machine's load average before the dry run
+    pairs: int  # of the sample
+    all_pairs: int  # of the whole training
     text: TextStats
     steps: StepStats
-    epochs: float
-    """Passes of the whole training over the corpus."""
+    epochs: float  # passes of the whole training over the corpus
     memory_available: int
-    disk: int
-    """Bytes that the run's folder will hold at most."""
+    disk: int  # bytes that the run's folder will hold at most
     disk_free: int
     times: RunSeconds
 
     def to_json(self) -> dict[str, Any]:
         """All numbers, in one group."""
-        fields = {**vars(self), **self.text._asdict(), **self.steps._asdict()}
-        numbers = {name: value for name, value in fields.items() if name not in NOT_IN_JSON}
+        numbers = {**vars(self), **self.text._asdict(), **self.steps._asdict()}
+        for name in ("recipe", "choices", "truncation", "text", "steps", "validation_seconds"):
+            del numbers[name]
         return {
             **numbers,
             "tokens_per_word": self.text.tokens_per_word._asdict(),
@@ -178,11 +152,15 @@ def dry_run_training(
         preparing = time.perf_counter() - began
         notify("trying some steps of training")
         text = _measure_text(inputs)
+        text_bytes = sum(file.stat().st_size for file in inputs.data.folder.iterdir())
         steps = _measure_largest_batch(inputs, folder, device, sizes)
-    settings = inputs.recipe.training
+    settings, fitting = inputs.recipe.training, inputs.fitting
     scale = max(1.0, sizes.train / len(sample))
     validations = math.ceil(settings.steps / settings.validation.every)
-    pairs_trained_on = settings.steps * settings.accumulate * steps.pairs_per_batch
+    pairs_per_batch = len(fitting.rows) / len(fitting.length_sorted(steps.batch_tokens))
+    # checkpoints, one more than are kept; weights: validated ones, model, best, last and average
+    checkpoints = (settings.keep + 1) * steps.checkpoint
+    weights = 4 * steps.parameters * (settings.average + 1 + 4)
     return DryRun(
         recipe=inputs.recipe.model_copy(update={"corpus": recipe.corpus}),
         choices=inputs.choices,
@@ -193,9 +171,9 @@ def dry_run_training(
         all_pairs=sizes.train,
         text=text,
         steps=steps,
-        epochs=pairs_trained_on / max(1, sizes.train),
+        epochs=settings.steps * settings.accumulate * pairs_per_batch / max(1, sizes.train),
         memory_available=available_memory(device),
-        disk=round(scale * text.bytes_on_disk) + _weights_on_disk(steps, settings),
+        disk=round(scale * text_bytes) + checkpoints + weights,
         disk_free=_free_disk(run),
         times=RunSeconds(
             scale * preparing,
@@ -214,7 +192,6 @@ def _measure_text(inputs: TrainingInputs) -> TextStats:
         PerSide(*(len(side) / max(1, count) for side, count in zip(ids, words, strict=True))),
         PerSide(*(float((side == UNK).sum() / max(1, len(side))) for side in ids)),
         inputs.num_too_long / len(inputs.train),
-        sum(file.stat().st_size for file in inputs.data.folder.iterdir()),
     )
 
 
@@ -252,12 +229,10 @@ class _Stopwatch:
 
 def _recipe_on_sample(recipe: Recipe, sample: Sequence[Pair], folder: RunFolder) -> Recipe:
     """The recipe with the sample as its corpus."""
-    files = FilesSettings(
-        source=str(folder.path / "source.txt"), target=str(folder.path / "target.txt")
-    )
-    for name, side in ((files.source, 0), (files.target, 1)):
-        lines = "".join(f"{pair[side]}\n" for pair in sample)
-        Path(str(name)).write_text(lines, encoding="utf-8")
+    source, target = (folder.path / f"{side}.txt" for side in ("source", "target"))
+    for side, path in enumerate((source, target)):
+        path.write_text("".join(f"{pair[side]}\n" for pair in sample), encoding="utf-8")
+    files = FilesSettings(source=str(source), target=str(target))
     corpus = CorpusSettings(train=files, cleaning=recipe.corpus.cleaning)
     return recipe.model_copy(update={"corpus": corpus})
 
@@ -291,29 +266,24 @@ def _measure_steps(
     """Train for some steps and validate once."""
     reset_peak_memory(device)
     timed = time_steps(inputs, folder, device=device)
-    budget = inputs.recipe.training.batch_tokens
-    checkpoint = list_checkpoints(folder.path / "checkpoints")[0]
+    validation_seconds = _validation_seconds(timed.model, inputs, sizes)
     return StepStats(
         parameters=count_parameters(timed.model),
-        batch_tokens=budget,
+        batch_tokens=inputs.recipe.training.batch_tokens,
         step_seconds=timed.seconds,
         tokens_per_second=timed.tokens_per_second,
-        validation_seconds=_validation_seconds(timed.model, inputs, sizes),
         memory=peak_memory(device),
-        checkpoint=checkpoint.stat().st_size,
-        pairs_per_batch=len(inputs.fitting.rows) / len(inputs.fitting.length_sorted(budget)),
+        checkpoint=list_checkpoints(folder.path / "checkpoints")[0].stat().st_size,
+        validation_seconds=validation_seconds,
     )
 
 
 class TimedSteps(NamedTuple):
     """Measurements of some training steps."""
 
-    model: AnyModel
-    """After these steps."""
-    seconds: float
-    """Of one: the median."""
-    tokens_per_second: float
-    """Target tokens, as the log of training counts them."""
+    model: AnyModel  # after these steps
+    seconds: float  # of one: the median
+    tokens_per_second: float  # target tokens, as the log of training counts them
 
 
 def time_steps(inputs: TrainingInputs, folder: RunFolder, *, device: torch.device) -> TimedSteps:
@@ -336,14 +306,14 @@ def time_steps(inputs: TrainingInputs, folder: RunFolder, *, device: torch.devic
     model = new_model(recipe, inputs.tokenizers).to(device)
     stopwatch, stream = _Stopwatch(device), build_batches(recipe, inputs, device)
     longest = collate(*inputs.train.take(inputs.fitting.length_sorted(settings.batch_tokens)[-1]))
-    tokens: list[int] = []
-    task = TrainingTask(
-        lambda start: _count_tokens(
-            chain([PositionedBatch(longest, start)], stream(start)), tokens
-        ),
-        build_loss(settings),
-        lambda model: {},
-    )
+    tokens: list[int] = []  # of each batch
+
+    def batches(start: StreamPosition) -> Iterator[PositionedBatch]:
+        for item in chain([PositionedBatch(longest, start)], stream(start)):
+            tokens.append(item.batch.num_tokens)
+            yield item
+
+    task = TrainingTask(batches, build_loss(settings), lambda model: {})
     fit(
         model,
         task,
@@ -353,18 +323,9 @@ def time_steps(inputs: TrainingInputs, folder: RunFolder, *, device: torch.devic
         reporter=_SilentReporter(),
         stop_requested=stopwatch,
     )
-    steps, batches = len(stopwatch.times), settings.accumulate
-    per_step = sum(tokens[WARMUP_STEPS * batches : steps * batches]) / (steps - WARMUP_STEPS)
+    steps, each = len(stopwatch.times), settings.accumulate
+    per_step = sum(tokens[WARMUP_STEPS * each : steps * each]) / (steps - WARMUP_STEPS)
     return TimedSteps(model, stopwatch.step(), per_step / stopwatch.step())
-
-
-def _count_tokens(
-    stream: Iterable[PositionedBatch], tokens: list[int]
-) -> Iterator[PositionedBatch]:
-    """The same batches; their numbers of tokens are appended to `tokens`."""
-    for item in stream:
-        tokens.append(item.batch.num_tokens)
-        yield item
 
 
 def _validation_seconds(model: AnyModel, inputs: TrainingInputs, sizes: CorpusSizes) -> float:
@@ -380,15 +341,6 @@ def _validation_seconds(model: AnyModel, inputs: TrainingInputs, sizes: CorpusSi
     sentences = min(inputs.recipe.training.validation.sentences, sizes.valid)
     loss_seconds = (scored - began) * sizes.valid / len(inputs.valid)
     return loss_seconds + (decoded - scored) * sentences / len(texts)
-
-
-def _weights_on_disk(steps: StepStats, settings: TrainingSettings) -> int:
-    """Bytes of checkpoints, one more than are kept, and of weights: validated ones, and four named.
-
-    The named ones are model, best, last and average.
-    """
-    weights = 4 * steps.parameters * (settings.average + 1 + 4)
-    return (settings.keep + 1) * steps.checkpoint + weights
 
 
 def _free_disk(path: Path) -> int:

@@ -9,21 +9,14 @@ from regard.recipes.memory import format_bytes, format_seconds
 from regard.recipes.recipe import Recipe
 from regard.recipes.train_run import warmup_warning
 
-LONG_RUN_SECONDS = 86_400.0
-"""From this duration of a run on there is a warning."""
+LONG_RUN_SECONDS = 86_400.0  # of a run, from which there is a warning
 TIGHT_SHARE, ROOMY_SHARE = 0.85, 0.4
 """Shares of the memory above which it may not suffice, and below which a GPU is hardly used."""
-TARGET_MEMORY_SHARE = 0.8
-"""Share of a GPU's memory that a larger batch is estimated to fill."""
-TRAINING_BYTES_PER_PARAMETER = 16
-"""The weight, its gradient and Adam's two moments."""
-BUSY_SHARE = 0.5
-"""Share of the cores used by other processes from which on the machine is called busy."""
-MANY_EPOCHS = 200
-VALIDATION_SHARE = 0.3
-TOO_LONG_SHARES = (0.01, 0.1)
-UNKNOWN_SHARES = (0.01, 0.05)
-"""Shares that give a note, and a warning."""
+TARGET_MEMORY_SHARE = 0.8  # of a GPU's memory that a larger batch is estimated to fill
+TRAINING_BYTES_PER_PARAMETER = 16  # the weight, its gradient and Adam's two moments
+BUSY_SHARE = 0.5  # of the cores used by other processes, from which the machine is called busy
+MANY_EPOCHS, VALIDATION_SHARE = 200, 0.3
+TOO_LONG_SHARES, UNKNOWN_SHARES = (0.01, 0.1), (0.01, 0.05)  # of a note, and of a warning
 
 
 def diagnose_dry_run(result: DryRun, recipe: Recipe) -> list[Finding]:

@@ -2,13 +2,12 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.markup import escape
 from rich.table import Table
 from typer import Argument, Exit
@@ -76,7 +75,8 @@ def command(
         regard doctor --source train.en --target train.de --test test.en,test.de --languages en-de
         regard doctor memory.tmx --languages en-fr --no-trial
     """
-    if corpus is not None and _is_pairs_file(corpus) and data is None:
+    suffix = Path((corpus or "").removesuffix(".gz")).suffix[1:].lower()
+    if corpus is not None and suffix in FORMATS and data is None:
         data, corpus = [corpus], None
     own = corpus_options.corpus_from_options(data, source, target, valid, test, languages, skip_bad)
     recipe_to_try = _recipe_to_examine(corpus, own, recipe, settings or [])
@@ -99,20 +99,29 @@ def command(
             choices.append(SettingChoice(LEAKS_SETTING, *found.overlap.by))
         recipe_to_try = recipe_to_try.with_choices(choices)
         findings, trial_result = interpret_report(found), None
-        if _can_train(found):
-            trial_result, more = _run_trial(recipe_to_try, found, torch_device, status.update)
-            findings += more
-        if trial_result is not None:
-            choices += trial_result.choices
+        unreadable = any(report.read_error for report in found.splits.values())
+        if found.sample and not unreadable and not found.split_error:
+            try:
+                trial_result = dry_run_training(
+                    recipe_to_try,
+                    found.sample,
+                    _sizes(found),
+                    device=torch_device,
+                    run=Path("runs"),
+                    notify=status.update,
+                )
+            except RegardError as error:
+                findings.append(Finding("problem", f"Training fails at once: {error}."))
+            else:
+                findings += diagnose_dry_run(trial_result, trial_result.recipe)
+                choices += trial_result.choices
     if json:
+        keys = "place", "value", "reason"
         print_json(
             {
                 **found.to_json(),
                 "trial": trial_result.to_json() if trial_result else None,
-                "choices": [
-                    dict(zip(("place", "value", "reason"), choice, strict=True))
-                    for choice in choices
-                ],
+                "choices": [dict(zip(keys, choice, strict=True)) for choice in choices],
                 "findings": [finding._asdict() for finding in findings],
             }
         )
@@ -120,11 +129,6 @@ def command(
         _print(whole, found, trial_result, findings, choices)
     if any(finding.level == "problem" for finding in findings):
         raise Exit(1)
-
-
-def _is_pairs_file(name: str) -> bool:
-    """Whether it is the name of a file of pairs."""
-    return Path(name.removesuffix(".gz")).suffix[1:].lower() in FORMATS
 
 
 def _recipe_to_examine(
@@ -136,25 +140,20 @@ def _recipe_to_examine(
             "give one corpus to examine: its name (`regard corpora` lists them), a recipe, --data "
             "FILE, or --source FILE and --target FILE"
         )
+    shelf = shelf_recipes()
     if own is not None:
         _refuse_stdin(own)
-        return corpus_options.recipe_with_corpus(
-            recipe or corpus_options.OWN_RECIPE, own, overrides
-        )
-    assert corpus is not None
-    shelf = shelf_recipes()
-    if corpus in shelf or corpus.endswith((".yaml", ".yml")):
+    elif corpus in shelf or str(corpus).endswith((".yaml", ".yml")):
         if recipe is None:
-            return load_recipe(corpus, overrides)
-        given = load_recipe(corpus).corpus.model_dump(exclude_unset=True)
-        return corpus_options.recipe_with_corpus(recipe, given, overrides)
-    if corpus in CORPORA:
-        return corpus_options.recipe_with_corpus(
-            recipe or corpus_options.OWN_RECIPE, {"name": corpus}, overrides
-        )
-    close = difflib.get_close_matches(corpus, [*CORPORA, *shelf], n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"corpora: {', '.join(CORPORA)}"
-    raise SettingsError(f"{corpus}: no corpus and no recipe of that name; {hint}")
+            return load_recipe(str(corpus), overrides)
+        own = load_recipe(str(corpus)).corpus.model_dump(exclude_unset=True)
+    elif corpus in CORPORA:
+        own = {"name": corpus}
+    else:
+        close = difflib.get_close_matches(str(corpus), [*CORPORA, *shelf], n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"corpora: {', '.join(CORPORA)}"
+        raise SettingsError(f"{corpus}: no corpus and no recipe of that name; {hint}")
+    return corpus_options.recipe_with_corpus(recipe or corpus_options.OWN_RECIPE, own, overrides)
 
 
 def _refuse_stdin(own: Mapping[str, Any]) -> None:
@@ -166,25 +165,6 @@ def _refuse_stdin(own: Mapping[str, Any]) -> None:
                 f"{split}: the standard input can be read only once, and an examination reads a "
                 "corpus several times: save it to a file first"
             )
-
-
-def _can_train(found: CorpusReport) -> bool:
-    """Whether there is a sample, and training would get as far as its first step."""
-    read_error = any(report.read_error for report in found.splits.values())
-    return bool(found.sample) and not read_error and not found.split_error
-
-
-def _run_trial(
-    recipe: Recipe, found: CorpusReport, device: torch.device, tell: Callable[[str], None]
-) -> tuple[DryRun | None, list[Finding]]:
-    """A dry run of training, and its findings; an error is a finding too."""
-    try:
-        trial_result = dry_run_training(
-            recipe, found.sample, _sizes(found), device=device, run=Path("runs"), notify=tell
-        )
-    except RegardError as error:
-        return None, [Finding("problem", f"Training fails at once: {error}.")]
-    return trial_result, diagnose_dry_run(trial_result, trial_result.recipe)
 
 
 def _sizes(found: CorpusReport) -> CorpusSizes:
@@ -213,7 +193,7 @@ def _print(
     source, target = found.languages
     out.print(f"[bold]{escape(found.name)}[/bold]  {escape(source)} → {escape(target)}")
     if corpus.origin:
-        _print_wrapped(f"[dim]{escape(corpus.origin)}[/dim]")
+        out.print(f"[dim]{escape(corpus.origin)}[/dim]", soft_wrap=False)
     _print_sizes(found)
     _print_cleaning(found)
     _print_splits(found)
@@ -221,7 +201,7 @@ def _print(
         _section("Training here")
         out.print(_trial_table(trial_result, trial_result.recipe))
         for line in format_choices(choices):
-            _print_wrapped(f"[dim]{escape(line)}[/dim]")
+            out.print(f"[dim]{escape(line)}[/dim]", soft_wrap=False)
     _section("Findings")
     rows = [(LEVEL_MARKS[finding.level], escape(finding.text)) for finding in findings]
     out.print(titled_rows(rows, gap=1))
@@ -239,27 +219,18 @@ def _section(name: str) -> None:
     out.rule(f"[bold]{name}[/bold]", align="left", style="dim")
 
 
-def _print_wrapped(text: str) -> None:
-    """Print a sentence, wrapped between words."""
-    out.print(text, soft_wrap=False)
-
-
 def _print_sizes(found: CorpusReport) -> None:
     _section("Sizes")
     numbers = ("pairs", "words", "mean", "median", "95%", "longest")
     table = plain_table("split", "side", *numbers, "characters", right=(*numbers, "characters"))
     for split, report in found.splits.items():
-        for side, one in (("source", report.source), ("target", report.target)):
-            words = one.words
-            table.add_row(
-                split if side == "source" else "",
-                side,
-                f"{report.pairs:,}" if side == "source" else "",
-                f"{words.total:,}",
-                f"{words.mean:.1f}",
-                *(f"{number:,}" for number in (words.median, words.most, words.longest)),
-                f"{one.characters.total:,}",
-            )
+        for names, one in (
+            ((split, "source", f"{report.pairs:,}"), report.source),
+            (("", "target", ""), report.target),
+        ):
+            total, mean, *quantiles = one.words
+            counts = (f"{number:,}" for number in (*quantiles, one.characters.total))
+            table.add_row(*names, f"{total:,}", f"{mean:.1f}", *counts)
     for split, pairs in found.cut.items():
         table.add_row(split, "[dim]cut from train[/dim]", f"{pairs:,}")
     out.print(table)
@@ -275,9 +246,10 @@ def _print_cleaning(found: CorpusReport) -> None:
         out.print(cleaning_table(train.cleaning))
     kept, repeats = train.cleaning.kept, train.repeats
     out.print(f"{kept:,} of {train.pairs:,} pairs are kept")
-    _print_wrapped(
+    out.print(
         f"[dim]in any case and spacing: {repeats.pairs:,} pairs come again, {repeats.sources:,} "
-        f"sources have several targets, {repeats.targets:,} targets several sources[/dim]"
+        f"sources have several targets, {repeats.targets:,} targets several sources[/dim]",
+        soft_wrap=False,
     )
 
 
@@ -291,17 +263,11 @@ def _print_splits(found: CorpusReport) -> None:
         for one in found.overlap.leaks
     ]
     out.print(plain_table("of", "in", *numbers, right=numbers, rows=rows))
-    rows = [
-        [
-            one.split,
-            one.side,
-            f"{one.new_words:,}",
-            f"{one.new_words / one.words:.1%}",
-            escape(", ".join(one.word_examples[:5])),
-        ]
-        for one in found.overlap.coverage
-        if one.new_words
-    ]
+    rows = []
+    for one in found.overlap.coverage:
+        if one.new_words:
+            share, examples = one.new_words / one.words, escape(", ".join(one.word_examples[:5]))
+            rows.append([one.split, one.side, f"{one.new_words:,}", f"{share:.1%}", examples])
     if rows:
         out.print()
         columns = ("new in", "", "words", "share", "such as")
