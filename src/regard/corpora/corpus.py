@@ -1,6 +1,6 @@
 """What a corpus is to the rest of the package."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -14,6 +14,21 @@ class Pair(NamedTuple):
 
     source: str
     target: str
+
+
+class AlignedPair(NamedTuple):
+    """A pair, and its alignment if the corpus has them."""
+
+    pair: Pair
+    gold: GoldAlignment | None = None
+
+
+def read_pairs_of(rows: Callable[[], Iterable[AlignedPair]]) -> Iterator[Pair]:
+    return (row.pair for row in rows())
+
+
+def read_gold_of(rows: Callable[[], Iterable[AlignedPair]]) -> Iterator[GoldAlignment]:
+    return (row.gold for row in rows() if row.gold is not None)
 
 
 class CorpusPart(NamedTuple):

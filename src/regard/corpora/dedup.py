@@ -11,8 +11,7 @@ from regard.corpora.corpus import Pair
 Hashes = NDArray[np.uint64]
 
 MAX_BLOCK_HASHES = 1 << 23
-"""Hashes in a block (64 MiB). Merging needs twice the memory of a block; the limit keeps that
-small, and the number of blocks to search low."""
+"""Hashes in a block (64 MiB), whose merging needs twice its memory."""
 
 
 def hash_texts(texts: Iterable[str], *, seed: int = 0) -> Hashes:
@@ -42,11 +41,6 @@ class HashSet:
 
     def __len__(self) -> int:
         return sum(map(len, self._blocks))
-
-    @property
-    def nbytes(self) -> int:
-        """The memory of the hashes."""
-        return sum(block.nbytes for block in self._blocks)
 
     def contains(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Which of `hashes` (N,) have been added: (N,)."""

@@ -14,12 +14,9 @@ from urllib.request import Request, urlopen
 from regard.atomic_io import write_atomic
 from regard.errors import CorpusError
 
-TIMEOUT = 30.0
-"""Seconds without an answer until an attempt is given up."""
-PAUSES = (1.0, 4.0)
-"""Seconds to wait before each further attempt."""
-RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}
-"""HTTP answers that may be another the next time."""
+TIMEOUT, PAUSES = 30.0, (1.0, 4.0)
+"""Seconds without an answer until an attempt is given up, and those before each further one."""
+RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}  # HTTP answers that may change
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -27,14 +24,10 @@ _GZIP_MAGIC = b"\x1f\x8b"
 class KnownFile(NamedTuple):
     """A file of which the contents are known."""
 
-    path: str
-    """Where it lies under a data folder; gzipped."""
-    sha256: str
-    """Of its unzipped contents: the same text may have been zipped in many ways."""
-    url: str | None = None
-    """Where it can be fetched, gzipped or not; None if nowhere."""
-    advice: str = ""
-    """What else to do where it is missing and cannot be fetched."""
+    path: str  # where it lies under a data folder; gzipped
+    sha256: str  # of its unzipped contents: the same text may have been zipped in many ways
+    url: str | None = None  # where it can be fetched, gzipped or not; None if nowhere
+    advice: str = ""  # what else to do where it is missing and cannot be fetched
 
 
 def data_folder() -> Path | None:

@@ -3,7 +3,6 @@
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterable
 from functools import cache, lru_cache
 
 from babel.core import Locale, get_global
@@ -29,18 +28,13 @@ def _own_names() -> dict[str, str]:
     return {str(Locale(code).get_language_name(code)).casefold(): code for code in codes}
 
 
-def code_of_name(name: str) -> str | None:
-    """The code of the language that English calls `name`; None where it is unknown."""
-    return _names().get(name.strip().casefold())
-
-
 def shortest_code(given: str) -> str:
     """A code or name of a language as its shortest code: `en` for `English`, `eng` and `en-US`.
 
     What is neither comes back in small letters.
     """
     name = given.strip().casefold()
-    if code := code_of_name(name):
+    if code := _names().get(name):
         return code
     if found := _LOCALE.fullmatch(name):
         return str(get_global("language_aliases").get(found[1], found[1])).partition("_")[0]
@@ -67,19 +61,16 @@ def suggest_code(given: str) -> str | None:
 def explain_codes(given: tuple[str, str]) -> str | None:
     """What is wrong with a pair of codes, and which one was meant; None where nothing is."""
     meant = [suggest_code(one) for one in given]
-    wrong = [
-        one
-        for one, code in zip(given, meant, strict=True)
-        if code is not None or not _CODE.fullmatch(one.strip())
-    ]
+    valid = [bool(_CODE.fullmatch(one.strip())) for one in given]
+    codes = list(zip(given, meant, valid, strict=True))
+    wrong = [one for one, code, is_code in codes if code is not None or not is_code]
     if not wrong:
         return None
-    pair = "-".join(code or one for one, code in zip(given, meant, strict=True))
-    known = all(code or one not in wrong for one, code in zip(given, meant, strict=True))
+    pair = "-".join(code or one for one, code, _ in codes)
+    known = all(code or is_code for _, code, is_code in codes)
     hint = f"did you mean {pair}?" if known else "expected codes of ISO 639, such as en-de"
-    listed = " and ".join(repr(one) for one in wrong)
     verb = "is no code" if len(wrong) == 1 else "are no codes"
-    return f"{listed} {verb} of a language; {hint}"
+    return f"{' and '.join(map(repr, wrong))} {verb} of a language; {hint}"
 
 
 _SCRIPT_NAMES = (
@@ -131,8 +122,3 @@ def scripts_of(language: str) -> tuple[str, ...]:
         return named or SEVERAL_SCRIPTS[code]
     likely = get_global("likely_subtags").get(code, "") if code not in NO_LANGUAGE else ""
     return tuple(part for part in likely.split("_") if part in SCRIPTS)
-
-
-def script_names(scripts: Iterable[str]) -> frozenset[str]:
-    """How the names of the letters of all these scripts begin."""
-    return frozenset(word for script in scripts for word in SCRIPTS[script].split())

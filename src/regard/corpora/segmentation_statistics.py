@@ -19,14 +19,12 @@ from regard.text.segmentation import (
     split_sentences,
 )
 
-MIN_PAIRS = 3
-"""Pairs that show that a kind of text is translated; fewer may be mistakes."""
+MIN_PAIRS = 3  # that show that a kind of text is translated; fewer may be mistakes
 RARE_ONE_IN = 2000
 """A kind is translated if more than one pair in so many shows it, and most pairs of it do."""
 MIN_AGREEMENT = 0.7
 """Share of the pairs of several sentences that have as many on both sides, if they are such."""
-MAJORITY_SHARE = 0.5
-"""Share of pairs from which on something is what a model has learned to expect."""
+MAJORITY_SHARE = 0.5  # of pairs, from which a model has learned to expect something
 
 
 @dataclass
@@ -34,12 +32,9 @@ class SegmentationStatistics:
     """What some training pairs show of sentences, and of text that is none."""
 
     pairs: int = 0
-    ends_as_sentence: int = 0
-    """Sources that end as sentences do."""
-    multi_sentence: int = 0
-    """Sources of several sentences."""
-    same_sentence_count: int = 0
-    """Those of them whose target has as many."""
+    ends_as_sentence: int = 0  # sources that end as sentences do
+    multi_sentence: int = 0  # sources of several sentences
+    same_sentence_count: int = 0  # those of them whose target has as many
     changed: Counter[Kind] = field(default_factory=Counter)
     """Pairs whose source is of a kind alone, or begins with it, and whose target is another."""
     kept: Counter[Kind] = field(default_factory=Counter)
@@ -62,21 +57,18 @@ class SegmentationStatistics:
     def __str__(self) -> str:
         """Why these settings, in one plain sentence without its full stop."""
         count = max(1, self.pairs)
-        said = [
-            f"of the training sources {self.ends_as_sentence / count:.0%} end as a sentence does "
-            "and "
-            f"{self.multi_sentence / count:.0%} hold several"
-        ]
-        said += [f"{kind} are translated" for kind in KINDS if self.translates(kind)]
-        return "; ".join(said)
+        ends, several = self.ends_as_sentence / count, self.multi_sentence / count
+        shares = f"{ends:.0%} end as a sentence does and {several:.0%} hold several"
+        translated = [f"{kind} are translated" for kind in KINDS if self.translates(kind)]
+        return "; ".join([f"of the training sources {shares}", *translated])
 
     def settings(self) -> InputSettings:
         """What follows from the pairs."""
         split = self.splits()
-        kinds = tuple(kind for kind in KINDS if not self.translates(kind))
-        if not split:  # lines that are no sentences are no items of lists either
-            kinds = tuple(kind for kind in kinds if kind != "layout")
-        return InputSettings(split_sentences=split, pass_through=kinds)
+        # lines that are no sentences are no items of lists either
+        possible = (kind for kind in KINDS if split or kind != "layout")
+        kept = tuple(kind for kind in possible if not self.translates(kind))
+        return InputSettings(split_sentences=split, pass_through=kept)
 
     def splits(self) -> bool:
         """Whether lines are to be split: pairs of several sentences are rare, or no other kind."""

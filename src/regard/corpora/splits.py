@@ -3,28 +3,31 @@
 import heapq
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt
 
 from regard.corpora.cleaning.pair_filters import CHUNK, CleaningReport, IgnoredDifference, LeakRule
-from regard.corpora.corpus import Corpus, Pair, SplitName
+from regard.corpora.corpus import (
+    AlignedPair,
+    Corpus,
+    Pair,
+    SplitName,
+    read_gold_of,
+    read_pairs_of,
+)
 from regard.corpora.dedup import Hashes, HashSet, hash_texts
 from regard.errors import CorpusError
 from regard.iterate import chunked
 from regard.settings import Settings
-from regard.types import GoldAlignment
 
-MAX_HELD_OUT_SHARE = 0.1
-"""Of the corpus, for each split."""
-MIN_PAIRS_TO_SPLIT = 10
-"""In a corpus that pairs are held out of."""
+MAX_HELD_OUT_SHARE = 0.1  # of the corpus, for each split
+MIN_PAIRS_TO_SPLIT = 10  # in a corpus that pairs are held out of
 HELD_OUT: tuple[SplitName, SplitName] = ("valid", "test")
 
 _WORDS = re.compile(r"\w+")
@@ -42,13 +45,6 @@ class SplitSettings(Settings):
     """Another number makes another choice."""
 
 
-class AlignedPair(NamedTuple):
-    """A pair, and its alignment if the corpus has them."""
-
-    pair: Pair
-    gold: GoldAlignment | None
-
-
 def comparison_key(text: str) -> str:
     """The text in the form that is compared: NFKC, case-folded, single spaces."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
@@ -57,13 +53,6 @@ def comparison_key(text: str) -> str:
 def punctuationless_key(text: str) -> str:
     """The same without punctuation."""
     return " ".join(_WORDS.findall(comparison_key(text))) or comparison_key(text)
-
-
-COMPARISON_KEYS: Mapping[IgnoredDifference, Callable[[str], str]] = {
-    "spacing": comparison_key,
-    "punctuation": punctuationless_key,
-}
-"""By what the comparison ignores."""
 
 
 def split_corpus(
@@ -83,11 +72,10 @@ def split_corpus(
 
     Training pairs are read once; those held out are kept in memory.
     """
-    asked = {"valid": settings.valid, "test": settings.test}
     choices = {
-        name: _Selection(asked[name])
-        for name in HELD_OUT
-        if asked[name] and name not in corpus.splits
+        name: _Selection(asked)
+        for name, asked in zip(HELD_OUT, (settings.valid, settings.test), strict=True)
+        if asked and name not in corpus.splits
     }
     if not choices:
         return corpus
@@ -106,7 +94,7 @@ def split_corpus(
                 choice.offer(key, row)
     messages = _limit_sizes(choices, corpus.name, total)
     if notes is not None:
-        notes.extend(messages)
+        notes += messages
     return _with_splits(corpus, choices, settings.seed)
 
 
@@ -204,13 +192,10 @@ def _with_splits(corpus: Corpus, choices: dict[SplitName, _Selection], seed: int
             f"{corpus.name}: too few different source sentences: none would be left to train on; "
             f"{_ADVICE}"
         )
-    pairs = {name: partial(_pairs, some) for name, some in rows.items()}
-    golds = {
-        name: partial(_gold_alignments, some)
-        for name, some in rows.items()
-        if "train" in corpus.gold
-    }
-    return replace(corpus, splits={**corpus.splits, **pairs}, gold={**corpus.gold, **golds})
+    pairs = {name: partial(read_pairs_of, some) for name, some in rows.items()}
+    aligned = rows if "train" in corpus.gold else {}
+    gold = {name: partial(read_gold_of, some) for name, some in aligned.items()}
+    return replace(corpus, splits={**corpus.splits, **pairs}, gold={**corpus.gold, **gold})
 
 
 def _hashed_rows(corpus: Corpus, seed: int) -> Iterator[tuple[int, AlignedPair]]:
@@ -234,14 +219,6 @@ def _is_nonempty(pair: Pair) -> bool:
     return bool(pair.source.strip() and pair.target.strip())
 
 
-def _pairs(rows: Callable[[], Iterator[AlignedPair]]) -> Iterator[Pair]:
-    return (row.pair for row in rows())
-
-
-def _gold_alignments(rows: Callable[[], Iterator[AlignedPair]]) -> Iterator[GoldAlignment]:
-    return (row.gold for row in rows() if row.gold is not None)
-
-
 def drop_leaks(
     pairs: Iterable[Pair],
     held_out: Iterable[Pair],
@@ -250,7 +227,7 @@ def drop_leaks(
     ignored: IgnoredDifference = "spacing",
 ) -> Iterator[Pair]:
     """The pairs that share no sentence with those held out, as `by` says."""
-    index = LeakIndex(held_out, COMPARISON_KEYS[ignored])
+    index = LeakIndex(held_out, comparison_key if ignored == "spacing" else punctuationless_key)
     for chunk in chunked(pairs, CHUNK):
         report.received["leak check"] += len(chunk)
         yield from report.drop_where(index.leaks(chunk, by), "in valid or test", chunk)

@@ -13,10 +13,8 @@ from regard.atomic_io import atomic_file
 from regard.errors import CorpusError
 from regard.text.ragged import IntArray, Ragged, ragged_arange
 
-ROWS = 16_384
-"""Pairs in a record batch."""
-FINGERPRINT_KEY = b"regard.fingerprint"
-"""The key of the fingerprint among the metadata of the schema."""
+ROWS = 16_384  # pairs in a record batch
+FINGERPRINT_KEY = b"regard.fingerprint"  # among the metadata of the schema
 
 _COLUMNS = {name: pa.list_(pa.int32()) for name in ("source", "target")}
 

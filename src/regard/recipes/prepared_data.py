@@ -22,10 +22,9 @@ from regard.batching.sampler import epoch_batches, length_sorted_batches, within
 from regard.corpora.build import CorpusSettings, build_corpus
 from regard.corpora.cleaning.adaptive_rules import RATIO_SAMPLE, choose_leaks, choose_ratio
 from regard.corpora.cleaning.pair_filters import CleaningReport, Reason, clean
-from regard.corpora.concatenation import concatenate_pairs
 from regard.corpora.corpus import Corpus, CorpusPart, Pair, SplitName
-from regard.corpora.corpus_weights import CorpusWeighting
 from regard.corpora.dedup import HashSet
+from regard.corpora.mixture import CorpusWeighting, concatenate_pairs
 from regard.corpora.splits import MIN_PAIRS_TO_SPLIT, drop_leaks, split_corpus
 from regard.corpora.token_store import (
     TokenChunk,

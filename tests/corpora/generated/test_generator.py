@@ -2,9 +2,8 @@ from random import Random
 
 import pytest
 
-from regard.corpora.corpus import Pair
+from regard.corpora.corpus import AlignedPair, Pair
 from regard.corpora.generated.generator import (
-    Example,
     GeneratedSettings,
     generated_corpus,
     sample_splits,
@@ -15,10 +14,10 @@ from regard.types import GoldAlignment
 SETTINGS = GeneratedSettings(train=40, valid=7, test=11, seed=3)
 
 
-def draw_number(random: Random) -> Example:
+def draw_number(random: Random) -> AlignedPair:
     number = random.randrange(500)
     gold = frozenset({(0, 0)})
-    return Example(Pair(f"n{number}", f"t{number // 2}"), GoldAlignment(gold, gold))
+    return AlignedPair(Pair(f"n{number}", f"t{number // 2}"), GoldAlignment(gold, gold))
 
 
 def test_splits_have_their_sizes_and_share_nothing():
@@ -36,9 +35,9 @@ def test_splits_have_their_sizes_and_share_nothing():
 
 
 def test_spellings_that_differ_in_case_count_as_one():
-    def draw(random: Random) -> Example:
+    def draw(random: Random) -> AlignedPair:
         word = random.choice(("one", "ONE", "two", "three", "four"))
-        return Example(Pair(word, word))
+        return AlignedPair(Pair(word, word))
 
     sampled = sample_splits("words", draw, GeneratedSettings(train=2, valid=1, test=1))
     words = [example.pair.source.casefold() for split in sampled.values() for example in split]
@@ -68,7 +67,7 @@ def test_asking_for_more_than_there_is_is_an_error():
 def test_corpus_reads_again_and_again_and_draws_once():
     drawn = []
 
-    def draw(random: Random) -> Example:
+    def draw(random: Random) -> AlignedPair:
         drawn.append(1)
         return draw_number(random)
 

@@ -15,8 +15,7 @@ a pipe, so only once."""
 RATIO_QUANTILE, RATIO_MARGIN = 0.9, 2.5
 """The ratio is limited to this margin times its quantile, which one broken pair in ten does not
 affect."""
-MAX_TARGET_LEAK_SHARE = 0.1
-"""Share of the training pairs that may be dropped for their targets."""
+MAX_TARGET_LEAK_SHARE = 0.1  # of the training pairs that may be dropped for their targets
 
 
 class RuleChoice(NamedTuple):
@@ -30,7 +29,8 @@ def choose_ratio(first: Sequence[Pair]) -> RuleChoice:
     """A limit for the length ratio, by those of the first pairs; at least the default."""
     default = CleaningSettings().max_ratio
     assert default is not None
-    ratios = sorted(_ratio(pair) for pair in first if pair.source.strip() and pair.target.strip())
+    lengths = (sorted(map(len, pair)) for pair in first if all(side.strip() for side in pair))
+    ratios = sorted(longer / max(shorter, RATIO_FLOOR) for shorter, longer in lengths)
     common = ratios[int(RATIO_QUANTILE * (len(ratios) - 1))] if ratios else 1.0
     if RATIO_MARGIN * common <= default:
         return RuleChoice(default, "")
@@ -39,11 +39,6 @@ def choose_ratio(first: Sequence[Pair]) -> RuleChoice:
         f"one side has up to {common:.1f} times the characters of the other in nine pairs of ten, "
         "which is how this corpus is",
     )
-
-
-def _ratio(pair: Pair) -> float:
-    shorter, longer = sorted(map(len, pair))
-    return longer / max(shorter, RATIO_FLOOR)
 
 
 def choose_leaks(pairs: Iterable[Pair], held_out: Iterable[Pair]) -> RuleChoice:

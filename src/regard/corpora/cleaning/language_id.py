@@ -21,8 +21,7 @@ Mask = NDArray[np.bool_]
 
 BUCKETS = 1 << 18
 """Hashes of trigrams; collisions matter little: a language has some ten thousand trigrams."""
-MAX_CHARACTERS = 300
-"""Characters of a text that are read."""
+MAX_CHARACTERS = 300  # of a text that are read
 SMOOTHING, ASSUMED_TRIGRAMS = 0.3, BUCKETS / 8
 """Added to every count (Lidstone), and the number of distinct trigrams that is assumed."""
 MIN_PAIRS, LEARNING_PAIRS = 1000, 20_000
@@ -30,8 +29,7 @@ MIN_PAIRS, LEARNING_PAIRS = 1000, 20_000
 MIN_LOG_ODDS, MIN_SWAP_LOG_ODDS, MIN_MEAN_LOG_ODDS = 8.0, 3.0, 0.35
 """Log-odds from which a line is in another language: of the line, of each side if both sides are
 exchanged, and on average over its trigrams."""
-MIN_TRIGRAMS = 12
-"""Trigrams that a line needs to be assigned to a third language."""
+MIN_TRIGRAMS = 12  # that a line needs to be assigned to a third language
 OUTLIER_SHARE, EM_ROUNDS, MIN_OUTLIERS = 0.03, 6, 20
 """The share of lines that start as the third language, rounds of reassignment, and the lines that
 it must have."""
@@ -83,12 +81,8 @@ class LanguageIdentifier:
         ]
         if any((odds < 0).mean() < MIN_SEPARABLE_SHARE for odds in as_other):
             return
-        self._sides = [
-            _SideLogOdds(odds, _third_language(*side))
-            for odds, side in zip(
-                log_odds, zip(texts, trigrams, as_other, strict=True), strict=True
-            )
-        ]
+        thirds = map(_third_language, texts, trigrams, as_other)
+        self._sides = [_SideLogOdds(*odds) for odds in zip(log_odds, thirds, strict=True)]
 
     def __bool__(self) -> bool:
         """Whether the two sides can be told apart."""
@@ -142,9 +136,8 @@ def find_trigrams(texts: Sequence[str]) -> Trigrams:
     bucket = (mixed >> np.uint64(40)) % np.uint64(BUCKETS)
     within = text[2:] == text[:-2]
     owner = text[2:][within]
-    return Trigrams(
-        bucket[within].astype(np.int64), owner, np.bincount(owner, minlength=len(texts))
-    )
+    sizes = np.bincount(owner, minlength=len(texts))
+    return Trigrams(bucket[within].astype(np.int64), owner, sizes)
 
 
 def log_probability(counts: FloatArray, total: float | None = None) -> FloatArray:

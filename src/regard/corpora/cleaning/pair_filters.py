@@ -14,23 +14,14 @@ from pydantic import Field, PositiveInt, model_validator
 from regard.corpora.cleaning.language_id import LEARNING_PAIRS, LanguageIdentifier
 from regard.corpora.corpus import Pair
 from regard.corpora.dedup import HashSet, hash_exact_pairs
-from regard.corpora.languages import (
-    SCRIPTS,
-    SPACED_SCRIPT_NAMES,
-    script_name,
-    script_names,
-    scripts_of,
-)
+from regard.corpora.languages import SCRIPTS, SPACED_SCRIPT_NAMES, script_name, scripts_of
 from regard.iterate import chunked, peek
 from regard.settings import Settings
 from regard.text.word_units import split_units
 
-CHUNK = 8192
-"""Pairs that are processed together."""
-RATIO_FLOOR = 10
-"""A shorter side counts as this many characters when lengths are compared."""
-MAX_EXAMPLES, MAX_EXAMPLE_CHARACTERS = 3, 60
-"""Examples kept for each reason, and characters kept of each of their sides."""
+CHUNK = 8192  # pairs that are processed together
+RATIO_FLOOR = 10  # a shorter side counts as this many characters when lengths are compared
+MAX_EXAMPLES, MAX_EXAMPLE_CHARACTERS = 3, 60  # kept for each reason, and of each of their sides
 Reason = Literal[
     "empty",
     "control characters",
@@ -46,7 +37,6 @@ Reason = Literal[
 """Why a pair is dropped, in the order of the checks: the first that applies is counted."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ufffd]")
-
 
 LeakRule = Literal["either", "source"]
 IgnoredDifference = Literal["spacing", "punctuation"]
@@ -108,8 +98,7 @@ class DropCount(NamedTuple):
 
     reason: Reason
     num_pairs: int
-    share: float
-    """Of all pairs, from 0 to 1."""
+    share: float  # of all pairs, from 0 to 1
     example: str
 
 
@@ -217,28 +206,39 @@ def _checks(
     settings: CleaningSettings, languages: tuple[str, str]
 ) -> dict[Reason, Callable[[Pair], bool]]:
     """The checks of single pairs that the settings ask for, in order."""
-    sides = zip(settings.scripts, languages, strict=True) if settings.drop_wrong_script else ()
-    names = [script_names((given,) if given else scripts_of(language)) for given, language in sides]
+    words, characters = settings.max_words or 0, settings.max_characters or 0
+    scripts = [
+        (given,) if given else scripts_of(language)
+        for given, language in zip(settings.scripts, languages, strict=True)
+    ]
+    letters = [
+        frozenset(name for script in side for name in SCRIPTS[script].split()) for side in scripts
+    ]
     checks: dict[Reason, tuple[object, Callable[[Pair], bool]]] = {
-        "empty": (settings.drop_empty, _is_empty),
+        "empty": (
+            settings.drop_empty,
+            lambda pair: not (pair.source.strip() and pair.target.strip()),
+        ),
         "control characters": (settings.drop_control, _has_control),
-        "too many words": (settings.max_words, partial(_has_more_words, settings.max_words or 0)),
+        "too many words": (
+            settings.max_words,  # more than n words take at least 2n + 1 characters
+            lambda pair: any(len(x) > 2 * words and len(x.split()) > words for x in pair),
+        ),
         "too many characters": (
             settings.max_characters,
-            partial(_is_longer, settings.max_characters or 0),
+            lambda pair: any(len(side) > characters for side in pair),
         ),
         "lengths too unlike": (
             settings.max_ratio,
             partial(_exceeds_ratio, settings.max_ratio or 0),
         ),
-        "source equals target": (settings.drop_identical, _is_identical),
-        "wrong script": (settings.drop_wrong_script, partial(_is_wrong_script, names)),
+        "source equals target": (
+            settings.drop_identical,
+            lambda pair: pair.source.strip() == pair.target.strip(),
+        ),
+        "wrong script": (settings.drop_wrong_script, partial(_is_wrong_script, letters)),
     }
     return {reason: check for reason, (enabled, check) in checks.items() if enabled}
-
-
-def _is_empty(pair: Pair) -> bool:
-    return not (pair.source.strip() and pair.target.strip())
 
 
 def _has_control(pair: Pair) -> bool:
@@ -248,22 +248,9 @@ def _has_control(pair: Pair) -> bool:
     )
 
 
-def _has_more_words(most: int, pair: Pair) -> bool:
-    # more than n words take at least 2n + 1 characters
-    return any(len(side) > 2 * most and len(side.split()) > most for side in pair)
-
-
-def _is_longer(most: int, pair: Pair) -> bool:
-    return any(len(side) > most for side in pair)
-
-
 def _exceeds_ratio(ratio: float, pair: Pair) -> bool:
     shorter, longer = sorted(map(len, pair))
     return longer > ratio * max(shorter, RATIO_FLOOR)
-
-
-def _is_identical(pair: Pair) -> bool:
-    return pair.source.strip() == pair.target.strip()
 
 
 def _is_wrong_script(expected: list[frozenset[str]], pair: Pair) -> bool:
@@ -275,9 +262,8 @@ def _is_wrong_script(expected: list[frozenset[str]], pair: Pair) -> bool:
     for side, names in zip(pair, expected, strict=True):
         if not names or (side.isascii() and "LATIN" in names):
             continue
-        read = (
-            side if names & SPACED_SCRIPT_NAMES else "".join(map(_first_letter, split_units(side)))
-        )
+        spaced = names & SPACED_SCRIPT_NAMES
+        read = side if spaced else "".join(map(_first_letter, split_units(side)))
         letters = {char: count for char, count in Counter(read).items() if char.isalpha()}
         foreign = sum(count for char, count in letters.items() if script_name(char) not in names)
         if 2 * foreign > sum(letters.values()):

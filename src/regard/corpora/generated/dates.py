@@ -12,24 +12,19 @@ has it.
 from datetime import date, timedelta
 from functools import cache
 from random import Random
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from babel import Locale
 from babel.dates import DateTimePattern, get_date_format
 
-from regard.corpora.corpus import Corpus, Pair
-from regard.corpora.generated.generator import Example, GeneratedSettings, generated_corpus
+from regard.corpora.corpus import AlignedPair, Corpus, Pair
+from regard.corpora.generated.generator import GeneratedSettings, generated_corpus
 
 LOCALES = (
     "af ar bg bn ca cs da de el en-AU en-GB en-US es et eu fa fi fr he hi hu id is it ja ko lt lv "
     "ms nb nl pl pt ro ru sk sl sv sw th tr uk vi zh"
 )
-FORMATS: tuple[Literal["full", "long", "medium", "short"], ...] = (
-    "full",
-    "long",
-    "medium",
-    "short",
-)
+Format = Literal["full", "long", "medium", "short"]
 SKELETONS = ("yMd", "yMMMd", "yMMMEd")
 ALL_YEARS, SHORT_YEARS = (1900, 2099), (1969, 2068)
 LOWERCASE_SHARE = 0.25
@@ -58,7 +53,7 @@ def date_formats() -> tuple[DateFormat, ...]:
     found = []
     for place in LOCALES.split():
         locale = Locale.parse(place, sep="-")
-        formats = [get_date_format(name, locale) for name in FORMATS]
+        formats = [get_date_format(name, locale) for name in get_args(Format)]
         formats += [locale.datetime_skeletons[name] for name in SKELETONS]
         for text, pattern in {pattern.pattern: pattern for pattern in formats}.items():
             plain = "MMM" in text or "月" in text  # the month has a name, or a mark
@@ -67,11 +62,11 @@ def date_formats() -> tuple[DateFormat, ...]:
     return tuple(found)
 
 
-def _draw(random: Random) -> Example:
+def _draw(random: Random) -> AlignedPair:
     date_format = random.choice(date_formats())
     first, last = (date(year, 1, 1) for year in (date_format.years[0], date_format.years[1] + 1))
     day = first + timedelta(random.randrange((last - first).days))
     text = date_format.write(day)
     if random.random() < LOWERCASE_SHARE:
         text = text.lower()
-    return Example(Pair(text, day.isoformat()))
+    return AlignedPair(Pair(text, day.isoformat()))

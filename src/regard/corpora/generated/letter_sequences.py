@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
-from regard.corpora.corpus import Corpus, Pair
-from regard.corpora.generated.generator import Example, GeneratedSettings, generated_corpus
+from regard.corpora.corpus import AlignedPair, Corpus, Pair
+from regard.corpora.generated.generator import GeneratedSettings, generated_corpus
 from regard.types import GoldAlignment
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -15,22 +15,10 @@ Permutation = Callable[[Sequence[str]], Sequence[int]]
 """For each place of the target, the place in the source that its letter comes from."""
 
 
-def _forward(letters: Sequence[str]) -> Sequence[int]:
-    return range(len(letters))
-
-
-def _backward(letters: Sequence[str]) -> Sequence[int]:
-    return range(len(letters))[::-1]
-
-
-def _alphabetical(letters: Sequence[str]) -> Sequence[int]:
-    return sorted(range(len(letters)), key=letters.__getitem__)  # equal ones keep their order
-
-
 PERMUTATIONS: dict[str, Permutation] = {
-    "copy": _forward,
-    "reverse": _backward,
-    "sort": _alphabetical,
+    "copy": lambda letters: range(len(letters)),
+    "reverse": lambda letters: range(len(letters))[::-1],
+    "sort": lambda letters: sorted(range(len(letters)), key=letters.__getitem__),  # stable
 }
 
 
@@ -39,9 +27,9 @@ def sequence_corpus(name: str, settings: GeneratedSettings) -> Corpus:
     return generated_corpus(name, ("und", "und"), partial(_draw, PERMUTATIONS[name]), settings)
 
 
-def _draw(order: Permutation, random: Random) -> Example:
+def _draw(order: Permutation, random: Random) -> AlignedPair:
     letters = [random.choice(LETTERS) for _ in range(random.randint(1, MAX_LETTERS))]
     origins = order(letters)
     links = frozenset((origin, place) for place, origin in enumerate(origins))
     target = " ".join(letters[origin] for origin in origins)
-    return Example(Pair(" ".join(letters), target), GoldAlignment(links, links))
+    return AlignedPair(Pair(" ".join(letters), target), GoldAlignment(links, links))

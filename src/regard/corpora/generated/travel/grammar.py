@@ -12,8 +12,8 @@ Ambiguous French words are resolved by the clause: "sa" is "her" or "his" by the
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from regard.corpora.corpus import Corpus
-from regard.corpora.generated.generator import Example, GeneratedSettings, generated_corpus
+from regard.corpora.corpus import AlignedPair, Corpus
+from regard.corpora.generated.generator import GeneratedSettings, generated_corpus
 from regard.corpora.generated.travel import clauses, lexicon
 from regard.corpora.generated.travel.clauses import NO_MODIFIER, NOT, THE, THIS, A, Subject, clause
 from regard.corpora.generated.travel.phrases import (
@@ -81,7 +81,7 @@ def travel(settings: GeneratedSettings) -> Corpus:
 class TravelGrammar(SentenceSampler):
     """Samples sentences, top down; each method draws one kind of phrase."""
 
-    def sentence(self) -> Example:
+    def sentence(self) -> AlignedPair:
         """A sentence of 3 to 30 French words, its translation and its alignment."""
         weights = {
             self.statement: 49,

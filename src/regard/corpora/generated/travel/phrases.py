@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from regard.corpora.corpus import Pair
-from regard.corpora.generated.generator import Example
+from regard.corpora.corpus import AlignedPair, Pair
 from regard.types import GoldAlignment, Link
 
 ELIDED = {"le", "la", "je", "me", "te", "se", "ne", "de", "que"}
@@ -91,7 +90,7 @@ class Spelled(NamedTuple):
     """For each word the index of the written word, by `str.split`, that it is part of."""
 
 
-def spell_phrase(phrase: Phrase) -> Example:
+def spell_phrase(phrase: Phrase) -> AlignedPair:
     """The phrase as a sentence, with links between written words such as "l'Afrique"."""
     french, english = spell_french(phrase.french), spell_english(phrase.english)
 
@@ -100,7 +99,7 @@ def spell_phrase(phrase: Phrase) -> Example:
 
     sure = places(phrase.sure)
     gold = GoldAlignment(sure, sure | places(phrase.possible))
-    return Example(Pair(french.text, english.text), gold)
+    return AlignedPair(Pair(french.text, english.text), gold)
 
 
 def spell_french(words: Sequence[PhraseWord]) -> Spelled:

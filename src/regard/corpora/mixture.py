@@ -1,6 +1,8 @@
-"""Weighted corpora in one training set: pairs are repeated, or some of them left out."""
+"""The training set as a mixture: pairs repeated by weight, and joined with their neighbours."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +11,8 @@ from regard.corpora.corpus import Pair
 from regard.corpora.dedup import HashSet, hash_exact_pairs
 from regard.iterate import chunked
 
-CHUNK, SEED = 8192, 7
-"""Pairs processed together, and the seed of the choice."""
+CHUNK, WEIGHT_SEED, LENGTH_SEED = 8192, 7, 1
+"""Pairs processed together, and the seeds of which are repeated and how many are joined."""
 
 
 def copy_counts(pairs: Sequence[Pair], weight: float) -> NDArray[np.int64]:
@@ -20,7 +22,7 @@ def copy_counts(pairs: Sequence[Pair], weight: float) -> NDArray[np.int64]:
     has half of them twice and half three times. The choice does not depend on the order of pairs,
     and a larger weight keeps all that a smaller one keeps.
     """
-    drawn = hash_exact_pairs(pairs, seed=SEED) / 2.0**64  # (N,) from 0 to 1
+    drawn = hash_exact_pairs(pairs, seed=WEIGHT_SEED) / 2.0**64  # (N,) from 0 to 1
     return np.floor(weight + 1 - drawn).clip(int(weight), np.ceil(weight)).astype(np.int64)
 
 
@@ -66,3 +68,14 @@ class CorpusWeighting:
 def _stripped(pairs: Iterable[Pair]) -> Iterator[Pair]:
     """The pairs as they are written to disk, without spaces at their ends."""
     return (Pair(pair.source.strip(), pair.target.strip()) for pair in pairs)
+
+
+def concatenate_pairs(pairs: Iterable[Pair], max_pairs: int) -> Iterator[Pair]:
+    """The same text in fewer pairs: each joins 1 to `max_pairs` neighbours, uniformly drawn.
+
+    A model that is trained on short sentences only fails on long ones (Kondo et al. 2021, "Sentence
+    Concatenation Approach to Data Augmentation for Neural Machine Translation").
+    """
+    random, stream = Random(LENGTH_SEED), iter(pairs)
+    while group := list(islice(stream, random.randint(1, max_pairs))):
+        yield Pair(*(" ".join(side) for side in zip(*group, strict=True)))

@@ -1,9 +1,10 @@
 import random
+from collections import Counter
 
 import pytest
 
 from regard.corpora.corpus import Pair
-from regard.corpora.corpus_weights import CorpusWeighting, copy_counts
+from regard.corpora.mixture import CorpusWeighting, concatenate_pairs, copy_counts
 
 PAIRS = [Pair(f"a {n}", f"b {n}") for n in range(2000)]
 
@@ -32,3 +33,25 @@ def test_light_parts_are_thinned_and_heavy_ones_repeated():
     assert oversampled == PAIRS[1000:]
     found = list(weighting.oversample([*light, *oversampled]))
     assert found == [*light, *oversampled, *oversampled]  # no pair beside itself
+
+
+def test_concatenation_loses_nothing_and_keeps_sides_together():
+    joined = list(concatenate_pairs(PAIRS, 4))
+    assert " ".join(pair.source for pair in joined) == " ".join(pair.source for pair in PAIRS)
+    for pair in joined:
+        assert pair.target == pair.source.replace("a", "b")
+
+
+def test_each_number_of_joined_pairs_is_as_likely():
+    sizes = Counter(pair.source.count("a") for pair in concatenate_pairs(PAIRS, 4))
+    assert sizes.keys() == {1, 2, 3, 4}
+    assert min(sizes.values()) > 0.7 * max(sizes.values())
+
+
+def test_the_same_pairs_are_joined_in_the_same_way():
+    assert list(concatenate_pairs(PAIRS, 3)) == list(concatenate_pairs(PAIRS, 3))
+
+
+def test_groups_of_one_are_the_pairs_themselves():
+    assert list(concatenate_pairs(PAIRS, 1)) == PAIRS
+    assert list(concatenate_pairs([], 4)) == []
