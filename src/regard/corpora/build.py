@@ -3,7 +3,8 @@
 import difflib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
+from itertools import chain
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Discriminator, Field, PositiveInt, Tag, model_validator
 
@@ -21,22 +22,21 @@ from regard.errors import BadLineError, CorpusError, SettingsError
 from regard.settings import Settings
 
 Group = Literal["generated", "multi30k", "tatoeba"]
-"""A group of options in `CorpusSettings`."""
-GROUPS: tuple[Group, ...] = get_args(Group)
-UNCLEANED = CleaningSettings(
-    drop_empty=False,
-    drop_control=False,
-    max_words=None,
-    max_characters=None,
-    max_ratio=None,
-    drop_identical=False,
-    drop_wrong_script=False,
-    drop_duplicates=False,
-    leaks="source",
+GROUPS: Mapping[Group, type[Settings]] = {
+    "generated": GeneratedSettings,
+    "multi30k": Multi30kSettings,
+    "tatoeba": TatoebaSettings,
+}
+"""The groups of options in `CorpusSettings`."""
+_CHECKS = "drop_empty drop_control drop_identical drop_wrong_script drop_duplicates"
+UNCLEANED = CleaningSettings.model_validate(
+    {
+        **dict.fromkeys(_CHECKS.split(), False),
+        **dict.fromkeys(("max_words", "max_characters", "max_ratio")),
+        "leaks": "source",
+    }
 )
 """For generated corpora: "copy" would be dropped whole as equal on both sides."""
-
-
 MAX_WEIGHT = 100.0
 
 
@@ -86,9 +86,11 @@ class CorpusSettings(Settings):
     @property
     def label(self) -> str:
         """What messages call the corpus."""
-        if self.name is not None:
-            return self.name
-        return ", ".join(map(_weighted_label, self.training_files()))
+        labels = []
+        for files in self.training_files():
+            weight = getattr(files, "weight", 1.0)
+            labels.append(files_label(files) + (f" (weight {weight:g})" if weight != 1 else ""))
+        return self.name or ", ".join(labels)
 
     def training_files(self) -> tuple[FilesSettings, ...]:
         """All files to train on, where they are one's own."""
@@ -147,36 +149,34 @@ class CorpusEntry(NamedTuple):
     """A corpus that has a name."""
 
     about: str
-    group: Group
-    """The options that it takes."""
-    make: Callable[[CorpusSettings], Corpus]
-
-
-def _generated(about: str, make: Callable[[GeneratedSettings], Corpus]) -> CorpusEntry:
-    return CorpusEntry(
-        about, "generated", lambda settings: make(settings.generated or GeneratedSettings())
-    )
+    group: Group  # the options that it takes
+    make: Callable[[Any], Corpus]  # from these options
 
 
 CORPORA: Mapping[str, CorpusEntry] = {
-    "travel": _generated(
-        "French to English sentences of a small grammar, with gold alignments", travel
+    "travel": CorpusEntry(
+        "French to English sentences of a small grammar, with gold alignments", "generated", travel
     ),
-    "dates": _generated("dates as people of some forty places write them, to ISO 8601", dates),
-    "copy": _generated("letters to the same letters", partial(sequence_corpus, "copy")),
-    "reverse": _generated(
-        "letters to the same from last to first", partial(sequence_corpus, "reverse")
+    "dates": CorpusEntry(
+        "dates as people of some forty places write them, to ISO 8601", "generated", dates
     ),
-    "sort": _generated("letters to the same in order", partial(sequence_corpus, "sort")),
+    **{
+        name: CorpusEntry(f"letters to the same {how}", "generated", partial(sequence_corpus, name))
+        for name, how in {
+            "copy": "letters",
+            "reverse": "from last to first",
+            "sort": "in order",
+        }.items()
+    },
     "multi30k": CorpusEntry(
         "descriptions of pictures in English, German and French; 29,000 to train on",
         "multi30k",
-        lambda settings: multi30k(settings.multi30k or Multi30kSettings()),
+        multi30k,
     ),
     "tatoeba": CorpusEntry(
         "everyday sentences, English with German or French; 160,000 to train on",
         "tatoeba",
-        lambda settings: tatoeba(settings.tatoeba or TatoebaSettings()),
+        tatoeba,
     ),
 }
 
@@ -184,30 +184,32 @@ CORPORA: Mapping[str, CorpusEntry] = {
 def build_corpus(settings: CorpusSettings) -> Corpus:
     """The corpus that the settings describe, as it comes: neither cleaned nor split further."""
     if settings.name is not None:
-        return CORPORA[settings.name].make(settings)
+        entry = CORPORA[settings.name]
+        return entry.make(getattr(settings, entry.group) or GROUPS[entry.group]())
     training = settings.training_files()
     languages = settings.languages or training[0].languages or (UNDETERMINED, UNDETERMINED)
     if settings.languages and (wrong := explain_codes(settings.languages)):
         raise SettingsError(f"corpus.languages: {wrong}")
     read_report = ReadReport()
-    read = {
-        id(files): partial(_read, files, languages, read_report) for files in settings.all_files()
-    }
     parts = tuple(
-        CorpusPart(files_label(files), getattr(files, "weight", 1.0), read[id(files)])
+        CorpusPart(
+            files_label(files),
+            getattr(files, "weight", 1.0),
+            partial(_read, files, languages, read_report),
+        )
         for files in training
     )
-    held_out: dict[SplitName, FilesSettings | None] = {
-        "valid": settings.valid,
-        "test": settings.test,
+    splits: dict[SplitName, Callable[[], Iterator[Pair]]] = {
+        "train": lambda: chain.from_iterable(part.read() for part in parts)
     }
+    if settings.valid is not None:
+        splits["valid"] = partial(_read, settings.valid, languages, read_report)
+    if settings.test is not None:
+        splits["test"] = partial(_read, settings.test, languages, read_report)
     return Corpus(
         settings.label,
         languages,
-        splits={
-            "train": partial(_read_all, parts),
-            **{split: read[id(files)] for split, files in held_out.items() if files is not None},
-        },
+        splits,
         origin=f"files of the user's own: {settings.label}",
         parts=parts if not isinstance(settings.train, FilesSettings) else (),
         read_report=read_report,
@@ -219,11 +221,6 @@ def files_label(files: FilesSettings) -> str:
     return files.data or f"{files.source} and {files.target}"
 
 
-def _weighted_label(files: FilesSettings) -> str:
-    weight = getattr(files, "weight", 1.0)
-    return files_label(files) if weight == 1 else f"{files_label(files)} (weight {weight:g})"
-
-
 def _read(
     files: FilesSettings, languages: tuple[str, str], read_report: ReadReport
 ) -> Iterator[Pair]:
@@ -233,7 +230,3 @@ def _read(
         raise CorpusError(
             f"{error}; or skip all that cannot be read: --skip-bad (skip_bad: true in a recipe)"
         ) from None
-
-
-def _read_all(parts: tuple[CorpusPart, ...]) -> Iterator[Pair]:
-    return (pair for part in parts for pair in part.read())

@@ -15,11 +15,7 @@ MAX_BLOCK_HASHES = 1 << 23
 
 
 def hash_texts(texts: Iterable[str], *, seed: int = 0) -> Hashes:
-    """The 64-bit BLAKE2b of each text (N,), keyed by `seed`.
-
-    Among n texts a collision has a probability of about n² / 2⁶⁵: for a hundred million, one in
-    four thousand.
-    """
+    """The 64-bit BLAKE2b of each text (N,), keyed by `seed`; n texts collide with n² / 2⁶⁵."""
     key = seed.to_bytes(8, "little") if seed else b""
     digests = (
         blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=key).digest()
@@ -60,10 +56,7 @@ class HashSet:
         return new
 
     def _append(self, block: Hashes) -> None:
-        """Add a sorted block, merged with previous ones that are not much larger.
-
-        So each hash is merged, and each look-up searches, a logarithmic number of times.
-        """
+        """Add a sorted block, merged with previous ones that are not much larger."""
         while self._blocks and len(self._blocks[-1]) <= min(
             2 * len(block), MAX_BLOCK_HASHES - len(block)
         ):

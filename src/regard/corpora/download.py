@@ -85,7 +85,9 @@ def _fetch(file: KnownFile, cached: Path) -> bytes:
     """The contents of the file, unzipped, from the network."""
     for pause in (*PAUSES, None):
         try:
-            content = _unzipped(_download(file.url or ""))
+            request = Request(str(file.url), headers={"User-Agent": "regard"})
+            with urlopen(request, timeout=TIMEOUT) as answer:
+                content = _unzipped(answer.read())
             break
         except (OSError, HTTPException, EOFError, zlib.error) as error:
             lasting = isinstance(error, HTTPError) and error.code not in RETRYABLE_STATUSES
@@ -103,12 +105,6 @@ def _fetch(file: KnownFile, cached: Path) -> bytes:
             f"should be {file.sha256} and is {found}; it was not kept"
         )
     return content
-
-
-def _download(url: str) -> bytes:
-    with urlopen(Request(url, headers={"User-Agent": "regard"}), timeout=TIMEOUT) as answer:
-        content: bytes = answer.read()
-        return content
 
 
 def _reason(error: Exception) -> str:

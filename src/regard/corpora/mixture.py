@@ -18,9 +18,8 @@ CHUNK, WEIGHT_SEED, LENGTH_SEED = 8192, 7, 1
 def copy_counts(pairs: Sequence[Pair], weight: float) -> NDArray[np.int64]:
     """How often each of `pairs` is used (N,): `weight` on average.
 
-    The weight is rounded up or down by a hash of the pair: 0.25 keeps a quarter of all pairs, 2.5
-    has half of them twice and half three times. The choice does not depend on the order of pairs,
-    and a larger weight keeps all that a smaller one keeps.
+    A hash of the pair rounds it up or down: 2.5 has half of the pairs twice and half three times,
+    in any order of pairs, and a larger weight keeps all that a smaller one keeps.
     """
     drawn = hash_exact_pairs(pairs, seed=WEIGHT_SEED) / 2.0**64  # (N,) from 0 to 1
     return np.floor(weight + 1 - drawn).clip(int(weight), np.ceil(weight)).astype(np.int64)
@@ -48,11 +47,7 @@ class CorpusWeighting:
             yield from (pair for pair, is_used in zip(chunk, used, strict=True) if is_used)
 
     def oversample(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """The pairs, each repeated by the weight of its part.
-
-        Copies follow after all pairs of their chunk, so that `concatenate_pairs` does not join a
-        pair with itself.
-        """
+        """The pairs, each repeated by the weight of its part; no copy is next to its pair."""
         if not self._oversampled:
             yield from pairs
             return

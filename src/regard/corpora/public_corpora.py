@@ -32,7 +32,7 @@ class TatoebaSettings(Settings):
 
 def multi30k(settings: Multi30kSettings) -> Corpus:
     """The corpus of task 1, found or fetched, and checked."""
-    languages = source, target = _languages(settings.pair)
+    source, target = settings.pair.split("-")
     names: dict[SplitName, str] = {"train": "train", "valid": "val", "test": settings.test}
     files = {
         split: FilesSettings(
@@ -43,20 +43,16 @@ def multi30k(settings: Multi30kSettings) -> Corpus:
     }
     return Corpus(
         f"multi30k {settings.pair}",
-        languages,
-        splits={split: partial(read_pairs, each, languages) for split, each in files.items()},
+        (source, target),
+        {split: partial(read_pairs, each, (source, target)) for split, each in files.items()},
         origin="Multi30k, task 1 (https://github.com/multi30k/dataset), for non-commercial "
         f"research and education; {settings.form} text, {settings.test}",
     )
 
 
 def tatoeba(settings: TatoebaSettings) -> Corpus:
-    """The corpus with splits of our own, found and checked.
-
-    It is never fetched: what its address of origin serves grows, so that nobody could cut the same
-    splits from it again.
-    """
-    languages = source, target = _languages(settings.pair)
+    """The corpus with splits of our own, found and checked; what its address serves has grown."""
+    source, target = settings.pair.split("-")
     columns, other = ((0, 1), target) if source == "eng" else ((1, 0), source)
     names: tuple[SplitName, ...] = ("train", "valid", "test")
     files = {
@@ -65,16 +61,11 @@ def tatoeba(settings: TatoebaSettings) -> Corpus:
     }
     return Corpus(
         f"tatoeba {settings.pair}",
-        languages,
-        splits={split: partial(read_pairs, each, languages) for split, each in files.items()},
+        (source, target),
+        {split: partial(read_pairs, each, (source, target)) for split, each in files.items()},
         origin="Tatoeba (https://tatoeba.org) through https://www.manythings.org/anki, CC BY 2.0, "
         "attribution to both",
     )
-
-
-def _languages(pair: str) -> tuple[str, str]:
-    source, target = pair.split("-")
-    return source, target
 
 
 def _table(text: str) -> dict[tuple[str, ...], str]:

@@ -1,8 +1,4 @@
-"""Training pairs -> whether lines hold sentences to split, and what of them is not translated.
-
-A model can only do what its pairs have shown it. One of dates has learned that `4 mar. 2021` is one
-thing, and one of numbers that `21` is to be written in words.
-"""
+"""Training pairs -> whether lines hold sentences to split, and what of them is not translated."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -64,13 +64,10 @@ def split_corpus(
 ) -> Corpus:
     """The corpus with its missing splits taken from its training pairs.
 
-    Pairs are chosen by a hash of the seed and the normalised source only: the order of the files
-    does not matter, and all pairs of a source stay together, so that a split may hold a few more
-    than asked for; a repeated pair is held once. If a tenth of the corpus is less than asked for,
-    a split gets that size, and a message is appended to `notes`. Pairs that share a sentence, as
-    `by` says, with a held-out split of the corpus are not chosen.
-
-    Training pairs are read once; those held out are kept in memory.
+    Pairs are chosen by a hash of the seed and the normalised source: the order of files does not
+    matter, and all pairs of a source stay together, so that a split may be a little larger; a
+    repeated pair is held once. A split gets a tenth of the corpus at most, of which `notes` gets a
+    message. Pairs that share a sentence, as `by` says, with a given held-out split are not chosen.
     """
     choices = {
         name: _Selection(asked)
@@ -134,11 +131,7 @@ class _Selection:
         self._largest_first: list[int] = []  # a heap of the keys, negated
 
     def offer(self, key: int, row: AlignedPair) -> None:
-        """Add the row if its key is small enough.
-
-        A key that is rejected or removed never returns, because smaller keys that suffice remain.
-        So each group holds all rows of its source.
-        """
+        """Add the row if its key is small enough; a key once rejected never returns."""
         if key not in self.groups:
             if self.total >= self.size and key > -self._largest_first[0]:
                 return

@@ -47,10 +47,7 @@ def fingerprint(*parts: str) -> str:
 
 
 def write_store(path: Path, chunks: Iterable[TokenChunk], fingerprint: str) -> None:
-    """Write `chunks`, of any size, to `path`: all of them, or nothing.
-
-    Whatever fails, a store that was at `path` before is still there, whole.
-    """
+    """Write `chunks`, of any size, to `path`: all of them, or nothing, and an old store stays."""
     schema = pa.schema(_COLUMNS, metadata={FINGERPRINT_KEY: fingerprint.encode()})
     with atomic_file(path) as file, pa.ipc.new_file(file, schema) as sink:
         for rows in _batches(chunks):
@@ -78,10 +75,10 @@ class _Column:
 
     def __init__(self, file: NDArray[np.int32], batches: Sequence[Any], name: str) -> None:
         columns = [batch.column(name) for batch in batches]
-        self._file = file
+        self._file, start = file, file.ctypes.data
         self._offsets, self._values = (
-            np.array([_int32_offset(file, one) for one in buffers], np.int64)  # of each batch
-            for buffers in ([x.offsets for x in columns], [x.values for x in columns])
+            np.array([(x.buffers()[1].address - start) // 4 + x.offset for x in some], np.int64)
+            for some in ([x.offsets for x in columns], [x.values for x in columns])  # per batch
         )
 
     def take(self, batches: IntArray, rows: IntArray) -> Ragged:
@@ -98,18 +95,8 @@ class _Column:
         return np.concatenate([np.empty(0, np.int32), *counts])
 
 
-def _int32_offset(file: NDArray[np.int32], column: Any) -> int:
-    """Where in the file a column of numbers begins."""
-    address: int = column.buffers()[1].address
-    return (address - file.ctypes.data) // file.itemsize + int(column.offset)
-
-
 class TokenStore:
-    """The pairs of a store by their row, from 0; made by `open`.
-
-    What stays in memory is a few numbers for each `ROWS` pairs; the ids themselves are pages of
-    the file, which the system drops and reads again as it sees fit.
-    """
+    """The pairs of a store by their row, from 0; made by `open`. The ids stay in the file."""
 
     def __init__(self, path: Path, file: Any, batches: Sequence[Any]) -> None:
         """`file` is a buffer of all that is at `path`, and holds the `batches`."""

@@ -140,8 +140,7 @@ def dry_run_training(
 ) -> DryRun:
     """Train the recipe's model for some seconds on cleaned pairs, in a temporary folder.
 
-    Estimates for a corpus of `sizes` grow in proportion to the pairs. `run` is the folder of the
-    whole training, which decides the disk.
+    Estimates grow in proportion to `sizes`; `run`, the folder of training, decides the disk.
     """
     load = os.getloadavg()[0]
     with TemporaryDirectory(prefix="regard-trial-") as temporary:
@@ -289,8 +288,7 @@ class TimedSteps(NamedTuple):
 def time_steps(inputs: TrainingInputs, folder: RunFolder, *, device: torch.device) -> TimedSteps:
     """Train for some seconds with the training loop itself, but not compiled.
 
-    A checkpoint is left in `folder`. The batch with the longest pairs comes first, so that one that
-    does not fit into memory fails at once.
+    A checkpoint is left in `folder`. The longest batch comes first: if it does not fit, it fails.
     """
     recipe = inputs.recipe
     settings = recipe.training.model_copy(

@@ -1,8 +1,7 @@
 """Sides in a wrong language, by character trigrams learned from the corpus itself.
 
-No language is known beforehand. Most lines of a side are in its language; a line that is far more
-like the other side is on the wrong one; and the lines that are least like either are a third
-language if they are like each other.
+A line that is far more like the other side is on the wrong one; the lines that are least like
+either are a third language if they are like each other.
 """
 
 import re
@@ -58,18 +57,12 @@ class LanguageErrors(NamedTuple):
         return self.swapped | self.source | self.target
 
 
-class _SideLogOdds(NamedTuple):
-    """Log-odds of each trigram (BUCKETS,) against the side's own language."""
-
-    other: FloatArray
-    third: FloatArray | None
-
-
 class LanguageIdentifier:
     """The trigram statistics of the two languages of a corpus, learned from some of its pairs."""
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
-        self._sides: list[_SideLogOdds] = []
+        # for each side, the log-odds of trigrams (BUCKETS,) of the other and of a third language
+        self._sides: list[tuple[FloatArray, FloatArray | None]] = []
         if len(pairs) < MIN_PAIRS:
             return
         texts = [[pair[side] for pair in pairs] for side in (0, 1)]
@@ -82,7 +75,7 @@ class LanguageIdentifier:
         if any((odds < 0).mean() < MIN_SEPARABLE_SHARE for odds in as_other):
             return
         thirds = map(_third_language, texts, trigrams, as_other)
-        self._sides = [_SideLogOdds(*odds) for odds in zip(log_odds, thirds, strict=True)]
+        self._sides = list(zip(log_odds, thirds, strict=True))
 
     def __bool__(self) -> bool:
         """Whether the two sides can be told apart."""
@@ -94,16 +87,16 @@ class LanguageIdentifier:
             return LanguageErrors(*np.zeros((3, len(pairs)), np.bool_))
         trigrams = [find_trigrams([pair[side] for pair in pairs]) for side in (0, 1)]
         as_other = [
-            lines.sums(side.other[lines.bucket])
-            for lines, side in zip(trigrams, self._sides, strict=True)
+            lines.sums(other[lines.bucket])
+            for lines, (other, _) in zip(trigrams, self._sides, strict=True)
         ]
         swapped = (as_other[0] > MIN_SWAP_LOG_ODDS) & (as_other[1] > MIN_SWAP_LOG_ODDS)
         wrong = []
-        for lines, odds, side in zip(trigrams, as_other, self._sides, strict=True):
+        for lines, odds, (_, third) in zip(trigrams, as_other, self._sides, strict=True):
             is_wrong = _is_confident(lines, odds)
-            if side.third is not None:
-                third = _is_confident(lines, lines.sums(side.third[lines.bucket]))
-                is_wrong |= third & (lines.sizes >= MIN_TRIGRAMS)
+            if third is not None:
+                in_third = _is_confident(lines, lines.sums(third[lines.bucket]))
+                is_wrong |= in_third & (lines.sizes >= MIN_TRIGRAMS)
             wrong.append(is_wrong & ~swapped)
         return LanguageErrors(swapped, *wrong)
 
@@ -157,8 +150,7 @@ def _third_language(
 ) -> FloatArray | None:
     """The log-odds of trigrams in a third language (BUCKETS,); None if there seems to be none.
 
-    Alternates: each language is learned from its lines, then each line is assigned to the likelier
-    one, its own trigrams not counted.
+    EM: learn both languages, then assign each line to the likelier, less its own trigrams.
     """
     fit = (lines.sizes >= MIN_TRIGRAMS) & (as_other <= MIN_LOG_ODDS)
     likely = lines.sums(_leave_one_out(lines.counts(), lines, 1.0)) / np.maximum(1, lines.sizes)

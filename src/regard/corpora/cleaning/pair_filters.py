@@ -262,14 +262,12 @@ def _is_wrong_script(expected: list[frozenset[str]], pair: Pair) -> bool:
     for side, names in zip(pair, expected, strict=True):
         if not names or (side.isascii() and "LATIN" in names):
             continue
-        spaced = names & SPACED_SCRIPT_NAMES
-        read = side if spaced else "".join(map(_first_letter, split_units(side)))
+        read = side
+        if not names & SPACED_SCRIPT_NAMES:
+            first_letters = (next(filter(str.isalpha, word), "") for word in split_units(side))
+            read = "".join(first_letters)
         letters = {char: count for char, count in Counter(read).items() if char.isalpha()}
         foreign = sum(count for char, count in letters.items() if script_name(char) not in names)
         if 2 * foreign > sum(letters.values()):
             return True
     return False
-
-
-def _first_letter(word: str) -> str:
-    return next(filter(str.isalpha, word), "")

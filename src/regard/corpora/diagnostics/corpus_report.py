@@ -141,23 +141,28 @@ def analyze_corpus(
     With `choose_leaks`, the rule for leaks follows the corpus and is found in `overlap.by`.
     `sample` training pairs are kept, drawn by `seed`. Line numbers are those of the files.
     """
-    kept, numbered = Reservoir[Pair](sample, seed), Reservoir[NumberedPair](NOISE_SAMPLE, seed)
-    nothing_kept = Reservoir[Pair](0), Reservoir[NumberedPair](0)
     file_starts: list[tuple[str, int]] = []
     reads = dict(corpus.splits)
     if corpus.parts:
         reads["train"] = partial(_read_parts, corpus, file_starts)
     splits: dict[SplitName, SplitReport] = {}
+    kept, numbered = list[Pair](), list[NumberedPair]()
     for name, read in reads.items():
-        samples = (kept, numbered) if name == "train" else nothing_kept
-        scan, report = _SplitScan(samples[1]), CleaningReport()
-        pairs = scan.observe(read(), partial(notify, f"reading {name}"))
+        sizes = (sample, NOISE_SAMPLE) if name == "train" else (0, 0)
+        fit, scan = Reservoir[Pair](sizes[0], seed), _SplitScan(sizes[1], seed)
+        pairs, report = scan.observe(read(), partial(notify, f"reading {name}")), CleaningReport()
         for pair in clean(pairs, cleaning, corpus.languages, report):
-            samples[0].offer(pair)
+            fit.offer(pair)
         splits[name] = scan.result(report)
+        kept, numbered = kept + fit.items, numbered + scan.sample.items
     notes = corpus.read_report.messages()
     notify("comparing the sides", 0)
-    noise = _measure_noise(numbered.items, cleaning, corpus.languages, seed)
+    plain = cleaning.model_copy(update={"drop_wrong_language": False})
+    clean_pairs = clean((one.pair for one in numbered), plain, corpus.languages, CleaningReport())
+    fit_pairs = set(clean_pairs)
+    judged = [one for one in numbered if one.pair in fit_pairs]
+    random.Random(seed).shuffle(judged)
+    noise = measure_noise(judged)
     whole, split_error, overlap = corpus, "", SplitOverlap()
     if not any(report.read_error for report in splits.values()):
         notify("comparing the splits", 0)
@@ -176,7 +181,7 @@ def analyze_corpus(
         tuple(notes),
         split_error,
         overlap,
-        tuple(kept.items),
+        tuple(kept),
         noise,
         tuple(file_starts),
     )
@@ -190,17 +195,6 @@ def _read_parts(corpus: Corpus, file_starts: list[tuple[str, int]]) -> Iterator[
         for pair in part.read():
             count += 1
             yield pair
-
-
-def _measure_noise(
-    sample: list[NumberedPair], cleaning: CleaningSettings, languages: tuple[str, str], seed: int
-) -> NoiseReport:
-    """The noise of those pairs of the sample that cleaning keeps."""
-    plain = cleaning.model_copy(update={"drop_wrong_language": False})
-    kept = set(clean((one.pair for one in sample), plain, languages, CleaningReport()))
-    fit = [one for one in sample if one.pair in kept]
-    random.Random(seed).shuffle(fit)
-    return measure_noise(fit)
 
 
 class _SideScan:
@@ -227,8 +221,8 @@ class _SideScan:
 class _SplitScan:
     """All counts of a split, taken while its pairs pass through `observe`."""
 
-    def __init__(self, sample: Reservoir[NumberedPair]) -> None:
-        self._sample = sample  # gets all pairs
+    def __init__(self, sample: int, seed: int) -> None:
+        self.sample = Reservoir[NumberedPair](sample, seed)
         self._sides = _SideScan(), _SideScan()
         self._alignment, self._distinct = LineAlignmentScan(), HashSet()
         self._pairs, self._read_error = 0, ""
@@ -243,7 +237,7 @@ class _SplitScan:
                 side.add((pair[place] for pair in chunk), hashes[place][new])
             for pair in chunk:
                 line += 1
-                self._sample.offer(NumberedPair(line, pair))
+                self.sample.offer(NumberedPair(line, pair))
                 self._alignment.add(pair)
             notify(line)
             yield from chunk

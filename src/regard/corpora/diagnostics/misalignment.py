@@ -1,8 +1,4 @@
-"""Misaligned lines of parallel text, detected by the lengths and words that translations share.
-
-A line that is missing in one file shifts all lines behind it. If the other file lacks one too, both
-have equally many lines, and only the text shows the shift.
-"""
+"""Misaligned lines of parallel text, detected by the lengths and words that translations share."""
 
 import math
 import re
@@ -101,10 +97,15 @@ class LineAlignmentScan:
         if last > self._next and (self._runs or size >= MIN_LINES):
             self._classify_window(last - size, last)
         runs = self._runs[:-1] if self._is_tentative() else self._runs
-        stretches = _misaligned_lines(_smooth(runs), self._total)
-        return LineAlignment(
-            self._correlation(), stretches, self._with_numbers, self._numbers_unlike
+        smooth = _smooth(runs)
+        ends = [*(run.first for run in smooth[1:]), self._total]
+        stretches = tuple(
+            MisalignedLines(run.first + 1, end, run.shift)
+            for run, end in zip(smooth, ends, strict=False)
+            if run.shift != 0
         )
+        numbers = self._with_numbers, self._numbers_unlike
+        return LineAlignment(self._correlation(), stretches, *numbers)
 
     def _correlation(self) -> float | None:
         if self._total < MIN_LINES:
@@ -235,13 +236,3 @@ def _smooth(runs: Sequence[_ShiftRun]) -> list[_ShiftRun]:
         else:
             smooth.append(replace(run, shift=shift))
     return smooth
-
-
-def _misaligned_lines(runs: Sequence[_ShiftRun], total: int) -> tuple[MisalignedLines, ...]:
-    """The runs that are shifted or unrelated, each up to where the next begins."""
-    ends = [*(run.first for run in runs[1:]), total]
-    return tuple(
-        MisalignedLines(run.first + 1, end, run.shift)
-        for run, end in zip(runs, ends, strict=False)
-        if run.shift != 0
-    )

@@ -145,8 +145,7 @@ def compare_splits(
 ) -> SplitOverlap:
     """What validation and test share with training and with each other; train is read once.
 
-    `by` says which sides a training pair may not share with a held-out pair; None chooses that by
-    what is shared. `near` looks for sources that differ in punctuation, too.
+    A rule `by` of None is chosen by what is shared. `near` compares without punctuation, too.
     """
     spaced = [UNSPACED_SCRIPTS.isdisjoint(scripts_of(language)) for language in corpus.languages]
     held_out = [

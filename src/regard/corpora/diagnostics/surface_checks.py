@@ -21,10 +21,7 @@ def _is_lowercase(line: str) -> bool | None:
 
 
 def _is_mojibake(line: str) -> bool:
-    """Whether UTF-8 was decoded as Windows-1252 or Latin-1: Ã© for é.
-
-    Encoded again it is valid UTF-8, which a line with real accents almost never is.
-    """
+    """Whether UTF-8 was decoded as Windows-1252 or Latin-1: encoded again it is valid UTF-8."""
     if line.isascii():
         return False
     for encoding in ("cp1252", "latin-1"):
@@ -32,10 +29,6 @@ def _is_mojibake(line: str) -> bool:
             line.encode(encoding).decode("utf-8")
             return True
     return False
-
-
-def _has_curly_apostrophes(line: str) -> bool | None:
-    return True if "’" in line else False if "'" in line else None
 
 
 def _matches(pattern: str) -> Callable[[str], bool]:
@@ -58,7 +51,7 @@ SURFACE_CHECKS: dict[str, Callable[[str], bool | None]] = {
         r"[\u00ad\u200b-\u200f\u2060\ufeff\u202a-\u202e\u2066-\u2069]"
         r"(?:(?<![\u200c\u200d])|(?<=[A-Za-z\s].)|(?=[A-Za-z\s]|$))"
     ),
-    "curly": _has_curly_apostrophes,
+    "curly": lambda line: True if "’" in line else False if "'" in line else None,
 }
 """Whether a line shows it; None if it cannot, so that the line is not counted."""
 

@@ -1,12 +1,9 @@
 """Dates as people of some forty places write them, and the same dates in ISO 8601.
 
 The formats are those of the Unicode locale data (CLDR), through Babel: "jeudi 4 mars 2021",
-"Mar 4, 2021", "2021年3月4日". The source decides the answer. Where the month is but a number, the
-place is written before the date, because "3/4/2021" is in March in one and in April in another:
-"en-US: 3/4/2021", "en-GB: 03/04/2021". Where it is a name, the name is enough: no month of our
-places is called like another month of another place, which is why Croatian is not among them
-(its October is the Poles' November). A year of two digits lies between 1969 and 2068, as POSIX
-has it.
+"2021年3月4日". The source decides the answer: where the month is but a number, the place comes
+first, as in "en-US: 3/4/2021"; where it is a name, no other month of any place has that name, which
+is why Croatian is not among them. A year of two digits lies between 1969 and 2068, as in POSIX.
 """
 
 from datetime import date, timedelta

@@ -44,10 +44,7 @@ def generated_corpus(
     *,
     aligned: bool = True,
 ) -> Corpus:
-    """The corpus of the examples drawn, all made when the first is read, and then kept.
-
-    `aligned` says whether they have gold alignments.
-    """
+    """The corpus of the examples drawn, which are made when the first is read and then kept."""
     sampled = cache(partial(sample_splits, name, draw, settings))
     names: tuple[SplitName, ...] = ("train", "valid", "test")
     rows = {split: partial(lambda split: sampled()[split], split) for split in names}

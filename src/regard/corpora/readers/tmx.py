@@ -4,7 +4,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
 from defusedxml.common import DefusedXmlException, DTDForbidden
@@ -27,11 +27,8 @@ _OPEN = re.compile(rb"<!--|<tu[\s>]")
 _ENCODING = re.compile(rb"\s*(<\?xml[^>]*\?>)")
 
 
-class Variant(NamedTuple):
-    """The text of a unit in one language."""
-
-    language: str
-    text: str
+Variant = tuple[str, str]
+"""The text of a unit in one language: the code of that, and the text."""
 
 
 def read_tmx(
@@ -44,23 +41,22 @@ def read_tmx(
 ) -> Iterator[Pair]:
     """The pairs of those units that have both languages; `name` is the file's, for messages.
 
-    With `skip_bad`, units that are not XML are skipped and counted in `report`.
-
-    Codes match in any case, and a shorter one matches those that it begins: `en` matches `en-US`.
-    Of several variants that match, one with the very code asked for comes first. Text is kept to
-    the letter, less the native codes in it.
+    With `skip_bad`, units that are not XML are skipped and counted in `report`. Codes match in any
+    case, and a shorter one matches those that it begins: `en` matches `en-US`. Of several variants
+    that match, one with the very code asked for comes first. Text is kept to the letter, less the
+    native codes in it.
     """
     report = report or ReadReport()
     num_units, num_pairs, found = 0, 0, Counter[str]()
     for unit in _parseable_units(stream, name, report) if skip_bad else _units(stream, name):
         variants = [_variant(child) for child in unit if _tag(child) == "tuv"]
         num_units += 1
-        found.update({variant.language for variant in variants})
+        found.update(dict(variants).keys())
         pair = _pair(variants, languages)
         if pair is not None:
             num_pairs += 1
             yield pair
-        elif not all(variant.language for variant in variants):
+        elif not all(language for language, _ in variants):
             report.skip(name, "units with text of no language (xml:lang)", f"unit {num_units:,}")
     if not num_pairs:
         listed = ", ".join(f"{language!r} ({n})" for language, n in found.most_common(20))
@@ -164,23 +160,20 @@ def _tag(element: Element) -> str:
 def _variant(tuv: Element) -> Variant:
     language = next((tuv.attrib[key] for key in LANGUAGE if key in tuv.attrib), "")
     segments = ("".join(child.itertext()) for child in tuv if _tag(child) == "seg")
-    return Variant(language, next(segments, ""))
+    return language, next(segments, "")
 
 
 def _pair(variants: Sequence[Variant], languages: tuple[str, str]) -> Pair | None:
     """The first source and target that match and are not one and the same."""
     sources, targets = (_matching(variants, language) for language in languages)
-    for source in sources:
-        for target in targets:
-            if source is not target:
-                return Pair(source.text, target.text)
-    return None
+    pairs = ((source, target) for source in sources for target in targets)
+    return next((Pair(a[1], b[1]) for a, b in pairs if a is not b), None)
 
 
 def _matching(variants: Sequence[Variant], language: str) -> list[Variant]:
     wanted = _normalized_code(language)
-    matching = [x for x in variants if f"{_normalized_code(x.language)}-".startswith(f"{wanted}-")]
-    return sorted(matching, key=lambda x: _normalized_code(x.language) != wanted)
+    matching = [x for x in variants if f"{_normalized_code(x[0])}-".startswith(f"{wanted}-")]
+    return sorted(matching, key=lambda x: _normalized_code(x[0]) != wanted)
 
 
 def _normalized_code(language: str) -> str:

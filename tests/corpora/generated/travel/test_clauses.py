@@ -18,7 +18,6 @@ from regard.corpora.generated.travel.clauses import (
     place_phrase,
     possessive,
     pronoun_for,
-    reflexive,
 )
 from regard.corpora.generated.travel.lexicon import (
     BE,
@@ -177,7 +176,7 @@ def her():
             "0?0 0?1 1?0 1-2 1-3 1-4 2-1",
         ),
         (
-            lambda: clause(jane(), VERB["promener"], "past", clitic=reflexive(2)),
+            lambda: clause(jane(), VERB["promener"], "past", clitic=Clitic("se", "")),
             "Jane s'est promenée",
             "Jane walked",
             "0-0 1?1 2-1",

@@ -83,11 +83,6 @@ def agreement_suffix(gender: lexicon.Gender | None, plural: bool) -> str:
     return ("e" if gender == "f" else "") + ("s" if plural else "")
 
 
-def reflexive(person: int) -> Clitic:
-    """The pronoun of "se promener", which has no translation."""
-    return Clitic(lexicon.REFLEXIVES[person], "")
-
-
 def inflect(adjective: lexicon.Adjective, gender: lexicon.Gender | None, plural: bool) -> Phrase:
     """The form of the adjective that agrees with a noun."""
     return aligned(adjective.french[(gender == "f") + 2 * plural], adjective.english)
@@ -131,10 +126,7 @@ def clause(
     order: ClauseType = "telling",
     opening: Phrase = EMPTY,
 ) -> Phrase:
-    """Subject, verb and `rest`; `verb` is None if an adjective follows the auxiliary.
-
-    `opening` is the question word.
-    """
+    """A clause; `verb` is None if an adjective follows the auxiliary, `opening` a question word."""
     asked = order in ("asking", "inverted")
     english_aux, finite, head, main, possible = verb_parts(
         subject, verb, tense, clitic, support=asked or modifier == NOT

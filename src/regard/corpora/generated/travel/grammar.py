@@ -1,12 +1,9 @@
 """French sentences about travel and their English translations, sampled from a small grammar.
 
 "Jane visite l'Afrique en septembre." is "Jane visits Africa in September." Each French sentence
-has one translation, and the grammar yields gold word alignments to score attention against. They
-leave the diagonal through adjectives after the noun, negation around the verb, pronouns before it,
-questions, auxiliaries and adverbs.
-
-Ambiguous French words are resolved by the clause: "sa" is "her" or "his" by the subject; "le" and
-"la" are "him" and "her" with verbs whose object is a person, and "it" with others.
+has one translation and one gold alignment, far from the diagonal. Ambiguous French words are
+resolved by the clause: "sa" is "her" or "his" by the subject; "le" and "la" are "him" and "her"
+with verbs whose object is a person, and "it" with others.
 """
 
 from collections.abc import Sequence
@@ -198,7 +195,7 @@ class TravelGrammar(SentenceSampler):
         self.after_relative_clause = False
         clitic = None
         if verb.reflexive:
-            clitic = clauses.reflexive(subject.person)
+            clitic = clauses.Clitic(lexicon.REFLEXIVES[subject.person], "")  # untranslated
         elif verb.kind in CLITIC_CHANCES and not gap and self.bernoulli(CLITIC_CHANCES[verb.kind]):
             clitic = self.clitic(verb, subject, tense)
         rest = EMPTY
@@ -232,10 +229,7 @@ class TravelGrammar(SentenceSampler):
         return join(*phrases)
 
     def draw_circumstance(self, probability: float) -> bool:
-        """Whether to add a circumstance: not after a relative clause.
-
-        In "Paul attend la femme qui part avec sa sœur" it would be read as a part of that.
-        """
+        """Whether to add a circumstance; after a relative clause it would seem a part of that."""
         return not self.after_relative_clause and self.draw_optional(probability)
 
     def mood(self) -> Phrase:

@@ -73,8 +73,7 @@ class SentenceSampler:
     def time(self, tense: Tense, modifier: VerbModifier, *, leading: bool = False) -> Phrase:
         """A time that suits the tense; with "never", no single day.
 
-        `leading` is for the beginning of a sentence, without numbers: capitalised ones would be
-        rare words.
+        `leading` times begin a sentence, without numbers: capitalised, these would be rare words.
         """
         self.has_time = True
         draw, past = self.random.random(), tense == "past"
