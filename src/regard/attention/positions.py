@@ -22,8 +22,7 @@ def angles(positions: Tensor, width: int, *, dtype: torch.dtype = torch.float32)
 def sinusoid(positions: Tensor, width: int) -> Tensor:
     """sin(p / 10000^(2i/D)) at 2i and the cosine at 2i + 1: (T,) -> (T, D), float32.
 
-    Vaswani et al. 2017, section 3.5. The distance of two of these vectors depends only on the
-    offset of their positions.
+    Vaswani et al. 2017, section 3.5.
     """
     phases = angles(positions, width)  # (T, D / 2)
     return torch.stack([phases.sin(), phases.cos()], -1).flatten(1)[:, :width]  # (T, D)
@@ -61,17 +60,10 @@ Positions = SinusoidPositions | LearnedPositions
 
 
 def build_positions(name: PositionsName, width: int, limit: int) -> Positions | None:
-    """The encoding `name` that is added to token vectors; None for those of self-attention.
-
-    `limit` is the number of learned positions.
-    """
-    match name:
-        case "sinusoid":
-            return SinusoidPositions(width)
-        case "learned":
-            return LearnedPositions(width, limit)
-        case "relative" | "rotary":
-            return None
+    """The encoding `name` that is added to token vectors, if any; `limit` is of learned ones."""
+    if name == "sinusoid":
+        return SinusoidPositions(width)
+    return LearnedPositions(width, limit) if name == "learned" else None
 
 
 def check_max_positions(name: PositionsName, limit: int | None) -> None:
@@ -107,11 +99,9 @@ class RelativeKeys(nn.Module):
         e_ij = q_i · (k_j + a_{clip(j - i)}) / √K
 
     All heads share the vectors. Distances are clipped to `back` before and `ahead` behind the
-    query, the paper's k; a decoder needs none ahead. The keys stay as they are: q_i · a / √K is
-    computed separately, as a bias for a fused kernel.
-
-    The paper also has such vectors for the values, and finds that they change nothing (its table
-    3: 25.8 BLEU with and without). Here there are none.
+    query, the paper's k; a decoder needs none ahead. q_i · a / √K is computed separately, as a
+    bias for a fused kernel. The paper also has such vectors for the values, which change nothing
+    (its table 3: 25.8 BLEU with and without); here there are none.
     """
 
     def __init__(self, width: int, *, back: int, ahead: int) -> None:

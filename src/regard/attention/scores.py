@@ -101,12 +101,8 @@ def build_score(name: ScoreName, query_width: int, key_width: int, hidden: int) 
     """The score function called `name`; `hidden` is the width inside the additive one."""
     if name in ("dot", "scaled_dot") and query_width != key_width:
         raise ValueError(f"{name} needs queries as wide as keys, got {query_width=} {key_width=}")
-    match name:
-        case "dot":
-            return DotScore()
-        case "scaled_dot":
-            return ScaledDotScore()
-        case "multiplicative":
-            return MultiplicativeScore(query_width, key_width)
-        case "additive":
-            return AdditiveScore(query_width, key_width, hidden)
+    if name == "multiplicative":
+        return MultiplicativeScore(query_width, key_width)
+    if name == "additive":
+        return AdditiveScore(query_width, key_width, hidden)
+    return DotScore() if name == "dot" else ScaledDotScore()

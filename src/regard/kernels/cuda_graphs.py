@@ -1,8 +1,7 @@
 """CUDA graphs: work is captured once and replayed, so that a GPU does not wait for the host.
 
-A step of training or of a search is hundreds or thousands of kernels, and to launch them takes the
-host longer than many a model takes to run them. A graph launches them all at once. Shapes and
-addresses are fixed: inputs are copied to the tensors that it reads (`copy_to_static`).
+A step has hundreds of kernels, whose launches take longer than they run; a graph launches all at
+once. Shapes and addresses are fixed: inputs are copied to static tensors (`copy_to_static`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -42,10 +41,7 @@ class CudaGraphs:
             torch.cuda.current_stream(self.stream.device).wait_stream(self.stream)
 
     def capture(self, work: Replay) -> Replay:
-        """A function that repeats `work` on the current contents of its tensors; it is not run now.
-
-        Raises a CaptureError where `work` cannot be captured.
-        """
+        """A function that repeats `work`, which is not run now, or a CaptureError."""
         graph = torch.cuda.CUDAGraph()
         # The memory pool is freed with the last graph that uses it.
         pool = next((graph.pool() for graph in self.live_graphs), None)

@@ -1,7 +1,4 @@
-"""Mixture of experts: each position goes through a few of many feed-forward layers.
-
-Shazeer et al. 2017.
-"""
+"""Mixture of experts: each position has a few of many feed-forward layers (Shazeer et al. 2017)."""
 
 import math
 from typing import NamedTuple, Self
@@ -73,11 +70,10 @@ class Gate(nn.Module):
         P(x, i) = Φ(((x W_g)_i - the k-th largest of the other H(x)) / softplus((x W_noise)_i))
 
     P is the probability that expert i is chosen if its own noise is drawn again; unlike the choice
-    itself it is differentiable. Outside of training there is no noise, and P is 1 or 0. Both
-    matrices begin at zero, where all experts are equal and noise decides; without noise W_g is
-    drawn at random, or all tokens would always choose the same experts. `MIN_NOISE_STD`, which the
-    paper does not have, is added to each softplus. The gate ignores autocast: rounding would
-    choose other experts.
+    it is differentiable. Outside of training there is no noise, and P is 1 or 0. Both matrices
+    begin at zero, except for W_g without noise, where all tokens would choose the same experts.
+    `MIN_NOISE_STD`, added to each softplus, is not in the paper. The gate ignores autocast:
+    rounding would choose other experts.
     """
 
     def __init__(self, width: int, count: int, top_k: int, *, noise: bool) -> None:
@@ -145,10 +141,7 @@ class Experts(nn.Module):
             nn.init.uniform_(stacked, -bound, bound)
 
     def forward(self, x: Tensor, mask: Tensor | None, *, site: Site) -> ExpertsOutput:
-        """(..., D) -> (..., D); positions where `mask` (...) is False yield zeros.
-
-        None: all positions are real.
-        """
+        """(..., D) -> (..., D); positions where `mask` (...), if given, is False yield zeros."""
         rows = x.reshape(-1, x.shape[-1])  # (N, D), a view: gradients are summed in this order
         gate = self.gate(rows)
         experts = gate.experts  # (N, k)

@@ -1,7 +1,6 @@
-"""Weights in fewer bits, for translating on CPUs: twins of linear layers that multiply faster.
+"""Quantized weights, for translating on CPUs: linear layers that multiply faster.
 
-Only products with weights change. What they are given and what they answer stays as precise as the
-model is, so attention, norms, the recorder and the search never know.
+Only products with weights change: their inputs and outputs keep the precision of the model.
 """
 
 from typing import Literal, NamedTuple
@@ -17,11 +16,10 @@ Precision = Literal["float32", "bfloat16", "int8"]
 """Of the weights. float32 is the model as it was trained."""
 
 MIN_FEATURES = 32
-"""Layers with fewer inputs or outputs stay as they are: there is nothing to gain."""
+"""Layers with fewer inputs or outputs are not replaced: there is nothing to gain."""
 INT8_MAX = 127
-"""Of whole numbers from -127 to 127, to either side of zero."""
 SCALE_EPSILON = 1e-30
-"""Added to the size of each step, so that a row of zeros has one."""
+"""Added to each scale, so that a row of zeros has one."""
 
 
 class _Int8Slice(NamedTuple):
@@ -34,18 +32,17 @@ class _Int8Slice(NamedTuple):
 
 
 class Int8Linear(nn.Module):
-    """A linear layer whose product is one of whole numbers.
+    """A linear layer whose product is one of integers.
 
         y_n = s_n r Σ_k round(x_k / r) ŵ_nk + b_n,   r = max_k |x_k| / 127
 
     where ŵ_nk = round(w_nk / s_n) and s_n = max_k |w_nk| / 127: each row of inputs and each output
-    has a scale of its own. The sum is exact, so that no row depends on those beside it.
-
-    Inputs that are `positive`, which have no need of numbers below zero, have twice as many steps:
+    has its own scale. The sum is exact, so that no row depends on others. Inputs that are
+    `positive` have twice as many steps:
 
         y_n = s_n r (Σ_k round(x_k / r - 127) ŵ_nk + 127 Σ_k ŵ_nk) + b_n,   r = max_k x_k / 254
 
-    It stays where it was made, and nothing of it is saved: what it was made of is.
+    It has no parameters or buffers: it is not moved to other devices, nor saved.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, *, positive: bool = False) -> None:
@@ -59,9 +56,8 @@ class Int8Linear(nn.Module):
         self.slices: dict[tuple[int, int], _Int8Slice] = {}  # as they are asked for
 
     def forward(self, x: Tensor, outputs: tuple[int, int] | None = None) -> Tensor:
-        """(..., D) -> (..., N), or of the N the `outputs` from the first number to the second."""
-        part = self.all if outputs is None else self._slice(*outputs)
-        weight, scales, bias, shift = part
+        """(..., D) -> (..., N), or only the outputs from the first number up to the second."""
+        weight, scales, bias, shift = self.all if outputs is None else self._slice(*outputs)
         rows = x.flatten(0, -2)  # (M, D)
         max_abs = (rows if self.positive else rows.abs()).amax(-1, keepdim=True)  # (M, 1)
         scales_in = torch.add(self.epsilon, max_abs, alpha=self.step)  # (M, 1)
@@ -71,13 +67,11 @@ class Int8Linear(nn.Module):
         rounded = torch._int_mm(scaled.round_().to(torch.int8), weight)  # (M, N)
         if shift is not None:
             rounded.add_(shift)
-        y = (
-            rounded.view(x.dtype).copy_(rounded).mul_(scales_in)
-        )  # in its place: no memory is fetched
+        y = rounded.view(x.dtype).copy_(rounded).mul_(scales_in)  # in place: no new memory
         y = y.mul_(scales) if bias is None else torch.addcmul(bias, y, scales, out=y)
         return y.view(*x.shape[:-1], -1)
 
-    __call__ = forward  # a step has two dozen of these, and none has hooks
+    __call__ = forward  # skips the overhead of hooks
 
     def _slice(self, first: int, last: int) -> _Int8Slice:
         if (first, last) not in self.slices:
@@ -101,7 +95,7 @@ class Bfloat16Linear(nn.Module):
         self.register_buffer("bias", None if bias is None else bias.to(torch.bfloat16))
 
     def forward(self, x: Tensor, outputs: tuple[int, int] | None = None) -> Tensor:
-        """(..., D) -> (..., N), or of the N the `outputs` from the first number to the second."""
+        """(..., D) -> (..., N), or only the outputs from the first number up to the second."""
         weight, bias = self.weight, self.bias
         if outputs is not None:
             some = slice(*outputs)
@@ -111,11 +105,10 @@ class Bfloat16Linear(nn.Module):
 
 @torch.no_grad()
 def quantize(model: nn.Module, precision: Precision) -> nn.Module:
-    """`model` itself, its linear layers replaced by their twins: it can no longer be trained.
+    """`model` itself, its linear layers replaced by quantized ones: it can no longer be trained.
 
-    Those of any model are found, and the matrix that tied embeddings make logits with. What is no
-    linear layer stays as it is: recurrent cells and experts. But on a GPU, where every operation
-    has a price of its own and to round between them is one more, all of a model is in bfloat16.
+    The output matrix of tied embeddings is too; recurrent cells and experts are not. On a GPU,
+    where rounding between operations has a price of its own, all of a model is in bfloat16.
     """
     if precision == "float32":
         return model
@@ -133,9 +126,8 @@ def quantize(model: nn.Module, precision: Precision) -> nn.Module:
         for name, part in module.named_children():
             if isinstance(part, nn.Linear) and min(part.weight.shape) >= MIN_FEATURES:
                 after_relu = isinstance(module, FeedForward) and module.activation == "relu"
-                twin = _quantized_linear(
-                    precision, part.weight, part.bias, positive=after_relu and name == "outer"
-                )
+                positive = after_relu and name == "outer"
+                twin = _quantized_linear(precision, part.weight, part.bias, positive=positive)
                 setattr(module, name, twin)
     return model
 
@@ -143,7 +135,7 @@ def quantize(model: nn.Module, precision: Precision) -> nn.Module:
 def _quantized_linear(
     precision: Precision, weight: Tensor, bias: Tensor | None, *, positive: bool = False
 ) -> nn.Module:
-    """The layer of that `weight` and `bias`, whose inputs may be known not to be negative."""
+    """The layer for `weight` and `bias`; `positive`: its inputs are not negative."""
     weight, bias = weight.detach(), None if bias is None else bias.detach()
     if precision == "bfloat16":
         return Bfloat16Linear(weight, bias)

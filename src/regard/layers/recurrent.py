@@ -1,6 +1,7 @@
 """Recurrent layers with one bias per gate, for a whole sequence or for one step."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, NamedTuple, cast
 
 import torch
@@ -14,10 +15,8 @@ Reading = Literal["forward", "backward", "both"]
 """From its beginning, from its end, or both at once."""
 
 Hidden = tuple[Tensor, ...]
-"""What is carried from step to step, each (..., D): an LSTM's h and c, a GRU's h.
-
-Of a stack of L layers: the L of h, then the L of c; `hidden[i::L]` is that of layer i.
-"""
+"""An LSTM's h and c, or a GRU's h, each (..., D). Of a stack of L layers: the L of h, then the L of
+c; `hidden[i::L]` is that of layer i."""
 
 NUM_GATES = {"lstm": 4, "gru": 3}
 GATE_SATURATION = 1e4
@@ -25,7 +24,7 @@ GATE_SATURATION = 1e4
 
 
 class RecurrentOutput(NamedTuple):
-    """What a layer, or a stack of them, made of a sequence."""
+    """The output of a layer, or of a stack of them."""
 
     outputs: Tensor  # (B, T, D)
     hidden: Hidden  # after the last position, each (B, D)
@@ -34,16 +33,13 @@ class RecurrentOutput(NamedTuple):
 class RecurrentLayer(nn.Module):
     """An LSTM (Hochreiter and Schmidhuber 1997, with forget gate) or a GRU (Cho et al. 2014).
 
-    torch's kernels run it, which know a second bias that adds nothing; it is held at zero. Their
-    GRU is not the letter of Cho's, nor of Bahdanau's: its candidate is tanh(W x + r ∘ (U h)) where
-    theirs is tanh(W x + U (r ∘ h)), so that one product serves all gates; and its update gate z
-    keeps the old state, z ∘ h + (1 - z) ∘ candidate, where Bahdanau's takes the new one.
+    It is computed by torch's kernels, whose second bias is held at zero. Their GRU differs from
+    Cho's and Bahdanau's: its candidate is tanh(W x + r ∘ (U h)), not tanh(W x + U (r ∘ h)), and
+    its update gate z keeps the old state, z ∘ h + (1 - z) ∘ candidate, as Cho's does.
 
-    The weights' precision is kept under autocast: a state to which each step adds a little would
-    lose it in bfloat16.
-
-    An LSTM may have more `units` inside than it is wide outside: its c has as many, and its h is
-    projected to `width` before anyone sees it, itself included (Sak et al. 2014).
+    It ignores autocast, as a state to which each step adds a little would lose it in bfloat16. An
+    LSTM may have more `units` than its `width`: so many has c, and h is projected to the width
+    (Sak et al. 2014).
     """
 
     def __init__(
@@ -62,11 +58,8 @@ class RecurrentLayer(nn.Module):
 
     def reset_parameters(self) -> None:
         """Xavier for the inputs, orthogonal for the state, an LSTM's forget gate held open."""
-        for from_input, from_state in zip(
-            self.weight_ih.chunk(NUM_GATES[self.cell]),
-            self.weight_hh.chunk(NUM_GATES[self.cell]),
-            strict=True,
-        ):
+        gates = (weight.chunk(NUM_GATES[self.cell]) for weight in (self.weight_ih, self.weight_hh))
+        for from_input, from_state in zip(*gates, strict=True):
             nn.init.xavier_uniform_(from_input)
             nn.init.orthogonal_(from_state)
         nn.init.zeros_(self.bias)
@@ -141,10 +134,7 @@ class RecurrentLayer(nn.Module):
         return RecurrentOutput(hidden[0], hidden)
 
     def _run_projected(self, projected_inputs: Tensor, h: Tensor, c: Tensor) -> RecurrentOutput:
-        """A sequence whose inputs went through their matrix already: (B, T, 4 units).
-
-        oneDNN has no kernel for it, and cuDNN does not tell in which order it wants the weights.
-        """
+        """A sequence of inputs (B, T, 4 units), already projected: there is no kernel for it."""
         outputs = []
         for column in projected_inputs.unbind(1):  # (B, 4 units)
             h, c = self._projected_step(column, h, c)
@@ -160,10 +150,10 @@ class RecurrentLayer(nn.Module):
     def _with_padding_gate(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """`x` with a flag on padding, and weights by which the flag holds the state.
 
-        It shuts the input gate and opens the forget gate, or opens the update gate. The kernel
-        thus needs no lengths, for which the host would have to wait for the device.
+        It shuts the input gate and opens the forget gate, or opens the update gate. So the kernel
+        needs no lengths, which would be a synchronization with the device.
         """
-        num_columns = 8  # columns, of which one is used: tensor cores want widths in eights
+        num_columns = 8  # of which one is used: tensor cores need multiples of eight
         flag = nn.functional.pad((~mask)[..., None].to(x.dtype), (0, num_columns - 1))  # (B, T, 8)
         hold_weight = x.new_zeros(NUM_GATES[self.cell], self.units, num_columns)
         if self.cell == "lstm":  # input, forget, candidate, output
@@ -197,25 +187,21 @@ class RecurrentDecoder(nn.Module):
             x = layer(self.dropout(x) if number else x, hidden[number :: len(self.layers)]).outputs
         return x
 
-    def step(self, x: Tensor, hidden: Hidden) -> Hidden:
-        """The state after one more input: `x` (B, K, inputs), each of `hidden` (B, K, D)."""
+    def step(self, x: Tensor, hidden: Hidden) -> RecurrentOutput:
+        """The top layer's h, and the next state: `x` (B, K, inputs), each of `hidden` (B, K, D)."""
         new: list[Hidden] = []
         for number, layer in enumerate(self.layers):
             x = self.dropout(x) if number else x
             new.append(layer.step(x, hidden[number :: len(self.layers)]))
             x = new[-1][0]
-        return merge_layer_states(new)
-
-    def top(self, hidden: Hidden) -> Tensor:
-        """The top layer's h in a state."""
-        return hidden[len(self.layers) - 1]
+        return RecurrentOutput(x, merge_layer_states(new))
 
 
 class RecurrentEncoder(nn.Module):
     """A stack of layers that read a padded source, with dropout between them.
 
-    `backward` reads the source from its end (Sutskever et al. 2014). `both` gives half of the
-    width, and of the units, to either direction and puts their states side by side, in each layer.
+    `backward` reads the source from its end (Sutskever et al. 2014). With `both`, each direction
+    has half of the width and of the units, and their states are concatenated, in each layer.
     """
 
     def __init__(
@@ -252,7 +238,7 @@ def merge_layer_states(layers: Sequence[Hidden]) -> Hidden:
 
 
 def check_reading(reading: Reading, width: int, units: int | None = None) -> None:
-    """Nothing, or a ValueError where `width` or `units` cannot be shared by the directions."""
+    """Raise a ValueError if `width` or `units` cannot be halved for two directions."""
     if reading == "both" and width % 2:
         raise ValueError(f"reading both ways needs an even width, got {width}")
     if reading == "both" and units is not None and units % 2:
@@ -267,9 +253,7 @@ class _DirectionalLayer(nn.Module):
         if reading == "both":
             width, units = width // 2, units and units // 2
 
-        def layer() -> RecurrentLayer:
-            return RecurrentLayer(cell, inputs, width, units=units)
-
+        layer = partial(RecurrentLayer, cell, inputs, width, units=units)
         self.onward = layer() if reading != "backward" else None
         self.back = layer() if reading != "forward" else None
 

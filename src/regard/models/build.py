@@ -1,9 +1,9 @@
 """Settings -> model, by a plain table."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 from torch import nn
@@ -25,15 +25,15 @@ from regard.models.translation.transformer_settings import StackSettings, Transf
 from regard.settings import Settings
 
 OUT_OF_MEMORY_MESSAGES = ("can't allocate memory", "Storage size calculation overflowed")
-"""What torch says of a tensor that is larger than the memory, or than a number of bytes can be."""
+"""torch's errors for a tensor larger than the memory, or than a number of bytes can be."""
 
 
 @contextmanager
 def parameter_limit(max_parameters: int) -> Iterator[None]:
-    """Within it, a model of more than `most` parameters is a `SettingsError`.
+    """Within it, a model of more than `max_parameters` is a `SettingsError`.
 
-    They are counted as modules take them up, which they do before they fill them: until then the
-    system has only promised the memory. One that several modules share is counted in each of them.
+    Parameters are counted when modules register them, before their memory is written to; one that
+    several modules share is counted in each of them.
     """
     thread_id, total = threading.get_ident(), 0
 
@@ -72,17 +72,12 @@ ModelSettings = Annotated[
 """The settings of whichever family; `family` says which."""
 
 
-class ModelConstructor(Protocol):
-    """A model's class, as a function of its settings and of the sizes of its vocabularies."""
-
-    def __call__(self, settings: Any, source_size: int, target_size: int, /) -> AnyModel: ...
-
-
 class Family(NamedTuple):
-    """How a kind of model is set and made."""
+    """A kind of model."""
 
     settings: type[Settings]
-    construct: ModelConstructor
+    construct: Callable[[Any, int, int], AnyModel]
+    """The model for settings and the sizes of both vocabularies."""
 
 
 FAMILIES: dict[str, Family] = {
@@ -103,10 +98,7 @@ FAMILIES: dict[str, Family] = {
 def build_model(
     settings: ModelSettings, source_size: int, target_size: int, *, joint: bool
 ) -> AnyModel:
-    """A fresh model, its weights drawn from torch's generator: the same seed, the same model.
-
-    `joint` says whether source and target have one vocabulary.
-    """
+    """A new model, its weights drawn from torch's generator; `joint`: it has one vocabulary."""
     if joint and source_size != target_size:
         raise ValueError(f"a joint vocabulary has one size, got {source_size=} {target_size=}")
     shared = isinstance(settings, StackSettings) and settings.embeddings == "shared"

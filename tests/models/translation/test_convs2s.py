@@ -179,7 +179,7 @@ def test_learned_positions_have_an_end():
         _, state = model.step(TARGET.ids[:, :1], state)
     with pytest.raises(TextError, match=complaint):
         model.step(TARGET.ids[:, :1], state)
-    assert tiny(positions="sinusoid").limit is None
+    assert tiny(positions="sinusoid").max_length is None
 
 
 def test_resolved_settings_are_explicit_and_stay():

@@ -19,12 +19,8 @@ from regard.models.translation.recurrent_state import AttentionDecoderState
 from regard.settings import NumLayers, NumPositions, Settings, Width
 from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Site
 
-PAPER_SCORES: dict[str, ScoreName] = {
-    "dot": "dot",
-    "general": "multiplicative",
-    "concat": "additive",
-}
-"""Our names of the paper's score functions."""
+PAPER_SCORES: dict[str, ScoreName] = {"general": "multiplicative", "concat": "additive"}
+"""Our names of the paper's score functions; `dot` is called so in both."""
 
 
 class LuongSettings(Settings):
@@ -94,7 +90,8 @@ class Luong(Model[AttentionDecoderState]):
         self.target = build_embedding(target_size, embedding)
         inputs = embedding + (width if settings.input_feeding else 0)
         self.decoder = RecurrentDecoder("lstm", inputs, width, layers=layers, dropout=dropout)
-        self.score = build_score(PAPER_SCORES[settings.score], width, width, hidden=width)
+        score = PAPER_SCORES.get(settings.score, "dot")
+        self.score = build_score(score, width, width, hidden=width)
         self.window = build_window(settings.attention, width, settings.reach or 0)
         self.combine = nn.Linear(2 * width, width, bias=False)  # W_c
         self.output = nn.Linear(width, target_size)
@@ -143,10 +140,10 @@ class Luong(Model[AttentionDecoderState]):
         if self.input_feeding:
             hidden, fed = state.hidden_states[:-1], state.hidden_states[-1]
             x = torch.cat([x, fed], -1)  # (B, K, E + D)
-        hidden_states = self.decoder.step(x, hidden)
+        top, hidden_states = self.decoder.step(x, hidden)
         position = torch.arange(state.position, state.position + 1, device=x.device)
         site = Site("cross", 0, state.position)
-        features = self._attend(self.decoder.top(hidden_states), position, state, site, hook)
+        features = self._attend(top, position, state, site, hook)
         if self.input_feeding:
             hidden_states = (*hidden_states, features)
         return features, replace(state, hidden_states=hidden_states, position=state.position + 1)

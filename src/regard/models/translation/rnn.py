@@ -56,18 +56,13 @@ class RnnEncoderDecoder(Model[RecurrentState]):
         layers, dropout = settings.layers, settings.dropout
         self.dropout = Dropout(dropout)
         self.source = build_embedding(source_size, settings.embedding)
+        inputs, reading = settings.embedding or source_size, settings.reading
         self.encoder = RecurrentEncoder(
-            cell,
-            settings.embedding or source_size,
-            width,
-            layers=layers,
-            reading=settings.reading,
-            dropout=dropout,
+            cell, inputs, width, layers=layers, reading=reading, dropout=dropout
         )
         self.target = build_embedding(target_size, settings.embedding)
-        self.decoder = RecurrentDecoder(
-            cell, settings.embedding or target_size, width, layers=layers, dropout=dropout
-        )
+        inputs = settings.embedding or target_size
+        self.decoder = RecurrentDecoder(cell, inputs, width, layers=layers, dropout=dropout)
         self.output = nn.Linear(width, target_size)
         xavier_linears(self)
 
@@ -87,6 +82,6 @@ class RnnEncoderDecoder(Model[RecurrentState]):
     def step(
         self, tokens: Tensor, state: RecurrentState, *, hook: AttentionHook | None = None
     ) -> tuple[Tensor, RecurrentState]:
-        hidden_states = self.decoder.step(self.dropout(self.target(tokens)), state.hidden_states)
-        features = self.dropout(self.decoder.top(hidden_states))  # (B, K, D)
-        return self.logits(features), RecurrentState(hidden_states)
+        x = self.dropout(self.target(tokens))  # (B, K, E)
+        top, hidden_states = self.decoder.step(x, state.hidden_states)  # (B, K, D)
+        return self.logits(self.dropout(top)), RecurrentState(hidden_states)

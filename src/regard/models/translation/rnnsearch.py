@@ -111,7 +111,7 @@ class RnnSearch(Model[AttentionDecoderState]):
             site=Site("cross", 0, state.position),
             hook=hook,
         )[:, 0]  # (B, K, 2 D)
-        hidden = self.decoder.step(torch.cat([embedded, context], -1), state.hidden_states)
+        _, hidden = self.decoder.step(torch.cat([embedded, context], -1), state.hidden_states)
         return context, replace(state, hidden_states=hidden, position=state.position + 1)
 
     def _read_out(self, before: Tensor, embedded: Tensor, context: Tensor) -> Tensor:

@@ -9,24 +9,16 @@ from regard.layers.experts import ExpertsSettings
 from regard.layers.transformer_parts import ActivationName, NormPosition, Tying
 from regard.settings import NumLayers, NumPositions, Settings, Width
 
+
+def _layers(count: int) -> dict[str, int]:
+    return {"encoder_layers": count, "decoder_layers": count}
+
+
 TRANSFORMER_PRESETS: dict[str, dict[str, Any]] = {
     # Wu et al. 2021 for Multi30k: some thirty thousand pairs.
-    "tiny": {
-        "encoder_layers": 4,
-        "decoder_layers": 4,
-        "width": 128,
-        "heads": 4,
-        "feed_forward": 256,
-        "dropout": 0.3,
-    },
+    "tiny": {**_layers(4), "width": 128, "heads": 4, "feed_forward": 256, "dropout": 0.3},
     # Ours, for a few hundred thousand pairs, or an evening on a CPU.
-    "small": {
-        "encoder_layers": 3,
-        "decoder_layers": 3,
-        "width": 256,
-        "heads": 4,
-        "feed_forward": 1024,
-    },
+    "small": {**_layers(3), "width": 256, "heads": 4, "feed_forward": 1024},
     "base": {},  # the defaults of the fields
     "big": {"width": 1024, "heads": 16, "feed_forward": 4096, "dropout": 0.3},
 }
@@ -74,10 +66,8 @@ class StackSettings(Settings):
         if not isinstance(given, dict):
             return given
         preset = given.get("preset") or "base"
-        filled = {
-            **(TRANSFORMER_PRESETS.get(preset, {}) if isinstance(preset, str) else {}),
-            **given,
-        }
+        known = TRANSFORMER_PRESETS.get(preset, {}) if isinstance(preset, str) else {}
+        filled = {**known, **given}
         if filled.get("final_norm") is None:
             filled["final_norm"] = filled.get("norm") == "pre"
         return filled
