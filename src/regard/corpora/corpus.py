@@ -83,8 +83,7 @@ class Corpus:
     """A call starts reading at the first pair. A split that is missing is to be cut from train."""
     gold: Mapping[SplitName, Callable[[], Iterator[GoldAlignment]]] = field(default_factory=dict)
     """Gold alignments, one for each pair of the split, where the corpus has them."""
-    origin: str = ""
-    """Where it comes from and under which licence, for the model's card."""
+    origin: str = ""  # where it comes from and under which licence, for the model's card
     parts: tuple[CorpusPart, ...] = ()
     """What the training pairs are read from, where that is several files or a weighted one; `train`
     has the pairs of all of them in order, each once."""

@@ -10,8 +10,7 @@ from regard.corpora.corpus import Pair
 
 Hashes = NDArray[np.uint64]
 
-MAX_BLOCK_HASHES = 1 << 23
-"""Hashes in a block (64 MiB), whose merging needs twice its memory."""
+MAX_BLOCK_HASHES = 1 << 23  # hashes in a block (64 MiB), whose merging needs twice its memory
 
 
 def hash_texts(texts: Iterable[str], *, seed: int = 0) -> Hashes:

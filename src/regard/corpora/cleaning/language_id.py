@@ -45,10 +45,8 @@ _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np
 class LanguageErrors(NamedTuple):
     """Which of N pairs are in a wrong language: (N,) each."""
 
-    swapped: Mask
-    """Source and target are exchanged."""
-    source: Mask
-    """The source is in the target's or a third language; not if swapped."""
+    swapped: Mask  # source and target are exchanged
+    source: Mask  # the source is in the target's or a third language; not if swapped
     target: Mask
 
     @property

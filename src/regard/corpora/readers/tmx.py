@@ -27,8 +27,7 @@ _OPEN = re.compile(rb"<!--|<tu[\s>]")
 _ENCODING = re.compile(rb"\s*(<\?xml[^>]*\?>)")
 
 
-Variant = tuple[str, str]
-"""The text of a unit in one language: the code of that, and the text."""
+Variant = tuple[str, str]  # the text of a unit in one language: the code of that, and the text
 
 
 def read_tmx(

@@ -4,8 +4,7 @@ from typing import Literal, NamedTuple
 
 Gender = Literal["m", "f"]
 GENDERS: tuple[Gender, Gender] = ("m", "f")
-Forms = tuple[str, ...]
-"""Six forms of a verb: I, you, he or she, we, you, they."""
+Forms = tuple[str, ...]  # six forms of a verb: I, you, he or she, we, you, they
 
 
 class Noun(NamedTuple):

@@ -13,8 +13,7 @@ CONTRACTED = {("à", "le"): "au", ("à", "les"): "aux", ("de", "le"): "du", ("de
 FRENCH_VOWELS = tuple("aeiouyhàâéèêîôûœ")
 """First letters that cause elision; the lexicon has no aspirated h."""
 ENGLISH_VOWELS = tuple("aeiou")
-ATTACHED = tuple(",.?-")
-"""Words that begin with one of these are attached to the word before."""
+ATTACHED = tuple(",.?-")  # words that begin with one of these are attached to the word before
 
 
 @dataclass(eq=False, slots=True)
