@@ -48,7 +48,7 @@ def test_rounds_are_interleaved_and_the_first_does_not_count():
     assert results.dropped == {}
 
 
-def test_who_fails_is_left_out_and_the_others_go_on():
+def test_a_contender_that_fails_is_left_out_and_the_others_go_on():
     turns = []
     results = alternate_rounds([Fake("A", turns, fails_at=[2]), Fake("B", turns)], {}, 3, silent)
     assert "".join(turns) == "ABABBB"

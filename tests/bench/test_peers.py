@@ -42,7 +42,7 @@ def test_a_peer_takes_our_weights_over(key, run, request, tmp_path):
 
 
 @pytest.mark.parametrize("key", ["regard", "torch_transformer", "hugging_face", "joey"])
-def test_everybody_learns_from_the_same_batches(key):
+def test_all_peers_train_on_the_same_batches(key):
     skip_unless_here(key)
     torch.manual_seed(0)
     batches = synthetic_batches(3, 128, SHAPE.vocabulary)

@@ -17,7 +17,7 @@ def test_a_command_is_timed_and_what_it_says_kept():
     assert 2 < found.peak_mb < 60  # this process holds torch, and much more
 
 
-def test_the_processor_did_not_sleep():
+def test_the_processor_clock_does_not_count_sleep():
     asleep = "import sys, time; time.sleep(1.5); print(sys.stdin.read())"
     assert run([sys.executable, "-S", "-c", asleep], "x", "processor").seconds < 1
 

@@ -39,24 +39,24 @@ def test_sinks_are_named_with_their_head_and_share_and_the_largest_comes_first()
     assert [sink.share for sink in found] == pytest.approx([(5 * 0.6 + 1) / 6, (5 * 0.3 + 1) / 6])
 
 
-def test_a_word_that_two_rows_look_for_is_no_sink():
+def test_a_word_that_two_rows_attend_to_is_no_sink():
     assert find_sinks(attention(torch.eye(6)[[0, 1, 2, 2, 3, 4]])) == ()
 
 
-def test_half_of_the_rows_must_pay():
+def test_a_sink_has_weight_from_half_of_the_rows():
     some = torch.eye(6)[[4, 4, 4, 0, 1, 2]]
     more = torch.eye(6)[[4, 4, 4, 4, 1, 2]]
     assert find_sinks(attention(some)) == ()
     assert [sink.column for sink in find_sinks(attention(more))] == [4]
 
 
-def test_few_rows_tell_nothing():
+def test_maps_with_few_rows_have_no_sinks():
     assert find_sinks(attention(found_sinks(5, 0.9, rows=MIN_ROWS - 1))) == ()
     assert find_sinks(attention(found_sinks(5, 0.9, rows=MIN_ROWS))) != ()
     assert find_sinks(attention(torch.zeros(0, 6))) == ()
 
 
-def test_rows_of_the_decoder_count_from_where_they_see():
+def test_decoder_columns_count_only_rows_that_see_them():
     # each row sees itself and what was before; all that see the third pay it a half
     weights = torch.eye(8)
     weights[3:] *= 0.5
@@ -66,7 +66,7 @@ def test_rows_of_the_decoder_count_from_where_they_see():
     assert found[0].share == pytest.approx((1 + 5 * 0.5) / 6)
 
 
-def test_what_is_parked_is_left_out_and_the_rest_stays():
+def test_without_sinks_only_sink_weights_are_reduced():
     kept = without_sinks(attention(found_sinks(4, 0.6), torch.eye(6)))
     want = 0.4 * torch.eye(6)
     torch.testing.assert_close(kept.weights[0], torch.stack([want, torch.eye(6)]))
@@ -80,7 +80,7 @@ def count_parked(attentions):
     return tally.summaries()
 
 
-def test_parked_attention_is_summed_up_over_sentences():
+def test_sinks_are_summed_up_over_sentences():
     first = attention(torch.eye(6), found_sinks(4, 0.6))
     second = attention(torch.eye(6), found_sinks(0, 0.3))
     third = attention(torch.eye(6), torch.eye(6))

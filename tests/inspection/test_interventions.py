@@ -73,7 +73,7 @@ CROSS = cross(words(1, 2, 1), words(2, 1))
 
 
 @pytest.mark.parametrize("kind", [Silenced, Flattened])
-def test_a_change_falls_on_one_head_alone(kind):
+def test_an_intervention_changes_one_head_alone(kind):
     change, given = kind("cross", 1, 0), weights()
     answer = change(Site("cross", 1, step=5), given)
     assert not torch.equal(answer[:, 0], given[:, 0])
@@ -83,30 +83,30 @@ def test_a_change_falls_on_one_head_alone(kind):
     assert change(Site("decoder", 1), given) is given
 
 
-def test_silence_is_zero():
+def test_silenced_weights_are_zero():
     assert not Silenced("encoder", 0, 2)(Site("encoder", 0), weights())[:, 2].any()
     assert not Silenced("encoder", 0)(Site("encoder", 0), weights()).any()
 
 
-def test_flat_is_even_over_what_may_be_seen():
+def test_flattened_weights_are_uniform_over_visible_positions():
     given = weights().tril()  # (4, 5): row t sees the columns up to t
     flat = Flattened("decoder", 1)(Site("decoder", 1), given)
     want = (torch.ones(T, S).tril() / torch.arange(1, T + 1)[:, None]).expand_as(given)
     torch.testing.assert_close(flat, want)
 
 
-def test_a_place_that_one_head_gives_nothing_is_still_seen():
+def test_flattening_includes_positions_with_zero_weight_in_one_head():
     given = weights()
     given[:, 0, :, 2] = 0  # rounded away
     flat = Flattened("cross", 0, 0)(Site("cross", 0), given)
     torch.testing.assert_close(flat[:, 0], torch.full((B, T, S), 1 / S))
 
 
-def test_a_row_that_sees_nothing_stays_blind():
+def test_flattening_keeps_fully_masked_rows_zero():
     assert not Flattened("cross", 0)(Site("cross", 0), torch.zeros(B, H, T, S)).any()
 
 
-def test_forced_steps_look_at_the_columns_alone():
+def test_forced_steps_attend_only_to_the_columns():
     given = weights()
     answer = ForcedPositions((1, 2), (0, 3))(Site("cross", 7), given)
     want = torch.tensor([0.5, 0, 0, 0.5, 0]).expand(B, H, 2, S)
@@ -183,7 +183,7 @@ def test_a_search_and_a_recording_are_changed_alike(family, change):
     torch.testing.assert_close(again, recorded)  # it has been changed already
 
 
-def test_changes_add_up():
+def test_interventions_add_up():
     both = compose_hooks(Silenced("cross", 0, 0), Flattened("cross", 0, 1))
     answer = both(Site("cross", 0), weights())
     assert not answer[:, 0].any()
@@ -317,7 +317,7 @@ SILENCE = {"kind": "silence", "part": "cross", "layer": 0}
         ({"kind": "force", "target": "", "source": 1}, ("force", "target"), ""),
     ],
 )
-def test_json_that_is_no_wish(raw, place, message):
+def test_json_that_is_no_request_is_refused(raw, place, message):
     with pytest.raises(ValidationError) as refused:
         FORMS.validate_python([raw])
     mistake = refused.value.errors()[0]

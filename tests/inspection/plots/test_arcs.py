@@ -89,7 +89,7 @@ def test_weights_on_sinks_are_grey_and_dashed(tmp_path):
     assert any("grey: attention sinks (</s>)" in word for word in words_in(figure, tmp_path))
 
 
-def test_self_attention_looks_back_above_and_ahead_below(tmp_path):
+def test_self_attention_arcs_are_above_backward_and_below_forward(tmp_path):
     weights = [[0.5, 0.5, 0], [0, 1.0, 0], [0.9, 0, 0.1]]
     figure = plot_arcs(attention(weights, ENGLISH, ENGLISH, "encoder"))
     assert [len(strokes(figure)), len(dots(figure))] == [2, 3]
@@ -105,7 +105,7 @@ def test_self_attention_looks_back_above_and_ahead_below(tmp_path):
     assert [words.count(word) for word in ENGLISH] == [1, 1, 1]
 
 
-def test_a_decoder_looks_from_what_it_answers_at_what_it_was_given():
+def test_decoder_arcs_go_from_predicted_words_to_inputs():
     given, answered = ["<s>", "Jane", "visits"], ["Jane", "visits", "</s>"]
     weights = [[1.0, 0, 0], [0.2, 0.8, 0], [0, 0, 1.0]]
     figure = plot_arcs(attention(weights, answered, given, "decoder"))
@@ -194,6 +194,6 @@ def test_long_lines_run_down_the_page():
     assert lines.depths[0] < 1.0  # the longest word
 
 
-def test_one_word_stands_in_the_middle():
+def test_a_single_word_is_centred():
     lines = layout_word_lines(ENGLISH_LINES, ["."])
     assert lines.places[1] == pytest.approx((lines.length / 2,))

@@ -80,7 +80,7 @@ def contrast(one, other):
 
 
 @pytest.mark.parametrize("name", sorted(THEMES))
-def test_lightness_of_a_ramp_changes_evenly_from_the_paper_on(name):
+def test_lightness_of_the_sequential_map_changes_evenly_from_the_background(name):
     theme = get_theme(name)
     steps = np.diff(lightness(theme.sequential(STEPS)))
     assert (steps < 0).all() if name == "light" else (steps > 0).all()
@@ -91,7 +91,7 @@ def test_lightness_of_a_ramp_changes_evenly_from_the_paper_on(name):
 
 @pytest.mark.parametrize("name", sorted(THEMES))
 @pytest.mark.parametrize("blindness", sorted(BLINDNESS))
-def test_ramps_are_read_without_a_kind_of_cone(name, blindness):
+def test_colour_maps_are_readable_with_colour_blindness(name, blindness):
     theme = get_theme(name)
     steps = np.diff(seen_with(blindness, theme.sequential(STEPS))[:, 0])
     assert (steps < 0).all() if name == "light" else (steps > 0).all()
@@ -100,7 +100,7 @@ def test_ramps_are_read_without_a_kind_of_cone(name, blindness):
 
 
 @pytest.mark.parametrize("name", sorted(THEMES))
-def test_both_sides_of_a_balance_are_alike_and_meet_in_the_paper(name):
+def test_diverging_colours_are_symmetric_around_the_background(name):
     theme = get_theme(name)
     light = lightness(theme.diverging(np.linspace(0, 1, 65)))
     np.testing.assert_allclose(light, light[::-1], atol=0.1)
@@ -108,7 +108,7 @@ def test_both_sides_of_a_balance_are_alike_and_meet_in_the_paper(name):
 
 
 @pytest.mark.parametrize("name", sorted(THEMES))
-def test_words_stand_out_from_the_paper(name):
+def test_text_contrasts_with_the_background(name):
     theme = get_theme(name)
     assert contrast(theme.foreground, theme.background) > 7  # WCAG's AAA
     assert contrast(theme.muted, theme.background) > 4.5  # its AA

@@ -38,7 +38,7 @@ def drawn(text, tmp_path):
         ("", []),
     ],
 )
-def test_letters_are_what_a_reader_takes_for_one(text, letters):
+def test_grapheme_clusters_are_user_perceived_characters(text, letters):
     assert grapheme_clusters(text) == letters
 
 
@@ -97,11 +97,11 @@ def test_right_to_left_letters_are_joined_and_ordered(tmp_path):
         assert foreground[-len(foreground) // 4 :, :6].any() == foot
 
 
-def test_marks_stand_on_their_letters(tmp_path):
+def test_combining_marks_are_drawn_on_their_letters(tmp_path):
     assert drawn("e\u0301", tmp_path).shape == drawn("é", tmp_path).shape
 
 
-def test_letters_of_no_font_are_drawn_without_a_warning(tmp_path):
+def test_characters_without_a_font_are_drawn_without_matplotlib_warnings(tmp_path):
     assert drawn("\U0010fffd", tmp_path).any()
     assert text_width("\U0010fffd", 11) > 0
 

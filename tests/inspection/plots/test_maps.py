@@ -141,7 +141,7 @@ def test_weights_on_sinks_are_grey_and_the_note_names_them(tmp_path):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_paper_and_ink_are_those_of_the_theme(tmp_path, theme):
+def test_background_and_foreground_are_those_of_the_theme(tmp_path, theme):
     colours, looked = get_theme(theme), made_up(3, 4)
     for figure in (plot_map(view_map(looked), theme=theme), plot_grid(looked, theme=theme)):
         axes = figure.axes[0]
@@ -174,7 +174,7 @@ def test_sentences_are_cut_where_a_figure_would_burst_and_it_says_so():
     assert cut.columns[-1] == f"w{MAX_DRAWN_WORDS - 1}"
 
 
-def test_the_map_of_a_layer_and_head_is_shown():
+def test_a_view_has_the_weights_of_its_layer_and_head():
     looked = made_up(3, 4)
     torch.testing.assert_close(view_map(looked, 1, 2).weights, looked.weights[1, 2])
     torch.testing.assert_close(view_map(looked, None, None).weights, looked.weights.mean((0, 1)))
@@ -207,7 +207,7 @@ def test_only_some_of_many_are_named():
     assert describe_sinks(~is_sink, list("abcdef")) == ""
 
 
-def test_nothing_cannot_be_drawn():
+def test_empty_weights_cannot_be_drawn():
     with pytest.raises(ValueError, match=r"nothing to draw in weights of shape \(0, 4\)"):
         view_map(made_up(0, 4), None, None)
 
@@ -235,7 +235,7 @@ def shares(weights):
     return [(column, round(share, 2)) for column, share in top_words(torch.tensor(weights))]
 
 
-def test_focus_is_on_the_few_that_have_most():
+def test_top_words_are_the_few_with_the_largest_shares():
     assert shares([0.1, 0.9]) == [(1, 0.9)]
     assert shares([0.5, 0.1, 0.25, 0.15]) == [(0, 0.5), (2, 0.25), (3, 0.15)]
     assert shares([0.3, 0.3, 0.2, 0.2]) == [(0, 0.3), (1, 0.3), (2, 0.2)]  # no more than three
@@ -245,7 +245,7 @@ def test_focus_is_on_the_few_that_have_most():
     assert shares([0.0, 0.0]) == []
 
 
-def test_each_row_tells_what_it_looked_at():
+def test_each_row_names_the_words_with_the_largest_weights():
     looked = replace(
         made_up(["cat", "sleeps"], ["le", "chat", "dort"], layers=1, heads=1),
         weights=torch.tensor([[[[0.25, 0.75, 0.0], [0.0, 0.05, 0.95]]]]),
@@ -308,10 +308,3 @@ def test_colours_follow_the_theme(tmp_path, theme):
         colours.foreground,
         colours.muted,
     }
-
-
-def test_the_same_figure_is_the_same_file_focus(tmp_path):
-    paths = tmp_path / "one.svg", tmp_path / "two.svg"
-    for path in paths:
-        save_figure(plot_focus(view_map(made_up(3, 4))), path)
-    assert paths[0].read_bytes() == paths[1].read_bytes()

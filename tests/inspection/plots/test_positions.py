@@ -24,7 +24,7 @@ WAVES = PositionEncoding(
 STEPS = PositionEncoding("relative", ("encoder.0",), torch.arange(-3, 4), torch.randn(7, 5))
 
 
-def test_the_vectors_their_likeness_and_how_it_falls_are_drawn(tmp_path):
+def test_vectors_similarity_and_similarity_by_distance_are_drawn(tmp_path):
     figure = plot_positions([WAVES, STEPS])
     vectors, pairs, line = figure.axes[:3]
     np.testing.assert_allclose(vectors.collections[0].get_array().reshape(12, 10), WAVES.vectors)
@@ -74,13 +74,6 @@ def test_many_positions_keep_the_file_small(tmp_path):
     )
 
 
-def test_the_same_figure_is_the_same_file(tmp_path):
-    paths = tmp_path / "one.svg", tmp_path / "two.svg"
-    for path in paths:
-        save_figure(plot_positions([STEPS]), path)
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-
-
 def test_no_encodings_cannot_be_drawn():
     with pytest.raises(ValueError, match="no encodings to draw"):
         plot_positions([])
@@ -102,7 +95,7 @@ def test_sinusoids_are_those_of_the_paper_and_source_and_target_share_them():
     assert found.positions.tolist() == list(range(LENGTH))
 
 
-def test_the_likeness_of_sinusoids_depends_on_the_distance_alone():
+def test_similarity_of_sinusoids_depends_on_the_distance_alone():
     [found] = read_positions(transformer("sinusoid"), LENGTH)
     falling = similarity_by_distance(found.similarity())
     torch.testing.assert_close(falling.least, falling.most)
@@ -141,7 +134,7 @@ def test_rotary_positions_turn_pairs_by_angles_that_grow_with_the_place():
     torch.testing.assert_close(found.vectors[:, 1], places.sin())
 
 
-def test_fall_is_by_distance():
+def test_similarity_by_distance_has_mean_least_and_most():
     similarity = torch.tensor([[1.0, 0.5, 0.1], [0.5, 1.0, 0.3], [0.1, 0.3, 1.0]])
     falling = similarity_by_distance(similarity)
     torch.testing.assert_close(falling.mean, torch.tensor([1, 0.4, 0.1]))

@@ -148,7 +148,7 @@ def test_long_words_are_cut_and_odd_ones_made_harmless():
     assert " 1 000 ███" in got
 
 
-def test_nothing_looked_at_divides_by_nothing():
+def test_weights_of_zero_are_rendered():
     got = printed(HeatMap(torch.tensor([[0.0, float("nan")]]), ["a"], ["b", "c"]))
     assert got.splitlines()[2:] == ["a  ·  ·", "", "  0  · ░░░▒▒▒▓▓▓███ 0.00"]
     assert printed(HeatMap(torch.zeros(0, 0), [], [])).strip().endswith("0.00")
@@ -206,7 +206,7 @@ def test_a_space_alone_is_shown():
     assert lines(SearchTree(nodes, (1,)), ("<s>", "▁"))[1] == "└── ▁  -0.50  1."
 
 
-def test_a_search_that_is_deep_is_shown_too():
+def test_a_deep_search_tree_is_rendered():
     count = 3000
     nodes = [NODES[0], *(Node(n, 5, -float(n), "kept") for n in range(count))]
     nodes += [Node(n, 6, -float(n) - 0.5, "kept") for n in range(0, count, 500)]

@@ -42,7 +42,7 @@ def test_words_without_spaces_are_what_pieces_hold():
     assert set(axis.word_of) == {*range(6), None}
 
 
-def test_pick_takes_one_or_the_average():
+def test_select_takes_one_head_or_the_mean():
     layers = torch.rand(L, H, 4, 5)
     axis = Axis((), (), ())
     attention = AttentionMaps("cross", layers, axis, axis)

@@ -143,7 +143,7 @@ def test_attention_of_a_sentence_has_no_padding_and_names_its_pieces():
     torch.testing.assert_close(cross.weights[1], recording.weights["cross", 1][0, :, :3, :5])
 
 
-def test_a_decoder_looks_at_what_it_was_given():
+def test_columns_of_decoder_attention_are_the_inputs():
     recording = record_attention(Fake(), *batch())
     own = recording.attention(1, Halves(), Halves(), "decoder")
     assert own.rows.pieces == ("▁4", "▁6", "5", "7", "▁8", "</s>")
@@ -162,14 +162,14 @@ def test_a_part_that_is_not_there_is_named():
         record_attention(Fake(), *batch(), parts=()).attention(0, Halves(), Halves())
 
 
-def test_a_chain_hands_on():
+def test_composed_hooks_apply_one_after_the_other():
     weights = torch.rand(2, H, 3, 4)
     twice = compose_hooks(lambda site, w: w + site.layer, lambda site, w: w * 10)
     torch.testing.assert_close(twice(Site("cross", 1), weights), (weights + 1) * 10)
     assert compose_hooks()(Site("cross", 1), weights) is weights
 
 
-def test_what_is_changed_is_what_is_recorded():
+def test_weights_are_recorded_after_interventions():
     seen = record_attention(Fake(), *batch(), hook=Silenced("cross", 1, 0)).weights
     assert not seen["cross", 1][:, 0].any()
     assert seen["cross", 1][:, 1].any()

@@ -78,7 +78,7 @@ def assert_teacher_forcing_agrees(model, source, recording, *, change=None):
 
 
 @pytest.mark.parametrize("name", ATTENTIVE)
-def test_a_beam_looks_as_teacher_forcing_does(name):
+def test_weights_of_a_beam_search_equal_those_of_teacher_forcing(name):
     model, recorder = tiny(name).model, Counting()
     beam = BEAM.beam.model_copy(update={"stop": "limit"})  # each sentence has its own
     found, recordings = hunt(model, BEAM.model_copy(update={"beam": beam}), recorder=recorder)
@@ -92,7 +92,7 @@ def test_a_beam_looks_as_teacher_forcing_does(name):
 
 @pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize("method", ["beam", "sampling"])
-def test_recording_changes_not_a_bit(name, method):
+def test_recording_changes_no_result(name, method):
     model, settings = tiny(name).model, METHODS[method]
     plain = search_many([SearchMember(model, SOURCES)], settings, budget=WIDE)
     recorded, recordings = hunt(model, settings)
@@ -112,7 +112,7 @@ def test_every_search_can_be_recorded(name, method):
         assert_teacher_forcing_agrees(model, source, recordings[number])
 
 
-def test_batches_change_nothing_and_numbers_are_the_callers():
+def test_batching_changes_no_recording_and_keeps_sentence_numbers():
     model = tiny("transformer").model
     _, whole = hunt(model)
     numbers = [40, 7, 12, 3, 1 << 20]
@@ -135,7 +135,7 @@ def test_only_what_is_asked_for_is_kept(parts):
     assert {recording.parts for recording in recordings.values()} == {parts}
 
 
-def test_each_look_is_kept_once_and_without_padding():
+def test_step_weights_are_kept_once_and_without_padding():
     _, recordings = hunt(tiny("transformer").model)
     for number, source in enumerate(SOURCES):
         recording = recordings[number]
@@ -166,7 +166,7 @@ def test_of_an_ensemble_the_first_model_is_recorded():
         assert_teacher_forcing_agrees(one, source, recorder.recordings[number])
 
 
-def test_what_is_changed_is_what_is_recorded():
+def test_weights_are_recorded_after_interventions():
     quiet = Silenced("cross", 1, 2)
     model = tiny("transformer").model
     _, recordings = hunt(model, change=quiet)
@@ -178,7 +178,7 @@ def test_what_is_changed_is_what_is_recorded():
         assert_teacher_forcing_agrees(model, source, recording, change=quiet)
 
 
-def test_rows_are_what_was_said_and_columns_what_was_read():
+def test_rows_are_output_pieces_and_columns_source_pieces():
     _, recordings = hunt(tiny("transformer").model)
     recording, source = recordings[0], [*SOURCES[0], EOS]
     tree = recording.tree
