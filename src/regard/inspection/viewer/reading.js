@@ -24,7 +24,7 @@ const SPACE = "\u2581";
 export class Reading {
   #bytes;
 
-  /** @param {Object} look a look document, as `inspection/document.py` has it */
+  /** @param {Object} look a look document, as `pipelines/viewer_document.py` has it */
   constructor(look) {
     if (look.version !== VERSION) {
       throw new Error(`a look document of version ${look.version}; this viewer draws ${VERSION}`);
