@@ -10,8 +10,7 @@ from regard.errors import CorpusError, SettingsError
 from regard.text.tokenizer import WordTokenizer, normalize
 
 KEEP_UNKNOWN, COPY_UNKNOWN = "keep", "copy"
-COLUMN_COUNTS = 2, 4
-"""Columns of a file: source and target, or also count and probability."""
+COLUMN_COUNTS = 2, 4  # columns of a file: source and target, or also count and probability
 
 
 @dataclass(frozen=True)
@@ -20,10 +19,8 @@ class DictionaryEntry:
 
     source: str
     target: str
-    count: int
-    """The number of times that the two were aligned."""
-    probability: float
-    """Its share of all translations of the source word."""
+    count: int  # the number of times that the two were aligned
+    probability: float  # its share of all translations of the source word
 
 
 def write_dictionary(entries: Iterable[DictionaryEntry], path: Path) -> None:

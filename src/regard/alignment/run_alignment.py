@@ -44,10 +44,8 @@ from regard.types import AttentionHook, GoldAlignment, Link
 
 CROSS: tuple[Part, ...] = ("cross",)
 BATCH_SIZE = 64
-NUM_SELECTION_PAIRS = 200
-"""Pairs of the validation split on which the best alignment is selected."""
-ALIGNMENT_FILE = "alignment.json"
-"""The file of a run's folder with its measured alignment."""
+NUM_SELECTION_PAIRS = 200  # pairs of the validation split on which the best alignment is selected
+ALIGNMENT_FILE = "alignment.json"  # the file of a run's folder with its measured alignment
 _HAS_CROSS_ATTENTION: WeakKeyDictionary[AnyModel, bool] = WeakKeyDictionary()
 
 
@@ -65,8 +63,7 @@ class TokenPair(NamedTuple):
     target: Ids
     columns: Axis | None = None
     """The words of the source, with a piece for each token and for EOS; None: the tokenizer's."""
-    rows: Axis | None = None
-    """Those of the target."""
+    rows: Axis | None = None  # those of the target
 
 
 def token_attention(
@@ -247,8 +244,7 @@ class SelectionExamples(NamedTuple):
     """Validation pairs on which an alignment is selected."""
 
     pairs: list[Pair]
-    gold: list[GoldAlignment]
-    """Empty if the corpus has none."""
+    gold: list[GoldAlignment]  # empty if the corpus has none
 
 
 def read_selection_examples(data: PreparedData) -> SelectionExamples:

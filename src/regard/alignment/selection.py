@@ -23,8 +23,7 @@ from regard.inspection.attention_sinks import without_sinks
 from regard.inspection.recording.attention_map import AttentionMaps
 from regard.types import GoldAlignment, Link
 
-FINALISTS = 4
-"""Maps whose links are extracted with every method; all others are only read by rows."""
+FINALISTS = 4  # maps whose links are extracted with every method; all others are only read by rows
 
 
 class SelectedAlignment(NamedTuple):
@@ -39,8 +38,7 @@ class Agreement(NamedTuple):
 
     forward: AlignmentSettings
     backward: AlignmentSettings
-    value: float
-    """2 |A ∩ B| / (|A| + |B|) for the links A and B of the two, over all sentences (Dice)."""
+    value: float  # Dice: 2 |A ∩ B| / (|A| + |B|) for their links A and B, over all sentences
 
 
 def select_by_gold(

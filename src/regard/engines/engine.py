@@ -30,7 +30,5 @@ class TranslationRequest:
 class EngineResult(NamedTuple):
     """The translation of a line."""
 
-    parts: list[list[Hypothesis]]
-    """The n best of each of its parts; empty if there is nothing to translate."""
-    looks: "Sequence[AttentionCapture]" = ()
-    """The attention of each part, if asked for."""
+    parts: list[list[Hypothesis]]  # the n best of each part; empty if there is nothing to translate
+    looks: "Sequence[AttentionCapture]" = ()  # the attention of each part, if asked for

@@ -16,8 +16,7 @@ from regard.manifest import check_file
 from regard.settings import Settings
 
 MEASURED_FILE = "measured.json"
-CPU_BUDGET, CT2_BUDGET = 4096, 2048
-"""Default positions searched at a time on a CPU: native engine, and worker of CTranslate2."""
+CPU_BUDGET, CT2_BUDGET = 4096, 2048  # default positions: native engine on a CPU, CTranslate2 worker
 CPU_INFO = Path("/proc/cpuinfo")
 EngineName = Literal["native", "ctranslate2"]
 

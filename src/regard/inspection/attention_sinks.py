@@ -15,10 +15,8 @@ from torch import Tensor
 from regard.inspection.recording.attention_map import AttentionMaps, Part
 from regard.text.special_tokens import SPECIAL_PIECES
 
-MIN_ROWS = 6
-"""In maps with fewer rows the median of a column says too little to call it a sink."""
-MIN_SINK_WEIGHT = 0.2
-"""A column is a sink if the median of its weights is at least this."""
+MIN_ROWS = 6  # in maps with fewer rows the median of a column says too little to call it a sink
+MIN_SINK_WEIGHT = 0.2  # a column is a sink if the median of its weights is at least this
 ORDINARY_WORDS = "words"
 
 
@@ -30,8 +28,7 @@ class Sink(NamedTuple):
     head: int
     column: int
     piece: str
-    share: float
-    """The column's share of all the head's attention."""
+    share: float  # the column's share of all the head's attention
 
 
 class SinkSummary(NamedTuple):
@@ -40,12 +37,9 @@ class SinkSummary(NamedTuple):
     part: Part
     layer: int
     head: int
-    piece: str
-    """`</s>`, punctuation such as `.`, or `ORDINARY_WORDS` for all others together."""
-    share: float
-    """Of all the head's attention."""
-    sentences: int
-    """In how many it is a sink."""
+    piece: str  # `</s>`, punctuation such as `.`, or `ORDINARY_WORDS` for all others together
+    share: float  # of all the head's attention
+    sentences: int  # in how many it is a sink
 
 
 def find_sinks(attention: AttentionMaps) -> tuple[Sink, ...]:

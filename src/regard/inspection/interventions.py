@@ -17,8 +17,7 @@ from regard.errors import SettingsError
 from regard.inspection.recording.attention_map import AttentionMaps, Axis, Part
 from regard.types import Site
 
-PUNCTUATION = ".,;:!?…\"'«»“”‘’()[]¿¡。、，！？"
-"""Characters at the edges of a word that a reference to it may leave out."""
+PUNCTUATION = ".,;:!?…\"'«»“”‘’()[]¿¡。、，！？"  # at a word's edges: optional in references
 Index = Annotated[StrictInt, Field(ge=0)]
 WordReference = Index | Annotated[StrictStr, Field(min_length=1)]
 """A word of a sentence: its index, from 0, or the word itself where it occurs once."""
@@ -77,14 +76,10 @@ class Flattened(HeadIntervention):
 class ForcedPositions:
     """A hook that puts all cross attention of some target positions on some source positions."""
 
-    steps: tuple[int, ...]
-    """Target positions, from 0."""
-    columns: tuple[int, ...]
-    """Source positions, from 0; each gets the same weight."""
-    layer: int | None = None
-    """The layer, from 0; none: all."""
-    head: int | None = None
-    """The head, from 0; none: all."""
+    steps: tuple[int, ...]  # target positions, from 0
+    columns: tuple[int, ...]  # source positions, from 0; each gets the same weight
+    layer: int | None = None  # from 0; None: all
+    head: int | None = None  # from 0; None: all
 
     part: ClassVar[Part] = "cross"
 
@@ -124,8 +119,7 @@ class ForcedWords:
 
 
 Intervention = Silenced | Flattened | ForcedPositions
-InterventionRequest = Silenced | Flattened | ForcedWords
-"""What a user can ask for; it has a JSON form."""
+InterventionRequest = Silenced | Flattened | ForcedWords  # what a user asks for, with a JSON form
 InterventionRequestJson = Annotated[InterventionRequest, Field(discriminator="kind")]
 """A request as pydantic reads it from JSON, by its kind: `{"kind": "silence" | "flatten", "part":
 "cross", "layer": 0, "head": 1}` or `{"kind": "force", "target": 2, "source": 4}`."""

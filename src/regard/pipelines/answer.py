@@ -26,8 +26,7 @@ class Candidate(NamedTuple):
     """One of the n best translations of a line."""
 
     text: str
-    score: float
-    """The score of the search: log-probability with penalties; of several parts, the sum."""
+    score: float  # of the search: log-probability with penalties, summed over several parts
     log_probability: float
 
     @classmethod
@@ -41,18 +40,14 @@ class Answer:
     """The translation of one line, and the attention it was made with if requested."""
 
     source: str
-    candidates: tuple[Candidate, ...]
-    """The n best, the best first."""
-    notes: tuple[str, ...] = ()
-    """Warnings about the line."""
+    candidates: tuple[Candidate, ...]  # the n best, the best first
+    notes: tuple[str, ...] = ()  # warnings about the line
     attention: "AttentionCapture | None" = None
     """The recorded attention if requested; of a line in several parts, that of the first."""
     attentions: "tuple[AttentionCapture | str, ...]" = ()
     """The same for each part of the line in order, and between them the text that was copied."""
-    changes: "tuple[InterventionRequest, ...]" = ()
-    """The interventions in the attention, with words by their numbers."""
-    before: "Answer | None" = None
-    """The answer without interventions."""
+    changes: "tuple[InterventionRequest, ...]" = ()  # the interventions, words by number
+    before: "Answer | None" = None  # the answer without interventions
 
     @property
     def text(self) -> str:

@@ -24,18 +24,12 @@ from regard.recipes.process_memory import peak_rss
 
 T = TypeVar("T")
 
-BUDGETS = (1024, 2048, 4096)
-"""Batch sizes, in positions, that are tried for a stream."""
-MIN_GAIN_RATIO = 0.95
-"""Another budget than the default is chosen if it takes at most this share of its time."""
-MIN_SECONDS = 1.0
-"""Seconds after which a stream is not timed again."""
-ROUNDS = 3
-"""Maximum number of times that a stream is timed."""
-LATENCY_SENTENCES = 20
-"""Sentences that are translated one at a time."""
-WARMUP_ROUNDS = 3
-"""Translations after which a GPU has captured its CUDA graphs: with the second."""
+BUDGETS = (1024, 2048, 4096)  # batch sizes, in positions, that are tried for a stream
+MIN_GAIN_RATIO = 0.95  # the most of the default's time that another budget may take
+MIN_SECONDS = 1.0  # seconds after which a stream is not timed again
+ROUNDS = 3  # maximum number of times that a stream is timed
+LATENCY_SENTENCES = 20  # sentences that are translated one at a time
+WARMUP_ROUNDS = 3  # translations after which a GPU has captured its CUDA graphs: with the second
 
 
 class EngineVariant(NamedTuple):
@@ -58,28 +52,20 @@ class EngineVariant(NamedTuple):
 class VariantTiming(NamedTuple):
     """The measurements of one variant."""
 
-    choice: EngineConfig
-    """The fastest for a stream."""
-    loading: float
-    """Seconds to load the translator, without imports."""
-    sentences: float
-    """Sentences per second of a stream."""
-    tokens: float
-    """Target tokens per second of a stream."""
-    milliseconds: float
-    """Median latency of one sentence."""
-    megabytes: float
-    """Peak memory of the process."""
-    texts: tuple[str, ...]
-    """The translations of the stream."""
+    choice: EngineConfig  # the fastest for a stream
+    loading: float  # seconds to load the translator, without imports
+    sentences: float  # sentences per second of a stream
+    tokens: float  # target tokens per second of a stream
+    milliseconds: float  # median latency of one sentence
+    megabytes: float  # peak memory of the process
+    texts: tuple[str, ...]  # the translations of the stream
 
 
 class UnavailableVariant(NamedTuple):
     """A variant that could not be measured."""
 
     why: str
-    transient: bool = False
-    """Whether it may work another time: the disk was full, or a process was killed."""
+    transient: bool = False  # whether a retry may work: full disk, killed process
 
 
 ON_CPU = (
@@ -88,8 +74,7 @@ ON_CPU = (
     EngineVariant("native", "int8"),
 )
 ON_GPU = (EngineVariant("native", "bfloat16", "cuda"), EngineVariant("native", "float32", "cuda"))
-REFERENCE_VARIANT = EngineVariant("native", "float32")
-"""Its translations are compared with those of the others."""
+REFERENCE_VARIANT = EngineVariant("native", "float32")  # the others are compared with it
 
 
 def list_variants() -> list[EngineVariant]:

@@ -22,8 +22,7 @@ from regard.pipelines.translator import Translator
 from regard.pipelines.viewer_document import HeadAblation
 from regard.settings import Settings
 
-ProgressCallback = Callable[[int, int], None]
-"""Called with the number of finished translations of the sentences, and of all."""
+ProgressCallback = Callable[[int, int], None]  # called with the finished translations, and all
 
 
 class HeadImportanceSettings(Settings):
@@ -46,29 +45,21 @@ class AblationResult(NamedTuple):
 
     part: Part
     layer: int
-    head: int | None
-    """None: the whole layer."""
+    head: int | None  # none: the whole layer
     bleu: float
-    cost: float
-    """BLEU that is lost; below 0 it is gained."""
-    p_value: float
-    """Of a paired bootstrap test."""
-    changed: float
-    """The share of sentences with another translation."""
+    cost: float  # BLEU that is lost; below 0 it is gained
+    p_value: float  # of a paired bootstrap test
+    changed: float  # the share of sentences with another translation
 
 
 class HeadImportance(NamedTuple):
     """The effects of all ablations on some sentences."""
 
-    baseline: Score
-    """Of the whole model."""
+    baseline: Score  # of the whole model
     sentences: int
-    removals: tuple[AblationResult, ...]
-    """By part and layer in order; of each layer its heads and then the whole."""
-    free: tuple[Silenced, ...]
-    """The heads whose removal alone costs no more than the tolerance."""
-    without_free: float | None
-    """BLEU without all of these at once; None if there are none."""
+    removals: tuple[AblationResult, ...]  # by part and layer; of each layer its heads, then all
+    free: tuple[Silenced, ...]  # the heads whose removal alone costs no more than the tolerance
+    without_free: float | None  # BLEU without all of these at once; None if there are none
     tolerance: float
 
     @property

@@ -29,8 +29,7 @@ from regard.recipes.prepared_data import PreparedData, load_data
 from regard.recipes.run_folder import RunFolder, load_run
 from regard.training.checkpoints import Progress
 
-PERPLEXITY_BATCH = 64
-"""Pairs whose perplexity is measured together."""
+PERPLEXITY_BATCH = 64  # pairs whose perplexity is measured together
 
 
 class HeldOutScores(NamedTuple):
@@ -39,8 +38,7 @@ class HeldOutScores(NamedTuple):
     split: SplitName
     sentences: int
     scores: list[Score]
-    cut: TruncationReport
-    """References and translations beyond the length limits."""
+    cut: TruncationReport  # references and translations beyond the length limits
 
     @property
     def title(self) -> str:

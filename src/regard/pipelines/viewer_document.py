@@ -16,10 +16,8 @@ from regard.pipelines.answer import Answer
 from regard.text.special_tokens import BOS, SPECIAL_PIECES
 from regard.text.word_units import split_units
 
-DOCUMENT_VERSION = 1
-"""The format's version, which the viewer checks."""
-WEIGHT_SCALE = 255
-"""The byte of a weight of 1."""
+DOCUMENT_VERSION = 1  # the format's version, which the viewer checks
+WEIGHT_SCALE = 255  # the byte of a weight of 1
 DECIMALS = 4
 
 

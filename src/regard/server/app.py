@@ -23,10 +23,8 @@ from regard.server.service import Service
 
 PAGE = Path(__file__).parent / "page"
 VIEWER_PAGE = Path(regard.inspection.__file__).parent / "viewer"
-MIN_COMPRESSED_BYTES = 1024
-"""Shorter responses are not compressed."""
-GZIP_LEVEL = 4
-"""Of 9: higher ones take several times as long and save a few percent."""
+MIN_COMPRESSED_BYTES = 1024  # shorter responses are not compressed
+GZIP_LEVEL = 4  # of 9: higher ones take several times as long and save a few percent
 
 
 def build_app(service: Service) -> FastAPI:

@@ -42,10 +42,8 @@ class TranslateLines(BatchFunction):
     """Tokenized sentences -> answers."""
 
     settings: DecodingSettings
-    streamed: bool = False
-    """Whether partial translations are sent while the search runs, which takes some time."""
-    whole: bool = False
-    """Whether URLs, e-mail addresses and placeholders are translated like other text."""
+    streamed: bool = False  # whether partial translations are sent during the search, at some cost
+    whole: bool = False  # whether URLs, e-mail addresses and placeholders are translated too
 
     def __call__(
         self, lines: Sequence[PreparedText], slots: Sequence[BatchSlot], /

@@ -22,18 +22,15 @@ from regard.server.errors import RequestError
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics, log_error
 
-MAX_WINDOWS = 20
-"""Windows that a request waits for others, at most."""
-SMOOTHING = 0.2
-"""Weight of the last batch in the moving average of the seconds that a request takes."""
+MAX_WINDOWS = 20  # windows that a request waits for others, at most
+SMOOTHING = 0.2  # weight of the last batch in the moving average of seconds per request
 
 
 @dataclass(frozen=True)
 class BatchFunction(ABC):
     """What is done with items; items of equal functions may be in one batch."""
 
-    translator: Translator
-    """The one that tokenized the items, even if another one has been loaded since."""
+    translator: Translator  # the one that tokenized the items, even if a newer one is loaded
 
     @abstractmethod
     def __call__(self, items: Sequence[Any], slots: "Sequence[BatchSlot]", /) -> list[Any]:
@@ -46,18 +43,15 @@ class PendingRequest:
 
     function: BatchFunction
     items: Sequence[Any]
-    costs: Sequence[int]
-    """Of each item, in tokens."""
+    costs: Sequence[int]  # of each item, in tokens
     future: "asyncio.Future[list[Any]]"
     """The answers to all items; cancelling it takes the request out of the queue."""
     arrival_time: float
-    num_batched: int = 0
-    """Items that were put into a batch."""
+    num_batched: int = 0  # items that were put into a batch
     answers: dict[int, Any] = field(default_factory=dict)
     partial_texts: dict[int, str] = field(default_factory=dict)
     """Of the items so far, where the function sends them."""
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a partial text has changed."""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)  # set when a partial text changes
 
     def set_partial(self, index: int, text: str) -> None:
         self.partial_texts[index] = text

@@ -7,10 +7,8 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-REQUEST_ID = "regard.request"
-"""The key of a request's id in its ASGI scope."""
-CLIENT_CLOSED_REQUEST = 499
-"""nginx' status for a client that disconnected before its response, in logs and metrics."""
+REQUEST_ID = "regard.request"  # the key of a request's id in its ASGI scope
+CLIENT_CLOSED_REQUEST = 499  # nginx' status for a client that disconnected before its response
 
 
 class RequestError(HTTPException):

@@ -15,16 +15,11 @@ from typing import NamedTuple
 NGRAM_ORDERS = (1, 2, 3)
 """Each character is in one n-gram of each order, so a text's log-probability is the sum over all
 n-grams divided by the number of orders."""
-SMOOTHING = 0.1
-"""Added to every count, so that unseen n-grams are not impossible."""
-MAX_CHARACTERS = 1000
-"""Characters of a text that are examined."""
-NUM_EXCERPTS = 8
-"""Excerpts of a longer text that these characters are taken from."""
-MIN_CERTAIN_CONFIDENCE = 90.0
-"""Confidence from which a text is taken to be in a language that the request does not name."""
-MIN_WORD_SHARE = 2 / 3
-"""Share of the words that must each be likeliest in that language: mixed texts have fewer."""
+SMOOTHING = 0.1  # added to every count, so that unseen n-grams are not impossible
+MAX_CHARACTERS = 1000  # characters of a text that are examined
+NUM_EXCERPTS = 8  # excerpts of a longer text that these characters are taken from
+MIN_CERTAIN_CONFIDENCE = 90.0  # from here on a text may be in a language the request does not name
+MIN_WORD_SHARE = 2 / 3  # of the words must be likeliest in it, each alone: mixed texts have fewer
 
 SCRIPT_OR_STYLE = re.compile(r"<(?:script|style)\b", re.IGNORECASE)
 TAG = re.compile(r"</?\w[^<>]*>")
@@ -34,8 +29,7 @@ class LanguageGuess(NamedTuple):
     """A language that a text may be in."""
 
     language: str
-    confidence: float
-    """In percent; those of all languages sum to at most 100."""
+    confidence: float  # in percent; those of all languages sum to at most 100
 
 
 class NgramProfile:

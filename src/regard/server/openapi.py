@@ -23,10 +23,8 @@ ERROR_DESCRIPTIONS = {
     503: "Too many requests wait, or the server is stopping; Retry-After says when to come again.",
     504: "The answer took too long.",
 }
-BODY_ERRORS = (400, 401, 403, 408, 413, 415, 429, 500, 503, 504)
-"""The statuses of errors of routes with a body."""
-GET_ERRORS = (400, 500, 503)
-"""The statuses of errors of routes without."""
+BODY_ERRORS = (400, 401, 403, 408, 413, 415, 429, 500, 503, 504)  # routes with a body
+GET_ERRORS = (400, 500, 503)  # and without one
 
 Responses = dict[int | str, dict[str, Any]]
 

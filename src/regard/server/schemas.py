@@ -17,10 +17,8 @@ from regard.inspection.interventions import InterventionRequestJson
 from regard.pipelines.viewer_document import ViewerDocument
 from regard.server.language_detection import LanguageGuess
 
-MAX_CHANGES = 64
-"""Interventions in one request."""
-MAX_DIGITS = 9
-"""Digits of a number that is sent as a string."""
+MAX_CHANGES = 64  # interventions in one request
+MAX_DIGITS = 9  # digits of a number that is sent as a string
 
 
 def parse_number(value: Any) -> Any:

@@ -22,14 +22,10 @@ from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics
 from regard.text.preprocess import PreparedText
 
-AUTO = "auto"
-"""The source language of a text whose language is to be detected."""
-DETECTION_PAIRS = 5000
-"""Training pairs of each model from which its languages are learned."""
-INLINE_CHARACTERS = 1000
-"""Texts up to this length are processed on the event loop: using a thread takes longer."""
-MIN_CONFIDENCE = 10.0
-"""Confidence, in percent, below which `auto` refuses a text."""
+AUTO = "auto"  # the source language of a text whose language is to be detected
+DETECTION_PAIRS = 5000  # training pairs of each model from which its languages are learned
+INLINE_CHARACTERS = 1000  # shorter texts are processed on the event loop: a thread takes longer
+MIN_CONFIDENCE = 10.0  # confidence, in percent, below which `auto` refuses a text
 
 T = TypeVar("T")
 
@@ -39,8 +35,7 @@ class ModelMatch(NamedTuple):
 
     served: ServedModel | None
     """None for a text that is in the target language already: it is returned unchanged."""
-    guess: LanguageGuess | None
-    """The detected language, with `auto`."""
+    guess: LanguageGuess | None  # the detected language, with `auto`
 
 
 class SegmentedTexts(NamedTuple):

@@ -21,13 +21,10 @@ from regard.server.service import Service
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import configure_logging, log
 
-BACKLOG = 2048
-"""Connections that the system holds until they are accepted."""
+BACKLOG = 2048  # connections that the system holds until they are accepted
 MAX_HEAD_BYTES = 32 * 1024
-KEEP_ALIVE_SECONDS = 15
-"""Seconds after which an idle connection is closed."""
-CLOSE_SECONDS = 10
-"""Seconds for the last connections to close when all requests are answered."""
+KEEP_ALIVE_SECONDS = 15  # seconds after which an idle connection is closed
+CLOSE_SECONDS = 10  # seconds for the last connections to close when all requests are answered
 
 
 def serve(

@@ -31,10 +31,8 @@ from regard.types import Hypothesis
 NO_PENALTY = 1e-9
 """In place of a length penalty of 0, with which CTranslate2 stops by another rule; any length to
 this power is 1 in float32."""
-QUEUED_PER_WORKER = 2
-"""Batches of each worker that run or wait: an interrupt waits for them too."""
-MIN_HYPOTHESES = 32
-"""The least hypotheses of a batch at full speed, counted at its start: some end early."""
+QUEUED_PER_WORKER = 2  # batches of each worker that run or wait: an interrupt waits for them too
+MIN_HYPOTHESES = 32  # the least in a batch at full speed, counted at its start: some end early
 NEVER_GENERATED = [[SPECIAL_PIECES[PAD]], [SPECIAL_PIECES[BOS]]]
 
 
@@ -54,10 +52,8 @@ class _Batch(NamedTuple):
     """Sentences that are searched together."""
 
     sentences: list[int]
-    limit: int
-    """The length limit of the longest."""
-    at_limit: bool = False
-    """Whether all have this limit and are known to reach it."""
+    limit: int  # the length limit of the longest
+    at_limit: bool = False  # whether all have this limit and are known to reach it
 
 
 class CTranslate2Engine:

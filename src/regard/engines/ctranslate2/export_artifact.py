@@ -17,8 +17,7 @@ from regard.text.segmentation import InputSettings
 
 CARD_FILE = EXPORT_INFO
 MODEL_FILE = "model.bin"
-EXPORTS_FOLDER = "ctranslate2"
-"""The folder of a run with its exports."""
+EXPORTS_FOLDER = "ctranslate2"  # the folder of a run with its exports
 
 Precision = Literal["auto", "float32", "int8", "int8_float32", "int8_bfloat16", "bfloat16", "int16"]
 """What matrices are multiplied in; auto: int8 where it is close enough, else float32."""

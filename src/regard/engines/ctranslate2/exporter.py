@@ -40,16 +40,14 @@ from regard.recipes.paths import NAMED_WEIGHTS
 from regard.recipes.run_folder import Run
 from regard.text.build import save_tokenizers
 
-POSITIONS = 1024
-"""The least number of positions of an export of a model without a limit."""
+POSITIONS = 1024  # the least number of positions of an export of a model without a limit
 TEMPORARY_PREFIX = ".regard-export-"
 EXPORT_FILE = re.compile(
     r"(export|config|manifest|(shared|source|target)_vocabulary)\.json"
     r"|model\.bin|(tokenizer|source|target)\.(json|model)"
 )
 """The files of an export."""
-STALE_SECONDS = 60
-"""Seconds after which an unlocked temporary folder was left behind by a killed process."""
+STALE_SECONDS = 60  # an unlocked temporary folder this old was left by a killed process
 
 
 def require_exportable(run: Run) -> None:

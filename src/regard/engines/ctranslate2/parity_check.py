@@ -19,18 +19,12 @@ from regard.text.segmentation import Segments
 from regard.text.special_tokens import SPECIAL_PIECES
 from regard.types import Hypothesis
 
-SAMPLE_SIZE = 64
-"""Sentences in the sample."""
-MAX_SAMPLE_TOKENS = 60
-"""Tokens of a sentence of it: the native engine must translate them too."""
-SAMPLE_BUDGET = 2048
-"""Positions that the native engine searches at a time."""
-SCORE_TOLERANCE = 1e-3
-"""Scores this near are the same; float32 differs in the sixth digit."""
-MAX_LOSS = 0.02
-"""What a lower precision may cost, in nats a token: 2% of a token's probability."""
-MAX_SHOWN = 5
-"""Differences that are reported."""
+SAMPLE_SIZE = 64  # sentences in the sample
+MAX_SAMPLE_TOKENS = 60  # tokens of a sentence of it: the native engine must translate them too
+SAMPLE_BUDGET = 2048  # positions that the native engine searches at a time
+SCORE_TOLERANCE = 1e-3  # scores this near are the same; float32 differs in the sixth digit
+MAX_LOSS = 0.02  # what a lower precision may cost, in nats a token: 2% of a token's probability
+MAX_SHOWN = 5  # differences that are reported
 
 
 class ParitySample(NamedTuple):

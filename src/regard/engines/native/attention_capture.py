@@ -35,10 +35,8 @@ class AttentionCapture:
     """The attention of one sentence and its translation; a notebook displays it as a figure."""
 
     parts: Mapping[Part, AttentionMaps]
-    tree: SearchTree | None = None
-    """All hypotheses of the search, if asked for."""
-    tree_pieces: tuple[str, ...] = ()
-    """The piece of each of its nodes."""
+    tree: SearchTree | None = None  # all hypotheses of the search, if asked for
+    tree_pieces: tuple[str, ...] = ()  # the piece of each of its nodes
     alignment_settings: AlignmentSettings = field(default_factory=AlignmentSettings)
     """How its alignment is read off by default."""
 

@@ -39,15 +39,13 @@ from regard.text.preprocess import TokenizedLine, part_id
 from regard.types import AttentionHook, Hypothesis
 
 CPU = torch.device("cpu")
-DEFAULT_BUDGET = 16_384
-"""Positions searched at a time, counted once for each hypothesis, if none were measured."""
+DEFAULT_BUDGET = 16_384  # positions searched at a time, times hypotheses, if none were measured
 PARAMETERS_PER_BYTE = 256
 """On a GPU, a model takes a byte for each position and for so many of its parameters: see
 docs/performance.md for what was measured."""
 MIN_BYTES_PER_POSITION = 64 * 1024
 """The least bytes of a position: parameters grow with the square of the width, a position less."""
-GRAPH_MEMORY_SHARE = 1 / 8
-"""The share of a GPU's memory that captured searches may hold."""
+GRAPH_MEMORY_SHARE = 1 / 8  # the share of a GPU's memory that captured searches may hold
 
 
 class NativeEngine:

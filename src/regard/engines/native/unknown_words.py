@@ -28,16 +28,11 @@ from regard.types import AttentionHook, Hypothesis
 class UnknownWordReplacer:
     """Replaces unknown words of translations by words of a dictionary or of the source."""
 
-    run: Run
-    """The model whose attention is used; its target vocabulary is that of the translations."""
-    dictionary: Mapping[str, str]
-    """Translations of source words; others are copied."""
-    prefix_words: Sequence[str] = ()
-    """The unknown words of a forced prefix, which are the first of a line."""
-    forbidden: Sequence[str] = ()
-    """Words that are not allowed as replacements: `⁇` stays in their place."""
-    hook: AttentionHook | None = None
-    """The interventions under which the translations were searched."""
+    run: Run  # the model whose attention is used; its target vocabulary is that of the translations
+    dictionary: Mapping[str, str]  # translations of source words; others are copied
+    prefix_words: Sequence[str] = ()  # unknown words of a forced prefix, the first of a line
+    forbidden: Sequence[str] = ()  # words not allowed as replacements: `⁇` stays in their place
+    hook: AttentionHook | None = None  # the interventions during the search
 
     def replace_in_lines(
         self, lines: Sequence[TokenizedLine], n_best: Sequence[Sequence[Sequence[Hypothesis]]]

@@ -18,8 +18,7 @@ from regard.inspection.plots.fonts import (
 )
 from regard.inspection.plots.maps import BOUNDARY_PIECES, MIN_DRAWN_WEIGHT, MapView
 
-LONG_SENTENCE, MAX_CURVES_PER_WORD = 25, 3
-"""Of a map with more words on a side than this, each row shows only its largest weights."""
+LONG_SENTENCE, MAX_CURVES_PER_WORD = 25, 3  # rows of longer maps show only their largest weights
 
 # Lengths are in inches, curve widths and font sizes in points.
 MIN_CURVE_WIDTH, MAX_CURVE_WIDTH, MAX_SINK_CURVE_WIDTH = 0.4, 6.0, 2.0
@@ -35,14 +34,10 @@ class WordLines:
     """The positions of the words of one or two lines."""
 
     words: tuple[tuple[str, ...], ...]
-    places: tuple[tuple[float, ...], ...]
-    """For each word the inches from the beginning of its line to the word's middle."""
-    length: float
-    """Inches of the longest line, over which all are spread."""
-    depths: tuple[float, ...]
-    """Inches that the words of a line take across it."""
-    down: bool
-    """Whether the lines run down the page, and not across it."""
+    places: tuple[tuple[float, ...], ...]  # inches from a line's start to each word's middle
+    length: float  # inches of the longest line, over which all are spread
+    depths: tuple[float, ...]  # inches that the words of a line take across it
+    down: bool  # whether the lines run down the page, and not across it
 
     def point(self, along: float, across: float) -> Point:
         """Inches along the lines and across them, as inches from the left and the top."""
@@ -87,8 +82,7 @@ def _word_centres(extents: Sequence[float], length: float, *, reverse: bool) -> 
 class DrawnWeight(NamedTuple):
     """A weight to be drawn as a curve."""
 
-    informative: bool
-    """Whether it is not on an attention sink."""
+    informative: bool  # whether it is not on an attention sink
     weight: float
     row: int
     column: int

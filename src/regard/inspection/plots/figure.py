@@ -36,8 +36,7 @@ Point = tuple[float, float]
 
 FORMATS = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 """File formats, each with the metadata left out so that equal figures are equal files."""
-MAX_VECTOR_CELLS = 10_000
-"""Heat maps with more cells are rasterized in SVG and PDF files, to keep them small."""
+MAX_VECTOR_CELLS = 10_000  # larger heat maps are rasterized in SVG and PDF files
 FILE_DPI, NOTEBOOK_DPI = 200, 100
 FRAME_WIDTH = 0.4  # points
 DARK_PAGE_SELECTORS = (
@@ -57,17 +56,12 @@ class Theme:
 
     background: str
     foreground: str
-    muted: str
-    """Secondary text: numbers, captions, pruned hypotheses."""
+    muted: str  # secondary text: numbers, captions, pruned hypotheses
     border: str
-    accent: str
-    """The best hypothesis, points and lines of charts."""
-    sequential: Colormap
-    """For weights."""
-    grey: Colormap
-    """For weights on attention sinks."""
-    diverging: Colormap
-    """For signed numbers."""
+    accent: str  # the best hypothesis, points and lines of charts
+    sequential: Colormap  # for weights
+    grey: Colormap  # for weights on attention sinks
+    diverging: Colormap  # for signed numbers
 
 
 def _colours(name: str, *stops: ColourStop) -> Colormap:

@@ -21,16 +21,14 @@ from rich.cells import cell_len
 
 from regard.errors import MissingFontWarning
 
-DEFAULT_FONT = "DejaVu Sans"
-"""The font that matplotlib ships, the same on every machine."""
+DEFAULT_FONT = "DejaVu Sans"  # the font that matplotlib ships, the same on every machine
 PREFERRED = (
     *("Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans JP", "Noto Sans SC"),
     *("Source Han Sans", "WenQuanYi Micro Hei", "Hiragino Sans", "PingFang SC"),
     *("Arial Unicode MS", "Yu Gothic", "Microsoft YaHei", "Malgun Gothic", "Noto Emoji"),
 )
 """Fallback fonts, tried in this order before all others."""
-LAST_RESORT = "Last Resort High-Efficiency"
-"""A font of boxes that claims to have every character: never used."""
+LAST_RESORT = "Last Resort High-Efficiency"  # has a box for every character: never used
 CJK = "Chinese, Japanese and Korean"
 SCRIPTS = dict.fromkeys(
     ("CJK", "HIRAGANA", "KATAKANA", "HALFWIDTH", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "KANGXI"), CJK
@@ -39,16 +37,14 @@ SCRIPTS = dict.fromkeys(
 PACKAGES = {CJK: "fonts-noto-cjk", "emoji": "fonts-symbola"}
 """The Debian package with a font of a script; for all others `OTHER_PACKAGE`."""
 OTHER_PACKAGE = "fonts-noto-core"
-MAX_LABEL_WIDTH = 18
-"""Characters of a label, wide ones counted twice."""
+MAX_LABEL_WIDTH = 18  # characters of a label, wide ones counted twice
 JOINERS = "\u200d\ufe0e\ufe0f"  # zero-width joiner and variation selectors
 SKIN_TONES = range(0x1F3FB, 0x1F400)
 REGIONAL_INDICATORS = range(0x1F1E6, 0x1F200)  # two of them make a flag
 FIRST_EMOJI = 0x1F000
 VIRAMA = 9  # the combining class that joins consonants of Indic scripts
 POINTS_PER_INCH = 72
-MEASURE_DPI = 720
-"""The resolution in which text widths are measured; glyph widths are rounded to it."""
+MEASURE_DPI = 720  # the resolution at which text is measured; glyph widths are rounded to it
 
 
 def style_text(text: Text, fontsize: float, colour: str) -> Text:

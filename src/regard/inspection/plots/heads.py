@@ -12,8 +12,7 @@ from torch import Tensor
 from regard.inspection.plots.figure import FRAME_WIDTH, InchFigure, ThemeName, colour_scale
 from regard.inspection.recording.attention_map import AttentionMaps, Part
 
-MAX_DISTANCE = 10
-"""Larger distances are counted as this one."""
+MAX_DISTANCE = 10  # larger distances are counted as this one
 DISTANCE_ORIGIN = {
     "cross": "the diagonal",
     "encoder": "the word that looks",

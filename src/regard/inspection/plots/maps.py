@@ -21,10 +21,8 @@ from regard.inspection.plots.fonts import (
 from regard.inspection.recording.attention_map import AttentionMaps, Part
 from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES
 
-MAX_DRAWN_WORDS = 120
-"""Only the first words of longer sentences are drawn; the figure says so."""
-MIN_DRAWN_WEIGHT = 0.03
-"""Smaller weights are neither marked as sinks nor drawn as lines."""
+MAX_DRAWN_WORDS = 120  # only the first words of longer sentences are drawn; the figure says so
+MIN_DRAWN_WEIGHT = 0.03  # smaller weights are neither marked as sinks nor drawn as lines
 BOUNDARY_PIECES = frozenset((SPECIAL_PIECES[BOS], SPECIAL_PIECES[EOS]))
 MAX_NAMED_SINKS = 4
 
@@ -50,10 +48,8 @@ class MapView:
     is_sink: Tensor  # (T, S) True where a weight goes to an attention sink
     rows: tuple[str, ...]  # T names
     columns: tuple[str, ...]  # S names
-    notes: tuple[str, ...]
-    """What was left out, and which columns are sinks."""
-    title: str
-    """The part, layer and head, or what was averaged."""
+    notes: tuple[str, ...]  # what was left out, and which columns are sinks
+    title: str  # the part, layer and head, or what was averaged
 
 
 def view_map(

@@ -23,16 +23,14 @@ from regard.inspection.plots.figure import InchFigure, ThemeName, colour_scale
 # Lengths are in inches.
 PANEL_SIZE, VECTOR_PANEL_WIDTH, PANEL_GAP, ROW_GAP = 2.2, 4.0, 0.75, 1.15
 TICK_STEPS = [digit * 10**zeros for zeros in range(9) for digit in (1, 2, 5)]
-CAPTION_Y, HEADING_Y = 1.04, 1.15
-"""Heights of the texts above a panel, as multiples of its height."""
+CAPTION_Y, HEADING_Y = 1.04, 1.15  # heights of the texts above a panel, as multiples of its height
 
 
 class PositionEncoding(NamedTuple):
     """A vector for each position, or for each distance."""
 
     kind: Literal["sinusoid", "learned", "relative", "rotary"]
-    modules: tuple[str, ...]
-    """The modules that have exactly these vectors, by their path in the model."""
+    modules: tuple[str, ...]  # the modules that have exactly these vectors, by path in the model
     positions: Tensor  # (P,) from 0 on; of relative encodings, distances from query to key
     vectors: Tensor  # (P, D)
 

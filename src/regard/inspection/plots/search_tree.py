@@ -15,8 +15,7 @@ from regard.inspection.plots.fonts import (
     truncate_label,
 )
 
-MAX_DROPPED = 2
-"""So many of the tokens that were dropped at a step are drawn, the likeliest."""
+MAX_DROPPED = 2  # so many of the tokens that were dropped at a step are drawn, the likeliest
 # Lengths are in inches, font sizes and curve widths in points.
 PIECE_FONT_SIZE, NUMBER_FONT_SIZE, MAX_PIECE_WIDTH = 10.0, 7.0, 16
 ROW_HEIGHT, STEP_GAP, MARGIN = 0.4, 0.5, 0.05
@@ -29,8 +28,7 @@ class NodeBox(NamedTuple):
 
     left: float
     right: float
-    edge: float
-    """The right end of the widest piece of its step: lines are straight up to it."""
+    edge: float  # the right end of the widest piece of its step: lines are straight up to it
     y: float
 
 
@@ -39,12 +37,9 @@ class TreeLayout(NamedTuple):
 
     tree: SearchTree
     labels: Sequence[str]
-    best: frozenset[int]
-    """The nodes of the best hypothesis."""
-    steps: Sequence[Sequence[int]]
-    """The drawn nodes of each step, from the top down; the root is the first step."""
-    hidden: int
-    """The number of dropped nodes that are not drawn."""
+    best: frozenset[int]  # the nodes of the best hypothesis
+    steps: Sequence[Sequence[int]]  # the drawn nodes of each step, top down; the root is step 0
+    hidden: int  # the number of dropped nodes that are not drawn
 
 
 def plot_tree(tree: SearchTree, pieces: Sequence[str], *, theme: ThemeName = "light") -> Figure:

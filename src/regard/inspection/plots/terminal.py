@@ -15,8 +15,7 @@ from torch import Tensor
 
 from regard.decoding.tracing.search_tree import ROOT, SearchTree
 
-CELL_WIDTH = 3
-"""Terminal columns of a weight; a character is about twice as high as wide."""
+CELL_WIDTH = 3  # terminal columns of a weight; a character is about twice as high as wide
 MAX_HEADER_WIDTH = 24
 VIRIDIS = [(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)]
 ANSWER_STYLE, OTHER_STYLE = "bold", "dim"

@@ -19,11 +19,9 @@ PARTS: tuple[Part, ...] = get_args(Part)
 class Axis(NamedTuple):
     """The pieces and words along one side of an attention map."""
 
-    pieces: tuple[str, ...]
-    """One for each row or column, special pieces among them."""
+    pieces: tuple[str, ...]  # one for each row or column, special pieces among them
     words: tuple[str, ...]
-    word_of: tuple[int | None, ...]
-    """For each piece the index of its word; None for a special piece or a mere space."""
+    word_of: tuple[int | None, ...]  # each piece's word; None for special pieces and spaces
     units: tuple[int, ...] = ()
     """How many units of the text each word has, as `split_units` divides it; empty: one each.
 

@@ -27,8 +27,7 @@ class AttentionRecording:
 
     source: Padded  # (B, S)
     target: Padded  # (B, T), each row begins with BOS
-    weights: Mapping[tuple[Part, int], Tensor]
-    """By part and layer, each (B, H, T, S)."""
+    weights: Mapping[tuple[Part, int], Tensor]  # by part and layer, each (B, H, T, S)
 
     def attention(
         self,

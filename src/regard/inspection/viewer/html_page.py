@@ -17,11 +17,9 @@ from typing import Any
 
 from regard.atomic_io import write_atomic
 
-ASSETS = Path(__file__).parent
-"""The viewer's modules and style sheets."""
+ASSETS = Path(__file__).parent  # the viewer's modules and style sheets
 STYLE_SHEETS = "theme.css", "view.css", "file.css"
-ENTRY_MODULE = "file.js"
-"""The module that draws the page of a file."""
+ENTRY_MODULE = "file.js"  # the module that draws the page of a file
 IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+)\.js";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:function|class|const) (\w+))", re.MULTILINE)
 STYLE_IMPORT = re.compile(r'^@import "\./([a-z_]+\.css)";\n', re.MULTILINE)

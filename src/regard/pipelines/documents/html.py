@@ -21,8 +21,7 @@ INLINE_ELEMENTS = frozenset(
         "small source span strike strong sub sup svg time tt u var wbr",
     )
 )
-EMBEDDED_ELEMENTS = frozenset(("svg", "math"))
-"""Elements without text of the line that they are in."""
+EMBEDDED_ELEMENTS = frozenset(("svg", "math"))  # elements without text of the line that they are in
 OPTIONAL_END_TAG = frozenset(("p", "li", "dt", "dd", "tr", "td", "th", "option"))
 """Elements that are ended by the next of the same name if they are not closed."""
 _COLUMNS = re.compile(r"(\s*\n\s*|\s{2,}|\t)")
@@ -42,8 +41,7 @@ class _BlockReader:
     """Collects the blocks of a document."""
 
     parts: list[Segment] = field(default_factory=list)
-    block: list[MarkupToken] = field(default_factory=list)
-    """The text and the inline tags since the last block ended."""
+    block: list[MarkupToken] = field(default_factory=list)  # text and inline tags so far
     untranslated: list[str] = field(default_factory=list)
     """The name of the open element that is not translated, once for each level of nesting."""
     embedded: list[str] = field(default_factory=list)

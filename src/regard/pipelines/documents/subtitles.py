@@ -14,12 +14,9 @@ from typing import NamedTuple
 
 from regard.pipelines.markup.markup_tree import SUBTITLE_OVERRIDE, Leaf, scan_markup
 
-CUE_BREAK = "<cue-seam/>"
-"""Marks where a sentence continues in the next cue."""
-MAX_JOINED_CUES = 4
-"""Cues that are joined into one sentence."""
-MAX_LINE_WIDTH = 42
-"""Characters of a line, by common guidelines for subtitles."""
+CUE_BREAK = "<cue-seam/>"  # marks where a sentence continues in the next cue
+MAX_JOINED_CUES = 4  # cues that are joined into one sentence
+MAX_LINE_WIDTH = 42  # characters of a line, by common guidelines for subtitles
 
 _TIMES = re.compile(r"\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d+[.,]\d+")
 _NUMBER = re.compile(r"\s*\d+\s*")
@@ -38,8 +35,7 @@ class Cue(NamedTuple):
     """Some lines of a file: the text of a cue, or what is between texts."""
 
     lines: tuple[str, ...]
-    ends: tuple[str, ...]
-    """The line break behind each of the lines."""
+    ends: tuple[str, ...]  # the line break behind each of the lines
     translatable: bool = False
 
     @property

@@ -26,11 +26,9 @@ class TagPair(NamedTuple):
     opening: str
     closing: str
     first: int
-    last: int
-    """The position behind its last character."""
+    last: int  # the position behind its last character
     inside: "tuple[PlacedMarkup, ...]"
-    closes: frozenset[str] = frozenset()
-    """The names of tags that it would close if they were open before it."""
+    closes: frozenset[str] = frozenset()  # tags that it closes if they were open before it
 
 
 @dataclass
@@ -38,13 +36,10 @@ class PointTag:
     """Markup at a position of the text."""
 
     raw: str
-    place: int
-    """The number of characters before it; a space there may be before or behind it."""
-    before: bool
-    """Whether a space is written before it."""
+    place: int  # the number of characters before it; a space there may be before or behind it
+    before: bool  # whether a space is written before it
     after: bool = False
-    opens: frozenset[str] = frozenset()
-    """The names of tags that a closing tag behind it would close."""
+    opens: frozenset[str] = frozenset()  # tags that a closing tag behind it would close
     closes: frozenset[str] = frozenset()
 
 
@@ -72,12 +67,9 @@ class _Flattener:
     stand_ins: Mapping[str, str]
     written: list[str] = field(default_factory=list)
     length: int = 0
-    needs_space: bool = False
-    """Whether a space precedes the next word."""
-    saw_space: bool = False
-    """Whether there was a space since the last character or markup."""
-    pending: list[PointTag] = field(default_factory=list)
-    """Markup since the last character."""
+    needs_space: bool = False  # whether a space precedes the next word
+    saw_space: bool = False  # whether there was a space since the last character or markup
+    pending: list[PointTag] = field(default_factory=list)  # markup since the last character
 
     def add(self, tree: Sequence[TreeNode]) -> tuple[PlacedMarkup, ...]:
         """Write the text of the nodes; their markup with its positions."""

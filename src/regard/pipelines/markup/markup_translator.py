@@ -60,10 +60,8 @@ from regard.text.word_units import UNSPACED_LETTERS
 _SPACE_REFERENCES = "&nbsp;", "&#160;", "&#xa0;", "&#xA0;"
 _SPACE = re.compile(rf"(?:\s|{'|'.join(_SPACE_REFERENCES)})*")
 _REVERSED_SPACE = re.compile(rf"(?:\s|{'|'.join(one[::-1] for one in _SPACE_REFERENCES)})*")
-_LINE_BREAK = re.compile(r"\s*[\r\n]\s*")
-"""A line break in a paragraph is a space."""
-_TAG_START = re.compile(r"<(?=[A-Za-z/!?]|\d[\d:.]*>)")
-"""The beginning of a tag, whether it ends or not."""
+_LINE_BREAK = re.compile(r"\s*[\r\n]\s*")  # a line break in a paragraph is a space
+_TAG_START = re.compile(r"<(?=[A-Za-z/!?]|\d[\d:.]*>)")  # of a tag, even if it never ends
 _BRACED = re.compile(r"\{+[^{}\n]*\}+")
 _PLACEHOLDER_START = re.compile(r"[%$](?=[\w({#+.-])")
 """The beginning of a placeholder."""
@@ -75,8 +73,7 @@ class MarkupAnswer(NamedTuple):
     """A translation with the markup of its source."""
 
     text: str
-    model_answers: tuple[Answer, ...] = ()
-    """The translations of its sentences without markup."""
+    model_answers: tuple[Answer, ...] = ()  # the translations of its sentences without markup
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -150,11 +147,9 @@ class _MarkupDraft:
     """A text that is being translated."""
 
     pieces: tuple[TreeNode, ...]
-    before: str
-    """The space before its first piece."""
+    before: str  # the space before its first piece
     behind: str
-    escaped: bool
-    """Whether it has character references."""
+    escaped: bool  # whether it has character references
     names: dict[str, list[str]] = field(default_factory=dict)
     """Stand-in names of each protected text; the first is used, the others are tried later."""
     plain: FlatText = field(default_factory=lambda: FlatText("", ()))
@@ -178,13 +173,10 @@ class MarkupTranslator:
 
     translator: Translator
     settings: DecodingSettings | None = None
-    split: bool | None = None
-    """Whether the sentences of a text are translated one by one; None: as the run's data was."""
-    alignment: AlignmentSettings | None = None
-    """How links are read off attention; None: as measured for the run."""
+    split: bool | None = None  # whether sentences are translated one by one; None: as in training
+    alignment: AlignmentSettings | None = None  # None: as measured for the run
     forbidden: Sequence[str] = ()
-    unknown: Mapping[str, str] | None = None
-    """As in `Translator.translate`."""
+    unknown: Mapping[str, str] | None = None  # as in `Translator.translate`
     names: Sequence[Sequence[str]] | None = None
     """Kinds of stand-in names; None: those that the vocabularies can spell."""
     tags: bool = True
@@ -337,8 +329,7 @@ class _ProtectedTextWriter:
     text: str
     protected: Sequence[tuple[int, int, str]]
     escaped: bool
-    spaced: bool
-    """Whether protected text gets spaces around it even where the stand-in has none."""
+    spaced: bool  # whether protected text gets spaces around it even where the stand-in has none
 
     def __call__(self, first: int, last: int) -> str:
         written: list[str] = []

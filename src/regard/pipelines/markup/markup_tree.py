@@ -20,12 +20,9 @@ VOID_ELEMENTS = frozenset(
 """Elements without content and closing tag."""
 RAW_TEXT_ELEMENTS = frozenset(re.split(" ", "script style textarea xmp iframe noembed noframes"))
 """Elements whose content is not markup."""
-CODE_ELEMENTS = frozenset(["code", "kbd", "samp", "tt", "var", "math", "svg"])
-"""Elements whose content is not translated."""
-MAX_TAG_DEPTH = 64
-"""Nesting of tags; deeper ones are not paired."""
-SUBTITLE_OVERRIDE = re.compile(r"\{\\[^{}\n]*\}")
-"""An override tag of a subtitle: {\\an8}."""
+CODE_ELEMENTS = frozenset(["code", "kbd", "samp", "tt", "var", "math", "svg"])  # not translated
+MAX_TAG_DEPTH = 64  # nesting of tags; deeper ones are not paired
+SUBTITLE_OVERRIDE = re.compile(r"\{\\[^{}\n]*\}")  # an override tag of a subtitle: {\an8}
 
 _NAME = r"<(?P<slash>/?)(?P<name>[A-Za-z][^\s<>/\"'=]*+)"
 _ATTRIBUTES = r"""(?:[^"'<>=]++|=\s*+(?:"[^"{no}]*+"|'[^'{no}]*+')|[="'])*+"""
@@ -33,8 +30,7 @@ _END = r"(?P<end>>?)"
 _TAG = re.compile(_NAME + _ATTRIBUTES.format(no="") + _END)
 _STRICT_TAG = re.compile(_NAME + _ATTRIBUTES.format(no="<") + _END)
 _TIME = re.compile(r"<\d[\d:.]*+>")
-_MAX_UNCLOSED_READ = 1 << 25
-"""Characters read for unclosed tags after which tags may not contain a `<`."""
+_MAX_UNCLOSED_READ = 1 << 25  # characters read for unclosed tags; then tags may not contain `<`
 _CLOSED_BY = {"<!--": "-->", "<![CDATA[": "]]>", "<!": ">", "<?": ">"}
 _PROTECTED = re.compile(f"(?P<override>{SUBTITLE_OVERRIDE.pattern})|{CODE.pattern}", re.IGNORECASE)
 _NO_TRANSLATE = re.compile(
@@ -52,8 +48,7 @@ class MarkupToken(NamedTuple):
 
     kind: Literal["text", "open", "close", "void", "other", "raw"]
     text: str
-    name: str = ""
-    """Of a tag, in lower case."""
+    name: str = ""  # of a tag, in lower case
 
     @property
     def is_untranslated(self) -> bool:
@@ -119,12 +114,9 @@ class Leaf(NamedTuple):
     """
 
     kind: Literal["text", "literal", "tag", "break", "protected"]
-    raw: str
-    """As written, with character references."""
-    opens: frozenset[str] = frozenset()
-    """The name of an opening tag without its closing one."""
-    closes: frozenset[str] = frozenset()
-    """The names of closing tags in it without their opening ones."""
+    raw: str  # as written, with character references
+    opens: frozenset[str] = frozenset()  # the name of an opening tag without its closing one
+    closes: frozenset[str] = frozenset()  # names of closing tags without their opening ones
 
     @property
     def is_text(self) -> bool:
@@ -159,8 +151,7 @@ class Element:
 
 
 TreeNode = Union[Leaf, Element]  # noqa: UP007  # a forward reference
-_OpenTags = list[tuple[MarkupToken, list[TreeNode]]]
-"""The opening tags that have not been closed, each with the nodes behind it."""
+_OpenTags = list[tuple[MarkupToken, list[TreeNode]]]  # unclosed tags, with the nodes after them
 
 
 def parse_markup(text: str, *, tags: bool = True) -> tuple[TreeNode, ...]:

@@ -18,10 +18,8 @@ from regard.pipelines.markup.markup_tree import RAW_TEXT_ELEMENTS
 from regard.pipelines.markup.word_links import OffsetValues, TextLinks, WordSpans
 from regard.text.segmentation import Span
 
-MAJORITY_SHARE = 0.5
-"""A pair wraps a word if more than this share of it is aligned with the pair's words."""
-MIN_SHARE = 0.1
-"""A pair without such a word wraps the best one, if its share is at least this."""
+MAJORITY_SHARE = 0.5  # a pair wraps a word of which more than this is aligned with its words
+MIN_SHARE = 0.1  # a pair without such a word wraps the best one, if its share is at least this
 _EQUIVALENT_PUNCTUATION = str.maketrans("«»“”„‟‘’‚‛‹›「」『』'…。！？，；：", '"' * 17 + "..!?,;:")
 """Punctuation of different languages that is compared as equal."""
 
@@ -41,12 +39,9 @@ class _TargetRegion:
 
     span: Span
     words: range
-    claimed: set[int] = field(default_factory=set)
-    """The best word of each pair, reserved for it."""
-    taken: dict[int, int] = field(default_factory=dict)
-    """Wrapped words -> the first word of their pair."""
-    spans: list[Span] = field(default_factory=list)
-    """The wrapped characters, in order."""
+    claimed: set[int] = field(default_factory=set)  # the best word of each pair, reserved for it
+    taken: dict[int, int] = field(default_factory=dict)  # wrapped word -> first word of its pair
+    spans: list[Span] = field(default_factory=list)  # the wrapped characters, in order
 
     def is_free(self, word: int) -> bool:
         """Whether any pair may wrap the word."""
@@ -82,10 +77,8 @@ class TagPlacer:
     source: WordSpans
     target: WordSpans
     links: TextLinks
-    write: Callable[[int, int], str]
-    """The output for the characters of the target between two positions."""
-    spaced: bool = False
-    """Whether single tags get spaces around them even where they had none."""
+    write: Callable[[int, int], str]  # the output for target characters between two positions
+    spaced: bool = False  # whether single tags get spaces around them even where they had none
 
     def place(self, nodes: Sequence[PlacedMarkup]) -> str:
         """The whole translation with all markup in it."""

@@ -24,8 +24,7 @@ SINKHORN_ROUNDS = 2
 with 1, 96.5 % with 2, 95.8 % with 4."""
 OPENING_PUNCTUATION = frozenset("([{«“„‘‚‹「『《〈（［【¿¡")
 """Punctuation that belongs to the word behind it, even after a space."""
-ADJACENCY_WEIGHT = 0.5
-"""Weight of neighbours that stay neighbours; a word on the right side of a gap has weight 1."""
+ADJACENCY_WEIGHT = 0.5  # of neighbours that stay so; a word on the right side of a gap has weight 1
 _NO_SPACE = re.compile(r"\S+")
 
 
@@ -84,8 +83,7 @@ class WordLinks(NamedTuple):
 
     source: Sequence[Span]
     target: Sequence[Span]
-    weights: NDArray[np.float64]
-    """(T, S): alignment weights of the words of the translation and of the sentence."""
+    weights: NDArray[np.float64]  # (T, S): alignment of translation and source words
 
 
 def link_words(
@@ -188,8 +186,7 @@ def _text_words(text: str) -> list[Span]:
 class OffsetValues(NamedTuple):
     """A number for each of some consecutive words, or of the gaps between words."""
 
-    first: int
-    """The index of the word or gap of the first number."""
+    first: int  # the index of the word or gap of the first number
     values: NDArray[np.float64]
 
 

@@ -13,16 +13,12 @@ from fastapi import Request
 from regard.errors import SettingsError
 from regard.server.errors import RequestError
 
-KEYS_VARIABLE = "REGARD_API_KEYS"
-"""The environment variable that may hold keys, separated by commas or white space."""
+KEYS_VARIABLE = "REGARD_API_KEYS"  # environment variable: keys separated by commas or spaces
 MIN_KEY_CHARACTERS = 16
 MINUTE = 60.0
-MAX_CLIENTS = 10_000
-"""Clients whose requests are counted; beyond that the least recent one is forgotten."""
-MAX_ADDRESS_CHARACTERS = 64
-"""Length to which a malformed address, as a proxy may send one, is cut."""
-IPV6_PREFIX_BITS = 64
-"""A client has all IPv6 addresses with the same first bits."""
+MAX_CLIENTS = 10_000  # clients whose requests are counted; then the least recent is forgotten
+MAX_ADDRESS_CHARACTERS = 64  # length to which a malformed address, as a proxy may send one, is cut
+IPV6_PREFIX_BITS = 64  # a client has all IPv6 addresses with the same first bits
 
 
 class RateLimit:

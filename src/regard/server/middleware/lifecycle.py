@@ -14,19 +14,13 @@ from regard.server.errors import CLIENT_CLOSED_REQUEST, REQUEST_ID, RequestError
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics, log, log_error
 
-PATHS_WHILE_STOPPING = {"/health", "/ready", "/metrics"}
-"""Paths that are served until the end."""
+PATHS_WHILE_STOPPING = {"/health", "/ready", "/metrics"}  # paths that are served until the end
 KNOWN_METHODS = {"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
-OTHER_LABEL = "(other)"
-"""The label of an unknown method or route: clients cannot create new metrics."""
-QUIET_SECONDS = 0.5
-"""While stopping: how long no request may arrive before connections are closed."""
-DRAIN_SECONDS = 5.0
-"""While stopping: the longest wait for that, and for the body of one refused request."""
-MAX_DISCARDED_BYTES = 64 * 1024 * 1024
-"""Bytes of a refused body that are read and discarded, at most."""
-HOST = re.compile(r"(?P<name>[\w.-]+|\[[0-9a-fA-F:.]+\])?(?::\d{0,5})?", re.ASCII)
-"""A Host header: a name or an address, and perhaps a port."""
+OTHER_LABEL = "(other)"  # of unknown methods and routes: clients cannot create new metrics
+QUIET_SECONDS = 0.5  # while stopping: how long no request may arrive before connections are closed
+DRAIN_SECONDS = 5.0  # while stopping: the longest wait for that, and for a refused body
+MAX_DISCARDED_BYTES = 64 * 1024 * 1024  # of a refused body that are read and discarded
+HOST = re.compile(r"(?P<name>[\w.-]+|\[[0-9a-fA-F:.]+\])?(?::\d{0,5})?", re.ASCII)  # Host header
 CLOSE = {"Connection": "close"}
 
 SECURITY_HEADERS = {

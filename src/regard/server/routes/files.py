@@ -34,10 +34,8 @@ FILE_DESCRIPTION = {
     "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
 }
 
-KEEP_SECONDS = 600.0
-"""How long a translated file can be fetched."""
-MAX_STORED_FILES = 16
-"""Translated files of the maximum size that fit into the file store."""
+KEEP_SECONDS = 600.0  # how long a translated file can be fetched
+MAX_STORED_FILES = 16  # translated files of the maximum size that fit into the file store
 
 router = APIRouter(tags=["translate"])
 

@@ -19,8 +19,7 @@ from regard.server.schemas import (
 )
 from regard.server.service import ServiceDep
 
-TYPING_DELAY_MS = 500
-"""Milliseconds after a key stroke before a page sends a request; LibreTranslate's value."""
+TYPING_DELAY_MS = 500  # from a key stroke to a page's request, as in LibreTranslate
 
 router = APIRouter(responses=error_responses(*GET_ERRORS))
 
