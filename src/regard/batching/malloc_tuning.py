@@ -15,17 +15,13 @@ DEFAULT_TRIM_THRESHOLD = 2**26
 """What glibc adapts to for large blocks; after a call of mallopt it no longer adapts."""
 
 ONEDNN_CACHE_ENV = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
-"""Capacities of oneDNN's cache of compiled products and of its C++ interface's cache of plans. A
-step of a Transformer has about 40 shapes. The defaults are 1024, a quarter of a megabyte each."""
+"""Products that oneDNN and its C++ interface cache; the defaults, 1024, take 256 MB each."""
 
 
 @contextmanager
 def keep_freed_memory() -> Iterator[None]:
-    """Within this context the process keeps the memory that it frees, if its C library is glibc.
-
-    By default glibc returns large blocks to the kernel as soon as they are free, and each page that
-    is asked for again is a fault: a tenth of the time of a training step on a CPU.
-    """
+    """Within it the process keeps the memory that it frees, if its C library is glibc: page faults
+    of returned blocks take a tenth of a training step on a CPU."""
     libc = ctypes.CDLL(None) if sys.platform == "linux" else None
     if libc is None or not hasattr(libc, "mallopt"):
         yield
@@ -40,10 +36,7 @@ def keep_freed_memory() -> Iterator[None]:
 
 
 def limit_onednn_caches() -> None:
-    """Limit how many shapes of bfloat16 products torch caches on a CPU, unless the user has.
-
-    Packed batches hardly ever repeat a shape, so that the caches only take memory, and fragment it.
-    They read these variables when they are first used: there is no function for it.
-    """
+    """Limit how many shapes of bfloat16 products torch caches on a CPU, unless the user has: packed
+    batches hardly ever repeat a shape. The variables are read at the first product."""
     for name, size in ONEDNN_CACHE_ENV.items():
         os.environ.setdefault(name, size)

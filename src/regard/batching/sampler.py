@@ -1,7 +1,5 @@
-"""Which pairs share a batch, and in what order batches come, as ids.
-
-Nothing here needs torch, so that a worker process that only samples starts quickly.
-"""
+"""Which pairs share a batch, and in what order batches come, as ids; workers need no torch for
+it."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -54,11 +52,9 @@ def sample_batches(
     sample_segmentation: SampleSegmentation | None = None,
     shard: Shard = WHOLE_STREAM,
 ) -> Iterator[SampledPairs]:
-    """An endless stream of batches from `start` on, which the seed determines.
-
-    Pairs with a side of more than `max_tokens` tokens are left out. With `sample_segmentation`,
-    each batch is segmented anew, seeded by its position. With a `shard`, its batches alone.
-    """
+    """An endless stream of batches from `start` on, or those of a `shard`, which the seed
+    determines. Pairs with a side of more than `max_tokens` tokens are left out. With
+    `sample_segmentation`, each batch is segmented anew, seeded by its position."""
     lengths = store.lengths()
     fitting = np.flatnonzero(within_max_tokens(lengths, max_tokens))
     source, target = lengths.source[fitting] + 1, lengths.target[fitting] + 1  # with EOS or BOS
@@ -83,11 +79,9 @@ def sample_batches(
 def epoch_batches(
     source: NDArray[np.int32], target: NDArray[np.int32], *, budget: int, seed: int, epoch: int
 ) -> list[RowIndices]:
-    """Every row once, in batches of similar lengths; `seed` and `epoch` determine them.
-
-    `source` and `target` (N,) are the lengths in tokens, with the EOS or BOS that collation adds.
-    Rows times the longest side of a batch stay within `budget`, unless one row alone is longer.
-    """
+    """Every row once, in batches of similar lengths, determined by `seed` and `epoch`. `source` and
+    `target` (N,) are lengths with EOS or BOS. Rows times the longest side of a batch stay within
+    `budget`, unless one row alone is longer."""
     rng = np.random.default_rng([seed, epoch])
     shuffled = rng.permutation(len(source))  # decides which rows of equal lengths share a batch
     batches = _split_by_budget(shuffled, source, target, budget)
@@ -104,10 +98,8 @@ def length_sorted_batches(
 def _split_by_budget(
     rows: RowIndices, source: NDArray[np.int32], target: NDArray[np.int32], budget: int
 ) -> list[RowIndices]:
-    """`rows` by their longer side, then by the other, in batches as large as `budget` allows.
-
-    Rows of equal lengths keep their order.
-    """
+    """`rows` by their longer side, then by the other, in batches as large as `budget` allows;
+    stable."""
     longer, shorter = np.maximum(source, target)[rows], np.minimum(source, target)[rows]
     rows = rows[np.lexsort((shorter, longer))]
     longest = np.maximum(source, target)[rows].astype(np.int64)  # ascending

@@ -1,13 +1,10 @@
 """Batches padded to few shapes, so that a CUDA graph of a shape serves all batches of its bucket.
 
-A batch is padded by filler rows behind its own, whose labels are ignored. The cost of a model that
-packs its sentences is in tokens: filler rows hold the few that are missing from a round number, and
-lengths are rounded coarsely. The cost of another model is in the rectangle: lengths are rounded
-finely, each filler row has one token, and missing labels are at padding positions.
-
-A batch is planned within a budget, and grows beyond it where its segmentation is sampled after
-that. All its sizes would vary then, so such batches are rounded more coarsely, and both their sides
-to one length.
+A batch is padded by filler rows whose labels are ignored. A model that packs its sentences costs by
+the token: filler rows hold the few that are missing from a round number, and lengths are rounded
+coarsely. Another model costs by the rectangle: lengths are rounded finely, each filler row has one
+token, and missing labels are at padding positions. Batches that outgrow their budget, as their
+segmentation is sampled later, are rounded more coarsely, and both their sides to one length.
 """
 
 from typing import NamedTuple
@@ -22,11 +19,9 @@ from regard.types import Batch, Padded
 TOKEN_MULTIPLE = 8
 """Tokens are rounded to multiples of this."""
 PACKED_TOKEN_STEPS, PADDED_TOKEN_STEPS = 32, 8
-"""The budget, divided by this, is what numbers of tokens are rounded to: of a packed batch, and of
-the labels of a padded one."""
+"""Token counts are rounded to the budget divided by this: of a packed batch, of padded labels."""
 LENGTHS_PER_OCTAVE, ROW_COUNTS_PER_OCTAVE = 8, 4
-"""Lengths of padded batches from one power of two to the next, and numbers of rows beyond the
-budget."""
+"""Lengths of padded batches, and row counts beyond the budget, between two powers of two."""
 
 
 class BatchShape(NamedTuple):

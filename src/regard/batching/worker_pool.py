@@ -1,8 +1,7 @@
 """Worker processes: one that does jobs, and a pool that shares jobs with this process.
 
-A worker is a plain subprocess, which receives jobs and returns results as pickles through its stdin
-and stdout. Unlike multiprocessing it never imports the caller's main script, and it ends by itself
-when the process that started it is killed.
+A worker is a subprocess that reads jobs and writes results as pickles through stdin and stdout.
+Unlike multiprocessing it never imports the caller's main script, and it ends with its parent.
 """
 
 import contextlib
@@ -27,8 +26,7 @@ ResultT = TypeVar("ResultT")
 SAME_ENV: Mapping[str, str] = MappingProxyType({})
 COMMAND = f"from {__name__} import worker_main; worker_main()"
 MIN_SECONDS = 3.0
-"""Seconds of work, ahead or in all calls so far, from which workers are started; one is ready after
-about two."""
+"""Seconds of work, ahead or in all calls so far, from which workers are started: one takes two."""
 WORKER_ENV = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -145,11 +143,8 @@ def _send(message: object, stream: IO[bytes]) -> None:
 
 
 class WorkerPool(Generic[JobT, ResultT]):
-    """This process and some workers, which do the same with a job; they stay for later calls.
-
-    Two processes with a thread each do more than one with two threads where operations are short:
-    the threads would wait for each other after every operation.
-    """
+    """This process and some workers, which do the same with a job and stay for later calls. For
+    short operations two processes do more than two threads, which would wait for each other."""
 
     def __init__(self, factory: Callable[[], Callable[[JobT], ResultT]], num_workers: int) -> None:
         self._factory, self._size = factory, num_workers
@@ -171,9 +166,8 @@ class WorkerPool(Generic[JobT, ResultT]):
     def map_jobs(self, jobs: Sequence[JobT], run_here: Callable[[JobT], ResultT]) -> list[ResultT]:
         """The result of each job, in order; `run_here` does in this process what workers do.
 
-        A job goes to whichever process is free; the first error ends the call. Workers are started
-        as soon as the jobs done here show that it pays, or after a call, for the next one, once all
-        calls so far show it. The jobs of workers that die are done here.
+        Workers are started as soon as the jobs done here show that it pays, or after a call, for
+        the next one. The first error ends the call; the jobs of workers that die are done here.
         """
         if not self._in_use.acquire(blocking=False):  # another thread uses the workers
             return [run_here(job) for job in jobs]

@@ -32,8 +32,7 @@ from regard.models.contracts import AnyModel, Decoder, State, StateT
 from regard.types import AttentionHook, Hypothesis, Padded
 
 COMPACT_BELOW = 7 / 8
-"""Finished sentences are dropped when at most this share of the batch is unfinished: dropping them
-copies the rest of the batch, keeping them costs a step of each."""
+"""Finished sentences are dropped, which copies the batch, when at most this share is unfinished."""
 
 
 class SearchJob(NamedTuple):
@@ -86,10 +85,9 @@ def search_many(
 ) -> SearchResults:
     """The n best hypotheses of each sentence, in order, by one model or an ensemble.
 
-    A batch has at most `budget` positions, counted once for each hypothesis, and no result is
-    longer than the models' limits. `numbers`, by default the indices of the sentences, identify
-    them for sampling and for `observe`. `run_jobs` searches the batches, with the same models, in
-    place of this process; it is not used with a hook or an observer.
+    A batch has at most `budget` positions, counted once for each hypothesis. `numbers`, by default
+    0, 1, ..., identify the sentences for sampling and for `observe`. `run_jobs` searches the
+    batches in place of this process, unless there is a hook or an observer.
     """
     settings = _cap_max_length(settings, members)
     _check_coverage(settings, members)
@@ -117,11 +115,8 @@ def search_with_oom_retry(
     *,
     no_retry: bool = False,
 ) -> list[SearchResults]:
-    """Search one job after another; after a GPU ran out of memory, all further jobs in halves.
-
-    The memory that a search takes is not known before; results do not depend on the split. With
-    `no_retry` (an observer would see a search twice) running out of memory is an error.
-    """
+    """Search one job after another; after a GPU ran out of memory, all further jobs in halves. With
+    `no_retry` (an observer would see a search twice) running out of memory is an error."""
     found, waiting = [], deque(jobs)
     while waiting:
         try:
@@ -182,8 +177,8 @@ def search(
 
     `state` (B, 1) is the decoder's before the first token, `lengths` (B,) the real positions of
     each source, on the device of the search. `numbers`, by default 0, 1, ..., identify the
-    sentences for sampling, so that no result depends on the batch, and for `observe`. The decoder
-    is given at most `max_length` tokens, BOS included.
+    sentences for sampling and for `observe`. The decoder is given at most `max_length` tokens, BOS
+    included.
     """
     if not len(lengths):
         return []
@@ -204,11 +199,9 @@ def run_search(
     observe: SearchObserver | None = None,
     capturer: CudaGraphs | None = None,
 ) -> list[list[Hypothesis]]:
-    """The n best hypotheses of each sentence of `state` (B, 1), in order.
-
-    `observe` knows the sentences by their `numbers`, by default 0, 1, ... With a `capturer`, the
-    last steps of a search without hook and observer are replayed as a CUDA graph.
-    """
+    """The n best hypotheses of each sentence of `state` (B, 1), known to `observe` by its number.
+    With a `capturer`, the last steps of a search without hook and observer are replayed as a CUDA
+    graph."""
     limits, device = config.rules.limits, config.penalties.lengths.device
     numbers = range(len(limits)) if numbers is None else numbers
     if observe is not None:
@@ -302,18 +295,15 @@ def _notify(
 
 
 def _make_capturer(settings: DecodingSettings, device: torch.device) -> CudaGraphs | None:
-    """A capturer for the last steps of a search; None: they are not to be captured.
-
-    Sampling cannot be captured: the numbers it draws depend on a length that the host knows.
-    """
+    """A capturer for the last steps of a search, or None. Sampling cannot be captured: the host
+    indexes its random numbers by the length."""
     may_capture = settings.capture and settings.sampling is None and device.type == "cuda"
     return CudaGraphs(device) if may_capture else None
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Within it torch computes on one thread: while other cores are busy, synchronizing with a
-    second one after each short operation costs more than it gains."""
+    """Within it torch uses one thread: faster for short operations while other cores are busy."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

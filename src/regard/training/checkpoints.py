@@ -152,10 +152,8 @@ def intact_weights(paths: Sequence[Path], note: Callable[[str], None]) -> list[P
 
 
 def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: int) -> Path:
-    """Write a checkpoint and remove all but those of the newest `keep` steps.
-
-    A digest of the content is part of the file's name, by which damage is recognised.
-    """
+    """Write a checkpoint and remove all but those of the newest `keep` steps. Its name has a digest
+    of its content, by which damage is recognised."""
     metadata = {"progress": dump_json(checkpoint.progress.write())}
     content = safetensors.torch.save(_to_cpu(checkpoint.tensors), metadata=metadata)
     path = folder / f"step-{step:09d}-{_digest(content)}.safetensors"

@@ -32,12 +32,9 @@ class Loss(NamedTuple):
 def batch_loss(
     model: AnyModel, batch: Batch, smoothing: float, *, consistency: float = 0.0
 ) -> Loss:
-    """The cross-entropy of a batch, plus the balance losses of the model's expert layers.
-
-    The output layer sees the real positions alone. With `consistency` α every pair is seen twice,
-    under two draws of dropout, and their divergence D is added (Liang et al. 2021, R-Drop): half
-    of the paper's L₁ + L₂ + α D, so that a token weighs the same as without.
-    """
+    """The cross-entropy of a batch, plus the balance losses of the model's expert layers. With
+    `consistency` α, half of L₁ + L₂ + α D of two draws of dropout (Liang et al. 2021, R-Drop), so
+    that a token weighs the same as without."""
     copies = 2 if consistency else 1
     inputs = batch.duplicated() if consistency else batch
     features, routings = model.training_features(inputs)  # (copies * M, D)
@@ -56,11 +53,8 @@ def batch_loss(
 
 
 def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> Loss:
-    """Cross-entropy of (M, V) with (M,) when `smoothing` of each label goes to all V alike.
-
-    Label smoothing as Szegedy et al. 2016, which Vaswani et al. 2017 use with 0.1. A row whose
-    label is IGNORE_INDEX does not count.
-    """
+    """Cross-entropy of (M, V) with (M,) when `smoothing` of each label goes to all V alike (Szegedy
+    et al. 2016). A row whose label is IGNORE_INDEX does not count."""
     logp = F.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
     nll = F.nll_loss(logp, labels, reduction="sum")
     if smoothing == 0:
@@ -70,10 +64,8 @@ def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> 
 
 
 def symmetric_kl(first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
-    """The mean of both Kullback-Leibler divergences of two softmaxes (M, V), summed over M: ().
-
-    A row whose label (M,) is IGNORE_INDEX does not count.
-    """
+    """The mean of both Kullback-Leibler divergences of two softmaxes (M, V), summed over the rows
+    whose label (M,) is not IGNORE_INDEX: ()."""
     precise = torch.promote_types(first.dtype, torch.float32)
     p, q = (F.log_softmax(logits, -1, dtype=precise) for logits in (first, second))
     gaps = (p.exp() - q.exp()) * (p - q)  # (M, V)
@@ -83,12 +75,11 @@ def symmetric_kl(first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
 def chunked_loss(
     features: Tensor, output: OutputProjection, labels: Tensor, smoothing: float
 ) -> Loss:
-    """`smoothed_cross_entropy` of the logits that `output` makes of `features` (M, D).
+    """`smoothed_cross_entropy` of the logits of `features` (M, D), without holding all of them.
 
-    All logits of a batch would be the largest tensor of a step by far. Here the logits of a chunk
-    of rows are computed, replaced by their gradients and used for those of the inputs before the
-    next chunk, all in the forward pass. Logits are in autocast's precision, if any; the gradients
-    of the output layer are summed in float32.
+    The logits of a chunk of rows are replaced by their gradients, and these used for the inputs'
+    before the next chunk, all in the forward pass. Logits are in autocast's precision, if any; the
+    gradients of the output layer are summed in float32.
     """
     inputs = (features, output.weight, output.bias)
     need_grad = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
@@ -161,11 +152,8 @@ def _chunks(rows: int, vocabulary: int, *, on_cpu: bool) -> list[slice]:
 def cross_entropy_and_grad_(
     logits: Tensor, labels: Tensor, smoothing: float
 ) -> tuple[Tensor, Tensor]:
-    """The losses and negative log-likelihoods (M,) of `logits` (M, V) for `labels` (M,).
-
-    `logits` become the gradients of the sum of the losses. A row whose label is IGNORE_INDEX has
-    zeros. A kernel does the same on a GPU.
-    """
+    """The losses and negative log-likelihoods (M,) of `logits` (M, V) for `labels` (M,). `logits`
+    become the gradients of the sum of the losses; rows whose label is IGNORE_INDEX have zeros."""
     if use_kernel("cross_entropy", logits) and logits.dtype != torch.float64:
         return cross_entropy.cross_entropy_and_grad_(logits, labels, smoothing)
     precise = torch.promote_types(logits.dtype, torch.float32)

@@ -23,11 +23,8 @@ MAX_BYTES = 1 << 30
 
 
 class MetricLog:
-    """Appends records to a run; resumed at a step, it drops those of later steps.
-
-    TensorBoard's own writer works in a thread, where an error is printed and not raised; here a
-    full disk is found when a record is written, as it is for all files of a run.
-    """
+    """Appends records to a run; resumed at a step, it drops those of later steps. Unlike
+    TensorBoard's own writer, which works in a thread, it raises an error if the disk is full."""
 
     def __init__(self, folder: Path, step: int) -> None:
         self.path = folder / "metrics.jsonl"

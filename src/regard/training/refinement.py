@@ -73,14 +73,12 @@ class WeightedSamples(NamedTuple):
 def refinement_loss(
     model: AnyModel, batch: Batch, *, draw: SampleFn, reward: RewardFn, likelihood: float
 ) -> Loss:
-    """Minus the paper's mixed objective (equation 9), summed over the pairs of a batch.
+    """Minus the paper's mixed objective (equation 9), summed over the pairs of a batch: O = Σ_b α
+    log P(Y*_b | X_b) + Σ_b Σ_Y P(Y | X_b) r(Y, Y*_b)
 
-        O = Σ_b α log P(Y*_b | X_b) + Σ_b Σ_Y P(Y | X_b) r(Y, Y*_b)
-
-    α is `likelihood`, Y* a reference. The inner sum is over all possible answers; `weight_samples`
-    estimates its gradient, and the value of the loss has the mean reward of the samples in its
-    place. Each source is encoded once, each answer decoded once, however often it was drawn. The
-    model is in evaluation mode, so that an answer has one probability.
+    α is `likelihood`, Y* a reference. `weight_samples` estimates the gradient of the inner sum,
+    over all possible answers; the loss has the mean reward of the samples in its place. The model
+    is in evaluation mode, so that an answer has one probability.
     """
     was_training = model.training
     model.eval()
@@ -110,9 +108,9 @@ def weight_samples(
 ) -> WeightedSamples:
     """The weight of each answer's log-probability, so that their sum has the right gradient.
 
-    Of N samples Y_n of a sentence with mean reward r̄, each weighs (r(Y_n) - r̄) / (N - 1), and the
-    reference α. The paper subtracts the mean as well; as each sample is part of the mean, the
-    estimate is unbiased with N - 1, not N (Kool, van Hoof and Welling 2019).
+    Of N samples Y_n with mean reward r̄, each weighs (r(Y_n) - r̄) / (N - 1), and the reference α.
+    The estimate is unbiased with N - 1, as r̄ includes the sample (Kool, van Hoof and Welling
+    2019).
     """
     first, drawn_samples, total = [], [], 0.0
     for sentence, (samples, reference) in enumerate(zip(samples_of_batch, references, strict=True)):

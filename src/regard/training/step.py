@@ -68,11 +68,8 @@ class ExpertLoad:
             self._shares[site] = shares if before is None else before + shares
 
     def pop_metrics(self) -> dict[str, float]:
-        """The metrics since the last call.
-
-        Of each layer of experts: `busiest`, the largest share in units of a fair one, 1 where all
-        are used alike; and `idle`, how many experts get less than a tenth of a fair share.
-        """
+        """Metrics of each layer since the last call: `busiest`, the largest share in units of a
+        fair one, and `idle`, how many experts get less than a tenth of a fair share."""
         numbers = {}
         for site, shares in self._shares.items():
             fair = shares / shares.mean()  # (E,)

@@ -14,11 +14,8 @@ MAX_SPELLINGS, MAX_SPELLED_CHARACTERS = 1000, 64
 
 
 def forbidden_phrases(forbidden: Sequence[str], target: Tokenizer) -> list[list[int]]:
-    """The ids of phrases; phrases with unknown pieces are left out, as they would forbid UNK.
-
-    A word of a script without spaces also occurs inside of a sentence, where it may be split into
-    other pieces: all its spellings are forbidden. Longer pieces that contain it are not.
-    """
+    """The ids of phrases without unknown pieces, which would forbid UNK. For a word of a script
+    without spaces, all its spellings: inside of a sentence its pieces differ."""
     phrases = [tuple(ids) for ids in target.encode(list(forbidden))]
     unspaced = [word.strip() for word in forbidden if has_unspaced(word)]
     if unspaced:

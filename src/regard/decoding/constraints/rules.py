@@ -41,11 +41,9 @@ NO_CONSTRAINTS = Constraints()
 
 
 class Rules:
-    """The rules, prefixes and forbidden phrases of one batch as one filter.
-
-    PAD and BOS are never generated. A prefix is forced token by token, against every other rule
-    but the length limit, which truncates it. A hypothesis with no permitted token may end.
-    """
+    """The rules, prefixes and forbidden phrases of one batch as one filter. PAD and BOS are never
+    generated. Only the length limit overrides a prefix; a hypothesis with no permitted token may
+    end."""
 
     def __init__(
         self,
@@ -199,11 +197,8 @@ def is_on_cpu(x: Tensor) -> bool:
 
 
 def _all_can_end(log_probs: Tensor) -> bool:
-    """Whether EOS is possible for every hypothesis (B, K, V), so that none is left without tokens.
-
-    A CPU checks it. On a GPU EOS gets `MIN_LOG_PROB` at least: models do not exclude EOS, and the
-    host must not wait for the device to find out.
-    """
+    """Whether EOS is possible for every hypothesis (B, K, V). A GPU is not waited for: there EOS
+    gets `MIN_LOG_PROB` at least."""
     if is_on_cpu(log_probs):
         return not bool((log_probs[..., EOS] == NEG_INF).any())
     log_probs[..., EOS].clamp_min_(MIN_LOG_PROB)

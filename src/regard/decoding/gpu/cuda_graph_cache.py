@@ -1,14 +1,11 @@
-"""Searches of small batches, captured step by step as CUDA graphs, and replayed.
+"""Searches of small batches, captured step by step as CUDA graphs, and replayed: for a few
+sentences the host launches the kernels of a step more slowly than the GPU runs them.
 
-For a few sentences a GPU runs the kernels of a step, some eighty, faster than the host launches
-them. Each step is captured once for each shape (`kernels/cuda_graphs.py`), as tokens and key-value
-caches grow alike for all batches of a shape; each graph reads the tensors that the one before it
-wrote.
-
-The first batch of a shape is searched without capturing, which compiles and loads all kernels. With
-later ones, each step that was run before is captured when it is needed, then replayed. A batch is
-padded to its shape by sentences that are done from the beginning, and none leaves it before all are
-done. Replays read the models' weights in place; if these are moved, all graphs are dropped.
+Each step is captured once for each shape (`kernels/cuda_graphs.py`), and each graph reads the
+tensors that the one before it wrote. The first batch of a shape is searched without capturing,
+which compiles and loads all kernels; with later ones, each step that was run before is captured
+when it is needed. A batch is padded to its shape by sentences that are done from the beginning, and
+none leaves it early. Replays read the weights in place; if these are moved, all graphs are dropped.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,8 +41,7 @@ H200 less than 1 ms, and its host 4 to 6 ms to launch."""
 MIN_SOURCE_LENGTH = 16
 """Shorter sources are padded to this length."""
 MAX_SHAPES = 32
-"""Shapes to keep graphs of; the least recently used are dropped. The memory of the graphs
-themselves is not counted by torch."""
+"""Shapes to keep graphs of, the most recently used; torch does not count the graphs' own memory."""
 
 
 class SearchShape(NamedTuple):
@@ -126,10 +122,8 @@ class CapturedSearch:
         return to_lists(finished, n_best)
 
     def _steps(self, byte_limit: int) -> Iterator[StepOutputs]:
-        """Replay captured steps, capture those that were run before, and run the rest.
-
-        No step is captured once `byte_limit` bytes are held.
-        """
+        """Replay captured steps, capture those run before while `byte_limit` is not reached, run
+        the rest."""
         number = 0
         while number < len(self.replays) or (
             number < self.steps_seen and self.bytes_held < byte_limit
@@ -172,11 +166,8 @@ class CapturedSearch:
 
 
 class CudaGraphCache:
-    """Captured searches of some models, by shape.
-
-    They hold about `max_bytes` of the device's memory at most. If a step cannot be captured, no
-    more are: `failed` says why, and searches run without graphs.
-    """
+    """Captured searches of some models, by shape, which hold about `max_bytes` of the device's
+    memory. If a step cannot be captured, `failed` says why, and all searches run without graphs."""
 
     def __init__(
         self, models: Sequence[AnyModel], vocabulary: int, capturer: CudaGraphs, max_bytes: int

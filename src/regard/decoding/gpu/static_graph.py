@@ -1,13 +1,10 @@
-"""The last steps of a search as one CUDA graph, replayed until all sentences are done.
+"""The last steps of a search as one CUDA graph, replayed until all sentences are done: for the few
+longest translations of a batch, the host launches kernels more slowly than the GPU runs them.
 
-A few sentences of a large batch have by far the longest translations. With these alone, the host
-launches the kernels of a step more slowly than the GPU runs them. Here all steps are the same work
-on tensors of static shapes, so that one graph serves them all:
-
-- the decoder state has room for all steps (`Decoder.to_static`);
-- the number of steps is counted on the device (`step_counter`);
-- generated tokens are written to a history. In place of its tokens, a hypothesis holds the index of
-  its last entry there, from which its tokens are read backwards at the end.
+All steps are the same work on tensors of static shapes. The decoder state has room for all of them
+(`Decoder.to_static`), and `step_counter` counts them on the device. Tokens are written to a
+history; a hypothesis holds the index of its last entry there, from which it is read backwards at
+the end.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,10 +46,8 @@ def replay_to_end(
     steps_left: Sequence[int],
     capturer: CudaGraphs,
 ) -> NBest | None:
-    """The finished hypotheses (B, N) of a search, on the CPU; None: continue it step by step.
-
-    `steps_left` are the most further tokens of each sentence.
-    """
+    """The finished hypotheses (B, N) of a search, on the CPU, after at most `steps_left` further
+    tokens of each sentence; None: continue it step by step."""
     try:
         with capturer.side_stream():
             search = _StaticSearch.from_state(decoder, search_state, config, steps_left)

@@ -21,22 +21,17 @@ ARGMAX_ENTRIES, ARGMAX_ROWS = 512, 16
 
 @dataclass(frozen=True)
 class BeamSelector:
-    """Selects the most likely continuations of all hypotheses of a sentence.
-
-    All hypotheses have the same length, so a length penalty cannot change their order. The coverage
-    penalty ranks finished hypotheses only: before that, most of the source is rightly not covered.
-    Equally likely candidates are ordered by their parents, then by their tokens.
-    """
+    """Selects the most likely continuations of all hypotheses of a sentence; equally likely ones by
+    parent, then by token. Penalties rank finished hypotheses only: those of a step have the same
+    length, and the coverage of unfinished ones is rightly low."""
 
     width: int
     initial_width: ClassVar = 1
 
     @property
     def num_candidates(self) -> int:
-        """Twice the beam, as each hypothesis has one candidate that ends: `width` others remain.
-
-        Greedy search has a single candidate: if it is EOS, the search is over.
-        """
+        """Twice the beam, as each hypothesis may end: `width` others remain. Greedy search has one,
+        which may be EOS."""
         return 1 if self.width == 1 else 2 * self.width
 
     def fused(
@@ -67,12 +62,11 @@ class TopK(NamedTuple):
 
 
 def stable_topk(rows: Tensor, k: int) -> TopK:
-    """Deterministic top-k of each row (B, n): equal values are ordered by index.
+    """Deterministic top-k of each row (B, n): equal values are ordered by index, unlike by
+    `torch.topk`.
 
-    `torch.topk` leaves the order of equal values open, so that it may differ between devices. A
-    stable sort of whole rows is slow, so each row is split into chunks and only the k chunks with
-    the largest maxima are sorted: every other chunk has k entries before it. Selecting these chunks
-    is the same problem on a smaller row. On a CPU this is about as fast as `torch.topk`.
+    Sorting whole rows is slow, so only the k chunks with the largest maxima are sorted: every other
+    chunk has k entries before it. Selecting these chunks is the same problem on a smaller row.
     """
     if k == 1 and (rows.shape[1] <= ARGMAX_ENTRIES or len(rows) < ARGMAX_ROWS):
         return TopK(*rows.max(dim=1, keepdim=True))  # at equal values the first

@@ -106,10 +106,8 @@ def select_n_best(n_best: NBest, sentences: Tensor) -> NBest:
 
 
 def add_finished(n_best: NBest, new: NBest) -> NBest:
-    """The best of both; at equal scores, the older ones first.
-
-    Hypotheses that were cut at a length limit rank behind all that ended.
-    """
+    """The best of both, at equal scores the older ones first; truncated hypotheses rank behind all
+    that ended."""
     return _merge(n_best, new, torch.where(n_best.ended, n_best.scores, NEG_INF))
 
 
@@ -173,10 +171,9 @@ class Penalties:
     def bound(self, hypotheses: Hypotheses) -> Tensor:
         """A score (B,) that no continuation can exceed; -inf if all slots are empty.
 
-        Proof: let g <= 0 be the log-probability of a hypothesis. Each further token adds the
-        logarithm of a probability, so any continuation has log P <= g. lp rises with the length
-        (alpha >= 0), which is at most the limit L of the sentence, so as g <= 0,
-        log P / lp(Y) <= g / lp(Y) <= g / lp(L). And cp <= 0. Rounding is monotonic.
+        Proof: a continuation of a hypothesis of log-probability g <= 0 has log P <= g and, as alpha
+        >= 0, lp(Y) <= lp(L) at the length limit L: log P / lp(Y) <= g / lp(L). And cp <= 0.
+        Rounding is monotonic.
         """
         return (hypotheses.log_probs * self.min_factors[hypotheses.sentence_index, None]).amax(-1)
 
@@ -190,10 +187,8 @@ class Penalties:
     def to_static(
         self, before: int, steps: int, step_counter: Tensor, dtype: torch.dtype = torch.float32
     ) -> "Penalties":
-        """The same for hypotheses that are longer than their tokens: by `before` + `step_counter`.
-
-        `step_counter` () counts up to `steps` on the device; `dtype` is that of log-probabilities.
-        """
+        """The same for hypotheses that are longer than their tokens by `before` + `step_counter`
+        (), which counts up to `steps` on the device; `dtype` is that of log-probabilities."""
         lengths = range(before, before + steps + MARGIN)
         each = [self._factor(max(1, length)) for length in lengths]
         factors = torch.tensor(each, dtype=dtype)  # (steps + margin,)
@@ -233,11 +228,8 @@ class MeanAttention:
 
 
 def to_lists(n_best: NBest, count: int) -> list[list[Hypothesis]]:
-    """At most `count` hypotheses of each sentence, the best first.
-
-    The tensors are read as flat lists: a nested list for each sentence would make Python's garbage
-    collector run often.
-    """
+    """At most `count` hypotheses of each sentence, the best first. Tensors are read as flat lists:
+    many nested ones would make Python's garbage collector run often."""
     scores, log_probs, tokens, ended = (x[:, :count] for x in n_best)
     if bool(scores.isnan().any()):
         raise SearchError(

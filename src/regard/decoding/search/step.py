@@ -1,8 +1,5 @@
-"""One step of a search: a token for each hypothesis. On a GPU, the host never waits for the device.
-
-The beam is pruned here: a selector ranks the candidates, those that end become finished hypotheses,
-and the best of the others continue.
-"""
+"""One step of a search: a selector ranks the candidates, those that end become finished hypotheses,
+and the best of the others continue. On a GPU, the host never waits for the device."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -83,11 +80,8 @@ class SearchConfig:
         return self.selector(self.rules.log_probs(logits, hypotheses), hypotheses)
 
     def is_settled(self, finished: NBest, hypotheses: Hypotheses) -> Tensor:
-        """Whether each sentence (B,) is done.
-
-        Safe: no continuation can score above the last of the n best finished hypotheses. If all
-        hypotheses are empty slots, the bound is -inf.
-        """
+        """Whether each sentence (B,) is done. Safe: no continuation can score above the last of the
+        n best finished hypotheses."""
         bound = self.penalties.bound(hypotheses)  # (B,)
         if self.stop == "limit":
             return bound == NEG_INF

@@ -13,11 +13,8 @@ from regard.types import Hypothesis
 
 
 class SearchStep(NamedTuple):
-    """One step of a search of the B sentences that are still in the batch.
-
-    `parents` are indices of the hypotheses before the step. The tensors are on the device of the
-    search: reading them waits for it.
-    """
+    """One step of a search of the B sentences still in the batch; `parents` are indices of the
+    hypotheses before it. Reading the tensors waits for the device."""
 
     numbers: Sequence[int]  # of the B sentences
     candidates: Candidates  # (B, C) all candidates, the best first
@@ -29,11 +26,8 @@ class SearchStep(NamedTuple):
 
 
 class SearchObserver(Protocol):
-    """Callbacks of a search; each does nothing by default.
-
-    Sentences are identified by the numbers that the caller of the search gave. An observer changes
-    no result except by abandoning a sentence; a search without one has no extra cost.
-    """
+    """Callbacks of a search, with empty defaults, that know sentences by the numbers given to the
+    search. They change no result except by abandoning a sentence."""
 
     def on_start(self, numbers: Sequence[int], lengths: Sequence[int], /) -> None:
         """A batch begins: sentences and the length of each source, EOS counted."""
@@ -67,10 +61,8 @@ class ObserverGroup(SearchObserver):
 
 
 def best_so_far(step: SearchStep) -> list[tuple[int, ...]]:
-    """The tokens, without BOS and EOS, of the best hypothesis of each sentence.
-
-    It may be finished or still grow, so that from one step to the next tokens may change.
-    """
+    """The tokens, without BOS and EOS, of the best hypothesis of each sentence, finished or
+    growing: a later step may change any of them."""
     growing = step.scores.max(1, keepdim=True)  # (B, 1), of equal ones the first
     tokens = gather_parents(step.hypotheses.tokens, growing.indices)[:, 0]  # (B, 2 + t)
     ended = step.finished.scores[:, 0] >= growing.values[:, 0]  # (B,)

@@ -47,10 +47,8 @@ class SearchTree(NamedTuple):
 
 
 class SearchTreeObserver(SearchObserver):
-    """Records the tree of each sentence, by its number.
-
-    Hypotheses with the same tokens are one node: samples share common beginnings.
-    """
+    """Records the tree of each sentence, by its number; hypotheses with the same tokens are one
+    node."""
 
     def __init__(self) -> None:
         self.trees: dict[int, SearchTree] = {}

@@ -1,13 +1,10 @@
 """A training step that is captured once as a CUDA graph and replayed (`kernels/cuda_graphs.py`).
 
 Batches are padded to few shapes (`batching/shape_buckets.py`) and copied to the tensors that the
-graph of their shape reads. What else changes from step to step (the learning rate, the number of
-tokens) lies on the device too. A step of one batch is one graph; in a step of several, the graph of
-each batch adds to the gradients and one more updates the weights.
-
-The first batch of each shape is run without a graph, which compiles and loads all kernels; the
-second is captured, so that no graph is made for a shape that is seen once. Replays draw new random
-numbers from the device's generator.
+graph of their shape reads; the learning rate and the number of tokens lie on the device too. A step
+of one batch is one graph; in a step of several, the graph of each batch adds to the gradients and
+one more updates the weights. The first batch of each shape is run without a graph, which compiles
+and loads all kernels, and the second is captured. Replays draw new random numbers.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,8 +24,7 @@ from regard.training.step import EagerStep, LossFn, StepContext
 from regard.types import Batch
 
 MAX_SHAPES = 96
-"""Shapes to capture, the first ones that are seen twice; the batches of others, which are rare
-then, are run without a graph."""
+"""Shapes to capture, the first that are seen twice; batches of others are run without a graph."""
 
 
 def require_cuda_graphs(device: torch.device) -> None:
@@ -41,10 +37,8 @@ def require_cuda_graphs(device: torch.device) -> None:
 
 
 class CudaGraphStep:
-    """The same step as `EagerStep`, replayed.
-
-    If something cannot be captured, `note` is called once, and an `EagerStep` takes over.
-    """
+    """The same step as `EagerStep`, replayed; after a CaptureError, which `note` gets, an
+    `EagerStep`."""
 
     def __init__(
         self,
@@ -181,10 +175,8 @@ def _batch_tensors(batch: Batch) -> tuple[Tensor, ...]:
 class Bf16Loss:
     """The loss of a model whose linear layers get weights in autocast's precision, cast at once.
 
-    Autocast casts each weight where it is used, and its gradient back: two small kernels for each
-    of some hundred weights. Here one kernel casts all of them before the loss, and one all their
-    gradients; every number is the same. The output layer is left out: its gradients are summed in
-    float32. Without autocast it is the plain loss.
+    Autocast takes two small kernels for each weight and its gradient; here one kernel casts all of
+    them, with the same results. The output layer is left out: its gradients are summed in float32.
     """
 
     def __init__(self, loss: LossFn, model: AnyModel) -> None:
