@@ -92,10 +92,7 @@ def pair_attention(
     run: Run, pairs: Iterable[Pair], *, cut_apart: bool = False, reverse: bool = False
 ) -> Iterator[AttentionMaps]:
     """The cross attention of each pair, in order; `reverse`: by a model from target to source.
-
-    Pairs that are `cut_apart` are pretokenized: punctuation stands alone. The model reads them
-    detokenized, and the words of the attention are those given.
-    """
+    Pairs `cut_apart` are pretokenized: the model reads them detokenized, their words are kept."""
     directed = (Pair(pair.target, pair.source) if reverse else pair for pair in pairs)
     return token_attention(run, (_tokenize_pair(run, pair, cut_apart) for pair in directed))
 
@@ -153,11 +150,8 @@ def align_bidirectional(
     *,
     cut_apart: bool = False,
 ) -> Iterator[frozenset[Link]]:
-    """The links of each pair, in order, by two models: source to target, and back.
-
-    By default their maps are averaged. With `how`, each model links each word that it predicts to
-    its best source word, and the links of both are symmetrized.
-    """
+    """The links of each pair, in order, by two models, source to target and back: those of their
+    averaged maps, or with `how` the symmetrized best links of each."""
     forward_pairs, backward_pairs = tee(pairs)
     attentions = zip(
         pair_attention(forward.run, forward_pairs, cut_apart=cut_apart),
@@ -264,12 +258,9 @@ def read_gold(data: PreparedData, split: SplitName) -> Iterator[GoldAlignment]:
 def extract_dictionary(
     run: Run, pairs: Iterable[Pair], settings: AlignmentSettings, *, min_count: int
 ) -> list[DictionaryEntry]:
-    """The best translation of each source word, among those aligned `min_count` times, sorted.
-
-    Words that the model's vocabulary lacks are aligned like others. Pairs that are too long for the
-    model are left out. The best translation has the highest Dice coefficient, 2 c(s, t) / (c(s) +
-    c(t)): by count alone the translation of a rare word would often be an article.
-    """
+    """The best translation of each source word, among those aligned `min_count` times, sorted;
+    pairs that are too long for the model are left out. Best is the highest Dice coefficient, 2 c(s,
+    t) / (c(s) + c(t)): by count alone, rare words would often be translated by an article."""
     tokenized = (
         tuple(
             tokenize_text(*side) for side in zip(map(str.strip, pair), run.tokenizers, strict=True)

@@ -44,11 +44,8 @@ class Agreement(NamedTuple):
 def select_by_gold(
     attentions: Sequence[AttentionMaps], gold: Sequence[GoldAlignment]
 ) -> SelectedAlignment:
-    """The settings whose links have the lowest alignment error rate over some sentences.
-
-    First the links of every map are read by rows; then those of the best few, and of the baseline,
-    are extracted with every method. Of equals the first wins.
-    """
+    """The settings with the lowest alignment error rate, the first of equals. Every map is read by
+    rows; then the best few, and the baseline, with every extraction method."""
     check_lines(attentions=attentions, gold_alignments=gold)
     candidates = _list_maps(attentions[0])
     counts = torch.zeros(3, len(candidates))  # links, sure ones hit, possible ones hit
@@ -100,11 +97,8 @@ def _extract_all_methods(
 def select_by_agreement(
     forward: Sequence[AttentionMaps], backward: Sequence[AttentionMaps]
 ) -> Agreement:
-    """The settings of two models whose links agree most; no gold is needed.
-
-    `backward` are the same sentences in the other direction. Sinks and positional habits of one
-    model are not confirmed by the other.
-    """
+    """The settings of two models whose links agree most, without gold: sinks and positional habits
+    of one are not confirmed by the other. `backward` has the same sentences, target to source."""
     check_lines(forward_attentions=forward, backward_attentions=backward)
     forward_maps, backward_maps = _list_maps(forward[0]), _list_maps(backward[0])
     common = torch.zeros(len(forward_maps), len(backward_maps))

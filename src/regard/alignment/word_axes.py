@@ -1,8 +1,7 @@
-"""Axes of attention maps by dictionary words.
+"""Axes of attention maps by dictionary words, the entries of a vocabulary: `l'Afrique.` holds two.
 
-These are the entries of a vocabulary of words: `l'Afrique.` holds `l` and `Afrique`. Punctuation,
-which is often an attention sink, counts only where it is unknown to the vocabulary: then an unknown
-word of the translation may stand for it. A mere space belongs to the word after it (see `Axis`).
+Punctuation, often an attention sink, counts only where the vocabulary lacks it: an unknown word of
+the translation may stand for it. A mere space belongs to the word after it (see `Axis`).
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""Our Transformers -> CTranslate2's, through its own specifications, `ctranslate2.specs`.
-
-Every weight of ours has a place there, or the model is not written.
-"""
+"""Our Transformers -> CTranslate2's, by `ctranslate2.specs`, if every weight has a place there."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -40,11 +37,9 @@ def unsupported_reason(settings: Settings) -> str | None:
 def write_model(
     model: AnyModel, settings: Settings, folder: Path, *, precision: str, positions: int
 ) -> int | None:
-    """Write the model into `folder`, its matrices in `precision`; its number of positions, or None.
-
-    A model with sinusoids gets `positions` of them; None: any number. Its vocabularies hold ids
-    rather than pieces: texts are tokenized by our own tokenizers.
-    """
+    """Write the model into `folder`, its matrices in `precision`; its number of positions
+    (`positions` sinusoids), or None: any. Vocabularies hold ids: texts are tokenized by our
+    tokenizers."""
     if not isinstance(settings, TransformerSettings) or unsupported_reason(settings):
         raise ValueError(f"not a model for CTranslate2: {unsupported_reason(settings)}")
     weights = {  # copies: quantisation writes into what it is given

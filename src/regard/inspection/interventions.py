@@ -1,8 +1,7 @@
 """Interventions on attention while a model translates: silence, flatten or force its weights.
 
-An intervention is an attention hook, so it works with every model, in a search and under teacher
-forcing. A request to force a link between words becomes one when the unchanged translation is
-known: its attention gives the positions of the words.
+They are attention hooks, for every model, in a search and under teacher forcing. Requests to force
+words become hooks when the unchanged translation's attention gives the words' positions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -128,10 +127,8 @@ InterventionRequestJson = Annotated[InterventionRequest, Field(discriminator="ki
 def resolve_requests(
     requests: Sequence[InterventionRequest], cross: AttentionMaps | None
 ) -> tuple[list[InterventionRequest], list[Intervention]]:
-    """The requests with their words as indices, and the interventions that they ask for.
-
-    The words are found by the `cross` attention of the unchanged translation, None without any.
-    """
+    """The requests with words as indices, and their interventions. Words are found by the `cross`
+    attention of the unchanged translation, None without any."""
     resolved: list[InterventionRequest] = []
     interventions: list[Intervention] = []
     for request in requests:
@@ -154,10 +151,8 @@ def resolve_requests(
 
 
 def list_head_ablations(parts: Mapping[Part, Mapping[int, int]]) -> list[Silenced]:
-    """Each head of each layer, then the whole layer; a layer with one head counts once.
-
-    `parts` holds the number of heads of each layer, as `count_heads` returns it.
-    """
+    """Each head of each layer, then the whole layer; a layer with one head counts once. `parts`
+    holds the number of heads of each layer, as `count_heads` returns it."""
     return [
         Silenced(part, layer, head)
         for part, layers in parts.items()

@@ -65,11 +65,8 @@ class Answer:
         return TRUNCATED_NOTE in self.notes
 
     def alignment(self, settings: "AlignmentSettings | None" = None) -> frozenset[Link]:
-        """The word alignment of the line and its translation: (source, target), from 0.
-
-        Words are counted over all parts of the line; copied words are aligned with themselves. An
-        answer without recorded attention has no links.
-        """
+        """The word links (source, target) of the line, from 0, over all its parts; none without
+        attention. Copied words are aligned with themselves."""
         links: set[Link] = set()
         source = target = 0
         for capture in self.attentions:
@@ -106,10 +103,8 @@ def build_answer(
     target: Tokenizer,
     looks: "Sequence[AttentionCapture]" = (),
 ) -> Answer:
-    """The answer to a line, given the n best translations of each of its parts.
-
-    The n-th best of a line joins the n-th best of its parts, or the last of a part with fewer.
-    """
+    """The answer to a line from the n best of each part: the n-th best joins the n-th best of the
+    parts, or the last of a part with fewer."""
     notes = list(line.notes)
     if not all(best[0].finished for best in parts):
         notes.append(TRUNCATED_NOTE)

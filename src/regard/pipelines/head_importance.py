@@ -1,7 +1,5 @@
-"""Head ablations: a translation, or its BLEU, without each head and layer of attention.
-
-After Michel, Levy and Neubig (2019, arXiv 1905.10650), who found that most heads can be removed.
-"""
+"""Head ablations: a translation, or its BLEU, without each head and layer of attention, after
+Michel, Levy and Neubig (2019, arXiv 1905.10650)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
@@ -91,10 +89,8 @@ def measure_head_importance(
     search: DecodingSettings | None = None,
     progress: ProgressCallback = lambda done, total: None,
 ) -> HeadImportance:
-    """The BLEU lost without each head, each layer, and all free heads at once.
-
-    A layer with one head is measured once. Every number comes from a whole search.
-    """
+    """The BLEU lost without each head, each layer, and all free heads at once, each by a whole
+    search. A layer with one head is measured once."""
     settings = settings or HeadImportanceSettings()
     check_lines(sources=sources, references=references)
     score_settings = ScoreSettings(

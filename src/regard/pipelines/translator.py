@@ -57,10 +57,8 @@ class Translator:
         remarks: Sequence[str] = (),
         choice: EngineConfig | None = None,
     ) -> None:
-        """A translator of `runs`, or of an `export` of the run in `folder`.
-
-        For what an export cannot do, the native engine uses `runs`, or those of `open_runs`.
-        """
+        """A translator of `runs`, or of an `export` of the run in `folder`; what an export cannot
+        do, the native engine does with `runs`, or those of `open_runs`."""
         if not runs and export is None:
             raise ValueError("a translator needs at least one run")
         self._native_engine = _native_engine_class()(runs, choice) if runs else None
@@ -128,10 +126,8 @@ class Translator:
         unknown: Mapping[str, str] | None = None,
         split: bool | None = None,
     ) -> Answer:
-        """The translation of one line; with `look` or `changes` its attention is recorded.
-
-        `n_best` is the number of candidates. All else is as in `translate`.
-        """
+        """The translation of one line; with `look` or `changes` its attention is recorded. `n_best`
+        is the number of candidates; all else is as in `translate`."""
         search = search_settings(settings or self.settings, beam=beam, n_best=n_best)
         request = self._request(search, None, prefix, forbidden, unknown)
         if look or changes:
@@ -151,11 +147,10 @@ class Translator:
         unknown: Mapping[str, str] | None = None,
         split: bool | None = None,
     ) -> Answer:
-        """The translation of one line with its attention.
+        """The translation of one line with its attention, under the interventions `changes`.
 
-        `changes` are interventions: heads silenced, distributions flattened, words forced to attend
-        elsewhere; the answer's `before` is the translation without them. With `tree` all
-        hypotheses of the search are kept; of a line in several parts, those of the first.
+        The answer's `before` is the translation without them. With `tree` all hypotheses of the
+        search are kept; of a line in several parts, those of the first.
         """
         request = self._request(settings, n_best, prefix, forbidden, unknown)
         return self._look(text, request, changes, split, tree=tree)
@@ -189,20 +184,19 @@ class Translator:
     ) -> list[Answer]:
         """The translation of each text, in order: N in, N out.
 
-        Sentences of a text are translated one by one, and what is not a sentence, such as a number
-        or a URL, is copied, if the run's training data was like that (`input`). With `split` True
-        sentences are always split; with False a text is translated as a whole, and its line breaks
-        and tabs become spaces. A sentence with URLs, e-mail addresses or placeholders has one
-        candidate, which keeps them unchanged, unless the request has a prefix, samples, records or
-        changes attention, or is observed.
+        Sentences are translated one by one, and what is no sentence (a number, a URL) is copied, if
+        the run's training data was like that (`input`) or `split` is True; with False a text is one
+        sentence, its line breaks and tabs become spaces. A sentence with URLs, e-mail addresses or
+        placeholders has one candidate, which keeps them, unless the request has a prefix, samples,
+        records or changes attention, or is observed.
 
         Translations begin with `prefix` and contain none of the `forbidden` words. `changes` are
         interventions in the attention. `first` is the number of the first text, which seeds its
         samples: texts given in several calls are then sampled as in one.
 
-        With a dictionary `unknown` the model may generate the unknown token. It is replaced by the
-        dictionary's entry for the source word that it attends to, or else by a copy of that word:
-        an empty dictionary copies all. If the settings alone allow unknown tokens, they are `⁇`.
+        With a dictionary `unknown` the model may generate the unknown token, which is replaced by
+        the entry for the source word that it attends to, or else by a copy of that word. If the
+        settings alone allow unknown tokens, they are `⁇`.
         """
         request = self._request(settings, n_best, prefix, forbidden, unknown)
         request = replace(request, look=look, changes=changes, first=first)
@@ -359,11 +353,10 @@ def load(
     """The translator in a run's folder, or in that of an export; with `others`, an ensemble.
 
     With the engine `auto`, CTranslate2 translates plain requests if its translations equal those of
-    the native engine, which does everything else. CTranslate2 needs an export of the model in a
-    `precision`; if there is none it is made and kept in the run's folder (see `remarks`). The
-    engine and precision that `auto` stands for, and batch sizes, are those that `regard bench` has
-    measured for the run on this machine, or those of `choice`. The native engine's precision is
-    float32 unless another is given. `tell` is called with a message before long work.
+    the native engine, which does everything else. A missing export in `precision` is made and kept
+    in the run's folder (see `remarks`). What `auto` stands for, and batch sizes, are as `regard
+    bench` measured for the run on this machine, or as in `choice`. The native engine's default
+    precision is float32. `tell` is called with a message before long work.
     """
     for given, known in ((engine, get_args(EngineChoice)), (precision, get_args(Precision))):
         if given not in known:
@@ -445,11 +438,8 @@ def _load_run(
     *,
     ct2_only: bool,
 ) -> Translator:
-    """The translator of a run by its export, which is made if there is none that can be read.
-
-    If the export is refused or cannot be made, the native engine translates, unless the translator
-    is to be `ct2_only`: then this is an error.
-    """
+    """The translator of a run by its export, which is made if missing; if it is refused or cannot
+    be made, by the native engine, or an error with `ct2_only`."""
 
     def open_runs(precision: str = "auto") -> "Sequence[Run]":
         open_all = _native_engine_class().open_runs

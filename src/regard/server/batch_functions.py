@@ -48,10 +48,8 @@ class TranslateLines(BatchFunction):
     def __call__(
         self, lines: Sequence[PreparedText], slots: Sequence[BatchSlot], /
     ) -> list[Answer | None]:
-        """The answer to each line; None where the client disconnected before the search.
-
-        Lines with protected text are translated apart, without partial translations.
-        """
+        """The answer to each line; None where the client disconnected before the search. Lines with
+        protected text are translated apart, without partial translations."""
         translator = self.translator
         # the fast engines cannot cancel a search, and end sooner anyway
         can_cancel = translator.engine_for(self.settings) == "native" and not translator.on_gpu
@@ -82,10 +80,7 @@ class TranslateLines(BatchFunction):
 
 @dataclass(frozen=True)
 class TranslateMarkup(BatchFunction):
-    """Lines with inline markup -> their translations with it.
-
-    A line may be translated in several searches, so a batch can only be cancelled as a whole.
-    """
+    """Lines with inline markup -> their translations; a batch is only cancelled as a whole."""
 
     settings: DecodingSettings
     split: bool | None = None

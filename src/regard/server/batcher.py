@@ -1,10 +1,9 @@
 """Dynamic batching: concurrent requests -> batches for one model.
 
 All state belongs to the event loop; only whole batches go to the model's one thread. Requests that
-arrive while a batch is translated make up the next one, so batches grow with the load. A first
-request waits for a short window. Clients that were answered together tend to ask again nearly
-together, so after a batch of n requests the window is n times as long, and ends early when n
-requests are queued.
+arrive while a batch is translated make up the next one; a first request waits for a short window.
+Clients answered together tend to ask again nearly together, so after a batch of n requests the
+window is n times as long, and ends early when n are queued.
 """
 
 import asyncio
@@ -44,13 +43,11 @@ class PendingRequest:
     function: BatchFunction
     items: Sequence[Any]
     costs: Sequence[int]  # of each item, in tokens
-    future: "asyncio.Future[list[Any]]"
-    """The answers to all items; cancelling it takes the request out of the queue."""
+    future: "asyncio.Future[list[Any]]"  # of all answers; cancelling it dequeues the request
     arrival_time: float
     num_batched: int = 0  # items that were put into a batch
     answers: dict[int, Any] = field(default_factory=dict)
-    partial_texts: dict[int, str] = field(default_factory=dict)
-    """Of the items so far, where the function sends them."""
+    partial_texts: dict[int, str] = field(default_factory=dict)  # by item, if streamed
     changed: asyncio.Event = field(default_factory=asyncio.Event)  # set when a partial text changes
 
     def set_partial(self, index: int, text: str) -> None:
@@ -167,9 +164,8 @@ class Batcher:
         return queued >= self._settings.batch_tokens
 
     def _next_batch(self) -> list[BatchSlot]:
-        """The next batch: one item of each request with the first one's function, in turn, until
-        the batch is full. So a request of a thousand lines does not delay one of a single line.
-        Requests with items left go to the end of the queue."""
+        """The next batch: one item of each request with the first one's function, in turn, until it
+        is full, so that long requests do not delay short ones; unfinished ones are requeued."""
         tokens_left, batch = self._settings.batch_tokens, []
         compatible = [one for one in self._queue if one.function == self._queue[0].function]
         while compatible and tokens_left > 0:
@@ -215,10 +211,8 @@ class Batcher:
 
 
 def answer_batch(batch: Sequence[BatchSlot]) -> list[Any]:
-    """The answer to each item of a batch, or the exception that it raised.
-
-    If the batch fails, each request is run alone, so that only the faulty ones get an error.
-    """
+    """The answer to each item of a batch, or the exception that it raised. If the batch fails, each
+    request is run alone, so that only the faulty ones get an error."""
     items = [pending.items[index] for pending, index in batch]
     try:
         answers = batch[0].pending.function(items, batch)

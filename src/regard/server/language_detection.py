@@ -1,8 +1,7 @@
 """Detects the language of a text by naive Bayes over character n-grams.
 
-The n-grams come from the training data of the served models (Cavnar and Trenkle 1994 compare their
-ranks; probabilities give a confidence, too). Only the languages of those models are known, so the
-confidence is scaled by the share of the text's n-grams that occur in the training data at all.
+The n-grams come from the training data of the served models, and only their languages are known: so
+the confidence is scaled by the share of the text's n-grams that occur in that data at all.
 """
 
 import math
@@ -13,8 +12,7 @@ from itertools import chain
 from typing import NamedTuple
 
 NGRAM_ORDERS = (1, 2, 3)
-"""Each character is in one n-gram of each order, so a text's log-probability is the sum over all
-n-grams divided by the number of orders."""
+"""A character is in an n-gram of each, so log-probabilities are averaged over the orders."""
 SMOOTHING = 0.1  # added to every count, so that unseen n-grams are not impossible
 MAX_CHARACTERS = 1000  # characters of a text that are examined
 NUM_EXCERPTS = 8  # excerpts of a longer text that these characters are taken from
@@ -85,8 +83,8 @@ class Detector:
         return sorted(guesses, key=lambda guess: (-guess.confidence, -odds[guess.language]))
 
     def is_certainly(self, text: str, language: str) -> bool:
-        """Whether a text is in a language beyond doubt: as a whole, without any one of its words
-        (a name, say), and by most of its words, each taken alone."""
+        """Whether a text is certainly in a language: as a whole, without any one of its words
+        (perhaps a name), and by most of its words, each taken alone."""
         best = next(iter(self.detect(text)), None)
         if best is None or best.language != language or best.confidence < MIN_CERTAIN_CONFIDENCE:
             return False

@@ -32,11 +32,8 @@ class LanguageDirection(NamedTuple):
 
 
 class LoadOptions(NamedTuple):
-    """How models are loaded: see `regard.pipelines.translator.load`.
-
-    Streaming and attention use the native engine, so another precision than float32 may give two
-    translations of one text.
-    """
+    """How models are loaded: see `regard.pipelines.translator.load`. Streaming and attention use
+    the native engine, so with another precision than float32 a text may have two translations."""
 
     device: str = "auto"
     engine: EngineChoice = "auto"

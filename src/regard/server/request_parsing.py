@@ -26,9 +26,7 @@ RequestT = TypeVar("RequestT", bound=KeyedRequest)
 
 async def read_body(request: Request, service: Service, request_type: type[RequestT]) -> RequestT:
     """The body as a `request_type` with a valid API key; an error names the first wrong field.
-
-    Fields of a form may be in the query string instead, as LibreTranslate accepts them, too.
-    """
+    Fields of a form may be in the query string, as in LibreTranslate."""
     kind, headers = media_type(request), request.headers
     has_body = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
     with parsing_errors():

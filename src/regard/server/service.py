@@ -33,8 +33,7 @@ T = TypeVar("T")
 class ModelMatch(NamedTuple):
     """The model for a text."""
 
-    served: ServedModel | None
-    """None for a text that is in the target language already: it is returned unchanged."""
+    served: ServedModel | None  # None: the text is in the target language and stays as it is
     guess: LanguageGuess | None  # the detected language, with `auto`
 
 
@@ -54,10 +53,8 @@ class SegmentedTexts(NamedTuple):
         return [text.join(list(islice(remaining, len(text.lines)))) for text in self.texts]
 
     def translations(self, answers: Sequence[Answer], count: int) -> list[list[str]]:
-        """At most `count` different translations of each text, the best first.
-
-        The n-th best is made of the n-th best of its lines, or the last of one that has fewer.
-        """
+        """At most `count` different translations of each text, the best first: the n-th best is
+        made of the n-th best of its lines, or the last of one that has fewer."""
         by_rank = [
             self.join([one.candidates[min(rank, len(one.candidates) - 1)].text for one in answers])
             for rank in range(count)
@@ -91,8 +88,7 @@ class Service:
     def decoding_settings(
         self, translator: Translator, alternatives: int = 0, beam: int | None = None
     ) -> DecodingSettings:
-        """The recipe's search with room for alternatives; never sampled, so that equal requests get
-        equal answers."""
+        """The recipe's search with room for alternatives; never sampled, so it is deterministic."""
         for name, value, limit in (
             ("alternatives", alternatives, self.settings.max_alternatives),
             ("beam", beam or 0, self.settings.max_beam),
@@ -112,11 +108,9 @@ class Service:
         return [ModelMatch(self.models.find(source, target), None)] * len(texts)
 
     def _detect(self, target: str, texts: Sequence[str]) -> list[ModelMatch]:
-        """The model into `target` for the detected language of each text.
-
-        A text that is certainly in the target language stays as it is, unless a model translates
-        from it. A text without words is taken to be in the language of all texts together.
-        """
+        """The model into `target` for the detected language of each text; none for a text certainly
+        in the target language, unless a model translates from it. A text without words is taken to
+        be in the language of all texts together."""
         sources = self.models.sources(target)
         common = next(iter(self.detector.detect("\n".join(texts), sources)), None)
         if common is None and len(sources) == 1:

@@ -1,8 +1,5 @@
-"""Logs (a line of JSON for each event) and Prometheus metrics. Neither holds a text of a client.
-
-The message of any error may quote a text, so an unexpected error is logged by its type and its
-stack frames alone.
-"""
+"""Logs (a line of JSON for each event) and Prometheus metrics. Neither holds a client's text: an
+unexpected error, whose message may quote one, is logged by its type and stack frames alone."""
 
 import json
 import logging

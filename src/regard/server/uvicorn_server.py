@@ -58,10 +58,8 @@ def serve(
 
 
 class GracefulServer(uvicorn.Server):
-    """On a signal it refuses new requests and ends when all active ones are answered.
-
-    A second signal ends it at once. SIGHUP reloads the models.
-    """
+    """On a signal it refuses new requests and ends when all active ones are answered; on a second
+    one at once. SIGHUP reloads the models."""
 
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
@@ -166,11 +164,9 @@ class TimeoutProtocol(H11Protocol):
 
 
 def listen(settings: ServerSettings) -> socket.socket:
-    """A socket that listens at the settings' address.
-
-    Connections inherit TCP_NODELAY, which asyncio does not set on sockets of `create_server`; else
-    the second packet of a response waits for the acknowledgement of the first, up to 40 ms.
-    """
+    """A socket that listens at the settings' address. Connections inherit TCP_NODELAY, which
+    asyncio does not set here: else a response's second packet waits for the first one's ACK, up to
+    40 ms."""
     host, port = settings.host, settings.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -28,9 +28,7 @@ from regard.text.preprocess import TokenizedLine
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, token_labels
 from regard.types import Hypothesis
 
-NO_PENALTY = 1e-9
-"""In place of a length penalty of 0, with which CTranslate2 stops by another rule; any length to
-this power is 1 in float32."""
+NO_PENALTY = 1e-9  # for 0, with which CTranslate2 stops by another rule; n ** 1e-9 is 1 in float32
 QUEUED_PER_WORKER = 2  # batches of each worker that run or wait: an interrupt waits for them too
 MIN_HYPOTHESES = 32  # the least in a batch at full speed, counted at its start: some end early
 NEVER_GENERATED = [[SPECIAL_PIECES[PAD]], [SPECIAL_PIECES[BOS]]]
@@ -119,11 +117,10 @@ class CTranslate2Engine:
         prefixes: Sequence[Sequence[int]] | None = None,
         forbidden: Sequence[Sequence[int]] = (),
     ) -> list[list[Hypothesis]]:
-        """The n best hypotheses of each source, in order, searched on all cores.
+        """The n best hypotheses of each source, in order; prefixes need greedy search.
 
-        Only greedy search supports prefixes. A batch has one length limit, that of its longest
-        sentence. For the others, longer hypotheses are dropped; if too few are left, they are
-        searched again, in batches of their own limit.
+        A batch has one length limit, that of its longest sentence. Of others, longer hypotheses are
+        dropped; sentences with too few left are searched again, in batches of their own limit.
         """
         rules = self._within_positions(settings.rules)
         lengths = [len(ids) + 1 for ids in sources]  # with EOS
@@ -168,12 +165,9 @@ class CTranslate2Engine:
         settings: DecodingSettings,
         suppressed: list[list[str]],
     ) -> list[Any]:
-        """Futures of the results of a batch of sources and prefixes.
-
-        `suppressed` phrases are generated in prefixes only, whose tokens count nothing in the
-        score. CTranslate2 ranks hypotheses that were truncated at the limit among those that ended;
-        with twice the patience it keeps all of both.
-        """
+        """Futures of the results of a batch of sources and prefixes; `suppressed` phrases occur in
+        prefixes only, whose tokens count nothing in the score. CTranslate2 ranks truncated
+        hypotheses among those that ended; with twice the patience it keeps all of both."""
         size = settings.beam.size
         patience = 2 if batch.at_limit and size > 1 else 1
         source_labels, prefix_labels = (
@@ -227,12 +221,9 @@ class CTranslate2Engine:
 def batch_by_limit(
     lengths: Sequence[int], limits: Sequence[int], budget: int, width: int
 ) -> list[list[int]]:
-    """Indices of the sentences of each batch, the longest first; most batches have one limit.
-
-    CTranslate2 has one length limit for a batch: if it is that of every sentence, few are searched
-    again. Sentences of one limit are batched by themselves, evenly, if there are enough; all others
-    by length. `budget` and `width` are as in `plan_batches`.
-    """
+    """Indices of the sentences of each batch, the longest first. Sentences of one limit are batched
+    by themselves if there are enough, so that few are searched again; all others by length.
+    `budget` and `width` are as in `plan_batches`."""
     by_limit: dict[int, list[int]] = defaultdict(list)
     for i, limit in enumerate(limits):
         by_limit[limit].append(i)

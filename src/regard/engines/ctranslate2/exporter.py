@@ -60,11 +60,8 @@ def require_exportable(run: Run) -> None:
 def try_export(
     run: Run, weights: str, precision: Precision, *, required: bool, tell: Callable[[str], None]
 ) -> tuple[ExportArtifact | None, str]:
-    """An export of the run's weights in its folder, and a remark about it for the user.
-
-    Unless it is `required`, there is none if it cannot be made or kept, or would not be used:
-    if CTranslate2 does not support the model or the run's own search.
-    """
+    """An export of the run's weights in its folder, and a remark for the user. Unless `required`,
+    None if it cannot be made or kept, or if CTranslate2 lacks a part of the model or its search."""
     if not required and (
         unsupported_reason(run.recipe.model) or native_only_reason(run.recipe.decoding)
     ):
@@ -91,10 +88,8 @@ def try_export(
 
 
 def export_into_run(run: Run, weights: str, precision: Precision) -> ExportArtifact:
-    """Export the run's weights of that name into its own folder, replacing older exports.
-
-    Of two processes that do so at once, one uses the export of the other.
-    """
+    """Export the run's weights of that name into its own folder, replacing older exports; of two
+    processes that do so at once, one uses the export of the other."""
     require_exportable(run)
     if weights != "model" and weights not in NAMED_WEIGHTS:
         raise SettingsError(
@@ -210,10 +205,8 @@ def _write_card(folder: Path, card: ExportCard, report: ParityReport) -> ExportC
 
 @contextmanager
 def _temporary_folder(parent: Path) -> Iterator[Path]:
-    """A locked folder for making an export, deleted afterwards unless it was moved.
-
-    The temporary folders of killed processes are removed.
-    """
+    """A locked folder for making an export, deleted afterwards unless it was moved; those of killed
+    processes are removed."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=parent, prefix=TEMPORARY_PREFIX))
@@ -233,10 +226,7 @@ def _temporary_folder(parent: Path) -> Iterator[Path]:
 
 @contextmanager
 def _locked(folder: Path, *, required: bool = True) -> Iterator[None]:
-    """Lock a folder; an `OSError` if another process has, or if locks are not supported.
-
-    Unless it is `required`, there is then no lock.
-    """
+    """Lock a folder; otherwise (locked elsewhere, unsupported) raise `OSError` if `required`."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         with nullcontext() if required else suppress(OSError):

@@ -59,9 +59,8 @@ def draw_sample(run: Run) -> ParitySample:
 def check_parity(run: Run, exact: CTranslate2Engine, candidate: CTranslate2Engine) -> ParityReport:
     """How the `exact` export, in float32, and the `candidate` compare with the run.
 
-    In float32 every sentence must have the same translation with the same score, or another that
-    scores the same. By the exact export's scores, the candidate's translations may be less likely
-    than the run's by MAX_LOSS.
+    In float32 every translation must have the score of the run's, if not its text. By the exact
+    export's scores, the candidate's translations may be less likely than the run's by MAX_LOSS.
     """
     (lines, origin), settings = draw_sample(run), portable_settings(run.recipe.decoding)
     sources = [line.parts[0] for line in lines]

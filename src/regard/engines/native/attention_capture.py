@@ -63,12 +63,10 @@ class AttentionCapture:
         words: bool = True,
         theme: ThemeName = "light",
     ) -> Figure:
-        """A figure of one layer and head, by default the average.
-
-        A `map` has a cell and `arcs` a line for each pair of words, `focus` names the words that
-        each word attends to most. The others show no single head: `grid` is every map of the part,
-        `distance` how far each of its heads attends, `tree` the search.
-        """
+        """A figure of one layer and head, by default the average: `map` has a cell and `arcs` a
+        line for each pair of words, `focus` names the words with most attention. Others show no
+        single head: `grid` every map of the part, `distance` each head's reach, `tree` the
+        search."""
         if kind == "tree":
             if self.tree is None:
                 raise SettingsError("the search was not kept: ask for it with look(…, tree=True)")

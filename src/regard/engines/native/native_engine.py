@@ -41,8 +41,7 @@ from regard.types import AttentionHook, Hypothesis
 CPU = torch.device("cpu")
 DEFAULT_BUDGET = 16_384  # positions searched at a time, times hypotheses, if none were measured
 PARAMETERS_PER_BYTE = 256
-"""On a GPU, a model takes a byte for each position and for so many of its parameters: see
-docs/performance.md for what was measured."""
+"""On a GPU a position takes a byte for so many of a model's parameters: see docs/performance.md."""
 MIN_BYTES_PER_POSITION = 64 * 1024
 """The least bytes of a position: parameters grow with the square of the width, a position less."""
 GRAPH_MEMORY_SHARE = 1 / 8  # the share of a GPU's memory that captured searches may hold
@@ -208,11 +207,9 @@ def default_budget(models: Sequence[nn.Module]) -> int:
 
 
 def job_runner(runs: Sequence[Run], workers: int) -> RunJobs | None:
-    """What searches batches for the models of `runs`; None: `search_many` itself.
-
-    On a GPU, a cache of CUDA graphs for small batches. On a CPU with several `workers`, a pool of
-    processes, which are started when it pays; each loads the models, if they came from a folder.
-    """
+    """What searches batches for `runs`; None: `search_many` itself. On a GPU, a cache of CUDA
+    graphs for small batches; on a CPU with several `workers`, a process pool, started when it pays,
+    whose processes each load the models, if they came from a folder."""
     models = [run.model for run in runs]
     origins = [run.opened for run in runs if run.opened is not None]
     devices = {parameter.device for model in models for parameter in model.parameters()}

@@ -1,8 +1,5 @@
-"""Replaces unknown words of translations: PosUnk (Luong et al. 2015, arXiv 1410.8206).
-
-A model with a vocabulary of words outputs UNK for all others. The source word that it attends to
-there is translated by a dictionary, or copied, in its place.
-"""
+"""PosUnk (Luong et al. 2015, arXiv 1410.8206): each UNK of a model with a vocabulary of words is
+replaced by a dictionary's translation, or a copy, of the source word that it attends to."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -68,11 +65,8 @@ class UnknownWordReplacer:
     def find_replacements(
         self, translations: Iterable[tuple[TokenizedText, Sequence[int]]]
     ) -> Iterator[list[str]]:
-        """The replacements of each translation's unknown words, in their order.
-
-        Cross attention under teacher forcing, averaged over layers and heads, links an unknown word
-        to a source word; it stays `⁇` if it attends to none.
-        """
+        """The replacements of each translation's unknown words, in order, by cross attention under
+        teacher forcing, averaged over layers and heads; a word stays `⁇` if it attends to none."""
         text, tokenizer = self.run.recipe.text, self.run.tokenizers.target
         settings = text.target or text.source
         axis = word_axis if settings.kind == "words" else piece_axis  # what UNK stands for

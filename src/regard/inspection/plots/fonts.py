@@ -1,8 +1,8 @@
 """Fonts and text measures of figures, for any script and writing direction.
 
-Matplotlib shapes text and orders mixed directions itself (with libraqm, since 3.11). This module
-finds fonts that have the characters, cuts long labels between grapheme clusters, and tells the
-direction of a line. Where no font has a character, a warning names its script and a package.
+Matplotlib shapes text and orders mixed directions itself (libraqm, since 3.11). This module finds
+fonts with the characters, cuts labels between grapheme clusters and tells a line's direction; for a
+character in no font, a warning names its script and a package.
 """
 
 import re
@@ -71,10 +71,8 @@ def text_width(text: str, fontsize: float) -> float:
 
 
 def truncate_label(text: str, max_width: int = MAX_LABEL_WIDTH) -> str:
-    """The text, or as many of its first grapheme clusters as fit before an ellipsis.
-
-    Control characters are replaced by their Unicode pictures.
-    """
+    """The text, or as many of its first grapheme clusters as fit before an ellipsis; control
+    characters become their Unicode pictures."""
     text = "".join(chr(0x2400 + ord(char)) if ord(char) < 0x20 else char for char in text)
     if cell_len(text) <= max_width:
         return text
@@ -172,9 +170,7 @@ def _find_font(character: str) -> str | None:
 @cache
 def _installed_fonts() -> list[tuple[str, str]]:
     """Name and file of each installed regular font, the preferred ones first, then sans serif.
-
-    Fonts installed after matplotlib built its cache are added to it.
-    """
+    Fonts installed after matplotlib built its cache are added to it."""
     known = {entry.fname for entry in fontManager.ttflist}
     for path in sorted(set(findSystemFonts()) - known):
         with suppress(RuntimeError):  # not a readable font

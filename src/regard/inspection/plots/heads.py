@@ -36,9 +36,9 @@ class HeadDistances(NamedTuple):
 def measure_distances(attentions: Sequence[AttentionMaps]) -> HeadDistances:
     """How far the heads attend in some sentences, all of one part of one model.
 
-    Distances are counted from a row's own word; in a decoder that is the word to be predicted. In
-    cross attention they are counted from the diagonal, as if both sentences were equally long. Rows
-    are normalized to sum to 1, rows of zeros are left out, and a head that has only such is 0.
+    Distances are from a row's own word (in a decoder the predicted one), in cross attention from
+    the diagonal, as if both sentences were equally long. Rows are normalized to sum to 1; rows of
+    zeros are left out, and a head that has only such is 0.
     """
     kinds = {(maps.part, *maps.weights.shape[:2]) for maps in attentions}
     if len(kinds) != 1:
@@ -75,10 +75,8 @@ def _row_statistics(attention: AttentionMaps) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def plot_distances(attentions: Sequence[AttentionMaps], *, theme: ThemeName = "light") -> Figure:
-    """A row for each head: its attention by distance, the mean distance, and the spread.
-
-    All attention is of one part of one model, in some sentences.
-    """
+    """A row for each head, over sentences of one part of one model: its attention by distance, the
+    mean distance, and the spread."""
     found = measure_distances(attentions)
     layers, heads = found.mean.shape
     columns, block = DISTANCE_CELL * (2 * MAX_DISTANCE + 1), DISTANCE_CELL * heads
@@ -124,10 +122,8 @@ def _draw_points(
 
 
 def plot_head_costs(costs: Mapping[str, Tensor], *, theme: ThemeName = "light") -> Figure:
-    """BLEU lost: a panel for each part of a model, its layers (L) down, its heads (H) across.
-
-    All `costs` (L, H) share one scale from 0 on: negative ones are as pale as 0.
-    """
+    """BLEU lost: a panel for each part of a model, its layers (L) down, its heads (H) across. All
+    `costs` (L, H) share one scale from 0 on: negative ones are as pale as 0."""
     layers, widest = sum(map(len, costs.values())), max(part.shape[1] for part in costs.values())
     height = COST_HEIGHT * layers + PART_GAP * (len(costs) - 1)
     figure, top = InchFigure(COST_WIDTH * widest, height, theme), 0.0

@@ -34,9 +34,8 @@ GRID_GAP = 0.12
 FOCUS_CELL_WIDTH, FOCUS_ROW_HEIGHT, FOCUS_GAP = 0.13, 0.2, 0.12
 FOCUS_FONT_SIZE, SMALL_FONT_SIZE = 9.5, 7.0
 FOCUS_RULE_EVERY = 5  # rows
+# Words named in a row of a focus plot: at most 3, until they sum to 0.8, none below 0.05.
 MAX_TOP_WORDS, ENOUGH_SHARE, MIN_TOP_WORD_SHARE = 3, 0.8, 0.05
-"""A row of a focus plot names at most this many words, until their shares sum to the second number,
-and none with a share below the third."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +159,8 @@ def plot_grid(attention: AttentionMaps, *, theme: ThemeName = "light") -> Figure
 
 
 def plot_focus(view: MapView, *, theme: ThemeName = "light") -> Figure:
-    """A line for each row: its weights, then the words with the largest, for long sentences.
-
-    Shares leave out attention sinks and columns that are not drawn.
-    """
+    """A line for each row: its weights, then the words with the largest, for long sentences. Shares
+    leave out attention sinks and columns that are not drawn."""
     rows, columns = view.weights.shape
     figure = InchFigure(FOCUS_CELL_WIDTH * columns, FOCUS_ROW_HEIGHT * rows, theme)
     axes = figure.add_panel(0, 0, figure.width, figure.height)

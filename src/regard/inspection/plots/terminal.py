@@ -37,8 +37,8 @@ ASCII = Glyphs((" . ", ":::", "+++", "***", "###"), "+", "|", "~")
 class HeatMap:
     """A rich renderable of `weights` (T, S) between the words of `rows` and `columns`.
 
-    The brightest cell is the largest weight, which the scale below names; the console decides on
-    colours, shades or ASCII. A map that is too wide continues in a second panel below.
+    The brightest cell is the largest weight, named below; the console decides on colours, shades or
+    ASCII. A map that is too wide continues in a second panel.
     """
 
     def __init__(self, weights: Tensor, rows: Sequence[str], columns: Sequence[str]) -> None:
@@ -126,11 +126,9 @@ def _printable(character: str) -> str:
 
 
 def render_tree(tree: SearchTree, pieces: Sequence[str]) -> Tree:
-    """A rich renderable of a search: a branch where hypotheses differ, the likeliest first.
-
-    Pieces without an alternative share a line, which ends with the log-probability so far and the
-    rank of a result. Hypotheses dropped at once are only counted.
-    """
+    """A rich renderable of a search: a branch where hypotheses differ, the likeliest first. Pieces
+    without an alternative share a line, which ends with the log-probability so far and the rank of
+    a result. Hypotheses dropped at once are only counted."""
     children: list[list[int]] = [[] for _ in tree.nodes]  # without dropped ones
     for number, node in enumerate(tree.nodes):
         if node.parent is not None and (node.state != "dropped" or number in tree.answers):

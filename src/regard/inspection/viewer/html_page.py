@@ -1,8 +1,8 @@
 """The attention viewer as one HTML file, which opens with no server and no network.
 
-A server serves the viewer's ES modules as they are. A file on a disk may not import modules, so
-they are written into it, each in a function that returns the module's exports. A module must import
-by `import { a, b } from "./name.js";` and export a function, class or const where it is defined.
+A file on a disk may not import ES modules, so they are written into it, each in a function that
+returns its exports. A module must import by `import { a, b } from "./name.js";` and export a
+function, class or const where it is defined.
 """
 
 import base64

@@ -1,9 +1,8 @@
 """HTML -> HTML: the text of each block is translated, everything else is copied.
 
-A block is text with inline markup between tags that are not inline: a paragraph, a heading, a
-cell. Two line breaks end a block as well. Scripts, styles, comments, attributes, code and elements
-with `translate="no"` or `class="notranslate"` are not translated. In `<pre>` each line is a block,
-and so is each column separated by two spaces or a tab.
+A block is text with inline markup between other tags, or up to two line breaks; in `<pre>` it is a
+line, or a column separated by two spaces or a tab. Scripts, styles, comments, attributes, code and
+elements with `translate="no"` or `class="notranslate"` are copied.
 """
 
 import re

@@ -1,9 +1,8 @@
 """Subtitles -> subtitles: the text of cues is translated; numbers, times and settings are copied.
 
-The lines of a cue are translated as one text, which is wrapped again into lines of similar length;
-lines that begin with a dash are those of different speakers and translated one by one. A sentence
-that continues in the next cue is translated as a whole, with a tag at the cue's end, so that each
-cue keeps its part.
+The lines of a cue are translated as one text and wrapped again; lines that begin with a dash are
+different speakers' and translated one by one. A sentence over several cues is translated as a
+whole, with a tag at each cue's end, so that each cue keeps its part.
 """
 
 import re

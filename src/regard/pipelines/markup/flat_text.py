@@ -1,7 +1,7 @@
 """A markup tree -> its plain text, and the positions of the markup in it.
 
-Protected text is left out, or replaced by a name: models copy names, and a name fits where a noun
-would. If the name of a person is not copied, that of a place is tried.
+Protected text is left out or replaced by a name, which models copy and which fits where a noun
+would; first that of a person, then that of a place.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

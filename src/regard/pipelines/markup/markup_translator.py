@@ -1,10 +1,9 @@
 """Text with inline tags and placeholders -> its translation with all of them in place.
 
-The model translates the text without its markup. Word alignments read off its attention say which
-words come from which, and the tags follow their words (`tag_placement`). Protected text, such as
-placeholders, addresses and code, is replaced by names, which models copy, so that the sentence
-keeps its grammar. If a name is not copied, the sentence is translated without the protected text,
-which is then placed like a tag.
+The model translates the text without its markup; tags follow their words by the word alignment of
+its attention (`tag_placement`). Protected text (placeholders, addresses, code) is replaced by
+names, which models copy. If a name is not copied, the sentence is translated without the protected
+text, which is then placed like a tag.
 """
 
 import html
@@ -94,12 +93,8 @@ def translate_markup(
     split: bool | None = None,
     alignment: AlignmentSettings | None = None,
 ) -> list[str]:
-    """The translation of each text with its tags, placeholders and addresses: N in, N out.
-
-    Each text is a line or a paragraph; `split` is as in `Translator.translate`. `alignment` says
-    how links are read off attention; by default as measured for the run. Character references are
-    resolved for the model; the translation of a text that has some has `&`, `<` and `>` escaped.
-    """
+    """The translation of each text, a line or a paragraph, with its markup; `split` is as in
+    `Translator.translate`. Of texts with character references it has `&`, `<` and `>` escaped."""
     markup = MarkupTranslator(translator, settings, split=split, alignment=alignment)
     return [one.text for one in markup.translate_texts(texts)]
 
@@ -180,8 +175,7 @@ class MarkupTranslator:
     names: Sequence[Sequence[str]] | None = None
     """Kinds of stand-in names; None: those that the vocabularies can spell."""
     tags: bool = True
-    """Whether tags are transferred; otherwise they are text, and only addresses and placeholders
-    are protected, for which an export suffices: it has no attention."""
+    """Otherwise tags are text; addresses and placeholders, still protected, need no attention."""
 
     def __post_init__(self) -> None:
         if self.tags:

@@ -1,10 +1,9 @@
 """Markup of a text -> its translation with the same markup, by word alignments.
 
-A pair of tags wraps the words of the translation that are mostly aligned with the words that it
-wrapped; if they are not contiguous, the interval with most of them and fewest others. Nested tags
-stay nested, and adjacent ones do not overlap. A single tag goes to the gap with most words on the
-same side as before; but an unclosed opening tag stays behind unopened closing ones of its name, or
-the two would become a pair, and an unclosed script stays behind everything.
+A pair of tags wraps the words mostly aligned with those that it wrapped; if they are not
+contiguous, the interval with most of them and fewest others. Nesting is kept. A single tag goes to
+the gap with most words on the same side as before; but an unclosed opening tag stays behind
+unopened closing ones of its name, and an unclosed script behind everything.
 """
 
 from bisect import bisect_left, insort
@@ -240,11 +239,8 @@ def _best_interval(share: OffsetValues, region: _TargetRegion) -> range:
 
 
 def _count_wrapped(own: str, beside: str, marks: str) -> int:
-    """How many of the `marks` beside a target word its pair wraps, from the word outwards.
-
-    `own` are those that the pair wraps beside its source word, `beside` the character before or
-    behind the pair: all if that is a space, or else those like its own.
-    """
+    """How many `marks` beside a target word its pair wraps, outwards: all if `beside`, next to the
+    source pair, is a space, else those like `own`, the marks wrapped beside the source word."""
     if not own.strip():
         return 0
     if not beside.strip():

@@ -38,11 +38,8 @@ SECURITY_HEADERS = {
 
 
 class RequestLifecycle:
-    """Counts, times, numbers and logs requests.
-
-    Refuses malformed heads, other host names, bodies that are too long, too slow or too many at
-    once, and while the server stops all new requests.
-    """
+    """Counts, times, numbers and logs requests; refuses malformed heads, other host names, bodies
+    that are too long, too slow or too many at once, and all new requests while stopping."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: ServerMetrics) -> None:
         self.app, self.settings, self._metrics = app, settings, metrics
@@ -54,8 +51,7 @@ class RequestLifecycle:
         self._idle = asyncio.Event()
         self._idle.set()
         self.held_bytes = 0
-        """Of the bodies of all active requests. What is made of a body takes some thirty times as
-        much memory, and is freed with it."""
+        """Of the bodies of active requests; what is made of one takes thirty times its memory."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -76,10 +72,8 @@ class RequestLifecycle:
 
     async def close(self, grace: float) -> bool:
         """Answer new requests with 503 and wait for the active ones; True if all have finished.
-
         Connections stay open until no request has arrived for a while: a client whose connection is
-        closed cannot know whether its request was read.
-        """
+        closed cannot know whether its request was read."""
         self.stopping = True
         self._deadline = asyncio.get_running_loop().time() + grace
         try:
@@ -109,11 +103,8 @@ class RequestLifecycle:
             log_error("a request failed", error, request=exchange.request_id)
 
     def _refusal(self, exchange: "Exchange") -> RequestError | None:
-        """The error of a request that arrives while stopping, is ambiguous or names another host.
-
-        Such a name may be DNS rebinding: a page from elsewhere whose name points at a loopback
-        address could reach a server that only this machine should.
-        """
+        """The error of a request that arrives while stopping, is ambiguous or names another host:
+        by DNS rebinding, a foreign page could reach a server that only this machine should."""
         headers = exchange.headers
         if self.stopping and exchange.scope["path"] not in PATHS_WHILE_STOPPING:
             now = asyncio.get_running_loop().time()
@@ -157,10 +148,8 @@ def _unavailable() -> RequestError:
 
 
 class Exchange:
-    """One request, whose body is limited, and the headers of its response.
-
-    HEAD is served as GET without the body.
-    """
+    """One request, whose body is limited, and its response's headers; HEAD is a GET without
+    body."""
 
     def __init__(
         self, scope: Scope, receive: Receive, send: Send, lifecycle: RequestLifecycle
@@ -225,10 +214,8 @@ class Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a message of the response; of a refused request read the body before the last one.
-
-        A connection that is closed with unread data is reset, and the response may be lost.
-        """
+        """Send a message of the response; of a refused request read the body before the last one: a
+        connection closed with unread data is reset, and the response may be lost."""
         if message["type"] == "http.response.start":
             self._add_headers(message)
         else:

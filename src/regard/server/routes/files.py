@@ -121,10 +121,7 @@ async def translate_documents(
     parse: Callable[[str], Document],
     texts: Sequence[str],
 ) -> list[str]:
-    """The translation of each document, its markup kept.
-
-    Documents can be long, so they are parsed and joined in a thread.
-    """
+    """The translation of each document with its markup; a thread parses and joins long ones."""
     try:
         documents = await asyncio.to_thread(lambda: SegmentedTexts(list(map(parse, texts))))
     except CorpusError as error:
