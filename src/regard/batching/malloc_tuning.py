@@ -6,13 +6,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""Parameters of glibc's mallopt."""
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt
 MAX_TRIM_THRESHOLD = 2**31 - 1
-MAX_MMAP_THRESHOLD = 2**25
-"""glibc refuses more."""
-DEFAULT_TRIM_THRESHOLD = 2**26
-"""What glibc adapts to for large blocks; after a call of mallopt it no longer adapts."""
+MAX_MMAP_THRESHOLD = 2**25  # glibc refuses more
+DEFAULT_TRIM_THRESHOLD = 2**26  # as glibc adapts to large blocks, which mallopt ends
 
 ONEDNN_CACHE_ENV = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
 """Products that oneDNN and its C++ interface cache; the defaults, 1024, take 256 MB each."""

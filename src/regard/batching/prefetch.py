@@ -13,8 +13,7 @@ from regard.batching.worker_pool import Worker, WorkerDiedError
 S = TypeVar("S")
 T = TypeVar("T")
 
-ITEMS_AHEAD = 4
-"""Items that a worker makes before they are needed."""
+ITEMS_AHEAD = 4  # items that a worker makes before they are needed
 
 
 class _EndOfItems:

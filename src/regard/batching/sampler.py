@@ -12,8 +12,7 @@ from regard.corpora.token_store import Lengths, TokenPairs, TokenStore
 from regard.text.build import Tokenizers
 from regard.text.ragged import Ragged
 
-RowIndices = NDArray[np.int64]
-"""Row numbers of a token store."""
+RowIndices = NDArray[np.int64]  # row numbers of a token store
 SampleSegmentation = Callable[[TokenPairs, int], TokenPairs]
 """Pairs and a seed -> the same texts with sampled segmentations."""
 
@@ -69,10 +68,8 @@ def sample_batches(
             if sample_segmentation is not None:
                 segmentation_seed = np.random.default_rng([seed, epoch, number]).integers(1 << 30)
                 pairs = sample_segmentation(pairs, int(segmentation_seed))
-            last = number + 1 == len(batches)
-            yield SampledPairs(
-                pairs, StreamPosition(epoch + 1, 0) if last else StreamPosition(epoch, number + 1)
-            )
+            behind = (epoch, number + 1) if number + 1 < len(batches) else (epoch + 1, 0)
+            yield SampledPairs(pairs, StreamPosition(*behind))
         epoch, first = epoch + 1, 0
 
 

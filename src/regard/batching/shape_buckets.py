@@ -16,8 +16,7 @@ from regard.kernels.cross_entropy import IGNORE_INDEX
 from regard.text.special_tokens import EOS
 from regard.types import Batch, Padded
 
-TOKEN_MULTIPLE = 8
-"""Tokens are rounded to multiples of this."""
+TOKEN_MULTIPLE = 8  # tokens are rounded to multiples of this
 PACKED_TOKEN_STEPS, PADDED_TOKEN_STEPS = 32, 8
 """Token counts are rounded to the budget divided by this: of a packed batch, of padded labels."""
 LENGTHS_PER_OCTAVE, ROW_COUNTS_PER_OCTAVE = 8, 4
@@ -38,17 +37,13 @@ class ShapeBuckets(NamedTuple):
     """Shapes for all batches, few for those planned with `budget` positions on the longer side."""
 
     budget: int
-    packed: bool = True
-    """Whether the model packs its sentences."""
-    limit: int | None = None
-    """The longest side that the model can take, if there is one."""
+    packed: bool = True  # whether the model packs its sentences
+    limit: int | None = None  # the longest side that the model can take, if there is one
 
     def shape(self, batch: Batch) -> BatchShape:
         """The shape of the bucket of a batch."""
-        rows, lengths = (
-            len(batch.source.ids),
-            [x.ids.shape[1] for x in (batch.source, batch.target)],
-        )
+        lengths = [side.ids.shape[1] for side in (batch.source, batch.target)]
+        rows = len(batch.source.ids)
         per_octave, coarseness = 1 if self.packed else LENGTHS_PER_OCTAVE, 1
         rounded = [round_up_to_bucket(length, per_octave) for length in lengths]
         num_rows = self.budget // smallest_in_bucket(max(rounded), per_octave)

@@ -25,8 +25,7 @@ ResultT = TypeVar("ResultT")
 
 SAME_ENV: Mapping[str, str] = MappingProxyType({})
 COMMAND = f"from {__name__} import worker_main; worker_main()"
-MIN_SECONDS = 3.0
-"""Seconds of work, ahead or in all calls so far, from which workers are started: one takes two."""
+MIN_SECONDS = 3.0  # of work, ahead or in all calls so far, from which workers are started
 WORKER_ENV = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",

@@ -31,15 +31,13 @@ from regard.kernels.cuda_graphs import CudaGraphs
 from regard.models.contracts import AnyModel, Decoder, State, StateT
 from regard.types import AttentionHook, Hypothesis, Padded
 
-COMPACT_BELOW = 7 / 8
-"""Finished sentences are dropped, which copies the batch, when at most this share is unfinished."""
+COMPACT_BELOW = 7 / 8  # unfinished share at which finished sentences are dropped, by a copy
 
 
 class SearchJob(NamedTuple):
     """A batch of sentences to search, without the models: it can be sent to another process."""
 
-    sources: Sequence[Sequence[Sequence[int]]]
-    """For each model, the sentences in its own tokens."""
+    sources: Sequence[Sequence[Sequence[int]]]  # for each model, the sentences in its own tokens
     settings: DecodingSettings
     constraints: Constraints
     numbers: Sequence[int]
@@ -59,8 +57,7 @@ class SearchJob(NamedTuple):
         return [self.select(part) for part in (indices[:middle], indices[middle:]) if part]
 
 
-SearchResults = list[list[Hypothesis]]
-"""The n best hypotheses of each sentence of a job."""
+SearchResults = list[list[Hypothesis]]  # the n best hypotheses of each sentence of a job
 RunJobs = Callable[[Sequence[SearchJob]], list[SearchResults]]
 """Searches several jobs; results in order, but a job may be split into parts."""
 

@@ -19,8 +19,7 @@ Stop = Literal["safe", "size", "limit"]
 Normalise = Literal["power", "gnmt"]
 Excluded = Literal["spread", "lost"]
 
-MIN_COUNTED_LENGTH = 4
-"""The least length that a sentence counts for: its hypotheses have logits, however short it is."""
+MIN_COUNTED_LENGTH = 4  # of a sentence in a budget: its hypotheses have logits, however short
 
 
 class BeamSettings(Settings):
@@ -139,11 +138,10 @@ def native_only_reason(settings: DecodingSettings) -> str | None:
 def portable_settings(settings: DecodingSettings) -> DecodingSettings:
     """The nearest settings that every engine supports."""
     beam = {"normalise": "power", "stop": "size", "coverage_penalty": 0.0}
-    rules = {"excluded": "spread"}
     return DecodingSettings(
         n_best=settings.n_best if settings.sampling is None else 1,
         beam=settings.beam.model_copy(update=beam),
-        rules=settings.rules.model_copy(update=rules),
+        rules=settings.rules.model_copy(update={"excluded": "spread"}),
         capture=settings.capture,
     )
 
@@ -176,8 +174,7 @@ def search_settings(
         return DecodingSettings.model_validate(changed)
     except ValidationError as error:
         mistake = error.errors()[0]
-        place = ".".join(str(part) for part in mistake["loc"])
-        message = expectation(mistake)
+        place, message = ".".join(map(str, mistake["loc"])), expectation(mistake)
         raise SettingsError(f"{place}: {message}" if place else message) from None
 
 

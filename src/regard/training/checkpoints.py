@@ -32,17 +32,12 @@ class Progress:
 
     step: NonNegativeInt = 0
     position: StreamPosition = START
-    best: tuple[tuple[float, int], ...] = ()
-    """Value (the higher the better) and step of the best validated weights, best first."""
-    validated: NonNegativeInt = 0
-    """The step of the last validation."""
-    stale: NonNegativeInt = 0
-    """Validations since the last new best."""
+    best: tuple[tuple[float, int], ...] = ()  # score and step of the best weights, best first
+    validated: NonNegativeInt = 0  # the step of the last validation
+    stale: NonNegativeInt = 0  # validations since the last new best
     seconds: float = 0.0
-    threads: int = 0
-    """Threads of torch: with another number, sums are taken in another order."""
-    precision: str = ""
-    """Of products; empty if the checkpoint was written before this was kept."""
+    threads: int = 0  # threads of torch: with another number, sums are taken in another order
+    precision: str = ""  # of products; empty if the checkpoint was written before this was kept
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> "Progress":

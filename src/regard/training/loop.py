@@ -55,10 +55,8 @@ from regard.training.step import (
     resolve_precision,
 )
 
-DIVERGED_LOSS = 700.0
-"""Nats a token above which training has diverged: a uniform guess among a million has 14."""
-PREFETCH_DEPTH = 16
-"""Batches prepared before they are needed."""
+DIVERGED_LOSS = 700.0  # nats a token; a uniform guess among a million tokens has 14
+PREFETCH_DEPTH = 16  # batches prepared before they are needed
 
 
 class ValidationSettings(Settings):
@@ -143,11 +141,9 @@ StopRequested = Callable[[], bool]
 class TrainingTask(NamedTuple):
     """What is to be learned."""
 
-    batches: BatchesFrom
-    """Streams the training batches, from a position on."""
+    batches: BatchesFrom  # streams the training batches, from a position on
     loss: LossFn
-    validate: Validate
-    """The scores of a model in evaluation mode."""
+    validate: Validate  # the scores of a model in evaluation mode
 
 
 def fit(

@@ -12,12 +12,9 @@ from regard.kernels.dispatch import use_kernel
 from regard.models.contracts import AnyModel, OutputProjection
 from regard.types import Batch, Routing
 
-CHUNK_LOGITS_CPU = 1 << 22
-"""Logits of a chunk on a CPU: as many as its caches hold."""
-CHUNK_LOGITS_GPU = 1 << 28
-"""Logits of a chunk elsewhere: enough to keep any device busy, half a gigabyte in bfloat16."""
-ROW_MULTIPLE = 128
-"""Larger chunks have a multiple of so many rows, like the tiles of a GPU's matrix products."""
+CHUNK_LOGITS_CPU = 1 << 22  # logits of a chunk on a CPU: as many as its caches hold
+CHUNK_LOGITS_GPU = 1 << 28  # enough to keep any device busy: half a gigabyte in bfloat16
+ROW_MULTIPLE = 128  # rows of larger chunks are a multiple, like the tiles of matrix products
 
 
 class Loss(NamedTuple):
@@ -25,8 +22,7 @@ class Loss(NamedTuple):
 
     loss: Tensor  # ()
     nll: Tensor  # () negative log-likelihood in nats: its mean is the log of the perplexity
-    routings: tuple[Routing, ...] = ()
-    """How the model's expert layers distributed the tokens."""
+    routings: tuple[Routing, ...] = ()  # how the model's expert layers distributed the tokens
 
 
 def batch_loss(

@@ -18,8 +18,7 @@ from regard.atomic_io import append_file, read_limited, write_atomic
 from regard.errors import RunError
 from regard.json_files import dump_json, parse_json
 
-MAX_BYTES = 1 << 30
-"""Bytes of metrics that are read."""
+MAX_BYTES = 1 << 30  # bytes of metrics that are read
 
 
 class MetricLog:
@@ -43,9 +42,8 @@ class MetricLog:
         line = dump_json({"kind": kind, "step": step, **finite}) + "\n"
         with append_file(self.path) as file:
             file.write(line.encode())
-        values = [
-            Summary.Value(tag=f"{kind}/{name}", simple_value=x) for name, x in numbers.items()
-        ]
+        tagged = ((f"{kind}/{name}", x) for name, x in numbers.items())
+        values = [Summary.Value(tag=tag, simple_value=x) for tag, x in tagged]
         self._write_event(Event(step=step, summary=Summary(value=values)))
 
     def _write_event(self, event: Event) -> None:

@@ -14,8 +14,7 @@ from regard.types import Batch, Routing, Site
 LossFn = Callable[[AnyModel, Batch], Loss]
 Precision = Literal["float32", "bfloat16"]
 PrecisionName = Literal["auto", "float32", "bfloat16"]
-IDLE_SHARE = 0.1
-"""An expert that gets less than this part of a fair share counts as idle."""
+IDLE_SHARE = 0.1  # an expert that gets less than this part of a fair share counts as idle
 
 
 def resolve_precision(name: PrecisionName, device: torch.device) -> Precision:
@@ -87,13 +86,10 @@ class StepContext(NamedTuple):
     loss: LossFn
     optimizer: torch.optim.Optimizer
     ema: MovingAverage | None
-    totals: Tensor
-    """(2,) running sums of the loss and the negative log-likelihood since the last log line."""
+    totals: Tensor  # (2,) sums of loss and negative log-likelihood since the last log line
     expert_load: ExpertLoad
-    clip_norm: float
-    """Gradients with a longer norm are cut to this; 0 never cuts."""
-    autocast: Callable[[], AbstractContextManager[Any]]
-    """A context that sets the precision of products."""
+    clip_norm: float  # gradients with a longer norm are cut to this; 0 never cuts
+    autocast: Callable[[], AbstractContextManager[Any]]  # sets the precision of products
 
 
 class TrainingStep(Protocol):

@@ -7,10 +7,8 @@ from regard.text.special_tokens import UNK
 from regard.text.tokenizer import Tokenizer
 from regard.text.word_units import has_unspaced
 
-SPACE_MARK = "▁"
-"""Stands for a space in a piece."""
-MAX_SPELLINGS, MAX_SPELLED_CHARACTERS = 1000, 64
-"""The most spellings of a forbidden word, and the longest word that is spelled."""
+SPACE_MARK = "▁"  # stands for a space in a piece
+MAX_SPELLINGS, MAX_SPELLED_CHARACTERS = 1000, 64  # of a forbidden word
 
 
 def forbidden_phrases(forbidden: Sequence[str], target: Tokenizer) -> list[list[int]]:

@@ -9,13 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.decoding.settings import RuleSettings
 
-COVERED_SHARE = 0.999
-"""Share of the references within fitted limits."""
-LENGTH_MARGIN = 1.25
-"""Fitted limits allow this many times the tokens of a reference."""
+COVERED_SHARE = 0.999  # share of the references within fitted limits
+LENGTH_MARGIN = 1.25  # fitted limits allow this many times the tokens of a reference
 RATIOS = (2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0, 30.0, 50.0)
-SHORTFALL_COST = 1000.0
-"""Cost of each token by which a given offset is too small."""
+SHORTFALL_COST = 1000.0  # cost of each token by which a given offset is too small
 
 FloatArray = NDArray[np.float64]
 
@@ -46,8 +43,7 @@ def fit_limits(
     if not len(sources):
         return LengthLimits(**{**DEFAULT_LIMITS._asdict(), **given})
     ratios = (given["max_length_ratio"],) if "max_length_ratio" in given else RATIOS
-    fits = [_fit_offset(sources, required, ratio, given) for ratio in ratios]
-    _, ratio, offset = min(fits)
+    _, ratio, offset = min(_fit_offset(sources, required, ratio, given) for ratio in ratios)
     longest = max(DEFAULT_LIMITS.max_length, int(required.max()))
     return LengthLimits(int(given.get("max_length", longest)), ratio, offset)
 
@@ -57,14 +53,10 @@ def _fit_offset(
 ) -> tuple[float, float, int]:
     """The cost of a ratio, the ratio, and the offset that it needs."""
     least = float(np.quantile(required - ratio * sources, COVERED_SHARE, method="higher"))
-    offset = int(
-        given.get("max_length_offset", max(DEFAULT_LIMITS.max_length_offset, math.ceil(least)))
-    )
-    return (
-        ratio * float(sources.mean()) + offset + SHORTFALL_COST * max(0.0, least - offset),
-        ratio,
-        offset,
-    )
+    fitted = max(DEFAULT_LIMITS.max_length_offset, math.ceil(least))
+    offset = int(given.get("max_length_offset", fitted))
+    cost = ratio * float(sources.mean()) + offset + SHORTFALL_COST * max(0.0, least - offset)
+    return cost, ratio, offset
 
 
 def count_too_long(source: ArrayLike, target: ArrayLike, rules: RuleSettings) -> int:
@@ -78,12 +70,9 @@ class TruncationReport(NamedTuple):
     """How many references and translations the limits truncate."""
 
     pairs: int
-    references: int
-    """References beyond the limit."""
-    answers: int
-    """Translations that reached the limit."""
-    fitting: LengthLimits
-    """Limits that the references would fit."""
+    references: int  # references beyond the limit
+    answers: int  # translations that reached the limit
+    fitting: LengthLimits  # limits that the references would fit
 
     def __str__(self) -> str:
         """A message with advice; empty if nothing was truncated."""

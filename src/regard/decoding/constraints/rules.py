@@ -14,8 +14,7 @@ from regard.decoding.settings import RuleSettings
 from regard.kernels.topk_logits import TokenRules
 from regard.text.special_tokens import BOS, EOS, PAD, UNK
 
-MIN_LOG_PROB = -1e4
-"""The log-probability of a forced token that the model considers impossible."""
+MIN_LOG_PROB = -1e4  # the log-probability of a forced token that the model considers impossible
 
 Filter = Callable[[Tensor, Hypotheses], Tensor]
 """Sets the log-probabilities (B, K, V) of forbidden next tokens to -inf, in place, and returns
@@ -25,10 +24,8 @@ them. What it forbids for a hypothesis does not depend on other hypotheses."""
 class Constraints(NamedTuple):
     """Forced prefixes and forbidden phrases of the sentences of one batch, in ids."""
 
-    prefixes: Sequence[Sequence[int]] | None = None
-    """The forced prefix of each sentence; None: no sentence has one."""
-    forbidden: Sequence[Sequence[int]] = ()
-    """Phrases that no answer may contain."""
+    prefixes: Sequence[Sequence[int]] | None = None  # one for each sentence; None: none has one
+    forbidden: Sequence[Sequence[int]] = ()  # phrases that no answer may contain
 
     def select(self, sentences: Sequence[int]) -> "Constraints":
         """The constraints of some sentences only."""

@@ -38,10 +38,8 @@ from regard.types import Padded
 MAX_CAPTURED_HYPOTHESES = 1280
 """The most hypotheses of a captured search: up to there a step of 4+4 layers of width 256 takes an
 H200 less than 1 ms, and its host 4 to 6 ms to launch."""
-MIN_SOURCE_LENGTH = 16
-"""Shorter sources are padded to this length."""
-MAX_SHAPES = 32
-"""Shapes to keep graphs of, the most recently used; torch does not count the graphs' own memory."""
+MIN_SOURCE_LENGTH = 16  # shorter sources are padded to this length
+MAX_SHAPES = 32  # shapes to keep graphs of; torch does not count the graphs' own memory
 
 
 class SearchShape(NamedTuple):

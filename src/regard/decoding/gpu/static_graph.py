@@ -22,10 +22,8 @@ from regard.kernels.cuda_graphs import CaptureError, CudaGraphs
 from regard.models.contracts import Decoder, StateT, gather_parents
 from regard.text.special_tokens import PAD
 
-MAX_HYPOTHESES = 640
-"""The most hypotheses of a batch whose last steps are captured."""
-MAX_STEPS = 128
-"""The most steps that a static state has room for."""
+MAX_HYPOTHESES = 640  # the most hypotheses of a batch whose last steps are captured
+MAX_STEPS = 128  # the most steps that a static state has room for
 
 
 def fits_static_graph(

@@ -11,10 +11,8 @@ from regard.kernels.beam_update import Candidates
 from regard.kernels.dispatch import use_topk_logits
 from regard.kernels.topk_logits import TokenRules, topk_continuations
 
-CHUNK = 32
-"""`stable_topk` ranks the maxima of chunks of this many entries first."""
-CPU_CHUNK, CPU_CHUNK_FROM = 4, 4096
-"""A second, smaller chunk for rows that a CPU has to sort, and the entries from which it pays."""
+CHUNK = 32  # `stable_topk` ranks the maxima of chunks of this many entries first
+CPU_CHUNK, CPU_CHUNK_FROM = 4, 4096  # smaller chunks where a CPU sorts more entries than this
 ARGMAX_ENTRIES, ARGMAX_ROWS = 512, 16
 """Of shorter or fewer rows, `max` is faster than chunks; it is not vectorized on a CPU."""
 

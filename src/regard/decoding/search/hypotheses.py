@@ -23,10 +23,8 @@ from regard.text.special_tokens import BOS, EOS, PAD
 from regard.types import AttentionHook, Hypothesis, Site
 
 NEG_INF = float("-inf")
-MARGIN = 2
-"""Lengths beyond the last step in a static table: the last token and EOS."""
-COVERAGE_FLOOR = 1e-6
-"""The least coverage of a source position, so that its logarithm is finite."""
+MARGIN = 2  # lengths beyond the last step in a static table: the last token and EOS
+COVERAGE_FLOOR = 1e-6  # the least coverage of a source position, so that its logarithm is finite
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ from regard.models.contracts import Decoder, StateT, gather_parents
 from regard.text.special_tokens import EOS, PAD
 from regard.types import AttentionHook
 
-SAMPLING_PENALTIES = BeamSettings(length_penalty=0.0)
-"""Samples are ranked by their probability."""
+SAMPLING_PENALTIES = BeamSettings(length_penalty=0.0)  # samples are ranked by their probability
 
 
 @dataclass(frozen=True)

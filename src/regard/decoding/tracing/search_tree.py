@@ -16,22 +16,17 @@ ROOT = 0
 class Node(NamedTuple):
     """A hypothesis: its parent extended by one token."""
 
-    parent: int | None
-    """None: this is the root, which holds BOS alone."""
+    parent: int | None  # None: this is the root, which holds BOS alone
     token: int
-    log_probability: float
-    """Of the whole hypothesis up to this token."""
-    state: NodeState
-    """kept: it continued. ended: it is finished, by EOS. dropped: it was pruned."""
+    log_probability: float  # of the whole hypothesis up to this token
+    state: NodeState  # kept: it continued; ended: it is finished, by EOS; dropped: it was pruned
 
 
 class SearchTree(NamedTuple):
     """Every hypothesis of one sentence that a search considered, and its results."""
 
-    nodes: tuple[Node, ...]
-    """The root first, parents before their children, in each step the most likely first."""
-    answers: tuple[int, ...]
-    """The nodes in which the n best answers end, the best first."""
+    nodes: tuple[Node, ...]  # parents before children, in each step the most likely first
+    answers: tuple[int, ...]  # the nodes in which the n best answers end, the best first
 
     def path(self, node: int) -> tuple[int, ...]:
         """The nodes from the root's child to `node`: one for each token of the hypothesis."""
@@ -51,8 +46,7 @@ class SearchTreeObserver(SearchObserver):
     node."""
 
     def __init__(self) -> None:
-        self.trees: dict[int, SearchTree] = {}
-        """The trees of the sentences that are done."""
+        self.trees: dict[int, SearchTree] = {}  # the trees of the sentences that are done
         self._growing_trees: dict[int, _GrowingTree] = {}
 
     def on_start(self, numbers: Sequence[int], lengths: Sequence[int], /) -> None:
@@ -75,8 +69,7 @@ class SearchTreeObserver(SearchObserver):
 class _Candidate(NamedTuple):
     """A possible continuation."""
 
-    cell: int
-    """Index of the hypothesis that it extends."""
+    cell: int  # index of the hypothesis that it extends
     token: int
     log_probability: float
 
@@ -85,8 +78,7 @@ class _GrowingTree:
     """The tree of a sentence that is being searched."""
 
     def __init__(self) -> None:
-        self.cells: list[int | None] = []
-        """The node of each hypothesis; empty before the first step, when all are the root."""
+        self.cells: list[int | None] = []  # the node of each hypothesis; empty: all are the root
         self._nodes = [Node(None, BOS, 0.0, "kept")]
         self._children: dict[tuple[int, int], int] = {}
 
@@ -131,11 +123,8 @@ class _GrowingTree:
 def _rows(candidates: Candidates) -> list[list[_Candidate | None]]:
     """The candidates of each sentence; None where there is none."""
     log_probs, tokens = candidates.log_probs.tolist(), candidates.tokens.tolist()
-    cells = (
-        [range(len(row)) for row in tokens]
-        if candidates.parents is None
-        else candidates.parents.tolist()
-    )
+    parents = candidates.parents
+    cells = [range(len(row)) for row in tokens] if parents is None else parents.tolist()
     return [
         [
             _Candidate(cell, token, log_prob) if log_prob > -math.inf else None

@@ -23,8 +23,7 @@ from regard.training.loss import Loss
 from regard.training.step import EagerStep, LossFn, StepContext
 from regard.types import Batch
 
-MAX_SHAPES = 96
-"""Shapes to capture, the first that are seen twice; batches of others are run without a graph."""
+MAX_SHAPES = 96  # shapes to capture; batches of others are run without a graph
 
 
 def require_cuda_graphs(device: torch.device) -> None:
