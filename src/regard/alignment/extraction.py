@@ -57,8 +57,7 @@ class AlignmentSettings(Settings):
 
 BASELINE_ALIGNMENT = AlignmentSettings(sinks=True)
 """The usual one: the average of all layers and heads, each target word's best source word."""
-DEFAULT_ALIGNMENT = AlignmentSettings(shares=True, links="grow-diag")
-"""The best one for models for which none was selected."""
+DEFAULT_ALIGNMENT = AlignmentSettings(shares=True, links="grow-diag")  # if none was selected
 
 
 def align(attention: AttentionMaps, settings: AlignmentSettings) -> frozenset[Link]:

@@ -61,8 +61,7 @@ class TokenPair(NamedTuple):
 
     source: Ids
     target: Ids
-    columns: Axis | None = None
-    """The words of the source, with a piece for each token and for EOS; None: the tokenizer's."""
+    columns: Axis | None = None  # source words, pieces with EOS; None: as the tokenizer has them
     rows: Axis | None = None  # those of the target
 
 

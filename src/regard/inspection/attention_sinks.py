@@ -67,8 +67,7 @@ class SinkCounter:
         self._weight_sums: defaultdict[tuple[Part, int, int, str], float] = defaultdict(float)
         self._sentence_counts: Counter[tuple[Part, int, int, str]] = Counter()
         self._row_counts: Counter[Part] = Counter()
-        self.sentences = 0
-        """The number of sentences counted."""
+        self.sentences = 0  # the number of sentences counted
 
     def add(self, attention: AttentionMaps) -> None:
         """Count the sinks of one more sentence."""

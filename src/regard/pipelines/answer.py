@@ -42,10 +42,8 @@ class Answer:
     source: str
     candidates: tuple[Candidate, ...]  # the n best, the best first
     notes: tuple[str, ...] = ()  # warnings about the line
-    attention: "AttentionCapture | None" = None
-    """The recorded attention if requested; of a line in several parts, that of the first."""
-    attentions: "tuple[AttentionCapture | str, ...]" = ()
-    """The same for each part of the line in order, and between them the text that was copied."""
+    attention: "AttentionCapture | None" = None  # if requested; of the first of several parts
+    attentions: "tuple[AttentionCapture | str, ...]" = ()  # of all parts, and copied text
     changes: "tuple[InterventionRequest, ...]" = ()  # the interventions, words by number
     before: "Answer | None" = None  # the answer without interventions
 

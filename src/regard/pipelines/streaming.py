@@ -15,10 +15,8 @@ class PartialTranslations(SearchObserver):
 
     def __init__(self, target: Tokenizer, on_partial: OnPartial) -> None:
         self._target, self._on_partial = target, on_partial
-        self._parts: dict[int, dict[int, str]] = {}
-        """The text of each part of each line."""
-        self._cancelled: set[int] = set()
-        """Lines whose callback returned False."""
+        self._parts: dict[int, dict[int, str]] = {}  # the text of each part of each line
+        self._cancelled: set[int] = set()  # lines whose callback returned False
 
     def on_step(self, step: SearchStep, /) -> Collection[int]:
         for number, tokens in zip(step.numbers, best_so_far(step), strict=True):

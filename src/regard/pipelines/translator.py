@@ -66,12 +66,9 @@ class Translator:
         self._engine_settings = choice
         self._observers: tuple[SearchObserver, ...] = ()
         self._process_id = os.getpid()
-        self.sources: tuple[Tokenizer, ...]
-        """The source vocabulary of each model."""
-        self.folders: tuple[Path, ...]
-        """The folders of the runs."""
-        self.remarks = tuple(remarks)
-        """Notes about loading, for the user."""
+        self.sources: tuple[Tokenizer, ...]  # the source vocabulary of each model
+        self.folders: tuple[Path, ...]  # the folders of the runs
+        self.remarks = tuple(remarks)  # notes about loading, for the user
         if export is not None:
             self.sources, self.folders = (export.source,), (folder or export.folder,)
             self.target = export.target
@@ -131,7 +128,9 @@ class Translator:
         search = search_settings(settings or self.settings, beam=beam, n_best=n_best)
         request = self._request(search, None, prefix, forbidden, unknown)
         if look or changes:
-            return self._look(text, request, changes, split)
+            from regard.pipelines.look import look_at
+
+            return look_at(self, text, request, changes, split)
         return self.answer([text], request, split=split)[0]
 
     def look(  # noqa: PLR0913  # keyword arguments, as in `__call__`
@@ -152,20 +151,9 @@ class Translator:
         The answer's `before` is the translation without them. With `tree` all hypotheses of the
         search are kept; of a line in several parts, those of the first.
         """
-        request = self._request(settings, n_best, prefix, forbidden, unknown)
-        return self._look(text, request, changes, split, tree=tree)
-
-    def _look(
-        self,
-        text: str,
-        request: TranslationRequest,
-        changes: "Sequence[InterventionRequest]",
-        split: bool | None,
-        *,
-        tree: bool = False,
-    ) -> Answer:
         from regard.pipelines.look import look_at
 
+        request = self._request(settings, n_best, prefix, forbidden, unknown)
         return look_at(self, text, request, changes, split, tree=tree)
 
     def translate(  # noqa: PLR0913  # keyword arguments, as in `__call__`

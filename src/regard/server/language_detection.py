@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
-NGRAM_ORDERS = (1, 2, 3)
-"""A character is in an n-gram of each, so log-probabilities are averaged over the orders."""
+NGRAM_ORDERS = (1, 2, 3)  # a character is in one n-gram of each: log-probabilities are averaged
 SMOOTHING = 0.1  # added to every count, so that unseen n-grams are not impossible
 MAX_CHARACTERS = 1000  # characters of a text that are examined
 NUM_EXCERPTS = 8  # excerpts of a longer text that these characters are taken from

@@ -165,8 +165,8 @@ class TimeoutProtocol(H11Protocol):
 
 def listen(settings: ServerSettings) -> socket.socket:
     """A socket that listens at the settings' address. Connections inherit TCP_NODELAY, which
-    asyncio does not set here: else a response's second packet waits for the first one's ACK, up to
-    40 ms."""
+    asyncio does not set here: else a response's second packet may wait 40 ms for the first's
+    ACK."""
     host, port = settings.host, settings.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

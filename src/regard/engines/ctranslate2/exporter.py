@@ -46,7 +46,6 @@ EXPORT_FILE = re.compile(
     r"(export|config|manifest|(shared|source|target)_vocabulary)\.json"
     r"|model\.bin|(tokenizer|source|target)\.(json|model)"
 )
-"""The files of an export."""
 STALE_SECONDS = 60  # an unlocked temporary folder this old was left by a killed process
 
 
@@ -205,8 +204,7 @@ def _write_card(folder: Path, card: ExportCard, report: ParityReport) -> ExportC
 
 @contextmanager
 def _temporary_folder(parent: Path) -> Iterator[Path]:
-    """A locked folder for making an export, deleted afterwards unless it was moved; those of killed
-    processes are removed."""
+    """A locked folder, deleted afterwards unless moved; those of killed processes are removed."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=parent, prefix=TEMPORARY_PREFIX))

@@ -40,10 +40,8 @@ from regard.types import AttentionHook, Hypothesis
 
 CPU = torch.device("cpu")
 DEFAULT_BUDGET = 16_384  # positions searched at a time, times hypotheses, if none were measured
-PARAMETERS_PER_BYTE = 256
-"""On a GPU a position takes a byte for so many of a model's parameters: see docs/performance.md."""
-MIN_BYTES_PER_POSITION = 64 * 1024
-"""The least bytes of a position: parameters grow with the square of the width, a position less."""
+PARAMETERS_PER_BYTE = 256  # model parameters per byte of a position on a GPU: docs/performance.md
+MIN_BYTES_PER_POSITION = 64 * 1024  # of small models, whose positions take more than that
 GRAPH_MEMORY_SHARE = 1 / 8  # the share of a GPU's memory that captured searches may hold
 
 

@@ -26,14 +26,12 @@ PREFERRED = (
     *("Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans JP", "Noto Sans SC"),
     *("Source Han Sans", "WenQuanYi Micro Hei", "Hiragino Sans", "PingFang SC"),
     *("Arial Unicode MS", "Yu Gothic", "Microsoft YaHei", "Malgun Gothic", "Noto Emoji"),
-)
-"""Fallback fonts, tried in this order before all others."""
+)  # fallback fonts, tried in this order before all others
 LAST_RESORT = "Last Resort High-Efficiency"  # has a box for every character: never used
 CJK = "Chinese, Japanese and Korean"
 SCRIPTS = dict.fromkeys(
     ("CJK", "HIRAGANA", "KATAKANA", "HALFWIDTH", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "KANGXI"), CJK
-)
-"""The script of characters by the first word of their Unicode name, where the two differ."""
+)  # the script of characters by the first word of their Unicode name, where the two differ
 PACKAGES = {CJK: "fonts-noto-cjk", "emoji": "fonts-symbola"}
 """The Debian package with a font of a script; for all others `OTHER_PACKAGE`."""
 OTHER_PACKAGE = "fonts-noto-core"

@@ -91,8 +91,7 @@ class SearchRecorder(SearchTreeObserver):
 
     def __init__(self, parts: Collection[Part] = PARTS) -> None:
         super().__init__()
-        self.recordings: dict[int, SearchRecording] = {}
-        """By the number of the sentence, once its search has ended."""
+        self.recordings: dict[int, SearchRecording] = {}  # by sentence, after its search
         self._parts = parts
         self._step_weights: dict[tuple[Part, int], Tensor] = {}
         self._lengths: dict[int, int] = {}

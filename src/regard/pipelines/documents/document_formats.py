@@ -21,8 +21,6 @@ FORMAT_OF_SUFFIX: Mapping[str, DocumentFormat] = {
     ".srt": "srt",
     ".vtt": "vtt",
 }
-"""The formats of file names."""
-
 
 Document = Segments | Subtitles
 """Has `lines` to translate, which may have inline markup; `join` puts their translations back."""

@@ -16,8 +16,7 @@ from regard.text.tokenizer import Tokenizer
 PERSONS = "Anna", "Paul", "Marie", "Thomas", "Jane", "David", "Maria", "Marc", "Julia", "Daniel"
 PLACES = tuple(
     ["Paris", "Berlin", "Madrid", "Canada", "Milan", "Tokyo", "Lima", "Oslo", "Dublin", "Chicago"]
-)
-"""Written alike in many languages."""
+)  # written alike in many languages
 
 
 class TagPair(NamedTuple):

@@ -63,9 +63,7 @@ _LINE_BREAK = re.compile(r"\s*[\r\n]\s*")  # a line break in a paragraph is a sp
 _TAG_START = re.compile(r"<(?=[A-Za-z/!?]|\d[\d:.]*>)")  # of a tag, even if it never ends
 _BRACED = re.compile(r"\{+[^{}\n]*\}+")
 _PLACEHOLDER_START = re.compile(r"[%$](?=[\w({#+.-])")
-"""The beginning of a placeholder."""
-_WORD_CHARACTER = rf"[^\W{UNSPACED_LETTERS}]"
-"""A character that continues a word beside it; letters of unspaced scripts do not."""
+_WORD_CHARACTER = rf"[^\W{UNSPACED_LETTERS}]"  # continues a word, unlike unspaced scripts
 
 
 class MarkupAnswer(NamedTuple):
@@ -172,8 +170,7 @@ class MarkupTranslator:
     alignment: AlignmentSettings | None = None  # None: as measured for the run
     forbidden: Sequence[str] = ()
     unknown: Mapping[str, str] | None = None  # as in `Translator.translate`
-    names: Sequence[Sequence[str]] | None = None
-    """Kinds of stand-in names; None: those that the vocabularies can spell."""
+    names: Sequence[Sequence[str]] | None = None  # kinds of stand-ins; None: spellable ones
     tags: bool = True
     """Otherwise tags are text; addresses and placeholders, still protected, need no attention."""
 

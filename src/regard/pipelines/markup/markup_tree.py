@@ -16,8 +16,7 @@ from regard.text.segmentation import CHARACTER_REFERENCE, CODE, URL_OR_EMAIL
 
 VOID_ELEMENTS = frozenset(
     re.split(" ", "area base br col embed hr img input link meta param source track wbr")
-)
-"""Elements without content and closing tag."""
+)  # elements without content and closing tag
 RAW_TEXT_ELEMENTS = frozenset(re.split(" ", "script style textarea xmp iframe noembed noframes"))
 """Elements whose content is not markup."""
 CODE_ELEMENTS = frozenset(["code", "kbd", "samp", "tt", "var", "math", "svg"])  # not translated

@@ -26,8 +26,7 @@ class RateLimit:
 
     def __init__(self, limit: int | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._limit, self._clock = limit, clock
-        self._paid_until: dict[str, float] = {}
-        """For each client the time at which its requests so far are no longer counted."""
+        self._paid_until: dict[str, float] = {}  # theoretical arrival times
 
     def __len__(self) -> int:
         return len(self._paid_until)

@@ -50,8 +50,7 @@ class RequestLifecycle:
         metrics.active_requests.set_function(lambda: self._active)
         self._idle = asyncio.Event()
         self._idle.set()
-        self.held_bytes = 0
-        """Of the bodies of active requests; what is made of one takes thirty times its memory."""
+        self.held_bytes = 0  # of active requests' bodies; parsing takes thirty times as much
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -148,8 +147,7 @@ def _unavailable() -> RequestError:
 
 
 class Exchange:
-    """One request, whose body is limited, and its response's headers; HEAD is a GET without
-    body."""
+    """One request, whose body is limited, and its response's headers; HEAD is served as GET."""
 
     def __init__(
         self, scope: Scope, receive: Receive, send: Send, lifecycle: RequestLifecycle
@@ -167,8 +165,7 @@ class Exchange:
         self.read_deadline = asyncio.get_running_loop().time() + lifecycle.settings.read_timeout
         self._received = self._held = 0
         self._complete = False
-        self.refused = False
-        """Whether the body was refused, though more of it may arrive."""
+        self.refused = False  # whether the body was refused, though more of it may arrive
 
     async def receive(self) -> Message:
         """The next part of the body, or an error that refuses it."""
